@@ -1,0 +1,105 @@
+"""What is raised when the other machine could not be looked at or acted on; each carries its exit code and one hint."""
+
+from __future__ import annotations
+
+from remote.protocol.exits import ExitCode
+
+
+class HalfstepError(Exception):
+    """Could not look, or could not act. `where` names the key, file or address; `hint` is one thing to type."""
+
+    exit_code = ExitCode.BUG
+
+    def __init__(self, message: str, *, where: str = "", hint: str = "", exit_code: ExitCode | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.where = where
+        self.hint = hint
+        if exit_code is not None:
+            self.exit_code = exit_code
+
+
+class BadUsage(HalfstepError):
+    """What was typed or configured cannot be meant."""
+
+    exit_code = ExitCode.USAGE
+
+
+class CannotConnect(HalfstepError):
+    """No SSH server answered there in time."""
+
+    exit_code = ExitCode.CONNECT
+
+
+class AuthRefused(HalfstepError):
+    """The server answered and wants none of our keys."""
+
+    exit_code = ExitCode.AUTH
+
+
+class HostKeyRefused(HalfstepError):
+    """The server's key is unknown, changed or revoked; nothing was sent to it."""
+
+    exit_code = ExitCode.HOST_KEY
+
+
+class ConnectionLost(HalfstepError):
+    """The line went away; what the host was doing is unknown, not dead."""
+
+    exit_code = ExitCode.CONNECT
+
+
+class DeadlineExceeded(HalfstepError):
+    """A call made no progress for longer than it may."""
+
+    exit_code = ExitCode.CONNECT
+
+
+class HostUnfit(HalfstepError):
+    """The host lacks what our payload needs (no Python 3.9, a broken interpreter)."""
+
+    exit_code = ExitCode.ENVIRONMENT
+
+
+class DiskFull(HalfstepError):
+    """No space, no inodes, over quota, or read-only: nothing more can be written."""
+
+    exit_code = ExitCode.DISK
+
+
+class SyncRefused(HalfstepError):
+    """The tree cannot be sent as it is, or the host's tree may not be overwritten."""
+
+    exit_code = ExitCode.SYNC
+
+
+class PullRefused(HalfstepError):
+    """What the host offers may not be written here."""
+
+    exit_code = ExitCode.PULL
+
+
+class Busy(HalfstepError):
+    """Somebody else holds the lock."""
+
+    exit_code = ExitCode.BUSY
+
+
+class RemoteFault(HalfstepError):
+    """The payload said that it could not do what was asked; `kind` is the payload's word for why."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        kind: str,
+        where: str = "",
+        hint: str = "",
+        exit_code: ExitCode = ExitCode.BUG,
+    ) -> None:
+        super().__init__(message, where=where, hint=hint, exit_code=exit_code)
+        self.kind = kind
+
+
+class ChangeRefused(HalfstepError):
+    """A read-only host was asked to change something: a defect of ours."""

@@ -1,0 +1,1 @@
+"""What runs on the GPU host: a zip with its own rule-book. Stdlib only, Python 3.9+, except training/ and the hooks."""

@@ -1,0 +1,75 @@
+"""The long-lived answerer: one request after another over two pipes, until the laptop closes them."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+from typing import Any, Dict
+
+from remote.payload.call import Call, Line
+from remote.payload.operations import OPERATIONS
+from remote.payload.refusal import Refusal, refusal_to_json
+from remote.protocol.frames import FrameKind, hello, pack, pack_json
+
+
+def main(nonce: str, temporary: str, workdir: str) -> int:
+    """Answers until the line closes. Standard output belongs to the frames: anything printed goes to stderr.
+
+    `temporary` is the payload's own path where it must not outlive us (a verb that only looks), else empty.
+    """
+    line = Line(sys.stdin.buffer, os.fdopen(os.dup(1), "wb"))
+    os.dup2(2, 1)
+    if temporary:
+        atexit.register(os.unlink, temporary)
+    payload = os.path.abspath(sys.argv[0])
+    workdir = os.path.abspath(os.path.expanduser(workdir))
+    line.write(hello(nonce) + pack_json(greeting(payload, workdir)))
+    while True:
+        try:
+            request = line.next_request()
+        except EOFError:
+            return 0
+        try:
+            line.write(pack_json(answer(request, line, workdir, payload)))
+        except (BrokenPipeError, EOFError):
+            return 0
+
+
+def greeting(payload: str, workdir: str) -> Dict[str, Any]:
+    """Who answers."""
+    return {"payload": payload, "workdir": workdir, "python": list(sys.version_info[:3]), "pid": os.getpid()}
+
+
+def answer(request: Dict[str, Any], line: Line, workdir: str, payload: str) -> Dict[str, Any]:
+    """The closing object of one request; an error of any kind is an answer too, so that the line stays in step."""
+    call = Call(request.get("op", ""), request.get("args", {}), workdir, payload, line)
+    stream = request.get("stream", "")
+    result: Dict[str, Any]
+    try:
+        result = {"ok": True, "result": _dispatch(call, bool(request.get("change")))}
+    except (BrokenPipeError, EOFError):
+        raise
+    except Exception as error:  # noqa: BLE001 - the seam: every error becomes words on the wire
+        if stream == "up":
+            _drain(call)
+        result = {"ok": False, "error": refusal_to_json(error)}
+    if stream == "down":
+        line.write(pack(FrameKind.END))
+    return result
+
+
+def _dispatch(call: Call, may_change: bool) -> Dict[str, Any]:
+    operation = OPERATIONS.get(call.op)
+    if operation is None:
+        raise Refusal("unknown-operation", f"this payload knows no operation {call.op!r}")
+    if operation.changes and not may_change:
+        raise Refusal("read-only", f"{call.op} changes the host and was asked to only look")
+    return operation.handler(call)
+
+
+def _drain(call: Call) -> None:
+    with contextlib.suppress(EOFError):
+        for _ in call.chunks():
+            pass

@@ -1,0 +1,36 @@
+"""Files appear whole or not at all: written beside, synced, renamed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+PART = ".hs-part-"
+
+
+def write_whole(path: str, data: bytes, mode: int = 0o644) -> None:
+    """`path` holds exactly `data`; a reader sees the old bytes or the new ones. Parents are made."""
+    folder = os.path.dirname(path) or "."
+    os.makedirs(folder, exist_ok=True)
+    fd, part = tempfile.mkstemp(prefix=PART, dir=folder)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        if os.path.exists(part):
+            os.unlink(part)
+        raise
+    sync_folder(folder)
+
+
+def sync_folder(folder: str) -> None:
+    """A rename in `folder` survives a power cut."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,30 @@
+"""The exit codes of every verb and of every job, published in docs/exit-codes.md."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """One number per kind of outcome; scripts may rely on them."""
+
+    OK = 0
+    USAGE = 2
+    CONNECT = 10
+    AUTH = 11
+    HOST_KEY = 12
+    ENVIRONMENT = 20
+    GPU = 21
+    DISK = 22
+    PRECISION = 23
+    SYNC = 30
+    FIXER = 31
+    TRAINING = 40
+    JOB_LOST = 41
+    PREEMPTED = 42
+    CHECKPOINT = 43
+    PULL = 50
+    BUSY = 60
+    BUG = 70
+    TEMPORARY = 75
+    INTERRUPTED = 130

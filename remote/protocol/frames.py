@@ -1,0 +1,73 @@
+"""The frames on the wire between laptop and payload, once the payload has said hello.
+
+Before the first frame a login shell may print anything; the payload's hello line carries a nonce and ends that.
+A frame is one type byte, a length (4 bytes, big-endian), and that many bytes.
+J: one JSON object.   B: a chunk of a byte stream.   E: the end of a byte stream.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from enum import Enum
+from typing import Any, Callable, Dict, Tuple
+
+from remote.protocol.values import dumps
+
+HEADER = struct.Struct(">cI")
+MAX_JSON = 64 * 2**20
+MAX_CHUNK = 2**20
+
+
+class FrameKind(bytes, Enum):
+    """The type byte."""
+
+    JSON = b"J"
+    BYTES = b"B"
+    END = b"E"
+
+
+class BadFrame(ValueError):
+    """What came is not a frame of ours: noise on the line, a torn stream, or an object over the limit."""
+
+
+def hello(nonce: str) -> bytes:
+    """The line that ends whatever a login shell printed."""
+    return b"\x02HS" + nonce.encode("ascii") + b"\x03\n"
+
+
+def pack(kind: FrameKind, body: bytes = b"") -> bytes:
+    """One frame's bytes."""
+    return HEADER.pack(kind.value, len(body)) + body
+
+
+def pack_json(value: Any) -> bytes:
+    """One JSON frame. Raises BadFrame over 64 MiB."""
+    body = dumps(value)
+    if len(body) > MAX_JSON:
+        raise BadFrame(f"an answer of {len(body)} bytes is over the limit of {MAX_JSON}")
+    return pack(FrameKind.JSON, body)
+
+
+def read_frame(read_exactly: Callable[[int], bytes]) -> Tuple[FrameKind, bytes]:
+    """The next frame; `read_exactly(n)` gives n bytes or raises EOFError. Raises BadFrame."""
+    kind_byte, length = HEADER.unpack(read_exactly(HEADER.size))
+    try:
+        kind = FrameKind(kind_byte)
+    except ValueError:
+        raise BadFrame(f"byte {kind_byte!r} begins no frame") from None
+    limit = MAX_JSON if kind is FrameKind.JSON else MAX_CHUNK
+    if length > limit:
+        raise BadFrame(f"a frame of {length} bytes is over the limit of {limit}")
+    return kind, read_exactly(length) if length else b""
+
+
+def parse_json(body: bytes) -> Dict[str, Any]:
+    """A JSON frame's object. Raises BadFrame."""
+    try:
+        value = json.loads(body.decode("utf-8", "surrogateescape"))
+    except ValueError as error:
+        raise BadFrame(f"not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise BadFrame(f"expected an object, got {type(value).__name__}")
+    return value

@@ -1,0 +1,152 @@
+"""Where things lie on the host: every path of ours is built here, as POSIX text relative to the workdir.
+
+payload/<sha256>.pyz              the program that answers there
+projects/<key>/owner.json         which laptop and folder this is
+projects/<key>/lock               held by whoever changes the project
+projects/<key>/sync.json          manifest: what was sent, what lies there, which fixers made the difference
+projects/<key>/tree/              the project's files as the next job will see them
+projects/<key>/environment.json   what the interpreter answered, and for which interpreter
+projects/<key>/undo/              what fixers changed outside the tree, so that it can be put back
+projects/<key>/data/<digest>/     large data sent apart from code
+projects/<key>/cache/             decoded audio, features, tiny models
+projects/<key>/scratch/<nonce>/   a proof at work; removed afterwards
+projects/<key>/runs/<run>/        one run, see `RunLayout`
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+PAYLOAD = "payload"
+PROJECTS = "projects"
+
+
+@dataclass(frozen=True)
+class ProjectLayout:
+    """The folders of one project under the workdir."""
+
+    key: str
+
+    @property
+    def root(self) -> str:
+        return f"{PROJECTS}/{self.key}"
+
+    @property
+    def tree(self) -> str:
+        return f"{self.root}/tree"
+
+    @property
+    def manifest(self) -> str:
+        return f"{self.root}/sync.json"
+
+    @property
+    def environment(self) -> str:
+        return f"{self.root}/environment.json"
+
+    @property
+    def undo(self) -> str:
+        return f"{self.root}/undo"
+
+    @property
+    def data(self) -> str:
+        return f"{self.root}/data"
+
+    @property
+    def cache(self) -> str:
+        return f"{self.root}/cache"
+
+    @property
+    def scratch(self) -> str:
+        return f"{self.root}/scratch"
+
+    @property
+    def runs(self) -> str:
+        return f"{self.root}/runs"
+
+    @property
+    def lock(self) -> str:
+        return f"{self.root}/lock"
+
+    @property
+    def owner(self) -> str:
+        return f"{self.root}/owner.json"
+
+    def run(self, run: str) -> RunLayout:
+        return RunLayout(f"{self.runs}/{run}")
+
+
+@dataclass(frozen=True)
+class RunLayout:
+    """One run's folder: what was asked (run.json), its code, its jobs 1, 2, ... and what they made."""
+
+    root: str
+
+    @property
+    def record(self) -> str:
+        return f"{self.root}/run.json"
+
+    @property
+    def lock(self) -> str:
+        return f"{self.root}/lock"
+
+    @property
+    def code(self) -> str:
+        return f"{self.root}/code"
+
+    @property
+    def tensorboard(self) -> str:
+        return f"{self.root}/tensorboard"
+
+    @property
+    def checkpoints(self) -> str:
+        return f"{self.root}/checkpoints"
+
+    @property
+    def adapter(self) -> str:
+        return f"{self.root}/adapter"
+
+    @property
+    def progress(self) -> str:
+        """The newest step, written whole by the trainer or by our hooks; see jobs.Progress."""
+        return f"{self.root}/progress.json"
+
+    def job(self, number: int) -> JobLayout:
+        return JobLayout(f"{self.root}/jobs/{number}")
+
+
+@dataclass(frozen=True)
+class JobLayout:
+    """One training process: what it was told, who runs it, what it said, how it ended."""
+
+    root: str
+
+    @property
+    def spec(self) -> str:
+        return f"{self.root}/spec.json"
+
+    @property
+    def supervisor(self) -> str:
+        return f"{self.root}/supervisor.json"
+
+    @property
+    def output(self) -> str:
+        return f"{self.root}/output.log"
+
+    @property
+    def result(self) -> str:
+        return f"{self.root}/result.json"
+
+
+def project_key(name: str, identity: str) -> str:
+    """A folder name for a project: readable, safe, and different for different laptops or folders."""
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:40] or "project"
+    return f"{readable}-{hashlib.sha256(identity.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
+
+
+def run_name(config: str, fingerprint: str, serial: int = 1) -> str:
+    """The id of a run: the same work always has the same id, so that starting it twice starts it once."""
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "-", config).strip("-.")[:40] or "run"
+    suffix = "" if serial == 1 else f"-{serial}"
+    return f"{readable}-{fingerprint[:8]}{suffix}"

@@ -1,0 +1,95 @@
+"""Facts about a host as one look brings them home: interpreter, torch build, driver, cards, disk, memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Dict, Optional, Tuple
+
+
+@dataclass(frozen=True)
+class Torch:
+    """One torch build. `arch_list` is what `torch.cuda.get_arch_list()` said, () for a CPU build; None: not asked yet."""
+
+    version: str
+    cuda: Optional[str] = None
+    arch_list: Optional[Tuple[str, ...]] = None
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """The Python that trains. `error` is set, and the rest empty, where it could not be run."""
+
+    path: str
+    realpath: str = ""
+    version: Tuple[int, ...] = ()
+    prefix: str = ""
+    torch: Optional[Torch] = None
+    packages: Dict[str, str] = field(default_factory=dict)
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class GpuProcess:
+    """Somebody on a card. `ours` is the run id where it belongs to an earlier run of this project."""
+
+    pid: int
+    name: str
+    used_bytes: int
+    user: str = ""
+    ours: str = ""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One card as the driver tells it; `capability` is (major, minor), the only thing that decides bfloat16."""
+
+    index: int
+    uuid: str
+    name: str
+    capability: Tuple[int, int]
+    memory_bytes: int
+    used_bytes: int = 0
+    compute_mode: str = "Default"
+    processes: Tuple[GpuProcess, ...] = ()
+    assumed: bool = False
+
+
+@dataclass(frozen=True)
+class Driver:
+    """The NVIDIA driver; `error` says why there is none (absent, hung, lost the card)."""
+
+    version: str = ""
+    cuda: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Disk:
+    """The file system under one path, asked with statvfs; `error` is what a small real write said."""
+
+    path: str
+    mount: str
+    free_bytes: int
+    total_bytes: int
+    free_inodes: int
+    kind: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Who the host is and what it has."""
+
+    hostname: str
+    machine_id: str
+    boot_id: str
+    system: str
+    arch: str
+    user: str
+    home: str
+    cpus: int
+    memory_bytes: int
+    memory_available_bytes: int
+    shm_bytes: int
+    clock_unix: float
+    container: bool = False

@@ -1,0 +1,114 @@
+"""Frozen dataclasses to JSON and back, checked by their annotations."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import json
+import typing
+from typing import Any, Dict, Type, TypeVar, Union
+
+T = TypeVar("T")
+
+
+class Malformed(ValueError):
+    """A JSON value does not have the shape its annotation promises; the message says where."""
+
+
+def encode(value: Any) -> Any:
+    """The JSON-ready form of a dataclass, enum, tuple, mapping or plain value."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [encode(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): encode(item) for key, item in value.items()}
+    return value
+
+
+def dumps(value: Any) -> bytes:
+    """Compact JSON of `encode(value)`, UTF-8; the same value always gives the same bytes."""
+    return json.dumps(encode(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode(
+        "utf-8", "surrogateescape"
+    )
+
+
+def decode(kind: Type[T], data: Any, where: str = "$") -> T:
+    """`data` as a `kind`: unknown fields are ignored, missing ones need a default. Raises Malformed."""
+    return typing.cast(T, _decode(kind, data, where))
+
+
+def _decode(kind: Any, data: Any, where: str) -> Any:
+    origin = typing.get_origin(kind)
+    if kind is Any:
+        return data
+    if origin is Union:
+        return _decode_union(kind, data, where)
+    if origin in (tuple, list):
+        return _decode_sequence(kind, data, where)
+    if origin is dict:
+        if not isinstance(data, dict):
+            raise Malformed(f"{where}: expected an object, got {type(data).__name__}")
+        item = typing.get_args(kind)[1]
+        return {str(key): _decode(item, value, f"{where}.{key}") for key, value in data.items()}
+    if dataclasses.is_dataclass(kind):
+        return _decode_dataclass(kind, data, where)
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        try:
+            return kind(data)
+        except ValueError:
+            raise Malformed(f"{where}: {data!r} is not one of {[m.value for m in kind]}") from None
+    return _decode_plain(kind, data, where)
+
+
+def _decode_plain(kind: Any, data: Any, where: str) -> Any:
+    if kind is float and isinstance(data, int) and not isinstance(data, bool):
+        return float(data)
+    if kind is int and isinstance(data, bool):
+        raise Malformed(f"{where}: expected int, got bool")
+    if not isinstance(data, kind):
+        raise Malformed(f"{where}: expected {kind.__name__}, got {type(data).__name__}")
+    return data
+
+
+def _decode_union(kind: Any, data: Any, where: str) -> Any:
+    choices = typing.get_args(kind)
+    if data is None and type(None) in choices:
+        return None
+    rest = [choice for choice in choices if choice is not type(None)]
+    if len(rest) == 1:
+        return _decode(rest[0], data, where)
+    for choice in rest:
+        try:
+            return _decode(choice, data, where)
+        except Malformed:
+            continue
+    raise Malformed(f"{where}: {type(data).__name__} fits none of {rest}")
+
+
+def _decode_sequence(kind: Any, data: Any, where: str) -> Any:
+    if not isinstance(data, list):
+        raise Malformed(f"{where}: expected a list, got {type(data).__name__}")
+    args = typing.get_args(kind)
+    if typing.get_origin(kind) is list:
+        return [_decode(args[0], item, f"{where}[{i}]") for i, item in enumerate(data)]
+    if len(args) == 2 and args[1] is Ellipsis:
+        return tuple(_decode(args[0], item, f"{where}[{i}]") for i, item in enumerate(data))
+    if len(args) != len(data):
+        raise Malformed(f"{where}: expected {len(args)} items, got {len(data)}")
+    return tuple(_decode(arg, item, f"{where}[{i}]") for i, (arg, item) in enumerate(zip(args, data)))
+
+
+def _decode_dataclass(kind: Any, data: Any, where: str) -> Any:
+    if not isinstance(data, dict):
+        raise Malformed(f"{where}: expected an object, got {type(data).__name__}")
+    hints = typing.get_type_hints(kind)
+    given: Dict[str, Any] = {}
+    for field in dataclasses.fields(kind):
+        if field.name in data:
+            given[field.name] = _decode(hints[field.name], data[field.name], f"{where}.{field.name}")
+        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            raise Malformed(f"{where}: no {field.name}")
+    return kind(**given)
