@@ -1,0 +1,281 @@
+"""YAML as nodes that know where they lie: the one module that imports yaml.
+
+Nodes carry byte spans, so that a scalar can be replaced while every other byte stays, and line and column, so that an
+error can point. Nothing is ever constructed from a tag; an alias shares its node. What values mean: yaml_values.py.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+import yaml
+
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+CORE_TAG = "tag:yaml.org,2002:"
+BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a document may be: more is refused before it costs time or memory."""
+
+    bytes: int = 2**20
+    depth: int = 64
+    values: int = 200_000
+
+
+LIMITS = Limits()
+
+
+class YamlProblem(ValueError):
+    """Not a document of ours; `line` and `column` count from 1, 0 where no place can be named."""
+
+    def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
+        super().__init__(f"line {line}, column {column}: {message}" if line else message)
+        self.message = message
+        self.line = line
+        self.column = column
+
+
+@dataclass(frozen=True)
+class Place:
+    """Bytes `start` to `end` of the file; `line` and `column` of the first, counted from 1."""
+
+    start: int
+    end: int
+    line: int
+    column: int
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """One value as text. `style` is "" for a plain one, else its first character: ' " | >. `tag` only where written."""
+
+    text: str
+    place: Place
+    style: str = ""
+    tag: str = ""
+
+
+@dataclass(frozen=True)
+class Sequence:
+    items: tuple[Node, ...]
+    place: Place
+    tag: str = ""
+    flow: bool = False
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """Every pair in order, duplicates kept."""
+
+    entries: tuple[tuple[Node, Node], ...]
+    place: Place
+    tag: str = ""
+    flow: bool = False
+
+    def get(self, key: str) -> Node | None:
+        """The value of the first entry whose key is the scalar `key`."""
+        return next((v for k, v in self.entries if isinstance(k, Scalar) and k.text == key), None)
+
+
+Node = Scalar | Sequence | Mapping
+Path = tuple[str | int, ...]
+
+
+@dataclass
+class _Open:
+    """A sequence or mapping whose end has not come yet."""
+
+    event: Any
+    children: list[Node] = field(default_factory=list)
+
+
+def compose(data: bytes | str, limits: Limits = LIMITS, *, tags: bool = True) -> Node | None:
+    """The only document, None where there is none; `tags=False` refuses every tag. Raises YamlProblem."""
+    documents = compose_all(data, limits, tags=tags)
+    if len(documents) > 1:
+        place = documents[1].place
+        raise YamlProblem("a second document begins here; one is wanted", place.line, place.column)
+    return documents[0] if documents else None
+
+
+def compose_all(data: bytes | str, limits: Limits = LIMITS, *, tags: bool = True) -> tuple[Node, ...]:
+    """Every document of the stream. Raises YamlProblem."""
+    text, to_byte = _decoded(data, limits)
+    builder = _Builder(text, to_byte, limits, tags)
+    try:
+        for event in yaml.parse(text, Loader=LOADER):
+            builder.take(event)
+    except yaml.MarkedYAMLError as error:
+        raise _problem(error, text) from None
+    except yaml.reader.ReaderError as error:
+        before = text[: error.position] if isinstance(error.position, int) else ""
+        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+        raise YamlProblem(f"character U+{_code(error.character):04X} may not stand in YAML", line, column) from None
+    return tuple(builder.documents)
+
+
+def walk(node: Node | None) -> Iterator[tuple[Path, Node | None, Node]]:
+    """Every (path, key node, value node) below `node`, in order; a sequence's items have no key node.
+
+    What several aliases share is entered once, at its first path.
+    """
+    yield from _walk(node, (), set())
+
+
+def _walk(node: Node | None, path: Path, entered: set[int]) -> Iterator[tuple[Path, Node | None, Node]]:
+    if node is None or isinstance(node, Scalar) or id(node) in entered:
+        return
+    entered.add(id(node))
+    rows: list[tuple[str | int, Node | None, Node]] = []
+    if isinstance(node, Mapping):
+        rows = [(key.text if isinstance(key, Scalar) else "?", key, value) for key, value in node.entries]
+    else:
+        rows = [(index, None, item) for index, item in enumerate(node.items)]
+    for step, key, value in rows:
+        yield (*path, step), key, value
+        yield from _walk(value, (*path, step), entered)
+
+
+def find(node: Node | None, path: Path) -> Node | None:
+    """The node at `path`, where the document has it."""
+    for step in path:
+        if isinstance(node, Mapping) and isinstance(step, str):
+            node = node.get(step)
+        elif isinstance(node, Sequence) and isinstance(step, int) and 0 <= step < len(node.items):
+            node = node.items[step]
+        else:
+            return None
+    return node
+
+
+class _Builder:
+    """Nodes out of the parser's events, without recursion."""
+
+    def __init__(self, text: str, to_byte: list[int] | int, limits: Limits, tags: bool) -> None:
+        self.documents: list[Node] = []
+        self._text = text
+        self._to_byte = to_byte
+        self._limits = limits
+        self._tags = tags
+        self._open: list[_Open] = []
+        self._anchors: dict[str, Node | None] = {}
+        self._heights: dict[int, int] = {}
+
+    def take(self, event: Any) -> None:
+        if isinstance(event, yaml.DocumentStartEvent):
+            self._anchors = {}
+        elif isinstance(event, yaml.ScalarEvent):
+            self._close(event, Scalar(event.value, self._place(event), event.style or "", self._tag(event)))
+        elif isinstance(event, yaml.AliasEvent):
+            self._add(self._aliased(event))
+        elif isinstance(event, (yaml.SequenceStartEvent, yaml.MappingStartEvent)):
+            self._begin(event)
+        elif isinstance(event, (yaml.SequenceEndEvent, yaml.MappingEndEvent)):
+            self._end(event)
+
+    def _begin(self, event: Any) -> None:
+        self._open.append(_Open(event))
+        if event.anchor:
+            self._anchors[event.anchor] = None
+        self._check_depth(1, event)
+
+    def _end(self, event: Any) -> None:
+        opened = self._open.pop()
+        begin, children = opened.event, opened.children
+        place = self._place(begin, event.end_mark.index if begin.flow_style else None, children)
+        if isinstance(event, yaml.SequenceEndEvent):
+            self._close(begin, Sequence(tuple(children), place, self._tag(begin), bool(begin.flow_style)))
+        else:
+            pairs = tuple(zip(children[::2], children[1::2], strict=True))
+            self._close(begin, Mapping(pairs, place, self._tag(begin), bool(begin.flow_style)))
+
+    def _close(self, event: Any, node: Node) -> None:
+        if event.anchor:
+            self._anchors[event.anchor] = node
+        children = node.items if isinstance(node, Sequence) else ()
+        if isinstance(node, Mapping):
+            children = tuple(value for _, value in node.entries)
+        self._heights[id(node)] = 1 + max((self._heights[id(child)] for child in children), default=0)
+        self._add(node)
+
+    def _add(self, node: Node) -> None:
+        if self._open:
+            self._open[-1].children.append(node)
+        else:
+            self.documents.append(node)
+
+    def _aliased(self, event: Any) -> Node:
+        if event.anchor not in self._anchors:
+            raise self._complaint(f"*{event.anchor} names no anchor above", event)
+        node = self._anchors[event.anchor]
+        if node is None:
+            raise self._complaint(f"*{event.anchor} stands inside what it names", event)
+        self._check_depth(self._heights[id(node)], event)
+        return node
+
+    def _check_depth(self, height: int, event: Any) -> None:
+        if len(self._open) + height > self._limits.depth:
+            raise self._complaint(f"nested more than {self._limits.depth} levels deep", event)
+
+    def _tag(self, event: Any) -> str:
+        tag: str = event.tag or ""
+        if tag and not self._tags:
+            raise self._complaint(f"the tag {tag} is refused: plain values only", event)
+        return tag
+
+    def _place(self, event: Any, end: int | None = None, children: list[Node] | None = None) -> Place:
+        """Where the value itself lies: an anchor or tag before it is left out."""
+        start = event.start_mark.index
+        while self._text[start : start + 1] in ("&", "!") and start < event.end_mark.index:
+            start = min(_PROPERTY.match(self._text, start).end(), event.end_mark.index)  # type: ignore[union-attr]
+        stop = event.end_mark.index if end is None else end
+        stop_byte = max([self._byte(stop)] + [child.place.end for child in (children or [])[-1:] if end is None])
+        line = self._text.count("\n", event.start_mark.index, start) + event.start_mark.line + 1
+        column = start - self._text.rfind("\n", 0, start)
+        return Place(self._byte(start), stop_byte, line, column)
+
+    def _byte(self, index: int) -> int:
+        return index + self._to_byte if isinstance(self._to_byte, int) else self._to_byte[index]
+
+    def _complaint(self, message: str, event: Any) -> YamlProblem:
+        return YamlProblem(message, event.start_mark.line + 1, event.start_mark.column + 1)
+
+
+_PROPERTY = re.compile(r"(?:!<[^>\s]*>|[&!][^\s,\[\]{}]*)(?:\s+(?:#[^\n]*\n\s*)*)?")
+
+
+def _decoded(data: bytes | str, limits: Limits) -> tuple[str, list[int] | int]:
+    """The text without its byte order mark, and what turns its indices into byte offsets of `data`."""
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    if len(raw) > limits.bytes:
+        raise YamlProblem(f"{len(raw)} bytes; {limits.bytes} is the most that is read")
+    skipped = len(BOM) if raw.startswith(BOM) else 0
+    try:
+        text = raw[skipped:].decode("utf-8")
+    except UnicodeDecodeError as error:
+        at = error.start + skipped
+        line = raw.count(b"\n", 0, at) + 1
+        raise YamlProblem(f"byte {at} (0x{raw[at]:02x}) is not UTF-8", line, at - raw.rfind(b"\n", 0, at)) from None
+    if text.isascii():
+        return text, skipped
+    return text, list(accumulate((len(character.encode()) for character in text), initial=skipped))
+
+
+def _problem(error: yaml.MarkedYAMLError, text: str) -> YamlProblem:
+    mark = error.problem_mark or error.context_mark
+    message = error.problem or error.context or "not YAML"
+    if mark is None:
+        return YamlProblem(message)
+    if text[mark.index : mark.index + 1] == "\t" or "tab character" in message:
+        message = "a tab stands where YAML wants spaces"
+    return YamlProblem(message, mark.line + 1, mark.column + 1)
+
+
+def _code(character: Any) -> int:
+    return character if isinstance(character, int) else ord(str(character)[:1] or "\0")
