@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding
 
 
 class HalfstepError(Exception):
-    """Could not look, or could not act. `where` names the key, file or address; `hint` is one thing to type."""
+    """Could not look, or could not act. `where` names the key, file or address; `hint` is one thing to type.
+
+    `findings` are all problems of one kind where several were found at once; they then stand for the message.
+    """
 
     exit_code = ExitCode.BUG
 
-    def __init__(self, message: str, *, where: str = "", hint: str = "", exit_code: ExitCode | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        where: str = "",
+        hint: str = "",
+        exit_code: ExitCode | None = None,
+        findings: tuple[Finding, ...] = (),
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.where = where
         self.hint = hint
+        self.findings = findings
         if exit_code is not None:
             self.exit_code = exit_code
 

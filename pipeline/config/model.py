@@ -55,7 +55,7 @@ class LoraConfig(Frozen):
 
 
 class DataConfig(Frozen):
-    """What is trained on: a hub dataset, a local folder (`path`, uploaded apart from code), or the shipped `tiny-speech`."""
+    """What is trained on: a hub dataset, a folder here (`path`, uploaded apart from code), or the shipped tiny-speech."""
 
     dataset: StrictStr | None = None
     revision: StrictStr | None = None

@@ -1,0 +1,145 @@
+"""The command line: a literal table of verbs, each imported when it is typed, and the one place errors become exits."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+import traceback
+from typing import Any
+
+import typer
+from typer._click.core import Command, Context
+from typer._click.exceptions import ClickException, UsageError
+from typer._click.formatting import HelpFormatter
+from typer.core import TyperGroup
+
+from pipeline import __version__
+from remote.errors import HalfstepError
+from remote.protocol.exits import ExitCode
+
+VERBS = {
+    "init": "write configs/ for this project, asking little",
+    "run": "take the project through all stages; again: nothing to do",
+    "verify": "look only: is this host and project ready? changes nothing",
+    "plan": "what `run` would change, as a diff",
+    "fix": "only the fixers, here or there",
+    "status": "what runs where, how far, how it ended",
+    "list": "every run this project remembers",
+    "logs": "the trainer's own output",
+    "tail": "live scalars from the host's TensorBoard files",
+    "tensorboard": "TensorBoard itself, on the local mirror, kept live",
+    "pull": "bring logs (and the adapter) home",
+    "stop": "end a run's job, keeping its checkpoint",
+    "wait": "until a run's job has ended; its outcome is the exit code",
+    "attach": "follow a run that is under way",
+    "diagnose": "name the error, its cause, the fix, the folk fix that is wrong",
+    "explain": "a fixer, a check, a stage or an error in one page",
+    "report": "one self-contained HTML file: stages, fixes, proofs, curves",
+    "hosts": "hosts that can be named; `hosts check NAME`: what works",
+    "configs": "configs that can be named",
+}
+
+
+class LazyVerbs(TyperGroup):
+    """The verbs of the table; `pipeline --help` imports none of them."""
+
+    def list_commands(self, ctx: Context) -> list[str]:
+        del ctx
+        return list(VERBS)
+
+    def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
+        if cmd_name not in VERBS:
+            return None
+        module = importlib.import_module(f"pipeline.verbs.{cmd_name.replace('list', 'list_runs')}")
+        command = typer.main.get_command(module.app)
+        command.name = cmd_name
+        return command
+
+    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Verbs"):
+            formatter.write_dl(list(VERBS.items()))
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except UsageError as error:
+            near = difflib.get_close_matches(args[0], VERBS, n=1)
+            raise UsageError(
+                f"there is no verb {args[0]!r}{f'; did you mean {near[0]}?' if near else ''}", ctx
+            ) from error
+
+
+app = typer.Typer(
+    cls=LazyVerbs,
+    add_completion=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"halfstep {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def halfstep(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="say which halfstep this is"
+    ),
+) -> None:
+    """Take an audio-LLM LoRA fine-tune to a far-away GPU, prove that it will train, bring the adapter home.
+
+    pipeline run --host titan --config paper_r64     the whole thing; run it again: nothing to do
+    """
+    del version
+
+
+def main() -> None:
+    """Runs the verb and exits with its published code; no error ever ends in a traceback on the screen."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(words: list[str]) -> int:
+    """The exit code of `pipeline WORDS`."""
+    try:
+        result = app(words, prog_name="pipeline", standalone_mode=False)
+        return int(result) if isinstance(result, int) else 0
+    except typer.Exit as done:
+        return done.exit_code
+    except typer.Abort:
+        return ExitCode.INTERRUPTED
+    except ClickException as error:
+        return _tell_usage(words, error)
+    except HalfstepError as error:
+        return _tell(words, error)
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 0
+    except Exception as error:  # noqa: BLE001 - the last net: a defect of ours, told without a traceback
+        return _tell(words, _bug(error))
+
+
+def _tell_usage(words: list[str], error: ClickException) -> int:
+    context = getattr(error, "ctx", None)
+    hint = f"{context.command_path} --help" if context else "pipeline --help"
+    return _tell(words, HalfstepError(error.format_message(), hint=hint, exit_code=ExitCode.USAGE))
+
+
+def _tell(words: list[str], error: HalfstepError) -> int:
+    importlib.import_module("pipeline.show.failure").tell(words, error)
+    return error.exit_code
+
+
+def _bug(error: Exception) -> HalfstepError:
+    path = importlib.import_module("pipeline.show.failure").keep_traceback(traceback.format_exception(error))
+    return HalfstepError(
+        f"a defect of halfstep's: {type(error).__name__}: {error}", where=path, hint="report it with that file"
+    )

@@ -1,0 +1,93 @@
+"""What a well-formed config may still get wrong: files that are not there, numbers that cannot be meant together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline.config.document import Document
+from pipeline.config.model import RunConfig
+from pipeline.shipped import shipped_data
+from remote.protocol.findings import Finding
+
+INTERPRETERS = ("python", "python3", "torchrun", "accelerate", "bash", "sh")
+CARRIES_CODE = ("-c", "-m")
+
+
+def check_run_config(config: RunConfig, document: Document, root: Path) -> tuple[Finding, ...]:
+    """Every problem that can be seen without a host."""
+    found = [
+        *_command_problems(config, document, root),
+        *_built_in_problems(config, document),
+        *_data_problems(config, document, root),
+    ]
+    save, most = config.train.save_steps, config.train.max_steps
+    if save is not None and most is not None and save > most:
+        found.append(
+            document.problem(
+                ("train", "save_steps"), f"{save} is more than max_steps ({most}): no checkpoint would be written"
+            )
+        )
+    collator = (config.fixers.model_extra or {}).get("data-collator")
+    if isinstance(collator, dict) and isinstance(collator.get("path"), str):
+        found += _file_problems(document, ("fixers", "data-collator", "path"), collator["path"], root)
+    return tuple(found)
+
+
+def _command_problems(config: RunConfig, document: Document, root: Path) -> list[Finding]:
+    if config.command is None:
+        return []
+    if not config.command:
+        return [
+            document.problem(("command",), "is empty: write the argv of your script, or null for the built-in trainer")
+        ]
+    script = _script_of(config.command)
+    return _file_problems(document, ("command",), script, root) if script else []
+
+
+def _script_of(argv: tuple[str, ...]) -> str:
+    """The first word that is a file of the project's: `python -u src/train.py` gives src/train.py."""
+    if Path(argv[0]).name not in INTERPRETERS:
+        return argv[0] if argv[0].startswith(("./", "../")) else ""
+    for word in argv[1:]:
+        if word in CARRIES_CODE:
+            return ""
+        if word.endswith((".py", ".sh")):
+            return word
+    return ""
+
+
+def _file_problems(document: Document, key: tuple[str, ...], path: str, root: Path) -> list[Finding]:
+    if Path(path).is_absolute():
+        return []
+    target = (root / path).resolve()
+    if not target.is_relative_to(root):
+        return [document.problem(key, f"{path} lies outside the project {root}")]
+    if not target.exists():
+        return [document.problem(key, f"there is no {path} in {root}")]
+    return []
+
+
+def _built_in_problems(config: RunConfig, document: Document) -> list[Finding]:
+    if config.command is not None:
+        return []
+    found = []
+    if config.model is None:
+        found.append(document.problem(("model",), "the built-in trainer needs a model: {id: ...}, or give a command"))
+    if config.data.dataset is None and config.data.path is None:
+        found.append(document.problem(("data",), "the built-in trainer needs data.dataset or data.path"))
+    return found
+
+
+def _data_problems(config: RunConfig, document: Document, root: Path) -> list[Finding]:
+    data = config.data
+    if data.dataset is not None and data.path is not None:
+        return [document.problem(("data",), "dataset and path are both given; one is wanted")]
+    if data.path is not None and not (root / Path(data.path).expanduser()).exists():
+        return [document.problem(("data", "path"), f"there is no {data.path} in {root}")]
+    if data.dataset is not None and "/" not in data.dataset and shipped_data(data.dataset) is None:
+        return [
+            document.problem(
+                ("data", "dataset"), f"{data.dataset!r} is no hub dataset (owner/name) and none that is shipped"
+            )
+        ]
+    return []

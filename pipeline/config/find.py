@@ -1,0 +1,73 @@
+"""Which file a name means: the project's own configs/ comes before the shipped one; a path is a path."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipeline.shipped import shipped_configs
+from remote.errors import BadUsage
+
+SUFFIXES = (".yaml", ".yml")
+
+
+def is_path(name: str) -> bool:
+    """The user wrote a path, not a name."""
+    return "/" in name or name.endswith(SUFFIXES)
+
+
+def find_config(name: str, here: Path) -> Path:
+    """The file of a run's config. Raises BadUsage naming the nearest one."""
+    if is_path(name):
+        return Path(name).expanduser() if Path(name).is_absolute() else here / name
+    for folder in config_folders(here):
+        for suffix in SUFFIXES:
+            if (path := folder / f"{name}{suffix}").is_file():
+                return path
+    near = difflib.get_close_matches(name, list_configs(here), n=1)
+    hint = f"pipeline run --config {near[0]}" if near else "pipeline configs"
+    raise BadUsage(f"there is no config {name!r} in {_places(here)}", where="--config", hint=hint)
+
+
+def find_host_file(name: str, here: Path) -> Path | None:
+    """The file of a host, or None: the name is then an alias of ~/.ssh/config, an address, or `local`."""
+    if is_path(name):
+        return Path(name).expanduser() if Path(name).is_absolute() else here / name
+    for folder in config_folders(here):
+        for suffix in SUFFIXES:
+            if (path := folder / "hosts" / f"{name}{suffix}").is_file():
+                return path
+    return None
+
+
+def list_configs(here: Path) -> dict[str, Path]:
+    """Every config that can be named, the project's own first."""
+    return _list(here, "")
+
+
+def list_hosts(here: Path) -> dict[str, Path]:
+    """Every host that has a file; aliases of ~/.ssh/config can be named too."""
+    return _list(here, "hosts")
+
+
+def _list(here: Path, inside: str) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for folder in config_folders(here):
+        for path in sorted((folder / inside).glob("*.y*ml")):
+            if path.suffix in SUFFIXES:
+                found.setdefault(path.stem, path)
+    return found
+
+
+def config_folders(here: Path) -> Iterator[Path]:
+    """configs/ of the nearest folder that has one, from here upwards; then the shipped one."""
+    for folder in (here, *here.parents):
+        if (folder / "configs").is_dir():
+            yield folder / "configs"
+            break
+    yield shipped_configs()
+
+
+def _places(here: Path) -> str:
+    return " or ".join(str(folder) for folder in dict.fromkeys(config_folders(here)))

@@ -1,0 +1,91 @@
+"""What is wrong with a document's values, in the user's words: key path, got, wanted, nearest name."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from pipeline.config.document import BadConfig, Document, KeyPath
+from remote.protocol.findings import Finding
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def validate(model: type[M], document: Document) -> M:
+    """The document as a `model`. Raises BadConfig with every problem."""
+    try:
+        return model.model_validate(document.values)
+    except ValidationError as error:
+        found = _without_echoes([_finding(model, document, problem) for problem in error.errors()])
+        raise BadConfig(f"{document.path}: {len(found)} problems", findings=found) from None
+
+
+def _finding(model: type[BaseModel], document: Document, problem: Any) -> Finding:
+    key = _yaml_path(document, problem["loc"])
+    if problem["type"] == "extra_forbidden":
+        return _unknown(model, document, key)
+    got = problem.get("input")
+    if problem["type"] == "missing":
+        return document.problem(key, "is needed here and is not there")
+    if isinstance(got, bool) and "string" in problem["type"]:
+        return document.problem(key, f"got a boolean ({got}); YAML reads yes/no/on/off so: quote it")
+    return document.problem(key, f"{_wanted(problem)}, got {_shown(got)}")
+
+
+def _unknown(model: type[BaseModel], document: Document, key: KeyPath) -> Finding:
+    names = _names_at(model, key[:-1])
+    near = difflib.get_close_matches(str(key[-1]), names, n=1, cutoff=0.5)
+    nearest = f"did you mean {near[0]}?" if near else f"known here: {', '.join(sorted(names))}"
+    return document.problem(key, f"no such key; {nearest}")
+
+
+def _names_at(model: type[BaseModel], key: KeyPath) -> list[str]:
+    for part in key:
+        field = model.model_fields.get(str(part))
+        inner = _model_of(field.annotation) if field else None
+        if inner is None:
+            return []
+        model = inner
+    return list(model.model_fields)
+
+
+def _model_of(annotation: Any) -> type[BaseModel] | None:
+    for choice in (annotation, *get_args(annotation)):
+        if isinstance(choice, type) and issubclass(choice, BaseModel):
+            return choice
+    return None
+
+
+def _yaml_path(document: Document, loc: tuple[str | int, ...]) -> KeyPath:
+    """pydantic's location without the names of union members it tried."""
+    path: list[str | int] = []
+    value: Any = document.values
+    for part in loc:
+        inside = isinstance(value, dict) and part in value
+        inside = inside or (isinstance(value, list) and isinstance(part, int) and part < len(value))
+        if inside:
+            path.append(part)
+            value = value[part]
+        elif isinstance(part, str) and part.isidentifier() and part == loc[-1] and isinstance(value, dict):
+            path.append(part)
+    return tuple(path)
+
+
+def _without_echoes(found: list[Finding]) -> tuple[Finding, ...]:
+    """One finding per place: a union's members each complain about the same value."""
+    kept: dict[tuple[str, str], Finding] = {}
+    for finding in found:
+        kept.setdefault((finding.where, finding.message.partition(":")[0]), finding)
+    return tuple(kept.values())
+
+
+def _wanted(problem: Any) -> str:
+    message = str(problem["msg"])
+    return message.replace("Input should be", "should be").replace("a valid ", "")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,0 +1,63 @@
+"""Files of ours on this machine appear whole or not at all, and one writer at a time holds the lock."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from remote.errors import Busy, DiskFull
+
+FULL = {errno.ENOSPC: "no space left", errno.EDQUOT: "over the disk quota", errno.EROFS: "the file system is read-only"}
+
+
+def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
+    """`path` holds exactly `data`, also after a power cut; a reader sees the old bytes or the new. Raises DiskFull."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd, part = tempfile.mkstemp(prefix=".hs-part-", dir=path.parent)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fchmod(file.fileno(), mode)
+                os.fsync(file.fileno())
+            Path(part).replace(path)
+        except BaseException:
+            Path(part).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        if error.errno in FULL:
+            raise DiskFull(
+                f"cannot write {path}: {FULL[error.errno]}", where=str(path), hint=f"df -h {path.parent}"
+            ) from error
+        raise
+
+
+@contextlib.contextmanager
+def locked(path: Path, doing: str) -> Iterator[None]:
+    """Held by this process until the end of the block, or its own; raises Busy naming who holds it instead."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            raise Busy(f"another pipeline holds {path}: {_holder(file.read())}", where=str(path)) from None
+        file.truncate(0)
+        file.write(json.dumps({"pid": os.getpid(), "doing": doing}).encode())
+        file.flush()
+        yield
+
+
+def _holder(data: bytes) -> str:
+    try:
+        told = json.loads(data)
+        return f"pid {int(told['pid'])}, {str(told['doing'])[:100]}"
+    except (ValueError, KeyError, TypeError):
+        return "it does not say which"

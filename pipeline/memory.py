@@ -1,0 +1,59 @@
+"""What a project remembers in its `.halfstep/`: where each thing lies, and who the project is.
+
+.halfstep/state/<host>/<config>.json    the stages' checkpoints
+.halfstep/state/<host>/<config>.lock    held by the verb that changes them
+.halfstep/runs/<run>/                   one run: run.json, tensorboard/, output.log, adapter/, report.html
+"""
+
+from __future__ import annotations
+
+import getpass
+import re
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from remote.protocol.layout import ProjectLayout, project_key
+
+FOLDER = ".halfstep"
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The `.halfstep/` of the project at `root`."""
+
+    root: Path
+
+    @property
+    def folder(self) -> Path:
+        return self.root / FOLDER
+
+    @property
+    def runs(self) -> Path:
+        return self.folder / "runs"
+
+    def run(self, run: str) -> Path:
+        return self.runs / run
+
+    def checkpoints(self, host: str, config: str) -> Path:
+        return self.folder / "state" / safe_name(host) / f"{safe_name(config)}.json"
+
+    def lock(self, host: str, config: str) -> Path:
+        return self.folder / "state" / safe_name(host) / f"{safe_name(config)}.lock"
+
+    def prepare(self) -> None:
+        """The folder is there and hides itself from git."""
+        ignore = self.folder / ".gitignore"
+        if not ignore.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            ignore.write_text("*\n")
+
+
+def layout_of(root: Path) -> ProjectLayout:
+    """Where this project lies on any host: the same laptop, user and folder give the same place, without a record."""
+    return ProjectLayout(project_key(root.name, f"{getpass.getuser()}@{socket.gethostname()}:{root}"))
+
+
+def safe_name(name: str) -> str:
+    """`name` as one path component."""
+    return re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".") or "_"

@@ -1,0 +1,1 @@
+"""Everything that reaches a terminal: the one place that prints."""

@@ -1,0 +1,146 @@
+"""The terminal: prose on stdout (on stderr under --json), progress on stderr, one JSON object on stdout."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+
+from remote.protocol.text import safe_text
+from rich.console import Console
+from rich.markup import escape
+from rich.status import Status
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+from pipeline.outcome import JobOutcome, Outcome, StageOutcome, StageState, outcome_to_json
+from pipeline.show.words import duration
+from remote.protocol.findings import Finding, Severity
+
+MARKS = {
+    StageState.DONE: ("done", "green"),
+    StageState.SKIPPED: ("ok", "dim"),
+    StageState.FAILED: ("failed", "bold red"),
+    StageState.PENDING: ("to do", "yellow"),
+    StageState.RUNNING: ("running", "cyan"),
+}
+SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
+
+
+class Screen:
+    """One verb's way to the terminal. `as_json`: stdout carries nothing but the closing object."""
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self.as_json = as_json
+        self.out = Console(stderr=as_json, highlight=False, soft_wrap=True)
+        self.err = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._status: Status | None = None
+        self._told = ""
+
+    def heading(self, text: str) -> None:
+        self.out.print(Text(safe_text(text), style="bold"))
+
+    def line(self, text: str) -> None:
+        """One line of prose."""
+        self.out.print(Text(safe_text(text)))
+
+    def raw(self, text: str) -> None:
+        """Text of the host's or the trainer's, made safe and otherwise as it is, on stdout."""
+        sys.stdout.write(safe_text(text))
+        sys.stdout.flush()
+
+    def began(self, stage: str) -> None:
+        self._stop_status()
+        if self.err.is_terminal:
+            self._status = self.err.status(f"{stage} ...", spinner="dots")
+            self._status.start()
+
+    def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
+        share = f"  {100 * done / total:3.0f} %" if done is not None and total else ""
+        if self._status is not None:
+            self._status.update(escape(safe_text(text)) + share)
+        elif text != self._told:
+            self._told = text
+            self.err.print(Text(f"  {safe_text(text)}{share}", style="dim"))
+
+    def note(self, text: str) -> None:
+        self.out.print(Text(f"  {safe_text(text)}"))
+
+    def ended(self, stage: StageOutcome) -> None:
+        self._stop_status()
+        word, style = MARKS[stage.state]
+        took = duration(stage.seconds) if stage.seconds >= 0.05 else ""
+        self.out.print(
+            Text.assemble(
+                "  ",
+                (f"{stage.name:<12}", "bold"),
+                (f"{word:<8}", style),
+                safe_text(stage.reason),
+                (f"  {took}" if took else "", "dim"),
+            )
+        )
+
+    def _stop_status(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+            self._status = None
+
+    def confirm(self, question: str) -> bool:
+        if not sys.stdin.isatty():
+            return False
+        self._stop_status()
+        self.err.print(Text(f"{safe_text(question)} [y/N] "), end="")
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+    def ask(self, question: str, *, default: str = "") -> str:
+        """What the user typed, or `default` where nobody can be asked or only Enter was typed."""
+        if not sys.stdin.isatty():
+            return default
+        self.err.print(Text(f"{safe_text(question)}{f' [{default}]' if default else ''} "), end="")
+        return sys.stdin.readline().strip() or default
+
+    def findings(self, findings: Iterable[Finding]) -> None:
+        for finding in findings:
+            self._finding(finding)
+
+    def _finding(self, finding: Finding) -> None:
+        style = SEVERITIES[finding.severity]
+        where = f"{safe_text(finding.where)}: " if finding.where else ""
+        self.out.print(Text.assemble((f"{finding.severity.value} ", style), (finding.check, "bold"), " ", where))
+        for line in safe_text(finding.message).splitlines():
+            self.out.print(Text(f"    {line}"))
+        if finding.hint:
+            self.out.print(Text.assemble("    type: ", (safe_text(finding.hint), "cyan")))
+
+    def diff(self, text: str) -> None:
+        """A unified diff, coloured where the terminal can."""
+        if self.out.is_terminal:
+            self.out.print(Syntax(safe_text(text), "diff", background_color="default"))
+        else:
+            self.out.print(Text(safe_text(text)))
+
+    def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        for heading in headings:
+            table.add_column(heading, no_wrap=True)
+        for row in rows:
+            table.add_row(*(Text(safe_text(cell)) for cell in row))
+        self.out.print(table)
+
+    def job(self, job: JobOutcome) -> None:
+        steps = f" step {job.step}" + (f" of {job.steps}" if job.steps else "") if job.step is not None else ""
+        loss = f", loss {job.loss:.4g}" if job.loss is not None else ""
+        age = f" (seen {duration(job.age_s)} ago)" if job.age_s is not None else ""
+        self.out.print(Text(f"  job          {job.state.value}{steps}{loss}{age}"))
+
+    def closing(self, outcome: Outcome) -> None:
+        """The last words of a verb: findings and where things are, or the one JSON object."""
+        self._stop_status()
+        if self.as_json:
+            sys.stdout.write(json.dumps(outcome_to_json(outcome), ensure_ascii=False) + "\n")
+            sys.stdout.flush()
+            return
+        self.findings(outcome.findings)
+        for name, path in outcome.artifacts.items():
+            self.out.print(Text.assemble("  ", (f"{name:<12}", "bold"), safe_text(path)))

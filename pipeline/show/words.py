@@ -1,0 +1,29 @@
+"""Numbers and times as people read them."""
+
+from __future__ import annotations
+
+
+def size(count: float) -> str:
+    """1,234,567 bytes as '1.2 MB'."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(count) < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def duration(seconds: float) -> str:
+    """4,271 s as '1 h 11 min'."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """'1 file', '3 files'."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

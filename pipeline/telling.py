@@ -1,0 +1,54 @@
+"""What a long verb says while it works: the interface that stages speak to, and the one that keeps silent."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from pipeline.outcome import StageOutcome
+
+
+class Telling(Protocol):
+    """Somebody listens, or nobody does; the work is the same."""
+
+    def heading(self, text: str) -> None: ...
+
+    def began(self, stage: str) -> None:
+        """A stage is at work from now on."""
+        ...
+
+    def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
+        """How far the stage at work is; `total` None where nobody knows."""
+        ...
+
+    def note(self, text: str) -> None:
+        """One line worth keeping on the screen."""
+        ...
+
+    def ended(self, stage: StageOutcome) -> None: ...
+
+    def confirm(self, question: str) -> bool:
+        """The user said yes; False where nobody can be asked."""
+        ...
+
+
+class Silence:
+    """Tells nothing and agrees to nothing."""
+
+    def heading(self, text: str) -> None:
+        del text
+
+    def began(self, stage: str) -> None:
+        del stage
+
+    def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
+        del text, done, total
+
+    def note(self, text: str) -> None:
+        del text
+
+    def ended(self, stage: StageOutcome) -> None:
+        del stage
+
+    def confirm(self, question: str) -> bool:
+        del question
+        return False
