@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from fixers.change import Plan
 from remote.host import Host
+from remote.protocol.layout import ProjectLayout
 from remote.protocol.machine import Gpu
 from remote.protocol.survey import Survey
 
@@ -24,7 +25,8 @@ class Tree(Protocol):
 class Site:
     """One place to be fixed. `gpu` None: no card known, so nothing is rewritten for one.
 
-    `host` and `survey` are None where only a tree on the laptop is fixed (`pipeline fix PATH`).
+    `host`, `survey` and `project` (where it lies there) are None where only a tree on the laptop is fixed
+    (`pipeline fix PATH`). `environment` is what a training command gets there: the host's `env:`, then the run's.
     `wishes` are the config's `fixers:` entries by fixer name; `config` the whole run config as plain JSON.
     """
 
@@ -32,6 +34,8 @@ class Site:
     gpu: Gpu | None = None
     host: Host | None = None
     survey: Survey | None = None
+    project: ProjectLayout | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
     wishes: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
 
