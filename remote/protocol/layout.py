@@ -4,6 +4,9 @@ payload/<sha256>.pyz              the program that answers there
 projects/<key>/owner.json         which laptop and folder this is
 projects/<key>/lock               held by whoever changes the project
 projects/<key>/sync.json          manifest: what was sent, what lies there, which fixers made the difference
+projects/<key>/stats.json         what those files' inodes looked like when their digests were known
+projects/<key>/staging/           contents on their way into the tree, by digest; what is left of a cut sync
+projects/<key>/commit.json        a change of the tree that has begun; finished by whoever finds it
 projects/<key>/tree/              the project's files as the next job will see them
 projects/<key>/environment.json   what the interpreter answered, and for which interpreter
 projects/<key>/undo/              what fixers changed outside the tree, so that it can be put back
@@ -40,6 +43,18 @@ class ProjectLayout:
     @property
     def manifest(self) -> str:
         return f"{self.root}/sync.json"
+
+    @property
+    def stats(self) -> str:
+        return f"{self.root}/stats.json"
+
+    @property
+    def staging(self) -> str:
+        return f"{self.root}/staging"
+
+    @property
+    def commit(self) -> str:
+        return f"{self.root}/commit.json"
 
     @property
     def environment(self) -> str:

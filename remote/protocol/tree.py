@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
-from remote.protocol.values import dumps
+from remote.protocol.values import Malformed, dumps
 
 MANIFEST_VERSION = 1
 
@@ -53,7 +53,12 @@ class Deviation:
 
 @dataclass(frozen=True)
 class TreeSurvey:
-    """The host's tree in a few words: both digests of its manifest, and where the bytes disagree with it."""
+    """The host's tree in a few words: both digests of its manifest, and where the bytes disagree with it.
+
+    `fixed` has the rows whose bytes a fixer made. `owner` says which laptop and folder the tree belongs to.
+    `pending`: a change of the tree was cut after it had begun; the next one finishes it. `staged` counts the contents
+    that a cut sync left behind. `codecs` is what the host can unpack, best first.
+    """
 
     exists: bool
     digest_here: str = ""
@@ -62,6 +67,35 @@ class TreeSurvey:
     deviations: Tuple[Deviation, ...] = ()
     fixed: Dict[str, Row] = field(default_factory=dict)
     owner: Optional[str] = None
+    pending: bool = False
+    staged: int = 0
+    codecs: Tuple[str, ...] = ("zlib",)
+
+
+def pack_manifest(manifest: Manifest) -> Dict[str, Any]:
+    """A manifest as JSON; rows are arrays, because there may be 20,000 of them."""
+    rows = {path: [r.here, r.there, r.mode, r.size, r.link, r.fixers] for path, r in manifest.rows.items()}
+    return {"version": manifest.version, "rows": rows}
+
+
+def parse_manifest(data: Any) -> Manifest:
+    """The manifest that `pack_manifest` wrote. Raises Malformed, also where a newer version of us wrote it."""
+    try:
+        version, rows = data["version"], data["rows"]
+        if version > MANIFEST_VERSION:
+            raise Malformed(f"manifest version {version} is newer than ours, {MANIFEST_VERSION}")
+        return Manifest({path: parse_row(row) for path, row in rows.items()}, version)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Malformed(f"not a manifest: {error}") from None
+
+
+def parse_row(row: Any) -> Row:
+    """One row from its array. Raises ValueError, TypeError."""
+    here, there, mode, size, link, fixers = row
+    shapes = ((here, str), (there, str), (mode, int), (size, int), (link, str), (fixers, dict))
+    if not all(isinstance(value, kind) for value, kind in shapes):
+        raise ValueError(f"a row has the wrong shape: {row!r}")
+    return Row(here, there, mode, size, link, fixers)
 
 
 def _digest(value: object) -> str:
