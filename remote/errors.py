@@ -116,3 +116,9 @@ class RemoteFault(HalfstepError):
 
 class ChangeRefused(HalfstepError):
     """A read-only host was asked to change something: a defect of ours."""
+
+
+class FixRefused(HalfstepError):
+    """A file is not what it was when its fix was planned, so it was not touched."""
+
+    exit_code = ExitCode.FIXER

@@ -1,0 +1,28 @@
+"""Which languages are parsed again after a rewrite, by file name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fixers.sources.python import is_python, read_python
+
+
+class Unchecked(Exception):
+    """No parser here knows files of that name."""
+
+
+def _parse_python(path: str, data: bytes) -> None:
+    read_python(path, data)
+
+
+PARSERS: tuple[tuple[Callable[[str], bool], Callable[[str, bytes], None]], ...] = ((is_python, _parse_python),)
+"""(matches the path, raises Unparsable): the first that matches is asked."""
+
+
+def parse_again(path: str, data: bytes) -> None:
+    """The bytes parse as what the path says they are. Raises Unparsable, or Unchecked where nobody can say."""
+    for matches, parse in PARSERS:
+        if matches(path):
+            parse(path, data)
+            return
+    raise Unchecked(path)

@@ -1,0 +1,176 @@
+"""What names in a module mean: imports and aliases followed through scopes, and names that are bound twice."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+Node = TypeVar("Node", bound=ast.AST)
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+@dataclass
+class Scope:
+    """One namespace. A binding is a qualified name where an import made it, None where anything else did."""
+
+    node: ast.AST
+    parent: Scope | None
+    bindings: dict[str, list[str | None]] = field(default_factory=dict)
+
+    def bind(self, name: str, qualified: str | None) -> None:
+        self.bindings.setdefault(name, []).append(qualified)
+
+
+@dataclass(frozen=True)
+class Rebound:
+    """A name that an import made and something else made too: what it means here is not known."""
+
+    qualified: str
+
+
+class Names:
+    """Every node's parent, scope and meaning. `nodes` are in the order of the walk: parents before children."""
+
+    def __init__(self, module: Scope) -> None:
+        self.module = module
+        self.nodes: list[ast.AST] = []
+        self.parents: dict[ast.AST, ast.AST] = {}
+        self.scopes: dict[ast.AST, Scope] = {}
+
+    def of_type(self, kind: type[Node]) -> Iterator[Node]:
+        """Every node of that kind, parents before children."""
+        return (node for node in self.nodes if isinstance(node, kind))
+
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        return self.parents.get(node)
+
+    def ancestors(self, node: ast.AST) -> Iterator[ast.AST]:
+        above = self.parents.get(node)
+        while above is not None:
+            yield above
+            above = self.parents.get(above)
+
+    def meaning(self, node: ast.AST) -> str | None:
+        """The qualified name (`torch.cuda.is_bf16_supported`) that an expression stands for; None where unknown."""
+        found = self.look_up(node)
+        return found if isinstance(found, str) else None
+
+    def look_up(self, node: ast.AST) -> str | Rebound | None:
+        """As `meaning`, but tells a name that is rebound from one that is not imported."""
+        attributes: list[str] = []
+        while isinstance(node, ast.Attribute):
+            attributes.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return None
+        found = self._look_up_name(node.id, self.scopes[node])
+        tail = "".join(f".{attribute}" for attribute in reversed(attributes))
+        if isinstance(found, Rebound):
+            return Rebound(found.qualified + tail)
+        return None if found is None else found + tail
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        """The innermost statement that holds the node."""
+        while not isinstance(node, ast.stmt):
+            node = self.parents[node]
+        return node
+
+    def function(self, node: ast.AST) -> ast.AST:
+        """The function (or module) whose body holds the node."""
+        for above in self.ancestors(node):
+            if isinstance(above, (*FUNCTIONS, ast.Module)):
+                return above
+        return self.module.node
+
+    def _look_up_name(self, name: str, scope: Scope) -> str | Rebound | None:
+        shadowing = False
+        here: Scope | None = scope
+        while here is not None:
+            bound = here.bindings.get(name)
+            if bound is not None and (here is scope or not isinstance(here.node, ast.ClassDef)):
+                imported = {each for each in bound if each is not None}
+                if len(imported) == 1 and None not in bound and not shadowing:
+                    return imported.pop()
+                if imported:
+                    return Rebound(sorted(imported)[0])
+                shadowing = True
+            here = here.parent
+        return None
+
+
+def index_names(tree: ast.Module) -> Names:
+    """Parents, scopes and bindings of every node, from one walk."""
+    module = Scope(tree, None)
+    names = Names(module)
+    names.scopes[tree] = module
+    names.nodes.append(tree)
+    stack: list[tuple[ast.AST, Scope]] = [(tree, module)]
+    while stack:
+        node, scope = stack.pop()
+        children: list[tuple[ast.AST, Scope]] = []
+        for child, inner in _children(node, scope):
+            names.parents[child] = node
+            names.scopes[child] = inner
+            _bind(child, inner, node)
+            children.append((child, inner))
+        names.nodes.extend(child for child, _ in children)
+        stack.extend(reversed(children))
+    return names
+
+
+def _children(node: ast.AST, scope: Scope) -> Iterator[tuple[ast.AST, Scope]]:
+    """Direct children with the scope that each is evaluated in: defaults and decorators belong outside a function."""
+    if isinstance(node, FUNCTIONS):
+        inner = Scope(node, scope)
+        for name, value in ast.iter_fields(node):
+            within = inner if name == "body" else scope
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.arguments):
+                    _bind_arguments(child, inner)
+                if isinstance(child, ast.AST):
+                    yield child, within
+    elif isinstance(node, ast.ClassDef):
+        inner = Scope(node, scope)
+        for name, value in ast.iter_fields(node):
+            for child in value if isinstance(value, list) else [value]:
+                if isinstance(child, ast.AST):
+                    yield child, inner if name == "body" else scope
+    elif isinstance(node, COMPREHENSIONS):
+        inner = Scope(node, scope)
+        yield from ((child, inner) for child in ast.iter_child_nodes(node))
+    else:
+        yield from ((child, scope) for child in ast.iter_child_nodes(node))
+
+
+def _bind_arguments(arguments: ast.arguments, scope: Scope) -> None:
+    every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
+    for each in every:
+        if each is not None:
+            scope.bind(each.arg, None)
+
+
+def _bind(node: ast.AST, scope: Scope, parent: ast.AST) -> None:
+    match node:
+        case ast.Import():
+            for alias in node.names:
+                qualified = alias.name if alias.asname else alias.name.partition(".")[0]
+                scope.bind(alias.asname or qualified, qualified)
+        case ast.ImportFrom():
+            origin = "." * node.level + (node.module or "")
+            for alias in node.names:
+                scope.bind(alias.asname or alias.name, f"{origin}.{alias.name}")
+        case ast.Name(ctx=ast.Store() | ast.Del()):
+            if not _is_missing_import(parent):
+                scope.bind(node.id, None)
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            scope.bind(node.name, None)
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            scope.bind(name, None)
+
+
+def _is_missing_import(parent: ast.AST) -> bool:
+    """`torch = None`, as after `except ImportError`: the name means the import or nothing."""
+    return isinstance(parent, ast.Assign) and isinstance(parent.value, ast.Constant) and parent.value.value is None

@@ -1,0 +1,177 @@
+"""Python as a tree whose nodes know their bytes: edits are made in the file's own encoding and line ends."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+import warnings
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from fixers.sources.names import Names, index_names
+from fixers.sources.splice import Edit, EditRefused, newline_of
+from fixers.sources.unparsable import Unparsable
+
+Located = ast.expr | ast.stmt | ast.keyword | ast.alias | ast.arg
+BOM = b"\xef\xbb\xbf"
+LINE_END = re.compile(rb"\r\n|\r|\n")
+
+
+@dataclass(frozen=True)
+class Placed:
+    """UTF-8 text as the parser read it, and how a range of it and words for it are put into the file's bytes.
+
+    `place(start, end)` gives the file's range; `encode(text, at)` the bytes that stand for `text` there.
+    """
+
+    text: bytes
+    place: Callable[[int, int], tuple[int, int]]
+    encode: Callable[[str, int], bytes]
+
+
+class PythonSource:
+    """One module, or one notebook's cells read as one module."""
+
+    def __init__(self, path: str, data: bytes, placed: Placed, tree: ast.Module) -> None:
+        self.path = path
+        self.data = data
+        self.text = placed.text
+        self.tree = tree
+        self._placed = placed
+        self._lines = [0, *(end.end() for end in LINE_END.finditer(placed.text))]
+
+    @cached_property
+    def names(self) -> Names:
+        """What every name means where it stands."""
+        return index_names(self.tree)
+
+    def span(self, node: Located) -> tuple[int, int]:
+        """The node's range in `text`."""
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        return self._lines[node.lineno - 1] + node.col_offset, self._lines[node.end_lineno - 1] + node.end_col_offset
+
+    def segment(self, node: Located) -> str:
+        """The node as it is written."""
+        start, end = self.span(node)
+        return self.text[start:end].decode("utf-8")
+
+    def replace(self, start: int, expected: str, replacement: str, why: str) -> Edit:
+        """The edit that puts `replacement` where `expected` stands at `start` of `text`; raises EditRefused."""
+        end = start + len(expected.encode())
+        first, last = self._placed.place(start, end)
+        if self.text[start:end] != expected.encode():
+            raise EditRefused(f"expected {expected!r} there ({why})", first)
+        return Edit(first, self.data[first:last], self._placed.encode(replacement, start), why)
+
+    def replace_node(self, node: Located, replacement: str, why: str) -> Edit:
+        return self.replace(self.span(node)[0], self.segment(node), replacement, why)
+
+    def replace_attribute(self, node: ast.Attribute, replacement: str, why: str) -> Edit:
+        """The edit that renames what stands after the dot."""
+        return self.replace(self.span(node)[1] - len(node.attr.encode()), node.attr, replacement, why)
+
+    def replace_keyword(self, keyword: ast.keyword, replacement: str, why: str) -> Edit:
+        """The edit that renames a keyword argument and keeps its value."""
+        assert keyword.arg is not None
+        return self.replace(self.span(keyword)[0], keyword.arg, replacement, why)
+
+    def insert(self, at: int, text: str, why: str) -> Edit:
+        return self.replace(at, "", text, why)
+
+    def indentation(self, statement: ast.stmt) -> str | None:
+        """What stands before the statement on its line; None where that is not only blanks."""
+        start = self._lines[statement.lineno - 1]
+        before = self.text[start : start + statement.col_offset]
+        return before.decode() if not before.strip(b" \t\f") else None
+
+    def insert_before(self, statement: ast.stmt, lines: tuple[str, ...], why: str) -> Edit | None:
+        """The edit that puts whole lines before a statement, indented as it is; None where it shares its line."""
+        decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+        indentation = self.indentation(statement)
+        if indentation is None:
+            return None
+        first = min([statement.lineno, *(each.lineno for each in decorators)])
+        newline = newline_of(self.text).decode()
+        return self.insert(self._lines[first - 1], "".join(f"{indentation}{line}{newline}" for line in lines), why)
+
+    def insert_after(self, statement: ast.stmt, lines: tuple[str, ...], why: str) -> Edit | None:
+        """The edit that puts whole lines after a statement, indented as it is; None where it shares its lines."""
+        indentation = self.indentation(statement)
+        end = self.span(statement)[1]
+        line = bisect_right(self._lines, end)
+        rest_end = self._lines[line] if line < len(self._lines) else len(self.text)
+        rest = self.text[end:rest_end].strip()
+        if indentation is None or (rest and not rest.startswith(b"#")):
+            return None
+        newline = newline_of(self.text).decode()
+        body = "".join(f"{indentation}{each}{newline}" for each in lines)
+        ended = self.text[:rest_end].endswith((b"\n", b"\r"))
+        return self.insert(rest_end, body if ended else newline + body, why)
+
+    def raw_offset(self, node: Located) -> int:
+        """Where the node begins in the file's bytes."""
+        start = self.span(node)[0]
+        return self._placed.place(start, start)[0]
+
+
+def is_python(path: str) -> bool:
+    return path.endswith((".py", ".pyw"))
+
+
+def read_python(path: str, data: bytes) -> PythonSource:
+    """The file as Python. Raises Unparsable with the line."""
+    placed = _place_module(data)
+    return PythonSource(path, data, placed, parse_module(placed.text))
+
+
+def parse_module(text: bytes) -> ast.Module:
+    """UTF-8 text as a tree. Raises Unparsable with the line, whatever the parser raised."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text.decode("utf-8"))
+    except SyntaxError as error:
+        raise Unparsable(f"not Python: {error.msg}", error.lineno or 1) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise Unparsable(f"not Python: {error}") from None
+
+
+def _place_module(data: bytes) -> Placed:
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError as error:
+        raise Unparsable(f"not Python: {error.msg}") from None
+    offset = len(BOM) if data.startswith(BOM) else 0
+    if encoding in ("utf-8", "utf-8-sig"):
+        _require_utf8(data)
+        return Placed(data[offset:], lambda start, end: (start + offset, end + offset), lambda text, at: text.encode())
+    return _place_encoded(data, encoding)
+
+
+def _require_utf8(data: bytes) -> None:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = 1 + len(LINE_END.findall(data[: error.start]))
+        raise Unparsable(f"not UTF-8 and no other encoding is declared: {error.reason}", line) from None
+
+
+def _place_encoded(data: bytes, encoding: str) -> Placed:
+    try:
+        decoded = data.decode(encoding)
+        faithful = decoded.encode(encoding) == data
+        text = decoded.encode("utf-8")
+    except (UnicodeError, LookupError, ValueError) as error:
+        raise Unparsable(f"not {encoding}, which it declares: {error}") from None
+    if not faithful:
+        raise Unparsable(f"{encoding} text that would not be written back as it was read")
+
+    def place(start: int, end: int) -> tuple[int, int]:
+        first = len(text[:start].decode("utf-8").encode(encoding))
+        return first, first + len(text[start:end].decode("utf-8").encode(encoding))
+
+    return Placed(text, place, lambda words, at: words.encode(encoding))

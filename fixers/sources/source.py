@@ -1,0 +1,26 @@
+"""One file as source fixers see it, and what is raised where it cannot be read as its language."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from fixers.sources.python import PythonSource, read_python
+from fixers.sources.splice import line_of
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file's name and bytes; parsed at most once, however many fixers look at it."""
+
+    path: str
+    data: bytes
+
+    def where(self, offset: int) -> str:
+        """`path:line`, as findings name it."""
+        return f"{self.path}:{line_of(self.data, offset)}"
+
+    @cached_property
+    def python(self) -> PythonSource:
+        """The file as Python, notebooks included. Raises Unparsable."""
+        return read_python(self.path, self.data)

@@ -1,0 +1,58 @@
+"""Edits of byte ranges: each names the bytes it expects, none overlaps, and every other byte stays as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+class EditRefused(Exception):
+    """The edits cannot be made at these bytes; nothing was changed. `offset` is where."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.offset = offset
+
+
+@dataclass(frozen=True)
+class Edit:
+    """`data[start : start + len(expected)]` becomes `replacement`; an empty `expected` inserts. `why` is for people."""
+
+    start: int
+    expected: bytes
+    replacement: bytes
+    why: str
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.expected)
+
+
+def splice(data: bytes, edits: Iterable[Edit]) -> bytes:
+    """`data` with every edit made. Raises EditRefused where bytes differ from the expected ones or edits overlap."""
+    parts: list[bytes] = []
+    done = 0
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
+        if edit.start < done:
+            raise EditRefused(f"two edits overlap ({edit.why})", edit.start)
+        if data[edit.start : edit.end] != edit.expected:
+            raise EditRefused(f"expected {edit.expected[:60]!r} there ({edit.why})", edit.start)
+        parts += (data[done : edit.start], edit.replacement)
+        done = edit.end
+    parts.append(data[done:])
+    return b"".join(parts)
+
+
+def line_of(data: bytes, offset: int) -> int:
+    """The 1-based line that holds `offset`; lines end at CRLF, CR or LF."""
+    before = data[:offset]
+    return 1 + before.count(b"\n") + before.count(b"\r") - before.count(b"\r\n")
+
+
+def newline_of(data: bytes) -> bytes:
+    """The line end that an inserted line must have: the file's first, LF where it has none."""
+    end = min((at for at in (data.find(b"\n"), data.find(b"\r")) if at >= 0), default=-1)
+    if end < 0:
+        return b"\n"
+    return b"\r\n" if data[end : end + 2] == b"\r\n" else data[end : end + 1]
