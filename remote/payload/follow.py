@@ -1,0 +1,172 @@
+"""Pushing what a running job writes: its output, and whole records of its event files, as they come."""
+
+from __future__ import annotations
+
+import base64
+import os
+import time
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Iterator, List, Tuple
+
+from remote.payload.call import Call
+from remote.payload.events import continues, find_events, next_records, open_regular, resolve
+from remote.payload.logs import job_folder, start_of_last_lines
+from remote.payload.refusal import Refusal
+from remote.payload.watch import Watch, pause
+from remote.protocol.exits import ExitCode
+from remote.protocol.layout import RunLayout
+from remote.protocol.segments import tail_digest
+
+HEARTBEAT_S = 10.0
+LOOK_AGAIN_S = 2.0
+PACE_S = 0.02
+CHUNK = 2**18
+NEAR = ("tensorboard",)
+UNTOLD = 3
+
+Json = Dict[str, Any]
+
+
+@dataclass
+class Position:
+    """How far one file was sent, the digest of the bytes just before, and how the file looked when last read."""
+
+    offset: int = 0
+    tail_sha256: str = ""
+    seen: Tuple[int, int, int] = (-1, -1, -1)
+
+    def unchanged(self, path: str) -> bool:
+        """Nothing happened to the file since it was last asked about."""
+        status = os.lstat(path)
+        seen, self.seen = self.seen, (status.st_size, status.st_mtime_ns, status.st_ino)
+        return seen == self.seen
+
+
+def follow_events(call: Call) -> Json:
+    """Pushes {name, offset, fresh, data} for whole records of every event file, present and future, from `wants` on.
+
+    Ends when the job's result is there and everything was pushed, or when the laptop is gone.
+    """
+    root, outside = _run_root(call), str(call.args.get("outside", ""))
+    known = {name: Position(offset, tail) for name, offset, tail in call.args.get("wants", [])}
+    paths = {name: resolve(root, name, outside) for name in known}
+    looked = [float("-inf")]
+
+    def folders() -> List[str]:
+        near = [folder for folder, _, _ in os.walk(RunLayout(root).tensorboard)]
+        return [*near, *{os.path.dirname(path) for path in paths.values()}]
+
+    def news(thorough: bool) -> Iterator[Json]:
+        far = thorough or time.monotonic() - looked[0] >= LOOK_AGAIN_S
+        for name, path in find_events(root, outside) if far else find_events(root, roots=NEAR):
+            paths[name] = path
+            known.setdefault(name, Position())
+        looked[0] = time.monotonic() if far else looked[0]
+        for name, path in paths.items():
+            yield from _event_news(name, path, known[name])
+
+    return _push(call, job_folder(root, int(call.args.get("job", 0))), news, folders)
+
+
+def follow_log(call: Call) -> Json:
+    """Pushes {offset, fresh, data} of the job's output from `offset`, or its last `lines` lines, on; ends alike."""
+    folder = job_folder(_run_root(call), int(call.args.get("job", 0)))
+    path = os.path.join(folder, "output.log")
+    position = Position(int(call.args.get("offset", 0)), str(call.args.get("tail_sha256", "")))
+    if "lines" in call.args:
+        position = _last_lines(path, int(call.args["lines"]))
+    return _push(call, folder, lambda _: _log_news(path, position), list)
+
+
+def _run_root(call: Call) -> str:
+    root = call.path(call.args["run"])
+    if not os.path.isdir(root):
+        raise Refusal("not-found", f"no run at {root}", where=root, exit_code=ExitCode.PULL)
+    return root
+
+
+def _push(call: Call, job: str, news: Callable[[bool], Iterator[Json]], folders: Callable[[], List[str]]) -> Json:
+    watch = Watch()
+    spoke = time.monotonic()
+    told, untold = True, 0
+    try:
+        while True:
+            watch.follow([job, *folders()])
+            ended = os.path.exists(os.path.join(job, "result.json"))
+            began = time.monotonic()
+            sent = False
+            for event in news(ended):
+                call.push(event)
+                sent, spoke = True, time.monotonic()
+            if sent and not told and not watch.wait(call.line.source, 0):
+                untold += 1
+                watch.deaf = watch.deaf or untold >= UNTOLD
+            if ended and not sent:
+                return {"ended": True}
+            if call.line.gone():
+                return {"ended": False}
+            if time.monotonic() - spoke >= HEARTBEAT_S:
+                call.push({})
+                spoke = time.monotonic()
+            if sent:
+                pause(PACE_S, began)
+            told = sent or watch.wait(call.line.source, HEARTBEAT_S - (time.monotonic() - spoke))
+    finally:
+        watch.close()
+
+
+def _event_news(name: str, path: str, position: Position) -> Iterator[Json]:
+    try:
+        if position.unchanged(path):
+            return
+        with open_regular(path) as file:
+            fresh = not continues(file, position.offset, position.tail_sha256)
+            if fresh:
+                position.offset, position.tail_sha256 = 0, ""
+            while True:
+                records, _ = next_records(file, position.offset)
+                if not records:
+                    return
+                yield {"name": name, "offset": position.offset, "fresh": fresh, "data": _text(records)}
+                _advance(position, file.fileno(), len(records))
+                fresh = False
+    except OSError:
+        return
+
+
+def _log_news(path: str, position: Position) -> Iterator[Json]:
+    try:
+        if position.unchanged(path):
+            return
+        with open_regular(path) as file:
+            fresh = not continues(file, position.offset, position.tail_sha256)
+            if fresh:
+                position.offset, position.tail_sha256 = 0, ""
+            while True:
+                data = os.pread(file.fileno(), CHUNK, position.offset)
+                if not data:
+                    return
+                yield {"offset": position.offset, "fresh": fresh, "data": _text(data)}
+                _advance(position, file.fileno(), len(data))
+                fresh = False
+    except OSError:
+        return
+
+
+def _advance(position: Position, fd: int, size: int) -> None:
+    position.offset += size
+    position.tail_sha256 = tail_digest(fd, position.offset)
+
+
+def _last_lines(path: str, lines: int) -> Position:
+    position = Position()
+    try:
+        with open_regular(path) as file:
+            _advance(position, file.fileno(), start_of_last_lines(file, lines))
+    except OSError:
+        pass
+    return position
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

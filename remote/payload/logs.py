@@ -1,0 +1,79 @@
+"""A job's own output as it lies on the host: from an offset, or the last lines."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, BinaryIO, Dict, List
+
+from remote.payload.call import Call
+from remote.payload.events import continues, open_regular
+from remote.protocol.frames import MAX_CHUNK
+from remote.protocol.layout import RunLayout
+
+MAX_TAIL = 16 * 2**20
+NO_LIMIT = 2**62
+
+
+def newest_job(run_root: str) -> int:
+    """The number of the newest job; 0 where there is none."""
+    try:
+        return max((int(name) for name in os.listdir(os.path.join(run_root, "jobs")) if name.isdigit()), default=0)
+    except OSError:
+        return 0
+
+
+def job_folder(run_root: str, number: int) -> str:
+    """The folder of a job; number 0 means the newest."""
+    return RunLayout(run_root).job(number or newest_job(run_root)).root
+
+
+def read_log(call: Call) -> Dict[str, Any]:
+    """The output as the answering stream: from `offset` at most `limit` bytes, or the last `lines` lines.
+
+    `tail_sha256` as in events.read: a file that no longer continues at `offset` is sent from its beginning, `fresh`.
+    """
+    folder = job_folder(call.path(call.args["run"]), int(call.args.get("job", 0)))
+    with open_regular(os.path.join(folder, "output.log")) as file:
+        size = os.fstat(file.fileno()).st_size
+        offset = int(call.args.get("offset", 0))
+        fresh = "tail_sha256" in call.args and not continues(file, offset, call.args["tail_sha256"])
+        if fresh:
+            offset = 0
+        if "lines" in call.args:
+            offset = start_of_last_lines(file, int(call.args["lines"]))
+        sent = _send(call, file, offset, min(size - offset, int(call.args.get("limit", NO_LIMIT))))
+        return {"offset": offset, "bytes": sent, "size": size, "fresh": fresh, "job": int(os.path.basename(folder))}
+
+
+def start_of_last_lines(file: BinaryIO, lines: int) -> int:
+    """Where the last `lines` lines begin; at most 16 MiB are looked through."""
+    size = os.fstat(file.fileno()).st_size
+    if lines <= 0:
+        return size
+    blocks: List[bytes] = []
+    at, wanted = size, lines + 1
+    while at > 0 and size - at < MAX_TAIL:
+        step = min(65536, at)
+        at -= step
+        blocks.insert(0, os.pread(file.fileno(), step, at))
+        wanted -= blocks[0].count(b"\n")
+        if wanted <= 0:
+            break
+    text = b"".join(blocks)
+    end = len(text) - 1 if text.endswith(b"\n") else len(text)
+    for _ in range(lines):
+        end = text.rfind(b"\n", 0, end)
+        if end < 0:
+            return at
+    return at + end + 1
+
+
+def _send(call: Call, file: BinaryIO, offset: int, limit: int) -> int:
+    sent = 0
+    while sent < limit:
+        chunk = os.pread(file.fileno(), min(MAX_CHUNK, limit - sent), offset + sent)
+        if not chunk:
+            break
+        call.give(chunk)
+        sent += len(chunk)
+    return sent

@@ -1,0 +1,207 @@
+"""The scalars of a TensorBoard event, read from the protocol-buffer wire format; everything else in it is passed over.
+
+Field numbers: tensorflow/core/util/event.proto, summary.proto, tensor.proto, tensor_shape.proto.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Iterator, List, Optional, Tuple, Union
+
+from remote.protocol.crc32c import Buffer
+from remote.protocol.records import split_records
+
+MARK = "tfevents"
+
+Value = Union[int, bytes]
+Field = Tuple[int, int, Value]
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+DTYPES = {
+    1: "<f",
+    2: "<d",
+    3: "<i",
+    4: "<B",
+    5: "<h",
+    6: "<b",
+    9: "<q",
+    10: "<?",
+    17: "<H",
+    19: "<e",
+    22: "<I",
+    23: "<Q",
+}
+DT_BFLOAT16 = 14
+PACKED = {5: "<f", 6: "<d"}
+INTEGERS = (7, 10, 11, 16, 17)
+HALF_BITS = 13
+
+
+class BadEvent(ValueError):
+    """A record's data is not a protocol buffer."""
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """One point of one curve; `file` is the event file's name relative to the run's folder."""
+
+    tag: str
+    step: int
+    value: float
+    wall_time: float
+    file: str = ""
+
+
+def read_scalars(data: Buffer, file: str = "") -> Iterator[Scalar]:
+    """The scalars of whole records, in order; a record that is no event has none."""
+    for record in split_records(data):
+        try:
+            yield from parse_event(record, file)
+        except BadEvent:
+            continue
+
+
+def parse_event(record: bytes, file: str = "") -> Tuple[Scalar, ...]:
+    """The scalars of one event. Raises BadEvent."""
+    wall_time, step = 0.0, 0
+    summaries: List[bytes] = []
+    for number, wire, value in _fields(record):
+        if number == 1 and wire == FIXED64:
+            (wall_time,) = struct.unpack("<d", _bytes(value))
+        elif number == 2 and wire == VARINT:
+            step = _signed(value)
+        elif number == 5 and wire == BYTES:
+            summaries.append(_bytes(value))
+    points = [point for summary in summaries for point in _summary(summary)]
+    return tuple(Scalar(tag, step, value, wall_time, file) for tag, value in points)
+
+
+def _summary(data: bytes) -> Iterator[Tuple[str, float]]:
+    for number, wire, value in _fields(data):
+        if number == 1 and wire == BYTES:
+            point = _summary_value(_bytes(value))
+            if point is not None:
+                yield point
+
+
+def _summary_value(data: bytes) -> Optional[Tuple[str, float]]:
+    tag, found = "", None
+    for number, wire, value in _fields(data):
+        if number == 1 and wire == BYTES:
+            tag = _bytes(value).decode("utf-8", "replace")
+        elif number == 2 and wire == FIXED32:
+            (found,) = struct.unpack("<f", _bytes(value))
+        elif number == 8 and wire == BYTES:
+            found = _tensor(_bytes(value))
+    return None if found is None else (tag, found)
+
+
+def _tensor(data: bytes) -> Optional[float]:
+    """The one number of a tensor of one number; None for any other tensor."""
+    dtype, content = 0, b""
+    numbers: List[float] = []
+    for number, wire, value in _fields(data):
+        if number == 1 and wire == VARINT:
+            dtype = _signed(value)
+        elif number == 2 and wire == BYTES:
+            if _elements(_bytes(value)) != 1:
+                return None
+        elif number == 4 and wire == BYTES:
+            content = _bytes(value)
+        else:
+            numbers.extend(_numbers(number, wire, value, dtype))
+    if content:
+        return _content(content, dtype)
+    return numbers[0] if len(numbers) == 1 else None
+
+
+def _content(content: bytes, dtype: int) -> Optional[float]:
+    if dtype == DT_BFLOAT16 and len(content) == 2:
+        return _half(int.from_bytes(content, "little"), dtype)
+    form = DTYPES.get(dtype)
+    if form is None or struct.calcsize(form) != len(content):
+        return None
+    return float(struct.unpack(form, content)[0])
+
+
+def _numbers(number: int, wire: int, value: Value, dtype: int) -> Iterator[float]:
+    """The values of a repeated field, packed or not."""
+    if number in PACKED and wire in (BYTES, FIXED32, FIXED64):
+        data = _bytes(value)
+        if len(data) % struct.calcsize(PACKED[number]):
+            raise BadEvent("a packed field of broken length")
+        yield from (item[0] for item in struct.iter_unpack(PACKED[number], data))
+    elif number in INTEGERS or number == HALF_BITS:
+        values = [_signed(value)] if wire == VARINT else list(_varints(_bytes(value)))
+        yield from (float(item) if number != HALF_BITS else _half(item, dtype) for item in values)
+
+
+def _half(bits: int, dtype: int) -> float:
+    """A 16-bit pattern as bfloat16 (the upper half of a float32) or as IEEE half."""
+    bits &= 0xFFFF
+    if dtype == DT_BFLOAT16:
+        return float(struct.unpack("<f", struct.pack("<I", bits << 16))[0])
+    return float(struct.unpack("<e", struct.pack("<H", bits))[0])
+
+
+def _elements(shape: bytes) -> int:
+    count = 1
+    for number, wire, dimension in _fields(shape):
+        if number == 2 and wire == BYTES:
+            sizes = [_signed(v) for n, w, v in _fields(_bytes(dimension)) if n == 1 and w == VARINT]
+            count *= sizes[-1] if sizes else 0
+    return count
+
+
+def _fields(data: bytes) -> Iterator[Field]:
+    """Every field of a message: number, wire type, and its value (bytes but for varints). Raises BadEvent."""
+    at = 0
+    while at < len(data):
+        key, at = _varint(data, at)
+        number, wire = key >> 3, key & 7
+        if wire == VARINT:
+            number_value, at = _varint(data, at)
+            yield number, wire, number_value
+            continue
+        if wire == BYTES:
+            size, at = _varint(data, at)
+        elif wire in (FIXED64, FIXED32):
+            size = 8 if wire == FIXED64 else 4
+        else:
+            raise BadEvent(f"wire type {wire}")
+        if at + size > len(data):
+            raise BadEvent("a field runs past the end")
+        yield number, wire, data[at : at + size]
+        at += size
+
+
+def _varint(data: bytes, at: int) -> Tuple[int, int]:
+    result = 0
+    for shift in range(0, 70, 7):
+        if at >= len(data):
+            raise BadEvent("a number runs past the end")
+        byte = data[at]
+        at += 1
+        result |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return result & 0xFFFFFFFFFFFFFFFF, at
+    raise BadEvent("a number of more than ten bytes")
+
+
+def _varints(data: bytes) -> Iterator[int]:
+    at = 0
+    while at < len(data):
+        value, at = _varint(data, at)
+        yield _signed(value)
+
+
+def _signed(value: Value) -> int:
+    """A varint as the int64 it stands for."""
+    assert isinstance(value, int)
+    return value - 2**64 if value >= 2**63 else value
+
+
+def _bytes(value: Value) -> bytes:
+    assert isinstance(value, bytes)
+    return value

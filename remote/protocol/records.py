@@ -1,0 +1,128 @@
+"""TFRecord framing: how many bytes of an event file are whole, valid records, and what stopped the count.
+
+A record is its length (8 bytes, little-endian), the masked CRC-32C of those 8 bytes, the data, and the masked CRC-32C
+of the data (tensorflow/core/lib/io/record_writer.h).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from dataclasses import dataclass
+from enum import Enum
+from typing import BinaryIO, Iterator, Optional
+
+from remote.protocol.crc32c import Buffer, masked_crc32c
+
+HEADER = struct.Struct("<QI")
+LENGTH = struct.Struct("<Q")
+FOOTER = struct.Struct("<I")
+OVERHEAD = HEADER.size + FOOTER.size
+MAX_RECORD = 64 * 2**20
+ZERO_HEADER = bytes(HEADER.size)
+
+
+class Ending(str, Enum):
+    """What follows the last whole record. Only `torn` and `zeros` may become records later."""
+
+    CLEAN = "clean"
+    TORN = "torn"
+    ZEROS = "zeros"
+    BAD_LENGTH = "bad-length"
+    TOO_LONG = "too-long"
+    BAD_DATA = "bad-data"
+
+    @property
+    def damaged(self) -> bool:
+        """No reader gets past it, however long one waits."""
+        return self in (Ending.BAD_LENGTH, Ending.TOO_LONG, Ending.BAD_DATA)
+
+
+@dataclass(frozen=True)
+class Prefix:
+    """The leading bytes that are whole records, how many records that is, and what comes after."""
+
+    size_bytes: int
+    records: int
+    ending: Ending
+
+
+def pack_record(data: bytes) -> bytes:
+    """One record's bytes."""
+    length = LENGTH.pack(len(data))
+    return length + FOOTER.pack(masked_crc32c(length)) + data + FOOTER.pack(masked_crc32c(data))
+
+
+def whole_prefix(data: Buffer) -> Prefix:
+    """How much of `data`, which begins where a record begins, is whole valid records."""
+    view = memoryview(data)
+    at = records = 0
+    while at < len(view):
+        ending = _judge_header(view[at : at + HEADER.size])
+        if ending is not Ending.CLEAN:
+            return Prefix(at, records, ending)
+        end = at + OVERHEAD + LENGTH.unpack_from(view, at)[0]
+        if end > len(view):
+            return Prefix(at, records, Ending.TORN)
+        ending = _judge_data(view[at + HEADER.size : end])
+        if ending is not Ending.CLEAN:
+            return Prefix(at, records, ending)
+        at, records = end, records + 1
+    return Prefix(at, records, Ending.CLEAN)
+
+
+def split_records(data: Buffer) -> Iterator[bytes]:
+    """The data of each record of whole records (`whole_prefix` has said so); sums are not checked again."""
+    view = memoryview(data)
+    at = 0
+    while at + OVERHEAD <= len(view):
+        end = at + OVERHEAD + LENGTH.unpack_from(view, at)[0]
+        yield bytes(view[at + HEADER.size : end - FOOTER.size])
+        at = end
+
+
+def scan_file(file: BinaryIO, *, start: int = 0, check_from: Optional[int] = None) -> Prefix:
+    """The whole records of an open file from `start` on; lengths are always checked, data only from `check_from` on.
+
+    Without `check_from` all data is checked. `size_bytes` counts from the file's beginning.
+    """
+    size = os.fstat(file.fileno()).st_size
+    at, records = start, 0
+    file.seek(at)
+    while at < size:
+        header = file.read(HEADER.size)
+        ending = _judge_header(header)
+        if ending is not Ending.CLEAN:
+            return Prefix(at, records, ending)
+        length = LENGTH.unpack_from(header)[0]
+        end = at + OVERHEAD + length
+        if end > size:
+            return Prefix(at, records, Ending.TORN)
+        if check_from is None or end > check_from:
+            body = file.read(length + FOOTER.size)
+            ending = Ending.TORN if len(body) != length + FOOTER.size else _judge_data(memoryview(body))
+            if ending is not Ending.CLEAN:
+                return Prefix(at, records, ending)
+        else:
+            file.seek(end)
+        at, records = end, records + 1
+    return Prefix(at, records, Ending.CLEAN)
+
+
+def _judge_header(header: Buffer) -> Ending:
+    if len(header) < HEADER.size:
+        return Ending.TORN if any(header) else Ending.ZEROS
+    if bytes(header) == ZERO_HEADER:
+        return Ending.ZEROS
+    length, crc = HEADER.unpack(header)
+    if masked_crc32c(header[: LENGTH.size]) != crc:
+        return Ending.BAD_LENGTH
+    return Ending.TOO_LONG if length > MAX_RECORD else Ending.CLEAN
+
+
+def _judge_data(body: memoryview) -> Ending:
+    """Data whose sum field is still zero is being written into preallocated space."""
+    (crc,) = FOOTER.unpack(body[-FOOTER.size :])
+    if masked_crc32c(body[: -FOOTER.size]) == crc:
+        return Ending.CLEAN
+    return Ending.BAD_DATA if crc else Ending.ZEROS

@@ -1,0 +1,150 @@
+"""A folder here that bytes from a host are written into: nothing outside it can be reached, whatever a name says."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+from remote.errors import Busy, DiskFull, PullRefused
+from remote.protocol.exits import ExitCode
+
+DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+LOCK = ".lock"
+LOCK_PATIENCE_S = 60.0
+LOCK_AGAIN_S = 0.02
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FILE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+class Folder:
+    """An open folder. Names are POSIX, relative and already judged; links inside it are never followed."""
+
+    def __init__(self, path: Path) -> None:
+        with said_plainly(path):
+            path.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self.path = path
+        self._changed: set[str] = set()
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._fd)
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Nobody else writes into this folder meanwhile. Raises Busy after a minute."""
+        with said_plainly(self.path / LOCK):
+            fd = os.open(LOCK, FILE_FLAGS, 0o600, dir_fd=self._fd)
+        try:
+            _lock(fd, self.path)
+            yield
+        finally:
+            os.close(fd)
+
+    @contextlib.contextmanager
+    def opened(self, name: str) -> Iterator[int]:
+        """The file, mode 0600, made with its folders where it was not. Raises PullRefused where it cannot be one."""
+        with said_plainly(self.path / name), self._parent(name, make=True) as (parent, leaf):
+            fd = os.open(leaf, FILE_FLAGS, 0o600, dir_fd=parent)
+            try:
+                if not stat.S_ISREG(os.fstat(fd).st_mode):
+                    raise PullRefused(f"{self.path / name} is not a regular file", where=str(self.path / name))
+                yield fd
+            finally:
+                os.close(fd)
+
+    @contextlib.contextmanager
+    def reading(self, name: str) -> Iterator[int | None]:
+        """The file to be read, or None where it is not there."""
+        fd: int | None = None
+        with (
+            said_plainly(self.path / name),
+            contextlib.suppress(FileNotFoundError),
+            self._parent(name) as (parent, leaf),
+        ):
+            fd = os.open(leaf, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+        try:
+            yield fd
+        finally:
+            if fd is not None:
+                os.close(fd)
+
+    def append(self, fd: int, name: str, offset: int, data: bytes) -> None:
+        """The file ends with `data` from `offset` on; where the disk has no room it ends at `offset` as before."""
+        view = memoryview(data)
+        self._changed.add(name)
+        with said_plainly(self.path / name):
+            try:
+                while view:
+                    written = os.pwrite(fd, view, offset + len(data) - len(view))
+                    view = view[written:]
+            except OSError:
+                os.ftruncate(fd, offset)
+                raise
+
+    def sync(self) -> None:
+        """Everything appended so far survives a power cut."""
+        for name in sorted(self._changed):
+            with self.opened(name) as fd, said_plainly(self.path / name):
+                os.fsync(fd)
+            with self._parent(name) as (parent, _):
+                os.fsync(parent)
+        self._changed.clear()
+
+    @contextlib.contextmanager
+    def _parent(self, name: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        *folders, leaf = name.split("/")
+        fd = os.dup(self._fd)
+        try:
+            for folder in folders:
+                fd = _step(fd, folder, make)
+            yield fd, leaf
+        except NotADirectoryError:
+            raise PullRefused(f"{name} needs a folder where a file or link is", where=str(self.path / name)) from None
+        finally:
+            os.close(fd)
+
+
+def _step(fd: int, folder: str, make: bool) -> int:
+    """The folder below, open; the one above is closed."""
+    if make:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder, 0o700, dir_fd=fd)
+    below = os.open(folder, FOLDER_FLAGS, dir_fd=fd)
+    os.close(fd)
+    return below
+
+
+def _lock(fd: int, path: Path) -> None:
+    deadline = time.monotonic() + LOCK_PATIENCE_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise Busy(f"another pull has held {path} for a minute", where=str(path)) from None
+            time.sleep(LOCK_AGAIN_S)
+
+
+@contextlib.contextmanager
+def said_plainly(path: Path) -> Iterator[None]:
+    """An OSError of this machine becomes DiskFull or PullRefused with the path."""
+    try:
+        yield
+    except OSError as error:
+        words = f"{path}: {error.strerror or error}"
+        if error.errno in DISK_FULL:
+            raise DiskFull(words, where=str(path), hint=f"df -h {path.parent}") from None
+        raise PullRefused(words, where=str(path), exit_code=ExitCode.PULL) from None

@@ -1,0 +1,84 @@
+"""Which of the names a host offers may be written here: a rented machine is not to be trusted with a path."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from remote.errors import PullRefused
+
+MAX_NAMES = 10_000
+MAX_DEPTH = 10
+MAX_PART_BYTES = 240
+MAX_NAME_BYTES = 1024
+REPLACED = ".replaced-"
+RESERVED = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(1, 10))})
+
+
+@dataclass(frozen=True)
+class JudgedNames:
+    """Names that may be written, as given and in order, and the others with the reason of each."""
+
+    accepted: tuple[str, ...]
+    refused: tuple[tuple[str, str], ...]
+
+
+def judge_names(names: Iterable[str]) -> JudgedNames:
+    """Every name judged alone and against those before it. Raises PullRefused over 10,000."""
+    accepted: list[str] = []
+    refused: list[tuple[str, str]] = []
+    taken: dict[str, str] = {}
+    for number, name in enumerate(names):
+        if number >= MAX_NAMES:
+            raise PullRefused(f"the host offers more than {MAX_NAMES} files", hint="pipeline status")
+        reason = judge_name(name) or _collision(name, taken)
+        if reason:
+            refused.append((name, reason))
+        else:
+            accepted.append(name)
+            taken.update({_folded(folder): folder for folder in _with_parents(name)})
+    return JudgedNames(tuple(accepted), tuple(refused))
+
+
+def judge_name(name: str) -> str:
+    """Why this name may not be written, or nothing."""
+    parts = name.split("/")
+    if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
+        return f"the name is longer than {MAX_NAME_BYTES} bytes"
+    if len(parts) > MAX_DEPTH:
+        return f"the name lies more than {MAX_DEPTH} folders deep"
+    return next((reason for part in parts if (reason := _judge_part(part))), "")
+
+
+def _judge_part(part: str) -> str:
+    if part in ("", ".", ".."):
+        return "the name would leave its folder"
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in part) or "\\" in part:
+        return "the name holds a control character, a backslash or bytes that are not UTF-8"
+    if len(part.encode()) > MAX_PART_BYTES:
+        return f"part of the name is longer than {MAX_PART_BYTES} bytes"
+    if part.split(".", maxsplit=1)[0].lower() in RESERVED or part[-1] in ". ":
+        return "the name is reserved on some systems"
+    if REPLACED in part:
+        return f"{REPLACED} is our own mark for files that were replaced"
+    return ""
+
+
+def _collision(name: str, taken: dict[str, str]) -> str:
+    """Another name differs from this one only by case or Unicode form, itself or in a folder above it."""
+    if (other := taken.get(_folded(name))) is not None:
+        return f"the name is the same as {other} where case or accents do not count"
+    for folder in _with_parents(name)[:-1]:
+        if taken.get(_folded(folder), folder) != folder:
+            return f"its folder is the same as {taken[_folded(folder)]} where case or accents do not count"
+    return ""
+
+
+def _with_parents(name: str) -> list[str]:
+    parts = name.split("/")
+    return ["/".join(parts[: count + 1]) for count in range(len(parts))]
+
+
+def _folded(name: str) -> str:
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())

@@ -1,0 +1,41 @@
+"""The stream of `events.read`, cut into its segments as it comes: which file, whether it begins anew, whole records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from remote.errors import PullRefused
+from remote.protocol.records import MAX_RECORD, OVERHEAD
+from remote.protocol.segments import FRESH, SEGMENT
+
+MAX_SEGMENT = MAX_RECORD + OVERHEAD
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Whole records of the file that was asked for at `index`."""
+
+    index: int
+    fresh: bool
+    records: bytes
+
+
+class SegmentReader:
+    """Bytes in, segments out; holds at most one segment."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, chunk: bytes) -> Iterator[Segment]:
+        """Every segment that is whole now. Raises PullRefused for a segment longer than any record may be."""
+        self._buffer.extend(chunk)
+        while len(self._buffer) >= SEGMENT.size:
+            index, flags, size = SEGMENT.unpack_from(self._buffer)
+            if size > MAX_SEGMENT:
+                raise PullRefused(f"the host announced {size} bytes at once; {MAX_SEGMENT} is the limit")
+            if len(self._buffer) < SEGMENT.size + size:
+                return
+            records = bytes(self._buffer[SEGMENT.size : SEGMENT.size + size])
+            del self._buffer[: SEGMENT.size + size]
+            yield Segment(index, bool(flags & FRESH), records)
