@@ -27,7 +27,7 @@ class HostConfig(Frozen):
     host_key: StrictStr | None = Field(None, description="SHA256:... of the only key that may answer")
     proxy_jump: tuple[StrictStr, ...] = ()
     workdir: StrictStr = "~/halfstep"
-    python: StrictStr = "python3"
+    python: StrictStr | None = None
     gpus: tuple[Annotated[StrictInt, Field(ge=0)], ...] | None = None
     card: StrictStr | StrictInt | FiniteFloat | None = None
     container: StrictStr | None = None
@@ -55,7 +55,7 @@ class LoraConfig(Frozen):
 
 
 class DataConfig(Frozen):
-    """What is trained on: a hub dataset, a folder here (`path`, uploaded apart from code), or the shipped tiny-speech."""
+    """What is trained on: a hub dataset, a folder here (`path`, sent apart from code), or the shipped tiny-speech."""
 
     dataset: StrictStr | None = None
     revision: StrictStr | None = None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import sys
 from collections.abc import Iterable, Sequence
 
-from remote.protocol.text import safe_text
 from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
@@ -17,6 +17,7 @@ from rich.text import Text
 from pipeline.outcome import JobOutcome, Outcome, StageOutcome, StageState, outcome_to_json
 from pipeline.show.words import duration
 from remote.protocol.findings import Finding, Severity
+from remote.protocol.text import safe_text
 
 MARKS = {
     StageState.DONE: ("done", "green"),
@@ -92,6 +93,13 @@ class Screen:
         self._stop_status()
         self.err.print(Text(f"{safe_text(question)} [y/N] "), end="")
         return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+    def secret(self, prompt: str) -> str | None:
+        """What was typed, not echoed; None where nobody can be asked."""
+        if not sys.stdin.isatty():
+            return None
+        self._stop_status()
+        return getpass.getpass(safe_text(prompt), stream=sys.stderr) or None
 
     def ask(self, question: str, *, default: str = "") -> str:
         """What the user typed, or `default` where nobody can be asked or only Enter was typed."""

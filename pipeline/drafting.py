@@ -1,0 +1,75 @@
+"""A first configs/ for a project: what can be seen in its files, and what only the user knows. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+TRAINING_WORDS = (b"Trainer(", b"optimizer.step(", b"Accelerator(", b"scaler.step(", b".backward(")
+COLLATOR = re.compile(r"collator[^/]*\.py$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What the project's files say: the script that trains, its collator file."""
+
+    script: str = ""
+    collator: str = ""
+
+
+def guess_project(files: Iterable[tuple[str, bytes]]) -> Guess:
+    """The most likely training script and collator among (path, bytes)."""
+    scripts: list[tuple[int, int, str]] = []
+    collator = ""
+    for path, data in files:
+        if not path.endswith(".py"):
+            continue
+        if COLLATOR.search(path):
+            collator = collator or path
+        score = sum(word in data for word in TRAINING_WORDS)
+        score += 2 * ("train" in path.rsplit("/", 1)[-1]) + (b"__main__" in data)
+        if score >= 2:
+            scripts.append((-score, path.count("/"), path))
+    return Guess(min(scripts)[2] if scripts else "", collator)
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What `init` writes."""
+
+    name: str
+    host: str
+    address: str
+    user: str
+    script: str
+    collator: str
+
+
+def render_config(answers: Answers) -> str:
+    """configs/NAME.yaml."""
+    command = f'["python", "{answers.script}"]' if answers.script else "null"
+    lines = [
+        f"# pipeline run --host {answers.host} --config {answers.name}",
+        "project: .",
+        f"command: {command}      # null: the built-in trainer (then say model: and data:)",
+        "precision: auto           # auto, bf16, fp16-mixed, fp16-pure, fp32",
+    ]
+    if not answers.script:
+        lines += ["model: {id: tiny/phi4-multimodal}", "data: {dataset: tiny-speech}"]
+    if answers.collator:
+        lines.append(f"fixers: {{data-collator: {{path: {answers.collator}}}}}")
+    lines.append("logs: {tensorboard: auto}")
+    return "\n".join(lines) + "\n"
+
+
+def render_host(answers: Answers) -> str:
+    """configs/hosts/NAME.yaml."""
+    lines = [f"# pipeline hosts check {answers.host}", f"host: {answers.address}"]
+    if answers.user:
+        lines.append(f"user: {answers.user}")
+    lines += [
+        "workdir: ~/halfstep      # where projects lie on the host",
+        "python: venv/bin/python  # the one that has torch",
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,60 @@
+"""`run`: every stage of one project on one host, under a lock, with what is to be said about it at the end."""
+
+from __future__ import annotations
+
+from pipeline.afar import job_from_host, remember
+from pipeline.files import locked
+from pipeline.memory import Memory
+from pipeline.outcome import JobOutcome, Outcome
+from pipeline.session import Named, look_again, working
+from pipeline.stages.order import STAGES
+from pipeline.stages.runner import Ran, run_stages
+from pipeline.stages.stage import Context, Wishes
+from pipeline.stages.which_run import run_id, run_of
+from pipeline.telling import Telling
+from remote.ask import Ask
+from remote.protocol.exits import ExitCode
+from remote.protocol.jobs import JobState
+
+
+def go(named: Named, telling: Telling, wishes: Wishes, *, ask: Ask | None = None) -> Outcome:
+    """Everything is as the config wants it, or the outcome says which stage failed and what to type."""
+    memory = Memory(named.loaded.root)
+    memory.prepare()
+    with (
+        locked(memory.lock(named.host.name, named.loaded.name), f"run {named.loaded.name} on {named.host.name}"),
+        working(named, telling, wishes, ask=ask) as context,
+    ):
+        telling.heading(f"{named.loaded.name} on {named.host.name}")
+        record = memory.checkpoints(named.host.name, named.loaded.name)
+        ran = run_stages(context, STAGES, record, look_again)
+        outcome = outcome_of(context, ran)
+    if not ran.acted and ran.exit_code is ExitCode.OK:
+        telling.note("nothing to do")
+    return outcome
+
+
+def outcome_of(context: Context, ran: Ran) -> Outcome:
+    """What a run of the stages came to."""
+    view = context.view
+    run = run_of(view)
+    if run is not None:
+        remember(view.memory, run)
+    return Outcome(
+        "run",
+        ran.exit_code,
+        host=view.host.name,
+        config=view.loaded.name,
+        run=run_id(view) if run is not None else "",
+        stages=tuple(ran.stages),
+        findings=tuple(ran.findings),
+        job=job_from_host(run) if run is not None else JobOutcome(JobState.ABSENT),
+        artifacts=artifacts_of(view.memory, run_id(view)),
+    )
+
+
+def artifacts_of(memory: Memory, run: str) -> dict[str, str]:
+    """What of a run lies here."""
+    folder = memory.run(run)
+    places = {"tensorboard": folder / "tensorboard", "adapter": folder / "adapter", "report": folder / "report.html"}
+    return {name: str(path) for name, path in places.items() if path.exists()}

@@ -1,0 +1,130 @@
+"""One verb's dealings with a host: config and host by name, one connection, one look, and every later look at it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from remote.reach import open_host
+from remote.sync.data import data_digest
+from remote.sync.scan import Scan, scan_project
+
+from pipeline.config.load import LoadedConfig, LoadedHost, load_config, load_host
+from pipeline.config.model import HostConfig
+from pipeline.memory import Memory, layout_of
+from pipeline.stages.stage import Context, Wishes
+from pipeline.stages.view import View, data_folder, survey_request
+from pipeline.stages.which_run import newest_serial, run_id
+from pipeline.telling import Telling
+from remote.address import Address
+from remote.ask import Ask
+from remote.host import Host
+from remote.protocol.layout import ProjectLayout
+from remote.protocol.survey import Survey
+from remote.protocol.values import decode, encode
+
+
+@dataclass(frozen=True)
+class Named:
+    """What the user named, loaded."""
+
+    loaded: LoadedConfig
+    host: LoadedHost
+
+
+def load_named(host: str, config: str, overrides: Sequence[str], here: Path) -> Named:
+    """Config and host of those names; `--set host.KEY=...` goes to the host, everything else to the config."""
+    of_host = [override.removeprefix("host.") for override in overrides if override.startswith("host.")]
+    of_run = [override for override in overrides if not override.startswith("host.")]
+    return Named(load_config(config, here, of_run), load_host(host, here, of_host))
+
+
+def address_of(host: LoadedHost) -> Address:
+    """How to reach it."""
+    return address_from(host.name, host.config)
+
+
+def address_from(name: str, config: HostConfig) -> Address:
+    return Address(
+        name=name,
+        host=config.host,
+        port=config.port,
+        user=config.user,
+        identity_file=config.identity_file,
+        known_hosts=config.known_hosts,
+        host_key=config.host_key,
+        proxy_jump=config.proxy_jump,
+        workdir=config.workdir,
+        python=config.python or "python3",
+        container=config.container,
+        scheduler=config.scheduler,
+        env=config.env,
+    )
+
+
+@contextlib.contextmanager
+def opened(host: LoadedHost, *, keep: bool, ask: Ask | None = None) -> Iterator[Host]:
+    """The host, its connection closed at the end of the block. `keep` False leaves nothing of ours behind."""
+    link = open_host(address_of(host), keep=keep, ask=ask)
+    try:
+        yield link
+    finally:
+        link.close()
+
+
+def look(host: Host, named: Named, layout: ProjectLayout, data: str) -> Survey:
+    """The host at this moment, in one exchange."""
+    return decode(Survey, host.ask("survey", encode(survey_request(named.host, layout, data))))
+
+
+@contextlib.contextmanager
+def working(
+    named: Named, telling: Telling, wishes: Wishes, *, keep: bool = True, ask: Ask | None = None
+) -> Iterator[Context]:
+    """A context with its first view: the project is read here while the connection is made."""
+    memory = Memory(named.loaded.root)
+    layout = layout_of(named.loaded.root)
+    with opened(named.host, keep=keep, ask=ask) as host, ThreadPoolExecutor(1) as pool:
+        local = pool.submit(_local_facts, named.loaded, memory)
+        telling.progress(f"connecting to {named.host.name}")
+        assert host.workdir
+        scan, data = local.result()
+        view = View(named.loaded, named.host, layout, memory, scan, look(host, named, layout, data), data)
+        yield Context(host, with_serial(view, forced=wishes.force in FORCES_A_NEW_RUN), telling, wishes)
+
+
+FORCES_A_NEW_RUN = ("sync", "environment", "fix", "verify", "train")
+
+
+def with_serial(view: View, *, forced: bool) -> View:
+    """The view of the newest run of this work; a forced repetition is the one after it."""
+    first = View(view.loaded, view.host, view.layout, view.memory, view.scan, view.survey, view.data_digest)
+    name = run_id(first)
+    serial = newest_serial(view.survey, name)
+    started = view.survey.run(name) is not None
+    return View(
+        view.loaded,
+        view.host,
+        view.layout,
+        view.memory,
+        view.scan,
+        view.survey,
+        view.data_digest,
+        serial + 1 if forced and started else serial,
+    )
+
+
+def look_again(context: Context) -> None:
+    """The context's view is of this moment."""
+    named = Named(context.view.loaded, context.view.host)
+    survey = look(context.host, named, context.view.layout, context.view.data_digest)
+    context.view = context.view.with_survey(survey)
+
+
+def _local_facts(loaded: LoadedConfig, memory: Memory) -> tuple[Scan, str]:
+    memory.prepare()
+    folder = data_folder(loaded)
+    return scan_project(loaded.root), data_digest(folder) if folder else ""

@@ -1,0 +1,99 @@
+"""What is run on the host: the built-in trainer with its spec, or the project's own command. Pure."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from pipeline.stages.view import View
+from remote.protocol.training import (
+    DataSpec,
+    LoopSpec,
+    LoraSpec,
+    ModelSpec,
+    TrainingPaths,
+    TrainingSpec,
+    planned_steps,
+)
+from remote.protocol.values import dumps
+
+PYTHONS = ("python", "python3")
+
+
+def command_of(view: View) -> tuple[str, ...]:
+    """The argv of one training process (or of torchrun); {payload} and the like are filled in on the host."""
+    config = view.loaded.config
+    python = interpreter_of(view)
+    if config.command is None:
+        own: tuple[str, ...] = ("-B", "{payload}", "train", dumps(training_spec(view)).decode())
+        return (python, *own) if config.processes == 1 else _torchrun(python, config.processes, own)
+    if config.command[0] in PYTHONS:
+        return (python, *config.command[1:])
+    return config.command
+
+
+def _torchrun(python: str, processes: int, own: tuple[str, ...]) -> tuple[str, ...]:
+    endpoint = "127.0.0.1:{free_port}"
+    flags = ("--nproc-per-node", str(processes), "--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint)
+    return (python, "-m", "torch.distributed.run", *flags, *own[1:])
+
+
+def interpreter_of(view: View) -> str:
+    """The Python that trains, as the host resolved it."""
+    return view.survey.interpreter.path or view.host.config.python or "python3"
+
+
+def environment_of(view: View) -> dict[str, str]:
+    """What is added to the host's own environment for a job; never a secret."""
+    config, host = view.loaded.config, view.host.config
+    told = {**host.env, **config.env, "PYTHONUNBUFFERED": "1"}
+    folder = str(PurePosixPath(interpreter_of(view)).parent)
+    if folder not in (".", ""):
+        told["PATH"] = f"{folder}:{{PATH}}"
+    if host.gpus is not None:
+        told.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, host.gpus)))
+    return told
+
+
+def secrets_of(view: View) -> tuple[str, ...]:
+    """The names of the secrets a job is given; their values come from the laptop's environment."""
+    return tuple(dict.fromkeys((*view.host.config.secrets, *view.loaded.config.secrets)))
+
+
+def training_spec(view: View) -> TrainingSpec:
+    """The built-in trainer's orders. Empty paths are the job's own folders, which the host names."""
+    config = view.loaded.config
+    assert config.model is not None
+    data = config.data
+    return TrainingSpec(
+        model=ModelSpec(config.model.id, config.model.revision, config.model.adapter, config.model.trust_remote_code),
+        data=DataSpec(
+            dataset=None if view.data_digest else data.dataset,
+            revision=data.revision,
+            folder=f"{view.layout.data}/{view.data_digest}" if view.data_digest else None,
+            split=data.split,
+            evaluation_split=data.evaluation_split,
+            tasks=data.tasks,
+            samples=data.samples,
+        ),
+        precision=view.precision,
+        paths=TrainingPaths("", "", "", "", view.layout.cache),
+        lora=LoraSpec(config.lora.r, config.lora.alpha, config.lora.dropout, config.lora.targets),
+        train=LoopSpec(**config.train.model_dump()),
+    )
+
+
+def steps_of(view: View) -> int | None:
+    """How many optimizer steps the run will take, where the laptop can know."""
+    config = view.loaded.config
+    if config.train.max_steps is not None:
+        return config.train.max_steps
+    if config.command is not None or config.data.samples is None:
+        return None
+    return planned_steps(
+        config.data.samples,
+        batch_size=config.train.batch_size,
+        gradient_accumulation=config.train.gradient_accumulation,
+        epochs=config.train.epochs,
+        tasks=len(config.data.tasks),
+        processes=config.processes,
+    )

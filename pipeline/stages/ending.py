@@ -1,0 +1,64 @@
+"""How a run ended, and what that means: judgements over what the host knows of its job. All pure."""
+
+from __future__ import annotations
+
+from pipeline.stages.stage import Done
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Report, Severity
+from remote.protocol.jobs import JobNews, JobResult, JobState, RunSurvey
+
+
+def judge_run(run: RunSurvey | None, name: str) -> Report:
+    """The run is there, ended well, and its newest checkpoint is whole."""
+    if run is None or run.state is JobState.ABSENT:
+        return Report((_finding("job", f"{name} has not been started", ExitCode.TRAINING),))
+    if run.state is JobState.RUNNING:
+        return Report((_finding("job", f"{name} is still running", ExitCode.TRAINING),))
+    if run.state is JobState.LOST:
+        return Report(
+            (_finding("job-lost", f"{name} was lost: nobody runs it and it left no result", ExitCode.JOB_LOST),)
+        )
+    if run.state is JobState.FAILED:
+        assert run.result is not None
+        return Report((failure_of(name, run.result),))
+    newest = max(run.checkpoints, key=lambda checkpoint: checkpoint.step, default=None)
+    if newest is not None and newest.problem:
+        words = f"{name}: {newest.name} is not whole: {newest.problem}"
+        return Report((_finding("checkpoint", words, ExitCode.CHECKPOINT),))
+    return Report()
+
+
+def failure_of(name: str, result: JobResult) -> Finding:
+    """How a job ended badly, with the exit code of its kind."""
+    if result.preempted:
+        return _finding(
+            "preempted", f"{name} was preempted; its checkpoint is kept", ExitCode.PREEMPTED, "pipeline run"
+        )
+    if result.stopped:
+        return _finding("stopped", f"{name} was stopped; its checkpoint is kept", ExitCode.PREEMPTED, "pipeline run")
+    if result.oom_killed:
+        words = f"{name} was killed by the kernel's OOM killer: the host ran out of memory"
+        return _finding("oom-killed", words, ExitCode.TRAINING, f"pipeline diagnose {name}")
+    how = f"signal {result.signal}" if result.signal else f"exit {result.exit}"
+    words = f"{name} failed ({how}){': ' + result.reason if result.reason else ''}"
+    return _finding("training", words, ExitCode.TRAINING, f"pipeline diagnose {name}")
+
+
+def _finding(check: str, message: str, code: ExitCode, hint: str = "pipeline run") -> Finding:
+    return Finding(check, Severity.ERROR, message, "", hint, code)
+
+
+def done_of(name: str, number: int, news: JobNews | None) -> Done:
+    """What the end of a job means for the stage."""
+    if news is None or news.state in (JobState.RUNNING, JobState.ABSENT):
+        finding = _finding("job", f"{name} could not be followed to its end", ExitCode.CONNECT)
+        return Done(Report((finding,)), exit_code=ExitCode.CONNECT)
+    if news.state is JobState.LOST:
+        finding = _finding("job-lost", f"{name} was lost: nobody runs it and it left no result", ExitCode.JOB_LOST)
+        return Done(Report((finding,)), exit_code=ExitCode.JOB_LOST)
+    if news.state is JobState.FAILED and news.result is not None:
+        finding = failure_of(name, news.result)
+        return Done(Report((finding,)), exit_code=finding.exit_code)
+    steps = f"{news.progress.step} steps" if news.progress else "done"
+    loss = f", loss {news.progress.loss:.4g}" if news.progress and news.progress.loss is not None else ""
+    return Done(reason=f"{name}: {steps}{loss}", notes=(f"job {number}",))

@@ -1,0 +1,45 @@
+"""The site that fixers see for a project and a host, and the plan they make for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fixers.change import Plan
+from fixers.disk_tree import DiskTree
+from fixers.frame import plan_fixes
+from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
+from fixers.site import Site
+from pipeline.stages.view import View
+from remote.host import Host
+
+
+def site_of(view: View, host: Host | None) -> Site:
+    """The project as it lies here, meant for that host and its card."""
+    return Site(
+        tree=DiskTree(view.loaded.root),
+        gpu=view.survey.gpu,
+        host=host,
+        survey=view.survey,
+        project=view.layout,
+        environment={**view.host.config.env, **view.loaded.config.env},
+        wishes=wishes_of(view),
+        config=view.loaded.as_json(),
+    )
+
+
+def wishes_of(view: View) -> dict[str, Any]:
+    """The config's `fixers:` entries by name."""
+    return dict(view.loaded.config.fixers.model_extra or {})
+
+
+def plan_for(view: View, host: Host | None, only: Iterable[str] | None = None) -> Plan:
+    """Everything the fixers would change there, with what lies there already taken into account."""
+    return plan_fixes(site_of(view, host), only=only)
+
+
+def fixer_versions() -> str:
+    """Every fixer with its version: a new one, or a better one, looks again."""
+    named = {fixer.name: fixer.version for fixer in SOURCE_FIXERS}
+    named |= {fixer.name: fixer.version for fixer in SETUP_FIXERS}
+    return ",".join(f"{name}={version}" for name, version in sorted(named.items()))

@@ -1,0 +1,95 @@
+"""All stages in order: what holds is skipped, what does not is made true, what fails says what to type next."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pipeline.checkpoints import Claims, claim_now, read_claims, write_claims
+from pipeline.outcome import StageOutcome, StageState
+from pipeline.stages.stage import Context, Done, Stage, digest, judge_standing
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+
+Look = Callable[[Context], None]
+"""Brings the context's view up to date with the host."""
+
+
+@dataclass
+class Ran:
+    """How far the stages came."""
+
+    stages: list[StageOutcome] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    exit_code: ExitCode = ExitCode.OK
+    acted: bool = False
+
+
+def run_stages(context: Context, stages: Sequence[Stage], record: Path, look: Look) -> Ran:
+    """Every stage up to `until` holds, or the first that could not be made true has failed; claims are kept."""
+    ran = Ran()
+    claims = read_claims(record)
+    if claims.problem:
+        context.telling.note(claims.problem)
+    forced = _forced(stages, context.wishes.force)
+    for stage in stages:
+        if ran.exit_code is not ExitCode.OK:
+            ran.stages.append(StageOutcome(stage.name, StageState.PENDING))
+            continue
+        standing = judge_standing(stage, context.view, claims.of(stage.name))
+        if standing.holds and stage.name not in forced:
+            outcome = StageOutcome(stage.name, StageState.SKIPPED, reason=standing.reason)
+            context.telling.ended(outcome)
+        else:
+            ran.acted = True
+            claims = claims.without(tuple(forced & {stage.name}))
+            outcome, claims = _act(context, stage, claims, ran, look)
+            write_claims(record, claims)
+        ran.stages.append(outcome)
+        if stage.name == context.wishes.until or outcome.state is StageState.RUNNING:
+            break
+    return ran
+
+
+def _forced(stages: Sequence[Stage], first: str) -> set[str]:
+    names = [stage.name for stage in stages]
+    return set(names[names.index(first) :]) if first else set()
+
+
+def _act(context: Context, stage: Stage, claims: Claims, ran: Ran, look: Look) -> tuple[StageOutcome, Claims]:
+    context.telling.began(stage.name)
+    began = time.monotonic()
+    done = stage.run(context)
+    look(context)
+    seconds = time.monotonic() - began
+    ran.findings.extend(done.report.findings)
+    if done.unfinished:
+        outcome = StageOutcome(stage.name, StageState.RUNNING, seconds, done.reason)
+        context.telling.ended(outcome)
+        return outcome, claims.without((stage.name,))
+    problem = _problem(context, stage, done)
+    if problem is not None:
+        if problem not in done.report.findings:
+            ran.findings.append(problem)
+        ran.exit_code = done.exit_code or problem.exit_code or stage.exit_code
+        outcome = StageOutcome(stage.name, StageState.FAILED, seconds, problem.message)
+        context.telling.ended(outcome)
+        return outcome, claims.without((stage.name,))
+    if done.exit_code is not ExitCode.OK:
+        ran.exit_code = done.exit_code
+        outcome = StageOutcome(stage.name, StageState.FAILED, seconds, done.reason)
+        context.telling.ended(outcome)
+        return outcome, claims.without((stage.name,))
+    inputs = dict(stage.inputs(context.view))
+    claim = claim_now(stage.name, digest(inputs), inputs, seconds=seconds, notes=done.notes)
+    outcome = StageOutcome(stage.name, StageState.DONE, seconds, done.reason)
+    context.telling.ended(outcome)
+    return outcome, claims.with_claim(claim)
+
+
+def _problem(context: Context, stage: Stage, done: Done) -> Finding | None:
+    """The first error of what the stage found, or of looking again at what it says that it made true."""
+    errors = done.report.errors or stage.check(context.view).errors
+    return next((finding for finding in errors if finding.severity is Severity.ERROR), None)

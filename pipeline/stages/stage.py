@@ -1,0 +1,121 @@
+"""A stage: what it was done for (fingerprint), whether that still holds (check), and how it is made so (run)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pipeline.checkpoints import Claim
+from pipeline.stages.view import View
+from pipeline.telling import Telling
+from remote.host import Host
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Report
+from remote.protocol.values import dumps
+
+Inputs = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the user typed beside host and config."""
+
+    until: str = ""
+    force: str = ""
+    detach: bool = False
+    heal: bool = True
+    yes: bool = False
+
+
+@dataclass(frozen=True)
+class Done:
+    """A stage acted: what it found, one phrase for the screen, and what reports say later.
+
+    `unfinished`: its work goes on over there (a detached job), so nothing may be claimed yet.
+    """
+
+    report: Report = field(default_factory=Report)
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+    exit_code: ExitCode = ExitCode.OK
+    unfinished: bool = False
+
+
+@dataclass
+class Context:
+    """What a stage acts with. `view` is looked at anew after every stage that acted."""
+
+    host: Host
+    view: View
+    telling: Telling
+    wishes: Wishes = field(default_factory=Wishes)
+
+
+class Stage(Protocol):
+    """One of the six. `inputs` and `check` are pure; only `run` touches anything."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """What a failure of this stage exits with, where its findings do not say."""
+        ...
+
+    def inputs(self, view: View) -> Inputs:
+        """Everything its work depends on, by name, as short words: equal inputs, equal work."""
+        ...
+
+    def check(self, view: View) -> Report:
+        """A judgement of the host as it is now: does what this stage makes true hold?"""
+        ...
+
+    def holds(self, view: View) -> str:
+        """One phrase for a stage that has nothing to do."""
+        ...
+
+    def run(self, context: Context) -> Done: ...
+
+
+def fingerprint(stage: Stage, view: View) -> str:
+    """One digest of everything the stage's work depends on."""
+    return digest(dict(stage.inputs(view)))
+
+
+def digest(value: object) -> str:
+    """SHA-256 of a value's canonical JSON."""
+    return hashlib.sha256(dumps(value)).hexdigest()
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Whether a stage's checkpoint holds, and why (not)."""
+
+    holds: bool
+    reason: str
+
+
+def judge_standing(stage: Stage, view: View, claim: Claim | None) -> Standing:
+    """Done means: claimed, for the inputs of now, and a cheap look at the host agrees."""
+    if claim is None:
+        return Standing(False, "not done yet")
+    inputs = dict(stage.inputs(view))
+    if claim.fingerprint != digest(inputs):
+        return Standing(False, _difference(claim.inputs, inputs))
+    report = stage.check(view)
+    if not report.ok:
+        return Standing(False, report.errors[0].message)
+    return Standing(True, stage.holds(view))
+
+
+def _difference(before: Inputs, now: Inputs) -> str:
+    changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
+    if not changed:
+        return "its record does not match"
+    name = changed[0]
+    old, new = before.get(name, "none"), now.get(name, "none")
+    short = len(old) < 40 and len(new) < 40
+    detail = f"{name}: {old} -> {new}" if short else f"{name} changed"
+    return detail + (f" (and {len(changed) - 1} more)" if len(changed) > 1 else "")

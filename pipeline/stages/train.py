@@ -1,0 +1,103 @@
+"""Stage `train`: the job ended well, and its newest checkpoint is verified."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from remote.jobs import prepare_checkpoint, start_job
+
+from pipeline.following import follow_to_end
+from pipeline.runs import RunNote, write_note
+from pipeline.stages.command import command_of, environment_of, secrets_of, steps_of
+from pipeline.stages.ending import done_of, judge_run
+from pipeline.stages.stage import Context, Done, Inputs
+from pipeline.stages.view import View
+from pipeline.stages.which_run import run_id, run_of, work_fingerprint, work_inputs
+from remote.errors import BadUsage
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Report
+from remote.protocol.jobs import JobSpec, JobState, StartRequest
+
+
+class Train:
+    """The long run, as a detached job on the host."""
+
+    name = "train"
+    exit_code = ExitCode.TRAINING
+
+    def inputs(self, view: View) -> Inputs:
+        return {**work_inputs(view), "serial": str(view.serial)}
+
+    def check(self, view: View) -> Report:
+        return judge_run(run_of(view), run_id(view))
+
+    def holds(self, view: View) -> str:
+        run = run_of(view)
+        steps = f", {run.progress.step} steps" if run is not None and run.progress else ""
+        return f"{run_id(view)} ended well{steps}"
+
+    def run(self, context: Context) -> Done:
+        """Starts the job, joins the one under way, or resumes the one that ended early; waits for its end."""
+        name = run_id(context.view)
+        write_note(context.view.memory, note_of(context.view, name))
+        number = self._started(context, name)
+        if context.wishes.detach:
+            return Done(reason=f"{name} runs on its own", unfinished=True)
+        news = follow_to_end(context.host, context.view.layout.key, name, context.telling)
+        return done_of(name, number, news)
+
+    def _started(self, context: Context, name: str) -> int:
+        run = run_of(context.view)
+        if run is not None and run.state is JobState.RUNNING:
+            context.telling.progress(f"joining {name}, which is under way")
+            return run.job
+        number = run.job + 1 if run is not None else 1
+        resume = prepare_checkpoint(context.host, context.view.layout.key, name) if run is not None else ""
+        if resume:
+            context.telling.note(f"resuming {name} from {resume.rsplit('/', 1)[-1]}")
+        answer = start_job(context.host, start_request(context.view, name, number, resume))
+        return answer.number
+
+
+def note_of(view: View, name: str) -> RunNote:
+    """What the project remembers of a run, so that it can be named later without its config."""
+    return RunNote(
+        run=name,
+        host=view.host.name,
+        config=view.loaded.name,
+        project=view.layout.key,
+        created_unix=time.time(),
+        host_config=view.host.config.model_dump(mode="json"),
+    )
+
+
+def start_request(view: View, name: str, number: int, resume_from: str) -> StartRequest:
+    """One job's orders. Raises BadUsage where a named secret is not in the laptop's environment."""
+    names = secrets_of(view)
+    missing = [secret for secret in names if secret not in os.environ]
+    if missing:
+        raise BadUsage(
+            f"the secret {missing[0]} is named in the config and is not in the environment here",
+            where="secrets",
+            hint=f"export {missing[0]}=...",
+        )
+    spec = JobSpec(
+        run=name,
+        number=number,
+        fingerprint=work_fingerprint(view),
+        argv=command_of(view),
+        environment=environment_of(view),
+        secrets=names,
+        steps=steps_of(view),
+        resume_from=resume_from,
+        grace_s=view.loaded.config.grace_s,
+    )
+    return StartRequest(
+        project=view.layout.key,
+        spec=spec,
+        config=view.loaded.name,
+        settings={"config": view.loaded.as_json(), "precision": view.precision.mode.value},
+        secrets={secret: os.environ[secret] for secret in names},
+        backend="slurm" if view.host.config.scheduler == "slurm" else "auto",
+    )

@@ -1,0 +1,63 @@
+"""What stages judge: the local facts and one survey of the host, nothing that can change under them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from remote.sync.scan import Scan
+
+from pipeline.config.load import LoadedConfig, LoadedHost
+from pipeline.memory import Memory
+from pipeline.shipped import shipped_data
+from remote.protocol.cards import parse_card
+from remote.protocol.layout import ProjectLayout
+from remote.protocol.precision import PrecisionPlan, judge_precision
+from remote.protocol.survey import Survey, SurveyRequest
+
+
+@dataclass(frozen=True)
+class View:
+    """One project, one host, one config, at one moment. `data_digest` names large data sent apart from code, or ""."""
+
+    loaded: LoadedConfig
+    host: LoadedHost
+    layout: ProjectLayout
+    memory: Memory
+    scan: Scan
+    survey: Survey
+    data_digest: str = ""
+    serial: int = 1
+
+    def with_survey(self, survey: Survey) -> View:
+        return replace(self, survey=survey)
+
+    @property
+    def precision(self) -> PrecisionPlan:
+        """How this run computes on the weakest of its cards."""
+        gpu = self.survey.gpu
+        return judge_precision(
+            capability=gpu.capability if gpu else None,
+            wish=self.loaded.config.precision,
+            card=gpu.name if gpu else "",
+        )
+
+
+def data_folder(loaded: LoadedConfig) -> Path | None:
+    """The folder on the laptop that is uploaded apart from code: `data.path`, or a data set that is shipped."""
+    data = loaded.config.data
+    if data.path is not None:
+        return (loaded.root / Path(data.path).expanduser()).resolve()
+    return shipped_data(data.dataset) if data.dataset else None
+
+
+def survey_request(host: LoadedHost, layout: ProjectLayout, data_digest: str) -> SurveyRequest:
+    """What one look at the host asks for."""
+    config = host.config
+    return SurveyRequest(
+        project=layout.key,
+        python=config.python or "",
+        gpus=config.gpus,
+        card=parse_card(config.card) if config.card is not None else None,
+        data=(data_digest,) if data_digest else (),
+    )

@@ -1,0 +1,41 @@
+"""Which run a project, host and config mean: the same work always has the same id."""
+
+from __future__ import annotations
+
+import re
+
+from pipeline.stages.stage import Inputs, digest
+from pipeline.stages.verify import Verify
+from pipeline.stages.view import View
+from remote.protocol.jobs import RunSurvey
+from remote.protocol.layout import run_name
+from remote.protocol.survey import Survey
+
+TRAINER_VERSION = 1
+
+
+def work_inputs(view: View) -> Inputs:
+    """Everything the training depends on: all that was proved, and the data."""
+    return {**Verify().inputs(view), "data": view.data_digest or "by name", "trainer": str(TRAINER_VERSION)}
+
+
+def work_fingerprint(view: View) -> str:
+    """One digest of it."""
+    return digest(dict(work_inputs(view)))
+
+
+def run_id(view: View) -> str:
+    """The id of the run that does this work; a forced repetition has the next serial."""
+    return run_name(view.loaded.name, work_fingerprint(view), view.serial)
+
+
+def run_of(view: View) -> RunSurvey | None:
+    """That run as it lies on the host."""
+    return view.survey.run(run_id(view))
+
+
+def newest_serial(survey: Survey, first_id: str) -> int:
+    """The highest serial the host has of the run whose first id this is; 1 where it has none."""
+    pattern = re.compile(re.escape(first_id) + r"-(\d{1,6})")
+    found = (pattern.fullmatch(run.run) for run in survey.runs)
+    return max((int(match.group(1)) for match in found if match), default=1)

@@ -1,0 +1,30 @@
+"""`pipeline configs`: every config that can be named, and the command that uses it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from pipeline.config.find import list_configs
+from pipeline.outcome import Outcome
+from pipeline.show.screen import Screen
+from pipeline.verbs.options import AsJson
+
+app = typer.Typer()
+
+
+@app.command()
+def configs(as_json: AsJson = False) -> int:
+    """Every config that can be named: the project's own before the shipped ones."""
+    screen = Screen(as_json=as_json)
+    rows = [(name, _first_comment(path), str(path)) for name, path in list_configs(Path.cwd()).items()]
+    if not as_json:
+        screen.table(("config", "how it is used", "file"), rows)
+    screen.closing(Outcome("configs", more={"configs": [{"name": n, "use": u, "file": f} for n, u, f in rows]}))
+    return 0
+
+
+def _first_comment(path: Path) -> str:
+    first = next(iter(path.read_text("utf-8", "replace").splitlines()), "")
+    return first.lstrip("# ") if first.startswith("#") else ""

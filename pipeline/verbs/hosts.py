@@ -1,0 +1,62 @@
+"""`pipeline hosts`: what can be named; `pipeline hosts check NAME`: what works there, in a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from remote.inspect import inspect_host
+
+from pipeline.config.find import list_hosts
+from pipeline.config.load import load_host
+from pipeline.outcome import Outcome
+from pipeline.session import address_of
+from pipeline.show.screen import Screen
+from pipeline.verbs.options import AsJson
+from remote.errors import BadUsage, HalfstepError
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+
+app = typer.Typer()
+
+
+@app.command()
+def hosts(
+    action: Annotated[Literal["check", ""], typer.Argument(metavar="[check NAME]", help="look at one host")] = "",
+    name: Annotated[str, typer.Argument(metavar="", help="the host to check")] = "",
+    as_json: AsJson = False,
+) -> int:
+    """Every host that has a file; with `check NAME`: is it reached, trusted, fit? An ssh alias needs no file."""
+    screen = Screen(as_json=as_json)
+    outcome = _checked(screen, name) if action == "check" else _listed(screen)
+    screen.closing(outcome)
+    return outcome.exit_code
+
+
+def _listed(screen: Screen) -> Outcome:
+    rows = []
+    for name, path in list_hosts(Path.cwd()).items():
+        try:
+            target = load_host(str(path), Path.cwd()).config.host
+        except HalfstepError as error:
+            target = f"({error.message})"
+        rows.append((name, target, str(path)))
+    if not screen.as_json:
+        screen.table(("host", "reaches", "file"), rows)
+        screen.line("Every Host alias of ~/.ssh/config can be named too.")
+    return Outcome("hosts", more={"hosts": [{"name": n, "reaches": t, "file": f} for n, t, f in rows]})
+
+
+def _checked(screen: Screen, name: str) -> Outcome:
+    if not name:
+        raise BadUsage("hosts check wants a host", hint="pipeline hosts check NAME")
+    rows = inspect_host(address_of(load_host(name, Path.cwd())), ask=None if screen.as_json else screen)
+    if not screen.as_json:
+        screen.table(("", "check", "found"), [("ok" if row.ok else "bad", row.name, row.detail) for row in rows])
+    findings = tuple(
+        Finding(row.name, Severity.ERROR, row.detail, name, row.hint, row.exit_code) for row in rows if not row.ok
+    )
+    code = next((finding.exit_code for finding in findings), ExitCode.OK)
+    table = [{"check": row.name, "ok": row.ok, "detail": row.detail} for row in rows]
+    return Outcome("hosts", code, host=name, findings=findings, more={"checks": table})

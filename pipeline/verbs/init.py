@@ -1,0 +1,51 @@
+"""`pipeline init`: configs/ for this project, asking little."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fixers.disk_tree import DiskTree
+from pipeline.config.find import find_host_file
+from pipeline.drafting import Answers, guess_project, render_config, render_host
+from pipeline.files import write_whole
+from pipeline.outcome import Outcome
+from pipeline.show.screen import Screen
+from pipeline.verbs.options import AsJson
+from remote.address import judge_host
+from remote.errors import BadUsage
+
+app = typer.Typer()
+
+
+@app.command()
+def init(
+    host: Annotated[str, typer.Option("--host", help="what to call the host; its address is asked for")] = "",
+    name: Annotated[str, typer.Option("--config", help="what to call the config")] = "",
+    force: Annotated[bool, typer.Option("--force", help="write over configs that are there")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Write configs/NAME.yaml, and configs/hosts/HOST.yaml where the host has none."""
+    screen = Screen(as_json=as_json)
+    here = Path.cwd()
+    tree = DiskTree(here)
+    guess = guess_project((path, tree.read(path)) for path in tree.paths() if path.endswith(".py"))
+    name = name or screen.ask("name of the config", default=here.name or "train")
+    host = host or screen.ask("host (an ssh alias, a name, or local)", default="local")
+    address = judge_host(host)
+    answers = Answers(name, host, address, "", guess.script, guess.collator)
+    files = {here / "configs" / f"{name}.yaml": render_config(answers)}
+    if find_host_file(host, here) is None:
+        files[here / "configs" / "hosts" / f"{host}.yaml"] = render_host(answers)
+    for path in files:
+        if path.exists() and not force:
+            raise BadUsage(f"{path} is there already", where=str(path), hint="pipeline init --force")
+    for path, text in files.items():
+        write_whole(path, text.encode())
+        screen.note(f"wrote {path.relative_to(here)}")
+    screen.note(f"next: pipeline verify --host {host} --config {name}")
+    outcome = Outcome("init", host=host, config=name, more={"written": [str(path) for path in files]})
+    screen.closing(outcome)
+    return 0

@@ -1,0 +1,37 @@
+"""`pipeline list`: every run this project remembers, without asking any host."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import typer
+
+from pipeline.afar import job_from_memory
+from pipeline.memory import Memory
+from pipeline.outcome import Outcome
+from pipeline.project import project_here
+from pipeline.runs import list_notes
+from pipeline.show.screen import Screen
+from pipeline.show.words import duration
+from pipeline.verbs.options import AsJson
+
+app = typer.Typer()
+
+
+@app.command()
+def list_runs(as_json: AsJson = False) -> int:
+    """Every run of this project, the newest first, as last seen; `pipeline status RUN` asks its host."""
+    screen = Screen(as_json=as_json)
+    now = time.time()
+    notes = list_notes(Memory(project_here(Path.cwd())))
+    rows = []
+    for note in notes:
+        job = job_from_memory(note, now)
+        step = f"{job.step}/{job.steps}" if job.steps else str(job.step or "")
+        rows.append((note.run, note.host, job.state.value, step, duration(now - note.created_unix) + " ago"))
+    if not as_json:
+        screen.table(("run", "host", "last seen", "step", "started"), rows)
+    more = [{"run": n.run, "host": n.host, "config": n.config, "state": n.state.value, "step": n.step} for n in notes]
+    screen.closing(Outcome("list", more={"runs": more}))
+    return 0

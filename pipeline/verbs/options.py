@@ -1,0 +1,40 @@
+"""The words that several verbs share, typed and helped once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline.config.find import list_configs, list_hosts
+from pipeline.memory import Memory
+from pipeline.project import project_here
+from pipeline.runs import list_notes
+
+
+def _hosts(incomplete: str) -> list[str]:
+    return [name for name in list_hosts(Path.cwd()) if name.startswith(incomplete)]
+
+
+def _configs(incomplete: str) -> list[str]:
+    return [name for name in list_configs(Path.cwd()) if name.startswith(incomplete)]
+
+
+def _runs(incomplete: str) -> list[str]:
+    notes = list_notes(Memory(project_here(Path.cwd())))
+    return [note.run for note in notes if note.run.startswith(incomplete)]
+
+
+HostName = Annotated[
+    str,
+    typer.Option("--host", help="a file of configs/hosts, an alias of ~/.ssh/config, or local", autocompletion=_hosts),
+]
+ConfigName = Annotated[str, typer.Option("--config", help="a file of configs/, or a path", autocompletion=_configs)]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="A.B=C", help="override a key: train.learning_rate=1e-5, host.port=2222"),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on stdout, prose on stderr")]
+Yes = Annotated[bool, typer.Option("--yes", help="do not ask")]
+Run = Annotated[str | None, typer.Argument(metavar="[RUN]", help="left out: the newest run here", autocompletion=_runs)]

@@ -1,0 +1,45 @@
+"""`pipeline run`: the whole thing; run it again: nothing to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline.going import go
+from pipeline.session import load_named
+from pipeline.show.screen import Screen
+from pipeline.stages.order import STAGE_NAMES
+from pipeline.stages.stage import Wishes
+from pipeline.verbs.options import AsJson, ConfigName, HostName, Overrides, Yes
+from remote.errors import BadUsage
+
+app = typer.Typer()
+
+
+def _stage(name: str, option: str) -> str:
+    if name and name not in STAGE_NAMES:
+        raise BadUsage(f"there is no stage {name!r}: {', '.join(STAGE_NAMES)}", where=option)
+    return name
+
+
+@app.command()
+def run(
+    host: HostName,
+    config: ConfigName,
+    overrides: Overrides = None,
+    until: Annotated[str, typer.Option(metavar="STAGE", help="stop after this stage")] = "",
+    force: Annotated[str, typer.Option(metavar="STAGE", help="do this stage and all after it again")] = "",
+    detach: Annotated[bool, typer.Option("--detach", help="leave once the job runs")] = False,
+    no_heal: Annotated[bool, typer.Option("--no-heal", help="tell a failure and stop; apply no cure")] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> int:
+    """Take the project to the host through all stages: sync, environment, fix, verify, train, logs."""
+    screen = Screen(as_json=as_json)
+    wishes = Wishes(_stage(until, "--until"), _stage(force, "--force"), detach, not no_heal, yes)
+    named = load_named(host, config, overrides or [], Path.cwd())
+    outcome = go(named, screen, wishes, ask=screen)
+    screen.closing(outcome)
+    return outcome.exit_code

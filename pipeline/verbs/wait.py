@@ -1,0 +1,45 @@
+"""`pipeline wait`: until a run's job has ended; its outcome is the exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from pipeline.afar import job_from_host, run_afar
+from pipeline.following import follow_to_end
+from pipeline.going import artifacts_of
+from pipeline.outcome import Outcome
+from pipeline.show.screen import Screen
+from pipeline.stages.ending import judge_run
+from pipeline.verbs.options import AsJson, Run
+from remote.protocol.exits import ExitCode
+from remote.protocol.jobs import JobState
+
+app = typer.Typer()
+
+
+@app.command()
+def wait(run: Run = None, as_json: AsJson = False) -> int:
+    """Return when the job has ended: 0 well, 40 failed, 41 lost, 42 stopped or preempted with its checkpoint kept."""
+    screen = Screen(as_json=as_json)
+    with run_afar(run, Path.cwd(), ask=None if as_json else screen) as afar:
+        survey = afar.survey()
+        if survey.state is JobState.RUNNING:
+            follow_to_end(afar.host, afar.note.project, survey.run, screen)
+            survey = afar.survey()
+    findings = judge_run(survey, survey.run).findings
+    outcome = Outcome(
+        "wait",
+        next((finding.exit_code for finding in findings), ExitCode.OK),
+        host=afar.note.host,
+        config=afar.note.config,
+        run=survey.run,
+        findings=findings,
+        job=job_from_host(survey),
+        artifacts=artifacts_of(afar.memory, survey.run),
+    )
+    if outcome.job:
+        screen.job(outcome.job)
+    screen.closing(outcome)
+    return outcome.exit_code
