@@ -7,6 +7,8 @@ import sys
 
 VERBS = {
     "agent": "remote.payload.agent",
+    "supervise": "remote.payload.supervisor",
+    "hub": "remote.payload.hub",
 }
 
 

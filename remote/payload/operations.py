@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Dict
 
-from remote.payload import events, files, follow, logs
+from remote.payload import events, files, fix_journal, fix_tokenizer, follow, jobs, logs, survey, tree
 from remote.payload.call import Handler
 
 
@@ -18,13 +18,26 @@ class Operation:
 
 
 OPERATIONS: Dict[str, Operation] = {
+    "survey": Operation(survey.survey, changes=False),
+    "job.start": Operation(jobs.start, changes=True),
+    "job.adopt": Operation(jobs.adopt, changes=True),
+    "job.stop": Operation(jobs.stop, changes=True),
+    "job.wait": Operation(jobs.follow, changes=False),
+    "job.list": Operation(jobs.list_jobs, changes=False),
     "file.read": Operation(files.read_file, changes=False),
     "file.list": Operation(files.list_files, changes=False),
     "events.read": Operation(events.read_events, changes=False),
     "log.read": Operation(logs.read_log, changes=False),
     "follow.events": Operation(follow.follow_events, changes=False),
     "follow.log": Operation(follow.follow_log, changes=False),
+    "tree.survey": Operation(tree.tree_survey, changes=False),
+    "tree.manifest": Operation(tree.tree_manifest, changes=False),
+    "tree.receive": Operation(tree.tree_receive, changes=True),
     "file.write": Operation(files.write_file, changes=True),
     "command.probe": Operation(files.run_command, changes=False),
     "command.run": Operation(files.run_command, changes=True),
+    "fix.tokenizer.look": Operation(fix_tokenizer.look_at_tokenizers, changes=False),
+    "fix.tokenizer.hub": Operation(fix_tokenizer.ask_hub, changes=False),
+    "fix.tokenizer.replace": Operation(fix_tokenizer.replace_tokenizer_file, changes=True),
+    "fix.undo": Operation(fix_journal.put_back, changes=True),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
 
 class JobState(str, Enum):
@@ -21,15 +21,17 @@ class JobState(str, Enum):
 class JobSpec:
     """Everything the supervisor needs to start one training process; written before it starts.
 
-    `argv` is run in `cwd` (both POSIX paths on the host, absolute). `environment` is added to the host's own; names in
-    `secrets` are filled from a 0600 file that is unlinked once read. `grace_s` is the time to checkpoint after a stop.
+    `argv` is run in `cwd` (empty: the run's copy of the code; relative: under the workdir). In `argv` these are filled
+    in: {run_dir} {output_dir} {tensorboard_dir} {job_dir} {resume_from} {payload} {free_port}. `environment` is added
+    to the host's own; names in `secrets` are filled from a 0600 file that is unlinked once read. `grace_s` is the time
+    to checkpoint after a stop; `stall_after_s` the least time without a new step that counts as stalled.
     """
 
     run: str
     number: int
     fingerprint: str
     argv: Tuple[str, ...]
-    cwd: str
+    cwd: str = ""
     environment: Dict[str, str] = field(default_factory=dict)
     secrets: Tuple[str, ...] = ()
     steps: Optional[int] = None
@@ -53,7 +55,10 @@ class Started:
 
 @dataclass(frozen=True)
 class JobResult:
-    """How a job ended; written whole, last. `exit` as wait(2) tells it, `signal` where one ended it."""
+    """How a job ended; written whole, last. `exit` is the status, 128 + `signal` where a signal ended it.
+
+    `stopped`: we were asked to. `preempted`: somebody else's SIGTERM ended it and a verified checkpoint was kept.
+    """
 
     exit: int
     signal: int = 0
@@ -118,6 +123,69 @@ class RunSurvey:
     stalled: bool = False
     output_bytes: int = 0
     created_unix: float = 0.0
+    warnings: Tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """What a run was started for; written once, before its first job. `settings` is the laptop's, kept as it came."""
+
+    run: str
+    config: str
+    fingerprint: str
+    created_unix: float = 0.0
+    settings: Dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StartRequest:
+    """Start one job. `backend`: auto, setsid, systemd or slurm; `fresh_code` copies the tree again for a later job.
+
+    `secrets` are values by name: they are never written anywhere but into the 0600 file that the supervisor unlinks.
+    """
+
+    project: str
+    spec: JobSpec
+    config: str = ""
+    settings: Dict[str, Any] = field(default_factory=dict)
+    secrets: Dict[str, str] = field(default_factory=dict)
+    backend: str = "auto"
+    slurm: Tuple[str, ...] = ()
+    fresh_code: bool = False
+
+
+@dataclass(frozen=True)
+class StartAnswer:
+    """The job of that number as it is now; `fresh` where this very request started it."""
+
+    run: str
+    number: int
+    state: JobState
+    fresh: bool
+    started: Optional[Started] = None
+    result: Optional[JobResult] = None
+
+
+@dataclass(frozen=True)
+class StopAnswer:
+    """The run's newest job after a stop; `left` are processes that even SIGKILL did not end (stuck in the driver)."""
+
+    run: str
+    number: int
+    state: JobState
+    result: Optional[JobResult] = None
+    left: Tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class JobNews:
+    """What a follower is told whenever it changes; the last news has a state that is not RUNNING."""
+
+    number: int
+    state: JobState
+    progress: Optional[Progress] = None
+    result: Optional[JobResult] = None
+    stalled: bool = False
 
 
 def judge_state(*, started: Optional[Started], result: Optional[JobResult], alive: bool) -> JobState:
@@ -126,7 +194,8 @@ def judge_state(*, started: Optional[Started], result: Optional[JobResult], aliv
     `alive`: the supervisor's kernel lock is held, or a process with the recorded pid, start time and boot id lives.
     """
     if result is not None:
-        return JobState.SUCCEEDED if result.exit == 0 and not result.signal and not result.stopped else JobState.FAILED
+        ended_well = result.exit == 0 and not (result.signal or result.stopped or result.preempted)
+        return JobState.SUCCEEDED if ended_well else JobState.FAILED
     if started is None and not alive:
         return JobState.ABSENT
     return JobState.RUNNING if alive else JobState.LOST

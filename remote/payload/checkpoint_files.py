@@ -1,0 +1,131 @@
+"""What a trainer checkpoint must hold, and whether one file of it is whole; nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import struct
+import zipfile
+from typing import Any, Dict, List, Optional
+
+CHECKPOINT = re.compile(r"checkpoint-(\d+)$")
+MANIFEST = "halfstep-manifest.json"
+VERDICT = "halfstep-verified.json"
+STATE = "trainer_state.json"
+MAX_HEADER = 100 * 2**20
+WEIGHTS = re.compile(
+    r"(adapter_model|model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)$|pytorch_model_fsdp_\d+/|global_step\d+/"
+)
+OPTIMIZER = re.compile(r"optimizer\.(pt|bin)$|optimizer_\d+/|global_step\d+/")
+RANK_STATE = re.compile(r"rng_state_(\d+)\.pth$")
+
+
+class BrokenCheckpoint(Exception):
+    """A checkpoint is not whole; the message names the file and the reason."""
+
+
+def list_names(folder: str) -> List[str]:
+    """Every regular file under `folder`, relative, sorted; our own records and parts under way left out."""
+    names = []
+    for place, folders, files in os.walk(folder):
+        folders.sort()
+        for name in files:
+            path = os.path.join(place, name)
+            if name not in (MANIFEST, VERDICT) and not name.startswith(".hs-part-") and os.path.isfile(path):
+                names.append(os.path.relpath(path, folder))
+    return sorted(names)
+
+
+def judge_names(names: List[str], *, world_size: int, scaler: bool) -> str:
+    """What is missing of that set of files, in words; empty where a resume will find all it needs.
+
+    transformers loads optimizer and scheduler only where both are there, skips a missing scaler without a word and a
+    missing random state with one line, so each of them is required here (trainer.py, `_load_optimizer_and_scheduler`).
+    """
+    present = set(names)
+    if not any(WEIGHTS.match(name) for name in names):
+        return "no weights: neither adapter_model.safetensors nor model.safetensors"
+    if any(name.startswith("adapter_model.") for name in names) and "adapter_config.json" not in present:
+        return "adapter_config.json is missing"
+    if not any(OPTIMIZER.match(name) for name in names):
+        return "optimizer.pt is missing: a resume would silently begin with a fresh optimizer"
+    if "scheduler.pt" not in present and not any(name.startswith("global_step") for name in names):
+        return "scheduler.pt is missing: a resume would silently begin with a fresh optimizer and schedule"
+    if scaler and "scaler.pt" not in present:
+        return "scaler.pt is missing: a resume would silently begin with a fresh loss scale"
+    return judge_random_states(present, world_size) or ("" if STATE in present else f"{STATE} is missing")
+
+
+def judge_random_states(present: Any, world_size: int) -> str:
+    """Which rank's random state is missing, in words."""
+    ranks = {int(match.group(1)) for match in map(RANK_STATE.match, present) if match}
+    if world_size <= 1 and not ranks:
+        return "" if "rng_state.pth" in present else "rng_state.pth is missing"
+    missing = sorted(set(range(max(world_size, max(ranks, default=0) + 1))) - ranks)
+    return f"rng_state_{missing[0]}.pth is missing" if missing else ""
+
+
+def judge_file(folder: str, name: str) -> str:
+    """Why that file cannot be whole, from its own structure; empty where nothing speaks against it."""
+    path = os.path.join(folder, name)
+    if os.path.getsize(path) == 0:
+        return f"{name}: empty"
+    if name.endswith(".safetensors"):
+        return _judge_safetensors(path, name)
+    if name.endswith((".pt", ".pth")):
+        return _judge_zip(path, name)
+    if name.endswith(".json"):
+        return "" if _read_json(path) is not None else f"{name}: not JSON"
+    return ""
+
+
+def _judge_safetensors(path: str, name: str) -> str:
+    size = os.path.getsize(path)
+    with open(path, "rb") as file:
+        head = file.read(8)
+        length = struct.unpack("<Q", head)[0] if len(head) == 8 else MAX_HEADER + 1
+        if length > min(MAX_HEADER, size - 8):
+            return f"{name}: no safetensors header"
+        try:
+            tensors: Dict[str, Any] = json.loads(file.read(length))
+            spans = sorted(tuple(tensor["data_offsets"]) for key, tensor in tensors.items() if key != "__metadata__")
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return f"{name}: its safetensors header is not whole"
+    end = 0
+    for start, stop in spans:
+        if start != end:
+            return f"{name}: tensors do not follow one another"
+        end = stop
+    wanted = 8 + length + end
+    return "" if wanted == size else f"{name}: {size} bytes, its header says {wanted}"
+
+
+def _judge_zip(path: str, name: str) -> str:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            broken = archive.testzip()
+    except (zipfile.BadZipFile, OSError, EOFError, ValueError, NotImplementedError) as error:
+        return f"{name}: {error}"
+    return f"{name}: {broken} has a wrong checksum" if broken else ""
+
+
+def read_step(folder: str) -> Optional[int]:
+    """The global step that trainer_state.json tells; None where it is not there or not whole."""
+    state = _read_json(os.path.join(folder, STATE))
+    step = state.get("global_step") if isinstance(state, dict) else None
+    return step if isinstance(step, int) else None
+
+
+def _read_json(path: str) -> Any:
+    try:
+        with open(path, "rb") as file:
+            return json.loads(file.read())
+    except (OSError, ValueError):
+        return None
+
+
+def step_of(folder: str) -> int:
+    """The step in a folder's name; -1 where it is no checkpoint."""
+    match = CHECKPOINT.match(os.path.basename(folder.rstrip("/")))
+    return int(match.group(1)) if match else -1

@@ -1,0 +1,52 @@
+"""Whether the kernel's out-of-memory killer struck: its own counter, before and after."""
+
+from __future__ import annotations
+
+from typing import Dict, Optional
+
+V1_COUNTER = "/sys/fs/cgroup/memory{path}/memory.oom_control"
+V2_COUNTER = "/sys/fs/cgroup{path}/memory.events"
+HYBRID_COUNTER = "/sys/fs/cgroup/unified{path}/memory.events"
+WHOLE_MACHINE = "/proc/vmstat"
+
+
+def count_oom_kills() -> Optional[int]:
+    """Processes of our control group that were killed for memory so far; of the whole machine where no group counts.
+
+    Raises nothing; None where this kernel counts nothing (4.13 and newer do: `oom_kill` in cgroup v1, v2 and vmstat).
+    """
+    try:
+        with open("/proc/self/cgroup", encoding="utf-8") as file:
+            paths = parse_cgroup(file.read())
+    except OSError:
+        return None
+    places = [(V1_COUNTER, "memory"), (V2_COUNTER, ""), (HYBRID_COUNTER, "")]
+    for template, controller in places:
+        if controller in paths:
+            path = paths[controller]
+            count = _read_counter(template.format(path="" if path == "/" else path))
+            if count is not None:
+                return count
+    return _read_counter(WHOLE_MACHINE)
+
+
+def parse_cgroup(text: str) -> Dict[str, str]:
+    """Controller to path, of the lines of /proc/self/cgroup; version 2's only line has the controller ''."""
+    paths: Dict[str, str] = {}
+    for line in text.splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            paths[controller] = path
+    return paths
+
+
+def _read_counter(path: str) -> Optional[int]:
+    try:
+        with open(path, encoding="ascii") as file:
+            for line in file:
+                name, _, value = line.partition(" ")
+                if name == "oom_kill":
+                    return int(value)
+    except OSError:
+        pass
+    return None

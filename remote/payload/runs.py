@@ -1,0 +1,86 @@
+"""Every run of a project as it lies on the host, judged here: state, step, checkpoints, event files, adapter."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import List, Tuple
+
+from remote.payload.checkpoints import survey_checkpoints
+from remote.payload.events import survey_events
+from remote.payload.jobs import judge_job, newest_job, orphans
+from remote.payload.records import read_record
+from remote.payload.supervisor_watch import Flags, flags_path
+from remote.protocol.jobs import JobState, Progress, RunRecord, RunSurvey
+from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
+
+ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin", "model.safetensors")
+CHUNK = 4 * 2**20
+
+
+def survey_runs(workdir: str, key: str, *, digests: bool = True) -> Tuple[RunSurvey, ...]:
+    """Every run, oldest first; nothing is changed."""
+    folder = os.path.join(workdir, ProjectLayout(key).runs)
+    found: List[RunSurvey] = []
+    for name in _names(folder):
+        run = RunLayout(os.path.join(folder, name))
+        record = read_record(run.record, RunRecord)
+        if record is not None:
+            found.append(survey_run(run, record, digests=digests))
+    return tuple(sorted(found, key=lambda run: (run.created_unix, run.run)))
+
+
+def _names(folder: str) -> List[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
+
+
+def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey:
+    """One run now."""
+    number = newest_job(run)
+    job = run.job(number)
+    now = judge_job(run, number)
+    running = now.state is JobState.RUNNING
+    flags = read_record(flags_path(job), Flags) or Flags()
+    return RunSurvey(
+        run=record.run,
+        config=record.config,
+        fingerprint=record.fingerprint,
+        job=number,
+        state=now.state,
+        started=now.started,
+        result=now.result,
+        progress=read_record(run.progress, Progress),
+        checkpoints=tuple(survey_checkpoints(run.root, digests=digests)),
+        events=survey_events(run.root),
+        adapter_sha256=adapter_digest(run),
+        orphans=tuple(process.pid for process in orphans(run, job)) if number else (),
+        stalled=running and flags.stalled,
+        output_bytes=output_size(job),
+        created_unix=record.created_unix,
+        warnings=flags.warnings,
+    )
+
+
+def output_size(job: JobLayout) -> int:
+    """Bytes of output so far."""
+    try:
+        return os.path.getsize(job.output)
+    except OSError:
+        return 0
+
+
+def adapter_digest(run: RunLayout) -> str:
+    """SHA-256 of the adapter's weights; "" where there are none yet."""
+    for name in ADAPTER_WEIGHTS:
+        digest = hashlib.sha256()
+        try:
+            with open(os.path.join(run.adapter, name), "rb") as file:
+                while chunk := file.read(CHUNK):
+                    digest.update(chunk)
+        except OSError:
+            continue
+        return digest.hexdigest()
+    return ""

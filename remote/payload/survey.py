@@ -1,0 +1,76 @@
+"""Everything a verb needs to know of the host, looked at once and answered at once; nothing is written."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from typing import Any, Dict, List, Tuple
+
+from remote.payload import probes_gpu, probes_machine, probes_python
+from remote.payload.call import Call
+from remote.payload.jobs import checked_name
+from remote.payload.runs import survey_runs
+from remote.payload.tree_survey import survey_tree
+from remote.protocol.layout import ProjectLayout
+from remote.protocol.survey import FileFact, Survey, SurveyRequest
+from remote.protocol.values import decode, encode
+
+HEAD_BYTES = 200
+MAX_DIGESTED = 2**30
+CHUNK = 4 * 2**20
+
+
+def survey(call: Call) -> Dict[str, Any]:
+    """The `Survey` that a `SurveyRequest` asks for."""
+    request = decode(SurveyRequest, call.args)
+    layout = ProjectLayout(checked_name(request.project))
+    machine = probes_machine.read_machine()
+    driver, gpus = probes_gpu.read_gpus(request.gpus, request.card)
+    tree = call.path(layout.tree)
+    found = Survey(
+        payload=call.payload,
+        machine=machine,
+        interpreter=probes_python.read_interpreter(request.python, tree, call.path(layout.environment)),
+        driver=driver,
+        gpus=gpus,
+        disk=probes_machine.read_disk(call.path(layout.runs)),
+        tree=survey_tree(call.workdir, layout.key),
+        runs=survey_runs(call.workdir, layout.key, digests=request.verify_checkpoints),
+        free_ports=tuple(probes_machine.free_ports(request.ports)),
+        files=tuple(file_fact(path, os.path.join(tree, os.path.expanduser(path))) for path in request.files),
+        data=present_data(call.path(layout.data), request.data),
+        linger=probes_machine.lingers(machine.user),
+    )
+    answer: Dict[str, Any] = encode(found)
+    return answer
+
+
+def file_fact(asked: str, path: str) -> FileFact:
+    """What lies under that path; links are followed, for so does whoever reads the file."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return FileFact(asked, False)
+    if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_DIGESTED:
+        return FileFact(asked, True, status.st_size)
+    digest = hashlib.sha256()
+    head = b""
+    try:
+        with open(path, "rb") as file:
+            while chunk := file.read(CHUNK):
+                head = head or chunk[:HEAD_BYTES]
+                digest.update(chunk)
+    except OSError:
+        return FileFact(asked, True, status.st_size)
+    return FileFact(asked, True, status.st_size, digest.hexdigest(), head.decode("utf-8", "replace"))
+
+
+def present_data(folder: str, wanted: Tuple[str, ...]) -> Dict[str, str]:
+    """Where each of the wanted data sets lies whole, by its digest; those that are not there are left out."""
+    found: Dict[str, str] = {}
+    names: List[str] = os.listdir(folder) if os.path.isdir(folder) else []
+    for digest in wanted:
+        if digest in names:
+            found[digest] = os.path.join(folder, digest)
+    return found
