@@ -70,7 +70,9 @@ def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Tar
     if len(data) > LARGEST_SOURCE_BYTES:
         return FileOutcome(None, (_unparsable(path, f"{len(data)} bytes: too large to be a source file", 1),))
     try:
-        change, findings = _compose(Source(path, data), fixers, target)
+        source = Source(path, data)
+        change, findings = _compose(source, fixers, target)
+        findings += tuple(_unparsable(path, error.message, error.line) for error in source.unread)
         if change is not None:
             _require_settled(change, fixers, target)
     except Unparsable as error:

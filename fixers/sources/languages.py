@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fixers.sources.python import is_python, read_python
+from fixers.sources.python import read_python, reads_python
 
 
 class Unchecked(Exception):
@@ -15,7 +15,7 @@ def _parse_python(path: str, data: bytes) -> None:
     read_python(path, data)
 
 
-PARSERS: tuple[tuple[Callable[[str], bool], Callable[[str, bytes], None]], ...] = ((is_python, _parse_python),)
+PARSERS: tuple[tuple[Callable[[str], bool], Callable[[str, bytes], None]], ...] = ((reads_python, _parse_python),)
 """(matches the path, raises Unparsable): the first that matches is asked."""
 
 

@@ -9,15 +9,20 @@ import tokenize
 import warnings
 from bisect import bisect_right
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, TypeVar, cast
 
 from fixers.sources.names import Names, index_names
-from fixers.sources.splice import Edit, EditRefused, newline_of
+from fixers.sources.notebook import CELL_MAGIC, Placement, code_cells, masked
+from fixers.sources.splice import Edit, EditRefused, line_of, newline_of
 from fixers.sources.unparsable import Unparsable
 
+T = TypeVar("T")
 Located = ast.expr | ast.stmt | ast.keyword | ast.alias | ast.arg
 BOM = b"\xef\xbb\xbf"
+CLOSES = re.compile(rb"(?:[ \t\f\r\n\\]|#[^\r\n]*)*\)")
 LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
@@ -26,11 +31,14 @@ class Placed:
     """UTF-8 text as the parser read it, and how a range of it and words for it are put into the file's bytes.
 
     `place(start, end)` gives the file's range; `encode(text, at)` the bytes that stand for `text` there.
+    `joints` are offsets of line ends that no file has, between cells; `unread` are cells that are not Python.
     """
 
     text: bytes
     place: Callable[[int, int], tuple[int, int]]
     encode: Callable[[str, int], bytes]
+    joints: AbstractSet[int] = frozenset()
+    unread: tuple[Unparsable, ...] = ()
 
 
 class PythonSource:
@@ -41,13 +49,21 @@ class PythonSource:
         self.data = data
         self.text = placed.text
         self.tree = tree
+        self.unread = placed.unread
         self._placed = placed
+        self._remembered: dict[str, Any] = {}
         self._lines = [0, *(end.end() for end in LINE_END.finditer(placed.text))]
 
     @cached_property
     def names(self) -> Names:
         """What every name means where it stands."""
         return index_names(self.tree)
+
+    def remember(self, key: str, make: Callable[[], T]) -> T:
+        """What `make` gives, made once for this source."""
+        if key not in self._remembered:
+            self._remembered[key] = make()
+        return cast(T, self._remembered[key])
 
     def span(self, node: Located) -> tuple[int, int]:
         """The node's range in `text`."""
@@ -82,6 +98,18 @@ class PythonSource:
     def insert(self, at: int, text: str, why: str) -> Edit:
         return self.replace(at, "", text, why)
 
+    def append_argument(self, call: ast.Call, written: str, why: str) -> Edit:
+        """The edit that gives the call one more keyword argument, after its last one."""
+        arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+        ends = [self.span(argument)[1] for argument in arguments]
+        close = self.span(call)[1] - 1
+        if not ends:
+            return self.insert(close, written, why)
+        at = max(ends)
+        while (bracket := CLOSES.match(self.text, at, close)) is not None:
+            at = bracket.end()
+        return self.insert(at, f", {written}", why)
+
     def indentation(self, statement: ast.stmt) -> str | None:
         """What stands before the statement on its line; None where that is not only blanks."""
         start = self._lines[statement.lineno - 1]
@@ -109,6 +137,8 @@ class PythonSource:
             return None
         newline = newline_of(self.text).decode()
         body = "".join(f"{indentation}{each}{newline}" for each in lines)
+        if rest_end - 1 in self._placed.joints:
+            return self.insert(rest_end - 1, newline + body.removesuffix(newline), why)
         ended = self.text[:rest_end].endswith((b"\n", b"\r"))
         return self.insert(rest_end, body if ended else newline + body, why)
 
@@ -118,13 +148,18 @@ class PythonSource:
         return self._placed.place(start, start)[0]
 
 
+def reads_python(path: str) -> bool:
+    """A module or a notebook."""
+    return path.endswith((".py", ".pyw", ".ipynb"))
+
+
 def is_python(path: str) -> bool:
     return path.endswith((".py", ".pyw"))
 
 
 def read_python(path: str, data: bytes) -> PythonSource:
     """The file as Python. Raises Unparsable with the line."""
-    placed = _place_module(data)
+    placed = _place_notebook(data) if path.endswith(".ipynb") else _place_module(data)
     return PythonSource(path, data, placed, parse_module(placed.text))
 
 
@@ -175,3 +210,31 @@ def _place_encoded(data: bytes, encoding: str) -> Placed:
         return first, first + len(text[start:end].decode("utf-8").encode(encoding))
 
     return Placed(text, place, lambda words, at: words.encode(encoding))
+
+
+def _place_notebook(data: bytes) -> Placed:
+    """Cells one after another; one that does not parse is left out and told."""
+    cells = code_cells(data)
+    texts: list[str] = []
+    unread: list[Unparsable] = []
+    for cell in cells:
+        try:
+            texts.append(_readable(cell.source))
+        except Unparsable as error:
+            texts.append(" " * len(cell.source.encode("utf-8", "surrogatepass")))
+            line = line_of(data, cell.strings[0].start) + error.line - 1
+            unread.append(Unparsable(f"cell {cell.index} is {error.message}", line))
+    placement = Placement(data, cells)
+    text = "".join(f"{text}\n" for text in texts).encode()
+    return Placed(text, placement.place, placement.encode, frozenset(placement.joints), tuple(unread))
+
+
+def _readable(cell: str) -> str:
+    """The cell as Python, as it is or with IPython's lines masked. Raises Unparsable."""
+    text = cell if CELL_MAGIC.match(cell) is None else masked(cell)
+    try:
+        parse_module(text.encode("utf-8", "surrogatepass"))
+    except Unparsable:
+        text = masked(cell)
+        parse_module(text.encode("utf-8", "surrogatepass"))
+    return text

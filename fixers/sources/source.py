@@ -7,6 +7,7 @@ from functools import cached_property
 
 from fixers.sources.python import PythonSource, read_python
 from fixers.sources.splice import line_of
+from fixers.sources.unparsable import Unparsable
 
 
 @dataclass(frozen=True)
@@ -24,3 +25,9 @@ class Source:
     def python(self) -> PythonSource:
         """The file as Python, notebooks included. Raises Unparsable."""
         return read_python(self.path, self.data)
+
+    @property
+    def unread(self) -> tuple[Unparsable, ...]:
+        """Parts that could not be read, where the file was read as Python at all."""
+        python = self.__dict__.get("python")
+        return python.unread if python is not None else ()

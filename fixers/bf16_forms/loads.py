@@ -1,0 +1,59 @@
+"""Precision that nobody wrote: `dtype="auto"` or none, where the checkpoint is bfloat16, and TRL's own default."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from fixers.bf16_forms.found import Found, constant_of
+from fixers.target import Target
+
+MODEL_CLASS = re.compile(r"Auto(?:Peft)?Model\w*|\w+For(?:CausalLM|ConditionalGeneration|Seq2SeqLM|SpeechSeq2Seq|CTC)")
+DTYPE_KEYWORDS = ("dtype", "torch_dtype")
+TRL_CONFIGS = re.compile(r"trl\.(?:\w+\.)*\w*(?:SFT|DPO|GRPO|KTO|ORPO|CPO|RLOO|PPO|GKD|BCO|XPO|PRM|Reward)\w*Config$")
+WHY_AUTO = "\"auto\" takes the checkpoint's own dtype, which is bfloat16 for most of today's models"
+WHY_TRL = "TRL turns bfloat16 on where float16 is not asked for"
+
+
+def find_loads(found: Found, target: Target) -> None:
+    """Edits that say float16 where a library would choose bfloat16 by itself."""
+    for call in found.source.names.of_type(ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr in ("from_pretrained", "from_config"):
+            _judge_load(found, call, call.func, target)
+        elif TRL_CONFIGS.match(found.source.names.meaning(call.func) or ""):
+            _judge_trl(found, call)
+
+
+def _judge_load(found: Found, call: ast.Call, function: ast.Attribute, target: Target) -> None:
+    given = [keyword for keyword in call.keywords if keyword.arg in DTYPE_KEYWORDS]
+    for keyword in given:
+        if constant_of(keyword.value) == "auto":
+            found.edits.append(found.source.replace_node(keyword.value, '"float16"', WHY_AUTO))
+    if given or function.attr != "from_pretrained" or not _is_model(found, function.value):
+        return
+    if target.at_least("transformers", (5,)) is False:
+        return
+    if any(keyword.arg is None for keyword in call.keywords) or target.at_least("transformers", (5,)) is None:
+        message = "no dtype is given: transformers 5 loads a bfloat16 checkpoint as bfloat16"
+        found.warn(call, message, hint='dtype="float16"')
+        return
+    _append_keyword(found, call, 'dtype="float16"', WHY_AUTO)
+
+
+def _is_model(found: Found, owner: ast.expr) -> bool:
+    meaning = found.source.names.meaning(owner) or ""
+    return meaning.startswith("transformers.") and MODEL_CLASS.fullmatch(meaning.rpartition(".")[2]) is not None
+
+
+def _judge_trl(found: Found, call: ast.Call) -> None:
+    given = {keyword.arg for keyword in call.keywords}
+    if given & {"bf16", "fp16"}:
+        return
+    if None in given:
+        found.warn(call, WHY_TRL, hint="fp16=True")
+        return
+    _append_keyword(found, call, "fp16=True", WHY_TRL)
+
+
+def _append_keyword(found: Found, call: ast.Call, written: str, why: str) -> None:
+    found.edits.append(found.source.append_argument(call, written, why))

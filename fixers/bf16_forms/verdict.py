@@ -1,0 +1,123 @@
+"""Where a bfloat16 stands decides what is done with it: act, warn, or never touch."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from enum import Enum
+
+from fixers.sources.gates import NAMES_BF16, asks_card, is_gated, names_bf16
+from fixers.sources.python import PythonSource
+
+HALVES = ("torch.float16", "torch.half")
+FLOATS = ("torch.float32", "torch.float")
+OTHER_DTYPES = (*HALVES, *FLOATS, "torch.float64", "torch.double", "torch.int8")
+OTHER_WORDS = frozenset({"float16", "fp16", "half", "float32", "fp32", "float", "no", "auto", "fp8", "32", "16"})
+
+
+class Verdict(Enum):
+    """What to do with one place."""
+
+    ACT = "act"
+    WARN = "warn"
+    NEVER = "never touch"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A verdict and, for a warning, its words."""
+
+    verdict: Verdict
+    message: str = ""
+
+
+ACT = Judged(Verdict.ACT)
+NEVER = Judged(Verdict.NEVER)
+FALLS_BACK_TO_FP32 = Judged(
+    Verdict.WARN, "bfloat16 with a float32 fallback: float32 doubles the memory; choose float16 for this card"
+)
+
+
+def judge_place(source: PythonSource, node: ast.expr) -> Judged:
+    """The verdict from everything around the node, innermost first."""
+    if is_gated(source, node) and not _falls_back(source, node):
+        return NEVER
+    child: ast.AST = node
+    for above in source.names.ancestors(node):
+        judged = _judge_step(source, above, child)
+        if judged is not None:
+            return judged
+        child = above
+    return ACT
+
+
+def _judge_step(source: PythonSource, above: ast.AST, child: ast.AST) -> Judged | None:
+    match above:
+        case ast.Compare() | ast.Assert() | ast.match_case() | ast.Subscript():
+            return NEVER
+        case ast.Dict():
+            return _judge_dict(source, above, child)
+        case ast.List() | ast.Tuple() | ast.Set():
+            return NEVER if any(_is_other_dtype(source, each) for each in above.elts if each is not child) else None
+        case ast.IfExp() if child is not above.test:
+            other = above.orelse if child is above.body else above.body
+            return FALLS_BACK_TO_FP32 if _is_float32(source, other) else None
+        case ast.If() if child is not above.test:
+            in_body = child in above.body
+            return NEVER if in_body and names_bf16(source, above.test) else None
+        case ast.AnnAssign() if child is above.annotation:
+            return NEVER
+        case ast.arg() | ast.ExceptHandler():
+            return NEVER
+        case ast.Call():
+            return NEVER if _is_cpu_autocast(source, above) or _is_table(above, child) else None
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            return NEVER if child is above.returns or child in above.decorator_list else None
+    return None
+
+
+def _falls_back(source: PythonSource, node: ast.expr) -> bool:
+    above = source.names.parent(node)
+    return (
+        isinstance(above, ast.IfExp)
+        and node is above.body
+        and _is_float32(source, above.orelse)
+        and asks_card(source, above.test)
+    )
+
+
+def _judge_dict(source: PythonSource, above: ast.Dict, child: ast.AST) -> Judged | None:
+    """A key is never touched, nor a value filed under a word for bfloat16: the row of a table of dtypes."""
+    if child in above.keys:
+        return NEVER
+    key = above.keys[above.values.index(child)] if child in above.values else None
+    return NEVER if key is not None and NAMES_BF16.search(source.segment(key)) else None
+
+
+def _is_other_dtype(source: PythonSource, node: ast.expr) -> bool:
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and node.value.lower() in OTHER_WORDS
+    return source.names.meaning(node) in OTHER_DTYPES
+
+
+def _is_float32(source: PythonSource, node: ast.expr) -> bool:
+    if isinstance(node, ast.Constant):
+        return node.value in ("float32", "fp32", "no")
+    return source.names.meaning(node) in FLOATS
+
+
+def _is_cpu_autocast(source: PythonSource, call: ast.Call) -> bool:
+    meaning = source.names.meaning(call.func) or ""
+    if not meaning.endswith("autocast"):
+        return False
+    devices = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "device_type")]
+    return ".cpu." in meaning or any(isinstance(each, ast.Constant) and each.value == "cpu" for each in devices)
+
+
+def _is_table(call: ast.Call, child: ast.AST) -> bool:
+    """`choices=`, and what is asked about a value rather than done with it."""
+    if isinstance(child, ast.keyword):
+        return child.arg in ("choices", "help", "metavar", "description")
+    function = call.func
+    name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+    return name in ("isinstance", "startswith", "endswith", "index", "count", "print", "assertEqual", "Literal")

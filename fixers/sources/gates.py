@@ -1,0 +1,78 @@
+"""Whether a piece of code already asks the card before it chooses bfloat16."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from fixers.sources.python import PythonSource
+
+ASKS_CARD = re.compile(
+    r"is_bf16_supported|get_device_capability|get_device_properties|is_torch_bf16\w*available|is_bf16_available"
+    r"|bf16_supported|supports?_bf16|supports?_bfloat16|bfloat16_supported|has_bf16|compute_cap|capability"
+)
+NAMES_BF16 = re.compile(r"bf16|bfloat16", re.IGNORECASE)
+LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+
+
+def asks_card(source: PythonSource, test: ast.expr) -> bool:
+    """The expression's value depends on what the card can do, directly or through a name assigned in this file."""
+    if ASKS_CARD.search(source.segment(test)):
+        return True
+    wanted = {_tail(node) for node in ast.walk(test) if isinstance(node, (ast.Name, ast.Attribute))}
+    return any(name in answers_of_card(source) for name in wanted)
+
+
+def answers_of_card(source: PythonSource) -> frozenset[str]:
+    """Names and attributes that this file assigns from a question to the card."""
+    return source.remember("answers-of-card", lambda: _answers_of_card(source))
+
+
+def is_gated(source: PythonSource, node: ast.AST) -> bool:
+    """The node is reached only in a branch chosen by asking the card."""
+    names = source.names
+    child = node
+    for above in names.ancestors(node):
+        if isinstance(above, (ast.If, ast.IfExp)) and child is not above.test and asks_card(source, above.test):
+            return True
+        if isinstance(above, ast.BoolOp) and any(asks_card(source, v) for v in above.values if v is not child):
+            return True
+        if isinstance(child, ast.stmt) and _left_before(source, above, child):
+            return True
+        child = above
+    return False
+
+
+def names_bf16(source: PythonSource, test: ast.expr) -> bool:
+    """The test compares something with a word for bfloat16, so its branch is one row of a table of precisions."""
+    return any(
+        isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(NAMES_BF16.search(node.value))
+        for node in ast.walk(test)
+        if isinstance(source.names.parent(node), (ast.Compare, ast.Tuple, ast.List, ast.Set))
+    )
+
+
+def _left_before(source: PythonSource, above: ast.AST, child: ast.stmt) -> bool:
+    """An earlier statement of the same block asks the card and leaves the block."""
+    for block in (getattr(above, name, None) for name in ("body", "orelse", "finalbody")):
+        if not isinstance(block, list) or child not in block:
+            continue
+        for before in block[: block.index(child)]:
+            if isinstance(before, ast.If) and isinstance(before.body[-1], LEAVES) and asks_card(source, before.test):
+                return True
+    return False
+
+
+def _answers_of_card(source: PythonSource) -> frozenset[str]:
+    answers: set[str] = set()
+    for node in source.names.nodes:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            if not ASKS_CARD.search(source.segment(node.value)) or isinstance(node.value, ast.IfExp):
+                continue
+            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+                answers |= {_tail(each) for each in ast.walk(target) if isinstance(each, (ast.Name, ast.Attribute))}
+    return frozenset(answers - {"self", "args", "cfg", "config"})
+
+
+def _tail(node: ast.Name | ast.Attribute) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr

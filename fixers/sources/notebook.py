@@ -1,0 +1,141 @@
+"""A Jupyter notebook's code cells as one Python module, each character of which knows its bytes in the JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from fixers.sources.json_strings import JsonString, NotJson, parse_json
+from fixers.sources.unparsable import Unparsable
+
+LINE_MAGIC = re.compile(r"^([ \t]*)(?:[%!?]|[\w.\[\], ]+=[ \t]*[!%])|^[ \t]*[\w.]+\?{1,2}[ \t]*$")
+LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+CELL_MAGIC = re.compile(r"\s*%%(\w+)")
+PYTHON_CELL_MAGICS = ("time", "timeit", "capture", "prun")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One code cell: its source, and the JSON strings that it is written as."""
+
+    index: int
+    strings: tuple[JsonString, ...]
+    listed: bool
+
+    @property
+    def source(self) -> str:
+        return "".join(string.value for string in self.strings)
+
+
+class Placement:
+    """Where the module's UTF-8 offsets lie in the notebook. Between cells stands one line end that is nowhere."""
+
+    def __init__(self, data: bytes, cells: tuple[Cell, ...]) -> None:
+        self._data = data
+        self._starts: list[int] = []
+        self._strings: list[tuple[JsonString, Cell, int]] = []
+        self.joints: set[int] = set()
+        at = 0
+        for cell in cells:
+            for position, string in enumerate(cell.strings):
+                self._starts.append(at)
+                self._strings.append((string, cell, position))
+                at += string.utf8_length
+            self.joints.add(at)
+            at += 1
+
+    def place(self, start: int, end: int) -> tuple[int, int]:
+        """The range in the notebook's bytes. Raises Unparsable where it does not lie within one JSON string."""
+        string, _, _, offset = self._piece(start)
+        if offset + end - start > string.utf8_length:
+            raise Unparsable("what would be changed spans several JSON strings")
+        return string.place(offset), string.place(offset + end - start)
+
+    def encode(self, text: str, at: int) -> bytes:
+        """The bytes that stand for `text` there; whole lines at the start of a string become strings of their own."""
+        _, cell, position, offset = self._piece(at)
+        ascii_only = self._data.isascii()
+        if offset or not text.endswith("\n") or not cell.listed:
+            return encode_json(text, ascii_only=ascii_only)
+        between = self._between(cell, position)
+        return b"".join(
+            encode_json(line, ascii_only=ascii_only) + b'"' + between + b'"' for line in text.splitlines(keepends=True)
+        )
+
+    def _piece(self, at: int) -> tuple[JsonString, Cell, int, int]:
+        index = bisect_right(self._starts, at) - 1
+        if index < 0:
+            raise Unparsable("the notebook has no code there")
+        return (*self._strings[index], at - self._starts[index])
+
+    def _between(self, cell: Cell, position: int) -> bytes:
+        """What stands between two of the cell's strings."""
+        if len(cell.strings) > 1:
+            first, second = (position - 1, position) if position else (0, 1)
+            return self._data[cell.strings[first].end + 1 : cell.strings[second].start - 1]
+        quote = cell.strings[position].start - 1
+        blank = self._data[:quote]
+        return b"," + blank[len(blank.rstrip()) :]
+
+
+def code_cells(data: bytes) -> tuple[Cell, ...]:
+    """The notebook's code cells. Raises Unparsable where the bytes are not a notebook."""
+    try:
+        notebook = parse_json(data)
+    except NotJson as error:
+        raise Unparsable(f"not JSON: {error.message}", error.line) from None
+    cells = notebook.get("cells") if isinstance(notebook, dict) else None
+    if not isinstance(cells, list):
+        raise Unparsable("a notebook without cells (nbformat below 4 is not read)")
+    found: list[Cell] = []
+    for index, cell in enumerate(cells):
+        if not isinstance(cell, dict) or _text(cell.get("cell_type")) != "code":
+            continue
+        source = cell.get("source")
+        strings = source if isinstance(source, list) else [source]
+        kept = tuple(each for each in strings if isinstance(each, JsonString))
+        found.append(Cell(index, kept, isinstance(source, list)))
+    return tuple(found)
+
+
+def encode_json(text: str, *, ascii_only: bool) -> bytes:
+    """Text as it stands inside a JSON string."""
+    return json.dumps(text, ensure_ascii=ascii_only)[1:-1].encode("utf-8", "surrogatepass")
+
+
+def masked(source: str) -> str:
+    """The cell with IPython's own lines as empty expressions of the same length, line ends kept."""
+    magic = CELL_MAGIC.match(source)
+    if magic is not None and magic[1] not in PYTHON_CELL_MAGICS:
+        return "".join(_blank(line) for line in LINES.findall(source))
+    lines: list[str] = []
+    continued = False
+    for line in LINES.findall(source):
+        if continued:
+            lines.append(_blank(line))
+        elif LINE_MAGIC.match(line):
+            lines.append(_nothing(line))
+            continued = True
+        else:
+            lines.append(line)
+        continued = continued and line.rstrip("\r\n").endswith("\\")
+    return "".join(lines)
+
+
+def _nothing(line: str) -> str:
+    """An expression that does nothing, indented as the line was and as many bytes long."""
+    body = line.rstrip("\r\n")
+    indentation = body[: len(body) - len(body.lstrip())]
+    rest = len(body.encode()) - len(indentation.encode())
+    return indentation + "0".ljust(rest) + line[len(body) :]
+
+
+def _blank(line: str) -> str:
+    body = line.rstrip("\r\n")
+    return " " * len(body.encode()) + line[len(body) :]
+
+
+def _text(value: object) -> str | None:
+    return value.value if isinstance(value, JsonString) else None
