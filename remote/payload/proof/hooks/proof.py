@@ -1,0 +1,361 @@
+"""The proof's recorder: everything that can be seen of the first optimizer steps, written down for the judge."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+import time
+import traceback
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from .attention import AttentionMeasure
+from .autocast import autocast_dtype
+from .device import describe_device, peak_memory, synchronize
+from .hold import hold, watch_runner
+from .labels import measure_labels, measure_targets
+from .modules import MEASURED_FORWARDS, ModuleMeasure
+from .quiet import Ledger, quiet
+from .tensors import (
+    clean_name,
+    count_dtypes,
+    learning_rate,
+    local,
+    mark,
+    measure_gradients,
+    moved,
+    name_parameters,
+    parameters_of,
+    read_losses,
+    short,
+)
+
+BATCHES = 16
+
+
+class ProofRecorder:
+    """Watches `HALFSTEP_PROOF_STEPS` applied steps with a learning rate above 0, then reports and holds still.
+
+    Holding still, not ending: a wrapper script must not go on to its next line, and other ranks may need this one.
+    """
+
+    wants_modules = True
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.wanted = int(os.environ.get("HALFSTEP_PROOF_STEPS", "2"))
+        self.patience = int(os.environ.get("HALFSTEP_PROOF_ATTEMPTS", "12"))
+        self.rank = int(os.environ.get("RANK", "0"))
+        self.world = int(os.environ.get("WORLD_SIZE", "1"))
+        self.ledger = Ledger()
+        self.release: Callable[[], None] = lambda: None
+        self.modules = ModuleMeasure()
+        self.attentions = AttentionMeasure()
+        self.roots: List[Any] = []
+        self.built_as: Dict[int, Dict[int, str]] = {}
+        self.optimizers: Dict[int, Any] = {}
+        self.main: Optional[Any] = None
+        self.scaler: Optional[Any] = None
+        self.unscaled: Dict[int, bool] = {}
+        self.attempts: List[Dict[str, Any]] = []
+        self.micro: List[Any] = []
+        self.clip_norms: List[Any] = []
+        self.loss_dtypes: Dict[str, int] = {}
+        self.labels: List[Dict[str, Any]] = []
+        self.targets: List[Dict[str, Any]] = []
+        self.gradients: Dict[str, List[str]] = {}
+        self.marks: Dict[str, Tuple[Any, Any]] = {}
+        self.flags: Dict[str, Any] = {}
+        self.tables: Dict[str, Any] = {}
+        self.began = time.perf_counter()
+        self.since = self.began
+        self.ready = False
+        self.written = False
+        self._last_error: Optional[Dict[str, Any]] = None
+        self._hook_exit()
+        watch_runner()
+
+    # What happens before a step.
+
+    @quiet
+    def built(self, optimizer: Any) -> None:
+        self.built_as[id(optimizer)] = {id(p): short(p.dtype) for p in parameters_of(optimizer)}
+
+    @quiet
+    def forward(self, root: Any) -> None:
+        if not any(root is known for known in self.roots):
+            self.roots.append(root)
+            root.register_forward_pre_hook(self._inputs_hook, with_kwargs=True)
+        self.modules.begin(root)
+        if not root.training:
+            self.flags["eval_mode"] = type(root).__name__
+
+    def _inputs_hook(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+        if sys.modules["torch"].is_grad_enabled():
+            self.inputs(root, args, kwargs)
+
+    @quiet
+    def inputs(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+        given = next((dict(arg) for arg in args if hasattr(arg, "keys")), {})
+        row = measure_labels({**given, **kwargs})
+        if row is not None and len(self.labels) < BATCHES:
+            self.labels.append({**row, "attempt": len(self.attempts)})
+
+    @quiet
+    def attention(self, query: Any, key: Any, value: Any, settings: Dict[str, Any]) -> None:
+        self.attentions.note(query, key, value, settings)
+
+    @quiet
+    def cross_entropy(self, scores: Any, target: Any, ignored: int) -> None:
+        if len(self.targets) < BATCHES:
+            row = measure_targets(scores, target, ignored)
+            if row is not None:
+                self.targets.append({**row, "autocast": autocast_dtype(scores.device.type)})
+
+    @quiet
+    def checkpointed(self, reentrant: bool, args: Tuple[Any, ...]) -> None:
+        torch = sys.modules["torch"]
+        if reentrant and not any(isinstance(arg, torch.Tensor) and arg.requires_grad for arg in args):
+            self.flags["reentrant_without_gradient"] = self.flags.get("reentrant_without_gradient", 0) + 1
+
+    @quiet
+    def scaled(self, scaler: Any, loss: Any) -> None:
+        self.scaler = scaler
+        self.unscaled.setdefault(id(scaler), False)
+
+    def backward(self, root: Any, loss: Any) -> None:
+        self._finish_if_ready()
+        self._backward(root, loss)
+
+    @quiet
+    def _backward(self, root: Any, loss: Any) -> None:
+        self.micro.append(loss.detach())
+        dtype = short(loss.dtype)
+        self.loss_dtypes[dtype] = self.loss_dtypes.get(dtype, 0) + 1
+        if self.attempts and self.attempts[-1]["applied"] and len(self.micro) == 1:
+            self._check_cleared()
+
+    def _check_cleared(self) -> None:
+        held = [p for p in parameters_of(self.main) if p.grad is not None and local(p.grad).numel()][:8]
+        if held and all(bool(local(p.grad).count_nonzero()) for p in held):
+            self.flags["gradients_kept"] = self.flags.get("gradients_kept", 0) + 1
+
+    @quiet
+    def unscaling(self, scaler: Any, optimizer: Any) -> None:
+        self._look(optimizer)
+        self.unscaled[id(scaler)] = True
+
+    @quiet
+    def clipped(self, norm: Any) -> None:
+        self.clip_norms.append(norm.detach() if hasattr(norm, "detach") else norm)
+        if self.unscaled.get(id(self.scaler)) is False:
+            self.flags["clipped_scaled"] = self.flags.get("clipped_scaled", 0) + 1
+
+    # The step itself.
+
+    @quiet
+    def attempt(self, optimizer: Any, scaler: Any) -> None:
+        self._look(optimizer)
+
+    def _look(self, optimizer: Any) -> None:
+        """Names, dtypes and marks, before the first change of this optimizer."""
+        if id(optimizer) in self.optimizers:
+            return
+        self.optimizers[id(optimizer)] = optimizer
+        self.main = max(self.optimizers.values(), key=lambda one: sum(p.numel() for p in parameters_of(one)))
+        self.tables = self._describe()
+        self.marks.update(mark(self._named(optimizer)))
+
+    def _named(self, optimizer: Any) -> List[Tuple[str, Any]]:
+        names = name_parameters(self.roots)
+        return [(names.get(id(p), f"(unnamed {at})"), p) for at, p in enumerate(parameters_of(optimizer))]
+
+    @quiet
+    def applying(self, optimizer: Any) -> None:
+        named = self._named(optimizer)
+        states, norm = measure_gradients(named)
+        for name, state in states.items():
+            self.gradients.setdefault(name, []).append(state)
+        self.flags["norm"] = norm
+
+    def applied(self, optimizer: Any, scaler: Any, scale: Optional[float], skipped: bool) -> None:
+        self._applied(optimizer, scaler, scale, skipped)
+        # After a scaled step the new scale is still to come; without a scaler nothing is.
+        if scaler is None:
+            self._finish_if_ready()
+
+    @quiet
+    def _applied(self, optimizer: Any, scaler: Any, scale: Optional[float], skipped: bool) -> None:
+        if optimizer is not self.main:
+            return
+        entered = time.perf_counter()
+        synchronize(self.tables.get("device", {}))
+        now = time.perf_counter()
+        norm = float(local(self.clip_norms[-1])) if self.clip_norms and hasattr(self.clip_norms[-1], "detach") else None
+        bad = []
+        if skipped:
+            states, _ = measure_gradients(self._named(optimizer))
+            bad = [name for name, state in states.items() if state == "nonfinite"][:10]
+        self.attempts.append(
+            {
+                "applied": not skipped,
+                "scale": scale,
+                "seconds": now - self.since - self.ledger.own_s,
+                "losses": read_losses(self.micro),
+                "grad_norm": norm if norm is not None else (None if skipped else self.flags.get("norm")),
+                "clipped": bool(self.clip_norms),
+                "lr": learning_rate(optimizer),
+                "nonfinite": bad,
+            }
+        )
+        self.micro, self.clip_norms = [], []
+        # What follows in here is ours; waiting for the card was the step's.
+        self.since, self.ledger.own_s = now, entered - now
+        if len(self.attempts) >= MEASURED_FORWARDS:
+            self.release()
+        self.ready = self._enough()
+
+    def _enough(self) -> bool:
+        done = [row for row in self.attempts if row["applied"] and row["lr"] > 0]
+        losses = {loss for row in self.attempts for loss in row["losses"]}
+        # Two equal losses may be chance; a third step tells.
+        wanted = self.wanted + 1 if len(losses) == 1 else self.wanted
+        return len(done) >= wanted or len(self.attempts) >= self.patience
+
+    @quiet
+    def _note_scale(self, scaler: Any) -> None:
+        self.unscaled[id(scaler)] = False
+        if self.attempts:
+            self.attempts[-1]["scale_after"] = float(scaler.get_scale())
+
+    def rescaled(self, scaler: Any) -> None:
+        self._note_scale(scaler)
+        self._finish_if_ready()
+
+    @quiet
+    def scheduled(self, scheduler: Any) -> None:
+        if self.attempts and not self.attempts[-1]["applied"]:
+            self.flags["scheduled_after_skip"] = self.flags.get("scheduled_after_skip", 0) + 1
+
+    # The report.
+
+    def _finish_if_ready(self) -> None:
+        if self.ready and os.getpid() == self.ledger.pid:
+            self.write("done")
+            hold()
+
+    def _describe(self) -> Dict[str, Any]:
+        names = name_parameters(self.roots)
+        rows = [
+            ("trainable" if p.requires_grad else "frozen", clean_name(name), p)
+            for root in self.roots
+            for name, p in root.named_parameters()
+        ]
+        buffers = [("buffer", clean_name(name), b) for root in self.roots for name, b in root.named_buffers()]
+        tracked = {id(p) for one in self.optimizers.values() for p in parameters_of(one)}
+        first = next((p for _, _, p in rows), None)
+        trained = [p for one in self.optimizers.values() for p in parameters_of(one)]
+        return {
+            "device": describe_device(first),
+            "dtypes": count_dtypes(_once(rows) + _once(buffers)),
+            "roots": [{"class": type(root).__name__, "training": root.training} for root in self.roots],
+            "trainable": [
+                {"name": names[id(p)], "dtype": short(p.dtype), "elements": p.numel(), "optimized": id(p) in tracked}
+                for _, _, p in _once(rows)
+                if p.requires_grad
+            ],
+            "strangers": sum(1 for p in trained if id(p) not in names),
+            "changed_dtype": [
+                [names.get(id(p), "?"), was, short(p.dtype)]
+                for one in self.optimizers.values()
+                for p in parameters_of(one)
+                for was in [self.built_as.get(id(one), {}).get(id(p), short(p.dtype))]
+                if was != short(p.dtype)
+            ][:10],
+            "reduce_dtype": _reduce_dtype(self.roots),
+        }
+
+    def _state_dtypes(self) -> List[Dict[str, Any]]:
+        torch = sys.modules["torch"]
+        rows = []
+        for optimizer in self.optimizers.values():
+            for state in optimizer.state.values():
+                for name, value in state.items() if hasattr(state, "items") else ():
+                    # A step counter is one number; moments have the parameter's shape.
+                    if isinstance(value, torch.Tensor) and value.numel() > 1:
+                        rows.append(("state", str(name), value))
+        return count_dtypes(rows)
+
+    def write(self, state: str) -> None:
+        """rank-R-PID.json holds what was seen so far."""
+        if self.written or not (self.roots or self.attempts):
+            return
+        self.written = state != "running"
+        try:
+            report = self._report(state)
+        except Exception:  # noqa: BLE001 - what could be seen is worth more than a perfect report
+            report = {"state": state, "faults": [*self.ledger.faults, traceback.format_exc(limit=-3)]}
+            report.update(rank=self.rank, world=self.world, error=self._last_error)
+        path = os.path.join(self.folder, f"rank-{self.rank}-{os.getpid()}.json")
+        with open(path + ".part", "w", encoding="utf-8") as file:
+            json.dump(report, file)
+        os.replace(path + ".part", path)
+
+    def _report(self, state: str) -> Dict[str, Any]:
+        tables = self.tables or self._describe()
+        after = mark([row for one in self.optimizers.values() for row in self._named(one)])
+        return {
+            "version": 1,
+            "state": state,
+            "rank": self.rank,
+            "world": self.world,
+            "torch": sys.modules["torch"].__version__,
+            "error": self._last_error,
+            "faults": self.ledger.faults,
+            **tables,
+            "optimizer_state": self._state_dtypes(),
+            "optimizers": sorted({type(one).__name__ for one in self.optimizers.values()}),
+            "attempts": self.attempts,
+            "open_losses": read_losses(self.micro),
+            "loss_dtypes": self.loss_dtypes,
+            "scaler": type(self.scaler).__name__ if self.scaler is not None else "",
+            "labels": self.labels,
+            "targets": self.targets,
+            "gradients": self.gradients,
+            "moved": moved(self.marks, after),
+            "modules": self.modules.summary(),
+            "attention": self.attentions.summary(self.roots),
+            "flags": {key: value for key, value in self.flags.items() if key != "norm"},
+            "memory": peak_memory(tables.get("device", {})),
+            "seconds": time.perf_counter() - self.began,
+        }
+
+    def _hook_exit(self) -> None:
+        previous = sys.excepthook
+
+        def told(kind: Any, error: Any, trace: Any) -> None:
+            if os.getpid() == self.ledger.pid:
+                self._last_error = {"type": kind.__name__, "message": str(error)[:2000]}
+                self.write("exception")
+            previous(kind, error, trace)
+
+        sys.excepthook = told
+        atexit.register(lambda: self.write("exited") if os.getpid() == self.ledger.pid else None)
+
+
+def _once(rows: List[Tuple[str, str, Any]]) -> List[Tuple[str, str, Any]]:
+    seen: Dict[int, Tuple[str, str, Any]] = {}
+    for row in rows:
+        seen.setdefault(id(row[2]), row)
+    return list(seen.values())
+
+
+def _reduce_dtype(roots: List[Any]) -> Optional[str]:
+    """What FSDP reduces gradients in, where a root says so."""
+    for root in roots:
+        policy = getattr(root, "mixed_precision", None)
+        dtype = getattr(policy, "reduce_dtype", None) or getattr(policy, "param_dtype", None)
+        if dtype is not None:
+            return short(dtype)
+    return None

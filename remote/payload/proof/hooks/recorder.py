@@ -1,0 +1,75 @@
+"""What a recorder is told by the seams, in the order in which one training step happens."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Optional, Protocol, Tuple
+
+
+class Recorder(Protocol):
+    """Every method returns at once and raises nothing but what is meant to end the training.
+
+    `wants_modules`: module calls, attention, cross entropy are told too. `release` ends the telling of module calls.
+    """
+
+    wants_modules: bool
+    release: Callable[[], None]
+
+    def built(self, optimizer: Any) -> None:
+        """An optimizer was made over its parameters as they are now."""
+        ...
+
+    def forward(self, root: Any) -> None:
+        """A module is called that no other module called, with gradients on and outside of backward."""
+        ...
+
+    def inputs(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+        """What such a module is called with; not told for its very first call."""
+        ...
+
+    def attention(self, query: Any, key: Any, value: Any, settings: Dict[str, Any]) -> None:
+        """scaled_dot_product_attention is called."""
+        ...
+
+    def cross_entropy(self, scores: Any, target: Any, ignored: int) -> None:
+        """F.cross_entropy is called."""
+        ...
+
+    def checkpointed(self, reentrant: bool, args: Tuple[Any, ...]) -> None:
+        """torch.utils.checkpoint is called."""
+        ...
+
+    def scaled(self, scaler: Any, loss: Any) -> None:
+        """A loss is about to be multiplied by the loss scale."""
+        ...
+
+    def backward(self, root: Any, loss: Any) -> None:
+        """A backward pass starts at `root`; `loss` is the same before scaling."""
+        ...
+
+    def unscaling(self, scaler: Any, optimizer: Any) -> None:
+        """Gradients are about to be divided by the loss scale."""
+        ...
+
+    def clipped(self, norm: Any) -> None:
+        """Gradients had this norm and were clipped."""
+        ...
+
+    def attempt(self, optimizer: Any, scaler: Any) -> None:
+        """An optimizer step is tried; gradients may still be scaled."""
+        ...
+
+    def applying(self, optimizer: Any) -> None:
+        """The optimizer is about to change its parameters; gradients are unscaled now."""
+        ...
+
+    def applied(self, optimizer: Any, scaler: Any, scale: Optional[float], skipped: bool) -> None:
+        """The attempt is over."""
+        ...
+
+    def rescaled(self, scaler: Any) -> None:
+        """The loss scale was updated."""
+        ...
+
+    def scheduled(self, scheduler: Any) -> None:
+        """A learning rate scheduler took a step."""
+        ...

@@ -1,0 +1,239 @@
+"""The watch's recorder: one cheap look at each optimizer step, progress for the laptop, anomalies as they happen."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+import time
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from .anomalies import Anomaly, Step, Vigil
+from .quiet import Ledger, quiet
+from .tensors import clean_name, learning_rate, local, measure_gradients, parameters_of
+
+PROGRESS_EVERY_S = 0.5
+COVERAGE_STEPS = 3
+
+
+class TrainingStopped(RuntimeError):
+    """What the watch ends a training with: its message is an entry of the error catalog."""
+
+
+class WatchRecorder:
+    """Writes progress.json (rank 0) and watch.jsonl (every rank) into the run's folder; ends a training that is lost.
+
+    Losses stay on the device until the step, where the loss scaler waits for the device anyway.
+    """
+
+    wants_modules = False
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        self.rank = int(os.environ.get("RANK", "0"))
+        self.stops = os.environ.get("HALFSTEP_WATCH_STOP", "1") != "0"
+        self.progresses = os.environ.get("HALFSTEP_WATCH_PROGRESS", "1") != "0" and self.rank == 0
+        self.steps = int(os.environ.get("HALFSTEP_STEPS") or 0) or None
+        self.ledger = Ledger()
+        self.release: Callable[[], None] = lambda: None
+        self.vigil = Vigil()
+        self.main: Optional[Any] = None
+        self.micro: List[Any] = []
+        self.clip_norm: Optional[Any] = None
+        self.norm: Optional[float] = None
+        self.untouched: Dict[int, Any] = {}
+        self.skipped = 0
+        self.attempts = 0
+        self.since = time.monotonic()
+        self.last_written = 0.0
+        self.pending: Optional[Dict[str, Any]] = None
+        self.stop: Optional[Anomaly] = None
+        atexit.register(self._flush)
+
+    def built(self, optimizer: Any) -> None:
+        pass
+
+    def forward(self, root: Any) -> None:
+        pass
+
+    def inputs(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+        pass
+
+    def attention(self, query: Any, key: Any, value: Any, settings: Dict[str, Any]) -> None:
+        pass
+
+    def cross_entropy(self, scores: Any, target: Any, ignored: int) -> None:
+        pass
+
+    def checkpointed(self, reentrant: bool, args: Tuple[Any, ...]) -> None:
+        pass
+
+    def scaled(self, scaler: Any, loss: Any) -> None:
+        pass
+
+    def unscaling(self, scaler: Any, optimizer: Any) -> None:
+        pass
+
+    def scheduled(self, scheduler: Any) -> None:
+        pass
+
+    def rescaled(self, scaler: Any) -> None:
+        pass
+
+    @quiet
+    def backward(self, root: Any, loss: Any) -> None:
+        self.micro.append(loss.detach())
+
+    @quiet
+    def clipped(self, norm: Any) -> None:
+        self.clip_norm = norm.detach() if hasattr(norm, "detach") else norm
+
+    @quiet
+    def attempt(self, optimizer: Any, scaler: Any) -> None:
+        if self.main is None or _size(optimizer) > _size(self.main):
+            self.main = optimizer
+
+    @quiet
+    def applying(self, optimizer: Any) -> None:
+        if optimizer is not self.main:
+            return
+        if self.vigil.applied < COVERAGE_STEPS:
+            self._cover(optimizer)
+        elif self.clip_norm is None:
+            _, self.norm = measure_gradients(_numbered(optimizer))
+
+    def _cover(self, optimizer: Any) -> None:
+        """In the first steps every tensor must get a gradient once: one that is never touched will never be trained."""
+        named = _numbered(optimizer)
+        states, self.norm = measure_gradients(named)
+        if self.vigil.applied == 0:
+            self.untouched = {id(p): p for _, p in named if p.numel()}
+        for name, parameter in named:
+            if states[name] in ("nonzero", "nonfinite"):
+                self.untouched.pop(id(parameter), None)
+
+    def applied(self, optimizer: Any, scaler: Any, scale: Optional[float], skipped: bool) -> None:
+        self._applied(optimizer, scale, skipped)
+        if self.stop is not None and self.stops:
+            raise TrainingStopped(f"halfstep stopped this training: {self.stop.check}: {self.stop.message}")
+
+    @quiet
+    def _applied(self, optimizer: Any, scale: Optional[float], skipped: bool) -> None:
+        if optimizer is not self.main:
+            return
+        now = time.monotonic()
+        losses = [float(local(loss).float()) for loss in self.micro]
+        norm = (
+            self.norm
+            if self.clip_norm is None
+            else float(local(self.clip_norm) if hasattr(self.clip_norm, "detach") else self.clip_norm)
+        )
+        self.attempts += 1
+        self.skipped += skipped
+        rate = learning_rate(optimizer)
+        step = Step(self.attempts, losses, None if skipped else norm, scale, skipped, rate, _held_bytes())
+        anomalies = self.vigil.look(step)
+        if self.vigil.applied == COVERAGE_STEPS and not skipped and rate > 0:
+            anomalies += self._uncovered()
+        for anomaly in anomalies:
+            self._tell(anomaly)
+        self.pending = {
+            "step": self.attempts,
+            "steps": self.steps,
+            "loss": _mean(losses),
+            "grad_norm": _finite(norm),
+            "loss_scale": scale,
+            "skipped_steps": self.skipped,
+            "step_seconds": now - self.since,
+            "peak_bytes": _peak_bytes(),
+            "at_unix": time.time(),
+        }
+        self.micro, self.clip_norm, self.norm, self.since = [], None, None, now
+        if now - self.last_written >= PROGRESS_EVERY_S or anomalies or self.attempts == 1:
+            self._flush()
+
+    def _uncovered(self) -> List[Anomaly]:
+        if not self.untouched:
+            return []
+        names = _names(self.untouched)
+        adapters = [name for name in names if "lora" in name.lower() or "adapter" in name.lower()]
+        told = adapters or names
+        # A whole model may have parts that rest for a while (experts, a head); an adapter has none.
+        return [
+            Anomaly(
+                "adapter-gradient",
+                "error" if adapters or len(names) == len(parameters_of(self.main)) else "warning",
+                f"{len(told)} trained tensors got no gradient in {COVERAGE_STEPS} steps: {', '.join(sorted(told)[:3])}",
+                self.attempts,
+            )
+        ]
+
+    def _tell(self, anomaly: Anomaly) -> None:
+        """One line of watch.jsonl; an error ends the training where the run may be ended."""
+        line = json.dumps({**anomaly.__dict__, "rank": self.rank, "at_unix": time.time()}) + "\n"
+        descriptor = os.open(os.path.join(self.run, "watch.jsonl"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            os.write(descriptor, line.encode())
+        finally:
+            os.close(descriptor)
+        if anomaly.severity == "error" and self.stop is None:
+            self.stop = anomaly
+
+    def _flush(self) -> None:
+        """progress.json holds the newest step, whole."""
+        if not self.progresses or self.pending is None or os.getpid() != self.ledger.pid:
+            return
+        path = os.path.join(self.run, "progress.json")
+        part = f"{path}.{self.ledger.pid}.part"
+        with open(part, "w", encoding="utf-8") as file:
+            json.dump(self.pending, file)
+        os.replace(part, path)
+        self.pending, self.last_written = None, time.monotonic()
+
+
+def _numbered(optimizer: Any) -> List[Tuple[str, Any]]:
+    return [(str(at), p) for at, p in enumerate(parameters_of(optimizer))]
+
+
+def _size(optimizer: Any) -> int:
+    return sum(p.numel() for p in parameters_of(optimizer))
+
+
+def _names(wanted: Dict[int, Any]) -> List[str]:
+    """The parameters' names, asked of every module that lives: slow, and done once, when there is something to tell."""
+    import gc  # noqa: PLC0415 - only a training in trouble pays for it
+
+    torch = sys.modules["torch"]
+    names: Dict[int, str] = {}
+    for module in [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]:
+        for name, parameter in module.named_parameters():
+            cleaned = clean_name(name)
+            if id(parameter) in wanted and len(cleaned) > len(names.get(id(parameter), "")):
+                names[id(parameter)] = cleaned
+    return [names.get(key, "(unnamed)") for key in wanted]
+
+
+def _mean(losses: List[float]) -> Optional[float]:
+    return _finite(sum(losses) / len(losses)) if losses else None
+
+
+def _finite(value: Optional[float]) -> Optional[float]:
+    """JSON has no NaN: what is not finite is left out here and told in watch.jsonl."""
+    return value if value is not None and value - value == 0 else None
+
+
+def _held_bytes() -> int:
+    torch = sys.modules["torch"]
+    if torch.cuda.is_available():
+        return int(torch.cuda.memory_allocated())
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def _peak_bytes() -> Optional[int]:
+    torch = sys.modules["torch"]
+    return int(torch.cuda.max_memory_allocated()) if torch.cuda.is_available() else _held_bytes() or None
