@@ -1,0 +1,42 @@
+# The host as an image: halfstep with its trainer, and an sshd for keys only, as a user that is not root.
+#
+#   docker build -t halfstep .                                            on a CUDA runtime
+#   docker build -t halfstep --build-arg BASE_IMAGE=debian:bookworm .     CPU only
+#   docker run IMAGE pipeline run --host local --config tiny
+#   docker run -p 2222:2222 -e AUTHORIZED_KEY="$(cat ~/.ssh/id_ed25519.pub)" --gpus all --shm-size 8g IMAGE
+ARG BASE_IMAGE=nvidia/cuda:12.8.1-runtime-ubuntu24.04
+FROM ${BASE_IMAGE}
+
+RUN apt-get update \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
+      ca-certificates openssh-server python3 python3-venv rsync tini \
+ && rm -rf /var/lib/apt/lists/* /etc/ssh/ssh_host_*
+
+RUN useradd --create-home --shell /bin/bash --uid 10001 --password '*' halfstep \
+ && mkdir -p /home/halfstep/keys /home/halfstep/project /home/halfstep/halfstep /home/halfstep/.cache/huggingface \
+ && chown -R halfstep:halfstep /home/halfstep
+
+# `wheels/` may hold every wheel there is to install; where it is absent, the index is asked as usual.
+COPY pyproject.toml README.md LICENSE constraints.txt wheel[s] /build/
+COPY pipeline /build/pipeline
+COPY fixers /build/fixers
+COPY remote /build/remote
+COPY configs /build/configs
+COPY examples/tiny-speech /build/examples/tiny-speech
+ARG PIP_OPTIONS=""
+RUN python3 -m venv /opt/halfstep \
+ && /opt/halfstep/bin/pip install --no-cache-dir --find-links /build ${PIP_OPTIONS} \
+      --constraint /build/constraints.txt '/build[train]' \
+ && ln -s /opt/halfstep/bin/pipeline /usr/local/bin/pipeline \
+ && rm -rf /build
+
+COPY --chmod=755 remote/image/box /usr/local/bin/box
+COPY remote/image/sshd_config /etc/halfstep/sshd_config
+
+USER halfstep
+WORKDIR /home/halfstep/project
+ENV PATH=/opt/halfstep/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HF_HOME=/home/halfstep/.cache/huggingface
+VOLUME ["/home/halfstep/keys", "/home/halfstep/halfstep", "/home/halfstep/.cache/huggingface"]
+EXPOSE 2222
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["/usr/bin/tini", "--", "/usr/local/bin/box"]

@@ -1,0 +1,61 @@
+# make demo         set everything up and train the tiny model here; again: nothing to do
+# make test         set everything up (an OpenSSH server too, where it may) and run the tests
+# make test-image   build the image with a real Docker engine and use it over SSH
+# make lint types docs bench soak mutation clean
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST_FLAGS ?= -n 2
+
+.PHONY: demo test test-image lint types docs bench soak mutation clean setup
+
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "halfstep needs Python 3.11 or newer on this machine; found " + sys.version.split()[0] + " (set PYTHON=...)")'
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# torch first and by itself: whatever build the constraint picks is then what everything else is resolved against.
+$(VENV)/.train: $(VENV)/.python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.train
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train,test]'
+	@touch $@
+
+setup: $(VENV)/.test
+
+demo: $(VENV)/.train
+	@$(BIN)/pipeline run --host local --config tiny
+
+test: $(VENV)/.test
+	@tests/setup-system
+	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+test-image: $(VENV)/.test
+	@tests/setup-system docker
+	tests/image/try-image
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test
+	$(BIN)/mypy
+
+docs: $(VENV)/.test
+	$(BIN)/python -m pipeline.pages docs
+
+bench: $(VENV)/.test
+	$(BIN)/python -m benchmarks
+
+soak: $(VENV)/.test
+	$(BIN)/python -m tests.soak --kills 500
+
+mutation: $(VENV)/.test
+	$(BIN)/python -m tests.mutation
+
+clean:
+	rm -rf $(VENV) build dist wheels .mypy_cache .ruff_cache .pytest_cache .hypothesis
