@@ -7,6 +7,7 @@ import sys
 
 VERBS = {
     "agent": "remote.payload.agent",
+    "train": "remote.payload.training.run",
     "supervise": "remote.payload.supervisor",
     "hub": "remote.payload.hub",
 }

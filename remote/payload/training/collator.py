@@ -1,0 +1,68 @@
+"""Samples to one batch of tensors: padded, and labelled only where the answer stands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Dict, Sequence, Tuple
+
+import torch
+
+from remote.payload.training.failure import TrainingFailed
+from remote.payload.training.features import Clip
+from remote.payload.training.label_loss import IGNORED
+from remote.payload.training.registry import AudioModel
+from remote.payload.training.samples import Sample
+
+SAMPLE_IDS = "sample_ids"
+LEAST_ASKED = 0.005
+MOST_ASKED = 0.6
+
+
+@dataclass(frozen=True)
+class Collator:
+    """Called with the items of a SampleSet. Prompt, audio and padding positions are -100 in `labels`.
+
+    Padded on the right for training, on the left (and without answers) for generation.
+    """
+
+    model: AudioModel
+    extractor: Any
+    pad_id: int
+
+    def __call__(self, items: Sequence[Tuple[Sample, Clip]]) -> Dict[str, Any]:
+        rows = [([*s.prompt, *s.answer, *s.end], [IGNORED] * len(s.prompt) + [*s.answer, *s.end]) for s, _ in items]
+        longest = max(len(ids) for ids, _ in rows)
+        return {
+            "input_ids": torch.tensor([ids + [self.pad_id] * (longest - len(ids)) for ids, _ in rows]),
+            "attention_mask": torch.tensor([[1] * len(ids) + [0] * (longest - len(ids)) for ids, _ in rows]),
+            "labels": torch.tensor([labels + [IGNORED] * (longest - len(labels)) for _, labels in rows]),
+            **self.model.pad(self.extractor, [clip for _, clip in items]),
+            SAMPLE_IDS: [sample.id for sample, _ in items],
+        }
+
+    def prompts(self, items: Sequence[Tuple[Sample, Clip]]) -> Dict[str, torch.Tensor]:
+        """The batch to generate from."""
+        longest = max(len(sample.prompt) for sample, _ in items)
+        missing = [longest - len(sample.prompt) for sample, _ in items]
+        rows = [[self.pad_id] * gap + [*sample.prompt] for (sample, _), gap in zip(items, missing)]
+        return {
+            "input_ids": torch.tensor(rows),
+            "attention_mask": torch.tensor([[0] * gap + [1] * (longest - gap) for gap in missing]),
+            **self.model.pad(self.extractor, [clip for _, clip in items]),
+        }
+
+
+def check_labels(batch: Dict[str, Any], samples: Sequence[Sample], tokenizer: Any) -> float:
+    """The share of positions that are labelled. Raises TrainingFailed where labels do not read as the targets do."""
+    for sample, labels in zip(samples, batch["labels"]):
+        asked = labels[labels != IGNORED].tolist()
+        said = tokenizer.decode(asked[: len(asked) - len(sample.end)], clean_up_tokenization_spaces=False)
+        if said != sample.target or tuple(asked[len(asked) - len(sample.end) :]) != sample.end:
+            raise TrainingFailed("labels-differ", f"labels of {sample.id} read {said!r}, wanted {sample.target!r}")
+    share = float((batch["labels"] != IGNORED).float().mean())
+    if not LEAST_ASKED < share < MOST_ASKED:
+        raise TrainingFailed(
+            "labels-share",
+            f"{share:.1%} of the positions are labelled, wanted {LEAST_ASKED:.1%} to {MOST_ASKED:.0%}",
+        )
+    return share

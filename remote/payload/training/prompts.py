@@ -1,0 +1,73 @@
+"""What the model is asked for a recording and how its answer reads: pronunciation scores (apa), phones said (mdd).
+
+Two different prompts, each led by a control token, as in arXiv 2509.02915 section 3: a long scoring rubric for apa, a
+short one for mdd. The control tokens are plain text to a tokenizer that does not know them, so the adapter fits an
+unmodified base model.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Dict, Optional, Tuple
+
+from remote.payload.training.recordings import Recording
+
+CONTROL = {"apa": "<|APA|>", "mdd": "<|MDD|>"}
+ASPECTS = ("accuracy", "fluency", "prosodic", "total")
+
+_RUBRIC = (
+    "Listen to the learner of English and score the pronunciation in four aspects, each from 0 to 10.\n"
+    "accuracy, how the sounds are said. 9-10: all words are said well, without an accent that disturbs. 7-8: most words "
+    "are said well, a few sounds are off. 5-6: the meaning is clear, many sounds are off. 3-4: hard to understand. 0-2: "
+    "hardly a word can be understood.\n"
+    "fluency, how the speech flows. 8-10: no pause that disturbs, no repetition. 6-7: mostly smooth, some pauses. 4-5: "
+    "slow, with pauses between words. 0-3: word by word, or not to be followed.\n"
+    "prosodic, stress and melody. 9-10: right stress, rhythm and intonation. 7-8: mostly right. 5-6: often flat or "
+    "stressed in the wrong place. 3-4: flat and without rhythm. 0-2: no melody at all.\n"
+    "total, the overall impression of an experienced teacher.\n"
+    "Answer in this form: accuracy N, fluency N, prosodic N, total N"
+)
+
+_PHONES = "Write down the words, then the phones that were really said, in ARPABET."
+
+PROMPTS = {"apa": f"{CONTROL['apa']}{_RUBRIC}", "mdd": f"{CONTROL['mdd']}{_PHONES}"}
+
+_SCORES = re.compile(r"accuracy (\d+), fluency (\d+), prosodic (\d+), total (\d+)")
+_SAID = re.compile(r"\s*text:[ \t]*(?P<text>[^\n]*)\nphones:[ \t]*(?P<phones>[^\n]*)")
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """An answer to the mdd prompt."""
+
+    words: Tuple[str, ...]
+    phones: Tuple[str, ...]
+
+
+def target_of(task: str, recording: Recording) -> Optional[str]:
+    """The right answer, or None where the recording does not know it."""
+    if task == "apa":
+        if any(aspect not in recording.scores for aspect in ASPECTS):
+            return None
+        return ", ".join(f"{aspect} {round(recording.scores[aspect])}" for aspect in ASPECTS)
+    if not recording.said:
+        return None
+    return f"text: {recording.text.lower()}\nphones: {' '.join(recording.said)}"
+
+
+def parse_scores(answer: str) -> Optional[Dict[str, int]]:
+    """The four scores of an apa answer, None where it has another form or a score beyond 10."""
+    found = _SCORES.search(answer)
+    if found is None:
+        return None
+    scores = dict(zip(ASPECTS, (int(digits) for digits in found.groups())))
+    return scores if max(scores.values()) <= 10 else None
+
+
+def parse_transcript(answer: str) -> Optional[Transcript]:
+    """The words and phones of an mdd answer, None where it has another form."""
+    found = _SAID.match(answer)
+    if found is None:
+        return None
+    return Transcript(tuple(found["text"].split()), tuple(found["phones"].split()))

@@ -1,0 +1,162 @@
+"""`payload.pyz train SPEC`: one training run of the built-in trainer, from its spec to an exported adapter."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import warnings
+from dataclasses import dataclass
+from typing import List, Optional
+
+import torch
+import transformers
+
+from remote.payload.training.base_model import BaseModel, load_model, read_base
+from remote.payload.training.batches import EpochOrder
+from remote.payload.training.collator import Collator, check_labels
+from remote.payload.training.evaluate import evaluate
+from remote.payload.training.failure import Preempted, TrainingFailed
+from remote.payload.training.features import FeatureCache, extractor_settings
+from remote.payload.training.preflight import ClipReader, check_clips
+from remote.payload.training.prompts import target_of
+from remote.payload.training.recordings import Recording, read_recordings
+from remote.payload.training.reporting import Reporter
+from remote.payload.training.samples import SampleSet, make_samples
+from remote.payload.training.saving import Publisher, check_resume, export_adapter
+from remote.payload.training.stop_request import StopRequest
+from remote.payload.training.tiny_models import PREFIX, tiny_model
+from remote.payload.training.trainer import AudioTrainer, training_arguments
+from remote.payload.training.watch import Watch
+from remote.protocol.exits import ExitCode
+from remote.protocol.precision import announce
+from remote.protocol.training import TASKS, TrainingSpec
+from remote.protocol.values import decode
+
+log = logging.getLogger("halfstep")
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything but the weights: checked, counted, ready."""
+
+    base: BaseModel
+    collator: Collator
+    training: SampleSet
+    evaluation: Optional[SampleSet]
+
+
+def main(spec_path: str) -> int:
+    """Trains as the spec says; the process's exit code. What went wrong is one named line on stderr."""
+    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
+    # Names that transformers 5.23 renames still mean the same in every 5.x; its notes would bury the user's own.
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+    transformers.utils.logging.disable_progress_bar()
+    stop = StopRequest()
+    stop.listen()
+    try:
+        train(read_spec(spec_path), stop)
+    except Preempted:
+        log.info("stopped; the run can go on from its newest checkpoint")
+        return ExitCode.PREEMPTED
+    except TrainingFailed as failed:
+        hint = f" (try: {failed.hint})" if failed.hint else ""
+        print(f"halfstep: {failed.name}: {failed.message}{hint}", file=sys.stderr, flush=True)
+        return failed.exit_code
+    return ExitCode.OK
+
+
+def read_spec(path: str) -> TrainingSpec:
+    """The spec in that file. Raises TrainingFailed where it is none."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return decode(TrainingSpec, json.load(file))
+    except (OSError, ValueError) as error:
+        raise TrainingFailed("spec-unreadable", f"{path}: {error}", exit_code=ExitCode.BUG) from error
+
+
+def train(spec: TrainingSpec, stop: StopRequest) -> None:
+    """The adapter is trained, exported and, where asked for, evaluated. Raises TrainingFailed or Preempted."""
+    if spec.paths.resume_from:
+        check_resume(spec.paths.resume_from)
+    for folder in (spec.paths.run, spec.paths.checkpoints, spec.paths.tensorboard, spec.paths.cache):
+        os.makedirs(folder, exist_ok=True)
+    log.info("%s", announce(spec.precision))
+    prepared = prepare(spec)
+    trainer = build_trainer(spec, prepared, stop)
+    trainer.train(resume_from_checkpoint=spec.paths.resume_from or None)
+    stop.settle()
+    if not trainer.is_world_process_zero():
+        return
+    digest = export_adapter(
+        trainer.model, spec.paths.adapter, step=trainer.state.global_step, base=f"{spec.model.id}@{spec.model.revision}"
+    )
+    log.info("adapter in %s, sha256 %s", spec.paths.adapter, digest)
+    if prepared.evaluation is not None:
+        evaluate(trainer, prepared.evaluation, prepared.base, prepared.collator, spec)
+
+
+def prepare(spec: TrainingSpec) -> Prepared:
+    """Data read and checked, the base model's tokenizer and extractor loaded, samples made, labels verified."""
+    recordings = read_recordings(spec.data, spec.data.split)[: spec.data.samples]
+    base = read_base(spec.model, model_source(spec, recordings))
+    cache = FeatureCache(os.path.join(spec.paths.cache, "features"), extractor_settings(base.extractor))
+    reader = ClipReader(base, cache)
+    collator = Collator(base.family, base.extractor, base.pad_id)
+    training = _samples(spec, recordings, base, reader)
+    items = [training[i] for i in training.epoch(0)[: spec.train.batch_size]]
+    share = check_labels(collator(items), [sample for sample, _ in items], base.tokenizer)
+    log.info(
+        "%d recordings, %d samples, longest %d tokens, %.1f%% of the positions labelled",
+        len(training.by_recording), len(training), max(training.lengths), 100 * share,
+    )  # fmt: skip
+    return Prepared(base, collator, training, _evaluation(spec, base, reader))
+
+
+def model_source(spec: TrainingSpec, recordings: List[Recording]) -> str:
+    """What `from_pretrained` is given; a tiny model is made where it is not there yet."""
+    if not spec.model.id.startswith(PREFIX):
+        return spec.model.id
+    targets = [target_of(task, recording) for recording in recordings for task in TASKS]
+    return tiny_model(spec.model.id, spec.paths.cache, [target for target in targets if target])
+
+
+def _samples(spec: TrainingSpec, recordings: List[Recording], base: BaseModel, reader: ClipReader) -> SampleSet:
+    check_clips(recordings, reader)
+    samples = make_samples(recordings, spec.data.tasks, base.family, base.tokenizer, reader)
+    if not len(samples):
+        raise TrainingFailed("data-empty", f"no recording knows the answer to {', '.join(spec.data.tasks)}")
+    return samples
+
+
+def _evaluation(spec: TrainingSpec, base: BaseModel, reader: ClipReader) -> Optional[SampleSet]:
+    if not spec.train.evaluate:
+        return None
+    recordings = read_recordings(spec.data, spec.data.evaluation_split or "test")[: spec.data.evaluation_samples]
+    return _samples(spec, recordings, base, reader)
+
+
+def build_trainer(spec: TrainingSpec, prepared: Prepared, stop: StopRequest) -> AudioTrainer:
+    """The Trainer with model, adapter and our callbacks; nothing has been trained."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    arguments = training_arguments(spec, device=device)
+    transformers.set_seed(spec.train.seed)
+    model = load_model(prepared.base, spec.precision, spec.model.adapter, spec.lora, str(arguments.device))
+    samples = prepared.training
+    order = EpochOrder(samples.epoch, samples.lengths, spec.train.batch_size, spec.train.seed)
+    watch, reporter = Watch(), Reporter(spec.paths.run, spec.paths.tensorboard)
+    publisher = Publisher(spec.train.keep_checkpoints, spec.precision.scaler)
+    trainer = AudioTrainer(
+        plan=spec.precision,
+        order=order,
+        model=model,
+        args=arguments,
+        train_dataset=samples,
+        data_collator=prepared.collator,
+        callbacks=[stop, watch, reporter, publisher],
+    )
+    trainer.remove_callback(transformers.PrinterCallback)
+    for callback in (watch, reporter, publisher):
+        callback.trainer = trainer
+    return trainer

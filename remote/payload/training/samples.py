@@ -1,0 +1,100 @@
+"""What the model trains on: one recording asked for one task, as token ids and a clip's features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Sequence, Tuple
+
+from remote.payload.training.features import Clip
+from remote.payload.training.prompts import PROMPTS, target_of
+from remote.payload.training.recordings import Recording
+from remote.payload.training.registry import AudioModel
+from remote.protocol.training import task_of
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One question and its answer. `prompt` has a placeholder for each audio token; `end` closes the answer."""
+
+    id: str
+    task: str
+    recording: Recording
+    target: str
+    prompt: Tuple[int, ...]
+    answer: Tuple[int, ...]
+    end: Tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.prompt) + len(self.answer) + len(self.end)
+
+
+@dataclass(frozen=True)
+class SampleSet:
+    """The samples of some recordings; `by_recording[i]` are those of the i-th, one per task it can be asked for."""
+
+    samples: Tuple[Sample, ...]
+    by_recording: Tuple[Tuple[int, ...], ...]
+    clip_of: Callable[[Recording], Clip]
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> Tuple[Sample, Clip]:
+        sample = self.samples[index]
+        return sample, self.clip_of(sample.recording)
+
+    @property
+    def lengths(self) -> List[int]:
+        """Tokens of each sample."""
+        return [len(sample) for sample in self.samples]
+
+    def epoch(self, epoch: int) -> List[int]:
+        """One sample per recording: its tasks take turns from epoch to epoch."""
+        return [own[task_of(i, epoch, len(own))] for i, own in enumerate(self.by_recording)]
+
+
+def make_samples(
+    recordings: Sequence[Recording],
+    tasks: Sequence[str],
+    model: AudioModel,
+    tokenizer: Any,
+    clip_of: Callable[[Recording], Clip],
+) -> SampleSet:
+    """Every task of every recording that knows the answer; recordings that know none are left out."""
+    texts = {task: _split_chat(model, task, tokenizer) for task in tasks}
+    end = tuple(_ids(tokenizer, model.end))
+    audio = tokenizer.convert_tokens_to_ids(model.placeholder)
+    samples: List[Sample] = []
+    by_recording: List[Tuple[int, ...]] = []
+    for recording in recordings:
+        own = []
+        for task in tasks:
+            target = target_of(task, recording)
+            if target is None:
+                continue
+            before, after = texts[task]
+            prompt = (*before, *[audio] * clip_of(recording).tokens, *after)
+            own.append(len(samples))
+            answer = tuple(_ids(tokenizer, target))
+            samples.append(Sample(f"{recording.id}#{task}", task, recording, target, prompt, answer, end))
+        if own:
+            by_recording.append(tuple(own))
+    return SampleSet(tuple(samples), tuple(by_recording), clip_of)
+
+
+def _split_chat(model: AudioModel, task: str, tokenizer: Any) -> Tuple[List[int], List[int]]:
+    before, after = model.chat.split("{audio}")
+    return _ids(tokenizer, before), _ids(tokenizer, after.replace("{prompt}", PROMPTS[task]))
+
+
+def _ids(tokenizer: Any, text: str) -> List[int]:
+    ids: List[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
+    return ids
+
+
+def length_facts(samples: SampleSet) -> Dict[str, int]:
+    """Tokens of the longest sample and of the longest answer with its end."""
+    return {
+        "longest_sample": max(samples.lengths),
+        "longest_answer": max(len(sample.answer) + len(sample.end) for sample in samples.samples),
+    }

@@ -1,0 +1,127 @@
+"""What the built-in trainer is told: one frozen spec, written by the laptop, read once by `payload.pyz train SPEC`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Optional, Tuple
+
+from remote.protocol.precision import PrecisionPlan
+
+TASKS = ("apa", "mdd")
+FRESH = "fresh"
+
+
+@dataclass(frozen=True)
+class ModelSpec:
+    """The base model: a hub id, an absolute path on the host, or an id of `tiny/`, which is made on the spot.
+
+    `adapter` is `fresh`, the path of an adapter's folder, or the name of one inside the base model's repository.
+    """
+
+    id: str
+    revision: Optional[str] = None
+    adapter: str = FRESH
+    trust_remote_code: bool = False
+
+
+@dataclass(frozen=True)
+class LoraSpec:
+    """Rank, alpha (scaling is alpha / r), dropout; `targets` None: all linear layers of the language model."""
+
+    r: int = 64
+    alpha: int = 128
+    dropout: float = 0.05
+    targets: Optional[Tuple[str, ...]] = None
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """Exactly one of `dataset` (a hub id, with `revision`) and `folder` (absolute, holds metadata.jsonl).
+
+    `evaluation_split` None: `test`. `samples` None: all of them; otherwise the first so many.
+    """
+
+    dataset: Optional[str] = None
+    revision: Optional[str] = None
+    folder: Optional[str] = None
+    split: str = "train"
+    evaluation_split: Optional[str] = None
+    tasks: Tuple[str, ...] = TASKS
+    samples: Optional[int] = None
+    evaluation_samples: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class LoopSpec:
+    """How long and how fast; the same names and units as `train:` in a config."""
+
+    epochs: int = 3
+    batch_size: int = 8
+    gradient_accumulation: int = 8
+    learning_rate: float = 2.0e-5
+    scheduler: str = "cosine"
+    warmup_steps: int = 0
+    weight_decay: float = 0.0
+    max_grad_norm: float = 1.0
+    seed: int = 42
+    max_steps: Optional[int] = None
+    save_steps: Optional[int] = None
+    logging_steps: int = 1
+    gradient_checkpointing: bool = True
+    keep_checkpoints: int = 2
+    evaluate: bool = True
+
+
+@dataclass(frozen=True)
+class TrainingPaths:
+    """Absolute folders on the host. `run` gets progress.json, samples.jsonl and metrics.json.
+
+    `cache` keeps features and tiny models and may be shared by runs; `resume_from`: a checkpoint to go on from, or "".
+    """
+
+    run: str
+    checkpoints: str
+    tensorboard: str
+    adapter: str
+    cache: str
+    resume_from: str = ""
+
+
+@dataclass(frozen=True)
+class TrainingSpec:
+    """Everything the built-in trainer needs; nothing else is read from the environment but secrets."""
+
+    model: ModelSpec
+    data: DataSpec
+    precision: PrecisionPlan
+    paths: TrainingPaths
+    lora: LoraSpec = field(default_factory=LoraSpec)
+    train: LoopSpec = field(default_factory=LoopSpec)
+
+
+def task_of(recording: int, epoch: int, tasks: int) -> int:
+    """Which of `tasks` tasks a recording is asked for in an epoch: one an epoch, all of them in turn."""
+    return (recording + epoch) % tasks
+
+
+def planned_steps(
+    samples: int,
+    *,
+    batch_size: int,
+    gradient_accumulation: int,
+    epochs: int,
+    tasks: int = 1,
+    processes: int = 1,
+    max_steps: Optional[int] = None,
+) -> int:
+    """Optimizer steps of a run over `samples` recordings, counted as transformers' Trainer counts them.
+
+    Each recording is asked for one task an epoch (`task_of`), so `tasks` does not lengthen an epoch. The last batch and
+    the last accumulation of an epoch may be short: 2,500 recordings in batches of 8 x 8 are 40 steps.
+    """
+    if min(samples, batch_size, gradient_accumulation, epochs, tasks, processes) < 1:
+        return 0
+    batches = math.ceil(samples / (batch_size * processes))
+    steps = epochs * math.ceil(batches / gradient_accumulation)
+    return steps if max_steps is None else max_steps
