@@ -1,7 +1,7 @@
-"""A compressed byte stream that can be cut into blocks: what compresses goes through one codec, what does not goes as it is.
+"""A byte stream in blocks: what compresses goes through one codec, what does not goes as it is.
 
-A block is its kind (1 byte), the length of its body (4 bytes, big-endian), and the body. All `CODED` bodies together are
-one stream of the codec, flushed at each block, so that small files share a dictionary; `RAW` bodies lie between them.
+A block is its kind (1 byte), the length of its body (4 bytes, big-endian), and the body. All `CODED` bodies together
+are one stream of the codec, flushed at each block, so that small files share a dictionary; `RAW` bodies lie between.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def pack_blocks(pieces: Iterable[Tuple[bytes, bool]], codec: str) -> Iterator[by
 
 
 def _coded(packer: Any, waiting: bytearray) -> bytes:
-    body = packer.pack(bytes(waiting))
+    body: bytes = packer.pack(bytes(waiting))
     waiting.clear()
     return HEADER.pack(CODED, len(body)) + body
 

@@ -1,0 +1,236 @@
+"""The operations on a project's tree: look at it, receive a sync, apply fixes, take them back."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+import zlib
+from typing import Any, Dict, Iterator, List, Set, Tuple
+
+from remote.payload.atomic import write_whole
+from remote.payload.call import Call
+from remote.payload.lock import Held, NoLocks, take_lock
+from remote.payload.refusal import Refusal
+from remote.payload.tree_commit import commit_change, known_manifest, recover, unsound
+from remote.payload.tree_paths import Folders
+from remote.payload.tree_state import Commit, Project, boot_id, is_as, lying, read_stats
+from remote.payload.tree_stream import Index, Inflow, Wanted, read_index, stage
+from remote.payload.tree_survey import owner_of, staged_digests, survey_of, survey_tree
+from remote.protocol.blocks import UNPACKERS, BadStream, unpack_blocks
+from remote.protocol.exits import ExitCode
+from remote.protocol.layout import ProjectLayout
+from remote.protocol.tree import Manifest, NewerManifest, Row, pack_manifest
+from remote.protocol.values import dumps, encode
+
+ALIVE_EVERY_S = 5.0
+MASS_DELETE_OVER = 20
+
+
+def open_project(call: Call) -> Project:
+    """The project that the call is about. Raises Refusal where its key is not a plain folder name."""
+    key = call.args.get("project", "")
+    if not isinstance(key, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", key):
+        raise Refusal("bad-project", f"{key!r} is not the name of a project", exit_code=ExitCode.USAGE)
+    return Project(call.workdir, ProjectLayout(key))
+
+
+@contextlib.contextmanager
+def held_project(project: Project, words: str) -> Iterator[None]:
+    """Nobody else changes the project meanwhile, and no change of its tree is half done. Raises Refusal, busy."""
+    try:
+        with take_lock(project.at(project.layout.lock), words):
+            recover(project)
+            yield
+    except Held as held:
+        raise Refusal(
+            "busy",
+            f"somebody else is changing {project.layout.key}: {held}",
+            where=project.root,
+            hint="wait for it to end, then type the same again",
+            exit_code=ExitCode.BUSY,
+        ) from None
+    except NoLocks as error:
+        raise Refusal(
+            "no-locks",
+            f"the file system of {project.root} keeps no locks ({error}), so two syncs could mix",
+            where=project.root,
+            hint="set `workdir:` of the host to a folder on a local disk",
+            exit_code=ExitCode.ENVIRONMENT,
+        ) from None
+    except NewerManifest as error:
+        raise Refusal("newer", str(error), where=project.root, exit_code=ExitCode.USAGE) from None
+
+
+def tree_survey(call: Call) -> Dict[str, Any]:
+    """The tree's survey alone."""
+    project = open_project(call)
+    answer: Dict[str, Any] = encode(survey_tree(project.workdir, project.layout.key))
+    return answer
+
+
+def tree_manifest(call: Call) -> Dict[str, Any]:
+    """The manifest and the contents a cut sync left, as one zlib stream of JSON."""
+    project = open_project(call)
+    manifest = known_manifest(project)
+    value = {**pack_manifest(manifest), "staged": sorted(staged_digests(project))}
+    call.give(zlib.compress(dumps(value), 1))
+    return {"digest_here": manifest.digest_here()}
+
+
+def tree_receive(call: Call) -> Dict[str, Any]:
+    """The tree is as the laptop's index says, save paths edited here (told, left alone) unless forced.
+
+    Nothing is placed where a content was torn; those are named and the rest is kept for the next stream.
+    """
+    project, force = open_project(call), bool(call.args.get("force"))
+    os.makedirs(project.root, exist_ok=True)
+    with held_project(project, call.args.get("owner", "")):
+        _check_owner(project, call.args.get("owner", ""), force)
+        manifest = known_manifest(project)
+        if call.args["base"] != manifest.digest_here():
+            raise Refusal("stale-base", "the host's tree is not the one that was assumed", exit_code=ExitCode.TEMPORARY)
+        inflow = _inflow(call)
+        index = read_index(inflow)
+        _guard(manifest, index, force)
+        beat = _Heart(call)
+        staged = stage(project, inflow, index, beat.alive)
+        inflow.finish()
+        torn = sorted(staged.torn) + unsound(project, staged.looks)
+        if torn:
+            return {"torn": torn}
+        commit, edited = _plan(project, manifest, index, force)
+        after, seen = commit_change(project, commit)
+        return {
+            "torn": [],
+            "edited": sorted(edited),
+            "kept_in": commit.keep_in if commit.keep else "",
+            "survey": encode(survey_of(project, after, seen)),
+        }
+
+
+def _inflow(call: Call) -> Inflow:
+    codec = call.args.get("codec", "zlib")
+    if codec not in UNPACKERS:
+        raise Refusal("codec", f"no codec {codec!r} here", exit_code=ExitCode.BUG)
+    return Inflow(_told(unpack_blocks(call.chunks(), codec)))
+
+
+def _told(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    try:
+        yield from pieces
+    except BadStream as error:
+        raise Refusal("torn", str(error), exit_code=ExitCode.TEMPORARY) from None
+
+
+class _Heart:
+    """Says that we are alive while a long act sends nothing else."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self._last = time.monotonic()
+
+    def alive(self) -> None:
+        if time.monotonic() - self._last > ALIVE_EVERY_S:
+            self._call.push({})
+            self._last = time.monotonic()
+
+
+def _check_owner(project: Project, owner: str, force: bool) -> None:
+    known = owner_of(project)
+    if known is not None and known != owner and not force:
+        raise Refusal(
+            "owner",
+            f"{project.layout.key} belongs to {known}, not to {owner}",
+            where=project.root,
+            hint="pipeline run --force sync",
+            exit_code=ExitCode.SYNC,
+        )
+    if known != owner:
+        write_whole(project.at(project.layout.owner), dumps({"owner": owner}))
+
+
+def _guard(manifest: Manifest, index: Index, force: bool) -> None:
+    tracked, going = len(manifest.rows), sum(path in manifest.rows for path in index.deletes)
+    if not force and tracked > MASS_DELETE_OVER and going * 2 > tracked:
+        raise Refusal(
+            "mass-delete",
+            f"{going} of the {tracked} files on the host would be deleted",
+            hint="pipeline run --force sync",
+            exit_code=ExitCode.SYNC,
+        )
+
+
+def _plan(project: Project, manifest: Manifest, index: Index, force: bool) -> Tuple[Commit, Set[str]]:
+    """The commit of an index against what lies here now, and the paths left alone because they were edited here."""
+    stats, boot, folders = read_stats(project), boot_id(), Folders(project.tree)
+    before: Dict[str, Row] = {}
+    after: Dict[str, Row] = {}
+    puts: List[str] = []
+    edited: Set[str] = set()
+    deletes = {path for path in index.deletes if path in manifest.rows}
+    for path in deletes:
+        found = lying(project.tree, path, stats, boot)
+        if found.kind != "missing" and not found.damaged and not is_as(manifest.rows[path], found):
+            edited.add(path)
+        before[path] = manifest.rows[path]
+    ways = _Ways(folders, deletes - edited)
+    for wanted in index.wanted:
+        path, old = wanted.path, manifest.rows.get(wanted.path)
+        row = _row(wanted, old)
+        found = lying(project.tree, path, stats, boot)
+        fine = found.kind == "missing" or found.damaged or is_as(row, found) or (old is not None and is_as(old, found))
+        if wanted.put and not fine and not _only_holds(folders.file(path), path, deletes):
+            edited.add(path)
+        blocker = ways.blocked_by(path)
+        if blocker:
+            edited |= {path, blocker}
+        if old is not None:
+            before[path] = old
+        after[path] = row
+        if wanted.put:
+            puts.append(path)
+    if force and edited:
+        keep_in = f"{project.layout.undo}/edited-{time.time_ns()}"
+        return Commit(before, after, tuple(puts), tuple(sorted(edited)), keep_in), set()
+    return Commit(
+        {path: row for path, row in before.items() if path not in edited},
+        {path: row for path, row in after.items() if path not in edited},
+        tuple(path for path in puts if path not in edited),
+    ), edited
+
+
+def _row(wanted: Wanted, old: Any) -> Row:
+    if wanted.put or old is None:
+        return Row(wanted.digest, wanted.digest, wanted.mode, wanted.size, wanted.link)
+    return Row(old.here, old.there, wanted.mode, old.size, old.link, old.fixers)
+
+
+def _only_holds(folder: str, path: str, deletes: Set[str]) -> bool:
+    """A folder stands where a file shall be, and nothing in it stays."""
+    if os.path.islink(folder) or not os.path.isdir(folder):
+        return False
+    for parent, _, names in os.walk(folder):
+        inside = os.path.relpath(parent, folder)
+        prefix = path if inside == "." else f"{path}/{inside}"
+        if any(f"{prefix}/{name}" not in deletes for name in names):
+            return False
+    return True
+
+
+class _Ways:
+    """Whether a file or a link that stays stands where a folder must be; each folder is looked at once."""
+
+    def __init__(self, folders: Folders, going: Set[str]) -> None:
+        self._folders, self._going = folders, going
+        self._known: Dict[str, str] = {"": ""}
+
+    def blocked_by(self, path: str) -> str:
+        """The path that stands in the way, or nothing."""
+        parent = os.path.dirname(path)
+        if parent not in self._known:
+            full = self._folders.file(parent)
+            stands = os.path.lexists(full) and (os.path.islink(full) or not os.path.isdir(full))
+            self._known[parent] = self.blocked_by(parent) or (parent if stands and parent not in self._going else "")
+        return self._known[parent]

@@ -1,0 +1,109 @@
+"""Names that may lie in a project's tree, and the folders above them, checked before anything is opened."""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import stat
+from typing import Iterable, List, Set
+
+from remote.payload.refusal import Refusal
+from remote.protocol.exits import ExitCode
+
+MAX_NAME = 255
+MAX_PATH = 3000
+
+
+def check_path(path: str) -> str:
+    """`path`, which names something inside the tree and nothing else. Raises Refusal."""
+    raw = os.fsencode(path)
+    parts = path.split("/")
+    if not path or "\0" in path or len(raw) > MAX_PATH:
+        raise _refused(path, "empty, too long, or holds a NUL byte")
+    if any(part in {"", ".", ".."} for part in parts):
+        raise _refused(path, "not a plain path inside the project")
+    if any(len(os.fsencode(part)) > MAX_NAME for part in parts):
+        raise _refused(path, f"a name longer than {MAX_NAME} bytes")
+    return path
+
+
+def check_link(path: str, target: str) -> str:
+    """`target`, which is relative and stays inside the tree as seen from `path`. Raises Refusal."""
+    landing = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+    if not target or "\0" in target or target.startswith("/") or landing == ".." or landing.startswith("../"):
+        raise _refused(path, f"a link to {target!r}, which is outside the project")
+    return target
+
+
+def _refused(path: str, why: str) -> Refusal:
+    return Refusal("bad-path", f"{path!r} was not written: {why}", where=path[:200], exit_code=ExitCode.SYNC)
+
+
+class Folders:
+    """The folders of one tree; each is made, and seen to be a folder and not a link, once."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        self._good: Set[str] = set()
+
+    def file(self, path: str) -> str:
+        """The absolute path of a checked name."""
+        return os.path.join(self.root, path)
+
+    def make_parents(self, path: str) -> None:
+        """Every folder above `path` is there and is a folder. Raises Refusal where a link or a file stands there."""
+        parent = posixpath.dirname(path)
+        missing: List[str] = []
+        while parent not in self._good:
+            missing.append(parent)
+            if not parent:
+                break
+            parent = posixpath.dirname(parent)
+        for folder in reversed(missing):
+            self._make(folder)
+            self._good.add(folder)
+
+    def _make(self, folder: str) -> None:
+        full = os.path.join(self.root, folder) if folder else self.root
+        try:
+            os.mkdir(full)
+        except FileExistsError:
+            if not stat.S_ISDIR(os.lstat(full).st_mode):
+                raise Refusal(
+                    "in-the-way",
+                    f"{folder!r} is not a folder on the host, and files of the project belong under it",
+                    where=full,
+                    exit_code=ExitCode.SYNC,
+                ) from None
+
+    def leads_outside(self, path: str) -> bool:
+        """A folder above `path` is a link, so that what lies there is not of this tree."""
+        parent = posixpath.dirname(path)
+        while parent:
+            try:
+                if stat.S_ISLNK(os.lstat(self.file(parent)).st_mode):
+                    return True
+            except (FileNotFoundError, NotADirectoryError):
+                pass
+            parent = posixpath.dirname(parent)
+        return False
+
+    def prune(self, paths: Iterable[str]) -> None:
+        """Folders above `paths` that are empty now are gone."""
+        parents = {posixpath.dirname(path) for path in paths}
+        for folder in sorted(
+            {ancestor for parent in parents for ancestor in _ancestors(parent)}, key=len, reverse=True
+        ):
+            try:
+                os.rmdir(self.file(folder))
+            except OSError:
+                continue
+            self._good.discard(folder)
+
+
+def _ancestors(folder: str) -> List[str]:
+    found: List[str] = []
+    while folder:
+        found.append(folder)
+        folder = posixpath.dirname(folder)
+    return found

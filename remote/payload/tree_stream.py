@@ -1,0 +1,217 @@
+"""The stream of a sync as it arrives: an index of what is meant, then the contents, staged by digest and verified."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Iterator, List, Set, Tuple
+
+from remote.payload.refusal import Refusal
+from remote.payload.tree_paths import check_link, check_path
+from remote.payload.tree_state import Look, Project, digest_of_file, look_at
+from remote.payload.tree_survey import staged_digests
+from remote.protocol.exits import ExitCode
+
+MAX_INDEX = 256 * 2**20
+SPARE_BYTES = 16 * 2**20
+SPARE_INODES = 64
+
+
+class Inflow:
+    """Exactly as many bytes as asked for, out of pieces of any size."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._rest = memoryview(b"")
+
+    def some(self, limit: int) -> memoryview:
+        """1 to `limit` bytes. Raises Refusal where the stream ends before them."""
+        while not self._rest:
+            piece = next(self._pieces, None)
+            if piece is None:
+                raise Refusal("torn", "the stream ended before its last file", exit_code=ExitCode.TEMPORARY)
+            self._rest = memoryview(piece)
+        head, self._rest = self._rest[:limit], self._rest[limit:]
+        return head
+
+    def exactly(self, size: int) -> bytes:
+        out = bytearray()
+        while len(out) < size:
+            out += self.some(size - len(out))
+        return bytes(out)
+
+    def finish(self) -> None:
+        """The stream was read to its end, so that the line stays in step."""
+        for _ in self._pieces:
+            pass
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One path as it shall be. `put` False: the bytes are there already and only the mode is new."""
+
+    path: str
+    digest: str
+    mode: int
+    size: int
+    link: str
+    put: bool = True
+
+
+@dataclass(frozen=True)
+class Index:
+    """What a stream means: paths as they shall be, paths that go, and the contents that follow, as (digest, size)."""
+
+    wanted: Tuple[Wanted, ...]
+    deletes: Tuple[str, ...]
+    contents: Tuple[Tuple[str, int], ...]
+
+
+def read_index(inflow: Inflow) -> Index:
+    """The index at the head of a stream, with every name checked. Raises Refusal."""
+    size = int.from_bytes(inflow.exactly(8), "big")
+    if size > MAX_INDEX:
+        raise Refusal("too-large", f"an index of {size} bytes", exit_code=ExitCode.SYNC)
+    try:
+        data = json.loads(inflow.exactly(size).decode("utf-8", "surrogateescape"))
+        return Index(
+            tuple(_wanted(row) for row in data["rows"]),
+            tuple(check_path(path) for path in data["deletes"]),
+            tuple((_digest(digest), int(length)) for digest, length in data["contents"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise Refusal("bad-index", f"not an index: {error}", exit_code=ExitCode.BUG) from None
+
+
+def _wanted(row: List[Any]) -> Wanted:
+    path, digest, mode, size, link, put = row
+    check_path(path)
+    if link:
+        check_link(path, link)
+    return Wanted(path, _digest(digest), 0o755 if mode & 0o100 else 0o644, int(size), str(link), bool(put))
+
+
+def _digest(text: str) -> str:
+    if len(text) != 64 or any(letter not in "0123456789abcdef" for letter in text):
+        raise ValueError(f"{text!r} is no SHA-256")
+    return text
+
+
+def check_space(folder: str, need: int, files: int) -> None:
+    """There is room for `need` bytes in `files` files. Raises Refusal with need and free, and where."""
+    status = os.statvfs(folder)
+    free, free_inodes = status.f_bavail * status.f_frsize, status.f_favail
+    if need + (SPARE_BYTES if need else 0) > free:
+        raise _no_space(folder, need, free)
+    if status.f_files and files + SPARE_INODES > free_inodes:
+        raise Refusal(
+            "no-inodes",
+            f"no inodes left on {folder}: {files} files need as many and {free_inodes} are free",
+            where=folder,
+            hint=f"df -i {folder}",
+            exit_code=ExitCode.DISK,
+        )
+
+
+def _no_space(folder: str, need: int, free: int) -> Refusal:
+    return Refusal(
+        "no-space",
+        f"no space left on {folder}: need {_mib(need)}, free {_mib(free)}",
+        where=folder,
+        hint=f"df -h {folder}",
+        exit_code=ExitCode.DISK,
+    )
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**20:.1f} MiB"
+
+
+@dataclass(frozen=True)
+class Staged:
+    """Contents that are in staging, with what their files looked like then, and those that were torn on the way."""
+
+    looks: Dict[str, Look]
+    torn: Set[str]
+
+
+def stage(project: Project, inflow: Inflow, index: Index, alive: Callable[[], None]) -> Staged:
+    """Every content of the stream lies in staging under its digest. Raises Refusal where the disk is full."""
+    os.makedirs(project.staging, mode=0o700, exist_ok=True)
+    need = sum(size for _, size in index.contents)
+    folders = len({os.path.dirname(wanted.path) for wanted in index.wanted})
+    check_space(project.root, need, len(index.wanted) + folders)
+    looks: Dict[str, Look] = {}
+    torn: Set[str] = set()
+    try:
+        for digest, size in index.contents:
+            look = _stage_one(os.path.join(project.staging, digest), inflow, digest, size)
+            if look is None:
+                torn.add(digest)
+            else:
+                looks[digest] = look
+    except OSError as error:
+        raise _disk_error(project, error, need) from None
+    _adopt_left_over(project, index, looks, torn, alive)
+    return Staged(looks, torn)
+
+
+def _stage_one(path: str, inflow: Inflow, digest: str, size: int) -> Any:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        whole = hashlib.sha256()
+        left = size
+        while left:
+            piece = inflow.some(left)
+            whole.update(piece)
+            left -= len(piece)
+            while piece:
+                piece = piece[os.write(descriptor, piece) :]
+        if whole.hexdigest() == digest:
+            return look_at(os.fstat(descriptor))
+    finally:
+        os.close(descriptor)
+    os.unlink(path)
+    return None
+
+
+def _adopt_left_over(
+    project: Project, index: Index, looks: Dict[str, Look], torn: Set[str], alive: Callable[[], None]
+) -> None:
+    """Contents an earlier, cut sync left behind are used where they are whole."""
+    left_over = staged_digests(project)
+    for wanted in index.wanted:
+        digest = wanted.digest
+        if not wanted.put or wanted.link or digest in looks or digest in torn:
+            continue
+        path = os.path.join(project.staging, digest)
+        if digest in left_over and digest_of_file(path) == digest:
+            looks[digest] = look_at(os.lstat(path))
+        else:
+            torn.add(digest)
+        alive()
+
+
+def _disk_error(project: Project, error: OSError, need: int) -> BaseException:
+    """The error in words a person can act on; what was staged is given back to a full disk."""
+    if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+        return error
+    shutil.rmtree(project.staging, ignore_errors=True)
+    status = os.statvfs(project.root)
+    free = status.f_bavail * status.f_frsize
+    if error.errno == errno.EDQUOT:
+        return Refusal(
+            "quota",
+            f"over the disk quota in {project.root}: need {_mib(need)}; the file system itself shows {_mib(free)} free",
+            where=project.root,
+            hint="quota -s",
+            exit_code=ExitCode.DISK,
+        )
+    if status.f_files and status.f_favail == 0:
+        return Refusal("no-inodes", f"no inodes left on {project.root}", where=project.root, exit_code=ExitCode.DISK)
+    return _no_space(project.root, need, free)

@@ -1,0 +1,52 @@
+"""The manifest that laptop and host last agreed on, remembered so that a change is sent without asking."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+from remote.host import Host
+from remote.protocol.tree import Manifest, Row, TreeSurvey, parse_manifest
+from remote.sync.digests import write_state
+from remote.sync.scan import Scan
+
+
+def known_base(host: Host, scan: Scan, tree: TreeSurvey) -> Manifest | None:
+    """The host's manifest as far as the laptop knows it without asking; None where it does not."""
+    if not tree.files or tree.digest_here == Manifest({}).digest_here():
+        return Manifest({})
+    if tree.digest_here == scan.manifest.digest_here():
+        return scan.manifest
+    remembered = _read(_path(scan.root, host, scan.project))
+    return remembered if remembered is not None and remembered.digest_here() == tree.digest_here else None
+
+
+def ask_base(host: Host, scan: Scan) -> tuple[Manifest, frozenset[str]]:
+    """The host's manifest, and the contents that a cut sync left there. One exchange."""
+    data = bytearray()
+    host.fetch("tree.manifest", {"project": scan.project}, data.extend)
+    value: Any = json.loads(zlib.decompress(bytes(data)).decode("utf-8", "surrogateescape"))
+    return parse_manifest(value), frozenset(str(digest) for digest in value["staged"])
+
+
+def remember_agreed(host: Host, scan: Scan) -> None:
+    """Host and laptop agree on what the scan saw."""
+    rows = {path: [row.here, row.mode, row.link, row.size] for path, row in scan.manifest.rows.items()}
+    path = _path(scan.root, host, scan.project)
+    write_state(path.parent, path.name, {"rows": rows})
+
+
+def _path(root: Path, host: Host, project: str) -> Path:
+    words = f"{host.name}\0{host.workdir}\0{project}".encode("utf-8", "surrogateescape")
+    return root / ".halfstep" / "agreed" / f"{hashlib.sha256(words).hexdigest()[:16]}.json"
+
+
+def _read(path: Path) -> Manifest | None:
+    try:
+        rows = json.loads(path.read_bytes().decode("utf-8", "surrogateescape"))["rows"]
+        return Manifest({name: Row(here, here, mode, size, link) for name, (here, mode, link, size) in rows.items()})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

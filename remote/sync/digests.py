@@ -1,0 +1,98 @@
+"""SHA-256 of local files, remembered in `.halfstep/` by what each file looked like; the memory only saves work."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from remote.sync.secrets import HEAD_BYTES, secret_by_head
+
+VERSION = 1
+CHUNK = 2**20
+TRIES = 3
+SETTLED_NS = 100_000_000
+COARSE_NS = 2_000_000_000
+
+Look = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True)
+class Known:
+    """A file's digest, why it must not be sent (or nothing), and its look then: size, mtime, ctime, inode."""
+
+    look: Look
+    digest: str
+    secret: str = ""
+
+
+class StillChanging(Exception):
+    """A file was another one after each time it was read."""
+
+
+def look_at(status: os.stat_result) -> Look:
+    return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+def read_memory(folder: Path) -> dict[str, Known]:
+    """What is remembered; nothing where that is damaged or of another version."""
+    try:
+        data = json.loads((folder / "scan.json").read_bytes().decode("utf-8", "surrogateescape"))
+        if data["version"] != VERSION:
+            return {}
+        return {
+            path: Known((a, b, c, d), digest, secret) for path, (a, b, c, d, digest, secret) in data["rows"].items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def write_memory(folder: Path, known: Mapping[str, Known]) -> None:
+    """What is known is remembered, save files so fresh that they may change again and look the same."""
+    now = time.time_ns()
+    rows = {path: [*one.look, one.digest, one.secret] for path, one in known.items() if _settled(one.look, now)}
+    write_state(folder, "scan.json", {"version": VERSION, "rows": rows})
+
+
+def _settled(look: Look, now: int) -> bool:
+    newest = max(look[1], look[2])
+    coarse = look[2] % 1_000_000_000 == 0
+    return newest + (COARSE_NS if coarse else SETTLED_NS) < now
+
+
+def write_state(folder: Path, name: str, value: Any) -> None:
+    """`folder`/`name` holds `value` as JSON, whole; the folder is ignored by git. A disk that is full is left alone."""
+    data = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        part, path = tempfile.mkstemp(prefix=".part-", dir=folder)
+        try:
+            with os.fdopen(part, "wb") as file:
+                file.write(data)
+            Path(path).replace(folder / name)
+        except BaseException:
+            Path(path).unlink(missing_ok=True)
+            raise
+    except OSError:
+        return
+
+
+def digest_file(path: Path, name: str) -> Known:
+    """The file's digest, of bytes that did not change meanwhile. Raises StillChanging, OSError."""
+    for _ in range(TRIES):
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
+            before = look_at(os.fstat(descriptor))
+            first = file.read(CHUNK)
+            whole = hashlib.sha256(first)
+            while len(first) == CHUNK and (chunk := file.read(CHUNK)):
+                whole.update(chunk)
+            if look_at(os.fstat(descriptor)) == before:
+                return Known(before, whole.hexdigest(), secret_by_head(name, first[:HEAD_BYTES]))
+    raise StillChanging(name)
