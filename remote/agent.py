@@ -1,71 +1,66 @@
-"""A Host that is an agent on the other end of a wire: the one implementation behind local and SSH hosts."""
+"""A Host that is an agent on the other end of a wire: the one implementation behind local, SSH and container hosts."""
 
 from __future__ import annotations
 
 import base64
+import random
 import secrets
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
+from remote.bootstrap import MAX_FIRST, Summons, bootstrap_argv
 from remote.bundle import payload_bundle
-from remote.errors import ConnectionLost, HostUnfit, RemoteFault
+from remote.errors import AgentEnded, ConnectionLost, DeadlineExceeded, HalfstepError, HostUnfit, HungUp, RemoteFault
 from remote.host import Completed, Entry, Json
+from remote.line import Line
 from remote.protocol.exits import ExitCode
-from remote.protocol.frames import MAX_CHUNK, BadFrame, FrameKind, hello, pack, pack_json, parse_json, read_frame
-from remote.wire import Wire
+from remote.protocol.frames import MAX_CHUNK, BadFrame, FrameKind, hello, pack, pack_json, parse_json
+from remote.protocol.text import safe_text
+from remote.pythons import find_python
+from remote.wire import Starter
 
-MAX_NOISE = 4 * 2**20
-CONNECT_TIMEOUT_S = 30.0
-
-OpenWire = Callable[[str, str, bool], Wire]
-"""Starts the bootstrap for (nonce, payload sha256, keep) and gives the wire to it."""
+GREETING_TIMEOUT_S = 60.0
 
 
-class Line:
-    """The laptop's end of the frames."""
+@dataclass(frozen=True)
+class Retries:
+    """How often a way is tried, and the seconds before the second try; each later wait is twice as long, and random."""
 
-    def __init__(self, wire: Wire) -> None:
-        self.wire = wire
-        self._buffer = bytearray()
+    tries: int = 5
+    first_wait_s: float = 0.4
 
-    def read_exactly(self, size: int, timeout_s: float) -> bytes:
-        while len(self._buffer) < size:
-            self._buffer.extend(self.wire.read_some(MAX_CHUNK, timeout_s))
-        data = bytes(self._buffer[:size])
-        del self._buffer[:size]
-        return data
-
-    def read_line(self, timeout_s: float) -> bytes:
-        while (end := self._buffer.find(b"\n")) < 0:
-            self._buffer.extend(self.wire.read_some(4096, timeout_s))
-        return self.read_exactly(end + 1, timeout_s)
-
-    def read_frame(self, timeout_s: float) -> tuple[FrameKind, bytes]:
-        return read_frame(lambda size: self.read_exactly(size, timeout_s))
-
-    def skip_noise(self, mark: bytes, timeout_s: float) -> None:
-        """Forget everything up to and with `mark`: banners, what a .bashrc prints."""
-        while (at := self._buffer.find(mark)) < 0:
-            if len(self._buffer) > MAX_NOISE:
-                raise HostUnfit(f"the login shell printed more than {MAX_NOISE} bytes before our agent could answer")
-            self._buffer.extend(self.wire.read_some(MAX_CHUNK, timeout_s))
-        del self._buffer[: at + len(mark)]
-
-    def starts_frame(self, timeout_s: float) -> bool:
-        if not self._buffer:
-            self._buffer.extend(self.wire.read_some(MAX_CHUNK, timeout_s))
-        return self._buffer[:1] == FrameKind.JSON.value
+    def waits(self) -> Iterator[float]:
+        for number in range(self.tries - 1):
+            yield self.first_wait_s * 2**number * random.uniform(0.5, 1.0)
 
 
 class AgentHost:
-    """A machine behind an agent. `keep` False leaves no payload behind (verbs that only look)."""
+    """A machine behind an agent; the way to it is opened by the first call. `keep` False leaves no payload behind.
 
-    def __init__(self, name: str, open_wire: OpenWire, *, keep: bool = True) -> None:
+    A call that only looks is asked again, over a new line, when the line is lost. One that changes something is not:
+    it raises ConnectionLost, and its outcome is unknown until the host is looked at again.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        starter: Starter,
+        *,
+        workdir: str = "~/halfstep",
+        keep: bool = True,
+        retries: Retries = Retries(),
+    ) -> None:
         self._name = name
-        self._open_wire = open_wire
+        self._starter = starter
+        self._wanted_workdir = workdir
         self._keep = keep
+        self._retries = retries
+        self._python = ""
         self._line: Line | None = None
-        self._workdir = ""
+        self._greeting: Json = {}
 
     @property
     def name(self) -> str:
@@ -73,39 +68,83 @@ class AgentHost:
 
     @property
     def workdir(self) -> str:
+        return str(self._greeted()["workdir"])
+
+    @property
+    def greeting(self) -> Json:
+        """Who answers there: the agent's python, pid, payload and workdir."""
+        return dict(self._greeted())
+
+    def _greeted(self) -> Json:
         self._connected()
-        return self._workdir
+        return self._greeting
 
     def _connected(self) -> Line:
         if self._line is None:
-            self._line, greeting = self._greet()
-            self._workdir = str(greeting["workdir"])
+            self._line, self._greeting = self._greet()
         return self._line
 
-    def _greet(self) -> tuple[Line, Json]:
+    def _drop(self) -> None:
+        """The line is out of step or dead; the next call opens another."""
+        if self._line is not None:
+            self._line.wire.close()
+            self._line = None
+
+    def _greet(self, first: bytes = b"") -> tuple[Line, Json]:
+        """A new line whose agent has said who it is; tried again where the server or the way had a bad moment."""
+        waits = self._retries.waits()
+        while True:
+            try:
+                return self._greet_once(first)
+            except (HungUp, ConnectionLost) as error:
+                wait = next(waits, None)
+                if wait is None:
+                    raise
+                self._starter.close()
+                del error
+                time.sleep(wait)
+
+    def _greet_once(self, first: bytes) -> tuple[Line, Json]:
         nonce = secrets.token_hex(8)
         bundle = payload_bundle()
-        line = Line(self._open_wire(nonce, bundle.sha256, self._keep))
+        summons = Summons(nonce, bundle.sha256, self._keep, self._wanted_workdir, first)
+        line = Line(self._starter.start(bootstrap_argv(summons, self._python)))
         mark = hello(nonce)
         try:
-            line.skip_noise(mark, CONNECT_TIMEOUT_S)
-            while not line.starts_frame(CONNECT_TIMEOUT_S):
-                word = line.read_line(CONNECT_TIMEOUT_S).decode("utf-8", "replace").strip()
+            try:
+                line.skip_noise(mark, GREETING_TIMEOUT_S)
+            except AgentEnded:
+                return self._greet_otherwise(line, first)
+            while not line.starts_frame(GREETING_TIMEOUT_S):
+                word = line.read_line(GREETING_TIMEOUT_S).decode("utf-8", "replace").strip()
+                if word.startswith("OLD"):
+                    return self._greet_otherwise(line, first)
                 if word != "NEED":
                     raise _bootstrap_failed(word, self._name)
-                line.wire.write(len(bundle.data).to_bytes(8, "big") + bundle.data, CONNECT_TIMEOUT_S)
-                line.skip_noise(mark, CONNECT_TIMEOUT_S)
-            _, body = line.read_frame(CONNECT_TIMEOUT_S)
-        except ConnectionLost:
-            words = line.wire.last_words().strip()
-            if words:
-                raise HostUnfit(
-                    f"our agent did not start on {self._name}: {words.splitlines()[-1]}", where=self._name
-                ) from None
+                line.wire.write(len(bundle.data).to_bytes(8, "big") + bundle.data, GREETING_TIMEOUT_S)
+                line.skip_noise(mark, GREETING_TIMEOUT_S)
+            _, body = line.read_frame(GREETING_TIMEOUT_S)
+            return line, _parse(body, self._name)
+        except BadFrame as error:
+            line.wire.close()
+            raise _not_ours(self._name, error) from None
+        except ConnectionLost as lost:
+            line.wire.close()
+            raise _died(lost, line.wire.last_words(), self._name) from None
+        except BaseException:
+            line.wire.close()
             raise
-        return line, parse_json(body)
 
-    def _request(self, line: Line, op: str, args: Mapping[str, Any] | None, change: bool, stream: str) -> bytes:
+    def _greet_otherwise(self, line: Line, first: bytes) -> tuple[Line, Json]:
+        """Through another Python of the host's, when the first that was found would not do. Raises HostUnfit."""
+        said = line.noise() or safe_text(line.wire.last_words()).strip()
+        line.wire.close()
+        if self._python:
+            raise HostUnfit(f"our agent did not start under {self._python} on {self._name}: {said}", where=self._name)
+        self._python = find_python(self._starter, self._name, said)
+        return self._greet_once(first)
+
+    def _request(self, op: str, args: Mapping[str, Any] | None, change: bool, stream: str) -> bytes:
         return pack_json({"op": op, "args": dict(args or {}), "change": change, "stream": stream})
 
     def _answer(self, line: Line, timeout_s: float, sink: Callable[[bytes], None] | None = None) -> Json:
@@ -120,37 +159,83 @@ class AgentHost:
             elif kind is not FrameKind.END:
                 raise BadFrame(f"an unexpected {kind.name} frame")
 
-    def _call(self, op: str, args: Mapping[str, Any] | None, *, change: bool, timeout_s: float) -> Json:
+    def _exchange(self, talk: Callable[[Line], Json], *, change: bool, what: str) -> Json:
+        """What `talk` brings home. A fault of the line's drops it, so that the next call starts afresh."""
         line = self._connected()
-        line.wire.write(self._request(line, op, args, change, ""), timeout_s)
-        return self._answer(line, timeout_s)
+        try:
+            return talk(line)
+        except RemoteFault:
+            raise
+        except ConnectionLost as lost:
+            self._drop()
+            self._starter.close()
+            if not change:
+                raise
+            raise ConnectionLost(
+                f"{lost.message} while `{what}` was at work there: whether it was done is unknown",
+                where=self._name,
+                hint="run the same command again: it looks first, and does only what is left",
+            ) from None
+        except BadFrame as error:
+            self._drop()
+            raise _not_ours(self._name, error) from None
+        except BaseException:
+            self._drop()
+            raise
 
     def ask(self, op: str, args: Mapping[str, Any] | None = None, *, timeout_s: float = 60.0) -> Json:
-        return self._call(op, args, change=False, timeout_s=timeout_s)
+        request = self._request(op, args, False, "")
+
+        def talk(line: Line) -> Json:
+            line.wire.write(request, timeout_s)
+            return self._answer(line, timeout_s)
+
+        waits = self._retries.waits()
+        while True:
+            try:
+                if self._line is None and len(request) <= MAX_FIRST:
+                    self._line, self._greeting = self._greet(request)
+                    return self._exchange(lambda line: self._answer(line, timeout_s), change=False, what=op)
+                return self._exchange(talk, change=False, what=op)
+            except ConnectionLost:
+                wait = next(waits, None)
+                if wait is None:
+                    raise
+                time.sleep(wait)
 
     def act(self, op: str, args: Mapping[str, Any] | None = None, *, timeout_s: float = 600.0) -> Json:
-        return self._call(op, args, change=True, timeout_s=timeout_s)
+        def talk(line: Line) -> Json:
+            line.wire.write(self._request(op, args, True, ""), timeout_s)
+            return self._answer(line, timeout_s)
+
+        return self._exchange(talk, change=True, what=op)
 
     def send(self, op: str, args: Mapping[str, Any], chunks: Iterable[bytes], *, timeout_s: float = 60.0) -> Json:
-        line = self._connected()
-        line.wire.write(self._request(line, op, args, True, "up"), timeout_s)
-        for chunk in chunks:
-            for start in range(0, len(chunk), MAX_CHUNK):
-                line.wire.write(pack(FrameKind.BYTES, chunk[start : start + MAX_CHUNK]), timeout_s)
-        line.wire.write(pack(FrameKind.END), timeout_s)
-        return self._answer(line, timeout_s)
+        def talk(line: Line) -> Json:
+            line.wire.write(self._request(op, args, True, "up"), timeout_s)
+            for chunk in chunks:
+                for start in range(0, len(chunk), MAX_CHUNK):
+                    line.wire.write(pack(FrameKind.BYTES, chunk[start : start + MAX_CHUNK]), timeout_s)
+            line.wire.write(pack(FrameKind.END), timeout_s)
+            return self._answer(line, timeout_s)
+
+        return self._exchange(talk, change=True, what=op)
 
     def fetch(
         self, op: str, args: Mapping[str, Any], sink: Callable[[bytes], None], *, timeout_s: float = 60.0
     ) -> Json:
-        line = self._connected()
-        line.wire.write(self._request(line, op, args, False, "down"), timeout_s)
-        return self._answer(line, timeout_s, sink)
+        def talk(line: Line) -> Json:
+            line.wire.write(self._request(op, args, False, "down"), timeout_s)
+            return self._answer(line, timeout_s, sink)
+
+        return self._exchange(talk, change=False, what=op)
 
     def follow(self, op: str, args: Mapping[str, Any], *, timeout_s: float = 45.0) -> Iterator[Json]:
-        line, _ = self._greet()
+        request = self._request(op, args, False, "")
+        line, _ = self._greet(request if len(request) <= MAX_FIRST else b"")
         try:
-            line.wire.write(self._request(line, op, args, False, ""), timeout_s)
+            if len(request) > MAX_FIRST:
+                line.wire.write(request, timeout_s)
             while True:
                 _, body = line.read_frame(timeout_s)
                 answer = parse_json(body)
@@ -159,12 +244,15 @@ class AgentHost:
                     return
                 if answer["event"]:
                     yield answer["event"]
+        except BadFrame as error:
+            raise _not_ours(self._name, error) from None
         finally:
             line.wire.close()
 
     def _command(self, op: str, argv: Sequence[str], args: Json, change: bool, timeout_s: float) -> Completed:
         request = {"argv": list(argv), "timeout_s": timeout_s, **args}
-        answer = self._call(op, request, change=change, timeout_s=timeout_s + 15.0)
+        call = self.act if change else self.ask
+        answer = call(op, request, timeout_s=timeout_s + 15.0)
         return Completed(answer["exit"], base64.b64decode(answer["stdout"]), base64.b64decode(answer["stderr"]))
 
     def probe(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
@@ -194,29 +282,56 @@ class AgentHost:
         return tuple(Entry(name, kind, size, mode) for name, kind, size, mode in rows)
 
     def close(self) -> None:
-        if self._line is not None:
-            self._line.wire.close()
-            self._line = None
+        """The line, and the way it went over, are closed; another call would open them again."""
+        with suppress(ConnectionLost, DeadlineExceeded):
+            self._drop()
+        self._starter.close()
+
+
+def _parse(body: bytes, name: str) -> Json:
+    greeting = parse_json(body)
+    if not isinstance(greeting.get("workdir"), str):
+        raise BadFrame(f"a greeting without a workdir from {name}")
+    return greeting
 
 
 def _result(answer: Json) -> Json:
-    if answer.get("ok"):
+    if answer.get("ok") is True:
         result = answer.get("result")
         return result if isinstance(result, dict) else {}
-    error = answer.get("error", {})
+    error = answer.get("error")
+    if not isinstance(error, dict):
+        raise BadFrame("an answer that is neither a result nor an error")
+    code = error.get("exit_code", ExitCode.BUG)
     raise RemoteFault(
-        str(error.get("message", "no reason given")),
+        safe_text(str(error.get("message", "no reason given"))),
         kind=str(error.get("kind", "bug")),
-        where=str(error.get("where", "")),
-        hint=str(error.get("hint", "")),
-        exit_code=ExitCode(error.get("exit_code", ExitCode.BUG)),
+        where=safe_text(str(error.get("where", ""))),
+        hint=safe_text(str(error.get("hint", ""))),
+        exit_code=ExitCode(code) if code in set(ExitCode) else ExitCode.BUG,
     )
+
+
+def _not_ours(name: str, error: BadFrame) -> HalfstepError:
+    return HalfstepError(
+        f"what {name} sent is not what our agent says: {error}",
+        where=name,
+        hint="try again; if it stays so, something on the host writes into our channel",
+        exit_code=ExitCode.TEMPORARY,
+    )
+
+
+def _died(lost: ConnectionLost, words: str, name: str) -> HalfstepError:
+    last = safe_text(words).strip().splitlines()
+    if not last:
+        return lost
+    return HostUnfit(f"our agent did not start on {name}: {last[-1]}", where=name)
 
 
 def _bootstrap_failed(word: str, name: str) -> HostUnfit:
     kind, _, rest = word.partition(" ")
-    if kind == "OLD":
-        return HostUnfit(f"{name} has Python {rest}; halfstep needs 3.9 or newer there", where=name)
     if kind == "DISK":
-        return HostUnfit(f"the payload could not be stored on {name}: {rest}", where=name, exit_code=ExitCode.DISK)
-    return HostUnfit(f"our agent did not start on {name}: {word}", where=name, exit_code=ExitCode.TEMPORARY)
+        return HostUnfit(
+            f"the payload could not be stored on {name}: {safe_text(rest)}", where=name, exit_code=ExitCode.DISK
+        )
+    return HostUnfit(f"our agent did not start on {name}: {safe_text(word)}", where=name, exit_code=ExitCode.TEMPORARY)

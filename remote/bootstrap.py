@@ -2,57 +2,109 @@
 
 from __future__ import annotations
 
-import shlex
+import base64
+from dataclasses import dataclass
 
-# Runs under any Python 3 (3.6 included, so that it can say that it is too old). argv: nonce, sha256, workdir, keep.
-# `keep` 1 stores the payload under its hash; 0 (a verb that only looks) leaves nothing behind.
+MAX_FIRST = 16 * 1024
+
+PYTHONS = ("python3", *(f"python3.{minor}" for minor in range(14, 8, -1)), "python")
+PLACES = ("/usr/bin", "/usr/local/bin", "/opt/conda/bin")
+
+
+@dataclass(frozen=True)
+class Summons:
+    """What the far end is told: the nonce it must say, which payload, where to work, and the first request.
+
+    `keep` stores the payload under its hash; without it (a verb that only looks) it never has a name on a disk.
+    `first` is answered right after the greeting, which saves a round trip; it must not hold secrets, since a
+    command line can be read by everybody on the host.
+    """
+
+    nonce: str
+    sha256: str
+    keep: bool
+    workdir: str = "~/halfstep"
+    first: bytes = b""
+
+
+# Runs under any Python 3 (3.6 included, so that it can say that it is too old).
+# argv after the program itself: nonce, sha256, keep, workdir and first request in base64.
 PYTHON = r"""
 import sys, os
-nonce, sha, workdir, keep = sys.argv[1:5]
+import base64
+nonce, sha, keep, workdir, first = sys.argv[2:7]
+workdir = base64.b64decode(workdir).decode("utf-8", "surrogateescape")
 hello = b"\x02HS" + nonce.encode() + b"\x03\n"
 out = os.fdopen(os.dup(1), "wb")
+def say(words, code):
+    out.write(hello + words.encode("utf-8", "replace") + b"\n"); out.flush()
+    if code: sys.exit(code)
 if sys.version_info < (3, 9):
-    out.write(hello + ("OLD %d.%d %s\n" % (sys.version_info[0], sys.version_info[1], sys.executable)).encode())
-    out.flush(); sys.exit(20)
-import hashlib, tempfile
+    say("OLD %d.%d %s" % (sys.version_info[0], sys.version_info[1], sys.executable), 20)
+import hashlib
 folder = os.path.join(os.path.expanduser(workdir), "payload")
 path = os.path.join(folder, sha + ".pyz")
+temporary = ""
 def good(p):
     try:
         with open(p, "rb") as f: return hashlib.sha256(f.read()).hexdigest() == sha
     except OSError: return False
 if not good(path):
-    out.write(hello + b"NEED\n"); out.flush()
+    say("NEED", 0)
     size = int.from_bytes(sys.stdin.buffer.read(8), "big")
     data = sys.stdin.buffer.read(size)
-    if hashlib.sha256(data).hexdigest() != sha:
-        out.write(hello + b"TORN\n"); out.flush(); sys.exit(75)
+    if hashlib.sha256(data).hexdigest() != sha: say("TORN", 75)
     try:
-        if keep == "1": os.makedirs(folder, exist_ok=True)
-        fd, part = tempfile.mkstemp(prefix=".hs-part-", dir=folder if keep == "1" else None)
-        with os.fdopen(fd, "wb") as f:
-            f.write(data); f.flush(); os.fsync(f.fileno())
+        fd = -1
+        if keep != "1":
+            try:
+                fd = os.memfd_create("halfstep", 0)
+                path = "/proc/%d/fd/%d" % (os.getpid(), fd)
+                if not os.path.exists(path): raise OSError
+            except (AttributeError, OSError): fd = -1
+        if fd < 0:
+            import tempfile
+            if keep == "1": os.makedirs(folder, exist_ok=True)
+            fd, part = tempfile.mkstemp(prefix=".hs-part-", dir=folder if keep == "1" else None)
+            if keep != "1": path = temporary = part
+        with os.fdopen(fd, "wb", closefd=keep == "1" or bool(temporary)) as f:
+            f.write(data); f.flush()
+            if keep == "1": os.fsync(fd)
         if keep == "1": os.replace(part, path)
-        else: path = part
     except OSError as error:
-        out.write(hello + ("DISK %d %s\n" % (error.errno or 0, error)).encode("utf-8", "replace")); out.flush(); sys.exit(22)
-os.execv(sys.executable, [sys.executable, "-I", "-S", "-B", path, "agent", nonce, path if keep == "0" else "", workdir])
+        say("DISK %d %s" % (error.errno or 0, error), 22)
+sys.argv = [path, "agent", nonce, temporary, workdir, first]
+sys.path.insert(0, path)
+from remote.payload.__main__ import main
+sys.exit(main())
 """
 
-SHELL = r"""
-for p in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9 python /usr/bin/python3; do
-  if command -v "$p" >/dev/null 2>&1; then exec "$p" -I -S -B -c "$@"; fi
-done
-echo "no python3 on PATH ($PATH)" >&2
-exit 127
-"""
+# One line, without ' ! or backslash: what sh, bash, zsh, fish and tcsh all pass on unchanged inside single quotes.
+LOADER = "import base64,sys;exec(base64.b64decode(sys.argv[1]))"
+SHELL = (
+    f"for p in {' '.join(PYTHONS)} {' '.join(f'{place}/python3' for place in PLACES)}; "
+    f'do command -v $p >/dev/null 2>&1 && exec $p -I -S -B -c "{LOADER}" "$@"; done; '
+    'echo "no python3 on PATH ($PATH)" >&2; exit 127'
+)
 
 
-def bootstrap_argv(nonce: str, sha256: str, workdir: str, *, keep: bool) -> tuple[str, ...]:
-    """The command that becomes the agent; no value of the user's reaches a shell unquoted."""
-    return ("/bin/sh", "-c", SHELL, "sh", PYTHON, nonce, sha256, workdir, "1" if keep else "0")
+def bootstrap_argv(summons: Summons, python: str = "") -> tuple[str, ...]:
+    """The command that becomes the agent, under `python` where it is known, else under the first that is found.
+
+    Every word of it that is not ours is hexadecimal or base64: nothing of a user's reaches a shell as text.
+    """
+    words = (
+        _coded(PYTHON.encode()),
+        summons.nonce,
+        summons.sha256,
+        "1" if summons.keep else "0",
+        _coded(summons.workdir.encode("utf-8", "surrogateescape")),
+        _coded(summons.first),
+    )
+    if python:
+        return (python, "-I", "-S", "-B", "-c", LOADER, *words)
+    return ("/bin/sh", "-c", SHELL, "sh", *words)
 
 
-def bootstrap_command(nonce: str, sha256: str, workdir: str, *, keep: bool) -> str:
-    """The same as one line for a remote login shell (sh, bash, zsh, fish, tcsh)."""
-    return "exec " + shlex.join(bootstrap_argv(nonce, sha256, workdir, keep=keep))
+def _coded(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii") or "-"

@@ -44,6 +44,10 @@ class CannotConnect(HalfstepError):
     exit_code = ExitCode.CONNECT
 
 
+class HungUp(CannotConnect):
+    """The server ended the connection before its first word: too many at once; worth another try."""
+
+
 class AuthRefused(HalfstepError):
     """The server answered and wants none of our keys."""
 
@@ -60,6 +64,10 @@ class ConnectionLost(HalfstepError):
     """The line went away; what the host was doing is unknown, not dead."""
 
     exit_code = ExitCode.CONNECT
+
+
+class AgentEnded(ConnectionLost):
+    """The process on the host ended; the line to the host is well."""
 
 
 class DeadlineExceeded(HalfstepError):

@@ -24,7 +24,7 @@ class Completed:
 
 @dataclass(frozen=True)
 class Entry:
-    """One path under a listed folder: POSIX name relative to it, size in bytes, mode bits, kind `f`, `d`, `l` or `?`."""
+    """One path under a listed folder: POSIX name relative to it, size in bytes, mode bits, kind f, d, l or ?."""
 
     path: str
     kind: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import subprocess
@@ -9,7 +10,7 @@ import threading
 from collections.abc import Sequence
 from typing import Protocol
 
-from remote.errors import ConnectionLost, DeadlineExceeded
+from remote.errors import AgentEnded, DeadlineExceeded
 
 
 class Wire(Protocol):
@@ -28,6 +29,18 @@ class Wire(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+class Starter(Protocol):
+    """Whatever can start a process on a machine: a pipe here, a connection to there, a container on either."""
+
+    def start(self, argv: Sequence[str]) -> Wire:
+        """The wire to a new process. Raises CannotConnect, AuthRefused, HostKeyRefused, ConnectionLost."""
+        ...
+
+    def close(self) -> None:
+        """Every process that was started has lost its wire; another start opens the way again."""
+        ...
 
 
 class ProcessWire:
@@ -62,7 +75,7 @@ class ProcessWire:
             raise DeadlineExceeded(f"the agent on this machine said nothing for {timeout_s:.0f} s")
         data = os.read(self._stdout, limit)
         if not data:
-            raise ConnectionLost("the agent on this machine ended")
+            raise AgentEnded("the agent on this machine ended")
         return data
 
     def write(self, data: bytes, timeout_s: float) -> None:
@@ -74,7 +87,7 @@ class ProcessWire:
             try:
                 view = view[os.write(self._stdin, view) :]
             except BrokenPipeError:
-                raise ConnectionLost("the agent on this machine ended") from None
+                raise AgentEnded("the agent on this machine ended") from None
 
     def last_words(self) -> str:
         self._listener.join(timeout=1.0)
@@ -83,9 +96,21 @@ class ProcessWire:
     def close(self) -> None:
         for stream in (self._process.stdin, self._process.stdout):
             if stream:
-                stream.close()
+                with contextlib.suppress(BrokenPipeError):
+                    stream.close()
         try:
             self._process.wait(timeout=5.0)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        self._listener.join(timeout=1.0)
+
+
+class ProcessStarter:
+    """Processes of this machine."""
+
+    def start(self, argv: Sequence[str]) -> Wire:
+        return ProcessWire(argv)
+
+    def close(self) -> None:
+        """Nothing is held between two starts."""

@@ -2,39 +2,64 @@
 
 from __future__ import annotations
 
-import atexit
+import base64
 import contextlib
 import os
 import sys
 from typing import Any, Dict
 
 from remote.payload.call import Call, Line
+from remote.payload.hangup import Hangup
 from remote.payload.operations import OPERATIONS
 from remote.payload.refusal import Refusal, refusal_to_json
-from remote.protocol.frames import FrameKind, hello, pack, pack_json
+from remote.protocol.frames import FrameKind, hello, pack, pack_json, read_frame
 
 
-def main(nonce: str, temporary: str, workdir: str) -> int:
+def main(nonce: str, temporary: str, workdir: str, first: str = "") -> int:
     """Answers until the line closes. Standard output belongs to the frames: anything printed goes to stderr.
 
     `temporary` is the payload's own path where it must not outlive us (a verb that only looks), else empty.
+    `first` is a request's frame in base64, answered before any that comes over the line.
     """
     line = Line(sys.stdin.buffer, os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
-    if temporary:
-        atexit.register(os.unlink, temporary)
+    # Open files keep their bytes: the modules of this zip are found through the name, so it goes at the end.
+    hangup = Hangup(sys.stdin.fileno(), lambda: _forget(temporary))
     payload = os.path.abspath(sys.argv[0])
     workdir = os.path.abspath(os.path.expanduser(workdir))
-    line.write(hello(nonce) + pack_json(greeting(payload, workdir)))
-    while True:
-        try:
+    try:
+        line.write(hello(nonce) + pack_json(greeting(payload, workdir)))
+        if first:
+            line.pushed_back = parse_first(base64.b64decode(first))
+        while True:
             request = line.next_request()
-        except EOFError:
-            return 0
-        try:
-            line.write(pack_json(answer(request, line, workdir, payload)))
-        except (BrokenPipeError, EOFError):
-            return 0
+            with hangup.ends(not request.get("change")):
+                line.write(pack_json(answer(request, line, workdir, payload)))
+    except (BrokenPipeError, EOFError):
+        return 0
+    finally:
+        _forget(temporary)
+
+
+def _forget(temporary: str) -> None:
+    if temporary:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+
+
+def parse_first(frame: bytes) -> bytes:
+    """The body of the one JSON frame in `frame`; empty where there is none."""
+    if not frame:
+        return b""
+    view = memoryview(frame)
+    taken = 0
+
+    def take(size: int) -> bytes:
+        nonlocal taken
+        taken += size
+        return bytes(view[taken - size : taken])
+
+    return read_frame(take)[1]
 
 
 def greeting(payload: str, workdir: str) -> Dict[str, Any]:

@@ -16,6 +16,7 @@ class Line:
     def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
         self.source = source
         self.sink = sink
+        self.pushed_back = b""
 
     def read_exactly(self, size: int) -> bytes:
         """`size` bytes. Raises EOFError where the laptop is gone."""
@@ -25,6 +26,10 @@ class Line:
         return data
 
     def next_request(self) -> Dict[str, Any]:
+        """The request that was pushed back, else the next that comes."""
+        if self.pushed_back:
+            body, self.pushed_back = self.pushed_back, b""
+            return parse_json(body)
         kind, body = read_frame(self.read_exactly)
         if kind is not FrameKind.JSON:
             raise EOFError(f"expected a request, got a {kind.name} frame")

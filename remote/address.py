@@ -1,0 +1,115 @@
+"""Where a host is and what to know about it: the plain value every way of reaching one starts from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from remote.errors import BadUsage
+
+HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
+IPV6 = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9_.-]{1,15})?")
+USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}\$?")
+FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
+LOCAL = "local"
+
+
+@dataclass(frozen=True)
+class Hop:
+    """One `[user@]host[:port]` as a person writes it; what is left out is for ~/.ssh/config to say."""
+
+    host: str
+    user: str | None = None
+    port: int | None = None
+
+
+@dataclass(frozen=True)
+class Address:
+    """configs/hosts/NAME.yaml as far as reaching the host goes. Raises BadUsage for a value that cannot be meant.
+
+    `host` is a name, an address, an alias of ~/.ssh/config, or `local`. What is None is resolved as `ssh` would.
+    """
+
+    name: str
+    host: str
+    port: int | None = None
+    user: str | None = None
+    identity_file: str | None = None
+    known_hosts: str | None = None
+    host_key: str | None = None
+    proxy_jump: tuple[str, ...] = ()
+    workdir: str = "~/halfstep"
+    python: str = "python3"
+    container: str | None = None
+    scheduler: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "host", judge_host(self.host))
+        judge_user(self.user)
+        judge_port(self.port)
+        for jump in self.proxy_jump:
+            parse_hop(jump)
+        if self.host_key is not None and not FINGERPRINT.fullmatch(self.host_key):
+            raise BadUsage(
+                f"host_key {self.host_key!r} is no SHA256 fingerprint",
+                where="host_key",
+                hint="ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub   (on the host) prints one: SHA256:...",
+            )
+        if "\0" in self.workdir or "\n" in self.workdir or not self.workdir:
+            raise BadUsage(f"workdir {self.workdir!r} is not a folder's name", where="workdir")
+
+    @property
+    def is_local(self) -> bool:
+        return self.host == LOCAL
+
+    @property
+    def target(self) -> Hop:
+        return Hop(self.host, self.user, self.port)
+
+
+def judge_host(host: str) -> str:
+    """The host without the brackets of an IPv6 literal. Raises BadUsage: no shell, option or control characters."""
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if HOST.fullmatch(bare) or IPV6.fullmatch(bare):
+        return bare
+    shown = host if len(host) <= 60 else host[:57] + "..."
+    why = "a name outside ASCII is written in its xn-- form" if not host.isascii() else "letters, digits, . _ - or IPv6"
+    raise BadUsage(f"invalid host {shown!r}: {why}, at most 253 characters", where="host")
+
+
+def judge_user(user: str | None) -> None:
+    """Raises BadUsage where the user is not a login name."""
+    if user is not None and not USER.fullmatch(user):
+        raise BadUsage(f"invalid user {user[:60]!r}: letters, digits, . _ - and at most 32 of them", where="user")
+
+
+def judge_port(port: object) -> None:
+    """Raises BadUsage where the port is not a whole number from 1 to 65535."""
+    if port is None:
+        return
+    if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65535:
+        raise BadUsage(f"invalid port {port!r}: expected a whole number from 1 to 65535", where="port")
+
+
+def parse_hop(text: str) -> Hop:
+    """`[user@]host[:port]`, as ProxyJump writes it. Raises BadUsage."""
+    rest = text.removeprefix("ssh://")
+    user, at, rest = rest.rpartition("@")
+    if at:
+        judge_user(user)
+    port: int | None = None
+    if rest.startswith("["):
+        host, _, tail = rest.partition("]")
+        host, port_text = host + "]", tail.removeprefix(":")
+    elif rest.count(":") == 1:
+        host, _, port_text = rest.partition(":")
+    else:
+        host, port_text = rest, ""
+    if port_text:
+        if not port_text.isascii() or not port_text.isdigit():
+            raise BadUsage(f"invalid port {port_text!r} in {text!r}", where="proxy_jump")
+        port = int(port_text)
+        judge_port(port)
+    return Hop(judge_host(host), user if at else None, port)

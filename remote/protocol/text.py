@@ -1,0 +1,50 @@
+"""Words of another machine made fit for a terminal: nothing that moves the cursor, colours, links or hides."""
+
+from __future__ import annotations
+
+from typing import Union
+
+MAX_LINE = 2000
+KEPT = "\n\t"
+# C0 and C1 controls and DEL; bidirectional controls, marks and isolates; line and paragraph separators.
+HIDDEN = frozenset(
+    [chr(code) for code in range(0x20) if chr(code) not in KEPT]
+    + [chr(code) for code in range(0x7F, 0xA0)]
+    + [chr(code) for code in (0x061C, 0x200E, 0x200F, 0x2028, 0x2029, 0xFEFF)]
+    + [chr(code) for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))]
+)
+ESCAPES = {ord(char): f"\\x{ord(char):02x}" if ord(char) < 0x100 else f"\\u{ord(char):04x}" for char in HIDDEN}
+# How Python carries bytes that are not UTF-8.
+ESCAPES.update({code: f"\\x{code - 0xDC00:02x}" for code in range(0xDC80, 0xDD00)})
+
+
+def safe_text(text: Union[str, bytes], *, max_line: int = MAX_LINE) -> str:
+    """`text` as a terminal may see it: one string whose every control is spelled out.
+
+    A carriage return becomes a line feed, bytes that are not UTF-8 become \\xNN, a line over `max_line` characters
+    is cut and says so. Line feeds and tabs stay. The same text always gives the same result, and giving the result
+    again changes nothing.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "backslashreplace")
+    text = text.replace("\r\n", "\n").replace("\r", "\n").translate(ESCAPES)
+    if not text.isascii():
+        text = text.encode("utf-8", "backslashreplace").decode()
+    if len(text) <= max_line:
+        return text
+    return "\n".join(_cut(line, max_line) for line in text.split("\n"))
+
+
+def _cut(line: str, limit: int) -> str:
+    if len(line) <= limit:
+        return line
+    mark = "[cut]"
+    return line[: limit - len(mark)] + mark
+
+
+def first_line(text: Union[str, bytes], *, max_line: int = 300) -> str:
+    """The first line that says something, safe; empty where none does."""
+    for line in safe_text(text, max_line=max_line).split("\n"):
+        if line.strip():
+            return line.strip()
+    return ""

@@ -1,0 +1,106 @@
+"""Who watches the line: whatever waits for it longer than it may is ended by closing the socket under it."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from remote.ssh.dial import Patience
+
+
+class Stream(Protocol):
+    """What paramiko wants of a socket: a real one, or a channel through a gateway."""
+
+    def send(self, data: bytes, /) -> int: ...
+
+    def recv(self, size: int, /) -> bytes: ...
+
+    def settimeout(self, seconds: float | None, /) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Heard:
+    """A stream that knows when something last came over it."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._ended = False
+        self.at = time.monotonic()
+
+    def send(self, data: bytes) -> int:
+        return self._stream.send(data)
+
+    def recv(self, size: int) -> bytes:
+        data = self._stream.recv(size)
+        self.at = time.monotonic()
+        return data
+
+    def settimeout(self, seconds: float | None) -> None:
+        self._stream.settimeout(seconds)
+
+    @property
+    def _closed(self) -> bool:
+        """Under the name that paramiko looks for while it waits for its thread to end."""
+        return self._ended
+
+    def close(self) -> None:
+        self._ended = True
+        # A thread blocked in recv or send wakes on shutdown, not on close.
+        if isinstance(self._stream, socket.socket):
+            with contextlib.suppress(OSError):
+                self._stream.shutdown(socket.SHUT_RDWR)
+        self._stream.close()
+
+
+class Watchdog:
+    """Asks for a sign of life when the line is silent, and closes it when none comes or a call outlives its deadline.
+
+    The asking has a thread of its own: it blocks where the line is stuck, and the closing must not.
+    """
+
+    def __init__(self, heard: Heard, patience: Patience, ping: Callable[[], None], bite: Callable[[str], None]) -> None:
+        self._heard = heard
+        self._patience = patience
+        self._ping = ping
+        self._bite = bite
+        self._ended = threading.Event()
+        self._deadlines: dict[int, float] = {}
+        for work in (self._watch, self._ask):
+            threading.Thread(target=work, daemon=True).start()
+
+    @contextlib.contextmanager
+    def within(self, timeout_s: float) -> Iterator[None]:
+        """The block ends within `timeout_s`, or the line is closed under it."""
+        me = threading.get_ident()
+        self._deadlines[me] = time.monotonic() + timeout_s
+        try:
+            yield
+        finally:
+            self._deadlines.pop(me, None)
+
+    def end(self) -> None:
+        self._ended.set()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(min(0.5, self._patience.silence_s / 4)):
+            now = time.monotonic()
+            silence = now - self._heard.at
+            if silence > self._patience.silence_s:
+                self._bite(f"nothing came over the line for {silence:.0f} s")
+                return
+            if any(deadline < now for deadline in list(self._deadlines.values())):
+                self._bite("a write was not taken in time")
+                return
+
+    def _ask(self) -> None:
+        while not self._ended.wait(self._patience.ping_s / 2):
+            if time.monotonic() - self._heard.at > self._patience.ping_s:
+                try:
+                    self._ping()
+                except (OSError, EOFError):
+                    return

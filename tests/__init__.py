@@ -1,0 +1,1 @@
+"""The tests mirror the tree; lab/ holds real hosts, faults/ breaks them."""

@@ -1,0 +1,65 @@
+"""Fixtures of the lab; where a machine cannot carry one, the skip must be on the list in allowed_skips.txt."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab.sshd import Sshd, have_sshd
+
+ALLOWED_SKIPS = Path(__file__).parent / "allowed_skips.txt"
+
+
+@pytest.fixture(autouse=True)
+def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reads or writes the home of whoever runs it, or speaks to their ssh agent."""
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
+    for name in ("SSH_AUTH_SOCK", "HALFSTEP_SSH_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def start_sshd(tmp_path: Path) -> Iterator[Callable[..., Sshd]]:
+    """Starts servers by keyword (see Sshd); the name, default `titan`, is the folder under tmp_path."""
+    if not have_sshd():
+        pytest.skip("no OpenSSH server on this machine")
+    with contextlib.ExitStack() as stack:
+
+        def start(name: str = "titan", **options: Any) -> Sshd:
+            server = Sshd(tmp_path / name, **options)
+            stack.callback(server.close)
+            return server.start()
+
+        yield start
+
+
+@pytest.fixture
+def sshd(start_sshd: Callable[..., Sshd]) -> Sshd:
+    """One running server that knows one user key."""
+    return start_sshd()
+
+
+def allowed_skips() -> tuple[str, ...]:
+    """Reasons that may be given for a skip; a line of the file is one, `#` begins a comment."""
+    lines = ALLOWED_SKIPS.read_text().splitlines()
+    return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    """With CI=true a skip whose reason is not on the list is a failure: nothing goes unchecked in silence."""
+    outcome: Any = yield
+    report = outcome.get_result()
+    if os.environ.get("CI") != "true" or not report.skipped or hasattr(report, "wasxfail"):
+        return
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    if not any(allowed in reason for allowed in allowed_skips()):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid}: this skip is not in tests/allowed_skips.txt: {reason}"

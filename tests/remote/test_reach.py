@@ -1,0 +1,60 @@
+"""Reaching a host: the same answers over a pipe and over a real SSH server."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from remote.agent import AgentHost
+from remote.local import local_host
+from remote.reach import open_host
+from tests.lab.sshd import Sshd
+
+
+@pytest.fixture(params=["local", "ssh"])
+def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[AgentHost]:
+    if request.param == "local":
+        host = local_host(str(tmp_path / "work"))
+    else:
+        server: Sshd = request.getfixturevalue("sshd")
+        host = open_host(server.address(workdir=str(tmp_path / "work")))
+    yield host
+    host.close()
+
+
+def test_what_is_written_is_read_back_byte_for_byte(host: AgentHost) -> None:
+    data = bytes(range(256)) * 5000
+    host.write_bytes("a folder/näme", data, mode=0o600)
+    assert host.read_bytes("a folder/näme") == data
+    (entry,) = host.list_files("a folder")
+    assert (entry.path, entry.size, entry.mode, entry.kind) == ("näme", len(data), 0o600, "f")
+
+
+def test_argv_arrives_as_it_was_given(host: AgentHost) -> None:
+    words = ["$HOME", "a b", "'", '"', "!x", "\\", "*", "\n", "-rf", ""]
+    done = host.run([sys.executable, "-c", "import sys; print(sys.argv[1:])", *words])
+    assert done.stdout.decode().strip() == repr(words)
+    assert done.ok
+
+
+def test_a_missing_file_is_said_to_be_missing(host: AgentHost) -> None:
+    with pytest.raises(FileNotFoundError):
+        host.read_bytes("nothing/here")
+
+
+def test_a_command_gets_its_input_and_tells_how_it_ended(host: AgentHost) -> None:
+    done = host.probe(["sh", "-c", "cat; echo oops >&2; exit 7"], stdin=b"in\0put")
+    assert (done.exit, done.stdout, done.stderr) == (7, b"in\0put", b"oops\n")
+
+
+def test_local_never_loads_paramiko(tmp_path: Path) -> None:
+    code = (
+        "import sys; from remote.address import Address; from remote.reach import open_host\n"
+        f"h = open_host(Address('here', 'local', workdir={str(tmp_path)!r})); h.greeting; h.close()\n"
+        "assert not [m for m in sys.modules if m.split('.')[0] in ('paramiko', 'fabric', 'cryptography')]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
