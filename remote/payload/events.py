@@ -48,7 +48,7 @@ def seal_events(run_root: str, outside: str = "") -> None:
     for name, path in find_events(run_root, outside):
         found = _survey_file(name, path, None)
         if found is not None:
-            rows[name] = [found.size_bytes, found.head_sha256, *_stamp(os.stat(path))]
+            rows[name] = [found.size_bytes, found.head_sha256, found.ending, *_stamp(os.stat(path))]
     write_whole(os.path.join(run_root, INDEX), dumps({"files": rows}))
 
 
@@ -139,10 +139,11 @@ def _survey_file(name: str, path: str, sealed: Optional[List[Any]]) -> Optional[
     try:
         with open_regular(path) as file:
             status = os.fstat(file.fileno())
-            if sealed and sealed[2:] == _stamp(status):
-                return EventFile(name, sealed[0], status.st_ino, sealed[1])
+            if sealed and sealed[3:] == _stamp(status):
+                return EventFile(name, sealed[0], status.st_ino, sealed[1], sealed[2])
             prefix = scan_file(file, check_from=max(0, status.st_size - TAIL_CHECKED))
-            return EventFile(name, prefix.size_bytes, status.st_ino, _head(file) if prefix.records else "")
+            head = _head(file) if prefix.records else ""
+            return EventFile(name, prefix.size_bytes, status.st_ino, head, prefix.ending.value)
     except OSError:
         return None
 
@@ -162,7 +163,7 @@ def _read_index(run_root: str) -> Dict[str, List[Any]]:
     try:
         with open(os.path.join(run_root, INDEX), "rb") as file:
             files = json.load(file)["files"]
-        return {name: row for name, row in files.items() if len(row) == 5}
+        return {name: row for name, row in files.items() if len(row) == 6}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 

@@ -69,7 +69,7 @@ def follow_events(call: Call) -> Json:
 
 
 def follow_log(call: Call) -> Json:
-    """Pushes {offset, fresh, data} of the job's output from `offset`, or its last `lines` lines, on; ends alike."""
+    """Pushes {offset, fresh, data, tail_sha256} of the output from `offset` or its last `lines` lines on, as above."""
     folder = job_folder(_run_root(call), int(call.args.get("job", 0)))
     path = os.path.join(folder, "output.log")
     position = Position(int(call.args.get("offset", 0)), str(call.args.get("tail_sha256", "")))
@@ -146,8 +146,9 @@ def _log_news(path: str, position: Position) -> Iterator[Json]:
                 data = os.pread(file.fileno(), CHUNK, position.offset)
                 if not data:
                     return
-                yield {"offset": position.offset, "fresh": fresh, "data": _text(data)}
+                offset = position.offset
                 _advance(position, file.fileno(), len(data))
+                yield {"offset": offset, "fresh": fresh, "data": _text(data), "tail_sha256": position.tail_sha256}
                 fresh = False
     except OSError:
         return

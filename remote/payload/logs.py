@@ -7,9 +7,10 @@ from typing import Any, BinaryIO, Dict, List
 
 from remote.payload.call import Call
 from remote.payload.events import continues, open_regular
-from remote.protocol.frames import MAX_CHUNK
 from remote.protocol.layout import RunLayout
+from remote.protocol.segments import FRESH, SEGMENT
 
+BLOCK = 2**20
 MAX_TAIL = 16 * 2**20
 NO_LIMIT = 2**62
 
@@ -28,7 +29,7 @@ def job_folder(run_root: str, number: int) -> str:
 
 
 def read_log(call: Call) -> Dict[str, Any]:
-    """The output as the answering stream: from `offset` at most `limit` bytes, or the last `lines` lines.
+    """The output as one file of a segment stream: from `offset` at most `limit` bytes, or the last `lines` lines.
 
     `tail_sha256` as in events.read: a file that no longer continues at `offset` is sent from its beginning, `fresh`.
     """
@@ -41,7 +42,8 @@ def read_log(call: Call) -> Dict[str, Any]:
             offset = 0
         if "lines" in call.args:
             offset = start_of_last_lines(file, int(call.args["lines"]))
-        sent = _send(call, file, offset, min(size - offset, int(call.args.get("limit", NO_LIMIT))))
+        limit = min(size - offset, int(call.args.get("limit", NO_LIMIT)))
+        sent = _send(call, file, offset, limit, FRESH if fresh else 0)
         return {"offset": offset, "bytes": sent, "size": size, "fresh": fresh, "job": int(os.path.basename(folder))}
 
 
@@ -68,12 +70,12 @@ def start_of_last_lines(file: BinaryIO, lines: int) -> int:
     return at + end + 1
 
 
-def _send(call: Call, file: BinaryIO, offset: int, limit: int) -> int:
+def _send(call: Call, file: BinaryIO, offset: int, limit: int, flags: int) -> int:
     sent = 0
     while sent < limit:
-        chunk = os.pread(file.fileno(), min(MAX_CHUNK, limit - sent), offset + sent)
+        chunk = os.pread(file.fileno(), min(BLOCK, limit - sent), offset + sent)
         if not chunk:
             break
-        call.give(chunk)
-        sent += len(chunk)
+        call.give(SEGMENT.pack(0, flags, len(chunk)) + chunk)
+        sent, flags = sent + len(chunk), 0
     return sent

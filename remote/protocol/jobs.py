@@ -24,7 +24,8 @@ class JobSpec:
     `argv` is run in `cwd` (empty: the run's copy of the code; relative: under the workdir). In `argv` these are filled
     in: {run_dir} {output_dir} {tensorboard_dir} {job_dir} {resume_from} {payload} {free_port}. `environment` is added
     to the host's own; names in `secrets` are filled from a 0600 file that is unlinked once read. `grace_s` is the time
-    to checkpoint after a stop; `stall_after_s` the least time without a new step that counts as stalled.
+    to checkpoint after a stop; `stall_after_s` the least time without a new step that counts as stalled; `processes`
+    how many ranks save a random state into each checkpoint.
     """
 
     run: str
@@ -38,6 +39,7 @@ class JobSpec:
     resume_from: str = ""
     grace_s: float = 60.0
     stall_after_s: float = 600.0
+    processes: int = 1
 
 
 @dataclass(frozen=True)
@@ -95,13 +97,26 @@ class Checkpoint:
 
 
 @dataclass(frozen=True)
+class ResumePoint:
+    """Where the next job of a run begins: an absolute path there, its checkpoint, and what was moved out of the way."""
+
+    path: str
+    checkpoint: Checkpoint
+    broken: Tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class EventFile:
-    """One TensorBoard file of a run: name relative to the run's folder, size in whole records, identity."""
+    """One TensorBoard file of a run: name relative to the run's folder, size in whole records, identity.
+
+    `ending` is what follows the last whole record, as records.Ending names it.
+    """
 
     name: str
     size_bytes: int
     inode: int = 0
     head_sha256: str = ""
+    ending: str = "clean"
 
 
 @dataclass(frozen=True)

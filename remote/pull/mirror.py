@@ -1,4 +1,4 @@
-"""The event files of a run as they lie here: each a byte prefix of the host's, ended by a whole record.
+"""A run's growing files as they lie here: each a byte prefix of the host's, event files ended by a whole record.
 
 A file that was replaced on the host goes on under a new name (`NAME.replaced-2`), and the old one stays. Bytes may come
 twice, from two pulls at once or after a cut: what is here already is compared and passed over.
@@ -7,7 +7,7 @@ twice, from two pulls at once or after a cut: what is here already is compared a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from remote.errors import PullRefused
@@ -33,11 +33,15 @@ class Landed:
     added_bytes: int
 
 
-class EventMirror:
-    """The mirror in one folder; `wants` says how far each file is, `append` makes it longer."""
+class Mirror:
+    """The mirror in one folder; `wants` says how far each file is, `append` makes it longer.
 
-    def __init__(self, folder: Folder) -> None:
+    `framed`: the files are records, and only whole ones are kept; else any byte is as good as another.
+    """
+
+    def __init__(self, folder: Folder, *, framed: bool = True) -> None:
         self._folder = folder
+        self._framed = framed
         self._locals: dict[str, str] = {}
         self._total_bytes = 0
 
@@ -50,21 +54,29 @@ class EventMirror:
         """The local name that this file goes under now."""
         return self._locals.get(name, name)
 
-    def append(self, name: str, offset: int, records: bytes, *, fresh: bool) -> Landed:
-        """The records lie at `offset` of the file; `fresh`: the host's file is not the one we had.
+    def append(self, name: str, offset: int, data: bytes, *, fresh: bool) -> Landed:
+        """The bytes lie at `offset` of the file; `fresh`: the host's file is not the one we had.
 
         Raises PullRefused for bytes that are no whole records, leave a gap, contradict what is here, or are too many.
         """
-        if whole_prefix(records).size_bytes != len(records):
+        if self._framed and whole_prefix(data).size_bytes != len(data):
             raise PullRefused(f"the host sent records of {name} whose sums are wrong", where=name)
-        if offset + len(records) > MAX_FILE_BYTES or self._total_bytes + len(records) > MAX_TOTAL_BYTES:
+        if offset + len(data) > MAX_FILE_BYTES or self._total_bytes + len(data) > MAX_TOTAL_BYTES:
             raise PullRefused(f"{name} is over the limit of {MAX_FILE_BYTES} bytes a file", where=name)
         with self._folder.locked():
-            local = self._place(name, offset, records, fresh)
+            local = self._place(name, offset, data, fresh)
             self._locals[name] = local
-            landed = self._append(local, offset, records)
+            landed = self._append(local, offset, data)
         self._total_bytes += landed.added_bytes
         return landed
+
+    def records(self, local: str) -> Iterator[bytes]:
+        """The whole records of a local file, a part at a time."""
+        with self._folder.reading(local) as fd:
+            if fd is None:
+                return
+            size = _whole_size(fd)
+            yield os.pread(fd, size, 0)
 
     def _want(self, name: str) -> Want:
         local = self.newest(name)
@@ -73,37 +85,37 @@ class EventMirror:
             if fd is None:
                 return (name, 0, "")
         with self._folder.opened(local) as fd:
-            size = _whole_size(fd)
+            size = _whole_size(fd) if self._framed else os.fstat(fd).st_size
             if size < os.fstat(fd).st_size:
                 os.ftruncate(fd, size)
             return (name, size, tail_digest(fd, size))
 
-    def _place(self, name: str, offset: int, records: bytes, fresh: bool) -> str:
-        """The local name these records belong under."""
+    def _place(self, name: str, offset: int, data: bytes, fresh: bool) -> str:
+        """The local name these bytes belong under."""
         ours, newest = self.local(name), self.newest(name)
         if offset > 0:
             return ours
         if fresh and newest == ours:
             return self._next_version(name) if self._size(ours) else ours
-        return newest if self._agrees(newest, records) else self._next_version(name)
+        return newest if self._agrees(newest, data) else self._next_version(name)
 
-    def _append(self, local: str, offset: int, records: bytes) -> Landed:
+    def _append(self, local: str, offset: int, data: bytes) -> Landed:
         with self._folder.opened(local) as fd:
             size = os.fstat(fd).st_size
             if size < offset:
                 raise PullRefused(f"{local} ends at {size} and the host goes on at {offset}", where=local)
-            have = min(size - offset, len(records))
-            if os.pread(fd, have, offset) != records[:have]:
+            have = min(size - offset, len(data))
+            if os.pread(fd, have, offset) != data[:have]:
                 raise PullRefused(f"{local} is not what the host has", where=local)
-            self._folder.append(fd, local, offset + have, records[have:])
-            return Landed(local, max(size, offset + len(records)), len(records) - have)
+            self._folder.append(fd, local, offset + have, data[have:])
+            return Landed(local, max(size, offset + len(data)), len(data) - have)
 
-    def _agrees(self, local: str, records: bytes) -> bool:
+    def _agrees(self, local: str, data: bytes) -> bool:
         with self._folder.reading(local) as fd:
             if fd is None:
                 return True
-            have = os.pread(fd, len(records), 0)
-            return have == records[: len(have)]
+            have = os.pread(fd, len(data), 0)
+            return have == data[: len(have)]
 
     def _size(self, local: str) -> int:
         with self._folder.reading(local) as fd:

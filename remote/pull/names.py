@@ -26,19 +26,28 @@ class JudgedNames:
 
 def judge_names(names: Iterable[str]) -> JudgedNames:
     """Every name judged alone and against those before it. Raises PullRefused over 10,000."""
-    accepted: list[str] = []
-    refused: list[tuple[str, str]] = []
-    taken: dict[str, str] = {}
-    for number, name in enumerate(names):
-        if number >= MAX_NAMES:
+    judge = NameJudge()
+    judged = [(name, judge.reason(name)) for name in names]
+    accepted = tuple(name for name, reason in judged if not reason)
+    return JudgedNames(accepted, tuple((name, reason) for name, reason in judged if reason))
+
+
+class NameJudge:
+    """Judges names as they come, each against all that were accepted before."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, str] = {}
+        self._seen = 0
+
+    def reason(self, name: str) -> str:
+        """Why this name may not be written, or nothing. Raises PullRefused over 10,000."""
+        self._seen += 1
+        if self._seen > MAX_NAMES:
             raise PullRefused(f"the host offers more than {MAX_NAMES} files", hint="pipeline status")
-        reason = judge_name(name) or _collision(name, taken)
-        if reason:
-            refused.append((name, reason))
-        else:
-            accepted.append(name)
-            taken.update({_folded(folder): folder for folder in _with_parents(name)})
-    return JudgedNames(tuple(accepted), tuple(refused))
+        reason = judge_name(name) or _collision(name, self._taken)
+        if not reason:
+            self._taken.update({_folded(folder): folder for folder in _with_parents(name)})
+        return reason
 
 
 def judge_name(name: str) -> str:

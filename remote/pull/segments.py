@@ -1,4 +1,4 @@
-"""The stream of `events.read`, cut into its segments as it comes: which file, whether it begins anew, whole records."""
+"""A stream of many files cut into its segments as it comes: which file, whether it begins anew, its bytes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MAX_SEGMENT = MAX_RECORD + OVERHEAD
 
 @dataclass(frozen=True)
 class Segment:
-    """Whole records of the file that was asked for at `index`."""
+    """Bytes of the file that was asked for at `index`: whole records where it is an event file."""
 
     index: int
     fresh: bool
-    records: bytes
+    data: bytes
 
 
 class SegmentReader:
@@ -36,6 +36,6 @@ class SegmentReader:
                 raise PullRefused(f"the host announced {size} bytes at once; {MAX_SEGMENT} is the limit")
             if len(self._buffer) < SEGMENT.size + size:
                 return
-            records = bytes(self._buffer[SEGMENT.size : SEGMENT.size + size])
+            data = bytes(self._buffer[SEGMENT.size : SEGMENT.size + size])
             del self._buffer[: SEGMENT.size + size]
-            yield Segment(index, bool(flags & FRESH), records)
+            yield Segment(index, bool(flags & FRESH), data)

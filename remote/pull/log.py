@@ -1,0 +1,90 @@
+"""A job's own output: brought home append-only, read without keeping it, or followed as it is written."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from remote.errors import PullRefused
+from remote.host import Host, Json
+from remote.protocol.layout import JobLayout, ProjectLayout
+from remote.pull.folder import Folder
+from remote.pull.mirror import Mirror
+from remote.pull.patience import Patience, follow_on
+from remote.pull.report import PulledFile
+from remote.pull.segments import SegmentReader
+from remote.pull.transfer import Transfer
+
+
+def pull_log(host: Host, project_key: str, run: str, job: int, destination: Path) -> PulledFile:
+    """The output of a job lies under `destination` as jobs/N/output.log, as far as it goes; only new bytes travel.
+
+    A log that was shortened or replaced on the host goes on under a new name. Raises DiskFull, Busy, PullRefused.
+    """
+    name = JobLayout(f"jobs/{job}").output
+    with Folder(destination) as folder:
+        transfer = Transfer(folder, Mirror(folder, framed=False))
+        transfer.prepare([name])
+        for _, offset, tail in transfer.wants:
+            args = {**_job(project_key, run, job), "offset": offset, "tail_sha256": tail}
+            try:
+                transfer.fetch(host, "log.read", args, transfer.wants)
+            finally:
+                folder.sync()
+        return transfer.told(name)
+
+
+def read_log(
+    host: Host,
+    project_key: str,
+    run: str,
+    sink: Callable[[bytes], None],
+    *,
+    job: int = 0,
+    lines: int | None = None,
+) -> Json:
+    """The output of a job (0: the newest), or its last `lines` lines, has been handed to `sink`; nothing is kept here.
+
+    The answer holds `job`, `offset` and `size`.
+    """
+    args = _job(project_key, run, job) | ({} if lines is None else {"lines": lines})
+    reader = SegmentReader()
+
+    def take(chunk: bytes) -> None:
+        for segment in reader.feed(chunk):
+            sink(segment.data)
+
+    return host.fetch("log.read", args, take)
+
+
+def follow_log(
+    host: Host,
+    project_key: str,
+    run: str,
+    *,
+    job: int = 0,
+    lines: int | None = None,
+    patience: Patience | None = None,
+) -> Iterator[bytes]:
+    """The output of a job (0: the newest) from its beginning or last `lines` lines on, until it has ended.
+
+    After a lost line it goes on at the byte where it stopped.
+    """
+    at: Json = {} if lines is None else {"lines": lines}
+
+    def args() -> Json:
+        return _job(project_key, run, job) | at
+
+    for event in follow_on(host, "follow.log", args, patience or Patience()):
+        try:
+            data = base64.b64decode(event["data"])
+            at = {"offset": int(event["offset"]) + len(data), "tail_sha256": str(event["tail_sha256"])}
+        except (KeyError, TypeError, ValueError, binascii.Error):
+            raise PullRefused("the host pushed something that is no output", where=run) from None
+        yield data
+
+
+def _job(project_key: str, run: str, job: int) -> Json:
+    return {"run": ProjectLayout(project_key).run(run).root, "job": job}
