@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from remote.host import Host
-from remote.protocol.jobs import JobNews, StartAnswer, StartRequest, StopAnswer
+from remote.protocol.environment import EnvironmentFacts, EnvironmentRequest
+from remote.protocol.jobs import JobNews, ResumePoint, StartAnswer, StartRequest, StopAnswer
 from remote.protocol.survey import Survey, SurveyRequest
 from remote.protocol.values import decode, encode
 
-STOP_SLACK_S = 90.0
+SILENCE_S = 45.0
+"""The host says something every 10 s while it waits for a job to end."""
 
 
 def take_survey(host: Host, request: SurveyRequest) -> Survey:
@@ -30,7 +32,7 @@ def adopt_job(host: Host, project: str, run: str) -> StartAnswer:
 def stop_job(host: Host, project: str, run: str, *, grace_s: float | None = None) -> StopAnswer:
     """No process of the run is left; what it saved stays. `grace_s` None: the spec's; 0: at once."""
     args = {"project": project, "run": run, "grace_s": grace_s}
-    return decode(StopAnswer, host.act("job.stop", args, timeout_s=(grace_s or 3600.0) + STOP_SLACK_S))
+    return decode(StopAnswer, host.act("job.stop", args, timeout_s=SILENCE_S))
 
 
 def follow_job(host: Host, project: str, run: str, *, job: int | None = None) -> Iterator[JobNews]:
@@ -43,3 +45,18 @@ def list_jobs(host: Host, project: str, run: str) -> tuple[StartAnswer, ...]:
     """Every job of a run, oldest first."""
     answer = host.ask("job.list", {"project": project, "run": run})
     return decode(tuple[StartAnswer, ...], answer["jobs"])
+
+
+def prepare_resume(host: Host, project: str, run: str) -> ResumePoint:
+    """The newest checkpoint of a run whose every digest agrees; broken ones are set aside by name.
+
+    Raises RemoteFault `no-checkpoint`, exit 43, where there is none, and `busy` while a job runs.
+    """
+    return decode(ResumePoint, host.act("checkpoints.prepare", {"project": project, "run": run}))
+
+
+def probe_environment(host: Host, request: EnvironmentRequest) -> EnvironmentFacts:
+    """What only running the interpreter can tell; the next survey remembers its part of it."""
+    return decode(
+        EnvironmentFacts, host.act("environment.probe", encode(request), timeout_s=request.deadline_s + SILENCE_S)
+    )

@@ -13,6 +13,7 @@ from typing import Dict, Iterable, List, Optional
 from remote.payload.atomic import sync_folder
 from remote.payload.checkpoint_files import (
     MANIFEST,
+    STATE,
     VERDICT,
     BrokenCheckpoint,
     judge_file,
@@ -149,6 +150,15 @@ def find_checkpoints(run_root: str) -> List[str]:
     for place in ("checkpoints", "code"):
         _search(os.path.join(run_root, place), 0, found)
     return sorted(found, key=lambda path: (step_of(path), path.startswith(os.path.join(run_root, "checkpoints"))))[::-1]
+
+
+def unpublished(run_root: str) -> List[str]:
+    """Those with a trainer state and no manifest: saved by a script that knows nothing of us, or cut short."""
+    return [
+        folder
+        for folder in find_checkpoints(run_root)
+        if os.path.exists(os.path.join(folder, STATE)) and not os.path.exists(os.path.join(folder, MANIFEST))
+    ]
 
 
 def _search(folder: str, depth: int, found: List[str]) -> None:

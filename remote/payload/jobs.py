@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-import re
 import secrets
 import signal
 import subprocess
@@ -14,88 +13,31 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from remote.payload import supervisor
 from remote.payload.call import Call
+from remote.payload.job_state import judge_job, newest_job, orphans, read_news, run_layout, supervised
 from remote.payload.launch import Launch, secret_folder, supervise_argv, write_launch
-from remote.payload.lock import Held, NoLocks, holder, take_lock
+from remote.payload.lock import Held, take_lock
 from remote.payload.materialise import materialise
 from remote.payload.processes import Process, is_alive, send_signal
 from remote.payload.records import read_record, write_record
 from remote.payload.refusal import Refusal
-from remote.payload.supervisor_watch import Flags
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import (
-    JobNews,
     JobResult,
     JobSpec,
     JobState,
-    Progress,
     RunRecord,
     StartAnswer,
     Started,
     StartRequest,
     StopAnswer,
-    judge_state,
 )
-from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
+from remote.protocol.layout import JobLayout, RunLayout
 from remote.protocol.values import decode, encode
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 START_WAIT_S = 60.0
 LOOK_S = 0.1
 HEARTBEAT_S = 10.0
 STOP_SLACK_S = 30.0
-
-
-def checked_name(name: Any) -> str:
-    """The name of a project or run, which can lead to no other folder. Raises Refusal."""
-    if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise Refusal("usage", f"{name!r} is not the name of a project or run", exit_code=ExitCode.USAGE)
-    return name
-
-
-def run_layout(call: Call, project: str, run: str) -> RunLayout:
-    """The run's folder, absolute."""
-    return RunLayout(call.path(ProjectLayout(checked_name(project)).run(checked_name(run)).root))
-
-
-def newest_job(run: RunLayout) -> int:
-    """The highest number of a job; 0 where there is none."""
-    with contextlib.suppress(FileNotFoundError):
-        return max((int(name) for name in os.listdir(f"{run.root}/jobs") if name.isdigit()), default=0)
-    return 0
-
-
-def lock_holder(run: RunLayout) -> str:
-    """The number of the job whose supervisor holds the run's kernel lock now; "" where nobody does."""
-    with contextlib.suppress(NoLocks):
-        return (holder(run.lock) or "").partition(" ")[0]
-    return ""
-
-
-def supervised(run: RunLayout, job: JobLayout) -> bool:
-    """A supervisor of that very job lives."""
-    started = read_record(job.supervisor, Started)
-    if started is None:
-        return False
-    held = lock_holder(run) == os.path.basename(job.root)
-    return held or is_alive(started.pid, started.start_ticks, started.boot_id)
-
-
-def orphans(run: RunLayout, job: JobLayout) -> List[Process]:
-    """Processes that a job left without a supervisor; () for one that ended, or whose supervisor lives."""
-    if read_record(job.supervisor, Started) is None or os.path.exists(job.result) or supervised(run, job):
-        return []
-    return supervisor.orphans_of(run, job)
-
-
-def judge_job(run: RunLayout, number: int) -> StartAnswer:
-    """The job of that number as it is now."""
-    job = run.job(number)
-    alive = supervised(run, job) or bool(orphans(run, job))
-    # The result is read after the look at the living: whoever ended in between has written it.
-    result = read_record(job.result, JobResult)
-    started = read_record(job.supervisor, Started)
-    state = judge_state(started=started, result=result, alive=alive)
-    return StartAnswer(os.path.basename(run.root), number, state, False, started, result)
 
 
 def start(call: Call) -> Dict[str, Any]:
@@ -236,7 +178,7 @@ def stop(call: Call) -> Dict[str, Any]:
         grace_s = float(grace if grace is not None else spec.grace_s if spec is not None else 60.0)
         write_record(supervisor.stop_path(job), supervisor.StopWish(grace_s, time.time()))
         _signal_supervisor(job)
-        _await_end(run, job, grace_s + supervisor.LEFTOVER_GRACE_S + STOP_SLACK_S)
+        _await_end(call, run, job, grace_s + supervisor.LEFTOVER_GRACE_S + STOP_SLACK_S)
     now = judge_job(run, number)
     left = tuple(process.pid for process in supervisor.orphans_of(run, job)) if number else ()
     answer: Dict[str, Any] = encode(StopAnswer(now.run, number, now.state, now.result, left))
@@ -249,11 +191,13 @@ def _signal_supervisor(job: JobLayout) -> None:
         send_signal(Process(started.pid, 0, started.start_ticks), signal.SIGTERM)
 
 
-def _await_end(run: RunLayout, job: JobLayout, patience_s: float) -> None:
+def _await_end(call: Call, run: RunLayout, job: JobLayout, patience_s: float) -> None:
     deadline = time.monotonic() + patience_s
-    while time.monotonic() < deadline and not os.path.exists(job.result):
-        if not supervised(run, job):
-            return
+    spoke = time.monotonic()
+    while time.monotonic() < deadline and not os.path.exists(job.result) and supervised(run, job):
+        if time.monotonic() - spoke > HEARTBEAT_S:
+            call.push({})
+            spoke = time.monotonic()
         time.sleep(0.02)
 
 
@@ -277,14 +221,6 @@ def follow(call: Call) -> Dict[str, Any]:
             spoke = time.monotonic()
         time.sleep(LOOK_S)
     return {}
-
-
-def read_news(run: RunLayout, number: int) -> JobNews:
-    """What a follower of that job would be told now."""
-    now = judge_job(run, number)
-    flags = read_record(f"{run.job(number).root}/flags.json", Flags)
-    stalled = now.state is JobState.RUNNING and flags is not None and flags.stalled
-    return JobNews(number, now.state, read_record(run.progress, Progress), now.result, stalled)
 
 
 def list_jobs(call: Call) -> Dict[str, Any]:

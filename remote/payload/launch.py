@@ -21,7 +21,7 @@ CANNOT_RUN = 127
 
 @dataclass(frozen=True)
 class Launch:
-    """What reaches the supervisor beside the spec: secret values, and an environment to start from where it has none."""
+    """What reaches the supervisor beside the spec: secret values, and an environment where it has none of its own."""
 
     secrets: Dict[str, str] = field(default_factory=dict)
     environment: Dict[str, str] = field(default_factory=dict)

@@ -5,7 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Dict
 
-from remote.payload import events, files, fix_journal, fix_tokenizer, follow, jobs, logs, survey, tree
+from remote.payload import (
+    events,
+    files,
+    fix_journal,
+    fix_tokenizer,
+    follow,
+    jobs,
+    logs,
+    probes_environment,
+    resume,
+    survey,
+    tree,
+)
 from remote.payload.call import Handler
 
 
@@ -24,6 +36,8 @@ OPERATIONS: Dict[str, Operation] = {
     "job.stop": Operation(jobs.stop, changes=True),
     "job.wait": Operation(jobs.follow, changes=False),
     "job.list": Operation(jobs.list_jobs, changes=False),
+    "checkpoints.prepare": Operation(resume.prepare, changes=True),
+    "environment.probe": Operation(probes_environment.probe_environment, changes=True),
     "file.read": Operation(files.read_file, changes=False),
     "file.list": Operation(files.list_files, changes=False),
     "events.read": Operation(events.read_events, changes=False),

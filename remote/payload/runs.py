@@ -8,7 +8,7 @@ from typing import List, Tuple
 
 from remote.payload.checkpoints import survey_checkpoints
 from remote.payload.events import survey_events
-from remote.payload.jobs import judge_job, newest_job, orphans
+from remote.payload.job_state import judge_job, newest_job, orphans
 from remote.payload.records import read_record
 from remote.payload.supervisor_watch import Flags, flags_path
 from remote.protocol.jobs import JobState, Progress, RunRecord, RunSurvey

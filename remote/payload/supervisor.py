@@ -161,7 +161,7 @@ def _become_subreaper() -> None:
 
 
 class Signals:
-    """SIGTERM and SIGINT are noted, SIGHUP is not heard, and a wait ends as soon as one of them or a child's end comes."""
+    """SIGTERM and SIGINT are noted, SIGHUP is not heard, and a wait ends when one of them or a child's end comes."""
 
     def __init__(self) -> None:
         self.told = False

@@ -10,8 +10,8 @@ import time
 from dataclasses import dataclass
 from typing import Dict, List, Optional, Tuple
 
-from remote.payload.checkpoint_files import MANIFEST, STATE, BrokenCheckpoint, list_names
-from remote.payload.checkpoints import find_checkpoints, publish, signature
+from remote.payload.checkpoint_files import BrokenCheckpoint, list_names
+from remote.payload.checkpoints import publish, signature, unpublished
 from remote.payload.records import write_record
 from remote.protocol.jobs import JobSpec
 from remote.protocol.layout import JobLayout, RunLayout
@@ -58,6 +58,7 @@ class Watch:
         self._job = job
         self._limits = limits
         self._steps = StepClock(spec.stall_after_s)
+        self._processes = spec.processes
         self._began = time.time()
         self._next_look = 0.0
         self._next_search = 0.0
@@ -106,9 +107,7 @@ class Watch:
 
     def publish_found(self, now: float, quiet_s: float) -> None:
         """Every checkpoint that a script saved itself, and that lay unchanged for `quiet_s`, has its manifest."""
-        for folder in find_checkpoints(self._run.root):
-            if os.path.exists(os.path.join(folder, MANIFEST)) or not os.path.exists(os.path.join(folder, STATE)):
-                continue
+        for folder in unpublished(self._run.root):
             with contextlib.suppress(OSError):
                 look = signature(folder, list_names(folder))
                 before, since = self._seen.get(folder, ("", now))
@@ -120,7 +119,7 @@ class Watch:
 
     def _publish(self, folder: str) -> None:
         try:
-            publish(folder)
+            publish(folder, world_size=self._processes)
             self._complaints.pop(folder, None)
         except BrokenCheckpoint as broken:
             self._complaints[folder] = str(broken)

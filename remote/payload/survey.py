@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Tuple
 
 from remote.payload import probes_gpu, probes_machine, probes_python
 from remote.payload.call import Call
-from remote.payload.jobs import checked_name
+from remote.payload.job_state import checked_name
 from remote.payload.runs import survey_runs
 from remote.payload.tree_survey import survey_tree
 from remote.protocol.layout import ProjectLayout

@@ -1,0 +1,59 @@
+"""The trial that runs in the interpreter that trains: import what training imports, compute on each card."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from typing import Any, Dict, List, Tuple
+
+
+def main() -> int:
+    """Reads {"packages": [...]} on stdin, answers one JSON object on stdout, whatever libraries print meanwhile."""
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    request = json.loads(sys.stdin.buffer.read() or b"{}")
+    imports, versions = try_imports(request.get("packages", ["torch"]))
+    answer: Dict[str, Any] = {"imports": imports, "versions": versions}
+    if not imports.get("torch", "absent"):
+        answer.update(try_cards(sys.modules["torch"]))
+    json.dump(answer, out)
+    out.close()
+    return 0
+
+
+def try_imports(names: List[str]) -> Tuple[Dict[str, str], Dict[str, str]]:
+    """By package: why it does not import ("" where it does), and its version."""
+    problems: Dict[str, str] = {}
+    versions: Dict[str, str] = {}
+    for name in names:
+        try:
+            module = importlib.import_module(name)
+        except Exception as error:  # noqa: BLE001 - a package may fail to import in any way; that is what is asked
+            problems[name] = f"{type(error).__name__}: {error}"[:500]
+        else:
+            problems[name] = ""
+            versions[name] = str(getattr(module, "__version__", ""))
+    return problems, versions
+
+
+def try_cards(torch: Any) -> Dict[str, Any]:
+    """What this torch was built for, and a product of two matrices on every card it sees."""
+    available = bool(torch.cuda.is_available())
+    cards = [_try_card(torch, index) for index in range(torch.cuda.device_count() if available else 0)]
+    return {"arch_list": list(torch.cuda.get_arch_list()), "cuda_available": available, "cards": cards}
+
+
+def _try_card(torch: Any, index: int) -> Dict[str, Any]:
+    card: Dict[str, Any] = {"index": index, "name": "", "capability": [0, 0], "error": ""}
+    try:
+        card["name"] = torch.cuda.get_device_name(index)
+        card["capability"] = list(torch.cuda.get_device_capability(index))
+        ones = torch.ones(64, 64, device=f"cuda:{index}", dtype=torch.float16)
+        total = float((ones @ ones).float().sum().item())
+        if total != 64.0**3:
+            card["error"] = f"a product of ones gave {total}, not {64.0**3}"
+    except Exception as error:  # noqa: BLE001 - no kernel image, out of memory, lost card: all are the answer
+        card["error"] = f"{type(error).__name__}: {error}"[:500]
+    return card

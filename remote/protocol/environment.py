@@ -1,0 +1,47 @@
+"""What only running the interpreter can tell: whether torch and its friends import, and whether each card computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Dict, Optional, Tuple
+
+from remote.protocol.machine import Disk, Interpreter
+
+
+@dataclass(frozen=True)
+class EnvironmentRequest:
+    """What to try. `write_bytes` are really written and removed where runs will lie: a quota shows nowhere else."""
+
+    project: str
+    python: str
+    gpus: Optional[Tuple[int, ...]] = None
+    environment: Dict[str, str] = field(default_factory=dict)
+    packages: Tuple[str, ...] = ("torch", "transformers", "peft")
+    write_bytes: int = 64 * 2**20
+    deadline_s: float = 180.0
+
+
+@dataclass(frozen=True)
+class CardTrial:
+    """One card, by torch's own number for it, after a small product of matrices; `error` says why it cannot."""
+
+    index: int
+    name: str
+    capability: Tuple[int, int]
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class EnvironmentFacts:
+    """What was seen. `imports`: by package, why it does not import, or ""; `error`: the trial did not end well."""
+
+    interpreter: Interpreter
+    disk: Disk
+    cuda_available: bool = False
+    cards: Tuple[CardTrial, ...] = ()
+    imports: Dict[str, str] = field(default_factory=dict)
+    versions: Dict[str, str] = field(default_factory=dict)
+    write_bytes_per_s: float = 0.0
+    clock_unix: float = 0.0
+    shm_free_bytes: int = 0
+    error: str = ""
