@@ -1,0 +1,184 @@
+"""The model hub, asked by the project's own interpreter: `python payload.pyz hub`, one JSON request in, one answer out.
+
+Runs where huggingface_hub is installed, so that HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE, tokens and proxies count exactly
+as they will in training. Standard output carries the answer and nothing else.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from functools import partial
+from typing import Any, Callable, Dict, List, Optional
+
+from remote.protocol.tokenizer_files import ROUND_TRIPS, Digest, digest_of, judge_file
+from remote.protocol.values import encode
+
+ATTEMPTS = 3
+
+
+class HubFault(Exception):
+    """The hub did not give what was asked; `kind` is one word for why."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+def main() -> int:
+    """The answer is on standard output, a fault too."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    request = json.load(sys.stdin)
+    os.environ.update(request.get("environment", {}))
+    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
+    try:
+        answer = REQUESTS[request["do"]](request)
+    except HubFault as fault:
+        answer = {"fault": fault.kind, "message": str(fault)}
+    answers.write(json.dumps(answer))
+    answers.flush()
+    return 0
+
+
+def tree(request: Dict[str, Any]) -> Dict[str, Any]:
+    """The commit that a revision is now, and the digest of every named file that the repository has."""
+    return _asked(lambda hub: _tree(hub, request["repo"], request.get("revision") or None, request["names"]))
+
+
+def _tree(hub: Any, repo: str, revision: Optional[str], names: List[str]) -> Dict[str, Any]:
+    api = hub.HfApi()
+    commit = api.model_info(repo, revision=revision).sha
+    digests: Dict[str, Any] = {}
+    for entry in api.list_repo_tree(repo, revision=commit):
+        if getattr(entry, "size", None) is not None and entry.path in names:
+            lfs = getattr(entry, "lfs", None)
+            digest = Digest(lfs.size, sha256=lfs.sha256) if lfs else Digest(entry.size, git_sha1=entry.blob_id)
+            digests[entry.path] = encode(digest)
+    return {"commit": commit, "digests": digests}
+
+
+def fetch(request: Dict[str, Any]) -> Dict[str, Any]:
+    """Every file of `digests` lies under `folder`, with exactly its digest; none that has another."""
+    wanted = {name: Digest(**digest) for name, digest in request["digests"].items()}
+    for name, digest in wanted.items():
+        _asked(partial(_fetch_one, request, name, digest))
+    return {"fetched": sorted(wanted)}
+
+
+def _fetch_one(request: Dict[str, Any], name: str, digest: Digest, hub: Any) -> Dict[str, Any]:
+    """Tried again from nothing while the bytes that came are not the ones the hub promised."""
+    problem = ""
+    for _ in range(ATTEMPTS):
+        try:
+            path = hub.hf_hub_download(
+                request["repo"],
+                name,
+                revision=request["revision"],
+                local_dir=request["folder"],
+                force_download=True,
+            )
+        except Exception as error:
+            if _kind_of(error) != "cut":
+                raise
+            problem = _words_of(error)
+            continue
+        with open(path, "rb") as file:
+            data = file.read()
+        mismatch = digest.mismatch(digest_of(data))
+        if not mismatch:
+            return {}
+        os.unlink(path)
+        fault = judge_file(name, data)
+        problem = f"{mismatch}; it is {fault.detail}" if fault else mismatch
+    raise HubFault("torn", f"{name} came {ATTEMPTS} times and never whole: {problem}")
+
+
+def load(request: Dict[str, Any]) -> Dict[str, Any]:
+    """The file loads with the tokenizers library here, and three fixed strings come back as they should."""
+    try:
+        tokenizers = importlib.import_module("tokenizers")
+    except ImportError as error:
+        raise HubFault("no-library", f"tokenizers cannot be imported: {error}") from None
+    try:
+        tokenizer = tokenizers.Tokenizer.from_file(request["path"])
+    except Exception as error:  # noqa: BLE001 - the library raises bare Exception with its reason
+        return {"problem": str(error), "version": tokenizers.__version__}
+    return {"problem": _round_trips(tokenizer), "version": tokenizers.__version__}
+
+
+def _round_trips(tokenizer: Any) -> str:
+    """Empty where decode(encode(text)) is a fixed point for each string: normalisers may change it once, not twice."""
+    for text in ROUND_TRIPS:
+        once = tokenizer.decode(tokenizer.encode(text, add_special_tokens=False).ids)
+        twice = tokenizer.decode(tokenizer.encode(once, add_special_tokens=False).ids)
+        if once != twice:
+            return f"{text!r} comes back as {once!r} and that as {twice!r}"
+    return "" if tokenizer.get_vocab_size() else "it has no vocabulary"
+
+
+REQUESTS: Dict[str, Callable[[Dict[str, Any]], Dict[str, Any]]] = {"tree": tree, "fetch": fetch, "load": load}
+
+
+def _asked(question: Callable[[Any], Dict[str, Any]]) -> Dict[str, Any]:
+    try:
+        hub = importlib.import_module("huggingface_hub")
+    except ImportError as error:
+        raise HubFault("no-library", f"huggingface_hub cannot be imported: {error}") from None
+    try:
+        return question(hub)
+    except HubFault:
+        raise
+    except Exception as error:  # noqa: BLE001 - httpx, requests and the hub's own errors differ by version
+        raise HubFault(_kind_of(error), _words_of(error)) from None
+
+
+_KINDS = {
+    "GatedRepoError": "gated",
+    "RepositoryNotFoundError": "not-found",
+    "RevisionNotFoundError": "no-revision",
+    "EntryNotFoundError": "no-file",
+    "RemoteEntryNotFoundError": "no-file",
+    "OfflineModeIsEnabled": "offline",
+    "LocalEntryNotFoundError": "unreachable",
+    "FileMetadataError": "not-a-hub",
+}
+_CUT = {"RemoteProtocolError", "IncompleteRead", "ChunkedEncodingError", "ReadError", "ProtocolError"}
+_STATUS = {401: "unauthorized", 403: "gated", 404: "not-found", 429: "rate-limited"}
+
+
+def _kind_of(error: BaseException) -> str:
+    """One word for an error of the hub's client, whichever HTTP library it stands on."""
+    chain = _chain(error)
+    for link in chain:
+        status = getattr(getattr(link, "response", None), "status_code", None)
+        if status == 429:
+            return "rate-limited"
+    for link in chain:
+        named = next((_KINDS[kind.__name__] for kind in type(link).__mro__ if kind.__name__ in _KINDS), "")
+        if named:
+            return named
+        status = getattr(getattr(link, "response", None), "status_code", None)
+        if status is not None:
+            return _STATUS.get(status, "server")
+    if any(type(link).__name__ in _CUT or "onsistency check failed" in str(link) for link in chain):
+        return "cut"
+    return "unreachable"
+
+
+def _chain(error: BaseException) -> List[BaseException]:
+    """The error and what led to it, the last being the first in time."""
+    chain = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
+        chain.append(cause)
+    return chain
+
+
+def _words_of(error: BaseException) -> str:
+    """What happened first, in its own first line, and what it was taken for."""
+    said = [next((line.strip() for line in str(link).splitlines() if line.strip()), "") for link in _chain(error)]
+    words = [text for text in (said[-1], said[0]) if text]
+    return ": ".join(dict.fromkeys(words))[:300] or type(error).__name__

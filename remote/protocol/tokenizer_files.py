@@ -1,0 +1,156 @@
+"""What a tokenizer's files must be: names, and the judgement of one file's bytes, the same on laptop and host."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from typing import Optional, Tuple
+
+MAIN = "tokenizer.json"
+COMPANIONS = (
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "merges.txt",
+    "vocab.txt",
+    "tokenizer.model",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "preprocessor_config.json",
+    "processor_config.json",
+    "chat_template.json",
+    "chat_template.jinja",
+)
+NAMES = (MAIN, *COMPANIONS)
+ROUND_TRIPS = ("The quick brown fox, 3 times!", "naïve café — 12.5 Hz", "发音 評価 тест 🙂")
+"""Plain words, accents and punctuation, and scripts that byte-level vocabularies must carry."""
+
+LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+MAX_PARSED = 256 * 2**20
+PAIRED_MERGES_FROM = (0, 20)
+"""The first tokenizers release that reads merges written as pairs; older ones say "untagged enum ModelWrapper"."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why a file is not what its name says.
+
+    `kind`: truncated, empty, missing, lfs-pointer, html, not-json, not-a-tokenizer, or unrecorded (repaired by us, not
+    yet noted).
+    """
+
+    kind: str
+    detail: str
+
+
+def judge_file(name: str, data: bytes) -> Optional[Fault]:
+    """What is wrong with these bytes as the file `name`; None where nothing can be seen without its digest."""
+    if not data.strip():
+        return Fault("empty", f"{len(data)} bytes, none of them text")
+    if data.startswith(LFS_POINTER):
+        return Fault("lfs-pointer", f"a Git LFS pointer of {len(data)} bytes, not the file it points to")
+    start = data[:256].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
+    if start.startswith((b"<!doctype html", b"<html")):
+        return Fault("html", "a web page, as a login form, mirror or proxy sends one in place of a file")
+    if not name.endswith(".json") or len(data) > MAX_PARSED:
+        return None
+    return _judge_json(name, data)
+
+
+def _judge_json(name: str, data: bytes) -> Optional[Fault]:
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        kind = "truncated" if error.end >= len(data) else "not-json"
+        return Fault(kind, f"byte {error.start} of {len(data)} is not UTF-8")
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        return _judge_json_error(text, error)
+    if not isinstance(value, dict):
+        return Fault("not-json", f"an object is wanted, this is a {type(value).__name__}")
+    if name == MAIN and not isinstance(value.get("model"), dict):
+        return Fault("not-a-tokenizer", "it has no `model` object")
+    return None
+
+
+def _judge_json_error(text: str, error: ValueError) -> Fault:
+    """A value that ends with the file was cut off; one that breaks before its end was damaged."""
+    at = getattr(error, "pos", 0)
+    place = f"line {getattr(error, 'lineno', 0)} column {getattr(error, 'colno', 0)}"
+    unterminated = str(error).startswith("Unterminated string")
+    if unterminated or not text[at:].strip() or text[at:].strip() in _CUT_WORDS:
+        return Fault("truncated", f"it ends in the middle of a value ({len(text.encode())} bytes, {place})")
+    return Fault("not-json", f"it breaks off being JSON at {place}")
+
+
+_CUT_WORDS = ("-", *(word[:end] for word in ("true", "false", "null") for end in range(1, len(word))))
+
+
+def merges_are_pairs(data: bytes) -> bool:
+    """The BPE merges are lists of two, which only tokenizers 0.20 and newer read."""
+    return re.search(rb'"merges"\s*:\s*\[\s*\[', data) is not None
+
+
+def version_of(text: str) -> Tuple[int, ...]:
+    """The leading numbers of a version: 0.19.1rc2 is (0, 19, 1); () where it begins with none."""
+    numbers = re.match(r"[0-9]+(?:\.[0-9]+)*", text)
+    return tuple(int(part) for part in numbers[0].split(".")) if numbers else ()
+
+
+@dataclass(frozen=True)
+class Digest:
+    """What a file must be. The hub names large files by sha256 and small ones by Git's blob sha1."""
+
+    size: int
+    sha256: str = ""
+    git_sha1: str = ""
+
+    def mismatch(self, found: Digest) -> str:
+        """Why a file with `found`'s size and both digests is not this one, empty where it is."""
+        if self.size >= 0 and found.size != self.size:
+            return f"{found.size} bytes where the hub has {self.size}"
+        if self.sha256 and found.sha256 != self.sha256:
+            return f"sha256 {found.sha256[:12]} where the hub has {self.sha256[:12]}"
+        if self.git_sha1 and found.git_sha1 != self.git_sha1:
+            return f"Git blob {found.git_sha1[:12]} where the hub has {self.git_sha1[:12]}"
+        return ""
+
+
+def digest_of(data: bytes) -> Digest:
+    """Size, sha256 and Git blob sha1 of the bytes."""
+    blob = hashlib.sha1(b"blob %d\0" % len(data), usedforsecurity=False)
+    blob.update(data)
+    return Digest(len(data), hashlib.sha256(data).hexdigest(), blob.hexdigest())
+
+
+def digest_from_etag(etag: str, size: int = -1) -> Optional[Digest]:
+    """The digest that a hub's ETag is: 64 hex digits sha256, 40 Git's sha1; None for any other kind of tag."""
+    tag = etag.strip().strip('"')
+    if re.fullmatch(r"[0-9a-f]{64}", tag):
+        return Digest(size, sha256=tag)
+    return Digest(size, git_sha1=tag) if re.fullmatch(r"[0-9a-f]{40}", tag) else None
+
+
+@dataclass(frozen=True)
+class TokenizerFile:
+    """One tokenizer file as it lies on a host or laptop. `real` is where its bytes are (a cache's blob).
+
+    `mismatch`: why it is not what `known_from` (cache, download record) says it must be. `repo` and `revision` are
+    where it came from, as far as its place tells. `loads` is what the host's own tokenizers library complained of.
+    """
+
+    path: str
+    real: str
+    size: int
+    sha256: str
+    fault: Optional[Fault] = None
+    mismatch: str = ""
+    known_from: str = ""
+    paired_merges: bool = False
+    loads: str = ""
+    repo: str = ""
+    revision: str = ""
