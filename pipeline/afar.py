@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from remote.jobs import survey_run
-
 from pipeline.config.load import LoadedHost
 from pipeline.config.model import HostConfig
 from pipeline.files import write_whole
@@ -21,6 +19,7 @@ from pipeline.session import opened
 from remote.ask import Ask
 from remote.errors import HalfstepError, RemoteFault
 from remote.host import Host
+from remote.jobs import survey_run
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState, RunSurvey
 from remote.protocol.values import dumps

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from remote.jobs import follow_job
-
 from pipeline.telling import Telling
 from remote.host import Host
+from remote.jobs import follow_job
 from remote.protocol.jobs import JobNews, JobState
 
 

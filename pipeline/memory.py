@@ -1,4 +1,4 @@
-"""What a project remembers in its `.halfstep/`: where each thing lies, and who the project is.
+"""What a project remembers in its `.halfstep/`, and where each thing lies there.
 
 .halfstep/state/<host>/<config>.json    the stages' checkpoints
 .halfstep/state/<host>/<config>.lock    held by the verb that changes them
@@ -7,13 +7,9 @@
 
 from __future__ import annotations
 
-import getpass
 import re
-import socket
 from dataclasses import dataclass
 from pathlib import Path
-
-from remote.protocol.layout import ProjectLayout, project_key
 
 FOLDER = ".halfstep"
 
@@ -47,11 +43,6 @@ class Memory:
         if not ignore.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             ignore.write_text("*\n")
-
-
-def layout_of(root: Path) -> ProjectLayout:
-    """Where this project lies on any host: the same laptop, user and folder give the same place, without a record."""
-    return ProjectLayout(project_key(root.name, f"{getpass.getuser()}@{socket.gethostname()}:{root}"))
 
 
 def safe_name(name: str) -> str:

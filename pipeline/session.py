@@ -5,26 +5,26 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from remote.reach import open_host
 from remote.sync.data import data_digest
-from remote.sync.scan import Scan, scan_project
 
 from pipeline.config.load import LoadedConfig, LoadedHost, load_config, load_host
 from pipeline.config.model import HostConfig
-from pipeline.memory import Memory, layout_of
+from pipeline.memory import Memory
 from pipeline.stages.stage import Context, Wishes
 from pipeline.stages.view import View, data_folder, survey_request
-from pipeline.stages.which_run import newest_serial, run_id
+from pipeline.stages.which_run import newest_serial, run_id, run_of
 from pipeline.telling import Telling
 from remote.address import Address
 from remote.ask import Ask
 from remote.host import Host
+from remote.jobs import take_survey
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.survey import Survey
-from remote.protocol.values import decode, encode
+from remote.reach import open_host
+from remote.sync.scan import Scan, scan_project
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,9 @@ def opened(host: LoadedHost, *, keep: bool, ask: Ask | None = None) -> Iterator[
         link.close()
 
 
-def look(host: Host, named: Named, layout: ProjectLayout, data: str) -> Survey:
+def look(host: Host, named: LoadedHost, layout: ProjectLayout, data: str) -> Survey:
     """The host at this moment, in one exchange."""
-    return decode(Survey, host.ask("survey", encode(survey_request(named.host, layout, data))))
+    return take_survey(host, survey_request(named, layout, data))
 
 
 @contextlib.contextmanager
@@ -86,13 +86,13 @@ def working(
 ) -> Iterator[Context]:
     """A context with its first view: the project is read here while the connection is made."""
     memory = Memory(named.loaded.root)
-    layout = layout_of(named.loaded.root)
     with opened(named.host, keep=keep, ask=ask) as host, ThreadPoolExecutor(1) as pool:
         local = pool.submit(_local_facts, named.loaded, memory)
         telling.progress(f"connecting to {named.host.name}")
-        assert host.workdir
+        workdir = host.workdir
         scan, data = local.result()
-        view = View(named.loaded, named.host, layout, memory, scan, look(host, named, layout, data), data)
+        survey = look(host, named.host, ProjectLayout(scan.project), data)
+        view = View(named.loaded, named.host, memory, scan, survey, workdir, data)
         yield Context(host, with_serial(view, forced=wishes.force in FORCES_A_NEW_RUN), telling, wishes)
 
 
@@ -101,27 +101,16 @@ FORCES_A_NEW_RUN = ("sync", "environment", "fix", "verify", "train")
 
 def with_serial(view: View, *, forced: bool) -> View:
     """The view of the newest run of this work; a forced repetition is the one after it."""
-    first = View(view.loaded, view.host, view.layout, view.memory, view.scan, view.survey, view.data_digest)
-    name = run_id(first)
-    serial = newest_serial(view.survey, name)
-    started = view.survey.run(name) is not None
-    return View(
-        view.loaded,
-        view.host,
-        view.layout,
-        view.memory,
-        view.scan,
-        view.survey,
-        view.data_digest,
-        serial + 1 if forced and started else serial,
-    )
+    first = replace(view, serial=1)
+    serial = newest_serial(view.survey, run_id(first))
+    started = run_of(first) is not None
+    return replace(view, serial=serial + 1 if forced and started else serial)
 
 
 def look_again(context: Context) -> None:
     """The context's view is of this moment."""
-    named = Named(context.view.loaded, context.view.host)
-    survey = look(context.host, named, context.view.layout, context.view.data_digest)
-    context.view = context.view.with_survey(survey)
+    view = context.view
+    context.view = view.with_survey(look(context.host, view.host, view.layout, view.data_digest))
 
 
 def _local_facts(loaded: LoadedConfig, memory: Memory) -> tuple[Scan, str]:

@@ -69,14 +69,14 @@ def training_spec(view: View) -> TrainingSpec:
         data=DataSpec(
             dataset=None if view.data_digest else data.dataset,
             revision=data.revision,
-            folder=f"{view.layout.data}/{view.data_digest}" if view.data_digest else None,
+            folder=f"{view.workdir}/{view.layout.data}/{view.data_digest}" if view.data_digest else None,
             split=data.split,
             evaluation_split=data.evaluation_split,
             tasks=data.tasks,
             samples=data.samples,
         ),
         precision=view.precision,
-        paths=TrainingPaths("", "", "", "", view.layout.cache),
+        paths=TrainingPaths("", "", "", "", f"{view.workdir}/{view.layout.cache}"),
         lora=LoraSpec(config.lora.r, config.lora.alpha, config.lora.dropout, config.lora.targets),
         train=LoopSpec(**config.train.model_dump()),
     )

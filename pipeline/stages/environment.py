@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 
-from pipeline.stages.readiness import Need, facts_of, judge_host
+from pipeline.stages.readiness import Need, facts_of, judge_host, judge_machine
 from pipeline.stages.stage import Context, Done, Inputs
-from pipeline.stages.view import View
+from pipeline.stages.trial import judge_trial
+from pipeline.stages.view import View, survey_request
+from remote.jobs import probe_environment
+from remote.protocol.environment import EnvironmentRequest
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Report, Severity
+from remote.protocol.findings import Report
 
 FREE_BYTES = 5 * 10**9
 FREE_BYTES_OF_TINY = 500 * 10**6
+TRAINER_IMPORTS = ("torch", "transformers", "peft")
 
 
 class Environment:
@@ -35,11 +39,17 @@ class Environment:
     def run(self, context: Context) -> Done:
         """Asks the interpreter itself (its torch, its card) and writes for real; the host remembers the answer."""
         context.telling.progress("asking the interpreter for its torch and its card")
-        answer = context.host.act(
-            "environment.probe", {"project": context.view.layout.key, "python": context.view.host.config.python or ""}
+        view = context.view
+        request = survey_request(view.host, view.layout, "")
+        need = need_of(view)
+        packages = TRAINER_IMPORTS if need.built_in_trainer else ("torch",)
+        asked = EnvironmentRequest(
+            view.layout.key, request.python, request.gpus, dict(view.host.config.env), packages=packages
         )
-        skew = judge_host(context.view.survey, need_of(context.view), time.time())
-        return Done(Report(_told(answer)).and_also(skew), in_words(context.view))
+        facts = probe_environment(context.host, asked)
+        skew = judge_machine(view.survey.machine, need, time.time())
+        report = Report((*judge_trial(facts, need), *skew))
+        return Done(report, in_words(view))
 
 
 def need_of(view: View) -> Need:
@@ -58,20 +68,3 @@ def in_words(view: View) -> str:
     facts = dict(facts_of(view.survey))
     cards = facts["gpus"] if view.survey.gpus else "no card"
     return f"Python {facts['python']}, torch {facts['torch']}, {cards}"
-
-
-def _told(answer: dict[str, object]) -> tuple[Finding, ...]:
-    findings = answer.get("problems", [])
-    if not isinstance(findings, list):
-        return ()
-    return tuple(
-        Finding(
-            str(f.get("check", "environment")),
-            Severity(f.get("severity", "error")),
-            str(f.get("message", "")),
-            str(f.get("where", "")),
-            str(f.get("hint", "")),
-            ExitCode(f.get("exit_code", ExitCode.ENVIRONMENT)),
-        )
-        for f in findings
-    )

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import time
 
-from remote.jobs import prepare_checkpoint, start_job
-
 from pipeline.following import follow_to_end
 from pipeline.runs import RunNote, write_note
 from pipeline.stages.command import command_of, environment_of, secrets_of, steps_of
@@ -15,6 +13,7 @@ from pipeline.stages.stage import Context, Done, Inputs
 from pipeline.stages.view import View
 from pipeline.stages.which_run import run_id, run_of, work_fingerprint, work_inputs
 from remote.errors import BadUsage
+from remote.jobs import prepare_resume, start_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report
 from remote.protocol.jobs import JobSpec, JobState, StartRequest
@@ -53,11 +52,16 @@ class Train:
             context.telling.progress(f"joining {name}, which is under way")
             return run.job
         number = run.job + 1 if run is not None else 1
-        resume = prepare_checkpoint(context.host, context.view.layout.key, name) if run is not None else ""
-        if resume:
-            context.telling.note(f"resuming {name} from {resume.rsplit('/', 1)[-1]}")
+        resume = _resume_point(context, name) if run is not None and run.checkpoints else ""
         answer = start_job(context.host, start_request(context.view, name, number, resume))
         return answer.number
+
+
+def _resume_point(context: Context, name: str) -> str:
+    """The newest verified checkpoint to go on from; a run whose every checkpoint is broken stops here, with exit 43."""
+    point = prepare_resume(context.host, context.view.layout.key, name)
+    context.telling.note(f"resuming {name} from {point.checkpoint.name}")
+    return point.path
 
 
 def note_of(view: View, name: str) -> RunNote:

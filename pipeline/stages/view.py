@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-
-from remote.sync.scan import Scan
 
 from pipeline.config.load import LoadedConfig, LoadedHost
 from pipeline.memory import Memory
 from pipeline.shipped import shipped_data
+from remote.address import LOCAL
 from remote.protocol.cards import parse_card
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.precision import PrecisionPlan, judge_precision
 from remote.protocol.survey import Survey, SurveyRequest
+from remote.sync.scan import Scan
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,17 @@ class View:
 
     loaded: LoadedConfig
     host: LoadedHost
-    layout: ProjectLayout
     memory: Memory
     scan: Scan
     survey: Survey
+    workdir: str
     data_digest: str = ""
     serial: int = 1
+
+    @property
+    def layout(self) -> ProjectLayout:
+        """Where the project lies on the host."""
+        return ProjectLayout(self.scan.project)
 
     def with_survey(self, survey: Survey) -> View:
         return replace(self, survey=survey)
@@ -56,7 +62,7 @@ def survey_request(host: LoadedHost, layout: ProjectLayout, data_digest: str) ->
     config = host.config
     return SurveyRequest(
         project=layout.key,
-        python=config.python or "",
+        python=config.python or (sys.executable if config.host == LOCAL else "python3"),
         gpus=config.gpus,
         card=parse_card(config.card) if config.card is not None else None,
         data=(data_digest,) if data_digest else (),

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from remote.jobs import stop_job
 
 from pipeline.afar import job_from_host, run_afar
 from pipeline.outcome import Outcome
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson, Run
+from remote.jobs import stop_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState, RunSurvey

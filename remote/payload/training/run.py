@@ -7,8 +7,8 @@ import logging
 import os
 import sys
 import warnings
-from dataclasses import dataclass
-from typing import List, Optional
+from dataclasses import dataclass, replace
+from typing import List, Mapping, Optional
 
 import torch
 import transformers
@@ -30,8 +30,9 @@ from remote.payload.training.tiny_models import PREFIX, tiny_model
 from remote.payload.training.trainer import AudioTrainer, training_arguments
 from remote.payload.training.watch import Watch
 from remote.protocol.exits import ExitCode
+from remote.protocol.layout import RunLayout
 from remote.protocol.precision import announce
-from remote.protocol.training import TASKS, TrainingSpec
+from remote.protocol.training import TASKS, TrainingPaths, TrainingSpec
 from remote.protocol.values import decode
 
 log = logging.getLogger("halfstep")
@@ -67,13 +68,32 @@ def main(spec_path: str) -> int:
     return ExitCode.OK
 
 
-def read_spec(path: str) -> TrainingSpec:
-    """The spec in that file. Raises TrainingFailed where it is none."""
+def read_spec(words: str) -> TrainingSpec:
+    """The spec in that file, or in these words where they are JSON themselves. Raises TrainingFailed.
+
+    Paths that it leaves empty are the job's own: whoever started the job names them in the environment.
+    """
     try:
-        with open(path, encoding="utf-8") as file:
-            return decode(TrainingSpec, json.load(file))
+        if not words.startswith("{"):
+            with open(words, encoding="utf-8") as file:
+                words = file.read()
+        spec = decode(TrainingSpec, json.loads(words))
     except (OSError, ValueError) as error:
-        raise TrainingFailed("spec-unreadable", f"{path}: {error}", exit_code=ExitCode.BUG) from error
+        raise TrainingFailed("spec-unreadable", f"{words[:200]}: {error}", exit_code=ExitCode.BUG) from error
+    return replace(spec, paths=own_paths(spec.paths, os.environ))
+
+
+def own_paths(paths: TrainingPaths, environment: Mapping[str, str]) -> TrainingPaths:
+    """The paths with empty ones filled from what a job is told."""
+    run = paths.run or environment.get("HALFSTEP_RUN_DIR", "")
+    return TrainingPaths(
+        run=run,
+        checkpoints=paths.checkpoints or environment.get("HALFSTEP_OUTPUT_DIR", ""),
+        tensorboard=paths.tensorboard or environment.get("HALFSTEP_TENSORBOARD_DIR", ""),
+        adapter=paths.adapter or RunLayout(run).adapter,
+        cache=paths.cache,
+        resume_from=paths.resume_from or environment.get("HALFSTEP_RESUME_FROM", ""),
+    )
 
 
 def train(spec: TrainingSpec, stop: StopRequest) -> None:

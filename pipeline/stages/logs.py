@@ -1,0 +1,43 @@
+"""Stage `logs`: the run's TensorBoard files, its output and its adapter are here, whole; and a page that sums it up."""
+
+from __future__ import annotations
+
+from pipeline.homecoming import bring_home, here_whole
+from pipeline.show.words import size
+from pipeline.stages.stage import Context, Done, Inputs
+from pipeline.stages.view import View
+from pipeline.stages.which_run import run_id, run_of
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Report, Severity
+
+
+class Logs:
+    """What a run made is on the laptop."""
+
+    name = "logs"
+    exit_code = ExitCode.PULL
+
+    def inputs(self, view: View) -> Inputs:
+        run = run_of(view)
+        ended = str(run.result.ended_unix) if run is not None and run.result is not None else "not ended"
+        adapter = run.adapter_sha256 if run is not None else ""
+        return {"run": run_id(view), "ended": ended, "adapter": adapter}
+
+    def check(self, view: View) -> Report:
+        run = run_of(view)
+        if run is None:
+            return Report((Finding("logs", Severity.ERROR, "there is no run to bring home", exit_code=ExitCode.PULL),))
+        return here_whole(view.memory.run(run.run), run)
+
+    def holds(self, view: View) -> str:
+        return f"in {view.memory.run(run_id(view)).relative_to(view.loaded.root)}"
+
+    def run(self, context: Context) -> Done:
+        """Brings home what is not here yet: event files append-only, the adapter with its digests verified."""
+        view = context.view
+        run = run_of(view)
+        assert run is not None, "train holds before logs is asked"
+        home = bring_home(
+            context.host, view.layout.key, run, view.memory.run(run.run), weights=True, telling=context.telling
+        )
+        return Done(Report(home.findings), f"{size(home.added_bytes)} to {self.holds(view)}")
