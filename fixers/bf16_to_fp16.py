@@ -32,16 +32,16 @@ from __future__ import annotations
 import re
 
 from fixers.bf16_forms.flags import find_flags
-from fixers.bf16_forms.found import NAME, Found
 from fixers.bf16_forms.loads import find_loads
 from fixers.bf16_forms.values import find_values
 from fixers.bf16_forms.words import find_words
+from fixers.found import Found
 from fixers.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
 from fixers.sources.python import reads_python
 from fixers.sources.source import Source
 from fixers.target import Target
 
-name = NAME
+name = "bf16-to-fp16"
 version = 1
 safety = "safe"
 needles = (b"bfloat16", b"bf16", b"BF16", b"tf32", b"from_pretrained", b"trl")
@@ -57,9 +57,9 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     """float16 wherever bfloat16 was chosen, or would be."""
     if not any(word in source.data for word in WORDS) and not IMPORTS_LOADER.search(source.data):
         return NOTHING
-    found = Found(source.python)
+    found = Found(source.python, name)
     find_values(found)
     find_words(found)
     find_flags(found)
     find_loads(found, target)
-    return Rewrite(tuple(found.edits), tuple(found.findings))
+    return found.rewrite

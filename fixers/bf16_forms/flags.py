@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fixers.bf16_forms.found import Found, constant_of
+from fixers.found import Found, constant_of
 from fixers.sources.gates import asks_card, is_gated
 from remote.protocol.findings import Severity
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from fixers.bf16_forms.found import Found
 from fixers.bf16_forms.verdict import Verdict, judge_place
+from fixers.found import Found
 from fixers.sources.names import Rebound
 
 BFLOAT16 = "torch.bfloat16"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from fixers.bf16_forms.found import Found, constant_of
 from fixers.bf16_forms.verdict import Verdict, judge_place
+from fixers.found import Found, constant_of
 
 MEANS_PRECISION = re.compile(
     r"(?:.*[._-])?(?:d_?type|data_?type|precision|amp_type|autocast_type|mixed_precision)$", re.IGNORECASE

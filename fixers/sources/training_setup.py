@@ -1,0 +1,252 @@
+"""Where a module sets up training: what makes a trainer or an optimizer, of which model, and what changes its dtype."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fixers.sources.names import FUNCTIONS
+from fixers.sources.python import PythonSource
+
+OPTIMIZERS = re.compile(
+    r"(?:Paged)?(?:Adam|AdamW|Adamax|NAdam|RAdam|SGD|Adagrad|Adadelta|RMSprop|Rprop|Lion|Adafactor|LAMB|Lamb|FusedAdam)"
+    r"(?:\d*bit|8bit)?$"
+)
+TRAINERS = re.compile(r"\w*Trainer$")
+OTHER_TRAINERS = ("lightning", "pytorch_lightning", "tokenizers", "ray", "composer")
+WRAPS = frozenset(
+    {"FSDP", "FullyShardedDataParallel", "DDP", "DistributedDataParallel", "fully_shard", "prepare", "prepare_model"}
+)
+LOADS = frozenset(
+    {"get_peft_model", "load_adapter", "half", "from_pretrained", "add_adapter", "inject_adapter_in_model"}
+)
+PARAMETERS = frozenset({"parameters", "named_parameters", "get_trainable_parameters", "trainable_parameters"})
+CASTERS = frozenset({"cast_mixed_precision_params", "cast_training_params"})
+NAME_OF_MODEL = re.compile(r"(?:name|path|id|repo|checkpoint|dir)$")
+SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
+HALVES = ("torch.float16", "torch.half", "torch.bfloat16")
+
+
+@dataclass(frozen=True)
+class Consumer:
+    """A call that makes an optimizer or a trainer. `owner` is the model as written; empty where it has no name."""
+
+    call: ast.Call
+    statement: ast.stmt
+    owner: str
+    trainer: bool
+
+
+def consumers_of(source: PythonSource) -> tuple[Consumer, ...]:
+    """Every trainer and every model of every optimizer that the module makes."""
+    return source.remember("consumers", lambda: tuple(_find_consumers(source)))
+
+
+def tail_of(call: ast.Call) -> str:
+    """The last name of what is called."""
+    function = call.func
+    return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+
+
+def wraps_model(source: PythonSource, call: ast.Call, owner: str) -> bool:
+    """The call shards, replicates or prepares that model: its parameters must have their dtype before."""
+    return tail_of(call) in WRAPS and any(_written(source, argument) == owner for argument in call.args)
+
+
+def changes_dtype(source: PythonSource, call: ast.Call, owner: str) -> bool:
+    """After the call the model may have half precision trainables: an adapter came, or the model was cast."""
+    tail = tail_of(call)
+    touched = [_written(source, argument) for argument in call.args]
+    if isinstance(call.func, ast.Attribute):
+        touched.append(_written(source, call.func.value))
+    if owner not in touched and not _is_assigned(source, call, owner):
+        return False
+    return tail in LOADS or (tail == "to" and casts_to_half(source, call))
+
+
+def casts_to_half(source: PythonSource, call: ast.Call) -> bool:
+    """`.to(...)` with a half dtype, or with a variable whose name says that it is one."""
+    values = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "dtype")]
+    return any(source.names.meaning(v) in HALVES or _written(source, v).endswith("dtype") for v in values)
+
+
+def is_cast(source: PythonSource, statement: ast.stmt, owner: str) -> bool:
+    """The statement makes that model's trainables float32: a loop, a library call, or a function of this file."""
+    if isinstance(statement, ast.For):
+        return _is_cast_loop(source, statement, owner)
+    call = getattr(statement, "value", None)
+    if not isinstance(call, ast.Call) or not _mentions(source, [*call.args, *_values(call)], owner):
+        return False
+    return tail_of(call) in CASTERS or tail_of(call) in _casting_functions(source)
+
+
+def _find_consumers(source: PythonSource) -> Iterator[Consumer]:
+    for call in source.names.of_type(ast.Call):
+        tail = tail_of(call)
+        if TRAINERS.match(tail) and _is_trainer(source, call, tail):
+            yield Consumer(call, source.names.statement(call), _model_of_trainer(source, call), True)
+        elif OPTIMIZERS.match(tail) and (call.args or call.keywords) and _is_optimizer(source, call):
+            for owner in _owners(source, call):
+                yield Consumer(call, source.names.statement(call), owner, False)
+
+
+def _is_trainer(source: PythonSource, call: ast.Call, tail: str) -> bool:
+    meaning = source.names.meaning(call.func)
+    if meaning is not None and meaning.startswith(OTHER_TRAINERS):
+        return False
+    own = [node for node in source.names.of_type(ast.ClassDef) if node.name == tail]
+    if own:
+        return any(TRAINERS.match(_written(source, base).rpartition(".")[2]) for base in own[0].bases)
+    return is_library_trainer(source, call) or any(keyword.arg == "model" for keyword in call.keywords)
+
+
+def is_library_trainer(source: PythonSource, call: ast.Call) -> bool:
+    """The trainer is imported from transformers or TRL, so it has `.model` and makes its optimizer in `train()`."""
+    return (source.names.meaning(call.func) or "").startswith(("transformers.", "trl."))
+
+
+def _model_of_trainer(source: PythonSource, call: ast.Call) -> str:
+    """The model's name where the trainer is given it whole; a trainer that attaches the adapter itself has none yet."""
+    if any(keyword.arg == "peft_config" for keyword in call.keywords):
+        return ""
+    given = [keyword.value for keyword in call.keywords if keyword.arg == "model"]
+    if (source.names.meaning(call.func) or "").startswith("transformers."):
+        given += call.args[:1]
+    return _written(source, given[0]) if given and _is_model(source, given[0]) else ""
+
+
+def _is_model(source: PythonSource, node: ast.expr) -> bool:
+    """A variable that holds a model, not one that holds a model's name."""
+    if not _is_path(node) or NAME_OF_MODEL.search(_written(source, node)):
+        return False
+    if isinstance(node, ast.Attribute):
+        return _written(source, node).startswith("self.") or node.attr.endswith("model")
+    assigned = list(_assigned(source, node, _written(source, node)))
+    return not any(isinstance(value, (ast.Constant, ast.JoinedStr)) for value in assigned)
+
+
+def _is_optimizer(source: PythonSource, call: ast.Call) -> bool:
+    meaning = source.names.meaning(call.func)
+    return meaning is None or meaning.startswith(("torch.", "bitsandbytes.", "transformers.", "apex.", "."))
+
+
+def _owners(source: PythonSource, call: ast.Call) -> tuple[str, ...]:
+    """The models whose parameters the optimizer is given, directly or through one variable."""
+    given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "params")]
+    found = [owner for each in given for owner in _owners_in(source, each)]
+    if not found:
+        for name in (each.id for each in given if isinstance(each, ast.Name)):
+            for value in _assigned(source, call, name):
+                found += _owners_in(source, value)
+    return tuple(dict.fromkeys(found)) or ("",)
+
+
+def _owners_in(source: PythonSource, expression: ast.expr) -> Iterator[str]:
+    for node in ast.walk(expression):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        owner = node.func.value
+        if node.func.attr in PARAMETERS and _is_path(owner) and _is_visible(source, owner):
+            yield _written(source, owner)
+
+
+def _assigned(source: PythonSource, before: ast.expr, name: str) -> Iterator[ast.expr]:
+    function = source.names.function(before)
+    for node in source.names.of_type(ast.Assign):
+        targets = [target.id for target in node.targets if isinstance(target, ast.Name)]
+        if name in targets and source.names.function(node) is function and node.lineno <= before.lineno:
+            yield node.value
+
+
+def _is_path(node: ast.expr) -> bool:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return isinstance(node, ast.Name)
+
+
+def _is_visible(source: PythonSource, node: ast.expr) -> bool:
+    """The name is not one that only a comprehension or lambda knows."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    assert isinstance(node, ast.Name)
+    scope = source.names.scopes[node]
+    while not isinstance(scope.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module, ast.ClassDef)):
+        if node.id in scope.bindings or scope.parent is None:
+            return False
+        scope = scope.parent
+    return True
+
+
+def _is_assigned(source: PythonSource, call: ast.Call, owner: str) -> bool:
+    statement = source.names.statement(call)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    return any(_written(source, target) == owner for target in targets)
+
+
+def _is_cast_loop(source: PythonSource, loop: ast.For, owner: str) -> bool:
+    if not _mentions(source, [loop.iter], owner):
+        return False
+    return any(
+        isinstance(node, ast.Call) and _makes_float32(source, node) for part in loop.body for node in ast.walk(part)
+    )
+
+
+def _makes_float32(source: PythonSource, call: ast.Call) -> bool:
+    tail = tail_of(call)
+    if tail == "float" and isinstance(call.func, ast.Attribute) and not call.args:
+        return True
+    values = [*call.args, *_values(call)]
+    return tail == "to" and any(source.names.meaning(v) in ("torch.float32", "torch.float") for v in values)
+
+
+def _casting_functions(source: PythonSource) -> frozenset[str]:
+    """Functions of this file that loop over parameters and make trainable ones float32."""
+    return source.remember("casting-functions", lambda: frozenset(_find_casting_functions(source)))
+
+
+def _find_casting_functions(source: PythonSource) -> Iterator[str]:
+    for function in source.names.of_type(ast.FunctionDef):
+        for node in ast.walk(function):
+            if (
+                isinstance(node, ast.For)
+                and "requires_grad" in source.segment(node)
+                and _is_cast_loop(source, node, "")
+            ):
+                yield function.name
+
+
+def _mentions(source: PythonSource, expressions: list[ast.expr], owner: str) -> bool:
+    """Some part of the expressions is the owner; every expression mentions the empty one."""
+    if not owner:
+        return True
+    parts = (node for expression in expressions for node in ast.walk(expression))
+    return any(isinstance(node, (ast.Name, ast.Attribute)) and _written(source, node) == owner for node in parts)
+
+
+def _values(call: ast.Call) -> list[ast.expr]:
+    return [keyword.value for keyword in call.keywords]
+
+
+def _written(source: PythonSource, node: ast.AST) -> str:
+    return source.segment(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
+
+
+def block_of(source: PythonSource, statement: ast.stmt) -> list[ast.stmt]:
+    """The list of statements that this one stands in."""
+    above = source.names.parent(statement)
+    for name in ("body", "orelse", "finalbody", "handlers"):
+        block = getattr(above, name, None)
+        if isinstance(block, list) and statement in block:
+            return block
+    return [statement]
+
+
+def function_of(source: PythonSource, node: ast.AST) -> ast.AST:
+    """The function, or the module, in which the node is executed; lambdas do not count."""
+    found = source.names.function(node)
+    while isinstance(found, ast.Lambda):
+        found = source.names.function(found)
+    assert isinstance(found, (*FUNCTIONS, ast.Module))
+    return found
