@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fixers.change import FileChange, Plan
+from fixers.fixed_tree import as_planned
 from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
 from fixers.site import Fixer, Site
 from fixers.source_fixer import Rewrite, SourceFixer
@@ -45,7 +46,8 @@ def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
     target = target_of(site)
     sources = [fixer for fixer in SOURCE_FIXERS if fixer.name in chosen and applies(fixer, target)]
     setups = [fixer for fixer in SETUP_FIXERS if fixer.name in chosen]
-    return _plan_sources(site, sources, target).and_also(_plan_setups(site, setups))
+    rewrites = _plan_sources(site, sources, target)
+    return rewrites.and_also(_plan_setups(replace(site, tree=as_planned(site.tree, rewrites)), setups))
 
 
 def chosen_names(site: Site, only: Iterable[str] | None) -> set[str]:

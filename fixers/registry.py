@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fixers import bf16_to_fp16, tokenizer, trainable_fp32
+from fixers import bf16_to_fp16, data_collator, tokenizer, trainable_fp32
 from fixers.site import Fixer
 from fixers.source_fixer import SourceFixer
 
 SOURCE_FIXERS: tuple[SourceFixer, ...] = (bf16_to_fp16, trainable_fp32)
-SETUP_FIXERS: tuple[Fixer, ...] = (tokenizer,)
+SETUP_FIXERS: tuple[Fixer, ...] = (tokenizer, data_collator)

@@ -76,13 +76,12 @@ def made_by(project: Project, fixer: str, path: str) -> str:
 
 
 def put_back(call: Call) -> Dict[str, Any]:
-    """Every file that the fixer replaced, or only `path`, is what it was before. Raises Refusal where edited since."""
+    """Every file that the fixer replaced is what it was before it first did. Raises Refusal where edited since."""
     project, fixer = project_of(call), str(call.args["fixer"])
-    wanted = call.args.get("path")
     restored: List[str] = []
     for entry in _entries(project, fixer):
         known = _read_entry(entry)
-        if known is None or (wanted and known.path != call.path(wanted)):
+        if known is None:
             continue
         _put_one_back(project, fixer, entry, known)
         restored.append(known.path)

@@ -8,6 +8,7 @@ from typing import Dict
 from remote.payload import (
     events,
     files,
+    fix_collator,
     fix_journal,
     fix_tokenizer,
     follow,
@@ -17,6 +18,8 @@ from remote.payload import (
     resume,
     survey,
     tree,
+    tree_rewrite,
+    tree_scratch,
 )
 from remote.payload.call import Handler
 
@@ -47,11 +50,17 @@ OPERATIONS: Dict[str, Operation] = {
     "tree.survey": Operation(tree.tree_survey, changes=False),
     "tree.manifest": Operation(tree.tree_manifest, changes=False),
     "tree.receive": Operation(tree.tree_receive, changes=True),
+    "tree.rewrite": Operation(tree_rewrite.tree_rewrite, changes=True),
+    "tree.undo": Operation(tree_rewrite.tree_undo, changes=True),
+    "tree.scratch": Operation(tree_scratch.tree_scratch, changes=True),
+    "scratch.remove": Operation(tree_scratch.scratch_remove, changes=True),
     "file.write": Operation(files.write_file, changes=True),
     "command.probe": Operation(files.run_command, changes=False),
     "command.run": Operation(files.run_command, changes=True),
     "fix.tokenizer.look": Operation(fix_tokenizer.look_at_tokenizers, changes=False),
     "fix.tokenizer.hub": Operation(fix_tokenizer.ask_hub, changes=False),
     "fix.tokenizer.replace": Operation(fix_tokenizer.replace_tokenizer_file, changes=True),
+    "fix.collator.look": Operation(fix_collator.look_at_collator, changes=False),
+    "fix.collator.replace": Operation(fix_collator.replace_collator, changes=True),
     "fix.undo": Operation(fix_journal.put_back, changes=True),
 }

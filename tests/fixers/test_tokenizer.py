@@ -1,7 +1,6 @@
 """The tokenizer fixer against a hub on loopback, through the real agent and the real huggingface_hub."""
 
 import hashlib
-import json
 import os
 import sys
 
@@ -17,15 +16,11 @@ from fixers.site import Site
 from remote.errors import RemoteFault
 from remote.local import local_host
 from remote.protocol.findings import Severity
-from remote.protocol.layout import ProjectLayout
-from remote.protocol.machine import Disk, Driver, Interpreter, Machine
-from remote.protocol.survey import Survey
-from remote.protocol.tree import Manifest, Row, TreeSurvey, pack_manifest, parse_manifest
-from remote.protocol.values import dumps
+from remote.protocol.machine import Interpreter
+from tests.fixers.setup_rig import PROJECT, MemoryTree, apply, lies_there, manifest_row, put, site_at, survey_of
 from tests.lab.hub import COMMIT, HTML, Fault, Hub, Repository, git_sha1, lfs_pointer, serve
 
 REPO = "lab/speech-model"
-PROJECT = ProjectLayout("speech-0badcafe")
 
 
 @pytest.fixture(scope="session")
@@ -40,19 +35,6 @@ def whole():
     data = made.to_str().encode()
     assert len(data) > 40_000
     return data
-
-
-class Tree:
-    """Project files in memory."""
-
-    def __init__(self, files):
-        self.files = files
-
-    def paths(self):
-        return tuple(self.files)
-
-    def read(self, path):
-        return self.files[path]
 
 
 @pytest.fixture
@@ -70,45 +52,13 @@ def host(tmp_path):
     agent.close()
 
 
-def survey(packages=None):
-    return Survey(
-        payload="", machine=Machine("h", "m", "b", "Linux", "x86_64", "u", "/h", 2, 1, 1, 1, 0.0),
-        interpreter=Interpreter(sys.executable, packages=packages or {"tokenizers": "0.23.1"}),
-        driver=Driver(), gpus=(), disk=Disk("/", "/", 1, 1, 1), tree=TreeSurvey(exists=True),
-    )  # fmt: skip
-
-
 def site_of(host, hub, files=None, *, wish=None, environment=None, model=None, packages=None):
-    return Site(
-        tree=Tree(files or {}),
-        host=host,
-        survey=survey(packages),
-        project=PROJECT,
-        environment={**hub.environment, "HF_HOME": f"{host.workdir}/hf", **(environment or {})},
-        wishes={"tokenizer": wish} if wish else {},
-        config={"model": model or {"id": REPO, "revision": COMMIT}},
-    )
-
-
-def put(host, name, data):
-    """The file lies in the host's tree, and its manifest says that the laptop sent it."""
-    host.write_bytes(f"{PROJECT.tree}/{name}", data)
-    digest = hashlib.sha256(data).hexdigest()
-    manifest = Manifest({name: Row(digest, digest, 0o644, len(data))})
-    host.write_bytes(PROJECT.manifest, dumps(pack_manifest(manifest)))
-
-
-def manifest_row(host, name):
-    return parse_manifest(json.loads(host.read_bytes(PROJECT.manifest))).rows[name]
-
-
-def apply(host, plan):
-    for change in plan.changes:
-        host.act(change.op, change.args)
-
-
-def lies_there(host, name):
-    return host.read_bytes(f"{PROJECT.tree}/{name}")
+    known = {**hub.environment, "HF_HOME": f"{host.workdir}/hf", **(environment or {})}
+    interpreter = Interpreter(sys.executable, packages=packages or {"tokenizers": "0.23.1"})
+    wishes = {"tokenizer": wish} if wish else {}
+    config = {"model": model or {"id": REPO, "revision": COMMIT}}
+    survey = survey_of(interpreter=interpreter)
+    return site_at(host, files, survey=survey, environment=known, wishes=wishes, config=config)
 
 
 FILE = "model/tokenizer.json"
@@ -371,13 +321,13 @@ def laptop_environment(hub, monkeypatch, tmp_path):
 @pytest.mark.usefixtures("laptop_environment")
 def test_a_tokenizer_on_the_laptop_is_fetched_there(hub, whole):
     before = whole[:32768]
-    site = Site(Tree({FILE: before}), config={"model": {"id": REPO, "revision": COMMIT}})
+    site = Site(MemoryTree({FILE: before}), config={"model": {"id": REPO, "revision": COMMIT}})
     (change,) = tokenizer.plan(site).changes
     assert (change.path, change.before, change.after) == (FILE, before, whole)
-    assert tokenizer.plan(Site(Tree({FILE: whole}), config=site.config)).findings == ()
+    assert tokenizer.plan(Site(MemoryTree({FILE: whole}), config=site.config)).findings == ()
 
 
 def test_a_tokenizer_on_the_laptop_that_belongs_to_nothing_is_told():
-    plan = tokenizer.plan(Site(Tree({FILE: b'{"model": {'})))
+    plan = tokenizer.plan(Site(MemoryTree({FILE: b'{"model": {'})))
     assert plan.empty
     assert "fixers.tokenizer.repo" in plan.findings[0].hint

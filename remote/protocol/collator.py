@@ -1,0 +1,27 @@
+"""What a look at the host's data collator brings home."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Tuple
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Another file of the same name. `shadows`: the interpreter would import it before the project's."""
+
+    path: str
+    sha256: str
+    shadows: bool = False
+
+
+@dataclass(frozen=True)
+class CollatorLook:
+    """The digest that the file has in the host's tree (empty: it is not there), and every other file of its name.
+
+    `edited`: the sync manifest says that other bytes were put there.
+    """
+
+    digest: str
+    edited: bool = False
+    copies: Tuple[Copy, ...] = ()

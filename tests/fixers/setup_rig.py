@@ -1,0 +1,71 @@
+"""A site over a real local agent: project files in memory here, a project's tree and manifest there."""
+
+import hashlib
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from fixers.site import Site
+from remote.protocol.layout import ProjectLayout
+from remote.protocol.machine import Disk, Driver, Interpreter, Machine
+from remote.protocol.survey import Survey
+from remote.protocol.tree import Manifest, Row, TreeSurvey, pack_manifest, parse_manifest
+from remote.protocol.values import dumps
+
+PROJECT = ProjectLayout("speech-0badcafe")
+
+
+class MemoryTree:
+    """Project files in memory."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self.files = dict(files)
+
+    def paths(self):
+        return tuple(self.files)
+
+    def read(self, path):
+        return self.files[path]
+
+
+def machine(**known: Any) -> Machine:
+    plain = {
+        "hostname": "h", "machine_id": "m", "boot_id": "b", "system": "Linux", "arch": "x86_64", "user": "u",
+        "home": "/h", "cpus": 8, "memory_bytes": 2**36, "memory_available_bytes": 2**35, "shm_bytes": 2**35,
+        "clock_unix": 0.0,
+    }  # fmt: skip
+    return Machine(**{**plain, **known})
+
+
+def survey_of(**known: Any) -> Survey:
+    plain = {
+        "payload": "", "machine": machine(), "interpreter": Interpreter(sys.executable), "driver": Driver(),
+        "gpus": (), "disk": Disk("/", "/", 1, 1, 1), "tree": TreeSurvey(exists=True),
+    }  # fmt: skip
+    return Survey(**{**plain, **known})
+
+
+def site_at(host: Any, files: Mapping[str, bytes] | None = None, **known: Any) -> Site:
+    return Site(**{"tree": MemoryTree(files or {}), "host": host, "survey": survey_of(), "project": PROJECT, **known})
+
+
+def put(host: Any, name: str, data: bytes) -> None:
+    """The file lies in the host's tree, and its manifest says that the laptop sent it."""
+    host.write_bytes(f"{PROJECT.tree}/{name}", data)
+    digest = hashlib.sha256(data).hexdigest()
+    manifest = Manifest({name: Row(digest, digest, 0o644, len(data))})
+    host.write_bytes(PROJECT.manifest, dumps(pack_manifest(manifest)))
+
+
+def manifest_row(host: Any, name: str) -> Row:
+    return parse_manifest(json.loads(host.read_bytes(PROJECT.manifest))).rows[name]
+
+
+def lies_there(host: Any, name: str) -> bytes:
+    return host.read_bytes(f"{PROJECT.tree}/{name}")
+
+
+def apply(host: Any, plan: Any) -> None:
+    for change in plan.changes:
+        host.act(change.op, change.args)

@@ -1,0 +1,131 @@
+"""The host runs the project's collator; other copies are named."""
+
+import hashlib
+import sys
+
+import pytest
+
+from fixers import data_collator
+from fixers.data_collator import collator_of, judge_collator
+from remote.errors import RemoteFault
+from remote.local import local_host
+from remote.protocol.collator import CollatorLook, Copy
+from remote.protocol.findings import Severity
+from remote.protocol.machine import Interpreter
+from tests.fixers.setup_rig import PROJECT, apply, lies_there, manifest_row, put, site_at, survey_of
+
+FILE = "src/AudioDataCollator.py"
+OLD = b"class AudioDataCollator:\n    padding = 0\n"
+NEW = b"class AudioDataCollator:\n    padding = -100\n"
+
+
+@pytest.fixture
+def host(tmp_path):
+    agent = local_host(str(tmp_path / "host"))
+    yield agent
+    agent.close()
+
+
+def site_of(host, wish=None, **known):
+    return site_at(host, {FILE: NEW, "train.py": b""}, wishes={"data-collator": wish or {"path": FILE}}, **known)
+
+
+@pytest.mark.parametrize("wish", [{"path": FILE}, "auto"], ids=["named", "found by its name"])
+def test_a_collator_edited_on_the_host_becomes_the_projects_and_can_be_put_back(host, wish):
+    put(host, FILE, NEW)
+    host.write_bytes(f"{PROJECT.tree}/{FILE}", OLD)
+    plan = data_collator.plan(site_of(host, wish))
+    assert "was edited there" in plan.findings[0].message
+    assert data_collator.plan(site_of(host, wish)) == plan
+    apply(host, plan)
+    assert lies_there(host, FILE) == NEW
+    assert manifest_row(host, FILE).there == hashlib.sha256(NEW).hexdigest()
+    assert data_collator.plan(site_of(host, wish)) == data_collator.Plan()
+    host.act(plan.changes[0].undo, plan.changes[0].args)
+    assert lies_there(host, FILE) == OLD
+
+
+def test_the_same_bytes_are_left_without_a_word(host):
+    put(host, FILE, NEW)
+    assert data_collator.plan(site_of(host)) == data_collator.Plan()
+
+
+def test_a_project_not_sent_yet_is_left_to_sync(host):
+    assert data_collator.plan(site_of(host)) == data_collator.Plan()
+
+
+def test_copies_beside_the_project_on_the_path_and_in_the_environment_are_named(host, tmp_path):
+    put(host, FILE, NEW)
+    host.write_bytes(f"{PROJECT.tree}/backup/AudioDataCollator.py", OLD)
+    host.write_bytes(f"{PROJECT.tree}/same/AudioDataCollator.py", NEW)
+    packages = tmp_path / "venv" / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "AudioDataCollator.py").write_bytes(OLD + b"#")
+    ahead = tmp_path / "ahead"
+    ahead.mkdir()
+    (ahead / "AudioDataCollator.py").write_bytes(OLD + b"##")
+    interpreter = Interpreter(sys.executable, prefix=str(tmp_path / "venv"))
+    site = site_of(host, survey=survey_of(interpreter=interpreter), environment={"PYTHONPATH": str(ahead)})
+    plan = data_collator.plan(site)
+    assert plan.empty
+    assert {finding.where: "before the project" in finding.message for finding in plan.findings} == {
+        str(ahead / "AudioDataCollator.py"): True,
+        f"{host.workdir}/{PROJECT.tree}/backup/AudioDataCollator.py": False,
+        str(packages / "AudioDataCollator.py"): False,
+    }
+    assert all(finding.severity is Severity.WARNING for finding in plan.findings)
+
+
+def test_a_path_that_the_project_does_not_have_names_the_nearest():
+    plan = data_collator.plan(
+        site_at(None, {FILE: NEW}, wishes={"data-collator": {"path": "src/AudioDatacollator.py"}})
+    )
+    assert plan.findings[0].exit_code == 2
+    assert FILE in plan.findings[0].hint
+
+
+def test_an_edit_after_the_plan_is_not_overwritten(host):
+    put(host, FILE, OLD)
+    plan = data_collator.plan(site_of(host))
+    host.write_bytes(f"{PROJECT.tree}/{FILE}", b"mine")
+    with pytest.raises(RemoteFault, match="not what the plan saw"):
+        apply(host, plan)
+    assert lies_there(host, FILE) == b"mine"
+
+
+@pytest.mark.parametrize("path", ["../outside.py", "/etc/passwd", "src/../../x.py"])
+def test_no_path_leads_out_of_the_project(host, path):
+    with pytest.raises(RemoteFault) as refusal:
+        host.act(
+            "fix.collator.replace",
+            {"project": PROJECT.key, "fixer": "data-collator", "path": path, "expected": "", "data": ""},
+        )
+    assert refusal.value.kind == "bad-path"
+
+
+@pytest.mark.parametrize(
+    ("paths", "found"),
+    [
+        (["src/AudioDataCollator.py", "train.py"], "src/AudioDataCollator.py"),
+        (["collator.py", "tests/test_collator.py"], "collator.py"),
+        (["a/collator.py", "b/collator.py"], ""),
+        (["collator.md", "train.py"], ""),
+    ],
+)
+def test_a_collator_is_found_by_its_name_where_there_is_only_one(paths, found):
+    assert collator_of(paths) == found
+
+
+@pytest.mark.parametrize(
+    ("look", "severities"),
+    [
+        (CollatorLook("aa"), []),
+        (CollatorLook(""), []),
+        (CollatorLook("bb"), [Severity.ERROR]),
+        (CollatorLook("bb", edited=True), [Severity.ERROR]),
+        (CollatorLook("aa", copies=(Copy("/x", "aa"),)), []),
+        (CollatorLook("aa", copies=(Copy("/x", "cc"), Copy("/y", "cc", True))), [Severity.WARNING] * 2),
+    ],
+)
+def test_the_judgement_of_a_look(look, severities):
+    assert [finding.severity for finding in judge_collator(FILE, "aa", look)] == severities
