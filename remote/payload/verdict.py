@@ -40,6 +40,8 @@ def judge_end(seen: Evidence, now: float) -> JobResult:
     if seen.told or exit_code in (ExitCode.PREEMPTED, 128 + signal.SIGTERM):
         kept = bool(seen.checkpoint)
         words = f"{seen.checkpoint} is kept" if kept else "before a checkpoint was whole"
+        # A trainer may leave with 0 when told to end; without a checkpoint only the signal says that work is missing.
+        number = number or (0 if kept or exit_code else int(signal.SIGTERM))
         return JobResult(exit_code, number, preempted=kept, reason=f"ended by SIGTERM; {words}", ended_unix=now)
     if seen.oom_kills > 0:
         words = "the kernel's out-of-memory killer ended it: host memory, not the card's"

@@ -1,0 +1,29 @@
+"""A host in a folder of its own, a run in it, and no process left behind whatever the test does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from remote.local import local_host
+from tests.remote.jobs.jobs_bench import Bench, ours
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    workdir = tmp_path / "work dir"
+    host = local_host(str(workdir))
+    yield Bench(host, workdir)
+    host.close()
+    while pids := ours(workdir):
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.01)

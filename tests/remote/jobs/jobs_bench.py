@@ -1,0 +1,101 @@
+"""What the tests of jobs share: one host with one run, and ways to wait and to look at processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from remote.agent import AgentHost
+from remote.jobs import start_job, take_survey
+from remote.protocol.jobs import JobSpec, RunSurvey, StartAnswer, StartRequest
+from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
+from remote.protocol.survey import Survey, SurveyRequest
+
+PROJECT = "speech-00000000"
+TRAINER = Path(__file__).with_name("fake_trainer.py")
+
+
+@dataclass
+class Bench:
+    """One host and one run on it, with the paths that a test looks at."""
+
+    host: AgentHost
+    workdir: Path
+    run: str = "tiny-01234567"
+    python: str = sys.executable
+    starts: list[StartAnswer] = field(default_factory=list)
+
+    @property
+    def layout(self) -> RunLayout:
+        return RunLayout(str(self.workdir / ProjectLayout(PROJECT).run(self.run).root))
+
+    def job(self, number: int = 1) -> JobLayout:
+        return self.layout.job(number)
+
+    def spec(self, *words: object, number: int = 1, **settings: object) -> JobSpec:
+        argv = (self.python, str(TRAINER), *(str(word) for word in words))
+        return JobSpec(self.run, number, "f" * 64, argv, **{"grace_s": 20.0, **settings})  # type: ignore[arg-type]
+
+    def start(self, *words: object, number: int = 1, request: dict | None = None, **settings: object) -> StartAnswer:
+        spec = self.spec(*words, number=number, **settings)
+        answer = start_job(self.host, StartRequest(PROJECT, spec, "tiny", **(request or {})))
+        self.starts.append(answer)
+        return answer
+
+    def look(self, **request: object) -> Survey:
+        return take_survey(self.host, SurveyRequest(PROJECT, self.python, **request))  # type: ignore[arg-type]
+
+    def survey(self) -> RunSurvey:
+        found = self.look().run(self.run)
+        assert found is not None
+        return found
+
+    def said(self) -> list[dict]:
+        """What the fake trainer wrote about its life so far: one object per line."""
+        path = Path(self.layout.root) / "said.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def events(self, name: str) -> list[dict]:
+        return [row for row in self.said() if row["event"] == name]
+
+    def output(self, number: int = 1) -> str:
+        return Path(self.job(number).output).read_text()
+
+
+def until(condition: Callable[[], object], what: str, deadline_s: float = 30.0) -> object:
+    """The first true value of `condition`."""
+    end = time.monotonic() + deadline_s
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)
+    raise AssertionError(f"waited {deadline_s:.0f} s in vain for: {what}")
+
+
+def alive(pid: int) -> bool:
+    """The process lives; one that only waits to be reaped does not."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+def ours(workdir: Path) -> list[int]:
+    """Every living process whose environment or command names that workdir."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and int(name) != os.getpid():
+            try:
+                words = Path(f"/proc/{name}/environ").read_bytes() + Path(f"/proc/{name}/cmdline").read_bytes()
+            except OSError:
+                continue
+            if f"{workdir}/projects".encode() in words and alive(int(name)):
+                found.append(int(name))
+    return found
