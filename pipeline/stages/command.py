@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from pipeline.stages.view import View
@@ -17,14 +18,34 @@ from remote.protocol.training import (
 from remote.protocol.values import dumps
 
 PYTHONS = ("python", "python3")
+SCRATCH_DATA = ".halfstep-data"
 
 
-def command_of(view: View) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class Place:
+    """Where a training process finds large data and keeps what it computes once: absolute paths on the host."""
+
+    data: str
+    cache: str
+
+
+def job_place(view: View) -> Place:
+    """Beside the project's runs, shared by all of them."""
+    return Place(f"{view.workdir}/{view.layout.data}/{view.data_digest}", f"{view.workdir}/{view.layout.cache}")
+
+
+def proof_place(view: View, source: str) -> Place:
+    """A proof leaves nothing behind: its cache goes with it, and so does data that only came for it."""
+    here = view.data_digest in view.survey.data
+    return Place(job_place(view).data if here else f"{source}/{SCRATCH_DATA}", "{run_dir}/cache")
+
+
+def command_of(view: View, place: Place) -> tuple[str, ...]:
     """The argv of one training process (or of torchrun); {payload} and the like are filled in on the host."""
     config = view.loaded.config
     python = interpreter_of(view)
     if config.command is None:
-        own: tuple[str, ...] = ("-B", "{payload}", "train", dumps(training_spec(view)).decode())
+        own: tuple[str, ...] = ("-B", "{payload}", "train", dumps(training_spec(view, place)).decode())
         return (python, *own) if config.processes == 1 else _torchrun(python, config.processes, own)
     if config.command[0] in PYTHONS:
         return (python, *config.command[1:])
@@ -59,7 +80,7 @@ def secrets_of(view: View) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*view.host.config.secrets, *view.loaded.config.secrets)))
 
 
-def training_spec(view: View) -> TrainingSpec:
+def training_spec(view: View, place: Place) -> TrainingSpec:
     """The built-in trainer's orders. Empty paths are the job's own folders, which the host names."""
     config = view.loaded.config
     assert config.model is not None
@@ -69,14 +90,14 @@ def training_spec(view: View) -> TrainingSpec:
         data=DataSpec(
             dataset=None if view.data_digest else data.dataset,
             revision=data.revision,
-            folder=f"{view.workdir}/{view.layout.data}/{view.data_digest}" if view.data_digest else None,
+            folder=place.data if view.data_digest else None,
             split=data.split,
             evaluation_split=data.evaluation_split,
             tasks=data.tasks,
             samples=data.samples,
         ),
         precision=view.precision,
-        paths=TrainingPaths("", "", "", "", f"{view.workdir}/{view.layout.cache}"),
+        paths=TrainingPaths("", "", "", "", place.cache),
         lora=LoraSpec(config.lora.r, config.lora.alpha, config.lora.dropout, config.lora.targets),
         train=LoopSpec(**config.train.model_dump()),
     )

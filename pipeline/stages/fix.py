@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator
-
 from fixers.change import FileChange, HostChange, Plan
 from pipeline.show.words import count
 from pipeline.stages.fixing import fixer_versions, plan_for, wishes_of
 from pipeline.stages.stage import Context, Done, Inputs, digest
 from pipeline.stages.sync import Sync
 from pipeline.stages.view import View
-from remote.host import Host
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Report, Severity
-from remote.protocol.tree import Row, TreeSurvey
-from remote.sync.rewrite import Rewritten, rewrite_tree
+from remote.protocol.findings import Report
+from remote.sync.rewrite import Rewrite, plan_rewrites, rewrite_tree
 
 
 class Fix:
@@ -35,16 +30,21 @@ class Fix:
         return f"{count(fixed, 'file')} rewritten for {card_of(view)}" if fixed else "nothing to fix"
 
     def run(self, context: Context) -> Done:
-        """Applies what the fixers plan, each change whole; then plans again, which must find nothing."""
+        """Applies what the fixers plan: the tree's files in one stream, all together, then each act on the host."""
         context.telling.progress("planning")
         plan = plan_for(context.view, context.host)
-        pending = pending_changes(plan, context.view)
-        notes = tuple(apply(context.host, context.view, pending))
+        rewrites = rewrites_left(plan, context.view)
+        notes = [in_words(rewrite) for rewrite in rewrites]
+        if rewrites:
+            rewrite_tree(context.host, context.view.scan, rewrites)
+        for change in acts_of(plan):
+            context.telling.progress(change.summary)
+            context.host.act(change.op, change.args)
+            notes.append(f"{change.fixer}: {change.summary}")
         for note in notes:
             context.telling.note(note)
-        return Done(
-            Report(plan.findings), f"{count(len(pending), 'change')} made" if pending else "nothing to fix", notes
-        )
+        made = f"{count(len(notes), 'change')} made" if notes else "nothing to fix"
+        return Done(Report(plan.findings), made, tuple(notes))
 
 
 def what_is_fixed(view: View) -> Inputs:
@@ -63,47 +63,17 @@ def card_of(view: View) -> str:
     return f"{gpu.name} {gpu.capability[0]}.{gpu.capability[1]}" if gpu else "no card"
 
 
-def pending_changes(plan: Plan, view: View) -> tuple[FileChange | HostChange, ...]:
-    """What of a plan is not true yet on the host, and every old rewrite there that no fixer wants any more."""
-    tree = view.survey.tree
-    wanted = {change.path for change in plan.changes if isinstance(change, FileChange)}
-    left = [change for change in plan.changes if not _stands(change, tree)]
-    return (*left, *_taken_back(view, wanted))
+def rewrites_left(plan: Plan, view: View) -> tuple[Rewrite, ...]:
+    """What of the planned rewrites is not true yet on the host, and old ones there that no fixer wants any more."""
+    files = [change for change in plan.changes if isinstance(change, FileChange)]
+    return plan_rewrites(view.scan, view.survey.tree, files)
 
 
-def _stands(change: FileChange | HostChange, tree: TreeSurvey) -> bool:
-    if isinstance(change, HostChange):
-        return False
-    row = tree.fixed.get(change.path)
-    return row is not None and row.there == hashlib.sha256(change.after).hexdigest()
+def acts_of(plan: Plan) -> tuple[HostChange, ...]:
+    """What of a plan is not an edit of the tree."""
+    return tuple(change for change in plan.changes if isinstance(change, HostChange))
 
 
-def _taken_back(view: View, wanted: set[str]) -> Iterator[FileChange]:
-    for path, row in view.survey.tree.fixed.items():
-        here = view.scan.manifest.rows.get(path)
-        if path not in wanted and here is not None and _came_from(row, here):
-            data = view.scan.read(path)
-            yield FileChange(path, b"", data, {}, ("no fixer wants this rewrite any more",))
-
-
-def _came_from(row: Row, here: Row) -> bool:
-    return row.here == here.here
-
-
-def apply(host: Host, view: View, changes: tuple[FileChange | HostChange, ...]) -> Iterator[str]:
-    """Every change is made, files first in one stream; one phrase for each."""
-    files = [change for change in changes if isinstance(change, FileChange)]
-    if files:
-        rewritten = [Rewritten(change.path, change.after, change.fixers) for change in files]
-        rewrite_tree(host, view.scan, rewritten)
-    for change in files:
-        names = ", ".join(change.fixers) or "taken back"
-        yield f"{change.path}: {names}"
-    for act in (change for change in changes if isinstance(change, HostChange)):
-        host.act(act.op, act.args)
-        yield f"{act.fixer}: {act.summary}"
-
-
-def refused(finding: Finding) -> bool:
-    """A fixer looked and could not help."""
-    return finding.severity is Severity.ERROR
+def in_words(rewrite: Rewrite) -> str:
+    """'src/train.py: bf16-to-fp16, trainable-fp32'."""
+    return f"{rewrite.path}: {', '.join(rewrite.fixers) or 'put back, no fixer wants it changed any more'}"

@@ -7,7 +7,7 @@ import time
 
 from pipeline.following import follow_to_end
 from pipeline.runs import RunNote, write_note
-from pipeline.stages.command import command_of, environment_of, secrets_of, steps_of
+from pipeline.stages.command import command_of, environment_of, job_place, secrets_of, steps_of
 from pipeline.stages.ending import done_of, judge_run
 from pipeline.stages.stage import Context, Done, Inputs
 from pipeline.stages.view import View
@@ -90,7 +90,7 @@ def start_request(view: View, name: str, number: int, resume_from: str) -> Start
         run=name,
         number=number,
         fingerprint=work_fingerprint(view),
-        argv=command_of(view),
+        argv=command_of(view, job_place(view)),
         environment=environment_of(view),
         secrets=names,
         steps=steps_of(view),

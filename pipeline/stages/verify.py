@@ -7,7 +7,7 @@ import os
 from remote.proof import run_proof
 
 from pipeline.show.words import duration
-from pipeline.stages.command import command_of, environment_of, secrets_of, steps_of
+from pipeline.stages.command import command_of, environment_of, proof_place, secrets_of, steps_of
 from pipeline.stages.environment import Environment
 from pipeline.stages.fix import what_is_fixed
 from pipeline.stages.stage import Context, Done, Inputs, digest
@@ -46,7 +46,7 @@ class Verify:
         return f"proved for {view.precision.mode.value}"
 
     def run(self, context: Context) -> Done:
-        """Runs the real command under hooks until two optimizer steps were applied, then ends it and removes its traces."""
+        """Runs the real command under hooks until two steps were applied, ends it and removes its traces."""
         view = context.view
         refusal = Report(view.precision.findings)
         if not refusal.ok:
@@ -63,7 +63,7 @@ def proof_request(view: View, source: str = "") -> ProofRequest:
     gpu = view.survey.gpu
     return ProofRequest(
         project=view.layout.key,
-        argv=command_of(view),
+        argv=command_of(view, proof_place(view, source)),
         plan=view.precision,
         capability=gpu.capability if gpu else None,
         source=source,

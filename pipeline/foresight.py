@@ -1,0 +1,98 @@
+"""`verify` and `plan`: what `run` would find to do, looked at without changing anything outside a scratch folder."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+
+from fixers.change import FileChange, Plan
+from fixers.diff import render_diff
+from pipeline.checkpoints import Claims, read_claims
+from pipeline.outcome import StageOutcome, StageState
+from pipeline.stages.command import SCRATCH_DATA
+from pipeline.stages.environment import need_of
+from pipeline.stages.fix import acts_of, rewrites_left
+from pipeline.stages.fixing import plan_for
+from pipeline.stages.order import STAGES
+from pipeline.stages.readiness import judge_host
+from pipeline.stages.stage import Context, judge_standing
+from pipeline.stages.verify import prove
+from pipeline.stages.view import View, data_folder
+from remote.protocol.findings import Report
+from remote.protocol.proof import ProofReport
+from remote.sync.agreed import ask_base, known_base
+from remote.sync.plan import SyncPlan, plan_sync
+from remote.sync.scratch import remove_scratch, send_scratch
+
+LARGEST_SCRATCH_DATA = 64 * 10**6
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """What `run` would do: what it would send, what fixers would change."""
+
+    sync: SyncPlan
+    fixes: Plan
+    stages: tuple[StageOutcome, ...]
+
+    @property
+    def diff(self) -> str:
+        return render_diff(self.fixes)
+
+
+def foresee(context: Context) -> Foreseen:
+    """Every stage judged, nothing changed."""
+    view = context.view
+    claims = read_claims(view.memory.checkpoints(view.host.name, view.loaded.name))
+    base = known_base(context.host, view.scan, view.survey.tree) or ask_base(context.host, view.scan)[0]
+    sync = plan_sync(view.scan, view.survey.tree, base)
+    plan = plan_for(view, context.host)
+    left = {rewrite.path for rewrite in rewrites_left(plan, view)}
+    changes = tuple(change for change in plan.changes if getattr(change, "path", "") in left or change in acts_of(plan))
+    return Foreseen(sync, Plan(plan.findings, changes), stages_foreseen(view, claims))
+
+
+def stages_foreseen(view: View, claims: Claims) -> tuple[StageOutcome, ...]:
+    """For each stage whether `run` would have work to do; what follows a stage with work is not looked at twice."""
+    outcomes = []
+    for stage in STAGES:
+        standing = judge_standing(stage, view, claims.of(stage.name))
+        state = StageState.SKIPPED if standing.holds else StageState.PENDING
+        outcomes.append(StageOutcome(stage.name, state, reason=standing.reason))
+    return tuple(outcomes)
+
+
+def judge_without_proof(view: View) -> Report:
+    """What can be said of host and project before anything is run there."""
+    return judge_host(view.survey, need_of(view)).and_also(Report(view.precision.findings)).and_also(view.scan.report)
+
+
+def can_be_proved(view: View) -> str:
+    """Why a proof has to wait for `run`, or nothing."""
+    if not view.data_digest or view.data_digest in view.survey.data or data_files(view):
+        return ""
+    return "the data is not on the host yet, and is too large to be sent for a proof alone"
+
+
+def prove_in_scratch(context: Context, plan: Plan) -> ProofReport:
+    """The proof on the project as it would be after the fixers, in a scratch folder that is gone afterwards."""
+    view, nonce = context.view, secrets.token_hex(8)
+    files = [change for change in plan.changes if isinstance(change, FileChange)]
+    if view.data_digest and view.data_digest not in view.survey.data:
+        files += [FileChange(f"{SCRATCH_DATA}/{name}", b"", data, {}) for name, data in data_files(view)]
+    try:
+        source = send_scratch(context.host, view.scan, view.survey.tree, files, nonce)
+        return prove(context.host, view, source)
+    finally:
+        remove_scratch(context.host, view.scan, nonce)
+
+
+def data_files(view: View) -> tuple[tuple[str, bytes], ...]:
+    """The data that would be uploaded apart from code, by name; nothing where it is too large to be read at once."""
+    folder = data_folder(view.loaded)
+    if folder is None:
+        return ()
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    if sum(path.stat().st_size for path in paths) > LARGEST_SCRATCH_DATA:
+        return ()
+    return tuple((path.relative_to(folder).as_posix(), path.read_bytes()) for path in paths)

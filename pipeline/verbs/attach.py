@@ -1,0 +1,33 @@
+"""`pipeline attach`: a run's output as it is written; leaving it (Ctrl-C) leaves the job alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from pipeline.afar import run_afar
+from pipeline.show.output import OutputLines
+from pipeline.show.screen import Screen
+from pipeline.verbs.options import AsJson, Run
+from pipeline.verbs.wait import wait
+from remote.protocol.jobs import JobState
+from remote.pull.log import follow_log
+
+app = typer.Typer()
+RECENT_LINES = 20
+
+
+@app.command()
+def attach(run: Run = None, as_json: AsJson = False) -> int:
+    """Follow a run that is under way, then say how it ended with the exit code of `wait`."""
+    screen = Screen(as_json=as_json)
+    with run_afar(run, Path.cwd(), ask=None if as_json else screen, keep=False) as afar:
+        name = afar.note.run
+        if not as_json and afar.survey().state is JobState.RUNNING:
+            screen.note(f"{name} runs on its own: Ctrl-C only leaves it. `pipeline stop {name}` ends it.")
+            output = OutputLines()
+            for chunk in follow_log(afar.host, afar.note.project, name, lines=RECENT_LINES):
+                for line in output.feed(chunk):
+                    screen.raw(line)
+    return wait(name, as_json)

@@ -1,0 +1,47 @@
+"""`pipeline logs`: the trainer's own output, all of it or its end, once or as it is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline.afar import run_afar
+from pipeline.outcome import Outcome
+from pipeline.show.output import OutputLines
+from pipeline.show.screen import Screen
+from pipeline.verbs.options import AsJson, Run
+from remote.pull.log import follow_log, read_log
+
+app = typer.Typer()
+
+
+@app.command()
+def logs(
+    run: Run = None,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="go on as it is written, until the job ends")] = False,
+    tail: Annotated[int | None, typer.Option(min=0, help="only the last so many lines")] = None,
+    as_json: AsJson = False,
+) -> int:
+    """What the newest job of the run printed; progress bars as their last state, control characters spelled out."""
+    screen = Screen(as_json=as_json)
+    kept: list[str] = []
+    show = kept.append if as_json else screen.raw
+    output = OutputLines()
+
+    def take(data: bytes) -> None:
+        for line in output.feed(data):
+            show(line)
+
+    with run_afar(run, Path.cwd(), ask=None if as_json else screen, keep=False) as afar:
+        if follow:
+            for chunk in follow_log(afar.host, afar.note.project, afar.note.run, lines=tail):
+                take(chunk)
+        else:
+            read_log(afar.host, afar.note.project, afar.note.run, take, lines=tail)
+        for line in output.end():
+            show(line)
+    more = {"lines": [line.rstrip("\n") for line in kept]} if as_json else {}
+    screen.closing(Outcome("logs", host=afar.note.host, config=afar.note.config, run=afar.note.run, more=more))
+    return 0

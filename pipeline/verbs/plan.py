@@ -1,0 +1,93 @@
+"""`pipeline plan`: what `run` would change, as a diff; nothing is changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fixers.diff import render_diff
+from fixers.disk_tree import DiskTree
+from fixers.frame import plan_fixes
+from fixers.site import Site
+from pipeline.config.load import load_config
+from pipeline.foresight import Foreseen, foresee
+from pipeline.outcome import Outcome
+from pipeline.session import load_named, working
+from pipeline.show.screen import Screen
+from pipeline.show.words import count, size
+from pipeline.stages.stage import Wishes
+from pipeline.verbs.cards import assumed_card
+from pipeline.verbs.options import AsJson, Overrides
+from remote.errors import BadUsage
+
+app = typer.Typer()
+
+
+@app.command()
+def plan(
+    host: Annotated[str, typer.Option("--host", help="the host to plan for; left out: --card says which card")] = "",
+    config: Annotated[str, typer.Option("--config", help="a file of configs/, or a path")] = "",
+    card: Annotated[str, typer.Option(help="titan-rtx, 7.5: plan for this card without asking a host")] = "",
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> int:
+    """What `run` would send, delete and rewrite, as a diff."""
+    screen = Screen(as_json=as_json)
+    if host:
+        if not config:
+            raise BadUsage(
+                "plan for a host wants a config", where="--config", hint=f"pipeline plan --host {host} --config NAME"
+            )
+        outcome = _for_host(screen, host, config, card, overrides or [])
+    else:
+        outcome = _for_card(screen, config, card, overrides or [])
+    screen.closing(outcome)
+    return outcome.exit_code
+
+
+def _for_host(screen: Screen, host: str, config: str, card: str, overrides: list[str]) -> Outcome:
+    of_card = [f"host.card={card}"] if card else []
+    named = load_named(host, config, [*overrides, *of_card], Path.cwd())
+    with working(named, screen, Wishes(), keep=False, ask=None if screen.as_json else screen) as context:
+        foreseen = foresee(context)
+    screen.heading(f"{named.loaded.name} on {named.host.name}: what `run` would do")
+    for stage in foreseen.stages:
+        screen.ended(stage)
+    _show_sync(screen, foreseen)
+    screen.diff(foreseen.diff or "no fixer would change anything\n")
+    return Outcome(
+        "plan",
+        host=named.host.name,
+        config=named.loaded.name,
+        stages=foreseen.stages,
+        findings=foreseen.sync.report.findings + foreseen.fixes.findings,
+        more={
+            "send": sorted(foreseen.sync.send),
+            "delete": list(foreseen.sync.delete),
+            "diff": foreseen.diff,
+        },
+    )
+
+
+def _show_sync(screen: Screen, foreseen: Foreseen) -> None:
+    sync = foreseen.sync
+    if sync.empty:
+        return
+    screen.note(f"would send {count(len(sync.send), 'file')}, {size(sync.send_bytes)}; delete {len(sync.delete)}")
+    for path in sync.delete[:20]:
+        screen.note(f"delete {path}")
+
+
+def _for_card(screen: Screen, config: str, card: str, overrides: list[str]) -> Outcome:
+    root, wishes, whole = Path.cwd(), {}, {}
+    if config:
+        loaded = load_config(config, Path.cwd(), overrides)
+        root, whole = loaded.root, loaded.as_json()
+        wishes = dict(loaded.config.fixers.model_extra or {})
+    site = Site(tree=DiskTree(root), gpu=assumed_card(card), wishes=wishes, config=whole)
+    made = plan_fixes(site)
+    diff = render_diff(made)
+    screen.diff(diff or "no fixer would change anything\n")
+    return Outcome("plan", config=config, findings=made.findings, more={"diff": diff})

@@ -1,0 +1,77 @@
+"""`pipeline verify`: look only: is this host and project ready? Nothing is changed outside a scratch folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipeline.foresight import can_be_proved, foresee, judge_without_proof, prove_in_scratch
+from pipeline.outcome import Outcome
+from pipeline.session import load_named, working
+from pipeline.show.screen import Screen
+from pipeline.stages.stage import Context, Wishes
+from pipeline.stages.verify import in_words
+from pipeline.verbs.options import AsJson, ConfigName, HostName, Overrides
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Report, Severity
+from remote.protocol.precision import announce
+
+app = typer.Typer()
+
+
+@app.command()
+def verify(
+    host: HostName,
+    config: ConfigName,
+    overrides: Overrides = None,
+    no_proof: Annotated[bool, typer.Option("--no-proof", help="leave out the two real optimizer steps")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Is this host and project ready? Says for each stage whether `run` would have work to do."""
+    screen = Screen(as_json=as_json)
+    named = load_named(host, config, overrides or [], Path.cwd())
+    with working(named, screen, Wishes(), keep=False, ask=None if as_json else screen) as context:
+        screen.heading(f"{named.loaded.name} on {named.host.name}: looking only")
+        outcome = _looked(context, screen, proof_wanted=not no_proof)
+    screen.closing(outcome)
+    return outcome.exit_code
+
+
+def _looked(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
+    view = context.view
+    foreseen = foresee(context)
+    for stage in foreseen.stages:
+        screen.ended(stage)
+    screen.note(announce(view.precision))
+    report = judge_without_proof(view).and_also(Report(foreseen.sync.report.findings + foreseen.fixes.findings))
+    why_not = can_be_proved(view) if proof_wanted else "--no-proof was given"
+    if not report.ok:
+        why_not = "something above must be put right first"
+    if why_not:
+        report = report.and_also(Report((_not_checked(why_not),)))
+    else:
+        screen.progress("running the real command for two optimizer steps")
+        proof = prove_in_scratch(context, foreseen.fixes)
+        screen.note(in_words(view, proof))
+        report = report.and_also(proof.report)
+    return Outcome(
+        "verify",
+        _exit_code(report),
+        host=view.host.name,
+        config=view.loaded.name,
+        stages=foreseen.stages,
+        findings=report.findings,
+        more={"facts": dict(report.facts)},
+    )
+
+
+def _not_checked(why: str) -> Finding:
+    return Finding("proof", Severity.WARNING, f"not checked: {why}", hint="pipeline run --until verify")
+
+
+def _exit_code(report: Report) -> ExitCode:
+    if report.ok:
+        return ExitCode.OK
+    return next((finding.exit_code for finding in report.errors if finding.exit_code), ExitCode.PRECISION)
