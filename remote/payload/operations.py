@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Dict
 
 from remote.payload import (
+    data,
     events,
     files,
     fix_collator,
@@ -22,6 +23,7 @@ from remote.payload import (
     tree_scratch,
 )
 from remote.payload.call import Handler
+from remote.payload.proof import operation as proof
 
 
 @dataclass(frozen=True)
@@ -50,10 +52,13 @@ OPERATIONS: Dict[str, Operation] = {
     "tree.survey": Operation(tree.tree_survey, changes=False),
     "tree.manifest": Operation(tree.tree_manifest, changes=False),
     "tree.receive": Operation(tree.tree_receive, changes=True),
+    "data.survey": Operation(data.data_survey, changes=False),
+    "data.receive": Operation(data.data_receive, changes=True),
     "tree.rewrite": Operation(tree_rewrite.tree_rewrite, changes=True),
     "tree.undo": Operation(tree_rewrite.tree_undo, changes=True),
     "tree.scratch": Operation(tree_scratch.tree_scratch, changes=True),
     "scratch.remove": Operation(tree_scratch.scratch_remove, changes=True),
+    "proof.run": Operation(proof.run_proof, changes=False),
     "file.write": Operation(files.write_file, changes=True),
     "command.probe": Operation(files.run_command, changes=False),
     "command.run": Operation(files.run_command, changes=True),

@@ -2,65 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
 import time
 import zlib
 from typing import Any, Dict, Iterator, List, Set, Tuple
 
 from remote.payload.atomic import write_whole
 from remote.payload.call import Call
-from remote.payload.lock import Held, NoLocks, take_lock
 from remote.payload.refusal import Refusal
-from remote.payload.tree_commit import commit_change, known_manifest, recover, unsound
+from remote.payload.tree_commit import commit_change, known_manifest, unsound
+from remote.payload.tree_lock import held_project, open_project
 from remote.payload.tree_paths import Folders
 from remote.payload.tree_state import Commit, Project, boot_id, is_as, lying, read_stats
 from remote.payload.tree_stream import Index, Inflow, Wanted, read_index, stage
 from remote.payload.tree_survey import owner_of, staged_digests, survey_of, survey_tree
 from remote.protocol.blocks import UNPACKERS, BadStream, unpack_blocks
 from remote.protocol.exits import ExitCode
-from remote.protocol.layout import ProjectLayout
-from remote.protocol.tree import Manifest, NewerManifest, Row, pack_manifest
+from remote.protocol.tree import Manifest, Row, pack_manifest
 from remote.protocol.values import dumps, encode
 
 ALIVE_EVERY_S = 5.0
 MASS_DELETE_OVER = 20
-
-
-def open_project(call: Call) -> Project:
-    """The project that the call is about. Raises Refusal where its key is not a plain folder name."""
-    key = call.args.get("project", "")
-    if not isinstance(key, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", key):
-        raise Refusal("bad-project", f"{key!r} is not the name of a project", exit_code=ExitCode.USAGE)
-    return Project(call.workdir, ProjectLayout(key))
-
-
-@contextlib.contextmanager
-def held_project(project: Project, words: str) -> Iterator[None]:
-    """Nobody else changes the project meanwhile, and no change of its tree is half done. Raises Refusal, busy."""
-    try:
-        with take_lock(project.at(project.layout.lock), words):
-            recover(project)
-            yield
-    except Held as held:
-        raise Refusal(
-            "busy",
-            f"somebody else is changing {project.layout.key}: {held}",
-            where=project.root,
-            hint="wait for it to end, then type the same again",
-            exit_code=ExitCode.BUSY,
-        ) from None
-    except NoLocks as error:
-        raise Refusal(
-            "no-locks",
-            f"the file system of {project.root} keeps no locks ({error}), so two syncs could mix",
-            where=project.root,
-            hint="set `workdir:` of the host to a folder on a local disk",
-            exit_code=ExitCode.ENVIRONMENT,
-        ) from None
-    except NewerManifest as error:
-        raise Refusal("newer", str(error), where=project.root, exit_code=ExitCode.USAGE) from None
 
 
 def tree_survey(call: Call) -> Dict[str, Any]:
@@ -91,11 +53,10 @@ def tree_receive(call: Call) -> Dict[str, Any]:
         manifest = known_manifest(project)
         if call.args["base"] != manifest.digest_here():
             raise Refusal("stale-base", "the host's tree is not the one that was assumed", exit_code=ExitCode.TEMPORARY)
-        inflow = _inflow(call)
+        inflow = open_inflow(call)
         index = read_index(inflow)
         _guard(manifest, index, force)
-        beat = _Heart(call)
-        staged = stage(project, inflow, index, beat.alive)
+        staged = stage(project, inflow, index.contents, index.needed, index.inodes, Heart(call).alive)
         inflow.finish()
         torn = sorted(staged.torn) + unsound(project, staged.looks)
         if torn:
@@ -110,7 +71,8 @@ def tree_receive(call: Call) -> Dict[str, Any]:
         }
 
 
-def _inflow(call: Call) -> Inflow:
+def open_inflow(call: Call) -> Inflow:
+    """The bytes of the stream that came with the call, unpacked."""
     codec = call.args.get("codec", "zlib")
     if codec not in UNPACKERS:
         raise Refusal("codec", f"no codec {codec!r} here", exit_code=ExitCode.BUG)
@@ -124,7 +86,7 @@ def _told(pieces: Iterator[bytes]) -> Iterator[bytes]:
         raise Refusal("torn", str(error), exit_code=ExitCode.TEMPORARY) from None
 
 
-class _Heart:
+class Heart:
     """Says that we are alive while a long act sends nothing else."""
 
     def __init__(self, call: Call) -> None:

@@ -8,7 +8,7 @@ import json
 import os
 import shutil
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterator, List, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
 
 from remote.payload.refusal import Refusal
 from remote.payload.tree_paths import check_link, check_path
@@ -19,6 +19,7 @@ from remote.protocol.exits import ExitCode
 MAX_INDEX = 256 * 2**20
 SPARE_BYTES = 16 * 2**20
 SPARE_INODES = 64
+FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 class Inflow:
@@ -70,21 +71,48 @@ class Index:
     deletes: Tuple[str, ...]
     contents: Tuple[Tuple[str, int], ...]
 
+    @property
+    def needed(self) -> Set[str]:
+        """The contents that must be in staging before anything is placed."""
+        return {wanted.digest for wanted in self.wanted if wanted.put and not wanted.link}
 
-def read_index(inflow: Inflow) -> Index:
-    """The index at the head of a stream, with every name checked. Raises Refusal."""
+    @property
+    def inodes(self) -> int:
+        """How many files and folders this may make."""
+        return len(self.wanted) + len({os.path.dirname(wanted.path) for wanted in self.wanted})
+
+
+def read_head(inflow: Inflow) -> Any:
+    """The JSON at the head of a stream. Raises Refusal."""
     size = int.from_bytes(inflow.exactly(8), "big")
     if size > MAX_INDEX:
         raise Refusal("too-large", f"an index of {size} bytes", exit_code=ExitCode.SYNC)
     try:
-        data = json.loads(inflow.exactly(size).decode("utf-8", "surrogateescape"))
+        return json.loads(inflow.exactly(size).decode("utf-8", "surrogateescape"))
+    except ValueError as error:
+        raise _bad_index(error) from None
+
+
+def read_index(inflow: Inflow) -> Index:
+    """The index at the head of a stream, with every name checked. Raises Refusal."""
+    data = read_head(inflow)
+    try:
         return Index(
             tuple(_wanted(row) for row in data["rows"]),
             tuple(check_path(path) for path in data["deletes"]),
-            tuple((_digest(digest), int(length)) for digest, length in data["contents"]),
+            parse_contents(data["contents"]),
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise Refusal("bad-index", f"not an index: {error}", exit_code=ExitCode.BUG) from None
+        raise _bad_index(error) from None
+
+
+def parse_contents(data: Any) -> Tuple[Tuple[str, int], ...]:
+    """(digest, size) of the contents that follow. Raises ValueError, TypeError."""
+    return tuple((checked_digest(digest), int(length)) for digest, length in data)
+
+
+def _bad_index(error: Exception) -> Refusal:
+    return Refusal("bad-index", f"not an index: {error}", exit_code=ExitCode.BUG)
 
 
 def _wanted(row: List[Any]) -> Wanted:
@@ -92,10 +120,10 @@ def _wanted(row: List[Any]) -> Wanted:
     check_path(path)
     if link:
         check_link(path, link)
-    return Wanted(path, _digest(digest), 0o755 if mode & 0o100 else 0o644, int(size), str(link), bool(put))
+    return Wanted(path, checked_digest(digest), 0o755 if mode & 0o100 else 0o644, int(size), str(link), bool(put))
 
 
-def _digest(text: str) -> str:
+def checked_digest(text: str) -> str:
     if len(text) != 64 or any(letter not in "0123456789abcdef" for letter in text):
         raise ValueError(f"{text!r} is no SHA-256")
     return text
@@ -139,28 +167,40 @@ class Staged:
     torn: Set[str]
 
 
-def stage(project: Project, inflow: Inflow, index: Index, alive: Callable[[], None]) -> Staged:
-    """Every content of the stream lies in staging under its digest. Raises Refusal where the disk is full."""
+def stage(
+    project: Project,
+    inflow: Inflow,
+    contents: Sequence[Tuple[str, int]],
+    needed: Set[str],
+    inodes: int,
+    alive: Callable[[], None],
+) -> Staged:
+    """Every content of the stream lies in staging under its digest, and all `needed` that a cut sync left behind.
+
+    Raises Refusal where the disk is full.
+    """
     os.makedirs(project.staging, mode=0o700, exist_ok=True)
-    need = sum(size for _, size in index.contents)
-    folders = len({os.path.dirname(wanted.path) for wanted in index.wanted})
-    check_space(project.root, need, len(index.wanted) + folders)
+    need = sum(size for _, size in contents)
+    check_space(project.root, need, inodes)
     looks: Dict[str, Look] = {}
     torn: Set[str] = set()
     try:
-        for digest, size in index.contents:
-            look = _stage_one(os.path.join(project.staging, digest), inflow, digest, size)
+        for digest, size in contents:
+            look = receive_one(os.path.join(project.staging, digest), inflow, digest, size)
             if look is None:
                 torn.add(digest)
             else:
                 looks[digest] = look
     except OSError as error:
-        raise _disk_error(project, error, need) from None
-    _adopt_left_over(project, index, looks, torn, alive)
+        if error.errno in FULL:
+            shutil.rmtree(project.staging, ignore_errors=True)
+        raise disk_error(project.root, error, need) from None
+    _adopt_left_over(project, needed, looks, torn, alive)
     return Staged(looks, torn)
 
 
-def _stage_one(path: str, inflow: Inflow, digest: str, size: int) -> Any:
+def receive_one(path: str, inflow: Inflow, digest: str, size: int) -> Optional[Look]:
+    """The next `size` bytes lie at `path`, with how it looks then; None, and no file, where their digest is another."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path, flags, 0o600)
     try:
@@ -181,14 +221,10 @@ def _stage_one(path: str, inflow: Inflow, digest: str, size: int) -> Any:
 
 
 def _adopt_left_over(
-    project: Project, index: Index, looks: Dict[str, Look], torn: Set[str], alive: Callable[[], None]
+    project: Project, needed: Set[str], looks: Dict[str, Look], torn: Set[str], alive: Callable[[], None]
 ) -> None:
-    """Contents an earlier, cut sync left behind are used where they are whole."""
     left_over = staged_digests(project)
-    for wanted in index.wanted:
-        digest = wanted.digest
-        if not wanted.put or wanted.link or digest in looks or digest in torn:
-            continue
+    for digest in sorted(needed - looks.keys() - torn):
         path = os.path.join(project.staging, digest)
         if digest in left_over and digest_of_file(path) == digest:
             looks[digest] = look_at(os.lstat(path))
@@ -197,21 +233,20 @@ def _adopt_left_over(
         alive()
 
 
-def _disk_error(project: Project, error: OSError, need: int) -> BaseException:
-    """The error in words a person can act on; what was staged is given back to a full disk."""
-    if error.errno not in {errno.ENOSPC, errno.EDQUOT}:
+def disk_error(folder: str, error: OSError, need: int) -> BaseException:
+    """The error in words a person can act on, where it says that a disk is full."""
+    if error.errno not in FULL:
         return error
-    shutil.rmtree(project.staging, ignore_errors=True)
-    status = os.statvfs(project.root)
+    status = os.statvfs(folder)
     free = status.f_bavail * status.f_frsize
     if error.errno == errno.EDQUOT:
         return Refusal(
             "quota",
-            f"over the disk quota in {project.root}: need {_mib(need)}; the file system itself shows {_mib(free)} free",
-            where=project.root,
+            f"over the disk quota in {folder}: need {_mib(need)}; the file system itself shows {_mib(free)} free",
+            where=folder,
             hint="quota -s",
             exit_code=ExitCode.DISK,
         )
     if status.f_files and status.f_favail == 0:
-        return Refusal("no-inodes", f"no inodes left on {project.root}", where=project.root, exit_code=ExitCode.DISK)
-    return _no_space(project.root, need, free)
+        return Refusal("no-inodes", f"no inodes left on {folder}", where=folder, exit_code=ExitCode.DISK)
+    return _no_space(folder, need, free)

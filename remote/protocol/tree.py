@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass, field
 from typing import Any, Dict, Optional, Tuple
 
-from remote.protocol.values import Malformed, dumps
+from remote.protocol.values import Malformed
 
 MANIFEST_VERSION = 1
 
@@ -34,8 +35,9 @@ class Manifest:
     version: int = MANIFEST_VERSION
 
     def digest_here(self) -> str:
-        """One digest over what the laptop sent: equal on both sides means nothing to send."""
-        return _digest({path: (row.here, row.mode, row.link) for path, row in self.rows.items()})
+        """One digest over what the laptop sent: equal on both sides means nothing to send. Files that only a fixer
+        made (their `here` is empty) are not in it."""
+        return _digest({path: (row.here, row.mode, row.link) for path, row in self.rows.items() if row.here})
 
     def digest_there(self) -> str:
         """One digest over what lies on the host, fixers included."""
@@ -72,6 +74,10 @@ class TreeSurvey:
     codecs: Tuple[str, ...] = ("zlib",)
 
 
+class NewerManifest(Malformed):
+    """A newer version of us wrote it; it must not be overwritten by this one."""
+
+
 def pack_manifest(manifest: Manifest) -> Dict[str, Any]:
     """A manifest as JSON; rows are arrays, because there may be 20,000 of them."""
     rows = {path: [r.here, r.there, r.mode, r.size, r.link, r.fixers] for path, r in manifest.rows.items()}
@@ -83,8 +89,10 @@ def parse_manifest(data: Any) -> Manifest:
     try:
         version, rows = data["version"], data["rows"]
         if version > MANIFEST_VERSION:
-            raise Malformed(f"manifest version {version} is newer than ours, {MANIFEST_VERSION}")
+            raise NewerManifest(f"manifest version {version} is newer than ours, {MANIFEST_VERSION}")
         return Manifest({path: parse_row(row) for path, row in rows.items()}, version)
+    except NewerManifest:
+        raise
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise Malformed(f"not a manifest: {error}") from None
 
@@ -99,4 +107,5 @@ def parse_row(row: Any) -> Row:
 
 
 def _digest(value: object) -> str:
-    return hashlib.sha256(dumps(value)).hexdigest()
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()

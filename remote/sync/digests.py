@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
+import stat
 import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from remote.sync.secrets import HEAD_BYTES, secret_by_head
 
 VERSION = 1
+MEMORY = "scan.json"
 CHUNK = 2**20
 TRIES = 3
 SETTLED_NS = 100_000_000
@@ -40,10 +44,10 @@ def look_at(status: os.stat_result) -> Look:
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
-def read_memory(folder: Path) -> dict[str, Known]:
+def read_memory(folder: Path, name: str = MEMORY) -> dict[str, Known]:
     """What is remembered; nothing where that is damaged or of another version."""
     try:
-        data = json.loads((folder / "scan.json").read_bytes().decode("utf-8", "surrogateescape"))
+        data = json.loads((folder / name).read_bytes().decode("utf-8", "surrogateescape"))
         if data["version"] != VERSION:
             return {}
         return {
@@ -53,11 +57,11 @@ def read_memory(folder: Path) -> dict[str, Known]:
         return {}
 
 
-def write_memory(folder: Path, known: Mapping[str, Known]) -> None:
+def write_memory(folder: Path, known: Mapping[str, Known], name: str = MEMORY) -> None:
     """What is known is remembered, save files so fresh that they may change again and look the same."""
     now = time.time_ns()
     rows = {path: [*one.look, one.digest, one.secret] for path, one in known.items() if _settled(one.look, now)}
-    write_state(folder, "scan.json", {"version": VERSION, "rows": rows})
+    write_state(folder, name, {"version": VERSION, "rows": rows})
 
 
 def _settled(look: Look, now: int) -> bool:
@@ -83,16 +87,25 @@ def write_state(folder: Path, name: str, value: Any) -> None:
         return
 
 
-def digest_file(path: Path, name: str) -> Known:
+def digest_file(path: Path, name: str, *, follow: bool = False) -> Known:
     """The file's digest, of bytes that did not change meanwhile. Raises StillChanging, OSError."""
     for _ in range(TRIES):
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-        with os.fdopen(descriptor, "rb", buffering=0) as file:
-            before = look_at(os.fstat(descriptor))
+        with open_regular(path, follow=follow) as file:
+            before = look_at(os.fstat(file.fileno()))
             first = file.read(CHUNK)
             whole = hashlib.sha256(first)
             while len(first) == CHUNK and (chunk := file.read(CHUNK)):
                 whole.update(chunk)
-            if look_at(os.fstat(descriptor)) == before:
+            if look_at(os.fstat(file.fileno())) == before:
                 return Known(before, whole.hexdigest(), secret_by_head(name, first[:HEAD_BYTES]))
     raise StillChanging(name)
+
+
+def open_regular(path: Path, *, follow: bool = False) -> FileIO:
+    """The file, opened without waiting for anybody. Raises OSError for a link, and for what is no regular file."""
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | (0 if follow else getattr(os, "O_NOFOLLOW", 0))
+    file = FileIO(os.open(path, flags), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return file

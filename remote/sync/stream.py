@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 from remote.protocol.blocks import is_dense, pack_blocks
 from remote.protocol.tree import Row
+from remote.sync.digests import open_regular
 from remote.sync.plan import SyncPlan
 
 CHUNK = 2**18
@@ -25,15 +25,19 @@ def stream_plan(
     """The stream of a plan. Contents in `staged` are on the host already. A file that shrinks meanwhile is filled with
     zeros to the length that was promised, so that the host finds its digest wrong and nothing else."""
     contents = contents_of(plan, staged)
-    index = {
-        "rows": [
-            *(_index_row(path, row, put=True) for path, row in plan.send.items()),
-            *(_index_row(path, row, put=False) for path, row in plan.modes.items()),
-        ],
-        "deletes": list(plan.delete),
-        "contents": [[digest, size] for digest, (_, size) in contents.items()],
-    }
-    return pack_blocks(_pieces(root, index, contents, progress), codec)
+    rows = [
+        *(index_row(path, row, put=True) for path, row in plan.send.items()),
+        *(index_row(path, row, put=False) for path, row in plan.modes.items()),
+    ]
+    sized = [(digest, size) for digest, (_, size) in contents.items()]
+    head = pack_head({"rows": rows, "deletes": list(plan.delete), "contents": sized})
+    return pack_blocks(_pieces(root, head, contents, progress), codec)
+
+
+def pack_head(value: Any) -> bytes:
+    """What a stream begins with: the length of its index, and the index."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape")
+    return len(text).to_bytes(8, "big") + text
 
 
 def contents_of(plan: SyncPlan, staged: Collection[str] = ()) -> dict[str, tuple[str, int]]:
@@ -45,29 +49,30 @@ def contents_of(plan: SyncPlan, staged: Collection[str] = ()) -> dict[str, tuple
     return contents
 
 
-def _index_row(path: str, row: Row, *, put: bool) -> list[Any]:
+def index_row(path: str, row: Row, *, put: bool) -> list[Any]:
+    """One path in the index of a stream; `put` False where only its mode is new."""
     return [path, row.here, row.mode, row.size, row.link, put]
 
 
 def _pieces(
-    root: Path, index: Any, contents: dict[str, tuple[str, int]], progress: Progress | None
+    root: Path, head: bytes, contents: dict[str, tuple[str, int]], progress: Progress | None
 ) -> Iterator[tuple[bytes, bool]]:
-    head = json.dumps(index, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape")
-    yield len(head).to_bytes(8, "big") + head, False
+    yield head, False
     total, done = sum(size for _, size in contents.values()), 0
     for path, size in contents.values():
-        for piece in _file_pieces(root / path, size):
+        for piece in file_pieces(root / path, size):
             yield piece
             done += len(piece[0])
             if progress is not None:
                 progress(done, total)
 
 
-def _file_pieces(path: Path, size: int) -> Iterator[tuple[bytes, bool]]:
+def file_pieces(path: Path, size: int, *, start: int = 0, follow: bool = False) -> Iterator[tuple[bytes, bool]]:
+    """Exactly `size` bytes of a file in pieces, each with whether it is dense; zeros where it ends early."""
     left, dense = size, False
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
-        with os.fdopen(descriptor, "rb", buffering=0) as file:
+        with open_regular(path, follow=follow) as file:
+            file.seek(start)
             while left and (data := file.read(min(left, CHUNK))):
                 if left == size:
                     dense = is_dense(data[:SAMPLE])

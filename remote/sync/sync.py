@@ -75,7 +75,7 @@ def sync_project(
             wait(FIRST_WAIT_S * 2 ** (lost - 1))
             attempt.unsure = True
         except RemoteFault as fault:
-            raise _named(fault) from None
+            raise named_fault(fault) from None
 
 
 class _Attempt:
@@ -175,7 +175,8 @@ class _Attempt:
         return SyncReport(self.tree, self.scan, report, wire_bytes=self.wire_bytes)
 
 
-def _named(fault: RemoteFault) -> Exception:
+def named_fault(fault: RemoteFault) -> Exception:
+    """The payload's refusal as the error of ours with the same exit code, where there is one."""
     kinds = {ExitCode.DISK: DiskFull, ExitCode.BUSY: Busy, ExitCode.SYNC: SyncRefused}
     kind = kinds.get(fault.exit_code)
     return fault if kind is None else kind(fault.message, where=fault.where, hint=fault.hint)

@@ -1,0 +1,167 @@
+"""Large data on its way to the host, apart from code: named there by its manifest's digest, sent once, resumed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from remote.errors import ConnectionLost, DeadlineExceeded, RemoteFault, SyncRefused
+from remote.host import Host
+from remote.protocol.blocks import pack_blocks
+from remote.protocol.findings import Finding, Report, Severity
+from remote.sync.digests import Known, StillChanging, digest_file, look_at, read_memory, write_memory
+from remote.sync.scan import shown
+from remote.sync.secrets import secret_by_name
+from remote.sync.stream import Progress, file_pieces, pack_head
+from remote.sync.sync import FIRST_WAIT_S, TRIES, named_fault
+
+MEMORY = "data.json"
+OUT = frozenset({".git", ".halfstep", "__pycache__", ".DS_Store"})
+
+
+@dataclass(frozen=True)
+class DataScan:
+    """A folder or one file of data as it lies here. `files`: name to (digest, size); `digest` names it on a host."""
+
+    root: Path
+    files: Mapping[str, tuple[str, int]]
+    digest: str
+    report: Report
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(size for _, size in self.files.values())
+
+
+def data_digest(root: Path, memory: Path | None = None) -> str:
+    """The name of that data on every host; see `scan_data`."""
+    return scan_data(root, memory).digest
+
+
+def scan_data(root: Path, memory: Path | None = None) -> DataScan:
+    """The data at `root`, a folder or a file. Links are followed. Raises SyncRefused where it cannot be read.
+
+    `memory` is a folder to remember digests in, so that unchanged data is not read again.
+    """
+    if not root.exists():
+        raise SyncRefused(f"{root} is not there", where="data.path", hint="set `data.path:` in the config")
+    known = read_memory(memory, MEMORY) if memory else {}
+    fresh: dict[str, Known] = {}
+    files: dict[str, tuple[str, int]] = {}
+    findings: list[Finding] = []
+    for name, path in sorted(_list_files(root)):
+        why = secret_by_name(name)
+        if why:
+            findings.append(_left_out(name, why))
+            continue
+        one = _digest_of(path, known.get(str(path)))
+        fresh[str(path)] = one
+        files[name] = (one.digest, one.look[0])
+    if memory and fresh != known:
+        write_memory(memory, fresh, MEMORY)
+    text = json.dumps(files, sort_keys=True, separators=(",", ":")).encode("utf-8", "surrogateescape")
+    return DataScan(root, files, hashlib.sha256(text).hexdigest(), Report(tuple(findings)))
+
+
+def send_data(
+    host: Host,
+    scan: DataScan,
+    project: str,
+    *,
+    progress: Progress | None = None,
+    wait: Callable[[float], None] = time.sleep,
+) -> str:
+    """The absolute path, there, of a folder that holds the data whole; only what the host lacks is sent.
+
+    A cut line is taken up again up to five times where it was cut. Raises what `sync_project` raises.
+    """
+    lost = 0
+    while True:
+        try:
+            return _send(host, scan, project, progress)
+        except (ConnectionLost, DeadlineExceeded):
+            lost += 1
+            if lost > TRIES:
+                raise
+            host.close()
+            wait(FIRST_WAIT_S * 2 ** (lost - 1))
+        except RemoteFault as fault:
+            raise named_fault(fault) from None
+
+
+def _send(host: Host, scan: DataScan, project: str, progress: Progress | None) -> str:
+    seen = host.ask("data.survey", {"project": project, "digest": scan.digest})
+    if seen["path"]:
+        return str(seen["path"])
+    have: Mapping[str, int] = seen["have"]
+    offsets = {name: have.get(name, 0) if have.get(name, 0) <= size else 0 for name, (_, size) in scan.files.items()}
+    head = pack_head({"files": [[name, *known, offsets[name]] for name, known in scan.files.items()]})
+    stream = pack_blocks(_pieces(head, scan, offsets, progress), "zlib")
+    answer = host.send("data.receive", {"project": project, "digest": scan.digest, "codec": "zlib"}, stream)
+    if answer["torn"]:
+        name = str(answer["torn"][0])
+        raise SyncRefused(f"{name!r} changed while it was sent", where=shown(name), hint="type the same again")
+    return str(answer["path"])
+
+
+def _pieces(
+    head: bytes, scan: DataScan, offsets: Mapping[str, int], progress: Progress | None
+) -> Iterator[tuple[bytes, bool]]:
+    yield head, False
+    done = sum(offsets.values())
+    for name, (_, size) in scan.files.items():
+        path = scan.root / name if scan.root.is_dir() else scan.root
+        for piece in file_pieces(path, size - offsets[name], start=offsets[name], follow=True):
+            yield piece
+            done += len(piece[0])
+            if progress is not None:
+                progress(done, scan.size_bytes)
+
+
+def _digest_of(path: Path, known: Known | None) -> Known:
+    try:
+        if known is not None and known.look == look_at(path.stat()):
+            return known
+        return digest_file(path, path.name, follow=True)
+    except StillChanging:
+        raise SyncRefused(f"{path} kept changing while it was read", where=shown(str(path))) from None
+    except OSError as error:
+        raise SyncRefused(f"{path} cannot be read: {error.strerror}", where=shown(str(path))) from None
+
+
+def _list_files(root: Path) -> Iterator[tuple[str, Path]]:
+    if root.is_file():
+        yield root.name, root
+        return
+    entered: set[tuple[int, int]] = set()
+    for folder, folders, names in os.walk(root, followlinks=True):
+        status = Path(folder).stat()
+        if (status.st_dev, status.st_ino) in entered:
+            folders.clear()
+            continue
+        entered.add((status.st_dev, status.st_ino))
+        folders[:] = sorted(name for name in folders if name not in OUT)
+        for name in names:
+            path = Path(folder, name)
+            if name not in OUT:
+                yield path.relative_to(root).as_posix(), _regular(path)
+
+
+def _regular(path: Path) -> Path:
+    try:
+        regular = stat.S_ISREG(path.stat().st_mode)
+    except OSError as error:
+        raise SyncRefused(f"{path} cannot be read: {error.strerror}", where=shown(str(path))) from None
+    if not regular:
+        raise SyncRefused(f"{path} is no regular file", where=shown(str(path)), hint="move it out of the data")
+    return path
+
+
+def _left_out(name: str, why: str) -> Finding:
+    return Finding("secret-file", Severity.WARNING, f"{name!r} is not sent with the data: {why}", where=shown(name))

@@ -1,0 +1,72 @@
+"""The project as it would be after the fixers, put into a folder of its own on a host that is only looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from remote.errors import RemoteFault
+from remote.host import Host
+from remote.protocol.blocks import pack_blocks
+from remote.protocol.tree import Manifest, Row, TreeSurvey
+from remote.sync.agreed import known_base
+from remote.sync.rewrite import Change, sha256
+from remote.sync.scan import Scan
+from remote.sync.stream import file_pieces, index_row, pack_head
+from remote.sync.sync import named_fault
+
+
+def send_scratch(host: Host, scan: Scan, tree: TreeSurvey, changes: Iterable[Change], nonce: str) -> str:
+    """The absolute path, there, of the project as it would be; what the host's tree has already is copied there.
+
+    The tree itself is not touched. Remove it with `remove_scratch`, whatever happens in between.
+    """
+    made = {change.path: change.after for change in changes}
+    rows = dict(scan.manifest.rows)
+    for path, data in made.items():
+        digest = sha256(data)
+        mode = rows[path].mode if path in rows else 0o644
+        rows[path] = Row(digest, digest, mode, len(data))
+    try:
+        return _send(host, scan, rows, made, nonce, there=_on_host(host, scan, tree))
+    except RemoteFault as fault:
+        if fault.kind != "incomplete":
+            raise named_fault(fault) from None
+    return _send(host, scan, rows, made, nonce, there={})
+
+
+def remove_scratch(host: Host, scan: Scan, nonce: str) -> None:
+    """The scratch folder is gone."""
+    host.act("scratch.remove", {"project": scan.project, "nonce": nonce})
+
+
+def _on_host(host: Host, scan: Scan, tree: TreeSurvey) -> dict[str, str]:
+    """What the host's tree has, path to digest, as far as that is known here without asking."""
+    base = known_base(host, scan, tree) or Manifest({})
+    fixed = {path: replace(base.rows[path], there=row.there) for path, row in tree.fixed.items() if path in base.rows}
+    gone = {deviation.path for deviation in tree.deviations}
+    return {path: row.there for path, row in {**base.rows, **fixed}.items() if path not in gone}
+
+
+def _send(
+    host: Host, scan: Scan, rows: Mapping[str, Row], made: Mapping[str, bytes], nonce: str, *, there: Mapping[str, str]
+) -> str:
+    contents = {row.here: path for path, row in rows.items() if not row.link and there.get(path) != row.here}
+    index = [index_row(path, row, put=True) for path, row in rows.items()]
+    sized = [(digest, rows[path].size) for digest, path in contents.items()]
+    head = pack_head({"rows": index, "deletes": [], "contents": sized})
+    stream = pack_blocks(_pieces(head, scan.root, contents, rows, made), "zlib")
+    answer = host.send("tree.scratch", {"project": scan.project, "nonce": nonce, "codec": "zlib"}, stream)
+    return str(answer["path"])
+
+
+def _pieces(
+    head: bytes, root: Path, contents: Mapping[str, str], rows: Mapping[str, Row], made: Mapping[str, bytes]
+) -> Iterator[tuple[bytes, bool]]:
+    yield head, False
+    for path in contents.values():
+        if path in made:
+            yield made[path], False
+        else:
+            yield from file_pieces(root / path, rows[path].size)
