@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.lab.distance import Distance, why_no_distance
 from tests.lab.sshd import Sshd, have_sshd
 
 ALLOWED_SKIPS = Path(__file__).parent / "allowed_skips.txt"
@@ -44,6 +45,21 @@ def start_sshd(tmp_path: Path) -> Iterator[Callable[..., Sshd]]:
 def sshd(start_sshd: Callable[..., Sshd]) -> Sshd:
     """One running server that knows one user key."""
     return start_sshd()
+
+
+@pytest.fixture
+def go_far(tmp_path: Path) -> Iterator[Callable[..., Distance]]:
+    """Starts lines by keyword (see Distance); a server at the far end takes its `far` and `prefix`."""
+    if reason := why_no_distance():
+        pytest.skip(reason)
+    with contextlib.ExitStack() as stack:
+
+        def start(**options: Any) -> Distance:
+            line = Distance(tmp_path / "distance", **options)
+            stack.callback(line.close)
+            return line.start()
+
+        yield start
 
 
 def allowed_skips() -> tuple[str, ...]:

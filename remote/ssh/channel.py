@@ -39,13 +39,11 @@ class ChannelWire:
         name: str,
         why: Callable[[], str],
         within: Callable[[float], AbstractContextManager[None]],
-        done: Callable[[], None],
     ) -> None:
         self._channel = channel
         self._name = name
         self._why = why
         self._within = within
-        self._done = done
         self._stderr = bytearray()
 
     def read_some(self, limit: int, timeout_s: float) -> bytes:
@@ -105,4 +103,3 @@ class ChannelWire:
     def close(self) -> None:
         with contextlib.suppress(OSError, EOFError):
             self._channel.close()
-        self._done()

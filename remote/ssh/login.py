@@ -15,15 +15,18 @@ from pathlib import Path
 import paramiko
 from paramiko.agent import AgentSSH
 from paramiko.auth_handler import AuthOnlyHandler
-from paramiko.common import MSG_SERVICE_ACCEPT, MSG_USERAUTH_INFO_REQUEST, cMSG_SERVICE_REQUEST
+from paramiko.common import MSG_SERVICE_ACCEPT, MSG_USERAUTH_INFO_REQUEST, cMSG_SERVICE_REQUEST, cMSG_USERAUTH_REQUEST
 from paramiko.message import Message
 
 from remote.ask import Ask
 from remote.errors import AuthRefused, CannotConnect
 from remote.ssh.route import Station
+from remote.ssh.transport import Transport
 
 PASSWORD_TRIES = 3
 Finish = Callable[[Message], None]
+Behind = Callable[[], Callable[[], None]]
+"""Sends something more on the same flight; gives what takes it back where the proof was refused."""
 
 
 @dataclass
@@ -41,10 +44,12 @@ class Login:
 class EagerAuth(AuthOnlyHandler):  # type: ignore[misc]
     """paramiko's authentication with the service request and the first proof in one flight: a round trip less."""
 
-    def __init__(self, transport: paramiko.Transport, timeout_s: float) -> None:
+    def __init__(self, transport: Transport, timeout_s: float, behind: Behind | None) -> None:
         super().__init__(transport)
         self._timeout_s = timeout_s
+        self._behind = behind
         self._query_accepted = False
+        self._querying = False
         self.allowed: tuple[str, ...] = ()
         request = Message()
         request.add_byte(cMSG_SERVICE_REQUEST)
@@ -76,14 +81,17 @@ class EagerAuth(AuthOnlyHandler):  # type: ignore[misc]
         self.username = username
         self.auth_event = threading.Event()
         message = Message()
-        message.add_byte(paramiko.common.cMSG_USERAUTH_REQUEST)
+        message.add_byte(cMSG_USERAUTH_REQUEST)
         message.add_string(username)
         message.add_string("ssh-connection")
         message.add_string(method)
         if finish_message:
             finish_message(message)
         self.transport._send_message(message)
+        forget = self._behind() if self._behind and method == "publickey" and not self._querying else None
         self._wait()
+        if forget and not self.is_authenticated():
+            forget()
         return []
 
     def _wait(self) -> None:
@@ -106,13 +114,24 @@ class EagerAuth(AuthOnlyHandler):  # type: ignore[misc]
             message.add_string(algorithm)
             message.add_string(blob)
 
+        self._querying = True
         self.send_auth_request(username, "publickey", finish)
+        self._querying = False
         return self._query_accepted
 
 
-def log_in(transport: paramiko.Transport, station: Station, ask: Ask | None, timeout_s: float) -> None:
-    """The transport is authenticated. Raises AuthRefused with everything that was tried."""
-    auth = EagerAuth(transport, timeout_s)
+def log_in(
+    transport: Transport,
+    station: Station,
+    ask: Ask | None,
+    timeout_s: float,
+    behind: Behind | None = None,
+) -> None:
+    """The transport is authenticated. Raises AuthRefused with everything that was tried.
+
+    `behind` is called when a key's proof has been sent and before its answer is waited for.
+    """
+    auth = EagerAuth(transport, timeout_s, behind)
     transport.auth_handler = auth
     login = Login(station, ask)
     agent = _agent(station)

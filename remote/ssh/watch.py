@@ -25,11 +25,16 @@ class Stream(Protocol):
 
 
 class Heard:
-    """A stream that knows when something last came over it."""
+    """A stream that knows when something last came over it.
+
+    While `hurried`, what comes is acknowledged at once: a server that has not turned Nagle's algorithm off yet holds
+    its next packet back until then, and a delayed acknowledgement costs 40 ms each time.
+    """
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._ended = False
+        self.hurried = isinstance(stream, socket.socket) and hasattr(socket, "TCP_QUICKACK")
         self.at = time.monotonic()
 
     def send(self, data: bytes) -> int:
@@ -38,6 +43,9 @@ class Heard:
     def recv(self, size: int) -> bytes:
         data = self._stream.recv(size)
         self.at = time.monotonic()
+        if self.hurried and isinstance(self._stream, socket.socket):
+            with contextlib.suppress(OSError):
+                self._stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
         return data
 
     def settimeout(self, seconds: float | None) -> None:

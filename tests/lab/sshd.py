@@ -67,7 +67,7 @@ class Sshd:
 
     @property
     def log(self) -> str:
-        """What the server said so far, at DEBUG1."""
+        """What the server said so far: every attempt to log in has its line."""
         path = self.root / "sshd.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
@@ -104,7 +104,8 @@ class Sshd:
         if os.getuid() == 0:
             Path("/run/sshd").mkdir(exist_ok=True)
         for _ in range(20):
-            self.port = self.port or free_port(self.listen)
+            # In a namespace of its own every port is free.
+            self.port = self.port or (22022 if self.prefix else free_port(self.listen))
             self.known_hosts.write_text("".join(self.known_line(kind) for kind in self.host_kinds))
             if self._listens():
                 return self
@@ -145,7 +146,7 @@ class Sshd:
             "MaxSessions": "100",
             "PrintMotd": "no",
             "PrintLastLog": "no",
-            "LogLevel": "DEBUG1",
+            "LogLevel": "VERBOSE",
             "SetEnv": values,
             "Subsystem": f"sftp {sftp}",
         }
