@@ -26,6 +26,8 @@ class Box:
     host: AgentHost
     run: Path
     mirror: Path
+    key: str = KEY
+    name: str = RUN
 
     @property
     def events(self) -> Path:

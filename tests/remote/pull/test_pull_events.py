@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from remote.payload.events import seal_events
+from remote.payload.events import seal_events, survey_events
+from remote.protocol.crc32c import masked_crc32c
 from remote.protocol.records import pack_record, scan_file, whole_prefix
-from remote.pull.events import check_mirror
+from remote.pull.events import check_mirror, pull_events
 from remote.pull.names import REPLACED
 from remote.pull.report import PulledState
 
@@ -116,8 +117,6 @@ def test_bi54_a_length_of_2_to_the_63_is_skipped_with_its_reason(box):
 
 
 def test_bi54_a_true_sum_over_a_length_of_2_to_the_63_is_skipped_too(box):
-    from remote.protocol.crc32c import masked_crc32c
-
     length = (2**63).to_bytes(8, "little")
     box.events.write_bytes(length + masked_crc32c(length).to_bytes(4, "little") + b"x" * 100)
 
@@ -153,8 +152,6 @@ def test_bi54_an_empty_file_is_waited_for_and_a_folder_of_that_name_is_none(box)
 
 
 def test_bi54_a_file_that_became_a_folder_or_link_after_the_survey_is_skipped(box):
-    from remote.pull.events import pull_events
-
     for name in ("a", "b"):
         box.events.with_name(f"events.out.tfevents.{name}").write_bytes(RECORDS[0])
     files = box.survey()
@@ -164,7 +161,7 @@ def test_bi54_a_file_that_became_a_folder_or_link_after_the_survey_is_skipped(bo
     second.unlink()
     second.symlink_to("/etc/passwd")
 
-    report = pull_events(box.host, "speech-1234abcd", "tiny-5678efab", files, box.mirror)
+    report = pull_events(box.host, box.key, box.name, files, box.mirror)
 
     assert [file.state for file in report.files] == [PulledState.SKIPPED, PulledState.SKIPPED]
     assert not [path for path in box.mirror.rglob("*tfevents*") if path.is_file()]
@@ -234,15 +231,12 @@ def test_only_the_runs_own_files_are_found(box):
 
 
 def test_a_folder_that_the_config_names_outside_the_run_is_pulled_as_outside(box, tmp_path):
-    from remote.payload.events import survey_events
-    from remote.pull.events import pull_events
-
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "events.out.tfevents.3").write_bytes(RECORDS[0])
 
     files = survey_events(str(box.run), str(elsewhere))
-    report = pull_events(box.host, "speech-1234abcd", "tiny-5678efab", files, box.mirror, outside=str(elsewhere))
+    report = pull_events(box.host, box.key, box.name, files, box.mirror, outside=str(elsewhere))
 
     assert [file.name for file in report.files] == ["outside/events.out.tfevents.3"]
     assert (box.mirror / "outside/events.out.tfevents.3").read_bytes() == RECORDS[0]

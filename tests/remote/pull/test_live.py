@@ -1,0 +1,208 @@
+"""What a job writes is here as it is written, each byte once, whatever happens to the line."""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from remote.errors import AuthRefused, ConnectionLost
+from remote.host import Json
+from remote.protocol.events import read_scalars
+from remote.protocol.records import pack_record
+from remote.pull.live import follow_events, mirrored_scalars, tail_scalars
+from remote.pull.log import follow_log
+from remote.pull.patience import Patience, follow_on
+
+RECORDS = [pack_record(bytes([n]) * n) for n in range(1, 200)]
+TAG_LOSS = b"\x0a\x04loss"
+
+
+def point(step: int, value: float) -> bytes:
+    """A TensorBoard event of one scalar, by hand: wall time, step, summary with a tag and a simple value."""
+    value_message = TAG_LOSS + b"\x15" + struct.pack("<f", value)
+    summary = b"\x0a" + bytes([len(value_message)]) + value_message
+    event = b"\x09" + struct.pack("<d", 1.0) + b"\x10" + bytes([step]) + b"\x2a" + bytes([len(summary)]) + summary
+    return pack_record(event)
+
+
+class Unsteady:
+    """A host whose line is lost after every few messages; what it follows goes on where it is asked to."""
+
+    def __init__(self, box, after: int) -> None:
+        self._box, self._after, self.lost = box, after, 0
+
+    def follow(self, op: str, args: Json, *, timeout_s: float = 45.0) -> Iterator[Json]:
+        for count, event in enumerate(self._box.host.follow(op, args, timeout_s=timeout_s)):
+            if count == self._after:
+                self.lost += 1
+                raise ConnectionLost("cut")
+            yield event
+
+
+def writing(write: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=write)
+    thread.start()
+    return thread
+
+
+def until(condition: Callable[[], bool], patience_s: float = 20.0) -> None:
+    deadline = time.monotonic() + patience_s
+    while not condition():
+        assert time.monotonic() < deadline, "nothing happened"
+        time.sleep(0.005)
+
+
+def test_records_are_here_as_they_are_written_and_it_ends_with_the_job(box):
+    box.events.write_bytes(RECORDS[0])
+    seen = []
+
+    def write() -> None:
+        for number, record in enumerate(RECORDS[1:], start=1):
+            with box.events.open("ab") as file:
+                file.write(record[: len(record) // 2])
+                file.flush()
+                file.write(record[len(record) // 2 :])
+            if number % 40 == 0:
+                until(lambda number=number: len(b"".join(seen)) >= len(b"".join(RECORDS[:number])))
+        box.end_job()
+
+    writer = writing(write)
+    for new in follow_events(box.host, box.key, box.name, box.mirror, job=1):
+        assert new.path == box.mirrored
+        assert box.mirrored.read_bytes().endswith(new.records)
+        seen.append(new.records)
+    writer.join()
+    assert b"".join(seen) == box.mirrored.read_bytes() == b"".join(RECORDS)
+
+
+def test_fi59_a_line_lost_again_and_again_loses_and_repeats_no_byte(box):
+    box.events.write_bytes(b"")
+    unsteady = Unsteady(box, after=1)
+    waits = []
+    patience = Patience(sleep=waits.append)
+    seen = []
+
+    def write() -> None:
+        for record in RECORDS[:25]:
+            before = len(seen)
+            with box.events.open("ab") as file:
+                file.write(record)
+            until(lambda before=before: len(seen) > before)
+        box.end_job()
+
+    writer = writing(write)
+    for new in follow_events(unsteady, box.key, box.name, box.mirror, job=1, patience=patience):
+        seen.append(new.records)
+    writer.join()
+    assert unsteady.lost > 10
+    assert b"".join(seen) == b"".join(RECORDS[:25]) == box.mirrored.read_bytes()
+
+
+def test_fi60_a_file_replaced_while_it_is_followed_goes_on_under_a_new_name(box):
+    box.events.write_bytes(b"".join(RECORDS[:5]))
+    paths = []
+    following = follow_events(box.host, box.key, box.name, box.mirror, job=1)
+    paths.append(next(following).path)
+    box.events.unlink()
+    box.events.write_bytes(RECORDS[7])
+    paths.append(next(following).path)
+    box.end_job()
+    assert list(following) == []
+    assert [path.name for path in paths] == [box.events.name, f"{box.events.name}.replaced-2"]
+    assert paths[0].read_bytes() == b"".join(RECORDS[:5])
+    assert paths[1].read_bytes() == RECORDS[7]
+
+
+def test_a_new_file_in_a_new_folder_is_followed_too(box):
+    box.events.write_bytes(RECORDS[0])
+    following = follow_events(box.host, box.key, box.name, box.mirror, job=1)
+    next(following)
+    other = box.run / "code" / "runs" / "today" / "events.out.tfevents.2"
+    other.parent.mkdir(parents=True)
+    other.write_bytes(RECORDS[1])
+    assert next(following).name == "code/runs/today/events.out.tfevents.2"
+    following.close()
+
+
+def test_scalars_come_first_from_here_and_then_from_there(box):
+    box.events.write_bytes(point(1, 4.0) + point(2, 3.0))
+    box.pull()
+    with box.events.open("ab") as file:
+        file.write(point(3, 2.0))
+    box.end_job()
+
+    found = [(s.tag, s.step, s.value) for s in tail_scalars(box.host, box.key, box.name, box.mirror, job=1)]
+
+    assert found == [("loss", 1, 4.0), ("loss", 2, 3.0), ("loss", 3, 2.0)]
+    assert len(list(mirrored_scalars(box.mirror))) == 3
+    assert next(iter(read_scalars(box.mirrored.read_bytes()))).value == 4.0
+
+
+def test_two_who_follow_into_one_mirror_agree(box):
+    box.events.write_bytes(b"".join(RECORDS[:50]))
+    one = follow_events(box.host, box.key, box.name, box.mirror, job=1)
+    two = follow_events(box.host, box.key, box.name, box.mirror, job=1)
+    got = [next(one).records]
+    with box.events.open("ab") as file:
+        file.write(b"".join(RECORDS[50:]))
+    box.end_job()
+    got += [new.records for new in two]
+    got += [new.records for new in one]
+    assert b"".join(got) == box.mirrored.read_bytes() == b"".join(RECORDS)
+
+
+def test_output_is_followed_from_its_last_lines_and_over_a_lost_line(box):
+    box.log.write_bytes(b"".join(b"line %d\n" % n for n in range(100)))
+    unsteady = Unsteady(box, after=1)
+    seen = []
+
+    def write() -> None:
+        for number in range(100, 112):
+            before = len(seen)
+            with box.log.open("ab") as file:
+                file.write(b"line %d\n" % number)
+            until(lambda before=before: len(seen) > before)
+        box.end_job()
+
+    writer = threading.Thread(target=write)
+    for piece in follow_log(unsteady, box.key, box.name, job=1, lines=2, patience=Patience(sleep=lambda _: None)):
+        seen.append(piece)
+        if len(seen) == 1:
+            writer.start()
+    writer.join()
+    assert unsteady.lost > 3
+    assert b"".join(seen) == b"".join(b"line %d\n" % n for n in range(98, 112))
+
+
+def test_a_job_that_has_ended_is_told_whole_and_ends_at_once(box):
+    box.log.write_bytes(b"x" * 3_000_000)
+    box.end_job()
+    assert b"".join(follow_log(box.host, box.key, box.name)) == b"x" * 3_000_000
+
+
+def test_patience_ends_with_the_error_and_waits_double(box):
+    class Gone:
+        def follow(self, op, args, *, timeout_s=45.0):
+            raise ConnectionLost("cut")
+            yield
+
+    waits, told = [], []
+    patience = Patience(0.5, 3.0, tries=5, sleep=waits.append, on_lost=lambda error, wait: told.append(error.message))
+    with pytest.raises(ConnectionLost):
+        list(follow_on(Gone(), "follow.log", dict, patience))
+    assert waits == [0.5, 1.0, 2.0, 3.0]
+    assert told == ["cut"] * 4
+
+
+def test_a_refused_key_is_not_tried_again():
+    class Locked:
+        def follow(self, op, args, *, timeout_s=45.0):
+            raise AuthRefused("no")
+            yield
+
+    with pytest.raises(AuthRefused):
+        list(follow_on(Locked(), "follow.log", dict, Patience(sleep=lambda _: pytest.fail("waited"))))

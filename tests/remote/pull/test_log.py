@@ -1,0 +1,73 @@
+"""A job's output comes home by offset, and its last lines without the rest."""
+
+from __future__ import annotations
+
+import pytest
+
+from remote.errors import RemoteFault
+from remote.pull.log import pull_log, read_log
+from remote.pull.report import PulledState
+
+
+def test_only_new_output_travels(box):
+    box.log.write_bytes(b"one\n")
+    pull_log(box.host, box.key, box.name, 1, box.mirror)
+    with box.log.open("ab") as file:
+        file.write(b"\xff\x1b[31mtwo\r")
+
+    pulled = pull_log(box.host, box.key, box.name, 1, box.mirror)
+
+    assert pulled.path == box.mirror / "jobs" / "1" / "output.log"
+    assert pulled.path.read_bytes() == box.log.read_bytes()
+    assert (pulled.state, pulled.added_bytes) == (PulledState.WHOLE, 10)
+
+
+def test_a_shortened_log_goes_on_under_a_new_name(box):
+    box.log.write_bytes(b"a long first life\n")
+    first = pull_log(box.host, box.key, box.name, 1, box.mirror)
+    box.log.write_bytes(b"again\n")
+
+    second = pull_log(box.host, box.key, box.name, 1, box.mirror)
+
+    assert first.path.read_bytes() == b"a long first life\n"
+    assert second.path.read_bytes() == b"again\n"
+
+
+TEXT = b"".join(b"line %06d\n" % number for number in range(20_000))
+
+
+@pytest.mark.parametrize(
+    ("text", "lines", "expected"),
+    [
+        (TEXT, 0, b""),
+        (TEXT, 1, TEXT[-12:]),
+        (TEXT, 10_000, TEXT[120_000:]),
+        (TEXT, 10**6, TEXT),
+        (b"no newline", 1, b"no newline"),
+        (b"a\nb", 1, b"b"),
+        (b"a\nb\n\n", 2, b"b\n\n"),
+        (b"", 5, b""),
+    ],
+)
+def test_the_last_lines_are_counted_as_tail_counts_them(box, text, lines, expected):
+    box.log.write_bytes(text)
+    found = bytearray()
+    answer = read_log(box.host, box.key, box.name, found.extend, lines=lines)
+    assert bytes(found) == expected
+    assert answer["job"] == 1
+
+
+def test_the_newest_job_is_the_one_with_the_highest_number(box):
+    for number in (2, 9, 10):
+        folder = box.run / "jobs" / str(number)
+        folder.mkdir()
+        (folder / "output.log").write_text(f"job {number}")
+    found = bytearray()
+    read_log(box.host, box.key, box.name, found.extend)
+    assert found == b"job 10"
+
+
+def test_a_run_without_output_says_so(box):
+    with pytest.raises(RemoteFault) as caught:
+        read_log(box.host, box.key, box.name, lambda _: None)
+    assert caught.value.kind == "not-found"
