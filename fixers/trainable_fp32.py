@@ -102,11 +102,18 @@ def _cast(python: PythonSource, group: tuple[Consumer, ...]) -> tuple[list[Edit]
     first = group[0]
     if not first.owner:
         return _cast_after(python, first) if first.trainer else ([], [_told(python, first)])
-    place, owner = _place(python, group)
-    if place is None or _is_done(python, place, owner):
-        return [], [_told(python, first)] if place is None else []
-    edit = python.insert_before(place, _lines(python, place, owner), WHY)
-    return ([edit], []) if edit is not None else ([], [_told(python, first)])
+    if any(not isinstance(consumer.statement, SIMPLE) for consumer in group):
+        return [], [_told(python, first)]
+    edits: list[Edit] = []
+    findings: list[Finding] = []
+    for statement in _statements(python, group):
+        place, owner = _before_wrap(python, statement, first.owner)
+        if _is_done(python, place, owner):
+            continue
+        edit = python.insert_before(place, _lines(python, place, owner), WHY)
+        edits += [edit] if edit is not None else []
+        findings += [] if edit is not None else [_told(python, first)]
+    return edits, findings
 
 
 def _cast_after(python: PythonSource, consumer: Consumer) -> tuple[list[Edit], list[Finding]]:
@@ -129,15 +136,13 @@ def _cast_after(python: PythonSource, consumer: Consumer) -> tuple[list[Edit], l
     return ([edit], []) if edit is not None else ([], [_told(python, consumer)])
 
 
-def _place(python: PythonSource, group: tuple[Consumer, ...]) -> tuple[ast.stmt | None, str]:
-    """The statement before which the cast belongs, and the model's name there."""
-    owner = group[0].owner
-    if any(not isinstance(consumer.statement, SIMPLE) for consumer in group):
-        return None, owner
-    place = _common_statement(python, [consumer.statement for consumer in group])
-    if any(changes_dtype(python, call, owner) for call in _calls(place) if call not in [c.call for c in group]):
-        place = group[0].statement
-    return _before_wrap(python, place, owner)
+def _statements(python: PythonSource, group: tuple[Consumer, ...]) -> list[ast.stmt]:
+    """Where casts belong: one place for all consumers, or one for each where a load stands between."""
+    common = _common_statement(python, [consumer.statement for consumer in group])
+    loads = [call for call in _calls(common) if changes_dtype(python, call, group[0].owner)]
+    if any(load is not consumer.call for load in loads for consumer in group):
+        return [consumer.statement for consumer in group]
+    return [common]
 
 
 def _common_statement(python: PythonSource, statements: list[ast.stmt]) -> ast.stmt:

@@ -1,0 +1,56 @@
+"""Cases of source fixers, found by folder: cases/<fixer>/<case>/before.*, with after.* where the fixer must act."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from fixers.registry import SOURCE_FIXERS
+from fixers.source_fixer import SourceFixer
+from fixers.target import Target
+from remote.protocol.machine import Gpu
+
+CASES = Path(__file__).parent / "cases"
+TITAN_RTX = Gpu(0, "GPU-1", "NVIDIA TITAN RTX", (7, 5), 24 * 2**30)
+AMPERE = Gpu(0, "GPU-2", "NVIDIA A100", (8, 0), 40 * 2**30)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One folder. `after` is None where the file must stay as it is; `findings` are `line severity words`."""
+
+    fixer: SourceFixer
+    name: str
+    path: str
+    before: bytes
+    after: bytes | None
+    target: Target
+    findings: tuple[str, ...]
+
+
+def read_cases() -> tuple[Case, ...]:
+    """Every case of every source fixer."""
+    return tuple(
+        _read_case(fixer, folder)
+        for fixer in SOURCE_FIXERS
+        for folder in sorted((CASES / fixer.name).iterdir() if (CASES / fixer.name).is_dir() else ())
+    )
+
+
+def _read_case(fixer: SourceFixer, folder: Path) -> Case:
+    """`case.toml` may say path, packages, card (a capability, or false for none) and findings."""
+    (before,) = folder.glob("before.*")
+    after = list(folder.glob("after.*"))
+    told = folder / "case.toml"
+    options = tomllib.loads(told.read_text("utf-8")) if told.exists() else {}
+    card = TITAN_RTX if options.get("card", 7.5) == 7.5 else AMPERE if options["card"] else None
+    return Case(
+        fixer,
+        f"{fixer.name}/{folder.name}",
+        options.get("path", f"src/train{before.suffix}"),
+        before.read_bytes(),
+        after[0].read_bytes() if after else None,
+        Target(card, options.get("packages", {})),
+        tuple(options.get("findings", ())),
+    )

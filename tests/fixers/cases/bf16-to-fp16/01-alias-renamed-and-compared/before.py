@@ -1,0 +1,4 @@
+from torch import bfloat16 as bf
+
+x = bf
+y = x == bf

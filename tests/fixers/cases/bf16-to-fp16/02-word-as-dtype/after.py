@@ -1,0 +1,2 @@
+model = load("m", torch_dtype="float16")
+model = load("m", dtype='fp16')

@@ -1,0 +1,2 @@
+model = load("m", torch_dtype="bfloat16")
+model = load("m", dtype='bf16')

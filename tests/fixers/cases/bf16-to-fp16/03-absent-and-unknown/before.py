@@ -1,0 +1,3 @@
+from transformers import AutoModelForCausalLM
+
+b = AutoModelForCausalLM.from_pretrained("m", **options)

@@ -1,0 +1,4 @@
+def train(bf16=False):
+    pass
+
+train(bf16=True)

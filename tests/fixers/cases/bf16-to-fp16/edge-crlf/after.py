@@ -1,0 +1,5 @@
+import torch
+
+x = torch.float16
+y = (torch
+     .float16)

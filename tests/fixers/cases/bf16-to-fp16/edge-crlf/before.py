@@ -1,0 +1,5 @@
+import torch
+
+x = torch.bfloat16
+y = (torch
+     .bfloat16)

@@ -1,0 +1,3 @@
+import torch
+
+s = f"torch.bfloat16 {torch.bfloat16} {f'{torch.bfloat16!r:>{len(str(torch.bfloat16))}}'}"

@@ -1,0 +1,3 @@
+import torch
+x = "ÿ"
+y = torch.bfloat16

@@ -1,0 +1,3 @@
+# coding: latin-1
+import torch
+s = "ιθ"; x = torch.bfloat16  # ι

@@ -1,0 +1,1 @@
+import torchx = torch.float16y = 1

@@ -1,0 +1,1 @@
+import torchx = torch.bfloat16y = 1

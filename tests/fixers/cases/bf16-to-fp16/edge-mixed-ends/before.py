@@ -1,0 +1,3 @@
+import torch
+x = torch.bfloat16
+y = torch.bfloat16

@@ -1,0 +1,2 @@
+import torch
+schön = "größe"; x = torch.float16; ü = torch.float16

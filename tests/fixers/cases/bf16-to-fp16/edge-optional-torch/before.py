@@ -1,0 +1,6 @@
+try:
+    import torch
+except ImportError:
+    torch = None
+
+x = torch.bfloat16

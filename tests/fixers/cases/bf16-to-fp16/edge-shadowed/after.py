@@ -1,0 +1,9 @@
+import torch
+
+
+def f(torch):
+    return torch.bfloat16
+
+
+def g():
+    return torch.float16

@@ -1,0 +1,4 @@
+import torch
+
+torch.bfloat16 = 3
+del torch.bfloat16

@@ -1,0 +1,1 @@
+model = load("m", torch_dtype="bf16" "")

@@ -1,0 +1,9 @@
+import torch
+from accelerate import Accelerator
+
+accelerator = Accelerator(mixed_precision="fp16")
+for parameter in model.parameters():  # a loss scaler refuses float16 gradients
+    if parameter.requires_grad:
+        parameter.data = parameter.data.float()
+optimizer = torch.optim.AdamW(filter(lambda p: p.requires_grad, model.parameters()), lr=1e-4)
+model, optimizer = accelerator.prepare(model, optimizer)

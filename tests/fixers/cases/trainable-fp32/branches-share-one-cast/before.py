@@ -1,0 +1,9 @@
+import torch
+
+model = load(torch.float16)
+if args.sgd:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+elif args.adam:
+    optimizer = torch.optim.Adam(model.parameters())
+else:
+    optimizer = torch.optim.AdamW([{"params": model.parameters()}])

@@ -1,0 +1,4 @@
+import torch
+m = model.half()
+if 1:
+	o = torch.optim.AdamW(m.parameters())

@@ -1,0 +1,5 @@
+import torch
+
+
+def make(params):
+    return torch.optim.AdamW(params, dtype=torch.float16)

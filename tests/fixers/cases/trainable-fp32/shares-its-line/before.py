@@ -1,0 +1,3 @@
+import torch
+
+model.half(); optimizer = torch.optim.AdamW(model.parameters())

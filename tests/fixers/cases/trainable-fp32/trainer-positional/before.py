@@ -1,0 +1,3 @@
+from transformers import Seq2SeqTrainer
+
+trainer = Seq2SeqTrainer(model, fp16_args)

@@ -1,0 +1,3 @@
+from lightning import Trainer
+
+trainer = Trainer(precision="16-mixed", model=model)
