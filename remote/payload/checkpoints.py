@@ -95,7 +95,7 @@ def verify(folder: str, *, trust_stat: bool = False) -> str:
     manifest = read_record(os.path.join(folder, MANIFEST), CheckpointManifest)
     if manifest is None:
         there = os.path.exists(os.path.join(folder, MANIFEST))
-        return f"{MANIFEST}: not whole" if there else f"no {MANIFEST}: its save was cut short"
+        return f"{MANIFEST}: not whole" if there else f"no {MANIFEST}: its save is under way, or was cut short"
     if manifest.version > VERSION:
         return f"{MANIFEST}: version {manifest.version}, this halfstep knows {VERSION}"
     if manifest.step != step_of(folder):

@@ -213,7 +213,7 @@ class Keeper:
         """The job has ended, no process of it is left, and its result is written."""
         left = self._stay()
         kills = (count_oom_kills() or 0) - (kills_before or 0)
-        self._watch.publish_found(time.monotonic(), 0.0)
+        self._watch.finish(time.monotonic())
         result = judge_end(self._evidence(kills, left), time.time())
         with contextlib.suppress(OSError):
             seal_events(self._run.root)

@@ -79,6 +79,12 @@ class Watch:
             self._next_search = now + SEARCH_EVERY_S
             self.publish_found(now, QUIET_S)
 
+    def finish(self, now: float) -> None:
+        """Every process is gone, so whatever was saved is as whole as it will be: published, or told why not."""
+        with contextlib.suppress(OSError):
+            self.publish_found(now, 0.0)
+        self._tell(Flags(False, tuple(self._warnings()), time.time()))
+
     def _progress_time(self) -> Optional[int]:
         try:
             status = os.stat(self._run.progress)

@@ -14,6 +14,8 @@ from remote.protocol.jobs import JobResult, JobState, Progress, judge_state
 from tests.remote.jobs.jobs_bench import Bench, alive, until
 
 TERM, KILL = signal.SIGTERM, signal.SIGKILL
+OOM = "the kernel's out-of-memory killer ended it: host memory, not the card's"
+UNSEEN = "ended after its supervisor was killed, so its exit status is unknown; its work was not complete"
 
 
 def exited(code: int) -> int:
@@ -34,27 +36,30 @@ def exited(code: int) -> int:
         ),
         (Evidence(exited(0), told=True, progress=Progress(9), steps=9), JobResult(0)),
         (Evidence(exited(0), asked=True, told=True, progress=Progress(9), steps=9), JobResult(0)),
-        (Evidence(exited(0), told=True), JobResult(0, signal=TERM, reason="ended by SIGTERM; before a checkpoint was whole")),
+        (
+            Evidence(exited(0), told=True),
+            JobResult(0, signal=TERM, reason="ended by SIGTERM; before a checkpoint was whole"),
+        ),
         (
             Evidence(exited(42), checkpoint="checkpoints/checkpoint-4"),
             JobResult(42, preempted=True, reason="ended by SIGTERM; checkpoints/checkpoint-4 is kept"),
         ),
         (
             Evidence(KILL, oom_kills=1),
-            JobResult(137, KILL, oom_killed=True, reason="the kernel's out-of-memory killer ended it: host memory, not the card's"),
+            JobResult(137, KILL, oom_killed=True, reason=OOM),
         ),
         (Evidence(exited(0), oom_kills=1), JobResult(0)),
         (Evidence(None, progress=Progress(9), steps=9, adapter=True), JobResult(0)),
         (
             Evidence(None, progress=Progress(8), steps=9, adapter=True),
-            JobResult(1, reason="ended after its supervisor was killed, so its exit status is unknown; its work was not complete"),
+            JobResult(1, reason=UNSEEN),
         ),
         (
             Evidence(exited(1), left=2),
             JobResult(1, reason="exit status 1; 2 of its processes cannot be killed (stuck in the kernel)"),
         ),
     ],
-)  # fmt: skip
+)
 def test_the_end_is_judged_from_the_evidence(seen: Evidence, wanted: JobResult):
     assert judge_end(seen, 0.0) == wanted
 

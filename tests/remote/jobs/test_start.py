@@ -19,6 +19,7 @@ from remote.local import local_host
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState, StartRequest
 from remote.protocol.layout import ProjectLayout
+from remote.protocol.values import encode
 from tests.remote.jobs.jobs_bench import PROJECT, Bench, alive, until
 
 
@@ -102,8 +103,6 @@ time.sleep(600)
 
 
 def _words(bench: Bench, go: Path) -> dict:
-    from remote.protocol.values import encode
-
     return encode(StartRequest(PROJECT, bench.spec("--until", go), "tiny"))
 
 

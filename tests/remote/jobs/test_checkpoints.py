@@ -1,0 +1,230 @@
+"""A trainer checkpoint is believed when every digest agrees, and never before."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from remote.errors import RemoteFault
+from remote.jobs import prepare_resume
+from remote.payload import checkpoints
+from remote.payload.checkpoint_files import MANIFEST, BrokenCheckpoint
+from remote.protocol.exits import ExitCode
+from tests.remote.jobs.jobs_bench import PROJECT, TRAINER, Bench, until
+
+FILES = (
+    "adapter_model.safetensors",
+    "adapter_config.json",
+    "optimizer.pt",
+    "scheduler.pt",
+    "scaler.pt",
+    "rng_state.pth",
+    "trainer_state.json",
+)
+
+
+def save(parent: Path, step: int) -> Path:
+    """A checkpoint as the fake trainer saves it, in the order of the real one."""
+    code = f"import sys; sys.argv = ['x']; import fake_trainer as t; t.save({str(parent)!r}, {step})"
+    parent.mkdir(parents=True, exist_ok=True)
+    environment = {**os.environ, "HALFSTEP_RUN_DIR": str(parent.parent), "PYTHONPATH": str(TRAINER.parent)}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+    return parent / f"checkpoint-{step}"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run with two published checkpoints, of steps 5 and 10."""
+    for step in (5, 10):
+        checkpoints.publish(str(save(tmp_path / "checkpoints", step)))
+    return tmp_path
+
+
+def zero(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def flip(path: Path) -> None:
+    """One bit of the last byte but three, the file's size and times as they were: only its digest tells."""
+    status = path.stat()
+    data = bytearray(path.read_bytes())
+    data[-4] ^= 1
+    with open(path, "r+b") as file:
+        file.write(data)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+@pytest.mark.parametrize("damage", [zero, truncate, flip, os.unlink])
+@pytest.mark.parametrize("name", FILES)
+def test_FI_56_57_a_damaged_file_is_named_and_the_checkpoint_before_it_taken(run: Path, name: str, damage):
+    damage(run / "checkpoints" / "checkpoint-10" / name)
+    problem = checkpoints.verify(str(run / "checkpoints" / "checkpoint-10"))
+    assert problem.startswith(name), problem
+    assert checkpoints.newest_verified(str(run)).step == 5
+
+
+@pytest.mark.parametrize("damage", [zero, truncate, os.unlink])
+@pytest.mark.parametrize("name", FILES)
+def test_FI_56_57_a_save_that_was_damaged_before_its_manifest_is_never_published(tmp_path: Path, name: str, damage):
+    checkpoints.publish(str(save(tmp_path / "checkpoints", 5)))
+    folder = save(tmp_path / "checkpoints", 10)
+    damage(folder / name)
+    with pytest.raises(BrokenCheckpoint, match=name.replace("adapter_model.safetensors", "safetensors")):
+        checkpoints.publish(str(folder))
+    assert not (folder / MANIFEST).exists()
+
+
+def test_a_flipped_bit_in_a_zip_is_found_before_the_manifest_too(tmp_path: Path):
+    folder = save(tmp_path / "checkpoints", 10)
+    path = folder / "optimizer.pt"
+    data = bytearray(path.read_bytes())
+    data[data.index(b"optimizer")] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(BrokenCheckpoint, match="optimizer.pt"):
+        checkpoints.publish(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda folder: (folder / MANIFEST).unlink(), "cut short"),
+        (lambda folder: (folder / MANIFEST).write_bytes((folder / MANIFEST).read_bytes()[:200]), "not whole"),
+        (lambda folder: zero(folder / MANIFEST), "not whole"),
+        (lambda folder: folder.rename(folder.with_name("checkpoint-11")), "of step 10"),
+        (lambda folder: _claim_version(folder, 99), "version 99"),
+        (lambda folder: _forget(folder, "optimizer.pt"), "optimizer.pt is missing"),
+        (lambda folder: _forget(folder, "scaler.pt"), "scaler.pt is missing"),
+    ],
+)
+def test_a_manifest_is_not_believed_more_than_the_files(run: Path, change, words: str):
+    change(run / "checkpoints" / "checkpoint-10")
+    rows = checkpoints.survey_checkpoints(str(run), digests=True)
+    assert words in rows[0].problem
+    assert rows[1].problem == ""
+
+
+def _claim_version(folder: Path, version: int) -> None:
+    manifest = json.loads((folder / MANIFEST).read_text())
+    (folder / MANIFEST).write_text(json.dumps({**manifest, "version": version}))
+
+
+def _forget(folder: Path, name: str) -> None:
+    manifest = json.loads((folder / MANIFEST).read_text())
+    del manifest["files"][name]
+    (folder / name).unlink()
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+
+
+def test_every_rank_s_random_state_must_be_there(tmp_path: Path):
+    folder = save(tmp_path / "checkpoints", 10)
+    (folder / "rng_state.pth").rename(folder / "rng_state_0.pth")
+    with pytest.raises(BrokenCheckpoint, match="rng_state_1.pth is missing"):
+        checkpoints.publish(str(folder), world_size=2)
+    shutil.copy(folder / "rng_state_0.pth", folder / "rng_state_1.pth")
+    assert checkpoints.publish(str(folder), world_size=2).world_size == 2
+    assert checkpoints.verify(str(folder)) == ""
+
+
+def test_a_step_in_the_trainer_state_that_is_not_the_folder_s_is_refused(tmp_path: Path):
+    folder = save(tmp_path / "checkpoints", 10)
+    (folder / "trainer_state.json").write_text('{"global_step": 9}')
+    with pytest.raises(BrokenCheckpoint, match="step 9"):
+        checkpoints.publish(str(folder))
+
+
+def test_a_look_that_trusts_file_times_reads_no_weights_and_still_sees_a_change(run: Path):
+    folder = run / "checkpoints" / "checkpoint-10"
+    weights = folder / "adapter_model.safetensors"
+    os.chmod(folder / "optimizer.pt", 0o600)
+    checkpoints.remember_verdict(str(folder))
+    read = Path("/proc/self/io").read_text
+    before = _bytes_read(read())
+    assert checkpoints.verify(str(folder), trust_stat=True) == ""
+    assert _bytes_read(read()) - before < weights.stat().st_size + 8192
+    weights.write_bytes(weights.read_bytes()[:-1] + b"?")
+    assert "adapter_model.safetensors" in checkpoints.verify(str(folder), trust_stat=True)
+
+
+def _bytes_read(io: str) -> int:
+    return int(io.split()[1])
+
+
+def test_rotation_keeps_the_newest_verified_and_what_else_is_wanted(run: Path):
+    parent = run / "checkpoints"
+    for step in (15, 20):
+        checkpoints.publish(str(save(parent, step)))
+    assert checkpoints.rotate(str(parent), 2, also=["checkpoint-5"]) == ["checkpoint-10"]
+    assert sorted(path.name for path in parent.iterdir()) == ["checkpoint-15", "checkpoint-20", "checkpoint-5"]
+
+
+def test_rotation_removes_nothing_while_the_newest_is_not_verified(run: Path):
+    save(run / "checkpoints", 15)
+    assert checkpoints.rotate(str(run / "checkpoints"), 1) == []
+    assert checkpoints.newest_verified(str(run)).step == 10
+
+
+def test_rotation_counts_by_step_and_not_by_age(run: Path):
+    parent = run / "checkpoints"
+    os.utime(parent / "checkpoint-5")
+    assert checkpoints.rotate(str(parent), 1) == ["checkpoint-5"]
+
+
+def test_rotation_ends_what_a_kill_left_half_removed(run: Path):
+    parent = run / "checkpoints"
+    (parent / ".trash-checkpoint-1-abc").mkdir()
+    checkpoints.rotate(str(parent), 2)
+    assert not list(parent.glob(".trash-*"))
+
+
+def test_a_resume_begins_at_the_newest_verified_and_sets_the_broken_aside(bench: Bench):
+    bench.start("--steps", 15, "--save-every", 5)
+    until(lambda: bench.survey().result, "the end")
+    parent = Path(bench.layout.checkpoints)
+    flip(parent / "checkpoint-15" / "optimizer.pt")
+    (parent / "checkpoint-10" / "scaler.pt").unlink()
+    point = prepare_resume(bench.host, PROJECT, bench.run)
+    assert point.path == str(parent / "checkpoint-5")
+    assert point.checkpoint.step == 5
+    assert sorted(name.split("-2")[0] for name in point.broken) == [
+        "checkpoints/broken-checkpoint-10",
+        "checkpoints/broken-checkpoint-15",
+    ]
+    kept = [path for path in parent.iterdir() if path.name.startswith("broken-checkpoint-15")]
+    assert (kept[0] / "optimizer.pt").exists(), "nothing of it may be lost"
+    assert prepare_resume(bench.host, PROJECT, bench.run) == type(point)(point.path, point.checkpoint)
+
+
+def test_no_checkpoint_at_all_is_exit_43_and_never_a_start_from_nothing(bench: Bench):
+    bench.start("--steps", 5, "--save-every", 5)
+    until(lambda: bench.survey().result, "the end")
+    (Path(bench.layout.checkpoints) / "checkpoint-5" / "optimizer.pt").unlink()
+    with pytest.raises(RemoteFault, match="checkpoint-5: optimizer.pt") as fault:
+        prepare_resume(bench.host, PROJECT, bench.run)
+    assert fault.value.exit_code is ExitCode.CHECKPOINT
+    assert "--force train" in fault.value.hint
+
+
+def test_checkpoints_of_a_running_job_are_left_to_it(bench: Bench):
+    bench.start("--steps", 5, "--save-every", 5, "--until", "/never")
+    with pytest.raises(RemoteFault) as fault:
+        prepare_resume(bench.host, PROJECT, bench.run)
+    assert fault.value.exit_code is ExitCode.BUSY
+
+
+def test_after_a_reboot_a_save_without_its_manifest_is_not_believed(bench: Bench):
+    bench.start("--steps", 10, "--save-every", 5)
+    until(lambda: bench.survey().result, "the end")
+    (Path(bench.layout.checkpoints) / "checkpoint-10" / MANIFEST).unlink()
+    started = Path(bench.job().supervisor)
+    started.write_text(json.dumps({**json.loads(started.read_text()), "boot_id": "another"}))
+    assert prepare_resume(bench.host, PROJECT, bench.run).checkpoint.step == 5

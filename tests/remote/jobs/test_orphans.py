@@ -1,0 +1,139 @@
+"""A job whose supervisor was killed is neither lost nor started again; one that a reboot took is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from remote.errors import RemoteFault
+from remote.jobs import adopt_job, stop_job
+from remote.payload.processes import boot_id, is_alive, read_process, send_signal
+from remote.protocol.exits import ExitCode
+from remote.protocol.jobs import JobState
+from tests.remote.jobs.jobs_bench import PROJECT, Bench, alive, until
+
+
+def _orphan(bench: Bench, *words: object, **settings: object) -> int:
+    """A running trainer whose supervisor was killed; its pid."""
+    bench.start(*words, **settings)
+    pid = until(lambda: bench.events("begin"), "the trainer")[0]["pid"]
+    supervisor = bench.survey().started.pid
+    os.kill(supervisor, signal.SIGKILL)
+    until(lambda: not alive(supervisor), "the supervisor's end")
+    return pid
+
+
+def test_FI_42_a_trainer_without_its_supervisor_is_running_and_listed(bench: Bench):
+    pid = _orphan(bench, "--workers", 1, "--until", "/never")
+    until(lambda: bench.events("worker"), "the worker")
+    run = bench.survey()
+    assert run.state is JobState.RUNNING
+    assert set(run.orphans) == {pid, bench.events("worker")[0]["worker"]}
+
+
+def test_FI_42_it_is_never_started_a_second_time(bench: Bench):
+    _orphan(bench, "--until", "/never")
+    assert bench.start("--until", "/never").fresh is False
+    with pytest.raises(RemoteFault, match="without its supervisor") as fault:
+        bench.start(number=2)
+    assert fault.value.exit_code is ExitCode.BUSY
+    assert len(bench.events("begin")) == 1
+
+
+def test_FI_42_an_adopted_job_is_watched_to_its_end(bench: Bench):
+    go = bench.workdir / "go"
+    _orphan(bench, "--steps", 3, "--until", go, steps=3)
+    Path(bench.layout.adapter).mkdir()
+    adopted = adopt_job(bench.host, PROJECT, bench.run)
+    assert adopted.state is JobState.RUNNING
+    assert adopted.started.backend == "adopted"
+    assert bench.survey().orphans == ()
+    assert adopt_job(bench.host, PROJECT, bench.run).started == adopted.started
+    go.touch()
+    assert until(lambda: bench.survey().result, "the end").exit == 0
+    assert bench.survey().state is JobState.SUCCEEDED
+
+
+def test_FI_42_an_adopted_job_that_did_not_finish_its_work_failed(bench: Bench):
+    pid = _orphan(bench, "--steps", 3, "--until", "/never", steps=10)
+    adopt_job(bench.host, PROJECT, bench.run)
+    os.kill(pid, signal.SIGKILL)
+    result = until(lambda: bench.survey().result, "the end")
+    assert result.exit == 1
+    assert "unknown" in result.reason
+
+
+def test_FI_42_a_stop_ends_orphans_too(bench: Bench):
+    pid = _orphan(bench, "--workers", 2, "--stubborn", "--until", "/never", grace_s=0.5)
+    until(lambda: len(bench.events("worker")) == 2, "the workers")
+    answer = stop_job(bench.host, PROJECT, bench.run)
+    assert answer.result.stopped
+    assert not any(alive(row["worker"]) for row in bench.events("worker"))
+    assert not alive(pid)
+
+
+def test_FI_42_trainer_and_supervisor_both_gone_is_lost(bench: Bench):
+    pid = _orphan(bench, "--until", "/never")
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not alive(pid), "the trainer's end")
+    run = bench.survey()
+    assert (run.state, run.orphans) == (JobState.LOST, ())
+    bench.start("--until", "/never", number=2)
+    assert bench.survey().state is JobState.RUNNING
+
+
+def _edit_started(bench: Bench, **changes: object) -> None:
+    path = Path(bench.job().supervisor)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def test_FI_48_after_a_reboot_the_job_is_lost_although_its_pid_lives_again(bench: Bench):
+    bench.start()
+    until(lambda: bench.survey().result, "the end")
+    Path(bench.job().result).unlink()
+    me = read_process(os.getpid())
+    _edit_started(bench, pid=me.pid, start_ticks=me.ticks, child_pid=me.pid, child_start_ticks=me.ticks)
+    assert bench.survey().state is JobState.RUNNING
+    _edit_started(bench, boot_id="00000000-0000-0000-0000-000000000000")
+    assert bench.survey().state is JobState.LOST
+
+
+def test_FI_49_a_pid_that_another_process_has_now_is_neither_believed_nor_signalled(bench: Bench):
+    bench.start()
+    until(lambda: bench.survey().result, "the end")
+    Path(bench.job().result).unlink()
+    bystander = os.fork()
+    if bystander == 0:
+        signal.pause()
+        os._exit(0)
+    try:
+        ticks = read_process(bystander).ticks
+        _edit_started(bench, pid=bystander, start_ticks=ticks - 1, child_pid=bystander, child_start_ticks=ticks - 1)
+        assert bench.survey().state is JobState.LOST
+        stop_job(bench.host, PROJECT, bench.run, grace_s=0)
+        assert alive(bystander)
+    finally:
+        os.kill(bystander, signal.SIGKILL)
+        os.waitpid(bystander, 0)
+
+
+def test_FI_49_a_signal_reaches_only_the_process_that_was_meant():
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+        os._exit(0)
+    try:
+        process = read_process(child)
+        other = type(process)(process.pid, process.parent, process.ticks + 1)
+        assert is_alive(child, process.ticks, boot_id())
+        assert not is_alive(child, process.ticks + 1, boot_id())
+        assert not send_signal(other, signal.SIGKILL)
+        assert alive(child)
+        assert send_signal(process, signal.SIGKILL)
+    finally:
+        os.waitpid(child, 0)
+    assert not send_signal(process, signal.SIGKILL)
