@@ -73,8 +73,12 @@ if not good(path):
         if keep == "1": os.replace(part, path)
     except OSError as error:
         say("DISK %d %s" % (error.errno or 0, error), 22)
-sys.argv = [path, "agent", nonce, temporary, workdir, first]
-sys.path.insert(0, path)
+compiled = "%s.%s.zip" % (path[:-4], sys.implementation.cache_tag)
+ready = path.startswith(folder) and os.path.exists(compiled)
+if ready or keep != "1": write_to = ""
+else: write_to = compiled
+sys.argv = [path, "agent", nonce, temporary, workdir, first, write_to]
+sys.path[:0] = [compiled, path] if ready else [path]
 from remote.payload.__main__ import main
 sys.exit(main())
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import importlib
 import os
 import sys
 from typing import Any, Dict
@@ -14,12 +15,16 @@ from remote.payload.operations import OPERATIONS
 from remote.payload.refusal import Refusal, refusal_to_json
 from remote.protocol.frames import FrameKind, hello, pack, pack_json, read_frame
 
+# By name: needed once per host and payload, and it would cost every start a fifth of its time.
+COMPILER = "remote.payload.compiled"
 
-def main(nonce: str, temporary: str, workdir: str, first: str = "") -> int:
+
+def main(nonce: str, temporary: str, workdir: str, first: str = "", compiled: str = "") -> int:
     """Answers until the line closes. Standard output belongs to the frames: anything printed goes to stderr.
 
     `temporary` is the payload's own path where it must not outlive us (a verb that only looks), else empty.
-    `first` is a request's frame in base64, answered before any that comes over the line.
+    `first` is a request's frame in base64, answered before any that comes over the line. `compiled` is where the
+    payload's byte code is missing, else empty.
     """
     line = Line(sys.stdin.buffer, os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
@@ -35,6 +40,9 @@ def main(nonce: str, temporary: str, workdir: str, first: str = "") -> int:
             request = line.next_request()
             with hangup.ends(not request.get("change")):
                 line.write(pack_json(answer(request, line, workdir, payload)))
+            if compiled:
+                importlib.import_module(COMPILER).compile_behind(payload, compiled)
+                compiled = ""
     except (BrokenPipeError, EOFError):
         return 0
     finally:
