@@ -7,12 +7,20 @@ error can point. Nothing is ever constructed from a tag; an alias shares its nod
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
 import yaml
+
+from fixers.sources.nodes import Mapping as Mapping
+from fixers.sources.nodes import Node as Node
+from fixers.sources.nodes import Path as Path
+from fixers.sources.nodes import Place as Place
+from fixers.sources.nodes import Scalar as Scalar
+from fixers.sources.nodes import Sequence as Sequence
+from fixers.sources.nodes import find as find
+from fixers.sources.nodes import walk as walk
 
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 CORE_TAG = "tag:yaml.org,2002:"
@@ -39,52 +47,6 @@ class YamlProblem(ValueError):
         self.message = message
         self.line = line
         self.column = column
-
-
-@dataclass(frozen=True)
-class Place:
-    """Bytes `start` to `end` of the file; `line` and `column` of the first, counted from 1."""
-
-    start: int
-    end: int
-    line: int
-    column: int
-
-
-@dataclass(frozen=True)
-class Scalar:
-    """One value as text. `style` is "" for a plain one, else its first character: ' " | >. `tag` only where written."""
-
-    text: str
-    place: Place
-    style: str = ""
-    tag: str = ""
-
-
-@dataclass(frozen=True)
-class Sequence:
-    items: tuple[Node, ...]
-    place: Place
-    tag: str = ""
-    flow: bool = False
-
-
-@dataclass(frozen=True)
-class Mapping:
-    """Every pair in order, duplicates kept."""
-
-    entries: tuple[tuple[Node, Node], ...]
-    place: Place
-    tag: str = ""
-    flow: bool = False
-
-    def get(self, key: str) -> Node | None:
-        """The value of the first entry whose key is the scalar `key`."""
-        return next((v for k, v in self.entries if isinstance(k, Scalar) and k.text == key), None)
-
-
-Node = Scalar | Sequence | Mapping
-Path = tuple[str | int, ...]
 
 
 @dataclass
@@ -118,40 +80,6 @@ def compose_all(data: bytes | str, limits: Limits = LIMITS, *, tags: bool = True
         line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
         raise YamlProblem(f"character U+{_code(error.character):04X} may not stand in YAML", line, column) from None
     return tuple(builder.documents)
-
-
-def walk(node: Node | None) -> Iterator[tuple[Path, Node | None, Node]]:
-    """Every (path, key node, value node) below `node`, in order; a sequence's items have no key node.
-
-    What several aliases share is entered once, at its first path.
-    """
-    yield from _walk(node, (), set())
-
-
-def _walk(node: Node | None, path: Path, entered: set[int]) -> Iterator[tuple[Path, Node | None, Node]]:
-    if node is None or isinstance(node, Scalar) or id(node) in entered:
-        return
-    entered.add(id(node))
-    rows: list[tuple[str | int, Node | None, Node]] = []
-    if isinstance(node, Mapping):
-        rows = [(key.text if isinstance(key, Scalar) else "?", key, value) for key, value in node.entries]
-    else:
-        rows = [(index, None, item) for index, item in enumerate(node.items)]
-    for step, key, value in rows:
-        yield (*path, step), key, value
-        yield from _walk(value, (*path, step), entered)
-
-
-def find(node: Node | None, path: Path) -> Node | None:
-    """The node at `path`, where the document has it."""
-    for step in path:
-        if isinstance(node, Mapping) and isinstance(step, str):
-            node = node.get(step)
-        elif isinstance(node, Sequence) and isinstance(step, int) and 0 <= step < len(node.items):
-            node = node.items[step]
-        else:
-            return None
-    return node
 
 
 class _Builder:
