@@ -19,9 +19,10 @@ from pipeline.session import opened
 from remote.ask import Ask
 from remote.errors import HalfstepError, RemoteFault
 from remote.host import Host
-from remote.jobs import survey_run
+from remote.jobs import take_survey
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState, RunSurvey
+from remote.protocol.survey import SurveyRequest
 from remote.protocol.values import dumps
 
 
@@ -39,7 +40,8 @@ class Afar:
 
     def survey(self) -> RunSurvey:
         """The run as it lies there now; remembered here. Raises RemoteFault where the host has no such run."""
-        run = survey_run(self.host, self.note.project, self.note.run)
+        request = SurveyRequest(self.note.project, self.note.host_config.get("python") or "python3")
+        run = take_survey(self.host, request).run(self.note.run)
         if run is None:
             raise RemoteFault(
                 f"{self.host.name} has no run {self.note.run}",

@@ -16,7 +16,7 @@ from typer._click.formatting import HelpFormatter
 from typer.core import TyperGroup
 
 from pipeline import __version__
-from remote.errors import HalfstepError
+from remote.errors import BadUsage, HalfstepError
 from remote.protocol.exits import ExitCode
 
 VERBS = {
@@ -130,7 +130,7 @@ def run(words: list[str]) -> int:
 def _tell_usage(words: list[str], error: ClickException) -> int:
     context = getattr(error, "ctx", None)
     hint = f"{context.command_path} --help" if context else "pipeline --help"
-    return _tell(words, HalfstepError(error.format_message(), hint=hint, exit_code=ExitCode.USAGE))
+    return _tell(words, BadUsage(error.format_message(), hint=hint))
 
 
 def _tell(words: list[str], error: HalfstepError) -> int:

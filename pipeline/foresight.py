@@ -17,7 +17,7 @@ from pipeline.stages.order import STAGES
 from pipeline.stages.readiness import judge_host
 from pipeline.stages.stage import Context, judge_standing
 from pipeline.stages.verify import prove
-from pipeline.stages.view import View, data_folder
+from pipeline.stages.view import View
 from remote.protocol.findings import Report
 from remote.protocol.proof import ProofReport
 from remote.sync.agreed import ask_base, known_base
@@ -89,10 +89,7 @@ def prove_in_scratch(context: Context, plan: Plan) -> ProofReport:
 
 def data_files(view: View) -> tuple[tuple[str, bytes], ...]:
     """The data that would be uploaded apart from code, by name; nothing where it is too large to be read at once."""
-    folder = data_folder(view.loaded)
-    if folder is None:
+    data = view.data
+    if data is None or data.size_bytes > LARGEST_SCRATCH_DATA or data.root.is_file():
         return ()
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    if sum(path.stat().st_size for path in paths) > LARGEST_SCRATCH_DATA:
-        return ()
-    return tuple((path.relative_to(folder).as_posix(), path.read_bytes()) for path in paths)
+    return tuple((name, (data.root / name).read_bytes()) for name in data.files)

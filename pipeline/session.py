@@ -8,8 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from remote.sync.data import data_digest
-
 from pipeline.config.load import LoadedConfig, LoadedHost, load_config, load_host
 from pipeline.config.model import HostConfig
 from pipeline.memory import Memory
@@ -24,6 +22,7 @@ from remote.jobs import take_survey
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.survey import Survey
 from remote.reach import open_host
+from remote.sync.data import DataScan, scan_data
 from remote.sync.scan import Scan, scan_project
 
 
@@ -91,7 +90,7 @@ def working(
         telling.progress(f"connecting to {named.host.name}")
         workdir = host.workdir
         scan, data = local.result()
-        survey = look(host, named.host, ProjectLayout(scan.project), data)
+        survey = look(host, named.host, ProjectLayout(scan.project), data.digest if data else "")
         view = View(named.loaded, named.host, memory, scan, survey, workdir, data)
         yield Context(host, with_serial(view, forced=wishes.force in FORCES_A_NEW_RUN), telling, wishes)
 
@@ -113,7 +112,7 @@ def look_again(context: Context) -> None:
     context.view = view.with_survey(look(context.host, view.host, view.layout, view.data_digest))
 
 
-def _local_facts(loaded: LoadedConfig, memory: Memory) -> tuple[Scan, str]:
+def _local_facts(loaded: LoadedConfig, memory: Memory) -> tuple[Scan, DataScan | None]:
     memory.prepare()
     folder = data_folder(loaded)
-    return scan_project(loaded.root), data_digest(folder) if folder else ""
+    return scan_project(loaded.root), scan_data(folder, memory.folder) if folder else None

@@ -113,13 +113,15 @@ class Screen:
             self._finding(finding)
 
     def _finding(self, finding: Finding) -> None:
+        first, *rest = safe_text(finding.message).splitlines() or [""]
         style = SEVERITIES[finding.severity]
-        where = f"{safe_text(finding.where)}: " if finding.where else ""
-        self.out.print(Text.assemble((f"{finding.severity.value} ", style), (finding.check, "bold"), " ", where))
-        for line in safe_text(finding.message).splitlines():
-            self.out.print(Text(f"    {line}"))
+        self.out.print(Text.assemble((f"{finding.severity.value:<8}", style), first, (f"  [{finding.check}]", "dim")))
+        for line in rest:
+            self.out.print(Text(f"        {line}"))
+        if finding.where:
+            self.out.print(Text(f"        in {safe_text(finding.where)}", style="dim"))
         if finding.hint:
-            self.out.print(Text.assemble("    type: ", (safe_text(finding.hint), "cyan")))
+            self.out.print(Text.assemble("        type: ", (safe_text(finding.hint), "cyan")))
 
     def diff(self, text: str) -> None:
         """A unified diff, coloured where the terminal can."""

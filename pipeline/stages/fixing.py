@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from fixers.change import Plan
-from fixers.disk_tree import DiskTree
 from fixers.frame import plan_fixes
 from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
 from fixers.site import Site
@@ -17,7 +16,7 @@ from remote.host import Host
 def site_of(view: View, host: Host | None) -> Site:
     """The project as it lies here, meant for that host and its card."""
     return Site(
-        tree=DiskTree(view.loaded.root),
+        tree=view.scan,
         gpu=view.survey.gpu,
         host=host,
         survey=view.survey,

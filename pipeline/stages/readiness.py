@@ -47,7 +47,7 @@ def facts_of(survey: Survey) -> Iterator[tuple[str, str]]:
     """The environment in a few words, for people and as the stage's inputs."""
     python = survey.interpreter
     yield "python", ".".join(map(str, python.version[:3])) or "none"
-    yield "interpreter", python.realpath or python.path
+    yield "interpreter", python.path
     yield "torch", python.torch.version if python.torch else "none"
     yield "driver", survey.driver.version or "none"
     yield "gpus", ", ".join(_card(gpu) for gpu in survey.gpus) or "none"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from remote.sync.data import send_data
-
 from pipeline.show.words import count, size
 from pipeline.stages.stage import Context, Done, Inputs
-from pipeline.stages.view import View, data_folder
+from pipeline.stages.view import View
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
+from remote.sync.data import send_data
 from remote.sync.plan import edited_finding
 from remote.sync.sync import SyncReport, sync_project
 
@@ -60,15 +59,14 @@ class Sync:
 
     def _send_data(self, context: Context) -> str:
         view = context.view
-        folder = data_folder(view.loaded)
-        if folder is None or view.data_digest in view.survey.data:
+        if view.data is None or view.data_digest in view.survey.data:
             return ""
 
         def told(done: int, total: int) -> None:
             context.telling.progress("sending the data", done, total)
 
-        sent = send_data(context.host, view.scan.project, folder, progress=told)
-        return f"; data: {size(sent.sent_bytes)}"
+        send_data(context.host, view.data, view.layout.key, progress=told)
+        return f"; data: {count(len(view.data.files), 'file')}, {size(view.data.size_bytes)}"
 
 
 def _behind(view: View) -> Finding:

@@ -14,12 +14,13 @@ from remote.protocol.cards import parse_card
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.precision import PrecisionPlan, judge_precision
 from remote.protocol.survey import Survey, SurveyRequest
+from remote.sync.data import DataScan
 from remote.sync.scan import Scan
 
 
 @dataclass(frozen=True)
 class View:
-    """One project, one host, one config, at one moment. `data_digest` names large data sent apart from code, or ""."""
+    """One project, one host, one config, at one moment. `data` is what is sent apart from code."""
 
     loaded: LoadedConfig
     host: LoadedHost
@@ -27,13 +28,18 @@ class View:
     scan: Scan
     survey: Survey
     workdir: str
-    data_digest: str = ""
+    data: DataScan | None = None
     serial: int = 1
 
     @property
     def layout(self) -> ProjectLayout:
         """Where the project lies on the host."""
         return ProjectLayout(self.scan.project)
+
+    @property
+    def data_digest(self) -> str:
+        """The name of the data on any host; empty where none is sent."""
+        return self.data.digest if self.data is not None else ""
 
     def with_survey(self, survey: Survey) -> View:
         return replace(self, survey=survey)

@@ -1,0 +1,48 @@
+"""The fixers alone, on a host: planned against what lies there, applied or only shown, and taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fixers.change import FileChange, Plan
+from pipeline.stages.fix import acts_of, rewrites_left
+from pipeline.stages.fixing import plan_for
+from pipeline.stages.stage import Context
+from pipeline.stages.sync import Sync
+from remote.errors import SyncRefused
+from remote.sync.rewrite import rewrite_tree, undo_rewrites
+
+
+def fix_on_host(context: Context, only: Iterable[str] | None, *, show_only: bool) -> Plan:
+    """What was left to do there and, unless only shown, is done now. Raises SyncRefused where the tree is not there."""
+    view = context.view
+    plan = plan_for(view, context.host, only)
+    rewrites = rewrites_left(plan, view)
+    left = {rewrite.path for rewrite in rewrites}
+    files = tuple(change for change in plan.changes if isinstance(change, FileChange) and change.path in left)
+    if not show_only:
+        _require_synced(context)
+        if rewrites:
+            rewrite_tree(context.host, view.scan, rewrites)
+        for change in acts_of(plan):
+            context.telling.progress(change.summary)
+            context.host.act(change.op, change.args)
+    return Plan(plan.findings, (*files, *acts_of(plan)))
+
+
+def undo_on_host(context: Context) -> tuple[str, ...]:
+    """Every file that a fixer rewrote there is as it was sent; their names."""
+    _require_synced(context)
+    fixed = tuple(context.view.survey.tree.fixed)
+    if fixed:
+        undo_rewrites(context.host, context.view.scan)
+    return fixed
+
+
+def _require_synced(context: Context) -> None:
+    problems = Sync().check(context.view).errors
+    if problems:
+        raise SyncRefused(
+            f"the host's tree is not this project as it lies here: {problems[0].message}",
+            hint=f"pipeline run --host {context.view.host.name} --config {context.view.loaded.name} --until sync",
+        )

@@ -1,0 +1,125 @@
+"""`pipeline fix`: only the fixers, in a folder here or on a host; `--undo` puts everything back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fixers.change import FileChange, HostChange, Plan
+from fixers.diff import render_diff
+from fixers.disk_tree import DiskTree
+from fixers.frame import plan_fixes
+from fixers.on_disk import apply_to_disk, undo_on_disk
+from fixers.site import Site
+from pipeline.fixing_afar import fix_on_host, undo_on_host
+from pipeline.outcome import Outcome
+from pipeline.session import load_named, working
+from pipeline.show.screen import Screen
+from pipeline.show.words import count
+from pipeline.stages.stage import Wishes
+from pipeline.verbs.cards import assumed_card
+from pipeline.verbs.options import AsJson, Overrides
+from remote.errors import BadUsage
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+
+app = typer.Typer()
+
+
+@app.command()
+def fix(
+    path: Annotated[Path | None, typer.Argument(metavar="[PATH]", help="a project's folder here")] = None,
+    host: Annotated[str, typer.Option("--host", help="the project on this host instead")] = "",
+    config: Annotated[str, typer.Option("--config", help="with --host: whose project")] = "",
+    only: Annotated[
+        list[str] | None, typer.Option("--only", metavar="NAME", help="only this fixer; may be repeated")
+    ] = None,
+    diff: Annotated[bool, typer.Option("--diff", help="show what would change and change nothing")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="put back what fixers changed")] = False,
+    card: Annotated[str, typer.Option(help="titan-rtx, 7.5: the card to fix for")] = "",
+    overrides: Overrides = None,
+    as_json: AsJson = False,
+) -> int:
+    """Put right what is known to be wrong, as the smallest change of bytes; again: nothing to do."""
+    screen = Screen(as_json=as_json)
+    if host and path is not None:
+        raise BadUsage("fix takes a PATH or --host, not both", hint="pipeline fix . --card titan-rtx")
+    if host:
+        outcome = _afar(screen, host, config, only, card, overrides or [], show_only=diff, undo=undo)
+    else:
+        root = (path or Path.cwd()).resolve()
+        if not root.is_dir():
+            raise BadUsage(f"{root} is not a folder", where="PATH")
+        outcome = _undone(screen, root) if undo else _here(screen, root, only, card, show_only=diff)
+    screen.closing(outcome)
+    return outcome.exit_code
+
+
+def _here(screen: Screen, root: Path, only: list[str] | None, card: str, *, show_only: bool) -> Outcome:
+    plan = plan_fixes(Site(tree=DiskTree(root), gpu=assumed_card(card)), only=only)
+    diff = render_diff(plan)
+    screen.diff(diff) if diff else screen.note("nothing to fix")
+    if not card:
+        screen.note("no card was named: nothing was rewritten for one (--card titan-rtx)")
+    changed: tuple[str, ...] = () if show_only else apply_to_disk(root, plan)
+    if changed:
+        screen.note(f"{count(len(changed), 'file')} rewritten; `pipeline fix {root} --undo` puts them back")
+    return _outcome(plan, changed, diff)
+
+
+def _undone(screen: Screen, root: Path) -> Outcome:
+    undone = undo_on_disk(root)
+    for path in undone.restored:
+        screen.note(f"{path}: put back")
+    if not undone.restored and not undone.findings:
+        screen.note("nothing to put back")
+    return Outcome("fix", _exit_code(undone.findings), findings=undone.findings, more={"undone": list(undone.restored)})
+
+
+def _afar(
+    screen: Screen,
+    host: str,
+    config: str,
+    only: list[str] | None,
+    card: str,
+    overrides: list[str],
+    *,
+    show_only: bool,
+    undo: bool,
+) -> Outcome:
+    if not config:
+        raise BadUsage(
+            "fix on a host wants a config", where="--config", hint=f"pipeline fix --host {host} --config NAME"
+        )
+    of_card = [f"host.card={card}"] if card else []
+    named = load_named(host, config, [*overrides, *of_card], Path.cwd())
+    with working(named, screen, Wishes(), keep=not show_only, ask=None if screen.as_json else screen) as context:
+        if undo:
+            undone = undo_on_host(context)
+            screen.note(f"{count(len(undone), 'file')} put back on {host}")
+            return Outcome("fix", host=host, config=named.loaded.name, more={"undone": list(undone)})
+        plan = fix_on_host(context, only, show_only=show_only)
+    diff = render_diff(plan)
+    screen.diff(diff) if diff else screen.note("nothing to fix")
+    changed = tuple(_name(change) for change in plan.changes)
+    outcome = _outcome(plan, () if show_only else changed, diff)
+    return replace(outcome, host=host, config=named.loaded.name)
+
+
+def _name(change: FileChange | HostChange) -> str:
+    return change.path if isinstance(change, FileChange) else change.fixer
+
+
+def _outcome(plan: Plan, changed: tuple[str, ...], diff: str) -> Outcome:
+    more = {"changed": list(changed), "diff": diff}
+    return Outcome("fix", _exit_code(plan.findings), findings=plan.findings, more=more)
+
+
+def _exit_code(findings: tuple[Finding, ...]) -> ExitCode:
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
+    return next(
+        (finding.exit_code for finding in errors if finding.exit_code), ExitCode.FIXER if errors else ExitCode.OK
+    )
