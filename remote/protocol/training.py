@@ -1,4 +1,4 @@
-"""What the built-in trainer is told: one frozen spec, written by the laptop, read once by `payload.pyz train SPEC`."""
+"""What the built-in trainer is told: one frozen spec, the argument of `payload.pyz train SPEC`."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ class LoopSpec:
 class TrainingPaths:
     """Absolute folders on the host. `run` gets progress.json, samples.jsonl and metrics.json.
 
-    `cache` keeps features and tiny models and may be shared by runs; `resume_from`: a checkpoint to go on from, or "".
+    Empty ones are the job's own, which the host names in the job's environment. `cache` keeps
+    features and tiny models and may be shared by runs; `resume_from`: a checkpoint to go on from, or "".
     """
 
     run: str

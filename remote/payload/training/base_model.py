@@ -58,7 +58,8 @@ def read_base(spec: ModelSpec, source: str) -> BaseModel:
 def load_model(base: BaseModel, plan: PrecisionPlan, adapter: str, lora: LoraSpec, device: str) -> Any:
     """The model on `device` with one trainable adapter. Frozen weights have the plan's dtype.
 
-    Audio becomes embeddings without a graph. Adapter weights get their dtype later, in `cast_trainable`, since a resume loads them again.
+    Audio becomes embeddings without a graph. Adapter weights get their dtype later, in `cast_trainable`, since a
+    resume loads them again.
     """
     told = {"revision": base.revision} if base.revision and not os.path.isdir(base.source) else {}
     model = base.family.model_class.from_pretrained(

@@ -6,6 +6,7 @@ Full logits of 8 x 900 tokens over 200,064 words are 5.8 GB in float32 and about
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import Any, Optional, Union
 
@@ -23,6 +24,8 @@ def use_label_loss(model: Any) -> None:
     """
     plain = model.forward
 
+    # `generate` and Trainer read the signature: the model's own must stay visible.
+    @functools.wraps(type(model).forward)
     def forward(
         self: Any,
         input_ids: Optional[torch.Tensor] = None,

@@ -18,9 +18,9 @@ ASPECTS = ("accuracy", "fluency", "prosodic", "total")
 
 _RUBRIC = (
     "Listen to the learner of English and score the pronunciation in four aspects, each from 0 to 10.\n"
-    "accuracy, how the sounds are said. 9-10: all words are said well, without an accent that disturbs. 7-8: most words "
-    "are said well, a few sounds are off. 5-6: the meaning is clear, many sounds are off. 3-4: hard to understand. 0-2: "
-    "hardly a word can be understood.\n"
+    "accuracy, how the sounds are said. 9-10: all words are said well, without an accent that disturbs. 7-8: most "
+    "words are said well, a few sounds are off. 5-6: the meaning is clear, many sounds are off. 3-4: hard to "
+    "understand. 0-2: hardly a word can be understood.\n"
     "fluency, how the speech flows. 8-10: no pause that disturbs, no repetition. 6-7: mostly smooth, some pauses. 4-5: "
     "slow, with pauses between words. 0-3: word by word, or not to be followed.\n"
     "prosodic, stress and melody. 9-10: right stress, rhythm and intonation. 7-8: mostly right. 5-6: often flat or "

@@ -84,14 +84,17 @@ def read_spec(words: str) -> TrainingSpec:
 
 
 def own_paths(paths: TrainingPaths, environment: Mapping[str, str]) -> TrainingPaths:
-    """The paths with empty ones filled from what a job is told."""
+    """The paths with empty ones filled from what a job is told. Raises TrainingFailed where no run is named."""
     run = paths.run or environment.get("HALFSTEP_RUN_DIR", "")
+    if not run:
+        raise TrainingFailed("spec-unreadable", "neither the spec nor HALFSTEP_RUN_DIR names the run's folder")
+    layout = RunLayout(run)
     return TrainingPaths(
         run=run,
-        checkpoints=paths.checkpoints or environment.get("HALFSTEP_OUTPUT_DIR", ""),
-        tensorboard=paths.tensorboard or environment.get("HALFSTEP_TENSORBOARD_DIR", ""),
-        adapter=paths.adapter or RunLayout(run).adapter,
-        cache=paths.cache,
+        checkpoints=paths.checkpoints or environment.get("HALFSTEP_OUTPUT_DIR", layout.checkpoints),
+        tensorboard=paths.tensorboard or environment.get("HALFSTEP_TENSORBOARD_DIR", layout.tensorboard),
+        adapter=paths.adapter or layout.adapter,
+        cache=paths.cache or f"{run}/cache",
         resume_from=paths.resume_from or environment.get("HALFSTEP_RESUME_FROM", ""),
     )
 
