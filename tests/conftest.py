@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.lab.chaos import ChaosProxy
 from tests.lab.distance import Distance, why_no_distance
 from tests.lab.sshd import Sshd, have_sshd
 
@@ -60,6 +61,22 @@ def go_far(tmp_path: Path) -> Iterator[Callable[..., Distance]]:
             return line.start()
 
         yield start
+
+
+@pytest.fixture
+def chaos() -> Iterator[Callable[..., ChaosProxy]]:
+    """Starts a bad line to a (host, port); see ChaosProxy. The test fails where a planned fault never fired."""
+    proxies: list[ChaosProxy] = []
+
+    def start(target: tuple[str, int], **options: Any) -> ChaosProxy:
+        proxies.append(ChaosProxy(target, **options).start())
+        return proxies[-1]
+
+    yield start
+    for proxy in proxies:
+        proxy.close()
+    for proxy in proxies:
+        proxy.injector.check()
 
 
 def allowed_skips() -> tuple[str, ...]:

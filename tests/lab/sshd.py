@@ -193,20 +193,33 @@ class Sshd:
             name=name,
             host=self.listen,
             port=self.port,
-            user=pwd.getpwuid(os.getuid()).pw_name,
+            user=login_name(),
             identity_file=str(self.user_key),
             known_hosts=str(self.known_hosts),
+            workdir=str(self.home / "halfstep"),
         )
         return replace(address, **changes)  # type: ignore[arg-type]
+
+    def through(self, port: int, name: str = "titan", **changes: object) -> Address:
+        """An Address that goes through a proxy on 127.0.0.1; the server's key is known under that name too."""
+        with self.known_hosts.open("a") as file:
+            for kind in self.host_kinds:
+                public = Path(f"{self.host_key(kind)}.pub").read_text().split()
+                file.write(f"[127.0.0.1]:{port} {public[0]} {public[1]}\n")
+        return self.address(name, host="127.0.0.1", port=port, **changes)
 
     def ssh_config(self, alias: str = "titan") -> str:
         """A `Host` block for ssh and for everything that reads ~/.ssh/config."""
         return (
             f"Host {alias}\n  HostName {self.listen}\n  Port {self.port}\n"
-            f"  User {pwd.getpwuid(os.getuid()).pw_name}\n"
+            f"  User {login_name()}\n"
             f'  IdentityFile "{self.user_key}"\n  IdentitiesOnly yes\n'
             f'  UserKnownHostsFile "{self.known_hosts}"\n'
         )
+
+
+def login_name() -> str:
+    return pwd.getpwuid(os.getuid()).pw_name
 
 
 def children(pid: int) -> list[int]:

@@ -1,0 +1,63 @@
+"""Faults on a plan: each says where it strikes, counts its hits, and fails the test where it never fired."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Fault(Enum):
+    """What can happen to a line."""
+
+    RESET = "the connection is reset (RST)"
+    CLOSE = "the connection is closed (FIN)"
+    BLACK_HOLE = "everything is accepted and nothing passed on, in both directions"
+    FLIP = "one bit of the next byte is turned over"
+    STALL = "nothing is passed on for a while"
+    REFUSE = "the connection is closed before its first byte"
+
+
+@dataclass
+class Plan:
+    """`fault` strikes the first `times` connections whose `direction` has carried `after` bytes."""
+
+    fault: Fault
+    direction: str = "up"
+    after: int = 0
+    times: int = 1
+    seconds: float = 0.0
+    hits: int = 0
+
+
+@dataclass
+class Injector:
+    """The plans of one test."""
+
+    plans: list[Plan] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def plan(self, fault: Fault, **where: object) -> Plan:
+        """A fault that is to strike; see Plan. Its `hits` say how often it did."""
+        plan = Plan(fault, **where)  # type: ignore[arg-type]
+        self.plans.append(plan)
+        return plan
+
+    def strikes(self, direction: str, carried: int) -> Plan | None:
+        """The plan that strikes now; its hit is counted."""
+        with self._lock:
+            for plan in self.plans:
+                if plan.direction == direction and plan.hits < plan.times and carried >= plan.after:
+                    plan.hits += 1
+                    return plan
+        return None
+
+    def next_limit(self, direction: str, carried: int) -> int | None:
+        """How many bytes may still pass before the next plan may strike; None where none is left."""
+        open_plans = [p for p in self.plans if p.direction == direction and p.hits < p.times]
+        return min((max(0, p.after - carried) for p in open_plans), default=None)
+
+    def check(self) -> None:
+        """Raises AssertionError where a planned fault never fired: the test has proved nothing."""
+        silent = [plan for plan in self.plans if plan.hits == 0]
+        assert not silent, f"planned faults that did not fire: {silent}"
