@@ -6,6 +6,7 @@ from pipeline.afar import job_from_host, remember
 from pipeline.files import locked
 from pipeline.memory import Memory
 from pipeline.outcome import JobOutcome, Outcome
+from pipeline.runs import artifacts_of
 from pipeline.session import Named, look_again, working
 from pipeline.stages.order import STAGES
 from pipeline.stages.runner import Ran, run_stages
@@ -51,10 +52,3 @@ def outcome_of(context: Context, ran: Ran) -> Outcome:
         job=job_from_host(run) if run is not None else JobOutcome(JobState.ABSENT),
         artifacts=artifacts_of(view.memory, run_id(view)),
     )
-
-
-def artifacts_of(memory: Memory, run: str) -> dict[str, str]:
-    """What of a run lies here."""
-    folder = memory.run(run)
-    places = {"tensorboard": folder / "tensorboard", "adapter": folder / "adapter", "report": folder / "report.html"}
-    return {name: str(path) for name, path in places.items() if path.exists()}

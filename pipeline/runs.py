@@ -73,3 +73,10 @@ def find_note(memory: Memory, run: str | None) -> RunNote:
     names = [note.run for note in notes]
     near = difflib.get_close_matches(run, names, n=1, cutoff=0.4) or names[:1]
     raise BadUsage(f"this project has no run {run!r}", where="RUN", hint=f"pipeline status {near[0]}")
+
+
+def artifacts_of(memory: Memory, run: str) -> dict[str, str]:
+    """What of a run lies here."""
+    folder = memory.run(run)
+    places = {"tensorboard": folder / "tensorboard", "adapter": folder / "adapter", "report": folder / "report.html"}
+    return {name: str(path) for name, path in places.items() if path.exists()}

@@ -9,9 +9,9 @@ import typer
 
 from pipeline.afar import job_from_host, run_afar
 from pipeline.files import locked
-from pipeline.going import artifacts_of
 from pipeline.homecoming import bring_home
 from pipeline.outcome import Outcome
+from pipeline.runs import artifacts_of
 from pipeline.show.screen import Screen
 from pipeline.show.words import size
 from pipeline.verbs.options import AsJson, Run

@@ -8,10 +8,9 @@ from pathlib import Path
 import typer
 
 from pipeline.afar import job_from_host, job_from_memory, remembered, run_afar
-from pipeline.going import artifacts_of
 from pipeline.memory import Memory
 from pipeline.outcome import Outcome
-from pipeline.runs import RunNote
+from pipeline.runs import RunNote, artifacts_of
 from pipeline.show.screen import Screen
 from pipeline.stages.ending import judge_run
 from pipeline.verbs.options import AsJson, Run

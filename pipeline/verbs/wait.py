@@ -8,8 +8,8 @@ import typer
 
 from pipeline.afar import job_from_host, run_afar
 from pipeline.following import follow_to_end
-from pipeline.going import artifacts_of
 from pipeline.outcome import Outcome
+from pipeline.runs import artifacts_of
 from pipeline.show.screen import Screen
 from pipeline.stages.ending import judge_run
 from pipeline.verbs.options import AsJson, Run

@@ -1,0 +1,90 @@
+"""The project's own modules as syntax trees: what they import, where, and how long they are."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("pipeline", "fixers", "remote")
+
+
+@dataclass(frozen=True)
+class Import:
+    """`name` is what is imported, dotted; `inside` where it stands within a function."""
+
+    name: str
+    line: int
+    inside: bool
+    typing_only: bool
+
+
+@dataclass(frozen=True)
+class Module:
+    """One file of ours."""
+
+    name: str
+    path: Path
+    source: str
+    tree: ast.Module
+
+    @property
+    def where(self) -> str:
+        return str(self.path.relative_to(ROOT))
+
+
+@cache
+def modules() -> tuple[Module, ...]:
+    """Every Python file of the three packages."""
+    found = []
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            dotted = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+            source = path.read_text()
+            found.append(Module(dotted.removesuffix(".__init__"), path, source, ast.parse(source, str(path))))
+    return tuple(found)
+
+
+def imports_of(module: Module) -> tuple[Import, ...]:
+    """Every import statement, with where it stands."""
+    found: list[Import] = []
+    _collect(module.tree.body, found, inside=False, typing_only=False)
+    return tuple(found)
+
+
+def _collect(body: list[ast.stmt], found: list[Import], *, inside: bool, typing_only: bool) -> None:
+    for node in body:
+        if isinstance(node, ast.Import):
+            found += [Import(alias.name, node.lineno, inside, typing_only) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            found += [Import(f"{base}.{alias.name}", node.lineno, inside, typing_only) for alias in node.names]
+        for field in ("body", "orelse", "finalbody"):
+            inner = getattr(node, field, None)
+            if isinstance(inner, list):
+                deeper = inside or isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+                types = typing_only or (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test))
+                _collect(inner, found, inside=deeper, typing_only=types)
+        for handler in getattr(node, "handlers", []):
+            _collect(handler.body, found, inside=inside, typing_only=typing_only)
+
+
+def module_named(name: str) -> str | None:
+    """The module of ours that an imported name lies in: `remote.host.Host` is in `remote.host`."""
+    known = {module.name for module in modules()}
+    while name:
+        if name in known:
+            return name
+        name = name.rpartition(".")[0]
+    return None
+
+
+def graph() -> dict[str, set[str]]:
+    """Which of our modules imports which."""
+    edges: dict[str, set[str]] = {}
+    for module in modules():
+        targets = (module_named(found.name) for found in imports_of(module))
+        edges[module.name] = {target for target in targets if target and target != module.name}
+    return edges

@@ -1,0 +1,207 @@
+"""The layout is a promise: imports point down, each heavy thing has one room, files stay small."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli import VERBS
+from remote.bundle import payload_bundle
+from tests.contracts.house import ROOT, Import, Module, graph, imports_of, module_named, modules
+
+STDLIB = set(sys.stdlib_module_names)
+LONGEST_FILE = 300
+LONGEST_FUNCTION = 60
+HEAVY = ("torch", "transformers", "peft", "accelerate", "datasets", "tensorboard", "soundfile", "numpy")
+RUNS_BESIDE_TORCH = ("remote.payload.training", "remote.payload.proof.hooks")
+"""Code of the payload that is only ever run by the host's own interpreter."""
+
+
+def every_import() -> Iterator[tuple[Module, Import]]:
+    for module in modules():
+        for found in imports_of(module):
+            yield module, found
+
+
+def may_import(importer: str, target: str) -> bool:
+    """DESIGN: pipeline > fixers > remote.{host,protocol,errors}; the payload stands on the protocol alone."""
+    if importer.startswith("pipeline"):
+        return not target.startswith("remote.payload")
+    if importer.startswith("fixers"):
+        allowed = ("fixers", "remote.host", "remote.protocol", "remote.errors")
+        return target.startswith(allowed)
+    if importer.startswith("remote.payload"):
+        return target.startswith(("remote.payload", "remote.protocol"))
+    if importer.startswith("remote.protocol"):
+        return target.startswith("remote.protocol")
+    return target.startswith("remote") and not target.startswith("remote.payload")
+
+
+def test_imports_point_down() -> None:
+    wrong = [
+        f"{module.where}:{found.line} imports {target}"
+        for module, found in every_import()
+        if (target := module_named(found.name)) and not may_import(module.name, target)
+    ]
+    assert wrong == []
+
+
+def test_no_import_of_ours_stands_inside_a_function() -> None:
+    wrong = [f"{m.where}:{i.line}" for m, i in every_import() if i.inside and module_named(i.name)]
+    assert wrong == []
+
+
+def test_modules_do_not_import_each_other_in_a_circle() -> None:
+    edges = graph()
+    state: dict[str, int] = {}
+    circles: list[str] = []
+
+    def visit(name: str, trail: tuple[str, ...]) -> None:
+        state[name] = 1
+        for target in sorted(edges[name]):
+            if state.get(target) == 1:
+                circles.append(
+                    " > ".join((*trail[trail.index(target) :], target) if target in trail else (name, target))
+                )
+            elif target not in state:
+                visit(target, (*trail, target))
+        state[name] = 2
+
+    for name in sorted(edges):
+        if name not in state:
+            visit(name, (name,))
+    assert circles == []
+
+
+@pytest.mark.parametrize(
+    ("library", "rooms"),
+    [
+        ("paramiko", ("remote.ssh",)),
+        ("yaml", ("fixers.sources.yaml_nodes",)),
+        ("rich", ("pipeline.show.screen",)),
+        ("typer", ("pipeline.cli", "pipeline.verbs")),
+        ("pydantic", ("pipeline.config",)),
+    ],
+)
+def test_a_heavy_library_has_one_room(library: str, rooms: tuple[str, ...]) -> None:
+    users = {m.name for m, i in every_import() if i.name.split(".")[0] == library}
+    assert users, f"nobody uses {library}"
+    assert {user for user in users if not user.startswith(rooms)} == set()
+
+
+def test_only_the_payloads_rooms_beside_torch_import_it_at_module_level() -> None:
+    wrong = [
+        f"{m.where}:{i.line} {i.name}"
+        for m, i in every_import()
+        if i.name.split(".")[0] in HEAVY and not i.inside and not m.name.startswith(RUNS_BESIDE_TORCH)
+    ]
+    assert wrong == []
+
+
+def test_the_payload_needs_nothing_but_the_standard_library() -> None:
+    wrong = [
+        f"{m.where}:{i.line} {i.name}"
+        for m, i in every_import()
+        if m.name.startswith(("remote.payload", "remote.protocol"))
+        and not m.name.startswith(RUNS_BESIDE_TORCH)
+        and i.name.split(".")[0] not in STDLIB | {"remote", ""}
+        and not i.inside
+    ]
+    assert wrong == []
+
+
+def test_the_payload_is_python_3_9() -> None:
+    for module in modules():
+        if module.name.startswith(("remote.payload", "remote.protocol")):
+            ast.parse(module.source, module.where, feature_version=(3, 9))
+
+
+def test_the_payload_answers_without_site_packages(tmp_path: Path) -> None:
+    path = tmp_path / "payload.pyz"
+    path.write_bytes(payload_bundle().data)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", str(path), "agent", "0" * 16, "", str(tmp_path)],
+        input=b"",
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.startswith(b"\x02HS" + b"0" * 16 + b"\x03\n")
+
+
+def test_the_payload_is_the_same_bytes_every_time() -> None:
+    first = payload_bundle().sha256
+    payload_bundle.cache_clear()
+    assert payload_bundle().sha256 == first
+
+
+def test_files_stay_small() -> None:
+    lengths = {m.where: len(m.source.splitlines()) for m in modules()}
+    assert {where: length for where, length in lengths.items() if length > LONGEST_FILE} == {}
+
+
+def test_functions_fit_on_a_screen() -> None:
+    wrong = [
+        f"{module.where}:{node.lineno} {node.name}"
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and (node.end_lineno or 0) - node.lineno > LONGEST_FUNCTION
+    ]
+    assert wrong == []
+
+
+def test_every_module_says_one_thing_in_its_first_line() -> None:
+    wrong = [m.where for m in modules() if not (ast.get_docstring(m.tree) or "").strip()]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", ["utils", "helpers", "common", "manager", "base", "core", "misc"])
+def test_no_module_is_called_nothing(name: str) -> None:
+    assert [m.where for m in modules() if m.path.stem == name] == []
+
+
+def test_one_module_reads_sys_argv_on_the_laptop() -> None:
+    users = {m.name for m in modules() if "sys.argv" in m.source and not m.name.startswith("remote.payload")}
+    assert users <= {"pipeline.cli", "remote.bootstrap"}, users
+
+
+def test_only_the_screen_prints_on_the_laptop() -> None:
+    wrong = [
+        f"{m.where}:{node.lineno}"
+        for m in modules()
+        if not m.name.startswith(("remote.payload", "pipeline.show"))
+        for node in ast.walk(m.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("verb", sorted(VERBS))
+def test_no_verb_of_the_laptop_imports_torch(verb: str) -> None:
+    program = (
+        "import sys; from pipeline.cli import run; code = run([sys.argv[1], '--help']); "
+        f"found = sorted(set(sys.modules) & set({HEAVY!r})); sys.exit(f'{{code}} {{found}}' if found or code else 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, verb], capture_output=True, text=True, timeout=60, cwd=ROOT, check=False
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+
+
+def test_help_imports_none_of_the_verbs() -> None:
+    program = (
+        "import sys; from pipeline.cli import run; run(['--help']); "
+        "sys.exit(str([m for m in sys.modules if m.startswith(('pipeline.verbs', 'paramiko', 'pydantic', 'rich'))]) "
+        "if any(m.startswith(('pipeline.verbs', 'paramiko', 'pydantic', 'rich')) for m in sys.modules) else 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=ROOT, check=False
+    )
+    assert done.returncode == 0, done.stderr
