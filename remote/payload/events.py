@@ -12,13 +12,13 @@ from remote.payload.atomic import write_whole
 from remote.payload.call import Call
 from remote.protocol.events import MARK
 from remote.protocol.jobs import EventFile
-from remote.protocol.layout import ProjectLayout
+from remote.protocol.layout import ProjectLayout, RunLayout
 from remote.protocol.records import HEADER, LENGTH, MAX_RECORD, OVERHEAD, Ending, scan_file, whole_prefix
 from remote.protocol.segments import FRESH, SEGMENT, tail_digest
 from remote.protocol.values import dumps
 
-ROOTS = ("tensorboard", "checkpoints", "code")
 OUTSIDE = "outside"
+ROOTS = ("tensorboard", "checkpoints", "code", OUTSIDE)
 INDEX = "events.json"
 SKIPPED = frozenset({".git", "__pycache__", "node_modules", "venv", ".venv"})
 MAX_DEPTH = 8
@@ -27,49 +27,66 @@ BLOCK = 2**20
 TAIL_CHECKED = 256 * 2**10
 
 
-def survey_events(run_root: str, outside: str = "") -> Tuple[EventFile, ...]:
+def survey_events(run_root: str) -> Tuple[EventFile, ...]:
     """Every event file the run made, by name, with its size in whole records; changes nothing.
 
-    `outside` is the folder that the config names in `logs.tensorboard`; where it lies outside the run's folder its
-    files are named `outside/...`. Lengths of all records are checked and data near the end; a pull checks everything.
+    Lengths of all records are checked, and data near the end; a pull checks everything.
     """
     index = _read_index(run_root)
     files = []
-    for name, path in find_events(run_root, outside):
+    for name, path in find_events(run_root):
         found = _survey_file(name, path, index.get(name))
         if found is not None:
             files.append(found)
     return tuple(files)
 
 
-def seal_events(run_root: str, outside: str = "") -> None:
+def seal_events(run_root: str) -> None:
     """The run has an index of its event files, so that later surveys need not read them; for a job that has ended."""
     rows = {}
-    for name, path in find_events(run_root, outside):
+    for name, path in find_events(run_root):
         found = _survey_file(name, path, None)
         if found is not None:
             rows[name] = [found.size_bytes, found.head_sha256, found.ending, *_stamp(os.stat(path))]
     write_whole(os.path.join(run_root, INDEX), dumps({"files": rows}))
 
 
-def find_events(run_root: str, outside: str = "", roots: Tuple[str, ...] = ROOTS) -> List[Tuple[str, str]]:
-    """(name, path) of every event file, sorted: regular files, no link followed, none that came with the project."""
-    folders = [(root, os.path.join(run_root, root)) for root in roots]
-    if outside and not _inside(outside, run_root):
-        folders.append((OUTSIDE, os.path.realpath(outside)))
-    found = [pair for name, folder in folders for pair in _walk(name, folder, 1)]
+def find_events(run_root: str, roots: Tuple[str, ...] = ROOTS) -> List[Tuple[str, str]]:
+    """(name, path) of every event file, sorted: regular files, no link followed, none that came with the project.
+
+    Where the config's `logs.tensorboard` leads out of the run's folder, what was written there since the run began is
+    named `outside/...`.
+    """
+    found = [pair for root in roots if root != OUTSIDE for pair in _walk(root, os.path.join(run_root, root), 1)]
+    outside = outside_folder(run_root) if OUTSIDE in roots else ""
+    if outside:
+        began = os.stat(RunLayout(run_root).record).st_mtime_ns
+        found += [(name, path) for name, path in _walk(OUTSIDE, outside, 1) if os.lstat(path).st_mtime_ns >= began]
     if any(name.startswith("code/") for name, _ in found):
         sent = _sent_with_project(run_root)
         found = [(name, path) for name, path in found if name not in sent]
     return sorted(found)[:MAX_FILES]
 
 
-def resolve(run_root: str, name: str, outside: str = "") -> str:
+def resolve(run_root: str, name: str) -> str:
     """The path of an event file's name."""
     first, _, rest = name.partition("/")
-    if first == OUTSIDE and outside:
-        return os.path.join(os.path.realpath(outside), rest)
-    return os.path.join(run_root, name)
+    return (
+        os.path.join(outside_folder(run_root) or run_root, rest) if first == OUTSIDE else os.path.join(run_root, name)
+    )
+
+
+def outside_folder(run_root: str) -> str:
+    """The real folder that the run's config names for event files, where it is not in the run's own; else empty."""
+    run = RunLayout(run_root)
+    try:
+        with open(run.record, encoding="utf-8", errors="surrogateescape") as file:
+            named = str(json.load(file)["settings"]["config"]["logs"]["tensorboard"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    folder = os.path.realpath(os.path.join(run.code, os.path.expanduser(named)))
+    inside = (folder + os.sep).startswith(os.path.realpath(run_root) + os.sep)
+    return "" if named == "auto" or inside or not os.path.isdir(folder) else folder
 
 
 def open_regular(path: str) -> BinaryIO:
@@ -101,11 +118,11 @@ def read_events(call: Call) -> Dict[str, Any]:
 
     `wants`: [name, offset, tail digest there]. A file that no longer continues there begins anew (FRESH).
     """
-    root, outside = call.path(call.args["run"]), str(call.args.get("outside", ""))
+    root = call.path(call.args["run"])
     rows: List[Dict[str, Any]] = []
     for index, (name, offset, tail) in enumerate(call.args["wants"]):
         try:
-            with open_regular(resolve(root, name, outside)) as file:
+            with open_regular(resolve(root, name)) as file:
                 rows.append({"name": name, **_send_file(call, file, index, offset, tail)})
         except OSError as error:
             rows.append({"name": name, "ending": "", "reason": error.strerror or str(error)})
@@ -166,10 +183,6 @@ def _read_index(run_root: str) -> Dict[str, List[Any]]:
         return {name: row for name, row in files.items() if len(row) == 6}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
-
-
-def _inside(path: str, folder: str) -> bool:
-    return os.path.realpath(path).startswith(os.path.realpath(folder) + os.sep)
 
 
 def _walk(name: str, folder: str, depth: int) -> Iterator[Tuple[str, str]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 from remote.payload.call import Call
-from remote.payload.events import continues, find_events, next_records, open_regular, resolve
+from remote.payload.events import ROOTS, continues, find_events, next_records, open_regular, resolve
 from remote.payload.logs import job_folder, start_of_last_lines
 from remote.payload.refusal import Refusal
 from remote.payload.watch import Watch, pause
@@ -47,9 +47,9 @@ def follow_events(call: Call) -> Json:
 
     Ends when the job's result is there and everything was pushed, or when the laptop is gone.
     """
-    root, outside = _run_root(call), str(call.args.get("outside", ""))
+    root = _run_root(call)
     known = {name: Position(offset, tail) for name, offset, tail in call.args.get("wants", [])}
-    paths = {name: resolve(root, name, outside) for name in known}
+    paths = {name: resolve(root, name) for name in known}
     looked = [float("-inf")]
 
     def folders() -> List[str]:
@@ -58,7 +58,7 @@ def follow_events(call: Call) -> Json:
 
     def news(thorough: bool) -> Iterator[Json]:
         far = thorough or time.monotonic() - looked[0] >= LOOK_AGAIN_S
-        for name, path in find_events(root, outside) if far else find_events(root, roots=NEAR):
+        for name, path in find_events(root, ROOTS if far else NEAR):
             paths[name] = path
             known.setdefault(name, Position())
         looked[0] = time.monotonic() if far else looked[0]

@@ -20,9 +20,7 @@ from remote.pull.report import PulledFile, PulledState, PullReport
 from remote.pull.transfer import Transfer, judge_row
 
 
-def pull_events(
-    host: Host, project_key: str, run: str, files: Iterable[EventFile], destination: Path, *, outside: str = ""
-) -> PullReport:
+def pull_events(host: Host, project_key: str, run: str, files: Iterable[EventFile], destination: Path) -> PullReport:
     """Every event file that the host offers lies under `destination`, as far as it is whole records.
 
     A name that may not be written here, or a file that cannot be read, is left out with its reason; the others come.
@@ -44,7 +42,7 @@ def pull_events(
             else:
                 wants.append(want)
         if wants:
-            args = {"run": ProjectLayout(project_key).run(run).root, "wants": wants, "outside": outside}
+            args = {"run": ProjectLayout(project_key).run(run).root, "wants": wants}
             try:
                 answer = transfer.fetch(host, "events.read", args, wants)
             finally:

@@ -42,10 +42,10 @@ class Folder:
         os.close(self._fd)
 
     @contextlib.contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self, name: str = LOCK) -> Iterator[None]:
         """Nobody else writes into this folder meanwhile. Raises Busy after a minute."""
-        with said_plainly(self.path / LOCK):
-            fd = os.open(LOCK, FILE_FLAGS, 0o600, dir_fd=self._fd)
+        with said_plainly(self.path / name):
+            fd = os.open(name, FILE_FLAGS, 0o600, dir_fd=self._fd)
         try:
             _lock(fd, self.path)
             yield

@@ -38,7 +38,6 @@ def follow_events(
     destination: Path,
     *,
     job: int = 0,
-    outside: str = "",
     patience: Patience | None = None,
 ) -> Iterator[NewRecords]:
     """Every record the host has and the mirror has not, each once, until the job (0: the newest) has ended.
@@ -50,7 +49,7 @@ def follow_events(
 
         def args() -> Json:
             root = ProjectLayout(project_key).run(run).root
-            return {"run": root, "job": job, "outside": outside, "wants": live.mirror.wants(live.names())}
+            return {"run": root, "job": job, "wants": live.mirror.wants(live.names())}
 
         for event in follow_on(host, "follow.events", args, patience or Patience()):
             new = live.take(event)
@@ -65,14 +64,13 @@ def tail_scalars(
     destination: Path,
     *,
     job: int = 0,
-    outside: str = "",
     history: bool = True,
     patience: Patience | None = None,
 ) -> Iterator[Scalar]:
     """The scalars of a run, first those that are here already (`history`), then new ones as they are written there."""
     if history:
         yield from mirrored_scalars(destination)
-    for new in follow_events(host, project_key, run, destination, job=job, outside=outside, patience=patience):
+    for new in follow_events(host, project_key, run, destination, job=job, patience=patience):
         yield from read_scalars(new.records, new.name)
 
 

@@ -11,17 +11,19 @@ from remote.protocol.findings import Finding, Severity
 
 
 class PulledState(Enum):
-    """WHOLE: all that lies there is here. WAITING: its end is not a whole record yet. DAMAGED: what comes after what is
-    here cannot be read by anybody. SKIPPED: nothing of it was taken. REFUSED: it may not be written here."""
+    """WHOLE: all that lies there is here. WAITING: its end is no whole record yet. DAMAGED: nobody can read what comes
+    after what is here. SKIPPED: it could not be taken. REFUSED: it may not be written here. LEFT: it was not wanted."""
 
     WHOLE = "whole"
     WAITING = "waiting"
     DAMAGED = "damaged"
     SKIPPED = "skipped"
     REFUSED = "refused"
+    LEFT = "left"
 
 
 SEVERITY = {
+    PulledState.WHOLE: Severity.WARNING,
     PulledState.WAITING: Severity.INFO,
     PulledState.DAMAGED: Severity.WARNING,
     PulledState.SKIPPED: Severity.WARNING,
@@ -63,5 +65,5 @@ class PullReport:
                 exit_code=ExitCode.PULL if file.state is PulledState.REFUSED else ExitCode.OK,
             )
             for file in self.files
-            if file.state in SEVERITY
+            if file.reason and file.state in SEVERITY
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from remote.errors import PullRefused
+from remote.errors import HalfstepError, PullRefused
+from remote.host import Host, Json
 from remote.protocol.records import MAX_RECORD, OVERHEAD
 from remote.protocol.segments import FRESH, SEGMENT
 
@@ -39,3 +40,23 @@ class SegmentReader:
             data = bytes(self._buffer[SEGMENT.size : SEGMENT.size + size])
             del self._buffer[: SEGMENT.size + size]
             yield Segment(index, bool(flags & FRESH), data)
+
+
+def receive(host: Host, op: str, args: Json, count: int, land: Callable[[Segment], None]) -> Json:
+    """The host's answer, each of its segments handed to `land`; an error here ends the connection, amid a stream.
+
+    Raises PullRefused for a segment of none of the `count` files, and whatever `land` raises.
+    """
+    reader = SegmentReader()
+
+    def sink(chunk: bytes) -> None:
+        try:
+            for segment in reader.feed(chunk):
+                if segment.index >= count:
+                    raise PullRefused(f"the host sent a file that was not asked for (number {segment.index})")
+                land(segment)
+        except HalfstepError:
+            host.close()
+            raise
+
+    return host.fetch(op, args, sink)

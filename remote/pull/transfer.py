@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from remote.errors import HalfstepError, PullRefused
+from remote.errors import PullRefused
 from remote.host import Host, Json
 from remote.protocol.records import Ending
 from remote.pull.folder import Folder
 from remote.pull.mirror import Mirror, Want
 from remote.pull.report import PulledFile, PulledState
-from remote.pull.segments import SegmentReader
+from remote.pull.segments import Segment, receive
 
 REASONS = {
     Ending.TORN: "its last record is still being written",
@@ -45,19 +45,11 @@ class Transfer:
 
     def fetch(self, host: Host, op: str, args: Json, wants: list[Want]) -> Json:
         """The host's answer; its bytes are in the mirror. An error that is not one file's own ends the connection."""
-        reader = SegmentReader()
 
-        def sink(chunk: bytes) -> None:
-            try:
-                for segment in reader.feed(chunk):
-                    if segment.index >= len(wants):
-                        raise PullRefused(f"the host sent a file that was not asked for (number {segment.index})")
-                    self._land(wants[segment.index][0], segment.data, segment.fresh)
-            except HalfstepError:
-                host.close()
-                raise
+        def land(segment: Segment) -> None:
+            self._land(wants[segment.index][0], segment.data, segment.fresh)
 
-        return host.fetch(op, args, sink)
+        return receive(host, op, args, len(wants), land)
 
     def _land(self, name: str, data: bytes, fresh: bool) -> None:
         if name in self.states:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 from pathlib import Path
 
 import pytest
 
-from remote.payload.events import seal_events, survey_events
+from remote.payload.events import seal_events
 from remote.protocol.crc32c import masked_crc32c
 from remote.protocol.records import pack_record, scan_file, whole_prefix
 from remote.pull.events import check_mirror, pull_events
@@ -230,16 +231,23 @@ def test_only_the_runs_own_files_are_found(box):
     ]
 
 
-def test_a_folder_that_the_config_names_outside_the_run_is_pulled_as_outside(box, tmp_path):
+@pytest.mark.parametrize("named", ["{elsewhere}", "runs"])
+def test_a_folder_outside_the_run_that_the_config_names_is_pulled_as_outside(box, tmp_path, named):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    (elsewhere / "events.out.tfevents.3").write_bytes(RECORDS[0])
+    old, new = elsewhere / "events.out.tfevents.3", elsewhere / "events.out.tfevents.4"
+    old.write_bytes(RECORDS[0])
+    os.utime(old, (1, 1))
+    (box.run / "code").mkdir()
+    (box.run / "code" / "runs").symlink_to(elsewhere)
+    config = {"logs": {"tensorboard": named.format(elsewhere=elsewhere)}}
+    (box.run / "run.json").write_text(json.dumps({"settings": {"config": config}}))
+    new.write_bytes(RECORDS[0] + RECORDS[1])
 
-    files = survey_events(str(box.run), str(elsewhere))
-    report = pull_events(box.host, box.key, box.name, files, box.mirror, outside=str(elsewhere))
+    pulled = box.pull_one()
 
-    assert [file.name for file in report.files] == ["outside/events.out.tfevents.3"]
-    assert (box.mirror / "outside/events.out.tfevents.3").read_bytes() == RECORDS[0]
+    assert pulled.name == "outside/events.out.tfevents.4"
+    assert (box.mirror / pulled.name).read_bytes() == new.read_bytes()
 
 
 def test_a_sealed_run_is_surveyed_from_its_index_until_a_file_changes(box):

@@ -1,0 +1,109 @@
+"""Files on their way: parts that grow where a cut left them, and count only when their digest is the host's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from remote.errors import DiskFull, PullRefused
+from remote.host import Host
+from remote.pull.digests import sha256_of
+from remote.pull.folder import Folder
+from remote.pull.safetensors import is_safetensors, judge_safetensors
+from remote.pull.segments import Segment, receive
+
+Told = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Offered:
+    """A file as the host tells it."""
+
+    name: str
+    size_bytes: int
+    sha256: str
+
+
+class Parts:
+    """The part files of one offer, under `prefix` of an open folder."""
+
+    def __init__(self, folder: Folder, prefix: str, files: Iterable[Offered]) -> None:
+        self._folder = folder
+        self._prefix = prefix
+        self._files = tuple(files)
+
+    def fetch(self, host: Host, root: str, told: Told) -> int:
+        """Every part is its file, verified; how many bytes came. Raises PullRefused where a digest is wrong twice."""
+        self._judge_room()
+        came = self._stream(host, root, self._files, told)
+        wrong = [file for file in self._files if self._digest(file) != file.sha256]
+        for file in wrong:
+            self._cut(file)
+        if wrong:
+            came += self._stream(host, root, wrong, told)
+        for file in self._files:
+            self._verify(file)
+        self._folder.sync()
+        return came
+
+    def _stream(self, host: Host, root: str, files: Iterable[Offered], told: Told) -> int:
+        wanted = [(file, self._size(file)) for file in files if self._size(file) < file.size_bytes]
+        at = {file.name: self._size(file) for file in self._files}
+        total = sum(file.size_bytes for file in self._files)
+        before = sum(at.values())
+
+        def land(segment: Segment) -> None:
+            file = wanted[segment.index][0]
+            end = at[file.name] + len(segment.data)
+            if end > file.size_bytes:
+                raise PullRefused(f"the host sent more of {file.name} than the {file.size_bytes} bytes it offered")
+            with self._folder.opened(self._part(file)) as fd:
+                self._folder.append(fd, self._part(file), at[file.name], segment.data)
+            at[file.name] = end
+            told(sum(at.values()), total)
+
+        if wanted:
+            wants = [(file.name, offset) for file, offset in wanted]
+            receive(host, "weights.read", {"run": root, "wants": wants}, len(wants), land)
+        return sum(at.values()) - before
+
+    def _verify(self, file: Offered) -> None:
+        path = self._folder.path / self._part(file)
+        digest = self._digest(file)
+        if digest != file.sha256:
+            self._cut(file)
+            raise PullRefused(
+                f"{file.name} has SHA-256 {digest[:16]} here and {file.sha256[:16]} there, twice", where=str(path)
+            )
+        reason = judge_safetensors(path) if is_safetensors(file.name) else ""
+        if reason:
+            raise PullRefused(f"{file.name} is not a whole safetensors file: {reason}", where=str(path))
+
+    def _size(self, file: Offered) -> int:
+        """How much of the file is here; a part longer than its file was another file's."""
+        with self._folder.opened(self._part(file)) as fd:
+            size = os.fstat(fd).st_size
+        if size > file.size_bytes:
+            self._cut(file)
+            return 0
+        return size
+
+    def _cut(self, file: Offered) -> None:
+        with self._folder.opened(self._part(file)) as fd:
+            os.ftruncate(fd, 0)
+
+    def _digest(self, file: Offered) -> str:
+        with self._folder.opened(self._part(file)) as fd:
+            return sha256_of(fd)
+
+    def _part(self, file: Offered) -> str:
+        return f"{self._prefix}/{file.name}"
+
+    def _judge_room(self) -> None:
+        needed = sum(file.size_bytes - self._size(file) for file in self._files)
+        room = os.statvfs(self._folder.path)
+        free = room.f_bavail * room.f_frsize
+        if needed > free:
+            where = str(self._folder.path)
+            raise DiskFull(f"the adapter needs {needed} bytes and {free} are free", where=where, hint=f"df -h {where}")

@@ -1,0 +1,79 @@
+"""Whether a safetensors file is what its header says, without loading a tensor.
+
+The format has no checksum (a digest must vouch for the data), but its header accounts for every byte:
+https://github.com/huggingface/safetensors#format.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+MAX_HEADER = 100_000_000
+BITS = {
+    **dict.fromkeys(("BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"), 8),
+    **dict.fromkeys(("U16", "I16", "F16", "BF16"), 16),
+    **dict.fromkeys(("U32", "I32", "F32"), 32),
+    **dict.fromkeys(("U64", "I64", "F64", "C64"), 64),
+    **dict.fromkeys(("F6_E2M3", "F6_E3M2"), 6),
+    "F4": 4,
+}
+
+
+def judge_safetensors(path: Path) -> str:
+    """Why the file is not a whole safetensors file, or nothing."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if size < 8 or length > min(MAX_HEADER, size - 8):
+            return f"the header would be {length} bytes of a file of {size}"
+        raw = file.read(length)
+    try:
+        header = json.loads(raw, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
+        return f"the header is not JSON: {error}"
+    if not isinstance(header, dict):
+        return "the header is not an object"
+    spans = []
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        span = _span(entry)
+        if span is None:
+            return f"the header's entry for {name!r} does not hold together"
+        spans.append(span)
+    return _judge_spans(sorted(spans), size - 8 - length)
+
+
+def _judge_spans(spans: list[tuple[int, int]], data_bytes: int) -> str:
+    at = 0
+    for begin, end in spans:
+        if begin != at:
+            return f"tensors leave a gap or overlap at byte {at} of the data"
+        at = end
+    return "" if at == data_bytes else f"the header accounts for {at} bytes of data and there are {data_bytes}"
+
+
+def _span(entry: Any) -> tuple[int, int] | None:
+    try:
+        begin, end = entry["data_offsets"]
+        shape, bits = entry["shape"], BITS[entry["dtype"]]
+        if any(type(number) is not int or number < 0 for number in (begin, end, *shape)):
+            return None
+    except (KeyError, TypeError, ValueError):
+        return None
+    return (begin, end) if (end - begin) * 8 == math.prod(shape) * bits else None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name occurs twice")
+    return found
+
+
+def is_safetensors(name: str) -> bool:
+    """The name is one of that format."""
+    return name.endswith(".safetensors")
