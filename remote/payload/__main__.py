@@ -11,6 +11,7 @@ VERBS = {
     "probe-torch": "remote.payload.probes_torch",
     "supervise": "remote.payload.supervisor",
     "hub": "remote.payload.hub",
+    "prove": "remote.payload.proof.prove",
 }
 
 

@@ -32,6 +32,7 @@ from .tensors import (
 )
 
 BATCHES = 16
+WRITE_EVERY_S = 20.0
 
 
 class ProofRecorder:
@@ -72,6 +73,7 @@ class ProofRecorder:
         self.since = self.began
         self.ready = False
         self.written = False
+        self.last_write = self.began
         self._last_error: Optional[Dict[str, Any]] = None
         self._hook_exit()
         watch_runner()
@@ -215,6 +217,16 @@ class ProofRecorder:
         if len(self.attempts) >= MEASURED_FORWARDS:
             self.release()
         self.ready = self._enough()
+        self._tell_step()
+
+    def _tell_step(self) -> None:
+        """The newest attempt goes to steps.jsonl for whoever waits; a slow proof also leaves a report on the way."""
+        if self.rank == 0:
+            row = {key: value for key, value in self.attempts[-1].items() if key != "nonfinite"}
+            with open(os.path.join(self.folder, "steps.jsonl"), "a", encoding="utf-8") as file:
+                file.write(json.dumps({"number": len(self.attempts), **row}) + "\n")
+        if time.perf_counter() - self.last_write > WRITE_EVERY_S and not self.ready:
+            self.write("running")
 
     def _enough(self) -> bool:
         done = [row for row in self.attempts if row["applied"] and row["lr"] > 0]
@@ -292,6 +304,7 @@ class ProofRecorder:
         if self.written or not (self.roots or self.attempts):
             return
         self.written = state != "running"
+        self.last_write = time.perf_counter()
         try:
             report = self._report(state)
         except Exception:  # noqa: BLE001 - what could be seen is worth more than a perfect report

@@ -1,0 +1,80 @@
+"""The operation `proof.run`: a proof in a process of its own, its steps pushed as they happen, its report last."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from typing import IO, Any, Dict, Iterator
+
+from remote.payload.call import Call
+from remote.payload.refusal import Refusal
+from remote.protocol.exits import ExitCode
+from remote.protocol.proof import ProofRequest
+from remote.protocol.values import decode, dumps
+
+HEARTBEAT_S = 5.0
+ENDING_S = 30.0
+
+
+def run_proof(call: Call) -> Dict[str, Any]:
+    """Pushes {step} for every optimizer step seen and {report} at the end. The host is as it was before.
+
+    Where the laptop goes away, the process sees its stdin end, ends the command, removes its scratch and goes too.
+    """
+    request = decode(ProofRequest, call.args)
+    argv = [sys.executable, "-I", "-S", "-B", call.payload, "prove", call.workdir]
+    worker = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    assert worker.stdin is not None and worker.stdout is not None
+    try:
+        worker.stdin.write(dumps(request) + b"\n")
+        worker.stdin.flush()
+        for event in _events(call, worker.stdout):
+            if "error" in event:
+                error = event["error"]
+                raise Refusal(
+                    error["kind"],
+                    error["message"],
+                    where=error.get("where", ""),
+                    hint=error.get("hint", ""),
+                    exit_code=ExitCode(error.get("exit_code", ExitCode.BUG)),
+                )
+            call.push(event)
+            if "report" in event:
+                return {"ended": True}
+        return {"ended": False}
+    finally:
+        with contextlib.suppress(BrokenPipeError):
+            worker.stdin.close()
+        try:
+            worker.wait(ENDING_S)
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            worker.wait()
+        worker.stdout.close()
+
+
+def _events(call: Call, source: IO[bytes]) -> Iterator[Dict[str, Any]]:
+    """What the worker says, with an empty event where it says nothing for a while; ends with it or with the laptop."""
+    descriptor = source.fileno()
+    held = b""
+    spoke = time.monotonic()
+    while True:
+        readable, _, _ = select.select([descriptor, call.line.source.fileno()], [], [], 0.5)
+        if call.line.source.fileno() in readable and call.line.gone():
+            return
+        if descriptor in readable:
+            data = os.read(descriptor, 65536)
+            if not data:
+                return
+            *lines, held = (held + data).split(b"\n")
+            for line in lines:
+                yield json.loads(line)
+            spoke = time.monotonic()
+        if time.monotonic() - spoke > HEARTBEAT_S:
+            yield {}
+            spoke = time.monotonic()

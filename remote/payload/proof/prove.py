@@ -1,0 +1,211 @@
+"""`payload.pyz prove`: a proof from its request on stdin to its report on stdout; every process of it has ended then.
+
+The request is the first line of stdin; stdin's end means that nobody waits any more, and the proof ends at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import sys
+import time
+from typing import Any, Dict, List, Optional
+
+from remote.payload.ending import Ending
+from remote.payload.launch import Launch, job_argv, job_environment, start_gated
+from remote.payload.processes import descendants, read_process
+from remote.payload.proof.injection import python_path, write_hooks
+from remote.payload.proof.judge import judge_proof
+from remote.payload.proof.scratch import Scratch, open_scratch
+from remote.payload.proof.seen import Seen, read_ranks
+from remote.payload.refusal import refusal_to_json
+from remote.payload.subreaper import become_subreaper
+from remote.protocol.jobs import JobSpec
+from remote.protocol.layout import JobLayout
+from remote.protocol.proof import ProofRequest
+from remote.protocol.values import decode, dumps
+
+TICK_S = 0.05
+STRAGGLERS_S = 60.0
+AFTER_CRASH_S = 15.0
+TAIL_BYTES = 32768
+
+
+def main(workdir: str) -> int:
+    """Lines of JSON on stdout: {"step": ...} as steps happen, then {"report": ...} or {"error": ...}."""
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    request = decode(ProofRequest, json.loads(_read_line(sys.stdin.fileno())))
+    become_subreaper()
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        with open_scratch(workdir, request.project, request.source) as scratch:
+            last: Dict[str, Any] = {"report": Runner(request, scratch, out).run()}
+    except Exception as error:  # noqa: BLE001 - the seam: every error becomes words for the agent
+        last = {"error": refusal_to_json(error)}
+    _say(out, last)
+    return 0
+
+
+def _read_line(descriptor: int) -> bytes:
+    """One line and not a byte more: what comes after it is waited for with select."""
+    line = bytearray()
+    while not line.endswith(b"\n"):
+        byte = os.read(descriptor, 1)
+        if not byte:
+            raise EOFError("no request came")
+        line += byte
+    return bytes(line)
+
+
+def _say(out: Any, event: Dict[str, Any]) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        out.write(dumps(event) + b"\n")
+        out.flush()
+
+
+class Abandoned(Exception):
+    """Nobody waits for this proof any more."""
+
+
+class Runner:
+    """The command under hooks, watched until its ranks have reported or it has ended."""
+
+    def __init__(self, request: ProofRequest, scratch: Scratch, out: Any) -> None:
+        self._request = request
+        self._scratch = scratch
+        self._out = out
+        self._status: Optional[int] = None
+        self._told = 0
+        self._first_done: Optional[float] = None
+        self._crashed: Optional[float] = None
+
+    def run(self) -> Any:
+        """The report; every process that was started has ended."""
+        began = time.monotonic()
+        write_hooks(self._scratch.hooks)
+        gated = start_gated(self._argv(), self._scratch.run.code, self._environment(), self._scratch.output)
+        timed_out = False
+        try:
+            gated.open_gate()
+            while not self._over(gated.pid):
+                if time.monotonic() - began > self._request.deadline_s:
+                    timed_out = True
+                    break
+                self._tell_steps()
+                self._wait()
+        finally:
+            self._end_all()
+        self._tell_steps()
+        seen = Seen(
+            self._request,
+            read_ranks(self._scratch.reports),
+            exit=_exit(self._status),
+            timed_out=timed_out,
+            wall_s=time.monotonic() - began,
+            output_tail=self._tail(),
+        )
+        return judge_proof(seen)
+
+    def _argv(self) -> List[str]:
+        job = JobLayout(os.path.join(self._scratch.run.root, "jobs", "0"))
+        return job_argv(self._spec(), self._scratch.run, job, os.path.abspath(sys.argv[0]))
+
+    def _spec(self) -> JobSpec:
+        return JobSpec(
+            "proof",
+            0,
+            "",
+            self._request.argv,
+            environment=self._request.environment,
+            secrets=tuple(self._request.secrets),
+            steps=self._request.run_steps,
+        )
+
+    def _environment(self) -> Dict[str, str]:
+        """The job's own, and what keeps the command's leavings inside the scratch."""
+        environment = job_environment(self._spec(), self._scratch.run, Launch(dict(self._request.secrets), {}))
+        environment.pop("HALFSTEP_WATCH", None)
+        me = read_process(os.getpid())
+        inside = os.path.join(self._scratch.root, "caches")
+        return {
+            **environment,
+            "PYTHONPATH": python_path(self._scratch.hooks, environment),
+            "HALFSTEP_PROOF": self._scratch.reports,
+            "HALFSTEP_PROOF_STEPS": str(self._request.steps),
+            "HALFSTEP_PROOF_ATTEMPTS": str(self._request.attempts),
+            "HALFSTEP_PROOF_RUNNER": f"{os.getpid()}:{me.ticks if me is not None else ''}",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "TMPDIR": self._scratch.temporary,
+            "TORCHINDUCTOR_CACHE_DIR": f"{inside}/inductor",
+            "TRITON_CACHE_DIR": f"{inside}/triton",
+            "MPLCONFIGDIR": f"{inside}/matplotlib",
+            "WANDB_MODE": "offline",
+            "WANDB_DIR": inside,
+            "MLFLOW_TRACKING_URI": f"file://{inside}/mlflow",
+        }
+
+    def _over(self, leader: int) -> bool:
+        """The command ended, every rank reported, or those that did not will not any more."""
+        self._reap(leader)
+        ranks = read_ranks(self._scratch.reports)
+        states = [rank["state"] for rank in ranks]
+        now = time.monotonic()
+        if self._status is not None and not descendants(os.getpid()):
+            return True
+        if "exception" in states:
+            self._crashed = self._crashed or now
+            return now - self._crashed > AFTER_CRASH_S
+        done = states.count("done")
+        if done:
+            self._first_done = self._first_done or now
+            return done >= int(ranks[0]["world"]) or now - self._first_done > STRAGGLERS_S
+        return False
+
+    def _reap(self, leader: int) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == leader:
+                self._status = status
+            if pid == 0:
+                return
+
+    def _wait(self) -> None:
+        readable, _, _ = select.select([sys.stdin], [], [], TICK_S)
+        if readable and not os.read(sys.stdin.fileno(), 4096):
+            raise Abandoned("nobody waits for this proof any more")
+
+    def _end_all(self) -> None:
+        """Killed, not asked: what they would save is not wanted, and a trainer's exit may take minutes."""
+        ending = Ending(lambda: descendants(os.getpid()), time.monotonic(), 0.0)
+        while not ending.advance(time.monotonic()):
+            self._reap(-1)
+            time.sleep(0.01)
+
+    def _tell_steps(self) -> None:
+        with contextlib.suppress(OSError), open(os.path.join(self._scratch.reports, "steps.jsonl"), "rb") as file:
+            file.seek(self._told)
+            for line in file:
+                if line.endswith(b"\n"):
+                    self._told += len(line)
+                    _say(self._out, {"step": json.loads(line)})
+
+    def _tail(self) -> str:
+        with contextlib.suppress(OSError), open(self._scratch.output, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - TAIL_BYTES))
+            return file.read().decode("utf-8", "replace")
+        return ""
+
+
+def _exit(status: Optional[int]) -> Optional[int]:
+    """The command's exit status, 128 + signal where one ended it; None where it was still running."""
+    if status is None:
+        return None
+    return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)

@@ -1,0 +1,54 @@
+"""Whether the proof came to its end: the command failed, was too short, too slow, or could not be watched."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+from remote.payload.proof.seen import Row, Seen, error, good, warning
+from remote.protocol.exits import ExitCode
+from remote.protocol.proof import Unseen
+
+
+def judge(seen: Seen) -> Iterator[Row]:
+    """Rows about the command as a whole."""
+    yield from _ended(seen)
+    yield from _ranks(seen)
+    for fault in [fault for rank in seen.ranks for fault in rank.get("faults", [])][:3]:
+        yield Unseen("hooks", fault.strip().splitlines()[-1] if fault.strip() else fault)
+
+
+def _ended(seen: Seen) -> Iterator[Row]:
+    crash = next((rank["error"] for rank in seen.ranks if rank.get("error")), None)
+    if crash or seen.exit not in (None, 0):
+        what = f"{crash['type']}: {crash['message'].splitlines()[0] if crash['message'] else ''}" if crash else ""
+        last = what or _last_line(seen.output_tail) or f"exit {seen.exit}"
+        yield error("command-failed", f"the training command failed: {last}", code=ExitCode.TRAINING)
+    elif seen.timed_out:
+        yield error(
+            "proof-timeout",
+            f"{len(seen.attempts)} optimizer steps in {seen.wall_s:.0f} s; {seen.request.steps} were wanted",
+            hint="--proof-deadline",
+        )
+    elif not seen.ranks:
+        yield error(
+            "proof-blind",
+            "the command ended, and no process of it trained a torch model under our hooks",
+            hint="python without -I, -E or -S; the command must train in this environment",
+        )
+    elif len(seen.effective) < seen.request.steps and seen.exit == 0:
+        yield warning(
+            "proof-short", f"the command ended by itself after {len(seen.effective)} optimizer steps that count"
+        )
+    else:
+        yield good("command", f"ran {len(seen.attempts)} optimizer steps under our eyes and was ended")
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _ranks(seen: Seen) -> Iterator[Row]:
+    world = max((int(rank.get("world", 1)) for rank in seen.ranks), default=0)
+    if seen.ranks and len(seen.ranks) < world:
+        yield warning("ranks", f"{len(seen.ranks)} of {world} processes reported")

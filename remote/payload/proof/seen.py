@@ -1,0 +1,140 @@
+"""What the ranks of one proof wrote, together: what a judgement looks at."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
+
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+from remote.protocol.precision import Mode, PrecisionPlan
+from remote.protocol.proof import ProofRequest, Unseen
+
+Row = Union[Finding, Unseen]
+STRENGTH = {"none": 0, "zero": 1, "nonzero": 2, "nonfinite": 3}
+ADAPTER = re.compile(r"(^|[._])(lora|adapter|ia3|dora|vera|loha|lokr)", re.IGNORECASE)
+PEFT_NAME = re.compile(r"\.(?:lora_[A-Za-z_]+|modules_to_save)\.([^.]+)(?:\.|$)")
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Reports of all ranks, rank 0 first; `exit` None where we ended the command ourselves."""
+
+    request: ProofRequest
+    ranks: Tuple[Dict[str, Any], ...]
+    exit: Optional[int] = None
+    timed_out: bool = False
+    wall_s: float = 0.0
+    output_tail: str = ""
+
+    @property
+    def first(self) -> Dict[str, Any]:
+        return self.ranks[0] if self.ranks else {}
+
+    @property
+    def plan(self) -> PrecisionPlan:
+        return self.request.plan
+
+    @property
+    def half_plan(self) -> bool:
+        """Trainable parameters are meant to be float32 and products float16."""
+        return self.plan.mode is Mode.FP16_MIXED
+
+    @property
+    def below_bf16(self) -> bool:
+        """The card only emulates bfloat16, or stands for one that does."""
+        return self.request.capability is not None and self.request.capability < (8, 0)
+
+    @property
+    def attempts(self) -> List[Dict[str, Any]]:
+        return list(self.first.get("attempts", []))
+
+    @property
+    def effective(self) -> List[Dict[str, Any]]:
+        """Steps that were applied at a learning rate above 0."""
+        return [row for row in self.attempts if row["applied"] and row["lr"] > 0]
+
+    @property
+    def losses(self) -> List[float]:
+        rows = [loss for rank in self.ranks for row in rank.get("attempts", []) for loss in row["losses"]]
+        return rows + [loss for rank in self.ranks for loss in rank.get("open_losses", [])]
+
+    def flag(self, name: str) -> Any:
+        """The first truthy value any rank noted under that name."""
+        return next((rank["flags"][name] for rank in self.ranks if rank.get("flags", {}).get(name)), None)
+
+    def every(self, name: str) -> List[Any]:
+        """The rows of all ranks under that name."""
+        return [row for rank in self.ranks for row in rank.get(name, [])]
+
+    def dtypes(self, *kinds: str) -> List[Dict[str, Any]]:
+        return [row for row in self.every("dtypes") if row["kind"] in kinds]
+
+    def gradients(self) -> Dict[str, List[str]]:
+        """By trained tensor, the strongest state of its gradient on any rank, step by step."""
+        merged: Dict[str, List[str]] = {}
+        for rank in self.ranks:
+            for name, states in rank.get("gradients", {}).items():
+                known = merged.setdefault(name, [])
+                for at, state in enumerate(states):
+                    if at == len(known):
+                        known.append(state)
+                    elif STRENGTH[state] > STRENGTH[known[at]]:
+                        known[at] = state
+        return merged
+
+    def moved(self) -> Dict[str, bool]:
+        merged: Dict[str, bool] = {}
+        for rank in self.ranks:
+            for name, has_moved in rank.get("moved", {}).items():
+                merged[name] = merged.get(name, False) or has_moved
+        return merged
+
+    @property
+    def trainable(self) -> List[Dict[str, Any]]:
+        rows = {row["name"]: row for row in reversed(self.every("trainable"))}
+        return list(rows.values())
+
+
+def read_ranks(folder: str) -> Tuple[Dict[str, Any], ...]:
+    """Every rank's newest report in that folder, rank 0 first; half a file is no file."""
+    found: Dict[int, Dict[str, Any]] = {}
+    for name in sorted(os.listdir(folder), key=lambda name: os.lstat(os.path.join(folder, name)).st_mtime):
+        if name.startswith("rank-") and name.endswith(".json"):
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                report = json.load(file)
+            found[int(report["rank"])] = report
+    return tuple(found[rank] for rank in sorted(found))
+
+
+def is_adapter(name: str) -> bool:
+    """The tensor belongs to an adapter, by the names that PEFT and hand-written ones go by."""
+    return ADAPTER.search(name) is not None
+
+
+def adapter_of(name: str) -> str:
+    """PEFT's name of the adapter a tensor belongs to; empty where its name tells none."""
+    match = PEFT_NAME.search(name)
+    return match.group(1) if match else ""
+
+
+def error(check: str, message: str, *, where: str = "", hint: str = "", code: ExitCode = ExitCode.PRECISION) -> Finding:
+    return Finding(check, Severity.ERROR, message, where, hint, code)
+
+
+def warning(check: str, message: str, *, where: str = "", hint: str = "") -> Finding:
+    return Finding(check, Severity.WARNING, message, where, hint)
+
+
+def good(check: str, message: str) -> Finding:
+    return Finding(check, Severity.INFO, message)
+
+
+def some(names: Iterable[str], most: int = 3) -> str:
+    """The first few names, and how many more there are."""
+    listed = list(names)
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more

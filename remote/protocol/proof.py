@@ -1,0 +1,120 @@
+"""A proof: the real command for a few optimizer steps under hooks, and what was seen, what was not, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Dict, Optional, Tuple
+
+from remote.protocol.findings import Finding, Report
+from remote.protocol.precision import PrecisionPlan
+
+
+@dataclass(frozen=True)
+class ProofRequest:
+    """What to prove. Paths are the host's; `source` is the tree that is copied for it, empty: the project's own.
+
+    `argv` may hold the placeholders of a job's. `adapters` are the adapter names that are meant to be trained, () where
+    nobody said; `run_steps` the length of the whole run, for the ETA. `secrets` are values by name, never written down.
+    """
+
+    project: str
+    argv: Tuple[str, ...]
+    plan: PrecisionPlan
+    capability: Optional[Tuple[int, int]] = None
+    source: str = ""
+    environment: Dict[str, str] = field(default_factory=dict)
+    secrets: Dict[str, str] = field(default_factory=dict)
+    adapters: Tuple[str, ...] = ()
+    steps: int = 2
+    attempts: int = 12
+    deadline_s: float = 900.0
+    run_steps: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """A check that could not be made, and why: what was not checked is said to be not checked."""
+
+    check: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class DtypeRow:
+    """How much there is of one dtype. `kind`: trainable, frozen, buffer or state (the optimizer's)."""
+
+    kind: str
+    dtype: str
+    tensors: int
+    elements: int
+    bytes: int
+    examples: Tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class StepSeen:
+    """One tried optimizer step of rank 0. `loss` is the mean of its micro-steps as the script scaled them."""
+
+    applied: bool
+    seconds: float
+    loss: Optional[float] = None
+    grad_norm: Optional[float] = None
+    scale: Optional[float] = None
+    learning_rate: float = 0.0
+
+
+@dataclass(frozen=True)
+class ProofReport:
+    """What the proof found: `findings` has one per check that was made (info where all is well), `unseen` the others.
+
+    Bytes are per process; `total_bytes` None: no card. `exit` None: the command was ended by us, as planned.
+    """
+
+    findings: Tuple[Finding, ...]
+    unseen: Tuple[Unseen, ...] = ()
+    dtypes: Tuple[DtypeRow, ...] = ()
+    steps: Tuple[StepSeen, ...] = ()
+    device: str = ""
+    ranks: int = 0
+    attention: Tuple[str, ...] = ()
+    largest_outputs: Tuple[Tuple[str, float], ...] = ()
+    step_seconds: Optional[float] = None
+    eta_s: Optional[float] = None
+    peak_bytes: Optional[int] = None
+    total_bytes: Optional[int] = None
+    settled_scale: Optional[float] = None
+    wall_s: float = 0.0
+    exit: Optional[int] = None
+    output_tail: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Half precision will train here, as far as could be seen."""
+        return self.report.ok
+
+    @property
+    def applied(self) -> int:
+        return sum(step.applied for step in self.steps)
+
+    @property
+    def skipped(self) -> int:
+        return len(self.steps) - self.applied
+
+    @property
+    def report(self) -> Report:
+        """The findings, with what was measured as facts."""
+        return Report(self.findings, tuple(_facts(self)))
+
+
+def _facts(report: ProofReport) -> Tuple[Tuple[str, str], ...]:
+    facts = [("device", report.device), ("optimizer steps", f"{report.applied} applied, {report.skipped} skipped")]
+    if report.step_seconds is not None:
+        facts.append(("seconds per step", f"{report.step_seconds:.3g}"))
+    if report.eta_s is not None:
+        facts.append(("whole run", f"about {report.eta_s / 60:.0f} min"))
+    if report.peak_bytes is not None:
+        of = f" of {report.total_bytes / 2**30:.1f}" if report.total_bytes else ""
+        facts.append(("peak memory", f"{report.peak_bytes / 2**30:.2f}{of} GiB"))
+    for unseen in report.unseen:
+        facts.append((f"not checked: {unseen.check}", unseen.reason))
+    return tuple(facts)
