@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from dataclasses import dataclass, field
 
 from fixers.source_fixer import Rewrite
@@ -27,8 +26,3 @@ class Found:
     @property
     def rewrite(self) -> Rewrite:
         return Rewrite(tuple(self.edits), tuple(self.findings))
-
-
-def constant_of(node: ast.AST | None) -> object:
-    """The value of a literal; `...` for anything else."""
-    return node.value if isinstance(node, ast.Constant) else ...

@@ -7,7 +7,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fixers.found import Found, constant_of
+from fixers.found import Found
+from fixers.sources.chosen_words import constant_of
 from fixers.sources.gates import asks_card, is_gated
 from remote.protocol.findings import Severity
 

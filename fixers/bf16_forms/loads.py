@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from fixers.found import Found, constant_of
+from fixers.found import Found
+from fixers.sources.chosen_words import constant_of
 from fixers.target import Target
 
 MODEL_CLASS = re.compile(r"Auto(?:Peft)?Model\w*|\w+For(?:CausalLM|ConditionalGeneration|Seq2SeqLM|SpeechSeq2Seq|CTC)")
