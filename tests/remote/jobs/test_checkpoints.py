@@ -90,7 +90,7 @@ def test_a_flipped_bit_in_a_zip_is_found_before_the_manifest_too(tmp_path: Path)
     data = bytearray(path.read_bytes())
     data[data.index(b"optimizer")] ^= 1
     path.write_bytes(data)
-    with pytest.raises(BrokenCheckpoint, match="optimizer.pt"):
+    with pytest.raises(BrokenCheckpoint, match=r"optimizer\.pt"):
         checkpoints.publish(str(folder))
 
 
@@ -128,7 +128,7 @@ def _forget(folder: Path, name: str) -> None:
 def test_every_rank_s_random_state_must_be_there(tmp_path: Path):
     folder = save(tmp_path / "checkpoints", 10)
     (folder / "rng_state.pth").rename(folder / "rng_state_0.pth")
-    with pytest.raises(BrokenCheckpoint, match="rng_state_1.pth is missing"):
+    with pytest.raises(BrokenCheckpoint, match=r"rng_state_1\.pth is missing"):
         checkpoints.publish(str(folder), world_size=2)
     shutil.copy(folder / "rng_state_0.pth", folder / "rng_state_1.pth")
     assert checkpoints.publish(str(folder), world_size=2).world_size == 2
@@ -208,7 +208,7 @@ def test_no_checkpoint_at_all_is_exit_43_and_never_a_start_from_nothing(bench: B
     bench.start("--steps", 5, "--save-every", 5)
     until(lambda: bench.survey().result, "the end")
     (Path(bench.layout.checkpoints) / "checkpoint-5" / "optimizer.pt").unlink()
-    with pytest.raises(RemoteFault, match="checkpoint-5: optimizer.pt") as fault:
+    with pytest.raises(RemoteFault, match=r"checkpoint-5: optimizer\.pt") as fault:
         prepare_resume(bench.host, PROJECT, bench.run)
     assert fault.value.exit_code is ExitCode.CHECKPOINT
     assert "--force train" in fault.value.hint

@@ -1,0 +1,230 @@
+"""Killed at any system call that changes something, a start or a save leaves nothing a second try cannot mend."""
+
+from __future__ import annotations
+
+import collections
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from remote.bundle import payload_bundle
+from remote.jobs import stop_job
+from remote.payload import checkpoints
+from remote.payload.checkpoint_files import BrokenCheckpoint
+from remote.protocol.jobs import JobState, StartRequest
+from remote.protocol.values import dumps
+from tests.remote.jobs.jobs_bench import PROJECT, TRAINER, Bench, ours, until
+
+CHANGES = (
+    "mkdir,mkdirat,rename,renameat,renameat2,unlink,unlinkat,ftruncate,write,pwrite64,fsync,fchmod,symlink,symlinkat,"
+    "vfork,clone,clone3,fork,pipe2"
+)
+"""What changes a host, in system calls. Opening a file for writing is covered by whatever call comes after it."""
+
+START = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from remote.payload import jobs
+from remote.payload.call import Call
+args = json.load(open(sys.argv[3]))
+jobs.start(Call("job.start", args, sys.argv[2], sys.argv[1], None))
+"""
+
+SAVE = """
+import sys
+sys.path[:0] = sys.argv[1:3]
+import fake_trainer
+from remote.payload.checkpoints import publish, rotate
+sys.argv = ["x"]
+fake_trainer.save({folder!r}, 10)
+publish({folder!r} + "/checkpoint-10")
+rotate({folder!r}, 1)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _strace() -> None:
+    if shutil.which("strace") is None:
+        pytest.skip("no strace on this machine")
+
+
+@pytest.fixture
+def payload(bench: Bench) -> Path:
+    """Our payload where the agent would put it."""
+    bundle = payload_bundle()
+    path = bench.workdir / "payload" / f"{bundle.sha256}.pyz"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(bundle.data)
+    return path
+
+
+def strike(argv: Sequence[str], log: Path, blow: tuple[str, int] | None, **more: object) -> int:
+    """The exit status of `argv`, killed at the nth call of that name; without a blow its calls are written to `log`."""
+    inject = [f"--inject={blow[0]}:signal=KILL:when={blow[1]}"] if blow else []
+    command = ["strace", "-qq", "-o", str(log), "-e", f"trace={CHANGES}", *inject, *argv]
+    return subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **more).returncode
+
+
+def blows(log: Path) -> Iterator[tuple[str, int]]:
+    """Every call in the log as (name, how many of that name so far)."""
+    seen: collections.Counter[str] = collections.Counter()
+    for line in log.read_text(errors="replace").splitlines():
+        name = line.partition("(")[0]
+        if name.isidentifier():
+            seen[name] += 1
+            yield name, seen[name]
+
+
+def save_checkpoints(parent: Path, *steps: int) -> None:
+    """Checkpoints as the fake trainer saves them, in a process of its own."""
+    parent.mkdir(parents=True)
+    environment = {**os.environ, "HALFSTEP_RUN_DIR": str(parent), "HALFSTEP_OUTPUT_DIR": str(parent)}
+    code = f"import fake_trainer\nfor step in {steps}: fake_trainer.save({str(parent)!r}, step)"
+    subprocess.run([sys.executable, "-c", code], check=True, env={**environment, "PYTHONPATH": str(TRAINER.parent)})
+
+
+def request(bench: Bench, path: Path) -> Path:
+    """The file with a start of the bench's run that waits for `go`."""
+    spec = bench.spec("--until", bench.workdir / "go", secrets=("HF_TOKEN",), grace_s=5.0)
+    path.write_bytes(dumps(StartRequest(PROJECT, spec, "tiny", secrets={"HF_TOKEN": "hf_canary_value"})))
+    return path
+
+
+def test_FI_40_a_start_killed_at_any_change_is_ended_well_by_the_next_start(
+    bench: Bench, payload: Path, tmp_path: Path
+):
+    log, asked = tmp_path / "calls", tmp_path / "request.json"
+
+    def start(name: str, blow: tuple[str, int] | None) -> int:
+        bench.run = name
+        argv = [sys.executable, "-I", "-S", "-B", "-c", START, str(payload), str(bench.workdir)]
+        return strike([*argv, str(request(bench, asked))], log, blow)
+
+    assert start("counted", None) == 0
+    stop_job(bench.host, PROJECT, bench.run)
+    struck = 0
+    for number, blow in enumerate(list(blows(log))):
+        if start(f"run-{number}", blow) == 0:
+            stop_job(bench.host, PROJECT, bench.run, grace_s=0)
+            continue
+        struck += 1
+        answer = bench.start(
+            "--until", bench.workdir / "go", secrets=("HF_TOKEN",), request={"secrets": {"HF_TOKEN": "x"}}
+        )
+        assert answer.state is JobState.RUNNING, blow
+        until(lambda: bench.events("begin"), f"the trainer after {blow}")
+        assert bench.survey().orphans == (), blow
+        assert stop_job(bench.host, PROJECT, bench.run).result.stopped, blow
+        assert len(bench.events("begin")) == 1, blow
+        until(lambda: not ours(bench.workdir), f"no process of ours after {blow}")
+    assert struck > 20, "the kill must really have struck"
+    folder = Path(f"/dev/shm/hs-{os.getuid()}")
+    left = [path for path in folder.glob("launch-*") if tmp_path.name in path.name] if folder.is_dir() else []
+    assert left == [], "a file with secrets was left behind"
+
+
+def test_FI_42_a_supervisor_killed_at_any_change_never_leaves_a_trainer_that_nobody_knows_of(
+    bench: Bench, payload: Path, tmp_path: Path
+):
+    log = tmp_path / "calls"
+
+    def supervise(name: str, blow: tuple[str, int] | None) -> int:
+        bench.run = name
+        job = Path(bench.job().root)
+        job.mkdir(parents=True)
+        Path(bench.layout.code).mkdir()
+        spec = bench.spec("--steps", 2, "--save-every", 2)
+        Path(bench.layout.record).write_text(json.dumps({"run": name, "config": "tiny", "fingerprint": "f"}))
+        Path(bench.job().spec).write_bytes(dumps(spec))
+        argv = [sys.executable, "-I", "-S", "-B", str(payload), "supervise", "stay", str(job)]
+        return strike(argv, log, blow, start_new_session=True)
+
+    assert supervise("counted", None) == 0
+    struck = 0
+    for number, blow in enumerate(list(blows(log))):
+        if supervise(f"run-{number}", blow) == 0:
+            continue
+        struck += 1
+        run = bench.survey()
+        trainers = [pid for pid in ours(bench.workdir) if b"fake_trainer" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        if trainers:
+            assert run.state in (JobState.RUNNING, JobState.LOST), (blow, run)
+        stop_job(bench.host, PROJECT, bench.run, grace_s=0)
+        until(lambda: not ours(bench.workdir), f"no process of ours after {blow}")
+        assert len(bench.events("begin")) <= 1, blow
+    assert struck > 20, "the kill must really have struck"
+
+
+def test_FI_54_a_save_killed_at_any_change_is_resumed_from_the_one_before(tmp_path: Path):
+    log = tmp_path / "calls"
+    sources = str(Path(checkpoints.__file__).parents[2])
+
+    def save(run: Path, blow: tuple[str, int] | None) -> int:
+        folder = run / "checkpoints"
+        folder.mkdir(parents=True)
+        shutil.copytree(first, folder / "checkpoint-5")
+        checkpoints.publish(str(folder / "checkpoint-5"))
+        code = SAVE.format(folder=str(folder))
+        return strike([sys.executable, "-B", "-c", code, sources, str(TRAINER.parent)], log, blow, env=environment)
+
+    first = tmp_path / "first" / "checkpoint-5"
+    environment = {**os.environ, "HALFSTEP_RUN_DIR": str(tmp_path), "HALFSTEP_OUTPUT_DIR": str(tmp_path)}
+    save_checkpoints(first.parent, 5)
+    assert save(tmp_path / "counted", None) == 0
+    assert checkpoints.newest_verified(str(tmp_path / "counted")).step == 10
+    struck, taken = 0, collections.Counter()
+    for number, blow in enumerate(list(blows(log))):
+        run = tmp_path / f"run-{number}"
+        if save(run, blow) == 0:
+            continue
+        struck += 1
+        newest = checkpoints.newest_verified(str(run))
+        assert newest is not None, blow
+        taken[newest.step] += 1
+        for folder in checkpoints.unpublished(str(run)):
+            try:
+                checkpoints.publish(folder)
+            except BrokenCheckpoint:
+                pass
+        for folder in checkpoints.find_checkpoints(str(run)):
+            if checkpoints.verify(folder):
+                assert "broken-checkpoint-10" in checkpoints.set_aside(folder), blow
+        assert checkpoints.newest_verified(str(run)) is not None, blow
+    assert struck > 20
+    assert taken[5] > 0 and taken[10] > 0, "both sides of the commit record must have been struck"
+
+
+def test_FI_55_a_full_disk_in_the_middle_of_a_publish_leaves_the_previous_checkpoint(tmp_path: Path):
+    folder = tmp_path / "checkpoints"
+    save_checkpoints(folder, 5, 10)
+    checkpoints.publish(str(folder / "checkpoint-5"))
+    publish = f"import sys; sys.path.insert(0, {str(Path(checkpoints.__file__).parents[2])!r}); "
+    publish += f"from remote.payload.checkpoints import publish; publish({str(folder / 'checkpoint-10')!r})"
+    command = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=write", "--inject=write:error=ENOSPC"]
+    done = subprocess.run([*command, sys.executable, "-B", "-c", publish], check=False, stderr=subprocess.DEVNULL)
+    assert done.returncode != 0
+    assert checkpoints.newest_verified(str(tmp_path)).step == 5
+    assert not list(folder.rglob(".hs-part-*"))
+
+
+def test_every_file_is_synced_before_the_manifest_appears(tmp_path: Path):
+    folder = tmp_path / "checkpoints"
+    save_checkpoints(folder, 10)
+    publish = f"import sys; sys.path.insert(0, {str(Path(checkpoints.__file__).parents[2])!r}); "
+    publish += f"from remote.payload.checkpoints import publish; publish({str(folder / 'checkpoint-10')!r})"
+    log = tmp_path / "calls"
+    trace = ["strace", "-y", "-qq", "-o", str(log), "-e", "trace=fsync,rename"]
+    subprocess.run([*trace, sys.executable, "-B", "-c", publish], check=True)
+    lines = log.read_text().splitlines()
+    renamed = next(number for number, line in enumerate(lines) if "halfstep-manifest.json" in line)
+    before = "\n".join(lines[:renamed])
+    for path in (folder / "checkpoint-10").iterdir():
+        if not path.name.startswith("halfstep-"):
+            assert f"{path}>" in before, f"{path.name} was not synced first"
+    assert f"<{folder / 'checkpoint-10'}>" in before, "the folder was not synced first"
