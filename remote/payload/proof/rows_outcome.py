@@ -27,7 +27,7 @@ def _ended(seen: Seen) -> Iterator[Row]:
         yield error(
             "proof-timeout",
             f"{len(seen.attempts)} optimizer steps in {seen.wall_s:.0f} s; {seen.request.steps} were wanted",
-            hint="--proof-deadline",
+            hint="pipeline verify --no-proof",
         )
     elif not seen.ranks:
         yield error(
