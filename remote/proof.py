@@ -1,25 +1,23 @@
-"""The proof from the laptop's side: steps as they happen, the report at the end."""
+"""A proof, as the laptop asks for it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from remote.errors import ConnectionLost
-from remote.host import Host, Json
-from remote.protocol.proof import ProofReport, ProofRequest
+from remote.host import Host
+from remote.protocol.proof import ProofReport, ProofRequest, StepSeen
 from remote.protocol.values import decode, encode
 
-SILENCE_S = 60.0
 
+def run_proof(host: Host, request: ProofRequest, *, told: Callable[[StepSeen], None] | None = None) -> ProofReport:
+    """What a few real optimizer steps showed; the host is as it was before. `told` hears each step as it happens.
 
-def run_proof(host: Host, request: ProofRequest, told: Callable[[Json], None] | None = None) -> ProofReport:
-    """The report of a proof on the host, which is as it was before. `told` hears of every optimizer step seen.
-
-    Raises ConnectionLost where the line ends before the report; the host then ends the proof by itself.
+    Raises RemoteFault where it could not be run, ConnectionLost where the line went away: the proof ends by itself then.
     """
-    for event in host.follow("proof.run", encode(request), timeout_s=SILENCE_S):
+    for event in host.follow("proof.run", encode(request)):
         if "report" in event:
             return decode(ProofReport, event["report"])
         if "step" in event and told is not None:
-            told(event["step"])
-    raise ConnectionLost("the proof ended without a report", where=host.name)
+            told(decode(StepSeen, event["step"]))
+    raise ConnectionLost("the proof ended without a report", where=host.name, hint="pipeline verify")

@@ -12,10 +12,9 @@ from pipeline.stages.environment import Environment
 from pipeline.stages.fix import what_is_fixed
 from pipeline.stages.stage import Context, Done, Inputs, digest
 from pipeline.stages.view import View
-from remote.host import Host
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report
-from remote.protocol.proof import ProofReport, ProofRequest
+from remote.protocol.proof import ProofReport, ProofRequest, StepSeen
 
 PROOF_VERSION = 1
 LABELS_ONLY = ("logs",)
@@ -52,7 +51,7 @@ class Verify:
         if not refusal.ok:
             return Done(refusal)
         context.telling.progress("running the real command for two optimizer steps")
-        proof = run_proof(context.host, proof_request(view))
+        proof = prove(context)
         return Done(
             refusal.and_also(proof.report), in_words(view, proof), tuple(f"{n}: {v}" for n, v in proof.report.facts)
         )
@@ -73,9 +72,17 @@ def proof_request(view: View, source: str = "") -> ProofRequest:
     )
 
 
-def prove(host: Host, view: View, source: str = "") -> ProofReport:
+def prove(context: Context, source: str = "") -> ProofReport:
     """The proof, wherever the tree lies."""
-    return run_proof(host, proof_request(view, source))
+    seen = 0
+
+    def told(step: StepSeen) -> None:
+        nonlocal seen
+        seen += 1
+        loss = f", loss {step.loss:.4g}" if step.loss is not None else ""
+        context.telling.progress(f"step {seen} {'applied' if step.applied else 'skipped'}{loss}")
+
+    return run_proof(context.host, proof_request(context.view, source), told=told)
 
 
 def in_words(view: View, proof: ProofReport) -> str:
