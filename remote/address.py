@@ -12,6 +12,7 @@ HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 IPV6 = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9_.-]{1,15})?")
 USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}\$?")
 FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
+IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}")
 LOCAL = "local"
 
 
@@ -57,6 +58,8 @@ class Address:
                 where="host_key",
                 hint="ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub   (on the host) prints one: SHA256:...",
             )
+        if self.container is not None and not IMAGE.fullmatch(self.container):
+            raise BadUsage(f"container {self.container!r} is no image name", where="container")
         if "\0" in self.workdir or "\n" in self.workdir or not self.workdir:
             raise BadUsage(f"workdir {self.workdir!r} is not a folder's name", where="workdir")
 

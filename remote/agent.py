@@ -75,6 +75,14 @@ class AgentHost:
         """Who answers there: the agent's python, pid, payload and workdir."""
         return dict(self._greeted())
 
+    def describe(self) -> tuple[tuple[str, str], ...]:
+        """The way to it, step by step; see Starter."""
+        return self._starter.describe()
+
+    def warnings(self) -> tuple[str, ...]:
+        """What was not in order on the way, and did not stop anything."""
+        return self._starter.warnings()
+
     def _greeted(self) -> Json:
         self._connected()
         return self._greeting

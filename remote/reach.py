@@ -8,6 +8,7 @@ from typing import cast
 from remote.address import Address
 from remote.agent import AgentHost
 from remote.ask import Ask
+from remote.container import ContainerStarter
 from remote.wire import ProcessStarter, Starter
 
 # By name: paramiko takes longer to import than everything else of ours, and only SSH needs it.
@@ -21,6 +22,8 @@ def open_host(address: Address, *, keep: bool = True, ask: Ask | None = None) ->
     unknown host keys, passphrases and passwords; without it each of them is an error that says what to do.
     """
     starter: Starter = ProcessStarter() if address.is_local else _ssh(address, ask)
+    if address.container:
+        starter = ContainerStarter(starter, address.container, address.workdir)
     return AgentHost(address.name, starter, workdir=address.workdir, keep=keep)
 
 

@@ -38,6 +38,14 @@ class Starter(Protocol):
         """The wire to a new process. Raises CannotConnect, AuthRefused, HostKeyRefused, ConnectionLost."""
         ...
 
+    def describe(self) -> tuple[tuple[str, str], ...]:
+        """The steps of the way that were gone, as (step, how it went); see inspection.py for their names."""
+        ...
+
+    def warnings(self) -> tuple[str, ...]:
+        """What was not in order on the way, and did not stop anything."""
+        ...
+
     def close(self) -> None:
         """Every process that was started has lost its wire; another start opens the way again."""
         ...
@@ -111,6 +119,12 @@ class ProcessStarter:
 
     def start(self, argv: Sequence[str]) -> Wire:
         return ProcessWire(argv)
+
+    def describe(self) -> tuple[tuple[str, str], ...]:
+        return (("connect", "this machine"),)
+
+    def warnings(self) -> tuple[str, ...]:
+        return ()
 
     def close(self) -> None:
         """Nothing is held between two starts."""

@@ -42,12 +42,19 @@ class Connection:
     def alive(self) -> bool:
         return bool(self._transports) and all(transport.is_active() for transport in self._transports)
 
-    @property
-    def agreed(self) -> str:
-        """Host key type, cipher, and whether the key exchange was the strict one, in words."""
-        transport = self._transports[-1]
-        strict = "strict" if transport.agreed_on_strict_kex else "not strict"
-        return f"{transport.host_key_type}, {transport.local_cipher}, {strict} key exchange"
+    def describe(self) -> tuple[tuple[str, str], ...]:
+        """The steps that were gone: connect, host key, login."""
+        stations = self.route.stations
+        way = " through ".join(station.where for station in reversed(stations))
+        rows = [("connect", f"{stations[-1].alias} is {way}")]
+        if self._transports:
+            transport = self._transports[-1]
+            if transport.initial_kex_done:
+                strict = "strict" if transport.agreed_on_strict_kex else "not strict"
+                key = HostKey(transport.host_key.get_name(), transport.host_key.asbytes())
+                rows.append(("host key", f"{key.kind} {key.fingerprint}"))
+                rows.append(("login", f"{transport.login}; {transport.local_cipher}, {strict} key exchange"))
+        return tuple(rows)
 
     def start(self, command: str) -> ChannelWire:
         """The wire to a new process on the host. Does not wait for the server to say that it started."""
@@ -76,7 +83,7 @@ class Connection:
                 behind = None
                 if station is self.route.target and previous.takes_early_commands:
                     behind = self._behind(previous, command)
-                log_in(previous, station, self._ask, self._patience.connect_s, behind)
+                previous.login = log_in(previous, station, self._ask, self._patience.connect_s, behind)
                 previous.settle()
         except BaseException:
             self.close()

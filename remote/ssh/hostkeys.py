@@ -13,7 +13,7 @@ from pathlib import Path
 from remote.ask import Ask
 from remote.errors import HostKeyRefused
 from remote.ssh.known_hosts import Entry, HostKey, Judgement, Trust, judge_host_key, known_for, parse_known_hosts
-from remote.ssh.resolve import home
+from remote.ssh.options import home
 from remote.ssh.route import Station
 
 

@@ -126,8 +126,8 @@ def log_in(
     ask: Ask | None,
     timeout_s: float,
     behind: Behind | None = None,
-) -> None:
-    """The transport is authenticated. Raises AuthRefused with everything that was tried.
+) -> str:
+    """The transport is authenticated; gives what did it. Raises AuthRefused with everything that was tried.
 
     `behind` is called when a key's proof has been sent and before its answer is waited for.
     """
@@ -139,7 +139,7 @@ def log_in(
         for offer in (_offer_keys, _offer_password):
             offer(auth, login, agent)
             if auth.is_authenticated():
-                return
+                return login.tried[-1] if login.tried else "nothing was asked for"
     except ConnectionAbortedError:
         if not auth.allowed and not login.tried:
             raise CannotConnect(f"{station.where} hung up during authentication", where=station.alias) from None

@@ -34,6 +34,12 @@ class SshStarter:
     def start(self, argv: Sequence[str]) -> Wire:
         return self.connection.start(command_line(argv))
 
+    def describe(self) -> tuple[tuple[str, str], ...]:
+        return self.connection.describe()
+
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(self.connection.warnings)
+
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()

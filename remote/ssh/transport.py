@@ -43,6 +43,7 @@ class Transport(paramiko.Transport):  # type: ignore[misc]
         )
         self.banner_timeout = timeout_s
         self.handshake_timeout = timeout_s
+        self.login = ""
         self.offered: Mapping[str, list[str]] = {}
         # paramiko ends the connection over a message that says "I do not know that message".
         self._handler_table[MSG_UNIMPLEMENTED] = lambda message: None

@@ -1,0 +1,68 @@
+"""Processes inside a container of a host: one long-lived container per image and workdir, entered once per agent."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from remote.wire import Starter, Wire
+
+# argv: image, the container's name, workdir, then the command. The container outlives every connection, because jobs
+# do. The home is there under its own path, so that caches, tokens and environments are found where they were left.
+# A pull says a dot now and then: what is silent for long is taken for dead.
+ENTER = """
+image=$1 name=$2 work=$3
+shift 3
+engine=$(command -v docker || command -v podman) || { echo "no docker or podman on PATH ($PATH)" >&2; exit 127; }
+case $work in
+  "~" | "~/"*) work=$HOME${work#"~"} ;;
+  /*) ;;
+  *) work=$HOME/$work ;;
+esac
+running() { [ "$("$engine" inspect -f "{{.State.Running}}" "$name" 2>/dev/null)" = "$1" ]; }
+if running false; then
+  "$engine" start "$name" >/dev/null || exit 126
+elif ! running true; then
+  if ! "$engine" image inspect "$image" >/dev/null 2>&1; then
+    while sleep 5; do echo .; done &
+    dots=$!
+    "$engine" pull -q "$image" >/dev/null || { kill $dots; exit 126; }
+    kill $dots
+  fi
+  mkdir -p "$work"
+  gpus=
+  nvidia-smi -L >/dev/null 2>&1 && gpus="--gpus all"
+  "$engine" run -d --init --name "$name" --user "$(id -u):$(id -g)" --ipc=host $gpus \\
+    -e HOME="$HOME" -v "$HOME:$HOME" -v "$work:$work" --entrypoint /bin/sh \\
+    "$image" -c "trap exit TERM; while :; do sleep 3600 & wait; done" >/dev/null || running true || exit 126
+fi
+exec "$engine" exec -i -e HOME="$HOME" "$name" "$@"
+"""
+
+
+class ContainerStarter:
+    """Starts inside `image` on the machine that `outside` starts on; makes the container where it is not there yet."""
+
+    def __init__(self, outside: Starter, image: str, workdir: str) -> None:
+        self._outside = outside
+        self._image = image
+        self._workdir = workdir
+
+    @property
+    def name(self) -> str:
+        """The container's name on the host: the same image and workdir are always the same container."""
+        identity = f"{self._image}\0{self._workdir}".encode("utf-8", "surrogateescape")
+        return f"halfstep-{hashlib.sha256(identity).hexdigest()[:12]}"
+
+    def start(self, argv: Sequence[str]) -> Wire:
+        return self._outside.start(("/bin/sh", "-c", ENTER, "sh", self._image, self.name, self._workdir, *argv))
+
+    def describe(self) -> tuple[tuple[str, str], ...]:
+        return (*self._outside.describe(), ("container", f"{self.name} from {self._image}"))
+
+    def warnings(self) -> tuple[str, ...]:
+        return self._outside.warnings()
+
+    def close(self) -> None:
+        """The container stays: what was started in it goes on."""
+        self._outside.close()
