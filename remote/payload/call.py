@@ -54,15 +54,17 @@ class Call:
     workdir: str
     payload: str
     line: Line
+    stream_ended: bool = False
 
     def path(self, path: str) -> str:
         return os.path.join(self.workdir, os.path.expanduser(path))
 
     def chunks(self) -> Iterator[bytes]:
-        """The byte stream that came with the request; must be read to its end."""
-        while True:
+        """The byte stream that came with the request; must be read to its end. Asked again, it goes on where it was."""
+        while not self.stream_ended:
             kind, body = read_frame(self.line.read_exactly)
             if kind is FrameKind.END:
+                self.stream_ended = True
                 return
             if kind is not FrameKind.BYTES:
                 raise EOFError(f"expected bytes, got a {kind.name} frame")
