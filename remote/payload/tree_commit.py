@@ -28,16 +28,23 @@ from remote.payload.tree_state import (
     write_manifest,
     write_stats,
 )
+from remote.protocol.exits import ExitCode
 from remote.protocol.tree import Manifest, NewerManifest, Row
 from remote.protocol.values import Malformed
 
 
 def known_manifest(project: Project) -> Manifest:
-    """The manifest; an empty one where there is none or it is damaged. Raises NewerManifest."""
+    """The manifest; an empty one where there is none or it is damaged. Raises Refusal where it is newer than we are."""
     try:
         return read_manifest(project) or Manifest({})
-    except NewerManifest:
-        raise
+    except NewerManifest as error:
+        raise Refusal(
+            "newer",
+            f"{project.layout.key}: {error}",
+            where=project.at(project.layout.manifest),
+            hint="upgrade halfstep here",
+            exit_code=ExitCode.USAGE,
+        ) from None
     except Malformed:
         return Manifest({})
 

@@ -13,7 +13,6 @@ from remote.payload.tree_commit import recover
 from remote.payload.tree_state import Project
 from remote.protocol.exits import ExitCode
 from remote.protocol.layout import ProjectLayout
-from remote.protocol.tree import NewerManifest
 
 
 def open_project(call: Call) -> Project:
@@ -50,5 +49,3 @@ def held_project(project: Project, words: str, *, wait_s: float = 0.0) -> Iterat
             hint="set `workdir:` of the host to a folder on a local disk",
             exit_code=ExitCode.ENVIRONMENT,
         ) from None
-    except NewerManifest as error:
-        raise Refusal("newer", str(error), where=project.root, exit_code=ExitCode.USAGE) from None

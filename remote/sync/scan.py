@@ -160,10 +160,11 @@ def _judge_limits(walk: Walk, limits: Limits) -> Iterable[Finding]:
             f"{len(big)} file(s) over {_mib(limits.file_bytes)}: {_top(big)}",
             "add them to .pipelineignore, or name them in the config as `data: {path: ...}`",
         )
-    total = sum(sizes.values())
+    rest = {path: size for path, size in sizes.items() if path not in big}
+    total = sum(rest.values())
     if total > limits.total_bytes:
         folders: Counter[str] = Counter()
-        for path, size in sizes.items():
+        for path, size in rest.items():
             folders[_upper_folder(path)] += size
         yield _too_large(
             f"{_mib(total)} in all, over {_mib(limits.total_bytes)}; most of it in {_top(folders)}",

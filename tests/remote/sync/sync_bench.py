@@ -1,0 +1,172 @@
+"""A small project here, a real agent with a workdir of its own there, and ways to hurt both."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from remote.agent import AgentHost
+from remote.errors import ConnectionLost
+from remote.protocol.tree import TreeSurvey
+from remote.protocol.values import decode
+from remote.sync.scan import Limits, Scan, scan_project
+from remote.sync.sync import SyncReport, sync_project
+from remote.wire import ProcessStarter, ProcessWire, Wire
+
+STRACE = shutil.which("strace")
+# A shim of pyenv would be traced as well; the agent's own Python is enough.
+PLAIN_PATH = {**os.environ, "PATH": "/usr/local/bin:/usr/bin:/bin"}
+
+
+def no_wait(_seconds: float) -> None:
+    """Backoff without the time: what is tested is what happens after it."""
+
+
+@dataclass
+class Bench:
+    """`root` is the project, `workdir` the host's; every call of `host` that finds no agent starts a new one."""
+
+    root: Path
+    workdir: Path
+    starter: Any = field(default_factory=ProcessStarter)
+    _host: AgentHost | None = None
+
+    @property
+    def host(self) -> AgentHost:
+        if self._host is None:
+            self._host = AgentHost("bench", self.starter, workdir=str(self.workdir))
+        return self._host
+
+    def other_host(self, starter: Any = None) -> AgentHost:
+        """The same machine and workdir through an agent of its own."""
+        return AgentHost("other", starter or ProcessStarter(), workdir=str(self.workdir))
+
+    def close(self) -> None:
+        if self._host is not None:
+            self._host.close()
+
+    def scan(self, limits: Limits | None = None) -> Scan:
+        return scan_project(self.root, limits=limits)
+
+    def survey(self, host: AgentHost | None = None) -> TreeSurvey:
+        answer = (host or self.host).ask("tree.survey", {"project": self.scan().project})
+        return decode(TreeSurvey, answer)
+
+    def sync(self, **options: Any) -> SyncReport:
+        return sync_project(self.host, self.scan(), self.survey(), wait=no_wait, **options)
+
+    @property
+    def home(self) -> Path:
+        """The project's folder on the host."""
+        return self.workdir / "projects" / self.scan().project
+
+    @property
+    def tree(self) -> Path:
+        return self.home / "tree"
+
+    def write(self, files: dict[str, str | bytes]) -> None:
+        for name, data in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data if isinstance(data, bytes) else data.encode())
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Every path under a folder but `.halfstep`: digest and executable bit of a file, target of a link."""
+    found: dict[str, str] = {}
+    for parent, folders, names in os.walk(os.fsencode(folder)):
+        folders[:] = [name for name in folders if name != b".halfstep"]
+        for name in [*names, *(name for name in folders if os.path.islink(os.path.join(parent, name)))]:
+            path = os.path.join(parent, name)
+            key = os.fsdecode(os.path.relpath(path, os.fsencode(folder)))
+            if os.path.islink(path):
+                found[key] = f"-> {os.fsdecode(os.readlink(path))}"
+            else:
+                with open(path, "rb") as file:
+                    digest = hashlib.sha256(file.read()).hexdigest()
+                found[key] = f"{digest} {'x' if os.stat(path).st_mode & 0o100 else '-'}"
+    return found
+
+
+class CutWire:
+    """A wire that is cut, and whose agent is killed with it, once `after` bytes went over it."""
+
+    def __init__(self, wire: ProcessWire, after: int) -> None:
+        self.wire, self.left = wire, after
+        self.cut = False
+
+    def read_some(self, limit: int, timeout_s: float) -> bytes:
+        return self.wire.read_some(limit, timeout_s)
+
+    def write(self, data: bytes, timeout_s: float) -> None:
+        self.left -= len(data)
+        if self.left < 0:
+            self.wire.write(data[: self.left], timeout_s)
+            self.cut = True
+            kill_agent(self.wire)
+            raise ConnectionLost("cut")
+        self.wire.write(data, timeout_s)
+
+    def last_words(self) -> str:
+        return self.wire.last_words()
+
+    def close(self) -> None:
+        self.wire.close()
+
+
+def kill_agent(wire: ProcessWire) -> None:
+    wire._process.send_signal(signal.SIGKILL)
+    wire._process.wait()
+
+
+@dataclass
+class CuttingStarter:
+    """The first `cuts` wires are cut after `after` bytes each; those that come later hold."""
+
+    after: int
+    cuts: int = 1
+    wires: list[CutWire] = field(default_factory=list)
+
+    def start(self, argv: Sequence[str]) -> Wire:
+        after = self.after if len(self.wires) < self.cuts else 2**62
+        self.wires.append(CutWire(ProcessWire(argv), after))
+        return self.wires[-1]
+
+    @property
+    def hits(self) -> int:
+        return sum(wire.cut for wire in self.wires)
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class TracedStarter:
+    """The agent runs under strace, with what `options` inject; `log` says what was hit."""
+
+    log: Path
+    options: Sequence[str]
+
+    def start(self, argv: Sequence[str]) -> Wire:
+        assert STRACE is not None
+        traced = [STRACE, "-f", "-qq", "-o", str(self.log), *self.options, "--", *argv]
+        return ProcessWire(traced, environment=PLAIN_PATH)
+
+    @property
+    def text(self) -> str:
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def close(self) -> None: ...
+
+
+def mounted(folder: Path, *options: str) -> Callable[[], None]:
+    """A tmpfs lies on the folder until the answer is called."""
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run(["mount", "-t", "tmpfs", *options, "tmpfs", str(folder)], check=True)
+    return lambda: subprocess.run(["umount", "-l", str(folder)], check=True) and None

@@ -1,0 +1,98 @@
+"""Large data: named by what it is, sent once, taken up where it was cut."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from remote.errors import SyncRefused
+from remote.protocol.exits import ExitCode
+from remote.sync.data import data_digest, scan_data, send_data
+from tests.remote.sync.sync_bench import Bench, CuttingStarter, contents, no_wait
+
+KEY = "speech-12345678"
+
+
+@pytest.fixture
+def data(tmp_path):
+    folder = tmp_path / "corpus"
+    (folder / "wavs").mkdir(parents=True)
+    for number in range(4):
+        (folder / "wavs" / f"{number}.wav").write_bytes(os.urandom(300_000))
+    (folder / "index.json").write_text("[]")
+    return folder
+
+
+def test_it_lies_there_whole_under_its_digest_and_is_sent_once(bench, data):
+    scan = scan_data(data)
+    place = send_data(bench.host, scan, KEY)
+    assert place == str(bench.workdir / "projects" / KEY / "data" / scan.digest)
+    assert contents(bench.workdir / "projects" / KEY / "data" / scan.digest) == contents(data)
+    moved = []
+    assert send_data(bench.host, scan, KEY, progress=lambda *a: moved.append(a)) == place and not moved
+
+
+def test_one_file_is_data_too(bench, data):
+    scan = scan_data(data / "index.json")
+    place = send_data(bench.host, scan, KEY)
+    assert os.listdir(place) == ["index.json"]
+
+
+def test_the_digest_is_of_names_and_bytes_alone(data, tmp_path):
+    first = data_digest(data)
+    os.utime(data / "index.json", (1, 1))
+    assert data_digest(data, tmp_path / "memory") == first == data_digest(data, tmp_path / "memory")
+    (data / "index.json").rename(data / "other.json")
+    assert data_digest(data) != first
+
+
+@pytest.mark.parametrize("after", [1, 300_000, 650_000, 1_199_000])
+def test_fi_04_a_cut_resends_only_what_is_missing(tmp_path, data, after):
+    starter = CuttingStarter(after=2_000 + after)
+    bench = Bench(tmp_path / "p", tmp_path / "workdir", starter)
+    bench.root.mkdir()
+    bench.other_host().ask("data.survey", {"project": KEY, "digest": "0" * 64})  # the payload is there already
+    moved: list[int] = []
+    send_data(bench.host, scan_data(data), KEY, wait=no_wait, progress=lambda done, total: moved.append(done))
+    assert starter.hits == 1
+    (place,) = (bench.workdir / "projects" / KEY / "data").glob("?" * 64)
+    assert contents(place) == contents(data)
+    restart = next((now for before, now in zip(moved, moved[1:], strict=False) if now < before), moved[-1])
+    assert restart > after - 2 * 2**18 - 30_000
+    bench.close()
+
+
+def test_a_part_that_was_damaged_meanwhile_is_not_built_upon(bench, data):
+    scan = scan_data(data)
+    part = bench.workdir / "projects" / KEY / "data" / f"{scan.digest}.partial/wavs/.hs-part-0.wav"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(b"\0" * 1000)
+    with pytest.raises(SyncRefused):
+        send_data(bench.host, scan, KEY)
+    assert not part.exists()
+    assert contents(bench.workdir / send_data(bench.host, scan, KEY)) == contents(data)
+
+
+def test_what_cannot_be_read_is_named(tmp_path, data):
+    with pytest.raises(SyncRefused, match="is not there"):
+        scan_data(tmp_path / "nothing")
+    os.mkfifo(data / "pipe")
+    with pytest.raises(SyncRefused, match="pipe") as refused:
+        scan_data(data)
+    assert refused.value.exit_code == ExitCode.SYNC
+
+
+def test_links_are_followed_once(tmp_path, data):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "x.wav").write_bytes(b"x")
+    os.symlink(elsewhere, data / "more")
+    os.symlink(data, data / "self")
+    assert set(scan_data(data).files) == {"index.json", *(f"wavs/{n}.wav" for n in range(4)), "more/x.wav"}
+
+
+def test_secrets_beside_the_data_stay_here(data):
+    (data / ".env").write_text("A=1")
+    scan = scan_data(data)
+    assert ".env" not in scan.files and [finding.where for finding in scan.report.findings] == [".env"]

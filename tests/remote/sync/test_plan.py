@@ -1,0 +1,104 @@
+"""What a sync would do, as a table without a host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from remote.protocol.findings import Report
+from remote.protocol.tree import Deviation, Manifest, Row, TreeSurvey
+from remote.sync.plan import judge_agreement, plan_sync
+from remote.sync.scan import Scan
+
+
+def row(here: str, *, there: str = "", mode: int = 0o644, link: str = "", **fixers: int) -> Row:
+    return Row(here, there or here, mode, 10, link, fixers)
+
+
+def scan(**rows: Row) -> Scan:
+    return Scan(Path("/p"), "p-1", "me", Manifest(rows), Report())
+
+
+def tree(base: dict[str, Row], *deviations: Deviation, **more: object) -> TreeSurvey:
+    manifest = Manifest(base)
+    return TreeSurvey(True, manifest.digest_here(), manifest.digest_there(), len(base), deviations, **more)
+
+
+def edited(path: str, kind: str = "edited") -> Deviation:
+    return Deviation(path, kind, "z")
+
+
+A, B, FIXED = row("a"), row("b"), row("a", there="f", fix=1)
+
+
+@pytest.mark.parametrize(
+    ("here", "base", "deviations", "send", "delete", "left"),
+    [
+        ({"x": A}, {}, (), ["x"], [], []),
+        ({"x": A}, {"x": A}, (), [], [], []),
+        ({"x": B}, {"x": A}, (), ["x"], [], []),
+        ({}, {"x": A}, (), [], ["x"], []),
+        ({"x": A}, {"x": FIXED}, (), [], [], []),
+        ({"x": B}, {"x": FIXED}, (), ["x"], [], []),
+        ({"x": A}, {"x": A}, (edited("x"),), [], [], ["x"]),
+        ({"x": B}, {"x": A}, (edited("x"),), [], [], ["x"]),
+        ({}, {"x": A}, (edited("x"),), [], [], ["x"]),
+        ({"x": A}, {"x": A}, (edited("x", "not-regular"),), [], [], ["x"]),
+        ({"x": A}, {"x": A}, (edited("x", "missing"),), ["x"], [], []),
+        ({"x": A}, {"x": A}, (edited("x", "damaged"),), ["x"], [], []),
+        ({"x": row("l", link="a")}, {"x": row("l", link="b")}, (), ["x"], [], []),
+        ({}, {"x": row("", there="f", fix=1)}, (), [], [], []),
+    ],
+)
+def test_three_ways(here, base, deviations, send, delete, left):
+    plan = plan_sync(scan(**here), tree(base, *deviations), Manifest(base))
+    assert (list(plan.send), list(plan.delete), [d.path for d in plan.edited]) == (send, delete, left)
+    assert [finding.check for finding in plan.report.findings] == ["edited-on-host"] * len(left)
+
+
+def test_force_sends_over_what_was_edited_there():
+    base = {"x": A, "y": A}
+    survey = tree(base, edited("x"), edited("y"))
+    plan = plan_sync(scan(x=A), survey, Manifest(base), force=True)
+    assert (list(plan.send), plan.delete, plan.edited) == (["x"], ("y",), ())
+
+
+def test_a_mode_alone_sends_no_bytes():
+    plan = plan_sync(scan(x=row("a", mode=0o755)), tree({"x": FIXED}), Manifest({"x": FIXED}))
+    assert list(plan.modes) == ["x"] and not plan.send and plan.send_bytes == 0 and not plan.empty
+
+
+def test_equal_contents_travel_once():
+    plan = plan_sync(scan(x=A, y=A, z=B), tree({}), Manifest({}))
+    assert plan.send_bytes == 20
+
+
+@pytest.mark.parametrize(
+    ("count", "going", "told"), [(20, 20, False), (21, 11, True), (21, 10, False), (40, 20, False)]
+)
+def test_most_of_a_tree_is_not_deleted_unasked(count, going, told):
+    base = {f"f{i}": A for i in range(count)}
+    kept = {f"f{i}": A for i in range(going, count)}
+    plan = plan_sync(scan(**kept), tree(base), Manifest(base))
+    assert [finding.check for finding in plan.report.findings] == ["mass-delete"] * told
+    assert plan_sync(scan(**kept), tree(base), Manifest(base), force=True).report.ok
+
+
+@pytest.mark.parametrize(
+    ("survey", "agreed"),
+    [
+        (tree({"x": A}), True),
+        (tree({"x": FIXED}), True),
+        (tree({"x": B}), False),
+        (tree({"x": A}, edited("x")), False),
+        (tree({"x": A}, pending=True), False),
+        (TreeSurvey(False), False),
+    ],
+)
+def test_agreement_needs_both_sides_and_no_change_half_done(survey, agreed):
+    assert judge_agreement(scan(x=A), survey) is agreed
+
+
+def test_an_empty_host_does_not_agree_with_an_empty_project():
+    assert not judge_agreement(scan(), TreeSurvey(False, Manifest({}).digest_here()))

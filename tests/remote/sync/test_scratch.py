@@ -1,0 +1,92 @@
+"""A proof's own copy of the project, on hosts that have it, have an older one, or have none."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from remote.errors import RemoteFault
+from remote.payload.materialise import materialise
+from remote.payload.refusal import Refusal
+from remote.sync.scratch import remove_scratch, send_scratch
+from tests.remote.sync.sync_bench import contents
+from tests.remote.sync.test_rewrite import FIXED, change, fix
+
+
+def scratch(bench, *changes) -> Path:
+    return Path(send_scratch(bench.host, bench.scan(), bench.survey(), changes, "nonce1"))
+
+
+def test_a_host_that_has_nothing_gets_all_and_keeps_nothing(bench):
+    place = scratch(bench, change(bench))
+    wanted = contents(bench.root)
+    found = contents(place)
+    assert {p: d for p, d in found.items() if p != "src/model.py"} == {
+        p: d for p, d in wanted.items() if p != "src/model.py"
+    }
+    assert (place / "src/model.py").read_bytes() == FIXED and not bench.tree.exists()
+    remove_scratch(bench.host, bench.scan(), "nonce1")
+    assert not (bench.workdir / "projects").exists()
+
+
+def test_what_the_tree_has_is_copied_there_and_the_rest_sent(bench, monkeypatch):
+    bench.sync()
+    fix(bench, change(bench))
+    (bench.tree / "venv").mkdir()
+    bench.write({"new.py": "x = 1\n"})
+    before = contents(bench.tree)
+    sent = []
+    real = bench.host.send
+    monkeypatch.setattr(
+        bench.host, "send", lambda op, args, chunks, **o: real(op, args, (sent.append(c) or c for c in chunks))
+    )
+    place = scratch(bench, change(bench))
+    assert sum(map(len, sent)) < 1500
+    assert (place / "src/model.py").read_bytes() == FIXED and (place / "new.py").exists()
+    assert os.readlink(place / "venv") == str(bench.tree / "venv")
+    assert contents(bench.tree) == before
+
+
+def test_a_tree_that_was_edited_meanwhile_is_not_believed(bench):
+    bench.sync()
+    scan, tree = bench.scan(), bench.survey()
+    (bench.tree / "train.py").write_text("mine")
+    place = Path(send_scratch(bench.host, scan, tree, (), "nonce2"))
+    assert contents(place) == contents(bench.root)
+
+
+@pytest.mark.parametrize("nonce", ["../x", "", "a/b", ".", "x" * 100])
+def test_a_scratch_folder_has_a_plain_name(bench, nonce):
+    with pytest.raises(RemoteFault, match="is not the name of a scratch folder"):
+        send_scratch(bench.host, bench.scan(), bench.survey(), (), nonce)
+
+
+def test_a_job_s_copy_is_its_own_and_links_what_is_not_the_project_s(bench, tmp_path):
+    bench.sync()
+    (bench.tree / "venv/bin").mkdir(parents=True)
+    (bench.tree / "src/cache").mkdir()
+    (bench.tree / "src/__pycache__").mkdir()
+    os.symlink("src/model.py", bench.root / "model.py")
+    bench.sync()
+    copy = tmp_path / "run/code"
+    materialise(str(bench.workdir), bench.scan().project, str(copy))
+    found = contents(copy)
+    assert found.pop("venv") == f"-> {bench.tree / 'venv'}"
+    assert found.pop("src/cache") == f"-> {bench.tree / 'src/cache'}"
+    assert found == contents(bench.root)
+    bench.write({"train.py": "later\n"})
+    bench.sync()
+    assert (copy / "train.py").read_text() != "later\n"
+
+
+def test_a_copy_is_not_made_of_a_tree_that_is_changing(bench, tmp_path, monkeypatch):
+    bench.sync()
+    from remote.payload import materialise as module  # noqa: PLC0415
+    from remote.payload.lock import take_lock  # noqa: PLC0415
+
+    monkeypatch.setattr(module, "WAIT_S", 0.05)
+    with take_lock(str(bench.home / "lock"), "a sync"), pytest.raises(Refusal, match="a sync"):
+        materialise(str(bench.workdir), bench.scan().project, str(tmp_path / "copy"))
+    assert not (tmp_path / "copy").exists()
