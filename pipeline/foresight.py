@@ -82,7 +82,7 @@ def prove_in_scratch(context: Context, plan: Plan) -> ProofReport:
         files += [FileChange(f"{SCRATCH_DATA}/{name}", b"", data, {}) for name, data in data_files(view)]
     try:
         source = send_scratch(context.host, view.scan, view.survey.tree, files, nonce)
-        return prove(context.host, view, source)
+        return prove(context, source)
     finally:
         remove_scratch(context.host, view.scan, nonce)
 

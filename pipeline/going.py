@@ -16,6 +16,9 @@ from pipeline.telling import Telling
 from remote.ask import Ask
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState
+from remote.pull.live import mirrored_scalars
+
+LOSS_TAGS = ("train/loss", "loss", "Loss/train", "train_loss")
 
 
 def go(named: Named, telling: Telling, wishes: Wishes, *, ask: Ask | None = None) -> Outcome:
@@ -30,6 +33,7 @@ def go(named: Named, telling: Telling, wishes: Wishes, *, ask: Ask | None = None
         record = memory.checkpoints(named.host.name, named.loaded.name)
         ran = run_stages(context, STAGES, record, look_again)
         outcome = outcome_of(context, ran)
+        telling.curve("loss", loss_of(memory, outcome.run))
     if not ran.acted and ran.exit_code is ExitCode.OK:
         telling.note("nothing to do")
     return outcome
@@ -52,3 +56,11 @@ def outcome_of(context: Context, ran: Ran) -> Outcome:
         job=job_from_host(run) if run is not None else JobOutcome(JobState.ABSENT),
         artifacts=artifacts_of(view.memory, run_id(view)),
     )
+
+
+def loss_of(memory: Memory, run: str) -> list[float]:
+    """The training loss by step as far as it is here."""
+    if not run:
+        return []
+    scalars = [scalar for scalar in mirrored_scalars(memory.run(run)) if scalar.tag in LOSS_TAGS]
+    return [scalar.value for scalar in sorted(scalars, key=lambda scalar: scalar.step)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from pipeline.outcome import StageOutcome
@@ -26,6 +27,10 @@ class Telling(Protocol):
 
     def ended(self, stage: StageOutcome) -> None: ...
 
+    def curve(self, name: str, values: Sequence[float]) -> None:
+        """How something went, from its first value to its last."""
+        ...
+
     def confirm(self, question: str) -> bool:
         """The user said yes; False where nobody can be asked."""
         ...
@@ -48,6 +53,9 @@ class Silence:
 
     def ended(self, stage: StageOutcome) -> None:
         del stage
+
+    def curve(self, name: str, values: Sequence[float]) -> None:
+        del name, values
 
     def confirm(self, question: str) -> bool:
         del question

@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipeline.outcome import JobOutcome, Outcome, StageOutcome, StageState, outcome_to_json
+from pipeline.show.spark import shares, sparkline
 from pipeline.show.words import duration
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.text import safe_text
@@ -26,6 +27,8 @@ MARKS = {
     StageState.PENDING: ("to do", "yellow"),
     StageState.RUNNING: ("running", "cyan"),
 }
+ENDS = 6
+"""A curve's ends are told as the mean of this share of it, because single steps are noisy."""
 SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
 
 
@@ -123,6 +126,18 @@ class Screen:
         if finding.hint:
             self.out.print(Text.assemble("        type: ", (safe_text(finding.hint), "cyan")))
 
+    def checked(self, findings: Iterable[Finding]) -> None:
+        """What was looked at and is well, a line each."""
+        for finding in findings:
+            if finding.severity is Severity.INFO:
+                self.out.print(Text.assemble("  ", (f"{finding.check:<22}", "dim"), safe_text(finding.message)))
+
+    def curve(self, name: str, values: Sequence[float]) -> None:
+        """A falling (or rising) line of text with its ends."""
+        if len(values) > 1:
+            first, last = shares(values, ENDS)[0], shares(values, ENDS)[-1]
+            self.out.print(Text(f"  {name:<12}{first:.3g} {sparkline(values)} {last:.3g}"))
+
     def diff(self, text: str) -> None:
         """A unified diff, coloured where the terminal can."""
         if self.out.is_terminal:
@@ -151,6 +166,6 @@ class Screen:
             sys.stdout.write(json.dumps(outcome_to_json(outcome), ensure_ascii=False) + "\n")
             sys.stdout.flush()
             return
-        self.findings(outcome.findings)
+        self.findings(finding for finding in outcome.findings if finding.severity is not Severity.INFO)
         for name, path in outcome.artifacts.items():
             self.out.print(Text.assemble("  ", (f"{name:<12}", "bold"), safe_text(path)))

@@ -30,7 +30,7 @@ class Logs:
         return here_whole(view.memory.run(run.run), run)
 
     def holds(self, view: View) -> str:
-        return f"in {view.memory.run(run_id(view)).relative_to(view.loaded.root)}"
+        return f"all here, in {_folder(view)}"
 
     def run(self, context: Context) -> Done:
         """Brings home what is not here yet: event files append-only, the adapter with its digests verified."""
@@ -40,4 +40,8 @@ class Logs:
         home = bring_home(
             context.host, view.layout.key, run, view.memory.run(run.run), weights=True, telling=context.telling
         )
-        return Done(Report(home.findings), f"{size(home.added_bytes)} to {self.holds(view)}")
+        return Done(Report(home.findings), f"{size(home.added_bytes)} came to {_folder(view)}")
+
+
+def _folder(view: View) -> str:
+    return str(view.memory.run(run_id(view)).relative_to(view.loaded.root))

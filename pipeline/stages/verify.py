@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 
-from remote.proof import run_proof
-
 from pipeline.show.words import duration
 from pipeline.stages.command import command_of, environment_of, proof_place, secrets_of, steps_of
 from pipeline.stages.environment import Environment
 from pipeline.stages.fix import what_is_fixed
 from pipeline.stages.stage import Context, Done, Inputs, digest
 from pipeline.stages.view import View
+from remote.proof import run_proof
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report
 from remote.protocol.proof import ProofReport, ProofRequest, StepSeen

@@ -55,6 +55,9 @@ def _looked(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
         screen.progress("running the real command for two optimizer steps")
         proof = prove_in_scratch(context, foreseen.fixes)
         screen.note(in_words(view, proof))
+        screen.checked(proof.findings)
+        for unseen in proof.unseen:
+            screen.note(f"not checked: {unseen.check}: {unseen.reason}")
         report = report.and_also(proof.report)
     return Outcome(
         "verify",
