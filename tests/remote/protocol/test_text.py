@@ -1,0 +1,71 @@
+"""What another machine says, on its way to a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remote.protocol.text import MAX_LINE, first_line, safe_text
+
+
+@pytest.mark.parametrize(
+    ("given_text", "shown"),
+    [
+        ("plain text\n\twith a tab", "plain text\n\twith a tab"),
+        ("näme 漢字", "näme 漢字"),
+        ("\x1b[2J\x1b[31mred", "\\x1b[2J\\x1b[31mred"),
+        ("\x1b]52;c;aGk=\x07", "\\x1b]52;c;aGk=\\x07"),
+        ("\x1b]8;;http://x\x1b\\link", "\\x1b]8;;http://x\\x1b\\link"),
+        ("loss 0.1\rloss 9.9", "loss 0.1\nloss 9.9"),
+        ("a\r\nb", "a\nb"),
+        ("\x9b31m", "\\x9b31m"),
+        ("\x7f\x08\x00", "\\x7f\\x08\\x00"),
+        ("user\u202etxt.exe", "user\\u202etxt.exe"),
+        ("\u2066a\u2069", "\\u2066a\\u2069"),
+        ("a\u2028b", "a\\u2028b"),
+        ("\udcff", "\\xff"),
+        ("\ud800", "\\ud800"),
+        (b"\xff\xfe ok", "\\xff\\xfe ok"),
+        (b"", ""),
+    ],
+)
+def test_BI_55_controls_are_spelled_out(given_text: str | bytes, shown: str) -> None:
+    assert safe_text(given_text) == shown
+
+
+def test_BI_55_a_line_of_ten_megabytes_is_cut_and_says_so() -> None:
+    shown = safe_text("x" * 10_000_000 + "\nnext")
+    first, second = shown.split("\n")
+    assert len(first) == MAX_LINE
+    assert first.endswith("[cut]")
+    assert second == "next"
+
+
+@given(st.one_of(st.text(), st.binary(), st.text(alphabet="\x1b[]\x07\r\n\x9b\u202eab")))
+def test_BI_55_nothing_that_a_terminal_obeys_is_left_and_a_second_pass_changes_nothing(text: str | bytes) -> None:
+    shown = safe_text(text)
+    assert all(char in "\n\t" or char.isprintable() or ord(char) > 0xA0 for char in shown)
+    assert safe_text(shown) == shown
+    shown.encode("utf-8")
+
+
+def test_BI_55_the_terminal_gets_no_escape_through_a_pty() -> None:
+    reader, writer = pty.openpty()
+    os.write(writer, safe_text("\x1b[?1049h\x1b]0;title\x07\x9b2J").encode())
+    os.close(writer)
+    seen = os.read(reader, 4096)
+    os.close(reader)
+    assert b"\x1b" not in seen
+    assert b"\x07" not in seen
+    assert b"\x9b" not in seen.decode().encode("latin-1", "replace")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("\n\n  hello \nworld", "hello"), ("", ""), (b"\x1b[0m\n", "\\x1b[0m"), ("\r\rx", "x")]
+)
+def test_the_first_line_that_says_something(text: str | bytes, line: str) -> None:
+    assert first_line(text) == line
