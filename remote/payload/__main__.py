@@ -8,6 +8,7 @@ import sys
 VERBS = {
     "agent": "remote.payload.agent",
     "train": "remote.payload.training.run",
+    "probe-cuda": "remote.payload.probes_cuda",
     "probe-torch": "remote.payload.probes_torch",
     "supervise": "remote.payload.supervisor",
     "hub": "remote.payload.hub",

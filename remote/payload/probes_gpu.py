@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import pwd
 import signal
 import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from remote.payload.processes import read_environment
@@ -17,65 +22,136 @@ CARD_FIELDS = "index,uuid,name,compute_cap,memory.total,memory.used,compute_mode
 PROCESS_FIELDS = "gpu_uuid,pid,process_name,used_memory"
 
 
+@dataclass(frozen=True)
+class Question:
+    """One command of the driver's under way; `process` None where it could not be started, for the `reason` told."""
+
+    process: Optional[subprocess.Popen[bytes]]
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Both questions to the driver, running side by side while other things are looked at."""
+
+    cards: Question
+    processes: Question
+    until: float
+
+
+def ask_gpus(deadline_s: float = DEADLINE_S) -> Asked:
+    """nvidia-smi was asked; `read_gpus` has the answer."""
+    until = time.monotonic() + deadline_s
+    return Asked(_ask(f"--query-gpu={CARD_FIELDS}"), _ask(f"--query-compute-apps={PROCESS_FIELDS}"), until)
+
+
 def read_gpus(
-    wanted: Optional[Sequence[int]] = None, card: Optional[Tuple[str, Tuple[int, int]]] = None
+    asked: Asked, wanted: Optional[Sequence[int]] = None, card: Optional[Tuple[str, Tuple[int, int]]] = None
 ) -> Tuple[Driver, Tuple[Gpu, ...]]:
     """The driver, and the cards of those numbers (all, where none are named).
 
     `card` (name, compute capability) stands where there is no driver at all; one that hangs or has lost its card is
     told as an error, for a real card is never covered up by an assumed one.
     """
-    code, text = _ask(["nvidia-smi", f"--query-gpu={CARD_FIELDS}", "--format=csv,noheader,nounits"])
-    if code is None and text == "":
+    if asked.cards.process is None and not asked.cards.reason:
         return Driver(error="no nvidia-smi on PATH"), _assumed(card)
+    code, text = _answer(asked.cards, asked.until)
+    if "compute_cap" in text and code != 0:
+        code, text = _ask_old_driver(asked.until)
     driver, gpus = parse_cards(code, text)
+    processes = _answer(asked.processes, asked.until)
     if driver.error:
-        return driver, ()
-    if gpus:
-        code, text = _ask(["nvidia-smi", f"--query-compute-apps={PROCESS_FIELDS}", "--format=csv,noheader,nounits"])
-        gpus = _with_processes(gpus, text if code == 0 else "")
+        return Driver(driver.version, driver.cuda, " ".join(filter(None, (driver.error, kernel_says())))), ()
+    gpus = _with_processes(gpus, processes[1] if processes[0] == 0 else "")
     chosen = tuple(gpu for gpu in gpus if wanted is None or gpu.index in wanted)
     return driver, chosen or (_assumed(card) if not gpus else ())
 
 
-def _ask(argv: List[str]) -> Tuple[Optional[int], str]:
-    """Exit status and output; (None, "") where the command is not there, (None, reason) where it did not end."""
+def _ask(query: str) -> Question:
     try:
         process = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+            ["nvidia-smi", query, "--format=csv,noheader,nounits"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
     except FileNotFoundError:
-        return None, ""
+        return Question(None)
     except OSError as error:
-        return None, f"{argv[0]}: {error.strerror}"
+        return Question(None, f"nvidia-smi: {error.strerror}")
+    return Question(process)
+
+
+def _answer(question: Question, until: float) -> Tuple[Optional[int], str]:
+    """Exit status and output; (None, reason) where there is no answer in time."""
+    process = question.process
+    if process is None:
+        return None, question.reason
     try:
-        output, _ = process.communicate(timeout=DEADLINE_S)
+        output, _ = process.communicate(timeout=max(0.0, until - time.monotonic()))
     except subprocess.TimeoutExpired:
-        # A process stuck in the driver cannot even be killed: it is told to end and not waited for.
         os.killpg(process.pid, signal.SIGKILL)
-        return None, f"nvidia-smi did not answer in {DEADLINE_S:.0f} s: the driver or the card hangs"
+        # A process stuck in the driver cannot even be killed: it is told to end and not waited for.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.2)
+        return None, "nvidia-smi does not answer: the driver or a card hangs"
     return process.returncode, output.decode("utf-8", "replace")
+
+
+def _ask_old_driver(until: float) -> Tuple[Optional[int], str]:
+    """The same table from a driver before 510, which knows no `compute_cap`: the driver's library tells it by UUID."""
+    code, text = _answer(_ask(f"--query-gpu={CARD_FIELDS.replace(',compute_cap', '')}"), until)
+    payload = os.path.abspath(sys.argv[0])
+    try:
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-B", payload, "probe-cuda"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=max(0.1, until - time.monotonic()),
+            check=False,
+        )
+        capabilities: Dict[str, str] = json.loads(done.stdout)
+    except (OSError, subprocess.TimeoutExpired, ValueError):
+        capabilities = {}
+    rows = [line.split(", ") for line in text.splitlines()]
+    return code, "\n".join(
+        ", ".join([*row[:3], capabilities.get(row[1], "unknown capability"), *row[3:]]) if len(row) == 7 else row[0]
+        for row in rows
+    )
+
+
+def kernel_says() -> str:
+    """The last error that the NVIDIA driver left in the kernel's log, where that may be read."""
+    try:
+        done = subprocess.run(["dmesg"], stdin=subprocess.DEVNULL, capture_output=True, timeout=2.0, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    lines = [line for line in done.stdout.decode("utf-8", "replace").splitlines() if "NVRM: Xid" in line]
+    return f"kernel: {lines[-1].strip()}" if lines else ""
 
 
 def parse_cards(code: Optional[int], text: str) -> Tuple[Driver, Tuple[Gpu, ...]]:
     """What `nvidia-smi --query-gpu` said. Some cards may be well while another one is lost: then that is the error."""
     gpus: List[Gpu] = []
-    driver = ""
+    version = ""
     problems: List[str] = []
     for line in filter(None, (line.strip() for line in text.splitlines())):
         fields = [field.strip() for field in line.split(",")]
         if len(fields) != 8 or not fields[0].isdigit() or "." not in fields[3]:
             problems.append(line)
             continue
-        index, uuid, name, capability, total, used, mode, driver = fields
+        index, uuid, name, capability, total, used, mode, version = fields
         major, _, minor = capability.partition(".")
         memory = (_mebibytes(total), _mebibytes(used))
         gpus.append(Gpu(int(index), uuid, name, (int(major), int(minor)), *memory, compute_mode=mode))
     if code == 0 and not problems:
-        return Driver(driver), tuple(gpus)
+        return Driver(version), tuple(gpus)
+    if code is None:
+        return Driver(error=text), ()
     if "No devices were found" in text:
-        return Driver(driver), ()
-    return Driver(driver, error=" ".join(problems)[:500] or f"nvidia-smi ended with {code}"), tuple(gpus)
+        return Driver(version), ()
+    return Driver(version, error=" ".join(problems)[:500] or f"nvidia-smi ended with {code}"), tuple(gpus)
 
 
 def _mebibytes(text: str) -> int:
@@ -90,19 +166,7 @@ def _with_processes(gpus: Tuple[Gpu, ...], text: str) -> Tuple[Gpu, ...]:
             uuid, pid, memory = fields[0], int(fields[1]), fields[-1]
             name = ", ".join(fields[2:-1])
             by_card.setdefault(uuid, []).append(GpuProcess(pid, name, _mebibytes(memory), owner(pid), our_run(pid)))
-    return tuple(
-        Gpu(
-            gpu.index,
-            gpu.uuid,
-            gpu.name,
-            gpu.capability,
-            gpu.memory_bytes,
-            gpu.used_bytes,
-            gpu.compute_mode,
-            tuple(by_card.get(gpu.uuid, ())),
-        )
-        for gpu in gpus
-    )
+    return tuple(replace(gpu, processes=tuple(by_card.get(gpu.uuid, ()))) for gpu in gpus)
 
 
 def owner(pid: int) -> str:

@@ -26,6 +26,7 @@ from remote.payload.processes import (
     marked,
     read_process,
 )
+from remote.payload.proof.injection import runs_built_in_trainer, watch_environment, write_hooks
 from remote.payload.records import read_record, write_record
 from remote.payload.supervisor_watch import Limits, Watch
 from remote.payload.verdict import Evidence, judge_end
@@ -107,6 +108,8 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
     for folder in (run.checkpoints, run.tensorboard):
         os.makedirs(folder, exist_ok=True)
     environment = job_environment(spec, run, given)
+    hooks = write_hooks(os.path.join(job.root, "hooks"))
+    environment.update(watch_environment(run.root, hooks, environment, progress=not runs_built_in_trainer(spec.argv)))
     argv = job_argv(spec, run, job, os.path.abspath(sys.argv[0]))
     gated = start_gated(argv, spec.cwd or run.code, environment, job.output)
     child = read_process(gated.pid) or Process(gated.pid, os.getpid(), 0)

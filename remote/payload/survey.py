@@ -25,20 +25,26 @@ def survey(call: Call) -> Dict[str, Any]:
     """The `Survey` that a `SurveyRequest` asks for."""
     request = decode(SurveyRequest, call.args)
     layout = ProjectLayout(checked_name(request.project))
+    asked = probes_gpu.ask_gpus()
     machine = probes_machine.read_machine()
-    driver, gpus = probes_gpu.read_gpus(request.gpus, request.card)
     tree = call.path(layout.tree)
+    interpreter = probes_python.read_interpreter(request.python, tree, call.path(layout.environment))
+    disk = probes_machine.read_disk(call.path(layout.runs))
+    lying = survey_tree(call.workdir, layout.key)
+    runs = survey_runs(call.workdir, layout.key, digests=request.verify_checkpoints)
+    facts = tuple(file_fact(path, os.path.join(tree, os.path.expanduser(path))) for path in request.files)
+    driver, gpus = probes_gpu.read_gpus(asked, request.gpus, request.card)
     found = Survey(
         payload=call.payload,
         machine=machine,
-        interpreter=probes_python.read_interpreter(request.python, tree, call.path(layout.environment)),
+        interpreter=interpreter,
         driver=driver,
         gpus=gpus,
-        disk=probes_machine.read_disk(call.path(layout.runs)),
-        tree=survey_tree(call.workdir, layout.key),
-        runs=survey_runs(call.workdir, layout.key, digests=request.verify_checkpoints),
+        disk=disk,
+        tree=lying,
+        runs=runs,
         free_ports=tuple(probes_machine.free_ports(request.ports)),
-        files=tuple(file_fact(path, os.path.join(tree, os.path.expanduser(path))) for path in request.files),
+        files=facts,
         data=present_data(call.path(layout.data), request.data),
         linger=probes_machine.lingers(machine.user),
     )
