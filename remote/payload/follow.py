@@ -9,16 +9,20 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 from remote.payload.call import Call
-from remote.payload.events import ROOTS, continues, find_events, next_records, open_regular, resolve
-from remote.payload.logs import job_folder, start_of_last_lines
+from remote.payload.event_files import ROOTS, find_events, open_regular, resolve
+from remote.payload.events import continues
+from remote.payload.job_folder import job_folder
+from remote.payload.logs import start_of_last_lines
 from remote.payload.refusal import Refusal
 from remote.payload.watch import Watch, pause
 from remote.protocol.exits import ExitCode
 from remote.protocol.layout import RunLayout
+from remote.protocol.records import read_records
 from remote.protocol.segments import tail_digest
 
 HEARTBEAT_S = 10.0
 LOOK_AGAIN_S = 2.0
+LOOK_SHARE = 0.02
 PACE_S = 0.02
 CHUNK = 2**18
 NEAR = ("tensorboard",)
@@ -50,18 +54,21 @@ def follow_events(call: Call) -> Json:
     root = _run_root(call)
     known = {name: Position(offset, tail) for name, offset, tail in call.args.get("wants", [])}
     paths = {name: resolve(root, name) for name in known}
-    looked = [float("-inf")]
+    look_at = [float("-inf")]
 
     def folders() -> List[str]:
         near = [folder for folder, _, _ in os.walk(RunLayout(root).tensorboard)]
         return [*near, *{os.path.dirname(path) for path in paths.values()}]
 
     def news(thorough: bool) -> Iterator[Json]:
-        far = thorough or time.monotonic() - looked[0] >= LOOK_AGAIN_S
+        began = time.monotonic()
+        far = thorough or began >= look_at[0]
         for name, path in find_events(root, ROOTS if far else NEAR):
             paths[name] = path
             known.setdefault(name, Position())
-        looked[0] = time.monotonic() if far else looked[0]
+        if far:
+            took = time.monotonic() - began
+            look_at[0] = began + max(LOOK_AGAIN_S, took / LOOK_SHARE)
         for name, path in paths.items():
             yield from _event_news(name, path, known[name])
 
@@ -124,7 +131,7 @@ def _event_news(name: str, path: str, position: Position) -> Iterator[Json]:
             if fresh:
                 position.offset, position.tail_sha256 = 0, ""
             while True:
-                records, _ = next_records(file, position.offset)
+                records, _ = read_records(file.fileno(), position.offset)
                 if not records:
                     return
                 yield {"name": name, "offset": position.offset, "fresh": fresh, "data": _text(records)}

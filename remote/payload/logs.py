@@ -6,26 +6,14 @@ import os
 from typing import Any, BinaryIO, Dict, List
 
 from remote.payload.call import Call
-from remote.payload.events import continues, open_regular
-from remote.protocol.layout import RunLayout
+from remote.payload.event_files import open_regular
+from remote.payload.events import continues
+from remote.payload.job_folder import job_folder
 from remote.protocol.segments import FRESH, SEGMENT
 
 BLOCK = 2**20
 MAX_TAIL = 16 * 2**20
 NO_LIMIT = 2**62
-
-
-def newest_job(run_root: str) -> int:
-    """The number of the newest job; 0 where there is none."""
-    try:
-        return max((int(name) for name in os.listdir(os.path.join(run_root, "jobs")) if name.isdigit()), default=0)
-    except OSError:
-        return 0
-
-
-def job_folder(run_root: str, number: int) -> str:
-    """The folder of a job; number 0 means the newest."""
-    return RunLayout(run_root).job(number or newest_job(run_root)).root
 
 
 def read_log(call: Call) -> Dict[str, Any]:

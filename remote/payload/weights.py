@@ -7,7 +7,7 @@ import os
 from typing import Any, BinaryIO, Dict, List, Tuple
 
 from remote.payload.call import Call
-from remote.payload.events import open_regular
+from remote.payload.event_files import open_regular
 from remote.payload.refusal import Refusal
 from remote.protocol.exits import ExitCode
 from remote.protocol.layout import RunLayout

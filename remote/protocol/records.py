@@ -10,7 +10,7 @@ import os
 import struct
 from dataclasses import dataclass
 from enum import Enum
-from typing import BinaryIO, Iterator, Optional
+from typing import BinaryIO, Iterator, Optional, Tuple
 
 from remote.protocol.crc32c import Buffer, masked_crc32c
 
@@ -19,6 +19,7 @@ LENGTH = struct.Struct("<Q")
 FOOTER = struct.Struct("<I")
 OVERHEAD = HEADER.size + FOOTER.size
 MAX_RECORD = 64 * 2**20
+BLOCK = 2**20
 ZERO_HEADER = bytes(HEADER.size)
 
 
@@ -81,6 +82,16 @@ def split_records(data: Buffer) -> Iterator[bytes]:
         at = end
 
 
+def read_records(fd: int, offset: int) -> Tuple[bytes, Ending]:
+    """Whole records of an open file from `offset` on, about a block of them; where there are none, why."""
+    data = os.pread(fd, BLOCK, offset)
+    prefix = whole_prefix(data)
+    if prefix.size_bytes == 0 and prefix.ending is Ending.TORN and len(data) >= HEADER.size:
+        data = _pread_all(fd, OVERHEAD + LENGTH.unpack_from(data)[0], offset)
+        prefix = whole_prefix(data)
+    return data[: prefix.size_bytes], prefix.ending
+
+
 def scan_file(file: BinaryIO, *, start: int = 0, check_from: Optional[int] = None) -> Prefix:
     """The whole records of an open file from `start` on; lengths are always checked, data only from `check_from` on.
 
@@ -107,6 +118,16 @@ def scan_file(file: BinaryIO, *, start: int = 0, check_from: Optional[int] = Non
             file.seek(end)
         at, records = end, records + 1
     return Prefix(at, records, Ending.CLEAN)
+
+
+def _pread_all(fd: int, size: int, offset: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        chunk = os.pread(fd, size - len(data), offset + len(data))
+        if not chunk:
+            break
+        data.extend(chunk)
+    return bytes(data)
 
 
 def _judge_header(header: Buffer) -> Ending:

@@ -19,8 +19,6 @@ from remote.pull.mirror import Landed, Mirror
 from remote.pull.names import REPLACED, NameJudge
 from remote.pull.patience import Patience, follow_on
 
-BLOCK = 2**20
-
 
 @dataclass(frozen=True)
 class NewRecords:
@@ -81,7 +79,8 @@ def mirrored_scalars(destination: Path) -> Iterator[Scalar]:
     with Folder(destination) as folder:
         mirror = Mirror(folder)
         for name in local_names(destination):
-            yield from read_scalars(b"".join(mirror.records(name)), name)
+            for part in mirror.records(name):
+                yield from read_scalars(part, name)
 
 
 def local_names(destination: Path) -> list[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from remote.errors import PullRefused
-from remote.protocol.records import scan_file, whole_prefix
+from remote.protocol.records import read_records, scan_file, whole_prefix
 from remote.protocol.segments import tail_digest
 from remote.pull.folder import Folder
 from remote.pull.names import REPLACED
@@ -75,8 +75,10 @@ class Mirror:
         with self._folder.reading(local) as fd:
             if fd is None:
                 return
-            size = _whole_size(fd)
-            yield os.pread(fd, size, 0)
+            offset = 0
+            while part := read_records(fd, offset)[0]:
+                yield part
+                offset += len(part)
 
     def _want(self, name: str) -> Want:
         local = self.newest(name)

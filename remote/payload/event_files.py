@@ -1,0 +1,89 @@
+"""Which files of a run TensorBoard would read, and where they lie: found by name, links never followed."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from typing import BinaryIO, FrozenSet, Iterator, List, Tuple
+
+from remote.protocol.events import MARK
+from remote.protocol.layout import ProjectLayout, RunLayout
+
+OUTSIDE = "outside"
+ROOTS = ("tensorboard", "checkpoints", "code", OUTSIDE)
+SKIPPED = frozenset({".git", "__pycache__", "node_modules", "venv", ".venv"})
+MAX_DEPTH = 8
+MAX_FILES = 10_000
+
+
+def find_events(run_root: str, roots: Tuple[str, ...] = ROOTS) -> List[Tuple[str, str]]:
+    """(name, path) of every event file, sorted: regular files, no link followed, none that came with the project.
+
+    Where the config's `logs.tensorboard` leads out of the run's folder, what was written there since the run began is
+    named `outside/...`.
+    """
+    found = [pair for root in roots if root != OUTSIDE for pair in _walk(root, os.path.join(run_root, root), 1)]
+    outside = outside_folder(run_root) if OUTSIDE in roots else ""
+    if outside:
+        began = os.stat(RunLayout(run_root).record).st_mtime_ns
+        found += [(name, path) for name, path in _walk(OUTSIDE, outside, 1) if os.lstat(path).st_mtime_ns >= began]
+    if any(name.startswith("code/") for name, _ in found):
+        sent = _sent_with_project(run_root)
+        found = [(name, path) for name, path in found if name not in sent]
+    return sorted(found)[:MAX_FILES]
+
+
+def resolve(run_root: str, name: str) -> str:
+    """The path of an event file's name."""
+    first, _, rest = name.partition("/")
+    return (
+        os.path.join(outside_folder(run_root) or run_root, rest) if first == OUTSIDE else os.path.join(run_root, name)
+    )
+
+
+def outside_folder(run_root: str) -> str:
+    """The real folder that the run's config names for event files, where it is not in the run's own; else empty."""
+    run = RunLayout(run_root)
+    try:
+        with open(run.record, encoding="utf-8", errors="surrogateescape") as file:
+            named = str(json.load(file)["settings"]["config"]["logs"]["tensorboard"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    folder = os.path.realpath(os.path.join(run.code, os.path.expanduser(named)))
+    inside = (folder + os.sep).startswith(os.path.realpath(run_root) + os.sep)
+    return "" if named == "auto" or inside or not os.path.isdir(folder) else folder
+
+
+def open_regular(path: str) -> BinaryIO:
+    """The file, where it is a regular one and no link. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(f"not a regular file: {path}")
+    return os.fdopen(fd, "rb")
+
+
+def _walk(name: str, folder: str, depth: int) -> Iterator[Tuple[str, str]]:
+    try:
+        entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+    except OSError:
+        return
+    for entry in entries:
+        below = f"{name}/{entry.name}"
+        if entry.is_dir(follow_symlinks=False):
+            if depth < MAX_DEPTH and entry.name not in SKIPPED:
+                yield from _walk(below, entry.path, depth + 1)
+        elif MARK in entry.name and entry.is_file(follow_symlinks=False):
+            yield below, entry.path
+
+
+def _sent_with_project(run_root: str) -> FrozenSet[str]:
+    """Names under code/ that the laptop sent: old curves of the user's, not this run's."""
+    project = os.path.dirname(os.path.dirname(run_root))
+    manifest = os.path.join(project, os.path.basename(ProjectLayout("x").manifest))
+    try:
+        with open(manifest, encoding="utf-8", errors="surrogateescape") as file:
+            return frozenset(f"code/{path}" for path in json.load(file)["rows"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return frozenset()
