@@ -4,7 +4,8 @@ What it does
     On a card below compute capability 8.0, where a file uses half precision or adapters, a loop that makes every
     trainable parameter float32 is put before the optimizer or trainer is made: after the last adapter load, cast or
     resume, and before the model is sharded or replicated. Where a trainer attaches the adapter itself, the loop stands
-    after it. A loop or call that does this already, at the right place, is recognised. Frozen weights stay float16.
+    after it; where a model is cast once more behind its optimizer, behind that. A loop or call that does this already,
+    at the right place, is recognised. Frozen weights stay float16.
 
 Why
     Under float16 autocast a GradScaler unscales gradients, and it refuses float16 ones: `Attempting to unscale FP16
@@ -49,6 +50,7 @@ from fixers.sources.training_setup import (
     function_of,
     is_cast,
     is_library_trainer,
+    tail_of,
     wraps_model,
 )
 from fixers.target import Target
@@ -113,7 +115,24 @@ def _cast(python: PythonSource, group: tuple[Consumer, ...]) -> tuple[list[Edit]
         edit = python.insert_before(place, _lines(python, place, owner), WHY)
         edits += [edit] if edit is not None else []
         findings += [] if edit is not None else [_told(python, first)]
-    return edits, findings
+    return edits + _cast_again(python, group[-1]), findings
+
+
+def _cast_again(python: PythonSource, consumer: Consumer) -> list[Edit]:
+    """A model that is cast once more, after its optimizer exists, is put right behind that cast."""
+    edits: list[Edit] = []
+    for call in python.names.of_type(ast.Call):
+        statement = python.names.statement(call)
+        same = function_of(python, call) is function_of(python, consumer.call)
+        if not same or call.lineno <= consumer.call.lineno or not isinstance(statement, SIMPLE):
+            continue
+        if tail_of(call) in ("to", "half") and changes_dtype(python, call, consumer.owner):
+            block = block_of(python, statement)
+            behind = block[block.index(statement) + 1 :][:1]
+            edit = python.insert_after(statement, _lines(python, statement, consumer.owner), WHY)
+            if edit is not None and not any(is_cast(python, each, consumer.owner) for each in behind):
+                edits.append(edit)
+    return edits
 
 
 def _cast_after(python: PythonSource, consumer: Consumer) -> tuple[list[Edit], list[Finding]]:

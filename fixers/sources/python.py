@@ -23,6 +23,8 @@ T = TypeVar("T")
 Located = ast.expr | ast.stmt | ast.keyword | ast.alias | ast.arg
 BOM = b"\xef\xbb\xbf"
 CLOSES = re.compile(rb"(?:[ \t\f\r\n\\]|#[^\r\n]*)*\)")
+OWN_LINE_ENDS = re.compile(rb"[ \t]*,[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n)")
+BETWEEN = re.compile(rb"[ \t\f\r\n]*,?[ \t\f\r\n]*")
 LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
@@ -109,6 +111,31 @@ class PythonSource:
         while (bracket := CLOSES.match(self.text, at, close)) is not None:
             at = bracket.end()
         return self.insert(at, f", {written}", why)
+
+    def remove_argument(self, call: ast.Call, keyword: ast.keyword, why: str) -> Edit | None:
+        """The edit that takes a keyword argument out with its comma, and its lines where it has them to itself.
+
+        None where something else stands between it and its neighbours.
+        """
+        span = self._own_lines(keyword) or self._between_neighbours(call, keyword)
+        return self.replace(span[0], self.text[span[0] : span[1]].decode("utf-8"), "", why) if span else None
+
+    def _own_lines(self, keyword: ast.keyword) -> tuple[int, int] | None:
+        start, end = self.span(keyword)
+        first = self._lines[keyword.lineno - 1]
+        rest = OWN_LINE_ENDS.match(self.text, end)
+        return (first, rest.end()) if rest and not self.text[first:start].strip() else None
+
+    def _between_neighbours(self, call: ast.Call, keyword: ast.keyword) -> tuple[int, int] | None:
+        arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
+        arguments.sort(key=lambda argument: self.span(argument)[0])
+        at = arguments.index(keyword)
+        start, end = self.span(keyword)
+        if at:
+            before = self.span(arguments[at - 1])[1]
+            return (before, end) if BETWEEN.fullmatch(self.text, before, start) else None
+        after = self.span(arguments[1])[0] if len(arguments) > 1 else end
+        return (start, after) if BETWEEN.fullmatch(self.text, end, after) else None
 
     def indentation(self, statement: ast.stmt) -> str | None:
         """What stands before the statement on its line; None where that is not only blanks."""

@@ -1,0 +1,137 @@
+"""label-padding: padded label positions are not learned.
+
+What it does
+    Where labels are padded with 0 or with the tokenizer's padding token, by `pad_sequence`, `F.pad`, `torch.full` or
+    `labels + [0] * n`, they are padded with -100. What is not called labels is left, and so are files that use a CTC
+    loss or an `ignore_index` of their own.
+
+Why
+    The loss leaves out positions labelled -100 and only those. Padding with 0 teaches the model to say token 0 after
+    every answer, the more the shorter the answer was.
+
+Before
+    labels = pad_sequence(labels, batch_first=True, padding_value=0)
+
+After
+    labels = pad_sequence(labels, batch_first=True, padding_value=-100)
+
+What it can break
+    Code that decodes labels must drop -100 first: `labels[labels != -100]`.
+
+How to undo
+    pipeline fix --undo
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from fixers.found import Found
+from fixers.source_fixer import NOTHING, Rewrite
+from fixers.sources.chosen_words import constant_of
+from fixers.sources.python import PythonSource, reads_python
+from fixers.sources.source import Source
+from fixers.sources.training_setup import tail_of
+from fixers.target import Target
+
+name = "label-padding"
+version = 1
+safety = "safe"
+needles = (b"label",)
+below = None
+brings: tuple[str, ...] = ()
+matches = reads_python
+
+PADS = re.compile(rb"pad_sequence|\.pad\(|torch\.full|\] ?\* ?|pad_token_id")
+OWN_RULES = re.compile(rb"ctc|CTC|ignore_index")
+LABELS = re.compile(
+    r"(?<![a-z0-9])(?<!num_)(?<!n_)labels?(?![a-z])(?!_?(?:mask|len|name|map|2|smooth|encoder|count))", re.IGNORECASE
+)
+PADDING_NAMES = re.compile(r"pad(?:ding)?(?:_token)?_(?:id|value|idx|index)$|pad_id$|padding_idx$")
+IGNORED = "-100"
+WHY = "the loss leaves out -100 and nothing else"
+
+
+def rewrite(source: Source, target: Target) -> Rewrite:
+    """Labels padded with -100."""
+    if not PADS.search(source.data) or OWN_RULES.search(source.data):
+        return NOTHING
+    found = Found(source.python, name)
+    for node in found.source.names.nodes:
+        if isinstance(node, ast.Call):
+            _judge_call(found, node)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            _judge_sum(found, node)
+    return found.rewrite
+
+
+def _judge_call(found: Found, call: ast.Call) -> None:
+    tail = tail_of(call)
+    meaning = found.source.names.meaning(call.func) or ""
+    if not call.args or not _is_about_labels(found.source, call, call.args[0]):
+        return
+    if tail == "pad_sequence":
+        _judge_value(found, call, "padding_value", 2, absent=True)
+    elif tail == "pad" and meaning == "torch.nn.functional.pad":
+        _judge_value(found, call, "value", 3, absent=True)
+    elif meaning in ("torch.full", "torch.full_like"):
+        _judge_value(found, call, "fill_value", 1, absent=False)
+
+
+def _judge_value(found: Found, call: ast.Call, argument: str, position: int, *, absent: bool) -> None:
+    given = next((keyword.value for keyword in call.keywords if keyword.arg == argument), None)
+    if given is None and len(call.args) > position:
+        given = call.args[position]
+    if given is None:
+        if absent and not any(keyword.arg is None for keyword in call.keywords):
+            found.edits.append(found.source.append_argument(call, f"{argument}={IGNORED}", WHY))
+    elif _is_padding(given):
+        found.edits.append(found.source.replace_node(given, IGNORED, WHY))
+
+
+def _judge_sum(found: Found, node: ast.BinOp) -> None:
+    """`labels + [pad] * n` and `[pad] * n + labels`"""
+    for labels, padding in ((node.left, node.right), (node.right, node.left)):
+        if not isinstance(padding, ast.BinOp) or not isinstance(padding.op, ast.Mult):
+            continue
+        if not _mentions_labels(found.source, labels):
+            continue
+        for part in (padding.left, padding.right):
+            if isinstance(part, ast.List) and len(part.elts) == 1 and _is_padding(part.elts[0]):
+                found.edits.append(found.source.replace_node(part.elts[0], IGNORED, WHY))
+
+
+def _is_padding(value: ast.expr) -> bool:
+    """0, or something called a padding token."""
+    match value:
+        case ast.Constant(value=0 | 0.0):
+            return constant_of(value) is not False
+        case ast.Name(id=called) | ast.Attribute(attr=called):
+            return PADDING_NAMES.search(called) is not None
+    return False
+
+
+def _is_about_labels(source: PythonSource, call: ast.Call, argument: ast.expr) -> bool:
+    """Labels go in, or what comes out is called labels."""
+    if _mentions_labels(source, argument):
+        return True
+    above = source.names.parent(call)
+    match above:
+        case ast.Assign():
+            return any(_mentions_labels(source, target) for target in above.targets)
+        case ast.Dict():
+            key = constant_of(above.keys[above.values.index(call)])
+            return isinstance(key, str) and LABELS.search(key) is not None
+        case ast.keyword(arg=str(called)):
+            return LABELS.search(called) is not None
+    return False
+
+
+def _mentions_labels(source: PythonSource, expression: ast.expr) -> bool:
+    for node in ast.walk(expression):
+        match node:
+            case ast.Name(id=called) | ast.Attribute(attr=called) | ast.Constant(value=str(called)):
+                if LABELS.search(called):
+                    return True
+    return False

@@ -1,0 +1,44 @@
+"""A module under whatever name a file knows it, imported where the file does not yet."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+from fixers.sources.python import PythonSource
+from fixers.sources.splice import Edit
+
+
+@dataclass(frozen=True)
+class Imported:
+    """The name by which a module is known, and the edit that makes it known, where one is needed."""
+
+    name: str
+    edits: tuple[Edit, ...] = ()
+
+
+def name_of(source: PythonSource, module: str) -> str | None:
+    """The name that the file gives a module at its top; None where it imports none."""
+    for name, meanings in source.names.module.bindings.items():
+        if set(meanings) == {module}:
+            return name
+    return None
+
+
+def imported(source: PythonSource, module: str, why: str) -> Imported | None:
+    """The module's name, imported at the top where needed; None where its name is taken or nothing can go there."""
+    name = name_of(source, module)
+    if name is not None:
+        return Imported(name)
+    if any(module in scope.bindings for scope in source.names.scopes.values()):
+        return None
+    first = next((each for each in source.tree.body if not _is_prologue(each)), None)
+    edit = source.insert_before(first, (f"import {module}",), why) if first is not None else None
+    return Imported(module, (edit,)) if edit is not None else None
+
+
+def _is_prologue(statement: ast.stmt) -> bool:
+    """A docstring or an import from the future: nothing may come before those."""
+    if isinstance(statement, ast.ImportFrom):
+        return statement.module == "__future__"
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)

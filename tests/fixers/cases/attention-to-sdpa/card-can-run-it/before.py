@@ -1,0 +1,1 @@
+model = load(attn_implementation="flash_attention_2")

@@ -1,0 +1,1 @@
+args = make(attn_implementation="sdpa", packing=True)

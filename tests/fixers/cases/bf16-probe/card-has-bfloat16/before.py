@@ -1,0 +1,2 @@
+import torch
+x = torch.cuda.is_bf16_supported()

@@ -1,0 +1,3 @@
+import torch
+
+ask = torch.cuda.is_bf16_supported

@@ -1,0 +1,4 @@
+import torch
+
+a = torch.cuda.is_bf16_supported(including_emulation=False)
+b = mine.is_bf16_supported()  # torch.cuda.is_bf16_supported()

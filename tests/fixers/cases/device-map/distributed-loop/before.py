@@ -1,0 +1,6 @@
+import os as operating_system
+import torch.distributed as dist
+from transformers import AutoModel
+
+dist.init_process_group("nccl")
+model = AutoModel.from_pretrained("m", device_map="auto")

@@ -1,0 +1,9 @@
+"""Trains."""
+
+from __future__ import annotations
+
+from transformers import AutoModelForCausalLM, Trainer
+
+model = AutoModelForCausalLM.from_pretrained("m", device_map='auto', quantization_config=q)
+teacher = AutoModelForCausalLM.from_pretrained("t", device_map='balanced', quantization_config=q)
+trainer = Trainer(model=model)

@@ -1,0 +1,16 @@
+import torch
+import torch.nn.functional as F
+from torch.nn.utils.rnn import pad_sequence
+
+
+def collate(batch):
+    input_ids = pad_sequence([b["input_ids"] for b in batch], batch_first=True, padding_value=tokenizer.pad_token_id)
+    labels = pad_sequence([b["labels"] for b in batch], batch_first=True, padding_value=0)
+    more = pad_sequence([b["label_ids"] for b in batch], batch_first=True)
+    third = pad_sequence(labels_list, True, self.pad_token_id)
+    fourth = F.pad(label, (0, n), value=0)
+    fifth = F.pad(label, (0, n))
+    labels = torch.full((2, 3), pad_id)
+    padded = labels + [0] * (length - len(labels))
+    padded = [tokenizer.pad_token_id] * n + item["labels"]
+    return {"input_ids": input_ids, "labels": pad_sequence(targets, padding_value=0)}

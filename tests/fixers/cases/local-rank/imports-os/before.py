@@ -1,0 +1,4 @@
+import torch.distributed as dist
+
+rank = dist.get_rank()
+model.cuda(rank)

@@ -1,0 +1,3 @@
+import torch.nn.functional as F
+model.half()
+loss = F.mse_loss(x, y)

@@ -1,0 +1,3 @@
+import torch.nn.functional as F
+
+loss = F.mse_loss(x, y)

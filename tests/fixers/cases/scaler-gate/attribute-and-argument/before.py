@@ -1,0 +1,9 @@
+import torch
+from torch.amp import GradScaler, autocast
+
+
+def train(model, config):
+    scaler = GradScaler("cuda", init_scale=2.0**12)
+    with autocast("cuda", dtype=config.dtype):
+        loss = model()
+    scaler.scale(loss).backward()

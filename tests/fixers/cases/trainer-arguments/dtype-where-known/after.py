@@ -1,0 +1,3 @@
+from transformers import AutoModelForCausalLM
+
+model = AutoModelForCausalLM.from_pretrained("m", dtype="float16")
