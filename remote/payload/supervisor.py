@@ -28,18 +28,13 @@ from remote.payload.processes import (
 )
 from remote.payload.proof.injection import runs_built_in_trainer, watch_environment, write_hooks
 from remote.payload.records import read_record, write_record
+from remote.payload.subreaper import become_subreaper
 from remote.payload.supervisor_watch import Limits, Watch
 from remote.payload.verdict import Evidence, judge_end
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobResult, JobSpec, Progress, Started
 from remote.protocol.layout import JobLayout, RunLayout
 
-try:
-    import ctypes
-except ImportError:  # a Python built without libffi
-    ctypes = None  # type: ignore[assignment]
-
-PR_SET_CHILD_SUBREAPER = 36
 LEFTOVER_GRACE_S = 10.0
 LOCK_WAIT_S = 2.0
 TICK_S = 1.0
@@ -101,7 +96,7 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
     spec = read_record(job.spec, JobSpec)
     if spec is None:
         raise SystemExit(f"no whole job spec in {job.spec}")
-    _become_subreaper()
+    become_subreaper()
     given = take_launch(launch)
     signals = Signals()
     kills_before = count_oom_kills()
@@ -155,12 +150,6 @@ def _record(job: JobLayout, child: Process, backend: str) -> None:
 def _close(descriptor: int) -> None:
     if descriptor >= 0:
         os.close(descriptor)
-
-
-def _become_subreaper() -> None:
-    # Workers of torch have sessions of their own; when their launcher dies they become our children, not init's.
-    if ctypes is not None and sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 class Signals:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pkgutil
-from typing import Dict, Mapping
+from typing import Dict, Mapping, Sequence
 
 from remote.payload.atomic import write_whole
 
@@ -60,3 +60,8 @@ def watch_environment(run_dir: str, folder: str, environment: Mapping[str, str],
         "HALFSTEP_WATCH_PROGRESS": "1" if progress else "0",
         "PYTHONPATH": python_path(folder, environment),
     }
+
+
+def runs_built_in_trainer(argv: Sequence[str]) -> bool:
+    """The command is ours, which writes its own progress."""
+    return any(pair == ("{payload}", "train") for pair in zip(argv, argv[1:]))

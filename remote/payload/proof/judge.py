@@ -33,7 +33,7 @@ def judge_proof(seen: Seen) -> ProofReport:
         findings=tuple(row for row in rows if isinstance(row, Finding)),
         unseen=tuple(row for row in rows if isinstance(row, Unseen)),
         dtypes=_dtypes(seen),
-        steps=tuple(_step(row) for row in seen.attempts),
+        steps=tuple(step_seen(row) for row in seen.attempts),
         device=f"{device.get('name', '')}",
         ranks=len(seen.ranks),
         attention=tuple(kind["backend"] for kind in seen.first.get("attention", {}).get("kinds", [])),
@@ -55,7 +55,8 @@ def step_seconds(seen: Seen) -> Optional[float]:
     return min(times) if times else None
 
 
-def _step(row: Dict[str, Any]) -> StepSeen:
+def step_seen(row: Dict[str, Any]) -> StepSeen:
+    """One attempt as the hooks wrote it; a loss or norm that is not finite is left out, for JSON has no such number."""
     losses = row["losses"]
     return StepSeen(
         applied=row["applied"],

@@ -18,7 +18,7 @@ from remote.payload.ending import Ending
 from remote.payload.launch import Launch, job_argv, job_environment, start_gated
 from remote.payload.processes import descendants, read_process
 from remote.payload.proof.injection import python_path, write_hooks
-from remote.payload.proof.judge import judge_proof
+from remote.payload.proof.judge import judge_proof, step_seen
 from remote.payload.proof.scratch import Scratch, open_scratch
 from remote.payload.proof.seen import Seen, read_ranks
 from remote.payload.refusal import refusal_to_json
@@ -194,7 +194,7 @@ class Runner:
             for line in file:
                 if line.endswith(b"\n"):
                     self._told += len(line)
-                    _say(self._out, {"step": json.loads(line)})
+                    _say(self._out, {"step": step_seen(json.loads(line))})
 
     def _tail(self) -> str:
         with contextlib.suppress(OSError), open(self._scratch.output, "rb") as file:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import sys
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
@@ -45,6 +46,7 @@ class WatchRecorder:
         self.untouched: Dict[int, Any] = {}
         self.skipped = 0
         self.attempts = 0
+        self.before = resumed_step(os.environ.get("HALFSTEP_RESUME_FROM", ""))
         self.since = time.monotonic()
         self.last_written = 0.0
         self.pending: Optional[Dict[str, Any]] = None
@@ -139,7 +141,7 @@ class WatchRecorder:
         for anomaly in anomalies:
             self._tell(anomaly)
         self.pending = {
-            "step": self.attempts,
+            "step": self.before + self.attempts,
             "steps": self.steps,
             "loss": _mean(losses),
             "grad_norm": _finite(norm),
@@ -190,6 +192,12 @@ class WatchRecorder:
             json.dump(self.pending, file)
         os.replace(part, path)
         self.pending, self.last_written = None, time.monotonic()
+
+
+def resumed_step(checkpoint: str) -> int:
+    """The step a trainer checkpoint was saved at, by the number its name ends in; 0 where it has none."""
+    match = re.search(r"(\d+)$", checkpoint.rstrip("/"))
+    return int(match.group(1)) if match else 0
 
 
 def _numbered(optimizer: Any) -> List[Tuple[str, Any]]:
