@@ -2,9 +2,37 @@
 
 from __future__ import annotations
 
-from fixers import bf16_to_fp16, data_collator, tokenizer, trainable_fp32
+from fixers import (
+    attention_to_sdpa,
+    bf16_probe,
+    bf16_to_fp16,
+    data_collator,
+    device_map,
+    label_padding,
+    launch_flags,
+    local_rank,
+    loss_fp32,
+    mixed_precision_config,
+    scaler_gate,
+    tokenizer,
+    trainable_fp32,
+    trainer_arguments,
+)
 from fixers.site import Fixer
 from fixers.source_fixer import SourceFixer
 
-SOURCE_FIXERS: tuple[SourceFixer, ...] = (bf16_to_fp16, trainable_fp32)
+SOURCE_FIXERS: tuple[SourceFixer, ...] = (
+    trainer_arguments,
+    bf16_probe,
+    bf16_to_fp16,
+    mixed_precision_config,
+    launch_flags,
+    attention_to_sdpa,
+    device_map,
+    local_rank,
+    label_padding,
+    scaler_gate,
+    loss_fp32,
+    trainable_fp32,
+)
 SETUP_FIXERS: tuple[Fixer, ...] = (tokenizer, data_collator)
