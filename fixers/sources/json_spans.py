@@ -5,6 +5,7 @@ Strings are scalars of style `"`; numbers, true, false and null are plain scalar
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 
@@ -19,8 +20,6 @@ STRING = re.compile(rb'"((?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*)
 WORD = re.compile(
     rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?![\w.+-])|(?:true|false|null|NaN|-?Infinity)\b"
 )
-ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)")
-LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 @dataclass(frozen=True)
@@ -58,9 +57,9 @@ class _Reader:
     def text(self, raw: bytes, at: int) -> str:
         try:
             text = raw.decode("utf-8")
+            return str(json.loads(f'"{text}"')) if "\\" in text else text
         except UnicodeDecodeError as error:
             raise self.fail(f"byte {at + 1 + error.start} is not UTF-8", at) from None
-        return ESCAPE.sub(_unescaped, text) if "\\" in text else text
 
     def sequence(self, start: int, depth: int) -> Sequence:
         items: list[Node] = []
@@ -101,8 +100,3 @@ def read_json(data: bytes) -> Node:
     if end < len(data):
         raise reader.fail("something follows the end of the value", end)
     return node
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    letter = match[1]
-    return chr(int(letter[1:], 16)) if letter[0] == "u" else LETTERS.get(letter, letter)

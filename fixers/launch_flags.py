@@ -1,0 +1,76 @@
+"""launch-flags: scripts, Makefiles, Dockerfiles and configured commands start training in float16.
+
+What it does
+    On a card below compute capability 8.0: `--bf16` becomes `--fp16`, values of precision options and of
+    `ACCELERATE_MIXED_PRECISION` become their float16 twins, `--tf32 True` becomes `--tf32 False`, FlashAttention
+    becomes `sdpa`. Only arguments and assignments are edited: comments, strings that are shown, heredocs, paths,
+    comparisons and commands such as echo or grep are never touched. Where both `--bf16` and `--fp16` are given, their
+    values are set. A variable that is the value of a precision option is edited where it is assigned.
+
+Why
+    A flag on the command line outlives every edit of the script it starts: Trainer takes `--bf16 True` over its
+    default, and `--tf32 True` ends with `--tf32 requires Ampere or a newer GPU arch`.
+
+Before
+    accelerate launch --mixed_precision bf16 train.py --bf16 True --attn_implementation flash_attention_2
+
+After
+    accelerate launch --mixed_precision fp16 train.py --fp16 True --attn_implementation sdpa
+
+What it can break
+    A program of your own that knows `--bf16` and no `--fp16` refuses the flag; give it one.
+
+How to undo
+    pipeline fix --undo
+"""
+
+from __future__ import annotations
+
+from fixers.launch_forms import Launch
+from fixers.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
+from fixers.sources.commands import read_commands, reads_commands
+from fixers.sources.config_commands import commands_in_config
+from fixers.sources.config_files import reads_config
+from fixers.sources.source import Source
+from fixers.sources.unparsable import Unparsable
+from fixers.sources.words import Script
+from fixers.target import Target
+from remote.protocol.findings import Finding, Severity
+
+name = "launch-flags"
+version = 1
+safety = "safe"
+needles: tuple[bytes, ...] = (b"bf16", b"bfloat16", b"BF16", b"tf32", b"flash", b"attn")
+below = BFLOAT16_SINCE
+brings: tuple[str, ...] = ()
+
+
+def matches(path: str) -> bool:
+    return reads_commands(path) or reads_config(path)
+
+
+def rewrite(source: Source, target: Target) -> Rewrite:
+    """The file with every launch in float16."""
+    try:
+        script = _commands(source)
+    except Unparsable as error:
+        return _unread(source, error) if reads_commands(source.path) else NOTHING
+    launch = Launch(source.path, source.data, name)
+    launch.read(script)
+    for start, stop in script.heredocs:
+        if b"bf16" in source.data[start:stop] or b"bfloat16" in source.data[start:stop]:
+            at = min(at for w in (b"bf16", b"bfloat16") if (at := source.data.find(w, start, stop)) >= 0)
+            launch.tell(at, "a heredoc asks for bfloat16; what it is for is not known, so it was left as it is")
+    return launch.rewrite
+
+
+def _commands(source: Source) -> Script:
+    if reads_commands(source.path):
+        return read_commands(source.path, source.data)
+    return commands_in_config(source.path, source.data)
+
+
+def _unread(source: Source, error: Unparsable) -> Rewrite:
+    message = f"could not be read as a script ({error.message}); left as it was"
+    where = f"{source.path}:{error.line}"
+    return Rewrite(findings=(Finding(name, Severity.WARNING, message, where=where, hint="look at its flags by hand"),))

@@ -1,0 +1,86 @@
+"""How configs and command lines say bfloat16, and how they say what takes its place."""
+
+from __future__ import annotations
+
+import re
+
+TWINS = {
+    "bfloat16": "float16",
+    "torch.bfloat16": "torch.float16",
+    "bf16": "fp16",
+    "BF16": "FP16",
+    "bf16-mixed": "16-mixed",
+    "bf16_mixed": "16_mixed",
+}
+FULL = {"bfloat16": "float32", "torch.bfloat16": "torch.float32", "bf16": "fp32", "BF16": "FP32"}
+NO_TWIN = ("bf16-true", "bf16_true")
+NO_TWIN_WORDS = "bf16-true has no safe twin: 16-mixed keeps weights in float32"
+
+MEANS_PRECISION = re.compile(r"(?:.*[._-])?(?:(?:d|data|amp|autocast|torch)_?type|precision|amp_dtype)", re.IGNORECASE)
+REDUCES = re.compile(r"(?:.*[._-])?reduce_?d?type", re.IGNORECASE)
+IS_BF16 = re.compile(r"(?:.*\.)?(?:pure_)?bf16(?:_full_eval)?")
+LIKE_BF16 = re.compile(r"(?!no_|disable_|.*downcast)(?:.*[._])?bf16(?:_\w+)?")
+"""Names of somebody's own, such as use_bf16: their twin is only sure to exist where it stands beside them."""
+IS_TF32 = re.compile(r"(?:.*[._-])?tf32")
+ATTENTION = re.compile(r"(?:.*[._-])?_?attn_impl(?:ementation)?")
+FLASH_SWITCH = re.compile(r"(?:.*[._-])?(?:use_flash_attn|use_flash_attention(?:_2)?|flash_attention|flash_attn)")
+FLASH_VALUE = re.compile(
+    r"flash_attention_[23]|flash_attention|flash_attn(?:_[23])?|fa[23]|kernels-community/[\w.-]*flash[\w.-]*"
+)
+NEEDS_FLASH = re.compile(r"(?:.*[._-])?(?:padding_free|sample_packing|neat_packing)")
+
+WHY_BF16 = "no bfloat16 on this card"
+WHY_REDUCE = "gradients are reduced in float32"
+WHY_TF32 = "no TF32 on this card"
+WHY_FLASH = "FlashAttention does not run on this card"
+WHY_PACKING = "needs FlashAttention, which does not run on this card"
+
+
+def option(word: str) -> str:
+    """A flag's name as configs spell it: `--attn-implementation` is attn_implementation."""
+    return word.lstrip("-+").replace("-", "_")
+
+
+def twin_of(name: str, value: str) -> str | None:
+    """What `name`, which chooses a precision, should say in place of `value`; None where it is to stay."""
+    if REDUCES.fullmatch(name):
+        return FULL.get(value)
+    if not MEANS_PRECISION.fullmatch(name):
+        return None
+    if value == "bf16" and "trainer" in re.split(r"[./]", name):
+        return "16"
+    return TWINS.get(value)
+
+
+def is_true(value: str) -> bool:
+    """The ways in which flags and configs say yes."""
+    return value.lower() in ("true", "yes", "on", "1")
+
+
+def fp16_name(name: str) -> str:
+    """What takes the place of a switch: pure_bf16 has no safe twin but mixed float16."""
+    for bf16, fp16 in (("pure_bf16", "fp16"), ("pure-bf16", "fp16"), ("bf16", "fp16")):
+        name = name.replace(bf16, fp16)
+    return name
+
+
+def as_false(value: str) -> str:
+    """No, in the way that `value` says yes."""
+    falses = {"true": "false", "yes": "no", "on": "off", "1": "0"}
+    false = falses.get(value.lower(), "false")
+    return (
+        false.capitalize()
+        if value[:1].isupper() and not value.isupper()
+        else false.upper()
+        if value.isupper()
+        else false
+    )
+
+
+def as_true(value: str) -> str:
+    """Yes, in the way that `value` says no."""
+    trues = {"false": "true", "no": "yes", "off": "on", "0": "1"}
+    true = trues.get(value.lower(), "true")
+    return (
+        true.capitalize() if value[:1].isupper() and not value.isupper() else true.upper() if value.isupper() else true
+    )

@@ -1,0 +1,40 @@
+"""Which files hold commands, and their commands."""
+
+from __future__ import annotations
+
+import posixpath
+
+from fixers.sources.dockerfile import scan_dockerfile
+from fixers.sources.makefile import scan_makefile
+from fixers.sources.shell_words import scan_shell
+from fixers.sources.words import Script
+
+SHELL = (".sh", ".bash", ".zsh", ".ksh", ".slurm", ".sbatch", ".job", ".pbs", ".lsf")
+MAKEFILES = ("makefile", "gnumakefile", "bsdmakefile")
+DOCKERFILES = ("dockerfile", "containerfile")
+
+
+def is_shell(path: str) -> bool:
+    return path.lower().endswith(SHELL)
+
+
+def is_makefile(path: str) -> bool:
+    name = posixpath.basename(path).lower()
+    return name in MAKEFILES or name.endswith((".mk", ".mak"))
+
+
+def is_dockerfile(path: str) -> bool:
+    name = posixpath.basename(path).lower()
+    return name in DOCKERFILES or name.startswith(("dockerfile.", "containerfile.")) or name.endswith(".dockerfile")
+
+
+def reads_commands(path: str) -> bool:
+    """The file is a shell script, a Makefile or a Dockerfile, as its name says."""
+    return is_shell(path) or is_makefile(path) or is_dockerfile(path)
+
+
+def read_commands(path: str, data: bytes) -> Script:
+    """The file's commands. Raises Unparsable."""
+    if is_makefile(path):
+        return scan_makefile(data)
+    return scan_dockerfile(data) if is_dockerfile(path) else scan_shell(data)

@@ -1,0 +1,61 @@
+"""Commands that stand in YAML and JSON: lists of words, and text for a shell, under keys that name commands."""
+
+from __future__ import annotations
+
+from fixers.sources.config_files import read_config
+from fixers.sources.dockerfile import word_of
+from fixers.sources.nodes import Mapping, Node, Scalar, Sequence, walk
+from fixers.sources.shell_words import scan_shell
+from fixers.sources.unparsable import Unparsable
+from fixers.sources.words import Command, Script, Word
+
+TEXT_KEYS = {"command", "cmd", "run", "script", "entrypoint", "args", "before_script", "launch"}
+LIST_KEYS = TEXT_KEYS | {"arguments", "argv", "extra_args", "environment", "overrides"}
+
+
+def commands_in_config(path: str, data: bytes) -> Script:
+    """Every command of the file. Raises Unparsable."""
+    commands: list[Command] = []
+    heredocs: list[tuple[int, int]] = []
+    for document in read_config(path, data):
+        for _, key, value in walk(document):
+            name = key.text.lower() if isinstance(key, Scalar) else ""
+            for node in _texts(name, value):
+                script = _shell_of(data, node)
+                commands += script.commands
+                heredocs += script.heredocs
+            if name in LIST_KEYS and isinstance(value, Sequence):
+                commands.append(Command((), _words(data, value)))
+    return Script(tuple(commands), tuple(heredocs))
+
+
+def _texts(name: str, value: Node) -> tuple[Scalar, ...]:
+    """Scalars that a shell reads: the value of a command key, or items of its list that hold a whole command."""
+    if name not in TEXT_KEYS or isinstance(value, Mapping):
+        return ()
+    scalars = value.items if isinstance(value, Sequence) else (value,)
+    return tuple(s for s in scalars if isinstance(s, Scalar) and (s is value or " " in s.text))
+
+
+def _words(data: bytes, node: Sequence) -> tuple[Word, ...]:
+    return tuple(
+        word_of(data, item) for item in node.items if isinstance(item, Scalar) and item.style not in ("|", ">")
+    )
+
+
+def _shell_of(data: bytes, node: Scalar) -> Script:
+    """The commands of a scalar's text, where its bytes are that text: no escapes, no doubled quotes."""
+    start, stop = node.place.start, node.place.end
+    if node.style in ("|", ">"):
+        start = data.index(b"\n", start) + 1
+    elif node.style:
+        start, stop = start + 1, stop - 1
+        if b"\\" in data[start:stop] or node.style.encode() in data[start:stop]:
+            return Script((), ())
+    if node.style not in ("|", "'", '"'):
+        unfolded = data[start:stop].replace(b"\r", b" ").replace(b"\n", b" ")
+        data = data[:start] + unfolded + data[stop:]
+    try:
+        return scan_shell(data, start, stop)
+    except Unparsable:
+        return Script((), ())

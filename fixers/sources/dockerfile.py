@@ -1,0 +1,75 @@
+"""A Dockerfile as commands: what RUN, CMD, ENTRYPOINT and HEALTHCHECK start, and what ENV and ARG set."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+
+from fixers.sources.json_spans import read_json
+from fixers.sources.nodes import Scalar, Sequence
+from fixers.sources.shell_words import scan_shell
+from fixers.sources.unparsable import Unparsable
+from fixers.sources.words import Assignment, Command, Script, Word
+
+INSTRUCTION = re.compile(
+    rb"[ \t]*(?:ONBUILD[ \t]+)?(RUN|CMD|ENTRYPOINT|HEALTHCHECK|ENV|ARG)[ \t]+(?:--[\w-]+=\S+[ \t]+)*", re.IGNORECASE
+)
+
+
+def scan_dockerfile(data: bytes) -> Script:
+    """Every command and every variable; an instruction that cannot be read is left out."""
+    commands: list[Command] = []
+    for start, stop in _instructions(data):
+        found = INSTRUCTION.match(data, start, stop)
+        if found:
+            commands += _commands(data, found[1].upper(), found.end(), stop)
+    return Script(tuple(commands), ())
+
+
+def _instructions(data: bytes) -> Iterator[tuple[int, int]]:
+    """Instructions with the lines that a backslash continues; comment lines between them belong to none."""
+    start, at = -1, 3 if data.startswith(b"\xef\xbb\xbf") else 0
+    while at < len(data):
+        end = data.find(b"\n", at)
+        end = len(data) if end < 0 else end
+        line = data[at:end].rstrip(b"\r")
+        comment = line.lstrip().startswith(b"#") or (start >= 0 and not line.strip())
+        if not comment:
+            start = at if start < 0 else start
+            if not line.rstrip().endswith(b"\\"):
+                yield start, at + len(line)
+                start = -1
+        at = end + 1
+    if start >= 0:
+        yield start, len(data)
+
+
+def _commands(data: bytes, instruction: bytes, start: int, stop: int) -> tuple[Command, ...]:
+    try:
+        if data[start:stop].lstrip().startswith(b"["):
+            return (Command((), _exec_form(data, start, stop)),)
+        commands = scan_shell(data, start, stop).commands
+    except Unparsable:
+        return ()
+    return tuple(_legacy(command) for command in commands) if instruction == b"ENV" else commands
+
+
+def _exec_form(data: bytes, start: int, stop: int) -> tuple[Word, ...]:
+    node = read_json(data[start:stop])
+    items = node.items if isinstance(node, Sequence) else ()
+    return tuple(word_of(data, item, start) for item in items if isinstance(item, Scalar))
+
+
+def word_of(data: bytes, node: Scalar, offset: int = 0) -> Word:
+    """A JSON or YAML scalar as a word whose place is in `data`."""
+    start, end = node.place.start + offset, node.place.end + offset
+    return Word(start, end, data[start:end].decode("latin-1"), node.text)
+
+
+def _legacy(command: Command) -> Command:
+    """`ENV NAME value`, as it was written before `NAME=value` was."""
+    if len(command.words) == 2 and "=" not in command.words[0].raw:
+        name, value = command.words
+        return dataclasses.replace(command, assignments=(Assignment(name.raw, value),), words=())
+    return command

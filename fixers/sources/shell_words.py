@@ -1,0 +1,253 @@
+"""POSIX shell as words that know their bytes: grammar enough to tell an argument from a comment, string or heredoc.
+
+Commands inside `$(...)`, backticks, subshells, functions and bash arrays are found too. What is expanded when the
+script runs is not known, so a word that holds an expansion has no `text`. Offsets are bytes; text is read as Latin-1,
+which keeps one character per byte.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from fixers.sources.splice import line_of
+from fixers.sources.unparsable import Unparsable
+from fixers.sources.words import CONTINUED, Assignment, Command, Script, Word
+
+BLANK = re.compile(r"(?:[ \t]|\\\r?\n)+")
+PLAIN = re.compile(r"[^\s\\'\"`$;&|<>()#]+|#")
+OPERATOR = re.compile(r"\r?\n|;;&?|;&|;|&&|\|\||\|&|\||&(?!>)")
+REDIRECT = re.compile(r"[0-9]*(?:&>>?|<<<|<>|>\||>>|>&|<&|>|<)(?!<)")
+HEREDOC = re.compile(r"[0-9]*<<(-?)(?!<)")
+ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]\s]*\])?\+?=")
+VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!-])")
+MAX_DEPTH = 40
+
+
+@dataclass
+class _Scanner:
+    data: bytes
+    text: str
+    stop: int
+    commands: list[Command] = field(default_factory=list)
+    heredocs: list[tuple[int, int]] = field(default_factory=list)
+    pending: list[tuple[str, bool]] = field(default_factory=list)
+    closings: list[str] = field(default_factory=list)
+
+    def fail(self, message: str, at: int) -> Unparsable:
+        return Unparsable(message, line_of(self.data, at))
+
+    def script(self, at: int, closing: str) -> int:
+        """Commands up to `closing` ("" for the end of the text); the position behind it."""
+        if len(self.closings) > MAX_DEPTH:
+            raise self.fail(f"nested more than {MAX_DEPTH} levels deep", at)
+        self.closings.append(closing)
+        started = at
+        while at < self.stop:
+            if closing and self.text.startswith(closing, at):
+                self.closings.pop()
+                return at + len(closing)
+            at = self.command(at, closing)
+        if closing:
+            raise self.fail(f"the {closing} that ends this is missing", started)
+        self.closings.pop()
+        return at
+
+    def command(self, at: int, closing: str) -> int:
+        """One simple command and the operator after it."""
+        assignments: list[Assignment] = []
+        words: list[Word] = []
+        while at < self.stop:
+            at = self.blanks(at)
+            if at >= self.stop or (closing and self.text.startswith(closing, at)):
+                break
+            if operator := OPERATOR.match(self.text, at, self.stop):
+                at = operator.end()
+                if operator[0].endswith("\n"):
+                    at = self.heredoc_bodies(at)
+                break
+            if self.text[at] in "()":
+                at += 1
+                break
+            if after := self.redirection(at):
+                at = after
+                continue
+            if not words and (found := ASSIGNMENT.match(self.text, at, self.stop)):
+                assignment, at = self.assignment(found)
+                assignments.append(assignment)
+                continue
+            word, at = self.word(at)
+            words.append(word)
+        if assignments or words:
+            self.commands.append(Command(tuple(assignments), tuple(words)))
+        return at
+
+    def blanks(self, at: int) -> int:
+        """Behind blanks, continued lines and a comment."""
+        if blank := BLANK.match(self.text, at, self.stop):
+            at = blank.end()
+        if self.text.startswith("#", at) and at < self.stop:
+            end = self.text.find("\n", at, self.stop)
+            end = self.stop if end < 0 else end
+            return end - 1 if self.text[end - 1 : end] == "\r" else end
+        return at
+
+    def redirection(self, at: int) -> int:
+        """Behind a redirection and its target; 0 where there is none here."""
+        if heredoc := HEREDOC.match(self.text, at, self.stop):
+            word, at = self.word(self.blanks(heredoc.end()))
+            self.pending.append((re.sub(r"[\\'\"]", "", word.raw), bool(heredoc[1])))
+            return at
+        redirect = REDIRECT.match(self.text, at, self.stop)
+        if redirect is None:
+            return 0
+        at = self.blanks(redirect.end())
+        if self.text.startswith("(", at):
+            return self.script(at + 1, ")")
+        return self.word(at)[1] if at < self.stop else at
+
+    def heredoc_bodies(self, at: int) -> int:
+        """Behind the bodies of the heredocs that the line before opened."""
+        for mark, tabs in self.pending:
+            start = at
+            while True:
+                if at >= self.stop:
+                    raise self.fail(f"the heredoc that {mark!r} ends has no end", start)
+                end = self.text.find("\n", at, self.stop)
+                end = self.stop if end < 0 else end
+                line = self.text[at:end].rstrip("\r")
+                after = min(end + 1, self.stop)
+                if (line.lstrip("\t") if tabs else line) == mark:
+                    self.heredocs.append((start, at))
+                    at = after
+                    break
+                at = after
+        self.pending.clear()
+        return at
+
+    def assignment(self, found: re.Match[str]) -> tuple[Assignment, int]:
+        at = found.end()
+        if self.text.startswith("(", at):
+            return self.array(found[1], at)
+        value, after = self.word(at, empty=True)
+        return Assignment(found[1], value), after
+
+    def array(self, name: str, start: int) -> tuple[Assignment, int]:
+        """`NAME=( word word )`, over as many lines as it takes."""
+        items: list[Word] = []
+        at = start + 1
+        while True:
+            at = self.blanks(at)
+            if at >= self.stop:
+                raise self.fail("the ) that ends this array is missing", start)
+            if self.text[at] == ")":
+                raw = self.text[start : at + 1]
+                return Assignment(name, Word(start, at + 1, raw, None), tuple(items)), at + 1
+            if self.text[at] in "\r\n":
+                at += 1
+                continue
+            word, after = self.word(at)
+            if after == at:
+                raise self.fail(f"{self.text[at]!r} cannot stand in an array", at)
+            items.append(word)
+            at = after
+
+    def word(self, start: int, *, empty: bool = False) -> tuple[Word, int]:
+        """The word at `start`; one character at least, unless it may be empty."""
+        at, seen, known = start, "", True
+        while at < self.stop:
+            char = self.text[at]
+            if plain := PLAIN.match(self.text, at, self.stop):
+                seen, at = seen + plain[0], plain.end()
+            elif joined := CONTINUED.match(self.text, at, self.stop):
+                at = joined.end()
+            elif char == "\\":
+                seen, at = seen + self.text[at + 1 : at + 2], at + 2
+            elif char == "'":
+                end = self.closing_quote(at)
+                seen, at = seen + self.text[at + 1 : end], end + 1
+            elif char == '"':
+                piece, exact, at = self.double_quoted(at)
+                seen, known = seen + piece, known and exact
+            elif char in "$`" and char != self.closings[-1]:
+                at, literal = self.expansion(at)
+                seen, known = seen + literal, known and bool(literal)
+            else:
+                break
+        if at == start and not empty:
+            at += 1
+        at = min(at, self.stop)
+        return Word(start, at, self.text[start:at], seen if known else None), at
+
+    def closing_quote(self, at: int) -> int:
+        end = self.text.find("'", at + 1, self.stop)
+        if end < 0:
+            raise self.fail("the ' that ends this string is missing", at)
+        return end
+
+    def double_quoted(self, start: int) -> tuple[str, bool, int]:
+        at, seen, exact = start + 1, "", True
+        while at < self.stop:
+            char = self.text[at]
+            if char == '"':
+                return seen, exact, at + 1
+            if char == "\\":
+                escaped = self.text[at + 1 : at + 2]
+                seen += "" if escaped == "\n" else escaped if escaped in '$`"\\' else "\\" + escaped
+                at += 2
+            elif char in "$`":
+                at, literal = self.expansion(at)
+                seen, exact = seen + literal, exact and bool(literal)
+            else:
+                seen, at = seen + char, at + 1
+        raise self.fail('the " that ends this string is missing', start)
+
+    def expansion(self, at: int) -> tuple[int, str]:
+        """Behind an expansion; the literal text where a lone `$` is only that."""
+        if self.text[at] == "`":
+            return self.script(at + 1, "`"), ""
+        if self.text.startswith("$((", at):
+            end = self.text.find("))", at, self.stop)
+            return (end + 2, "") if end >= 0 else (self.script(at + 2, ")"), "")
+        if self.text.startswith("$(", at):
+            return self.script(at + 2, ")"), ""
+        if self.text.startswith("${", at):
+            return self.braces(at), ""
+        if self.text.startswith("$'", at):
+            return self.ansi_quoted(at), ""
+        name = VARIABLE.match(self.text, at, self.stop)
+        return (name.end(), "") if name else (at + 1, "$")
+
+    def braces(self, start: int) -> int:
+        at, depth = start + 2, 1
+        while at < self.stop:
+            char = self.text[at]
+            if char == "\\":
+                at += 1
+            elif char == "'" and depth == 1 and "'" in self.text[at + 1 : self.stop]:
+                at = self.text.find("'", at + 1, self.stop)
+            elif char == "{":
+                depth += 1
+            elif char == "}":
+                depth -= 1
+                if not depth:
+                    return at + 1
+            at += 1
+        raise self.fail("the } that ends this expansion is missing", start)
+
+    def ansi_quoted(self, start: int) -> int:
+        at = start + 2
+        while at < self.stop:
+            if self.text[at] == "'":
+                return at + 1
+            at += 2 if self.text[at] == "\\" else 1
+        raise self.fail("the ' that ends this string is missing", start)
+
+
+def scan_shell(data: bytes, start: int = 0, stop: int | None = None) -> Script:
+    """Every command between `start` and `stop`. Raises Unparsable where a quote, bracket or heredoc does not end."""
+    scanner = _Scanner(data, data.decode("latin-1"), len(data) if stop is None else stop)
+    if start == 0 and data.startswith(b"\xef\xbb\xbf"):
+        start = 3
+    scanner.script(start, "")
+    return Script(tuple(scanner.commands), tuple(scanner.heredocs))

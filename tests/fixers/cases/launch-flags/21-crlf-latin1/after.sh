@@ -1,0 +1,3 @@
+# café
+python t.py --fp16 True \
+  --tf32 False

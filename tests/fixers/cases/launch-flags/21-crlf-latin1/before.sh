@@ -1,0 +1,3 @@
+# café
+python t.py --bf16 True \
+  --tf32 True

@@ -1,0 +1,1 @@
+python t.py --bf16 True

@@ -1,0 +1,2 @@
+echo 'it
+python t.py --bf16
