@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.config.load import LoadedConfig, LoadedHost, load_config, load_host
@@ -13,7 +13,6 @@ from pipeline.config.model import HostConfig
 from pipeline.memory import Memory
 from pipeline.stages.stage import Context, Wishes
 from pipeline.stages.view import View, data_folder, survey_request
-from pipeline.stages.which_run import newest_serial, run_id, run_of
 from pipeline.telling import Telling
 from remote.address import Address
 from remote.ask import Ask
@@ -92,18 +91,7 @@ def working(
         scan, data = local.result()
         survey = look(host, named.host, ProjectLayout(scan.project), data.digest if data else "")
         view = View(named.loaded, named.host, memory, scan, survey, workdir, data)
-        yield Context(host, with_serial(view, forced=wishes.force in FORCES_A_NEW_RUN), telling, wishes)
-
-
-FORCES_A_NEW_RUN = ("sync", "environment", "fix", "verify", "train")
-
-
-def with_serial(view: View, *, forced: bool) -> View:
-    """The view of the newest run of this work; a forced repetition is the one after it."""
-    first = replace(view, serial=1)
-    serial = newest_serial(view.survey, run_id(first))
-    started = run_of(first) is not None
-    return replace(view, serial=serial + 1 if forced and started else serial)
+        yield Context(host, view, telling, wishes)
 
 
 def look_again(context: Context) -> None:

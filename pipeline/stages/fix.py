@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fixers.change import FileChange, HostChange, Plan
+from fixers.registry import SETUP_FIXERS
 from pipeline.show.words import count
 from pipeline.stages.fixing import fixer_versions, plan_for, wishes_of
 from pipeline.stages.stage import Context, Done, Inputs, digest
@@ -20,7 +21,13 @@ class Fix:
     exit_code = ExitCode.FIXER
 
     def inputs(self, view: View) -> Inputs:
-        return {**what_is_fixed(view), "host's files": view.survey.tree.digest_there}
+        return {
+            "files": view.scan.manifest.digest_here(),
+            "files there": view.survey.tree.digest_there,
+            "fixers": fixer_versions(),
+            "card": card_of(view),
+            "wishes": digest(wishes_of(view)),
+        }
 
     def check(self, view: View) -> Report:
         return Sync().check(view)
@@ -47,16 +54,6 @@ class Fix:
         return Done(Report(plan.findings), made, tuple(notes))
 
 
-def what_is_fixed(view: View) -> Inputs:
-    """What the fixers' work depends on, known before anything is touched."""
-    return {
-        "files": view.scan.manifest.digest_here(),
-        "fixers": fixer_versions(),
-        "card": card_of(view),
-        "wishes": digest(wishes_of(view)),
-    }
-
-
 def card_of(view: View) -> str:
     """The card that files are rewritten for."""
     gpu = view.survey.gpu
@@ -66,7 +63,7 @@ def card_of(view: View) -> str:
 def rewrites_left(plan: Plan, view: View) -> tuple[Rewrite, ...]:
     """What of the planned rewrites is not true yet on the host, and old ones there that no fixer wants any more."""
     files = [change for change in plan.changes if isinstance(change, FileChange)]
-    return plan_rewrites(view.scan, view.survey.tree, files)
+    return plan_rewrites(view.scan, view.survey.tree, files, {fixer.name for fixer in SETUP_FIXERS})
 
 
 def acts_of(plan: Plan) -> tuple[HostChange, ...]:

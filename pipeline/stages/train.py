@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 
 from pipeline.following import follow_to_end
 from pipeline.runs import RunNote, write_note
@@ -11,7 +12,7 @@ from pipeline.stages.command import command_of, environment_of, job_place, secre
 from pipeline.stages.ending import done_of, judge_run
 from pipeline.stages.stage import Context, Done, Inputs
 from pipeline.stages.view import View
-from pipeline.stages.which_run import run_id, run_of, work_fingerprint, work_inputs
+from pipeline.stages.which_run import next_serial, run_id, run_of, work_fingerprint, work_inputs
 from remote.errors import BadUsage
 from remote.jobs import prepare_resume, start_job
 from remote.protocol.exits import ExitCode
@@ -26,7 +27,7 @@ class Train:
     exit_code = ExitCode.TRAINING
 
     def inputs(self, view: View) -> Inputs:
-        return {**work_inputs(view), "serial": str(view.serial)}
+        return {**work_inputs(view), "run": run_id(view)}
 
     def check(self, view: View) -> Report:
         return judge_run(run_of(view), run_id(view))
@@ -38,6 +39,8 @@ class Train:
 
     def run(self, context: Context) -> Done:
         """Starts the job, joins the one under way, or resumes the one that ended early; waits for its end."""
+        if context.wishes.force not in ("", "logs"):
+            context.view = replace(context.view, serial=next_serial(context.view))
         name = run_id(context.view)
         write_note(context.view.memory, note_of(context.view, name))
         number = self._started(context, name)

@@ -7,7 +7,7 @@ import os
 from pipeline.show.words import duration
 from pipeline.stages.command import command_of, environment_of, proof_place, secrets_of, steps_of
 from pipeline.stages.environment import Environment
-from pipeline.stages.fix import what_is_fixed
+from pipeline.stages.fix import card_of
 from pipeline.stages.stage import Context, Done, Inputs, digest
 from pipeline.stages.view import View
 from remote.proof import run_proof
@@ -16,8 +16,8 @@ from remote.protocol.findings import Report
 from remote.protocol.proof import ProofReport, ProofRequest, StepSeen
 
 PROOF_VERSION = 1
-LABELS_ONLY = ("logs",)
-"""Config keys that change nothing about the training."""
+CHANGE_NO_TRAINING = ("project", "fixers", "logs", "secrets", "grace_s")
+"""Config keys whose value does not reach the training process; what fixers did is seen in the files themselves."""
 
 
 class Verify:
@@ -27,9 +27,10 @@ class Verify:
     exit_code = ExitCode.PRECISION
 
     def inputs(self, view: View) -> Inputs:
-        config = {key: value for key, value in view.loaded.as_json().items() if key not in LABELS_ONLY}
+        config = {key: value for key, value in view.loaded.as_json().items() if key not in CHANGE_NO_TRAINING}
         return {
-            **what_is_fixed(view),
+            "files as fixed": view.survey.tree.digest_there,
+            "card": card_of(view),
             **Environment().inputs(view),
             "config": digest({"run": config, "env": dict(view.host.config.env)}),
             "precision": view.precision.mode.value,

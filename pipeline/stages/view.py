@@ -20,7 +20,10 @@ from remote.sync.scan import Scan
 
 @dataclass(frozen=True)
 class View:
-    """One project, one host, one config, at one moment. `data` is what is sent apart from code."""
+    """One project, one host, one config, at one moment. `data` is what is sent apart from code.
+
+    `serial` tells repetitions of the same work apart; None is the newest that the host has.
+    """
 
     loaded: LoadedConfig
     host: LoadedHost
@@ -29,7 +32,7 @@ class View:
     survey: Survey
     workdir: str
     data: DataScan | None = None
-    serial: int = 1
+    serial: int | None = None
 
     @property
     def layout(self) -> ProjectLayout:

@@ -25,8 +25,16 @@ def work_fingerprint(view: View) -> str:
 
 
 def run_id(view: View) -> str:
-    """The id of the run that does this work; a forced repetition has the next serial."""
-    return run_name(view.loaded.name, work_fingerprint(view), view.serial)
+    """The id of the run that does this work: the view's serial, else the newest that the host has."""
+    work = work_fingerprint(view)
+    serial = view.serial or newest_serial(view.survey, run_name(view.loaded.name, work))
+    return run_name(view.loaded.name, work, serial)
+
+
+def next_serial(view: View) -> int:
+    """The serial of a repetition: 1 where the work was never started."""
+    first = run_name(view.loaded.name, work_fingerprint(view))
+    return newest_serial(view.survey, first) + 1 if view.survey.run(first) is not None else 1
 
 
 def run_of(view: View) -> RunSurvey | None:

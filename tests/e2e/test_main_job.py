@@ -1,0 +1,93 @@
+"""The main job, as a user types it: through all stages, twice, here and over a real sshd."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from tensorboard.backend.event_processing.event_file_loader import EventFileLoader  # noqa: TID253
+
+from tests.e2e.user import QUICK, User
+from tests.lab.sshd import Sshd
+
+STAGES = ("sync", "environment", "fix", "verify", "train", "logs")
+pytestmark = pytest.mark.train
+
+
+def tree_of(root: Path) -> dict[str, str]:
+    """Every file under a folder, by digest."""
+    return {
+        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and not path.is_symlink()
+    }
+
+
+def steps_in(folder: Path) -> set[int]:
+    """The optimizer steps that TensorBoard's own loader finds in every event file under a folder."""
+    files = [path for path in folder.rglob("*tfevents*") if path.is_file()]
+    assert files
+    return {event.step for path in files for event in EventFileLoader(str(path)).Load() if event.HasField("summary")}
+
+
+def assert_came_home(user: User, run: str) -> None:
+    folder = user.project / ".halfstep" / "runs" / run
+    assert {1, 2, 3, 4} <= steps_in(folder)
+    assert (folder / "adapter" / "adapter_model.safetensors").stat().st_size > 1000
+    assert json.loads((folder / "adapter" / "adapter_config.json").read_text())["peft_type"] == "LORA"
+
+
+@pytest.mark.ssh
+@pytest.mark.parametrize("config", ["tiny", "tiny_qwen2audio"])
+def test_a_run_over_ssh_trains_once_and_has_nothing_to_do_the_second_time(user: User, sshd: Sshd, config: str) -> None:
+    user.knows("titan", sshd)
+    before = tree_of(user.project)
+    first = user.types("run", "--host", "titan", "--config", config, *QUICK, "--json")
+    assert first.code == 0, first.err + first.out
+    assert first.states == dict.fromkeys(STAGES, "done")
+    assert first.json["job"] == {
+        "state": "succeeded",
+        "step": 4,
+        "steps": 4,
+        "exit": 0,
+        "loss": first.json["job"]["loss"],
+    }
+    assert_came_home(user, first.json["run"])
+
+    there = tree_of(sshd.home)
+    second = user.types("run", "--host", "titan", "--config", config, *QUICK, "--json")
+    assert (second.code, second.states) == (0, dict.fromkeys(STAGES, "skipped")), second.out
+    assert second.json["run"] == first.json["run"]
+    assert tree_of(sshd.home) == there, "a run that has nothing to do changed the host"
+    mine = {path: digest for path, digest in tree_of(user.project).items() if not path.startswith(".halfstep/")}
+    assert mine == before, "the user's own files were touched"
+
+
+def test_a_run_on_this_machine_says_what_it_did(user: User) -> None:
+    words = ("run", "--host", "local", "--config", "tiny", *QUICK)
+    first = user.types(*words)
+    assert first.code == 0, first.err + first.out
+    for stage in STAGES:
+        assert stage in first.out
+    assert "adapter" in first.out
+    second = user.types(*words)
+    assert second.code == 0
+    assert "nothing to do" in second.out
+    status = user.types("status", "--json")
+    assert status.json["job"]["state"] == "succeeded"
+
+
+@pytest.mark.ssh
+def test_verify_alone_leaves_the_host_byte_identical(user: User, sshd: Sshd) -> None:
+    user.knows("titan", sshd)
+    (sshd.home / "mine.txt").write_text("the host's own\n")
+    before = tree_of(sshd.home)
+    said = user.types("verify", "--host", "titan", "--config", "tiny", "--json")
+    assert said.code == 0, said.err + said.out
+    assert said.states == dict.fromkeys(STAGES, "pending")
+    checks = {finding["check"]: finding["severity"] for finding in said.json["findings"]}
+    for seen in ("trainable-dtype", "loss-finite", "adapter-gradient", "adapter-moves"):
+        assert checks[seen] == "info", checks
+    assert tree_of(sshd.home) == before

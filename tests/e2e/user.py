@@ -1,0 +1,111 @@
+"""A person at a terminal: a project's folder, a home, and the `pipeline` command, run as a program."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.lab.sshd import Sshd
+
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 280
+QUICK = tuple(
+    word
+    for override in ("train.max_steps=4", "train.save_steps=2", "data.samples=12", "train.evaluate=false")
+    for word in ("--set", override)
+)
+"""tiny in a few seconds: the same road, fewer steps."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the command printed and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """stdout as the one object that it must be."""
+        told: dict[str, Any] = json.loads(self.out)
+        return told
+
+    @property
+    def states(self) -> dict[str, str]:
+        return {stage["name"]: stage["state"] for stage in self.json["stages"]}
+
+
+@dataclass
+class User:
+    """Somebody with a project."""
+
+    project: Path
+    home: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.project.mkdir(parents=True, exist_ok=True)
+        self.home.mkdir(parents=True, exist_ok=True)
+
+    def _argv(self, words: tuple[str, ...]) -> list[str]:
+        return [sys.executable, "-m", "pipeline", *words]
+
+    def _env(self) -> dict[str, str]:
+        keep = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
+        ours = {"HOME": str(self.home), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+        return {**keep, **ours, **self.environment}
+
+    def types(self, *words: str, patience_s: float = PATIENCE_S) -> Said:
+        """`pipeline WORDS`, to its end."""
+        done = subprocess.run(
+            self._argv(words),
+            cwd=self.project,
+            env=self._env(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=patience_s,
+            check=False,
+        )
+        return Said(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def starts(self, *words: str) -> subprocess.Popen[bytes]:
+        """`pipeline WORDS`, under way, in a process group of its own."""
+        return subprocess.Popen(
+            self._argv(words),
+            cwd=self.project,
+            env=self._env(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+
+    def knows(self, name: str, server: Sshd, **more: object) -> None:
+        """The project has a host file for the server."""
+        folder = self.project / "configs" / "hosts"
+        folder.mkdir(parents=True, exist_ok=True)
+        keys = {
+            "host": server.listen,
+            "port": server.port,
+            "identity_file": server.user_key,
+            "known_hosts": server.known_hosts,
+            "python": sys.executable,
+            **more,
+        }
+        (folder / f"{name}.yaml").write_text("".join(f"{key}: {value}\n" for key, value in keys.items()))
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """The command is gone without a word, as after a power cut."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    for stream in (process.stdout, process.stderr):
+        if stream:
+            stream.close()
