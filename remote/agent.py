@@ -338,6 +338,10 @@ def _died(lost: ConnectionLost, words: str, name: str) -> HalfstepError:
 
 def _bootstrap_failed(word: str, name: str) -> HostUnfit:
     kind, _, rest = word.partition(" ")
+    if kind == "HOMELESS":
+        return HostUnfit(
+            f"workdir {safe_text(rest)!r}: {name} has no such home", where="workdir", exit_code=ExitCode.USAGE
+        )
     if kind == "DISK":
         return HostUnfit(
             f"the payload could not be stored on {name}: {safe_text(rest)}", where=name, exit_code=ExitCode.DISK

@@ -42,7 +42,10 @@ def say(words, code):
 if sys.version_info < (3, 9):
     say("OLD %d.%d %s" % (sys.version_info[0], sys.version_info[1], sys.executable), 20)
 import hashlib
-folder = os.path.join(os.path.expanduser(workdir), "payload")
+if workdir.startswith("~") and os.path.expanduser(workdir) == workdir:
+    say("HOMELESS %s" % workdir, 2)
+workdir = os.path.join(os.path.expanduser("~"), os.path.expanduser(workdir))
+folder = os.path.join(workdir, "payload")
 path = os.path.join(folder, sha + ".pyz")
 temporary = ""
 def good(p):

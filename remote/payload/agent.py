@@ -31,7 +31,7 @@ def main(nonce: str, temporary: str, workdir: str, first: str = "", compiled: st
     # Open files keep their bytes: the modules of this zip are found through the name, so it goes at the end.
     hangup = Hangup(sys.stdin.fileno(), lambda: _forget(temporary))
     payload = os.path.abspath(sys.argv[0])
-    workdir = os.path.abspath(os.path.expanduser(workdir))
+    workdir = os.path.abspath(workdir)
     try:
         line.write(hello(nonce) + pack_json(greeting(payload, workdir)))
         if first:

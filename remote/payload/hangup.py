@@ -12,33 +12,33 @@ GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL | getattr(select, "POLL
 
 
 class Hangup:
-    """Ends this process when the other end of `fd` is closed, unless something is being changed.
+    """Ends this process when the other end of `fd` is closed while something is only being looked at or followed.
 
-    A change is finished first: it was asked for, and half of it helps nobody. Looking and following end at once.
+    A change is finished first: it was asked for, and half of it helps nobody. Between two requests nothing is ended
+    here either: whoever reads the requests meets the end of the line after the last of them.
     """
 
     def __init__(self, fd: int, before_end: Callable[[], None]) -> None:
         self._fd = fd
         self._before_end = before_end
-        self._free = threading.Event()
-        self._free.set()
+        self._looking = threading.Event()
         threading.Thread(target=self._wait, daemon=True).start()
 
     @contextlib.contextmanager
     def ends(self, may_end: bool) -> Iterator[None]:
         """Whether the process may end while the block runs."""
-        if not may_end:
-            self._free.clear()
+        if may_end:
+            self._looking.set()
         try:
             yield
         finally:
-            self._free.set()
+            self._looking.clear()
 
     def _wait(self) -> None:
         poll = select.poll()
         poll.register(self._fd, getattr(select, "POLLRDHUP", 0))
         while not any(event & GONE for _, event in poll.poll()):
             pass
-        self._free.wait()
+        self._looking.wait()
         self._before_end()
         os._exit(0)

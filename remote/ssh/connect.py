@@ -125,7 +125,7 @@ class Connection:
         except FAULTS as error:
             raise _no_handshake(station, transport, error) from None
         if not transport.initial_kex_done:
-            raise CannotConnect(f"{station.where} timed out in the key exchange", where=station.alias)
+            raise _no_handshake(station, transport, TimeoutError("it took too long"))
         key = transport.get_remote_server_key()
         verify_host_key(station, known, HostKey(key.get_name(), key.asbytes()), self._own, self._ask)
         self._watchdogs.append(

@@ -1,0 +1,62 @@
+"""A person at a terminal, by script; and servers that are none."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Person:
+    """Answers confirm() with `yes` and secret() with `secrets` in turn (then nothing), and remembers the questions."""
+
+    yes: bool = True
+    secrets: list[str] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
+
+    def confirm(self, question: str) -> bool:
+        self.questions.append(question)
+        return self.yes
+
+    def secret(self, prompt: str) -> str | None:
+        self.questions.append(prompt)
+        return self.secrets.pop(0) if self.secrets else None
+
+
+class Leaves:
+    """Types Ctrl-C at the first question."""
+
+    def confirm(self, question: str) -> bool:
+        raise KeyboardInterrupt
+
+    def secret(self, prompt: str) -> str | None:
+        raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def server(speak: Callable[[socket.socket], None]) -> Iterator[int]:
+    """A port of 127.0.0.1 where every client meets `speak` in a thread of its own."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    clients: list[socket.socket] = []
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                clients.append(client)
+                threading.Thread(target=meet, args=(client,), daemon=True).start()
+
+    def meet(client: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            speak(client)
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        listener.close()
+        for client in clients:
+            client.close()
