@@ -36,7 +36,7 @@ def tree_manifest(call: Call) -> Dict[str, Any]:
     """The manifest and the contents a cut sync left, as one zlib stream of JSON."""
     project = open_project(call)
     manifest = known_manifest(project)
-    value = {**pack_manifest(manifest), "staged": sorted(staged_digests(project))}
+    value = {**pack_manifest(manifest), "staged": staged_digests(project)}
     call.give(zlib.compress(dumps(value), 1))
     return {"digest_here": manifest.digest_here()}
 

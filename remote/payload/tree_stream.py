@@ -229,6 +229,8 @@ def _adopt_left_over(
         if digest in left_over and digest_of_file(path) == digest:
             looks[digest] = look_at(os.lstat(path))
         else:
+            if digest in left_over:
+                os.unlink(path)
             torn.add(digest)
         alive()
 

@@ -24,12 +24,12 @@ def known_base(host: Host, scan: Scan, tree: TreeSurvey) -> Manifest | None:
     return remembered if remembered is not None and remembered.digest_here() == tree.digest_here else None
 
 
-def ask_base(host: Host, scan: Scan) -> tuple[Manifest, frozenset[str]]:
-    """The host's manifest, and the contents that a cut sync left there. One exchange."""
+def ask_base(host: Host, scan: Scan) -> tuple[Manifest, dict[str, int]]:
+    """The host's manifest, and the contents that a cut sync left there with their sizes. One exchange."""
     data = bytearray()
     host.fetch("tree.manifest", {"project": scan.project}, data.extend)
     value: Any = json.loads(zlib.decompress(bytes(data)).decode("utf-8", "surrogateescape"))
-    return parse_manifest(value), frozenset(str(digest) for digest in value["staged"])
+    return parse_manifest(value), {str(digest): int(size) for digest, size in value["staged"].items()}
 
 
 def remember_agreed(host: Host, scan: Scan) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -43,10 +43,13 @@ class Rewrite:
     fixers: Mapping[str, int]
 
 
-def plan_rewrites(scan: Scan, tree: TreeSurvey, changes: Iterable[Change]) -> tuple[Rewrite, ...]:
+def plan_rewrites(
+    scan: Scan, tree: TreeSurvey, changes: Iterable[Change], made_there: Collection[str] = ()
+) -> tuple[Rewrite, ...]:
     """What must change on the host so that its tree is what the fixers make of the scanned one.
 
-    A file that was rewritten before and that no fixer asks to change now goes back to what was sent.
+    A file that was rewritten before and that no fixer asks to change now goes back to what was sent, unless it was
+    made on the host by fixers named in `made_there`: what they would make of it is not known here.
     """
     rewrites = []
     wanted = {change.path: change for change in changes}
@@ -56,6 +59,8 @@ def plan_rewrites(scan: Scan, tree: TreeSurvey, changes: Iterable[Change]) -> tu
             before = sha256(change.before) if path in scan.manifest.rows else ""
             rewrites.append(Rewrite(path, before, change.after, dict(change.fixers)))
     for path, row in tree.fixed.items():
+        if row.fixers and set(row.fixers) <= set(made_there):
+            continue
         if path not in wanted and path in scan.manifest.rows and scan.manifest.rows[path].here == row.here:
             rewrites.append(Rewrite(path, row.here, scan.read(path), {}))
     return tuple(rewrites)

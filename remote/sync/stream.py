@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ Progress = Callable[[int, int], None]
 
 
 def stream_plan(
-    root: Path, plan: SyncPlan, codec: str, *, staged: Collection[str] = (), progress: Progress | None = None
+    root: Path, plan: SyncPlan, codec: str, *, staged: Mapping[str, int] | None = None, progress: Progress | None = None
 ) -> Iterator[bytes]:
     """The stream of a plan. Contents in `staged` are on the host already. A file that shrinks meanwhile is filled with
     zeros to the length that was promised, so that the host finds its digest wrong and nothing else."""
@@ -40,11 +40,11 @@ def pack_head(value: Any) -> bytes:
     return len(text).to_bytes(8, "big") + text
 
 
-def contents_of(plan: SyncPlan, staged: Collection[str] = ()) -> dict[str, tuple[str, int]]:
+def contents_of(plan: SyncPlan, staged: Mapping[str, int] | None = None) -> dict[str, tuple[str, int]]:
     """Digest to (a path that has it, size), in order, each once."""
     contents: dict[str, tuple[str, int]] = {}
     for path, row in plan.send.items():
-        if not row.link and row.here not in staged:
+        if not row.link and (staged or {}).get(row.here) != row.size:
             contents.setdefault(row.here, (path, row.size))
     return contents
 

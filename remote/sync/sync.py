@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from remote.errors import Busy, ConnectionLost, DeadlineExceeded, DiskFull, RemoteFault, SyncRefused
@@ -106,17 +106,17 @@ class _Attempt:
                 return self._done(plan, staged, answer)
             self._learn_from(plan, answer["torn"])
 
-    def _look(self) -> tuple[Manifest, frozenset[str]]:
+    def _look(self) -> tuple[Manifest, dict[str, int]]:
         """What the host has and what lies staged there, with as few questions as can be."""
         if self.unsure:
             self.tree = decode(TreeSurvey, self.host.ask("tree.survey", {"project": self.scan.project}))
             self.unsure = False
         base = known_base(self.host, self.scan, self.tree)
         if base is not None and not self.tree.staged:
-            return base, frozenset()
+            return base, {}
         return ask_base(self.host, self.scan)
 
-    def _send(self, plan: SyncPlan, base: Manifest, staged: frozenset[str]) -> Json:
+    def _send(self, plan: SyncPlan, base: Manifest, staged: Mapping[str, int]) -> Json:
         codec = next(name for name in self.tree.codecs if name in PACKERS)
         args = {
             "project": self.scan.project,
@@ -153,7 +153,7 @@ class _Attempt:
                 )
         self.scan, self.tree = again, replace(self.tree, staged=max(1, self.tree.staged))
 
-    def _done(self, plan: SyncPlan, staged: frozenset[str], answer: Json) -> SyncReport:
+    def _done(self, plan: SyncPlan, staged: Mapping[str, int], answer: Json) -> SyncReport:
         tree = decode(TreeSurvey, answer["survey"])
         edited = [str(path) for path in answer["edited"]]
         if tree.digest_here == self.scan.manifest.digest_here():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 
 import pytest
@@ -47,7 +48,7 @@ def test_the_digest_is_of_names_and_bytes_alone(data, tmp_path):
     assert data_digest(data) != first
 
 
-@pytest.mark.parametrize("after", [1, 300_000, 650_000, 1_199_000])
+@pytest.mark.parametrize("after", [1, 300_000, 650_000, 1_190_000])
 def test_fi_04_a_cut_resends_only_what_is_missing(tmp_path, data, after):
     starter = CuttingStarter(after=2_000 + after)
     bench = Bench(tmp_path / "p", tmp_path / "workdir", starter)
@@ -58,7 +59,7 @@ def test_fi_04_a_cut_resends_only_what_is_missing(tmp_path, data, after):
     assert starter.hits == 1
     (place,) = (bench.workdir / "projects" / KEY / "data").glob("?" * 64)
     assert contents(place) == contents(data)
-    restart = next((now for before, now in zip(moved, moved[1:], strict=False) if now < before), moved[-1])
+    restart = next((now for before, now in itertools.pairwise(moved) if now < before), moved[-1])
     assert restart > after - 2 * 2**18 - 30_000
     bench.close()
 

@@ -119,7 +119,7 @@ LINES = st.sampled_from(
 @needs_git
 @given(rules=st.dictionaries(st.sampled_from(["", "src/", "a/", "src/data/"]), st.lists(LINES, max_size=5), max_size=3))
 @settings(
-    max_examples=int(os.environ.get("HALFSTEP_EXAMPLES", "60")), deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=int(os.environ.get("HALFSTEP_EXAMPLES", "25")), deadline=None, suppress_health_check=list(HealthCheck)
 )
 def test_every_mixture_of_patterns_keeps_what_git_keeps(rules, tmp_path_factory):
     root = tmp_path_factory.mktemp("repo")

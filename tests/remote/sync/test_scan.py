@@ -26,7 +26,7 @@ ODD = [
     "{host}.py",
     "n" * 255,
     b"\xff\xfe.py",
-    "‮yp.exe",
+    "\u202eyp.exe",
 ]
 
 

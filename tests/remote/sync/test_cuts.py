@@ -1,0 +1,273 @@
+"""Lines that are cut, processes that are killed, files that change: the next run arrives where no fault would have."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import remote
+from remote.errors import ConnectionLost, SyncRefused
+from remote.protocol.exits import ExitCode
+from remote.reach import open_host
+from remote.sync.sync import sync_project
+from tests.remote.sync.sync_bench import Bench, CuttingStarter, contents, no_wait
+
+SEEDS = 100 if os.environ.get("HALFSTEP_FULL") else 10
+
+
+def noise(size: int, seed: int = 0) -> bytes:
+    return random.Random(seed).randbytes(size)
+
+
+def settle(bench: Bench) -> None:
+    """A run without faults ends with both sides equal, and nothing is taken for an edit of the user's."""
+    report = bench.sync()
+    assert report.report.ok, report.report.findings
+    assert contents(bench.tree) == contents(bench.root)
+    assert not bench.survey().deviations and not bench.survey().pending
+    assert {path.name for path in bench.home.iterdir()} <= {"tree", "sync.json", "stats.json", "owner.json", "lock"}
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
+def test_fi_01_a_cut_is_taken_up_without_what_had_arrived(tmp_path, share):
+    starter = CuttingStarter(after=0)
+    bench = Bench(tmp_path / "speech", tmp_path / "workdir", starter)
+    bench.write({f"f{number}.bin": noise(100_000, number) for number in range(20)})
+    scan, tree = bench.scan(), bench.survey(bench.other_host())
+    starter.after = int(2_000_000 * share)
+    report = sync_project(bench.host, scan, tree, wait=no_wait)
+    assert (starter.hits, report.retries) == (1, 1)
+    assert contents(bench.tree) == contents(bench.root)
+    assert report.wire_bytes < 2_000_000 + 350_000
+    bench.close()
+
+
+def test_fi_01_a_line_that_is_always_cut_is_given_up_after_five_tries(tmp_path):
+    starter = CuttingStarter(after=1_000, cuts=100)
+    bench = Bench(tmp_path / "speech", tmp_path / "workdir", starter)
+    bench.write({"f.bin": noise(300_000)})
+    scan, tree = bench.scan(), bench.survey(bench.other_host())
+    waits: list[float] = []
+    with pytest.raises(ConnectionLost):
+        sync_project(bench.host, scan, tree, wait=waits.append)
+    assert len(waits) == 5 and waits == sorted(waits) and not list(bench.tree.glob("*"))
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from remote.agent import AgentHost
+from remote.protocol.tree import TreeSurvey
+from remote.protocol.values import decode
+from remote.sync.scan import scan_project
+from remote.sync.sync import sync_project
+from remote.wire import ProcessStarter
+
+root, workdir, steps = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+def step(done, total):
+    global steps
+    steps -= 1
+    if steps < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+scan = scan_project(root)
+host = AgentHost("killed", ProcessStarter(), workdir=workdir)
+sync_project(host, scan, decode(TreeSurvey, host.ask("tree.survey", {"project": scan.project})), progress=step)
+"""
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_fi_05_kill_9_here_at_a_random_point(bench, seed):
+    """Every second one kills while an older tree is there, so that what is seen is whole: old or new."""
+    rng = random.Random(seed)
+    older = {}
+    if seed % 2:
+        bench.write({f"f{number}.py": noise(400, seed) for number in range(30)})
+        bench.sync()
+        older = contents(bench.tree)
+    bench.write({f"f{number}.py": noise(rng.randrange(50_000), number + seed) for number in range(40)})
+    before = contents(bench.root)
+    argv = [sys.executable, "-c", KILLED, bench.root, bench.workdir, str(rng.randrange(40))]
+    here = str(Path(remote.__file__).parents[1])
+    killed = subprocess.run(argv, env={**os.environ, "PYTHONPATH": here}, check=False, timeout=60)
+    assert killed.returncode == -signal.SIGKILL
+    bench.close()
+    assert contents(bench.root) == before
+    if bench.tree.exists():
+        for path, what in contents(bench.tree).items():
+            assert what in {older.get(path), before.get(path)}
+    wait_for_lock(bench)
+    settle(bench)
+
+
+def wait_for_lock(bench: Bench) -> None:
+    """The agent of a laptop that was killed sees the end of its line and goes."""
+    from remote.payload.lock import holder  # noqa: PLC0415
+
+    deadline = time.monotonic() + 20
+    while holder(str(bench.home / "lock")) is not None and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def test_fi_08_a_byte_that_flips_there_before_the_manifest_is_sent_again_once(bench, monkeypatch):
+    flips = flip_staged(bench, monkeypatch)
+    report = bench.sync()
+    assert len(flips) == 1 and report.report.ok
+    assert contents(bench.tree) == contents(bench.root)
+
+
+def test_fi_08_a_host_that_flips_again_is_named(bench, monkeypatch):
+    real, sends = bench.host.send, []
+    path = bench.root / "src/model.py"
+    good = path.read_bytes()
+
+    def send(op, args, chunks, **options):
+        sends.append(op)
+        path.write_bytes(b"\0" + good[1:])  # what goes over the line is not what was promised
+        try:
+            return real(op, args, list(chunks), **options)
+        finally:
+            path.write_bytes(good)
+
+    monkeypatch.setattr(bench.host, "send", send)
+    with pytest.raises(SyncRefused, match="arrived damaged twice") as refused:
+        bench.sync()
+    assert len(sends) == 2 and refused.value.where == "src/model.py" and refused.value.exit_code == ExitCode.SYNC
+    assert not contents(bench.tree)
+    monkeypatch.undo()
+    settle(bench)
+
+
+def flip_staged(bench: Bench, monkeypatch) -> list[str]:
+    """While the stream is on its way and after `src/model.py` was verified there, a byte of it changes on that disk."""
+    digest = bench.scan().manifest.rows["src/model.py"].here
+    staged = bench.home / "staging" / digest
+    flips: list[str] = []
+    real = bench.host.send
+
+    def send(op, args, chunks, **options):
+        def through():
+            *all_but_last, last = [byte for chunk in chunks for byte in split(chunk)]
+            yield from all_but_last
+            deadline = time.monotonic() + 20
+            size = (bench.root / "src/model.py").stat().st_size
+            while not flips and not (staged.exists() and staged.stat().st_size == size) and time.monotonic() < deadline:
+                time.sleep(0.005)
+            if not flips:
+                with staged.open("r+b") as file:
+                    file.write(b"\0")
+                flips.append(digest)
+            yield last
+
+        return real(op, args, through() if op == "tree.receive" else chunks, **options)
+
+    # The file itself must not be the last content, or it is verified only when the last byte is there.
+    bench.write({"zz.bin": noise(600_000)})
+    monkeypatch.setattr(bench.host, "send", send)
+    return flips
+
+
+def split(chunk: bytes) -> list[bytes]:
+    return [chunk[:-1], chunk[-1:]] if len(chunk) > 1 else [chunk]
+
+
+def test_fi_13_a_slow_line_is_no_dead_line(tmp_path):
+    """The deadline is for silence: each write that gets through begins it anew, however long the whole takes."""
+
+    class SlowWire(CuttingStarter):
+        def start(self, argv):
+            wire = super().start(argv)
+            write = wire.write
+
+            def slowly(data, timeout_s):
+                for start in range(0, len(data), 4096):
+                    time.sleep(0.002)
+                    write(data[start : start + 4096], 0.2)
+
+            wire.write = slowly
+            return wire
+
+    bench = Bench(tmp_path / "speech", tmp_path / "workdir", SlowWire(after=2**62))
+    bench.write({f"f{number}.bin": noise(100_000, number) for number in range(15)})
+    seen: list[int] = []
+    began = time.monotonic()
+    bench.sync(progress=lambda done, total: seen.append(done))
+    assert time.monotonic() - began > 0.5 and seen == sorted(seen) and seen[-1] == 1_500_000
+    assert contents(bench.tree) == contents(bench.root)
+    bench.close()
+
+
+def test_fi_15_a_file_that_changes_while_it_is_sent_is_sent_as_it_is_then(bench):
+    bench.write({"zz.log": noise(2_000_000)})
+    scan, tree = bench.scan(), bench.survey()
+    changed: list[int] = []
+
+    def change(done, total):
+        if not changed and done > 0:
+            changed.append(done)
+            (bench.root / "zz.log").write_bytes(noise(1_500_000, 7))
+
+    report = sync_project(bench.host, scan, tree, progress=change)
+    assert changed and report.report.ok and contents(bench.tree) == contents(bench.root)
+
+
+def test_fi_15_a_file_that_never_holds_still_is_named(bench):
+    bench.write({"zz.log": noise(600_000)})
+    count = iter(range(10**9))
+
+    def change(done, total):
+        (bench.root / "zz.log").write_bytes(noise(600_000, next(count)))
+
+    with pytest.raises(SyncRefused, match="changes faster than it can be sent") as refused:
+        bench.sync(progress=change)
+    assert refused.value.where == "zz.log" and refused.value.exit_code == ExitCode.SYNC
+    assert not contents(bench.tree)
+
+
+def test_fi_16_a_file_that_vanishes_while_it_is_sent_is_named(bench):
+    bench.write({"zz.log": noise(600_000)})
+
+    def remove(done, total):
+        (bench.root / "zz.log").unlink(missing_ok=True)
+
+    with pytest.raises(SyncRefused, match="vanished") as refused:
+        bench.sync(progress=remove)
+    assert refused.value.where == "zz.log" and not contents(bench.tree)
+    settle(bench)
+
+
+@pytest.mark.ssh
+def test_fi_04_kill_9_of_the_session_there_is_taken_up(start_sshd, tmp_path):
+    server = start_sshd()
+    host = open_host(server.address(workdir=str(tmp_path / "workdir")))
+    bench = Bench(tmp_path / "speech", tmp_path / "workdir")
+    bench._host = host
+    bench.write({f"f{number}.bin": noise(1_000_000, number) for number in range(20)})
+    scan, tree = bench.scan(), bench.survey()
+    hits: list[int] = []
+
+    def kill(done, total):
+        if not hits and done > 10_000_000:
+            hits.append(server.kill_sessions())
+
+    report = sync_project(host, scan, tree, progress=kill, wait=no_wait)
+    assert hits and hits[0] > 0 and report.retries >= 1
+    assert contents(bench.tree) == contents(bench.root)
+    assert report.wire_bytes < 20_000_000 + 10_000_000 + 4_000_000
+    host.close()
+
+
+@pytest.mark.ssh
+def test_fi_21_a_server_without_sftp_is_as_good(start_sshd, tmp_path):
+    server = start_sshd(lines=["Subsystem sftp /nonexistent"])
+    bench = Bench(tmp_path / "speech", tmp_path / "workdir")
+    bench._host = open_host(server.address(workdir=str(tmp_path / "workdir")))
+    bench.write({"a.py": "x = 1\n"})
+    settle(bench)
+    bench.close()

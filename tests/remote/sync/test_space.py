@@ -1,0 +1,115 @@
+"""Disks that are full, out of inodes, over quota or read-only: said with numbers, and the old tree stays."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+
+import pytest
+
+from remote.errors import DiskFull
+from remote.protocol.exits import ExitCode
+from remote.sync.data import scan_data, send_data
+from remote.sync.sync import sync_project
+from tests.remote.sync.sync_bench import STRACE, Bench, TracedStarter, contents, no_wait
+
+needs_root = [
+    pytest.mark.root,
+    pytest.mark.skipif(os.getuid() != 0, reason="mounting a small file system needs root"),
+]
+needs_strace = pytest.mark.skipif(STRACE is None, reason="no strace on this machine")
+MIB = 2**20
+
+
+def noise(size: int, seed: int = 0) -> bytes:
+    return random.Random(seed).randbytes(size)
+
+
+class TestSmallDisk:
+    pytestmark = needs_root
+
+    def test_bi_46_too_small_is_said_before_anything_is_sent(self, bench, mount):
+        bench.workdir = mount("small", "-o", "size=24m")
+        bench.write({"big.bin": noise(20 * MIB)})
+        with pytest.raises(DiskFull) as full:
+            bench.sync()
+        need, free = map(float, re.search(r"need ([\d.]+) MiB, free ([\d.]+) MiB", full.value.message).groups())
+        assert 20 <= need < 21 and 20 < free < 24 and str(bench.workdir) in full.value.message
+        assert full.value.exit_code == ExitCode.DISK and full.value.hint.startswith("df -h ")
+        assert not list(bench.home.glob("staging/*"))
+
+    def test_fi_17_full_at_half_keeps_the_old_tree_and_gives_the_room_back(self, bench, mount):
+        bench.workdir = mount("small", "-o", "size=64m")
+        bench.sync()
+        older = contents(bench.tree)
+        bench.write({f"f{number}.bin": noise(MIB, number) for number in range(24)})
+        scan, tree = bench.scan(), bench.survey()
+        filler = bench.workdir / "filler"
+
+        def fill(done, total):
+            if done > total // 2 and not filler.exists():
+                room = os.statvfs(bench.workdir)
+                filler.write_bytes(bytes(max(0, room.f_bavail * room.f_frsize - MIB)))
+
+        with pytest.raises(DiskFull, match="no space left on .* need .* free") as full:
+            sync_project(bench.host, scan, tree, progress=fill)
+        assert filler.exists() and full.value.exit_code == ExitCode.DISK
+        assert contents(bench.tree) == older and not (bench.home / "staging").exists()
+        filler.unlink()
+        assert bench.sync().report.ok and contents(bench.tree) == contents(bench.root)
+
+    def test_fi_18_out_of_inodes_says_inodes(self, bench, mount):
+        bench.workdir = mount("small", "-o", "size=64m,nr_inodes=150")
+        bench.sync()
+        older = contents(bench.tree)
+        bench.write({f"f{number}.py": f"{number}" for number in range(200)})
+        with pytest.raises(DiskFull, match="no inodes left on .* 20[0-9] files") as full:
+            bench.sync()
+        assert full.value.exit_code == ExitCode.DISK and contents(bench.tree) == older
+
+    def test_fi_20_read_only_says_so(self, bench, mount, tmp_path):
+        place = mount("small", "-o", "size=64m")
+        bench.workdir = place
+        bench.sync()
+        older = contents(bench.tree)
+        bench.close()
+        os.system(f"mount -o remount,ro {place}")
+        bench._host = None
+        bench.write({"new.py": "x"})
+        with pytest.raises(DiskFull, match="read-only") as full:
+            bench.sync()
+        assert full.value.exit_code == ExitCode.DISK and contents(bench.tree) == older
+        bench.close()
+        os.system(f"mount -o remount,rw {place}")
+        bench._host = None
+        assert bench.sync().report.ok
+
+    def test_data_that_does_not_fit_is_refused_with_numbers(self, bench, mount, tmp_path):
+        bench.workdir = mount("small", "-o", "size=24m")
+        (tmp_path / "corpus.bin").write_bytes(noise(30 * MIB))
+        with pytest.raises(DiskFull, match=r"need 30\.0 MiB, free"):
+            send_data(bench.host, scan_data(tmp_path / "corpus.bin"), "p-1", wait=no_wait)
+
+
+@needs_strace
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [("EDQUOT", "over the disk quota"), ("ENOSPC", "no space left"), ("EROFS", "read-only")],
+    ids=["fi-19-quota", "fi-17-space", "fi-20-read-only"],
+)
+def test_a_write_that_fails_is_named_and_the_old_tree_stays(bench, tmp_path, error, words):
+    bench.sync()
+    older = contents(bench.tree)
+    bench.write({"new.bin": noise(300_000)})
+    staged = bench.home / "staging" / bench.scan().manifest.rows["new.bin"].here
+    starter = TracedStarter(
+        tmp_path / "trace", ["-e", "trace=write", "-P", str(staged), "-e", f"inject=write:error={error}"]
+    )
+    other = bench.other_host(starter)
+    with pytest.raises(DiskFull, match=words) as full:
+        sync_project(other, bench.scan(), bench.survey())
+    other.close()
+    assert starter.text.count("(INJECTED)") >= 1
+    assert full.value.exit_code == ExitCode.DISK and contents(bench.tree) == older
+    assert bench.sync().report.ok and contents(bench.tree) == contents(bench.root)
