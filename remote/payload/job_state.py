@@ -7,7 +7,7 @@ import os
 import re
 from typing import Any, List
 
-from remote.payload import supervisor
+from remote.payload import slurm, supervisor
 from remote.payload.call import Call
 from remote.payload.lock import NoLocks, holder
 from remote.payload.processes import Process, is_alive
@@ -48,17 +48,25 @@ def lock_holder(run: RunLayout) -> str:
 
 
 def supervised(run: RunLayout, job: JobLayout) -> bool:
-    """A supervisor of that very job lives."""
+    """A supervisor of that very job lives, or waits in Slurm's queue to be started."""
     started = read_record(job.supervisor, Started)
-    if started is None:
+    if started is not None:
+        held = lock_holder(run) == os.path.basename(job.root)
+        if held or is_alive(started.pid, started.start_ticks, started.boot_id):
+            return True
+    submitted = slurm.read_submitted(job)
+    if submitted is None or os.path.exists(job.result):
         return False
-    held = lock_holder(run) == os.path.basename(job.root)
-    return held or is_alive(started.pid, started.start_ticks, started.boot_id)
+    return slurm.is_queued_or_running(submitted.slurm_job)
 
 
 def orphans(run: RunLayout, job: JobLayout) -> List[Process]:
     """Processes that a job left without a supervisor; () for one that ended, or whose supervisor lives."""
-    if read_record(job.supervisor, Started) is None or os.path.exists(job.result) or supervised(run, job):
+    return [] if supervised(run, job) else _left_behind(run, job)
+
+
+def _left_behind(run: RunLayout, job: JobLayout) -> List[Process]:
+    if read_record(job.supervisor, Started) is None or os.path.exists(job.result):
         return []
     return supervisor.orphans_of(run, job)
 
@@ -66,7 +74,7 @@ def orphans(run: RunLayout, job: JobLayout) -> List[Process]:
 def judge_job(run: RunLayout, number: int) -> StartAnswer:
     """The job of that number as it is now."""
     job = run.job(number)
-    alive = supervised(run, job) or bool(orphans(run, job))
+    alive = supervised(run, job) or bool(_left_behind(run, job))
     # The result is read after the look at the living: whoever ended in between has written it.
     result = read_record(job.result, JobResult)
     started = read_record(job.supervisor, Started)

@@ -7,14 +7,13 @@ import dataclasses
 import os
 import secrets
 import signal
-import subprocess
 import time
 from typing import Any, Dict, List, Optional, Tuple
 
-from remote.payload import supervisor
+from remote.payload import probes_machine, slurm, supervisor
+from remote.payload.backends import launch_job, on_record, run_detached
 from remote.payload.call import Call
 from remote.payload.job_state import judge_job, newest_job, orphans, read_news, run_layout, supervised
-from remote.payload.launch import Launch, secret_folder, supervise_argv, write_launch
 from remote.payload.lock import Held, take_lock
 from remote.payload.materialise import materialise
 from remote.payload.processes import Process, is_alive, send_signal
@@ -36,6 +35,7 @@ from remote.protocol.values import decode, encode
 
 START_WAIT_S = 60.0
 LOOK_S = 0.1
+SLURM_LOOK_S = 2.0
 HEARTBEAT_S = 10.0
 STOP_SLACK_S = 30.0
 
@@ -61,7 +61,7 @@ def start(call: Call) -> Dict[str, Any]:
             return _reply(now)
         _refuse_while_busy(run, spec)
         _prepare(call, run, request)
-        _spawn(call, run, run.job(spec.number), request)
+        launch_job(call.payload, run.job(spec.number), spec, request, probes_machine.user_name())
         return _reply(dataclasses.replace(judge_job(run, spec.number), fresh=True))
 
 
@@ -98,52 +98,6 @@ def _prepare(call: Call, run: RunLayout, request: StartRequest) -> None:
     write_record(job.spec, dataclasses.replace(spec, cwd=cwd))
 
 
-def _spawn(call: Call, run: RunLayout, job: JobLayout, request: StartRequest) -> None:
-    launch = _write_launch(job, Launch(request.secrets))
-    words = _run_supervisor("detach", call.payload, job, launch)
-    if read_record(job.supervisor, Started) is None and read_record(job.result, JobResult) is None:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(launch)
-        raise Refusal("not-started", f"the supervisor of {job.root} ended before it started anything: {words}")
-
-
-def _write_launch(job: JobLayout, launch: Launch) -> str:
-    """The path of a new file of values for the supervisor; "" where there are none to hand over."""
-    folder = secret_folder() or job.root
-    stem = f"launch-{job.root.replace('/', '_')[-80:]}-"
-    for name in os.listdir(folder):
-        if name.startswith(stem):
-            os.unlink(os.path.join(folder, name))
-    if not launch.secrets and not launch.environment:
-        return ""
-    path = os.path.join(folder, stem + secrets.token_hex(8))
-    write_launch(path, launch)
-    return path
-
-
-def _run_supervisor(mode: str, payload: str, job: JobLayout, launch: str) -> str:
-    """A supervisor was started; back once it has its job on record or has ended. What it said so far."""
-    log = f"{job.root}/supervisor.log"
-    reader, writer = os.pipe()
-    with open(log, "ab") as output:
-        first = subprocess.Popen(
-            supervise_argv(payload, mode, job.root, launch, writer),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            pass_fds=(writer,),
-            start_new_session=True,
-            cwd="/",
-        )
-    os.close(writer)
-    # Whoever has the other end closes it when the job is on record, or by dying: both end this read.
-    with os.fdopen(reader, "rb") as end:
-        end.read()
-    first.wait()
-    with open(log, "rb") as said:
-        return said.read()[-2000:].decode("utf-8", "replace").strip()
-
-
 def _reply(answer: StartAnswer) -> Dict[str, Any]:
     reply: Dict[str, Any] = encode(answer)
     return reply
@@ -154,12 +108,8 @@ def adopt(call: Call) -> Dict[str, Any]:
     run = run_layout(call, call.args["project"], call.args["run"])
     number = newest_job(run)
     if number and orphans(run, run.job(number)):
-        _adopt_orphans(call, run.job(number))
+        run_detached("adopt", call.payload, run.job(number), "")
     return _reply(judge_job(run, number))
-
-
-def _adopt_orphans(call: Call, job: JobLayout) -> None:
-    _run_supervisor("adopt", call.payload, job, "")
 
 
 def stop(call: Call) -> Dict[str, Any]:
@@ -172,13 +122,19 @@ def stop(call: Call) -> Dict[str, Any]:
     job = run.job(number)
     if number and judge_job(run, number).state is JobState.RUNNING:
         if orphans(run, job):
-            _adopt_orphans(call, job)
+            run_detached("adopt", call.payload, job, "")
         spec = read_record(job.spec, JobSpec)
         grace = call.args.get("grace_s")
         grace_s = float(grace if grace is not None else spec.grace_s if spec is not None else 60.0)
         write_record(supervisor.stop_path(job), supervisor.StopWish(grace_s, time.time()))
-        _signal_supervisor(job)
+        submitted = slurm.read_submitted(job)
+        if submitted is not None:
+            slurm.end(submitted.slurm_job)
+        else:
+            _signal_supervisor(job)
         _await_end(call, run, job, grace_s + supervisor.LEFTOVER_GRACE_S + STOP_SLACK_S)
+        if submitted is not None:
+            _see_it_out_of_the_queue(job, submitted)
     now = judge_job(run, number)
     left = tuple(process.pid for process in supervisor.orphans_of(run, job)) if number else ()
     answer: Dict[str, Any] = encode(StopAnswer(now.run, number, now.state, now.result, left))
@@ -191,6 +147,14 @@ def _signal_supervisor(job: JobLayout) -> None:
         send_signal(Process(started.pid, 0, started.start_ticks), signal.SIGTERM)
 
 
+def _see_it_out_of_the_queue(job: JobLayout, submitted: slurm.Submitted) -> None:
+    if slurm.is_queued_or_running(submitted.slurm_job):
+        slurm.kill(submitted.slurm_job)
+    if not on_record(job):
+        reason = "taken out of Slurm's queue before it began"
+        write_record(job.result, JobResult(130, stopped=True, reason=reason, ended_unix=time.time()))
+
+
 def _await_end(call: Call, run: RunLayout, job: JobLayout, patience_s: float) -> None:
     deadline = time.monotonic() + patience_s
     spoke = time.monotonic()
@@ -198,7 +162,12 @@ def _await_end(call: Call, run: RunLayout, job: JobLayout, patience_s: float) ->
         if time.monotonic() - spoke > HEARTBEAT_S:
             call.push({})
             spoke = time.monotonic()
-        time.sleep(0.02)
+        time.sleep(look_every_s(job, 0.02))
+
+
+def look_every_s(job: JobLayout, usual: float) -> float:
+    """How long to wait between two looks: Slurm's controller is not to be asked fifty times a second."""
+    return SLURM_LOOK_S if slurm.read_submitted(job) is not None else usual
 
 
 def follow(call: Call) -> Dict[str, Any]:
@@ -219,7 +188,7 @@ def follow(call: Call) -> Dict[str, Any]:
         if time.monotonic() - spoke > HEARTBEAT_S:
             call.push({})
             spoke = time.monotonic()
-        time.sleep(LOOK_S)
+        time.sleep(look_every_s(run.job(number), LOOK_S))
     return {}
 
 

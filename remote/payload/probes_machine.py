@@ -27,7 +27,7 @@ def read_machine() -> Machine:
         boot_id=boot_id(),
         system=f"{platform.system()} {platform.release()}",
         arch=platform.machine(),
-        user=_user(),
+        user=user_name(),
         home=os.path.expanduser("~"),
         cpus=usable_cpus(),
         memory_bytes=memory.get("MemTotal", 0),
@@ -78,7 +78,8 @@ def _memory_by_sysctl() -> Dict[str, int]:
     return {}
 
 
-def _user() -> str:
+def user_name() -> str:
+    """Whom the host knows us as."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -112,7 +113,7 @@ def read_disk(path: str) -> Disk:
     if status.f_flag & os.ST_RDONLY:
         error = "the file system is read-only"
     elif not os.access(place, os.W_OK | os.X_OK):
-        error = f"{place} may not be written by {_user()}"
+        error = f"{place} may not be written by {user_name()}"
     free = status.f_bavail * status.f_frsize
     inodes = status.f_favail if status.f_files else -1
     return Disk(path, mount, free, status.f_blocks * status.f_frsize, inodes, kind, error)

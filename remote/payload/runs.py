@@ -6,6 +6,7 @@ import hashlib
 import os
 from typing import List, Tuple
 
+from remote.payload import slurm
 from remote.payload.checkpoints import survey_checkpoints
 from remote.payload.events import survey_events
 from remote.payload.job_state import judge_job, newest_job, orphans
@@ -60,8 +61,16 @@ def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey
         stalled=running and flags.stalled,
         output_bytes=output_size(job),
         created_unix=record.created_unix,
-        warnings=flags.warnings,
+        warnings=(*flags.warnings, *waiting_words(job, running and now.started is None)),
     )
+
+
+def waiting_words(job: JobLayout, waits: bool) -> Tuple[str, ...]:
+    """What Slurm says of a job that it has not begun yet."""
+    submitted = slurm.read_submitted(job) if waits else None
+    if submitted is None:
+        return ()
+    return (f"waits in Slurm's queue as job {submitted.slurm_job}: {slurm.queue_state(submitted.slurm_job)}",)
 
 
 def output_size(job: JobLayout) -> int:

@@ -209,8 +209,9 @@ def test_a_look_changes_nothing_on_the_host(bench: Bench):
     until(lambda: bench.survey().result, "the end")
 
     def picture() -> dict:
-        return {str(path): (path.lstat().st_mtime_ns, path.lstat().st_size) for path in bench.workdir.rglob("*")}
+        return {str(path): (path.lstat().st_mtime_ns, path.lstat().st_size) for path in projects.rglob("*")}
 
+    projects = bench.workdir / "projects"
     before = picture()
     bench.look(ports=(29500,), files=("a.py",))
     assert picture() == before
