@@ -79,6 +79,9 @@ def job_environment(spec: JobSpec, run: RunLayout, launch: Launch) -> Dict[str, 
         ours["HALFSTEP_STEPS"] = str(spec.steps)
     secrets = {name: launch.secrets[name] for name in spec.secrets if name in launch.secrets}
     asked = {name: os.path.expandvars(os.path.expanduser(value)) for name, value in spec.environment.items()}
+    if any("{free_port}" in value for value in asked.values()):
+        port = str(free_port())
+        asked = {name: value.replace("{free_port}", port) for name, value in asked.items()}
     return {**(launch.environment or dict(os.environ)), **ours, **asked, **secrets}
 
 

@@ -1,0 +1,82 @@
+"""The catalog of known failures, as data: catalog.json beside this file, each entry with its samples and sources."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from remote.protocol.findings import Severity
+
+FILE = Path(__file__).with_name("catalog.json")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One known failure. Earlier entries win where two match one line.
+
+    `cures` are what `run` may try, in order: `fixer:NAME`, `config:NAME` (see heal.py) or `retry`. `repeats`: how many
+    lines must match before it is told; `consequence`: it mostly follows from another failure, which is told first.
+    """
+
+    id: str
+    stage: str
+    severity: Severity
+    pattern: re.Pattern[str]
+    cause: str
+    fix: str
+    folk_wrong: str
+    sources: tuple[str, ...]
+    samples: tuple[str, ...]
+    cures: tuple[str, ...] = ()
+    repeats: int = 1
+    consequence: bool = False
+
+
+@cache
+def load_catalog() -> tuple[Entry, ...]:
+    """Every entry, in the order in which lines are tried against them."""
+    return tuple(_entry(row) for row in json.loads(FILE.read_text(encoding="utf-8")))
+
+
+def _entry(row: dict[str, object]) -> Entry:
+    return Entry(
+        id=_text(row["id"]),
+        stage=_text(row["stage"]),
+        severity=Severity(row["severity"]),
+        pattern=re.compile(_text(row["regex"])),
+        cause=_text(row["cause"]),
+        fix=_text(row["fix"]),
+        folk_wrong=_text(row["folk_wrong"]),
+        sources=_texts(row["sources"]),
+        samples=_texts(row["samples"]),
+        cures=_texts(row.get("cures", [])),
+        repeats=int(_text(str(row.get("repeats", 1)))),
+        consequence=row.get("consequence", False) is True,
+    )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{FILE.name}: expected text, got {value!r}")
+    return value
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError(f"{FILE.name}: expected a list, got {value!r}")
+    return tuple(_text(item) for item in value)
+
+
+def find_entry(name: str) -> Entry | None:
+    """The entry with that id."""
+    return next((entry for entry in load_catalog() if entry.id == name), None)
+
+
+def identify(line: str, entries: Sequence[Entry] | None = None) -> Entry | None:
+    """The first entry that matches one line."""
+    known = load_catalog() if entries is None else entries
+    return next((entry for entry in known if entry.pattern.search(line)), None)

@@ -1,0 +1,111 @@
+"""From a log to findings: time, ranks, colours, strangers, healthy logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.diagnosis.diagnose import UNKNOWN, diagnose_log, diagnose_text, parse_log
+from remote.protocol.exits import ExitCode
+
+HEALTHY = sorted((Path(__file__).parent / "healthy").glob("*.log"))
+
+UNSCALE = """Traceback (most recent call last):
+  File "train.py", line 90, in <module>
+    trainer.train()
+  File "torch/amp/grad_scaler.py", line 264, in _unscale_grads_
+    raise ValueError("Attempting to unscale FP16 gradients.")
+ValueError: Attempting to unscale FP16 gradients.
+"""
+
+
+def checks(text):
+    return [finding.check for finding in diagnose_text(text)]
+
+
+def test_the_first_error_in_time_is_told_first_and_where_it_stands():
+    first = diagnose_text("loading\n" + UNSCALE + "RuntimeError: CUDA out of memory.\n")[0]
+    assert first.check == "fp16-unscale"
+    assert first.where == "line 7"
+    assert first.exit_code is ExitCode.TRAINING
+    assert "float32" in first.hint
+
+
+def test_a_consequence_comes_after_its_cause_even_where_it_was_printed_first():
+    log = (
+        "[Rank 1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7)\n"
+        "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB.\n"
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n"
+    )
+    assert checks(log) == ["cuda-oom", "nccl-timeout", "child-failed"]
+
+
+def test_a_rank_is_taken_from_its_prefix():
+    log = "\n".join(f"[rank1]: {line}" for line in UNSCALE.splitlines())
+    finding = diagnose_text(log)[0]
+    assert finding.where == "line 6, rank 1"
+    default = diagnose_text(log.replace("[rank1]:", "[default3]:"))[0]
+    assert default.where == "line 6, rank 3"
+
+
+def test_code_shown_by_a_traceback_is_not_what_was_said():
+    log = (
+        'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    raise MemoryError("CUDA out of memory")\n'
+        '  File "b.py", line 2, in g\nValueError: Attempting to unscale FP16 gradients.\n'
+    )
+    assert checks(log) == ["fp16-unscale"]
+
+
+def test_context_is_of_the_same_rank():
+    mixed = "[rank0]: zero\n[rank1]: one\n[rank0]: two\n[rank1]: CUDA out of memory\n"
+    assert diagnose_log(mixed)[0].context == ("one", "CUDA out of memory")
+
+
+def test_colours_and_progress_bars_hide_nothing():
+    log = "  3%|##   | 1/40\r\x1b[31mRuntimeError\x1b[0m: CUDA out of memory\r\n"
+    assert checks(log) == ["cuda-oom"]
+    assert [line.text for line in parse_log("a\rb")] == ["a", "b"]
+
+
+def test_a_stranger_is_told_as_one_with_its_first_traceback():
+    log = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nmylib.OddError: what now\n'
+    finding = diagnose_text(log)[0]
+    assert finding.check == UNKNOWN
+    assert "mylib.OddError: what now" in finding.message
+    assert finding.where == "line 4"
+
+
+def test_a_stranger_is_told_before_the_consequences_we_know():
+    log = (
+        '[rank1]: Traceback (most recent call last):\n[rank1]:   File "a.py", line 1\n[rank1]: OddError: what\n'
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n"
+    )
+    assert checks(log) == [UNKNOWN, "child-failed"]
+
+
+def test_a_warning_that_explains_an_error_is_told_after_it():
+    log = (
+        "UserWarning: None of the inputs have requires_grad=True. Gradients will be None\n"
+        "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn\n"
+    )
+    assert checks(log) == ["no-grad", "none-inputs-grad"]
+
+
+def test_one_infinite_gradient_norm_is_the_scaler_at_work_and_five_are_not():
+    line = "{'loss': 3.42, 'grad_norm': inf, 'learning_rate': 0.0}\n"
+    assert checks(line) == []
+    assert checks(line * 5) == ["gradnorm-nan"]
+
+
+def test_a_log_may_come_line_by_line():
+    assert [f.check for f in diagnose_text(iter(UNSCALE.splitlines(keepends=True)))] == ["fp16-unscale"]
+
+
+def test_there_is_a_corpus_of_healthy_logs():
+    assert len(HEALTHY) >= 6
+
+
+@pytest.mark.parametrize("log", HEALTHY, ids=lambda path: path.stem)
+def test_a_healthy_log_raises_nothing(log):
+    assert diagnose_text(log.read_text(encoding="utf-8")) == ()

@@ -1,0 +1,65 @@
+"""What may be tried after a failure: never the same twice, never more than two."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.diagnosis.catalog import load_catalog
+from pipeline.diagnosis.diagnose import diagnose_text
+from pipeline.diagnosis.heal import Cure, next_cure
+
+OOM = diagnose_text("torch.OutOfMemoryError: CUDA out of memory.")
+BUILT_IN = {"command": None, "train": {"batch_size": 8, "gradient_accumulation": 4}, "env": {}}
+
+
+def test_half_the_batch_comes_with_twice_the_accumulation():
+    cure = next_cure([], OOM, BUILT_IN)
+    assert cure.overrides == {"train.batch_size": 4, "train.gradient_accumulation": 8}
+
+
+def test_the_second_cure_is_another_one_and_there_is_no_third():
+    first = next_cure([], OOM, BUILT_IN)
+    second = next_cure([first.name], OOM, BUILT_IN)
+    assert second.name == "config:expandable-segments"
+    assert next_cure([first.name, second.name], OOM, BUILT_IN) is None
+
+
+@pytest.mark.parametrize("train", [{"batch_size": 1}, {"batch_size": 3}])
+def test_a_batch_that_cannot_be_halved_is_left_alone(train):
+    assert next_cure([], OOM, {**BUILT_IN, "train": train}).name == "config:expandable-segments"
+
+
+def test_the_batch_of_a_command_of_the_users_is_not_ours_to_change():
+    cure = next_cure([], OOM, {**BUILT_IN, "command": ["python", "train.py"]})
+    assert cure.name == "config:expandable-segments"
+
+
+def test_a_fixer_that_was_switched_off_is_not_run_behind_the_users_back():
+    findings = diagnose_text("ValueError: Attempting to unscale FP16 gradients.")
+    assert next_cure([], findings, {}) == Cure(
+        "fixer:trainable-fp32", "running the fixer trainable-fp32", fixer="trainable-fp32"
+    )
+    assert next_cure([], findings, {"fixers": {"trainable-fp32": "off"}}) is None
+
+
+def test_a_precision_that_does_not_train_gives_way_but_auto_stays():
+    findings = diagnose_text("halfstep stopped this training: gradient-finite: the gradient norm is nan")
+    assert next_cure([], findings, {"precision": "fp16-pure"}).overrides == {"precision": "auto"}
+    assert next_cure([], findings, {"precision": "auto"}) is None
+
+
+def test_a_failure_without_a_cure_or_without_a_name_is_left_to_people():
+    assert next_cure([], diagnose_text("RuntimeError: CUDA error: device-side assert triggered"), {}) is None
+    assert next_cure([], (), {}) is None
+
+
+def test_no_cure_touches_data_or_how_much_is_learnt():
+    for entry in load_catalog():
+        findings = diagnose_text(f"{entry.samples[0]}\n" * entry.repeats)
+        history: list[str] = []
+        while cure := next_cure(history, findings, {**BUILT_IN, "precision": "fp16-pure"}):
+            history.append(cure.name)
+            assert not any(key.startswith(("data.", "lora.", "model.")) for key in cure.overrides)
+            allowed = {"train.batch_size", "train.gradient_accumulation"}
+            assert {key for key in cure.overrides if key.startswith("train.")} in (set(), allowed)
+        assert len(history) == len(set(history)) <= 2
