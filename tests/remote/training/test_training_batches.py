@@ -1,0 +1,75 @@
+"""The order of samples is a pure function, and an epoch is planned as Trainer counts it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remote.payload.training.batches import EpochOrder, group_by_length
+from remote.protocol.training import planned_steps, task_of
+
+LENGTHS = st.lists(st.integers(1, 900), min_size=1, max_size=120)
+
+
+@given(LENGTHS, st.integers(1, 9), st.integers(0, 3))
+def test_an_epoch_has_every_sample_once(lengths: list[int], batch_size: int, epoch: int) -> None:
+    samples = range(len(lengths))
+    assert sorted(group_by_length(samples, lengths, batch_size, 42, epoch)) == list(samples)
+
+
+@given(LENGTHS, st.integers(1, 9))
+def test_the_longest_full_batch_comes_first(lengths: list[int], batch_size: int) -> None:
+    order = group_by_length(range(len(lengths)), lengths, batch_size, 42, 0)
+    whole = order[: len(order) - len(order) % batch_size]
+    assert not whole or max(lengths[i] for i in whole[:batch_size]) == max(lengths[i] for i in whole)
+
+
+def test_order_follows_from_seed_and_epoch_alone() -> None:
+    lengths = [7 * i % 50 for i in range(64)]
+    first = group_by_length(range(64), lengths, 4, 42, 0)
+    assert first == group_by_length(range(64), lengths, 4, 42, 0)
+    assert first != group_by_length(range(64), lengths, 4, 42, 1)
+    assert first != group_by_length(range(64), lengths, 4, 43, 0)
+
+
+def test_batches_waste_less_padding_than_the_given_order() -> None:
+    lengths = [37 * i % 400 + 1 for i in range(256)]
+    grouped = group_by_length(range(256), lengths, 8, 42, 0)
+
+    def padding(order: list[int]) -> int:
+        batches = [order[i : i + 8] for i in range(0, 256, 8)]
+        return sum(max(lengths[i] for i in batch) * len(batch) - sum(lengths[i] for i in batch) for batch in batches)
+
+    assert padding(grouped) < padding(list(range(256))) / 4
+
+
+def test_an_epochs_order_is_asked_for_anew_each_epoch() -> None:
+    order = EpochOrder(lambda epoch: [epoch, epoch + 1], [5, 5, 5, 5], 1, 42)
+    order.set_epoch(2)
+    assert len(order) == 2
+    assert sorted(order) == [2, 3]
+
+
+def test_tasks_take_turns() -> None:
+    turns = [[task_of(recording, epoch, 2) for recording in range(4)] for epoch in range(3)]
+    assert turns[0] == [0, 1, 0, 1]
+    assert all(a != b for one, two in pairwise(turns) for a, b in zip(one, two, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("samples", "told", "steps"),
+    [
+        (2500, {"batch_size": 8, "gradient_accumulation": 8, "epochs": 1, "tasks": 2}, 40),
+        (2500, {"batch_size": 8, "gradient_accumulation": 8, "epochs": 3, "tasks": 2}, 120),
+        (2500, {"batch_size": 8, "gradient_accumulation": 8, "epochs": 3, "processes": 4}, 30),
+        (44, {"batch_size": 4, "gradient_accumulation": 2, "epochs": 6}, 36),
+        (1, {"batch_size": 8, "gradient_accumulation": 8, "epochs": 1}, 1),
+        (0, {"batch_size": 8, "gradient_accumulation": 8, "epochs": 1}, 0),
+        (2500, {"batch_size": 8, "gradient_accumulation": 8, "epochs": 3, "max_steps": 7}, 7),
+    ],
+)
+def test_steps_are_known_before_training(samples: int, told: dict[str, int], steps: int) -> None:
+    assert planned_steps(samples, **told) == steps

@@ -1,0 +1,100 @@
+"""The loss from label positions is the plain loss, and logits are computed nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from remote.payload.training.base_model import load_model, trainable_parameters
+from remote.payload.training.collator import SAMPLE_IDS
+from remote.protocol.precision import judge_precision
+from remote.protocol.training import FRESH, LoraSpec
+
+PHI4, QWEN2 = "tiny/phi4-multimodal", "tiny/qwen2-audio"
+both = pytest.mark.parametrize("model", [PHI4, QWEN2])
+PLAN = judge_precision(capability=None)
+
+
+@pytest.fixture
+def adapted(made: Callable[[str], Any]) -> Callable[[str], Any]:
+    def make(model: str) -> Any:
+        torch.manual_seed(0)
+        return load_model(made(model).base, PLAN, FRESH, LoraSpec(r=4, alpha=8, dropout=0.0), "cpu")
+
+    return make
+
+
+def batch_of(one: Any, *places: int) -> dict[str, Any]:
+    batch = one.collator([one.samples[i] for i in places])
+    del batch[SAMPLE_IDS]
+    return batch  # type: ignore[no-any-return]
+
+
+def gradients(model: Any) -> dict[str, torch.Tensor]:
+    return {name: p.grad.clone() for name, p in trainable_parameters(model) if p.grad is not None}
+
+
+@both
+def test_it_equals_the_mean_cross_entropy_of_full_logits(
+    model: str, made: Callable[[str], Any], adapted: Callable[[str], Any]
+) -> None:
+    batch = batch_of(made(model), 0, 1, 2, 3)
+    adapter = adapted(model).eval()
+    with torch.no_grad():
+        ours = adapter(**batch).loss
+        labels = batch.pop("labels")
+        logits = adapter(**batch).logits
+    plain = torch.nn.functional.cross_entropy(logits[:, :-1].flatten(0, 1).float(), labels[:, 1:].flatten())
+    assert ours.item() == pytest.approx(plain.item(), abs=1e-5)
+
+
+@both
+def test_accumulated_micro_batches_equal_one_batch(
+    model: str, made: Callable[[str], Any], adapted: Callable[[str], Any]
+) -> None:
+    one, adapter = made(model), adapted(model).eval()
+    # The same two clips in both, so that both are padded alike: Phi-4's encoder lets padding into its embeddings.
+    parts = [batch_of(one, 0, 2), batch_of(one, 1, 3)]
+    items = torch.stack([(part["labels"] != -100).sum() for part in parts]).sum()
+    assert len({int((part["labels"] != -100).sum()) for part in parts}) == 2
+    total = 0.0
+    for part in parts:
+        loss = adapter(**part, num_items_in_batch=items).loss
+        loss.backward()
+        total += loss.item()
+    accumulated = gradients(adapter)
+    adapter.zero_grad()
+    whole = adapter(**batch_of(one, 0, 2, 1, 3)).loss
+    whole.backward()
+    assert total == pytest.approx(whole.item(), abs=1e-5)
+    for name, gradient in gradients(adapter).items():
+        assert torch.allclose(gradient, accumulated[name], atol=1e-5), name
+
+
+def test_logits_are_computed_for_label_positions_only(
+    made: Callable[[str], Any], adapted: Callable[[str], Any]
+) -> None:
+    batch = batch_of(made(PHI4), 0, 1, 2, 3)
+    adapter = adapted(PHI4)
+    rows: list[int] = []
+    adapter.base_model.model.lm_head.register_forward_hook(
+        lambda module, inputs, output: rows.append(output.shape[:-1].numel())
+    )
+    adapter(**batch)
+    assert rows == [int((batch["labels"] != -100).sum())]
+
+
+@both
+def test_every_adapter_tensor_and_nothing_else_gets_a_gradient(
+    model: str, made: Callable[[str], Any], adapted: Callable[[str], Any]
+) -> None:
+    adapter = adapted(model)
+    adapter.train()
+    adapter(**batch_of(made(model), 0, 1)).loss.backward()
+    names = [name for name, parameter in adapter.named_parameters() if parameter.grad is not None]
+    assert names == [name for name, _ in trainable_parameters(adapter)]
+    assert all("lora_" in name for name in names)
+    assert not any("audio" in name or "vision" in name or "img_processor" in name for name in names)

@@ -1,0 +1,92 @@
+"""Scores against figures that were computed by hand or are in textbooks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from remote.payload.training.metrics import align, detection, error_rate, mispronounced, pearson, ranks, spearman
+
+IQ = [86, 97, 99, 100, 101, 103, 106, 110, 112, 113]
+HOURS = [2, 20, 28, 27, 50, 29, 7, 17, 6, 12]
+
+
+def test_pearson_of_anscombes_first_set() -> None:
+    xs = [10, 8, 13, 9, 11, 14, 6, 4, 12, 7, 5]
+    ys = [8.04, 6.95, 7.58, 8.81, 8.33, 9.96, 7.24, 4.26, 10.84, 4.82, 5.68]
+    assert pearson(xs, ys) == pytest.approx(0.81642051634484, abs=1e-12)
+
+
+def test_spearman_of_the_textbook_example_without_ties() -> None:
+    assert spearman(IQ, HOURS) == pytest.approx(-29 / 165, abs=1e-12)
+
+
+def test_equal_values_share_their_mean_rank() -> None:
+    assert ranks([7, 3, 7, 1]) == [3.5, 2, 3.5, 1]
+    assert spearman([1, 2, 2, 3], [1, 2, 3, 4]) == pytest.approx(0.9486832980505138, abs=1e-12)
+
+
+@pytest.mark.parametrize(("xs", "ys"), [([], []), ([1], [2]), ([1, 2, 3], [4, 4, 4])])
+def test_a_correlation_of_nothing_is_none(xs: list[float], ys: list[float]) -> None:
+    assert pearson(xs, ys) is None
+    assert spearman(xs, ys) is None
+
+
+@given(st.lists(st.tuples(st.integers(0, 10), st.integers(0, 10)), min_size=3, max_size=40))
+def test_pearson_is_numpys(pairs: list[tuple[int, int]]) -> None:
+    xs, ys = [x for x, _ in pairs], [y for _, y in pairs]
+    got = pearson(xs, ys)
+    if len(set(xs)) == 1 or len(set(ys)) == 1:
+        assert got is None
+    else:
+        assert got == pytest.approx(float(np.corrcoef(xs, ys)[0, 1]), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "got", "rate"),
+    [
+        ("the cat sat on the mat", "the cat sat mat", 2 / 6),
+        ("the cat sat", "the cat sat", 0.0),
+        ("the cat", "", 1.0),
+        ("hello", "well hello there", 2.0),
+        ("a b c", "a x c", 1 / 3),
+    ],
+)
+def test_word_error_rate(wanted: str, got: str, rate: float) -> None:
+    assert error_rate([wanted.split()], [got.split()]) == pytest.approx(rate)
+
+
+def test_error_rate_is_over_all_tokens_not_a_mean_of_rates() -> None:
+    assert error_rate([["a"], ["a", "b", "c"]], [["x"], ["a", "b", "c"]]) == 0.25
+    assert error_rate([[]], [["a"]]) is None
+
+
+@given(st.text("abc", max_size=8), st.text("abc", max_size=8))
+def test_an_alignment_visits_every_token_once_in_order(wanted: str, got: str) -> None:
+    pairs = align(wanted, got)
+    assert [i for i, _ in pairs if i is not None] == list(range(len(wanted)))
+    assert [j for _, j in pairs if j is not None] == list(range(len(got)))
+
+
+@pytest.mark.parametrize(
+    ("expected", "said", "wrong"),
+    [
+        ("TH IH NG K", "S IH NG K", {0}),
+        ("TH IH NG K", "TH IH NG", {3}),
+        ("TH IH NG K", "TH IH NG K S", set()),
+        ("TH IH NG K", "TH IH NG K", set()),
+    ],
+)
+def test_a_phone_is_mispronounced_where_another_or_none_is_said(expected: str, said: str, wrong: set[int]) -> None:
+    assert mispronounced(expected.split(), said.split()) == wrong
+
+
+def test_detection_counts_hits_false_alarms_and_misses() -> None:
+    expected = [["TH", "IH", "NG", "K"]]
+    said = [["S", "IH", "NG", "G"]]
+    heard = [["S", "IY", "NG", "K"]]
+    found = detection(expected, said, heard)
+    assert (found.precision, found.recall, found.f1) == (0.5, 0.5, 0.5)
+    assert detection(expected, expected, expected).f1 is None

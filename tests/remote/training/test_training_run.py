@@ -1,0 +1,148 @@
+"""Whole runs of the trainer as processes: what they leave, and how they end and go on."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from remote.payload.checkpoints import newest_verified, verify
+from remote.protocol.jobs import Progress
+from remote.protocol.training import DataSpec, ModelSpec, planned_steps
+from remote.protocol.values import decode
+
+pytestmark = pytest.mark.train
+SCALARS = {"loss", "grad_norm", "learning_rate", "skipped_steps", "tokens_per_second", "peak_memory"}
+
+
+def scalars_of(spec: Any) -> dict[str, list[tuple[int, float]]]:
+    events = EventAccumulator(spec.paths.tensorboard)
+    events.Reload()
+    return {tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}
+
+
+def progress_of(spec: Any) -> Progress:
+    return decode(Progress, json.loads((Path(spec.paths.run) / "progress.json").read_text()))
+
+
+@pytest.mark.parametrize("model", ["tiny/phi4-multimodal", "tiny/qwen2-audio"])
+def test_a_run_leaves_checkpoints_curves_an_adapter_and_scores(
+    model: str, make_spec: Callable[..., Any], training: Callable[..., Any]
+) -> None:
+    spec = make_spec(model=model, evaluate=True, epochs=3, gradient_accumulation=1, learning_rate=1e-2)
+    steps = planned_steps(12, batch_size=2, gradient_accumulation=1, epochs=3, tasks=2)
+    code, out, err = training(spec).run()
+    assert (code, err) == (0, "")
+    assert f"step {steps}/{steps}  loss" in out
+    scalars = scalars_of(spec)
+    losses = [value for _, value in scalars["train/loss"]]
+    assert [step for step, _ in scalars["train/loss"]] == list(range(1, steps + 1))
+    assert sum(losses[-6:]) < sum(losses[:6]) * 2 / 3
+    assert {f"train/{name}" for name in SCALARS} <= scalars.keys()
+    assert progress_of(spec).step == progress_of(spec).steps == steps
+    kept = sorted(path.name for path in Path(spec.paths.checkpoints).iterdir())
+    assert kept == ["checkpoint-12", "checkpoint-18"]
+    assert [verify(f"{spec.paths.checkpoints}/{name}") for name in kept] == ["", ""]
+    adapter = {path.name for path in Path(spec.paths.adapter).iterdir()}
+    assert {"adapter_model.safetensors", "adapter_config.json", "halfstep-adapter.json"} <= adapter
+    metrics = json.loads((Path(spec.paths.run) / "metrics.json").read_text())
+    assert metrics["step"] == steps
+    assert set(metrics["apa"]) == {"answered", "accuracy", "fluency", "prosodic", "total"}
+    assert set(metrics["mdd"]) == {"answered", "wer", "per", "precision", "recall", "f1"}
+    assert scalars["eval/mdd/per"] == [(steps, pytest.approx(metrics["mdd"]["per"], rel=1e-6))]
+
+
+def test_a_stopped_run_goes_on_to_the_very_same_weights(
+    make_spec: Callable[..., Any], training: Callable[..., Any]
+) -> None:
+    whole, cut = make_spec(run="whole", epochs=3), make_spec(run="cut", epochs=3)
+    assert training(whole).run()[0] == 0
+    process = training(cut).start()
+    for line in process.stdout:
+        if line.startswith("step 4/"):
+            process.send_signal(signal.SIGTERM)
+            break
+    process.communicate(timeout=120)
+    assert process.returncode == 42
+    run = Path(cut.paths.run)
+    checkpoint = newest_verified(str(run))
+    assert checkpoint is not None
+    assert 4 <= checkpoint.step < 9
+    assert checkpoint.step % 3, "stopped within an epoch, where order is hardest to keep"
+    resumed = make_spec(run="cut", epochs=3, resume_from=str(run / checkpoint.name))
+    code, out, _ = training(resumed).run()
+    assert code == 0
+    assert f"step {checkpoint.step + 1}/9" in out
+    assert f"step {checkpoint.step}/9" not in out
+    assert training(resumed).sample_ids == training(whole).sample_ids
+    one, two = (Path(spec.paths.adapter) / "adapter_model.safetensors" for spec in (whole, resumed))
+    assert one.read_bytes() == two.read_bytes()
+    steps = [step for step, _ in scalars_of(resumed)["train/loss"]]
+    assert steps == list(range(1, 10))
+
+
+def test_fp16_with_a_scaler_trains_on_a_cpu_and_keeps_its_scale(
+    make_spec: Callable[..., Any], training: Callable[..., Any]
+) -> None:
+    spec = make_spec(wish="fp16-mixed", epochs=1)
+    scale = dataclasses.replace(spec.precision, init_scale=2.0**24, growth_interval=50)
+    code, out, err = training(dataclasses.replace(spec, precision=scale)).run()
+    assert (code, err) == (0, "")
+    progress = progress_of(spec)
+    assert progress.skipped_steps > 0, "a scale of 2^24 overflows float16 gradients"
+    assert progress.loss_scale == 2.0 ** (24 - progress.skipped_steps)
+    assert scalars_of(spec)["train/loss_scale"][-1] == (3, progress.loss_scale)
+    checkpoint = Path(spec.paths.checkpoints) / "checkpoint-3"
+    assert (checkpoint / "scaler.pt").exists()
+    assert "loss scale from 1.67772e+07" in out
+
+
+def test_pure_float16_fails_by_name_instead_of_training_on_nan(
+    make_spec: Callable[..., Any], training: Callable[..., Any]
+) -> None:
+    code, _, err = training(make_spec(wish="fp16-pure", model="tiny/qwen2-audio")).run()
+    assert code == 40
+    assert err.startswith("halfstep: loss-zero-or-nan: the loss of step 2 is nan")
+
+
+def test_a_checkpoint_that_lost_a_file_is_not_gone_on_from(
+    make_spec: Callable[..., Any], training: Callable[..., Any], tmp_path: Path
+) -> None:
+    assert training(make_spec(max_steps=1)).run()[0] == 0
+    checkpoint = tmp_path / "run" / "checkpoints" / "checkpoint-1"
+    for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json", "adapter_model.safetensors"):
+        broken = tmp_path / "broken" / name / "checkpoint-1"
+        shutil.copytree(checkpoint, broken)
+        assert verify(str(broken)) == ""
+        (broken / name).unlink()
+        assert verify(str(broken)).startswith(f"{name}: ")
+    code, _, err = training(make_spec(resume_from=str(tmp_path / "broken" / "optimizer.pt" / "checkpoint-1"))).run()
+    assert code == 43
+    assert err.startswith("halfstep: checkpoint-broken: ")
+    assert "optimizer.pt" in err
+
+
+def test_a_model_that_nobody_registered_is_a_usage_error(
+    make_spec: Callable[..., Any], training: Callable[..., Any]
+) -> None:
+    spec = dataclasses.replace(make_spec(), model=ModelSpec("tiny/llama"))
+    code, _, err = training(spec).run()
+    assert code == 2
+    assert "tiny/phi4-multimodal, tiny/qwen2-audio" in err
+
+
+def test_a_missing_folder_of_data_is_named(
+    make_spec: Callable[..., Any], training: Callable[..., Any], tmp_path: Path
+) -> None:
+    spec = dataclasses.replace(make_spec(), data=DataSpec(folder=str(tmp_path / "nothing")))
+    code, _, err = training(spec).run()
+    assert code == 40
+    assert "data-missing" in err
+    assert str(tmp_path / "nothing") in err
