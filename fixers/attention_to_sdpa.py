@@ -44,6 +44,9 @@ below = BFLOAT16_SINCE
 brings: tuple[str, ...] = ()
 matches = reads_python
 
+ASKS = re.compile(
+    rb"""["']flash_?att(?:ention|n)|kernels-community/|(?:use_flash_att(?:ention|n)(?:_2)?|padding_free)["'\]]*[ ]*[=:]"""
+)
 CHOOSES_ATTENTION = re.compile(r"(?:.*[._-])?_?attn_?(?:impl|implementation|type|backend)$|attention_type$")
 FLASH = re.compile(r"flash_?att(?:ention|n)(?:_[23])?|kernels-community/(?:vllm-)?flash-attn\w*")
 SWITCHES = frozenset(
@@ -55,7 +58,7 @@ WHY = "FlashAttention needs compute capability 8.0"
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """SDPA wherever FlashAttention was chosen."""
-    if not FLASH.search(source.data.decode("latin-1")) and b"padding_free" not in source.data:
+    if not (ASKS.search(source.data) and source.python.mentions(ASKS)):
         return NOTHING
     found = Found(source.python, name)
     for node in found.source.names.nodes:

@@ -49,13 +49,14 @@ below = BFLOAT16_SINCE
 brings = ("trainable-fp32",)
 matches = reads_python
 
-WORDS = (b"bfloat16", b"bf16", b"BF16", b"tf32")
+ASKS = re.compile(rb"bfloat16|bf16|BF16|tf32")
 IMPORTS_LOADER = re.compile(rb"""^[ \t"]*(?:from|import)[ \t]+(?:transformers|trl)\b""", re.MULTILINE)
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """float16 wherever bfloat16 was chosen, or would be."""
-    if not any(word in source.data for word in WORDS) and not IMPORTS_LOADER.search(source.data):
+    loads = IMPORTS_LOADER.search(source.data) is not None
+    if not loads and not (ASKS.search(source.data) and source.python.mentions(ASKS)):
         return NOTHING
     found = Found(source.python, name)
     find_values(found)

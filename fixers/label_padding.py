@@ -43,7 +43,11 @@ below = None
 brings: tuple[str, ...] = ()
 matches = reads_python
 
-PADS = re.compile(rb"pad_sequence|\.pad\(|torch\.full|\] ?\* ?|pad_token_id")
+PADS = re.compile(
+    rb"pad_sequence\(|pad\(\s*[\w.\[\]\"']*[Ll]abel|[Ll]abel\w*[\"']?\]?\s*[:=]\s*[\w.]*(?:pad|full|full_like)\("
+    rb"|[Ll]abel[^\n]*\+\s*\[|\]\s*\*[^\n]*[Ll]abel"
+)
+PADDING = re.compile(rb"pad_sequence|\bpad\b|\bfull|[Ll]abel")
 OWN_RULES = re.compile(rb"ctc|CTC|ignore_index")
 LABELS = re.compile(
     r"(?<![a-z0-9])(?<!num_)(?<!n_)labels?(?![a-z])(?!_?(?:mask|len|name|map|2|smooth|encoder|count))", re.IGNORECASE
@@ -55,7 +59,7 @@ WHY = "the loss leaves out -100 and nothing else"
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Labels padded with -100."""
-    if not PADS.search(source.data) or OWN_RULES.search(source.data):
+    if not PADS.search(source.data) or OWN_RULES.search(source.data) or not source.python.mentions(PADDING):
         return NOTHING
     found = Found(source.python, name)
     for node in found.source.names.nodes:
@@ -120,7 +124,7 @@ def _is_about_labels(source: PythonSource, call: ast.Call, argument: ast.expr) -
     match above:
         case ast.Assign():
             return any(_mentions_labels(source, target) for target in above.targets)
-        case ast.Dict():
+        case ast.Dict() if call in above.values:
             key = constant_of(above.keys[above.values.index(call)])
             return isinstance(key, str) and LABELS.search(key) is not None
         case ast.keyword(arg=str(called)):

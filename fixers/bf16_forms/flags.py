@@ -13,6 +13,7 @@ from fixers.sources.gates import asks_card, is_gated
 from remote.protocol.findings import Severity
 
 TWINS = {"bf16": "fp16", "bf16_full_eval": "fp16_full_eval"}
+ASKED = frozenset({*TWINS, "tf32"})
 TAKES_FLAGS = re.compile(r".*(?:Arguments|Args|Config|Trainer|Settings|Plugin)$|dict$|update$|replace$")
 LIBRARIES = ("transformers.", "trl.", "accelerate.", "peft.", "optimum.")
 DEEPSPEED_FP16 = (
@@ -35,24 +36,24 @@ Flags = dict[str, Flag]
 
 def find_flags(found: Found) -> None:
     """Edits that turn bfloat16 off and float16 on wherever flags are given together."""
-    for node in found.source.names.nodes:
-        if isinstance(node, ast.Call):
-            _judge_call(found, node)
-        elif isinstance(node, ast.Dict):
-            _judge_dict(found, node)
-        elif isinstance(node, ast.ClassDef):
-            _judge_class(found, node)
-        elif isinstance(node, ast.Assign):
-            _judge_assignment(found, node)
+    names = found.source.names
+    for call in names.of_type(ast.Call):
+        _judge_call(found, call)
+    for display in names.of_type(ast.Dict):
+        _judge_dict(found, display)
+    for definition in names.of_type(ast.ClassDef):
+        _judge_class(found, definition)
+    for assignment in names.of_type(ast.Assign):
+        _judge_assignment(found, assignment)
 
 
 def _judge_call(found: Found, call: ast.Call) -> None:
+    if not any(keyword.arg in ASKED for keyword in call.keywords):
+        return
     flags: Flags = {}
     for keyword in call.keywords:
         if keyword.arg is not None:
             flags[keyword.arg] = Flag(keyword.value, _keyword_renamer(found, keyword))
-    if not flags.keys() & {*TWINS, "tf32"}:
-        return
     if not _takes_flags(found, call, flags):
         if any(constant_of(flags[name].value) is True for name in TWINS if name in flags):
             found.warn(call, "bf16=True is given to something of your own; this card needs float16 there")

@@ -15,19 +15,32 @@ REDUCED_IN_FP32 = "gradients are reduced in float32: float16 sums overflow"
 
 def find_values(found: Found) -> None:
     """Edits for every place where the dtype is asked for; imports follow their uses."""
-    acted: dict[str, int] = {}
-    left: dict[str, int] = {}
-    for node in found.source.names.nodes:
-        if isinstance(node, ast.Attribute) and node.attr == "bfloat16":
-            _judge_attribute(found, node)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            meaning = found.source.names.look_up(node)
-            if meaning == BFLOAT16:
-                counted = acted if _judge_name(found, node) else left
-                counted[node.id] = counted.get(node.id, 0) + 1
-            elif meaning == Rebound(BFLOAT16):
-                _warn_rebound(found, node, node.id)
+    for attribute in found.source.names.of_type(ast.Attribute):
+        if attribute.attr == "bfloat16":
+            _judge_attribute(found, attribute)
+    _judge_names(found)
+
+
+def _judge_names(found: Found) -> None:
+    """Names imported straight from torch: the import follows its uses."""
+    imported = _imported_as(found)
+    acted: set[str] = set()
+    left: set[str] = set()
+    for name in found.source.names.of_type(ast.Name) if imported else ():
+        if name.id not in imported or not isinstance(name.ctx, ast.Load):
+            continue
+        meaning = found.source.names.look_up(name)
+        if meaning == BFLOAT16:
+            (acted if _judge_name(found, name) else left).add(name.id)
+        elif meaning == Rebound(BFLOAT16):
+            _warn_rebound(found, name, name.id)
     _rename_imports(found, acted, left)
+
+
+def _imported_as(found: Found) -> frozenset[str]:
+    imports = found.source.names.of_type(ast.ImportFrom)
+    aliases = (alias for each in imports if each.module == "torch" for alias in each.names)
+    return frozenset(alias.asname or alias.name for alias in aliases if alias.name == "bfloat16")
 
 
 def _judge_attribute(found: Found, node: ast.Attribute) -> None:
@@ -90,7 +103,7 @@ def _aliases(found: Found) -> frozenset[str]:
     return frozenset(alias.asname for statement in imports for alias in statement.names if alias.asname)
 
 
-def _rename_imports(found: Found, acted: dict[str, int], left: dict[str, int]) -> None:
+def _rename_imports(found: Found, acted: set[str], left: set[str]) -> None:
     for statement in found.source.names.of_type(ast.ImportFrom):
         if statement.module != "torch" or statement.level:
             continue

@@ -5,11 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import TypeVar, cast
 
 Node = TypeVar("Node", bound=ast.AST)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+OPENS_SCOPE = (*FUNCTIONS, ast.ClassDef, *COMPREHENSIONS)
+SHARED = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop, ast.cmpop)
+BINDS = frozenset(
+    {ast.Import, ast.ImportFrom, ast.Name, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef}
+    | {ast.ExceptHandler, ast.MatchAs, ast.MatchStar}
+)
 
 
 @dataclass
@@ -32,17 +38,22 @@ class Rebound:
 
 
 class Names:
-    """Every node's parent, scope and meaning. `nodes` are in the order of the walk: parents before children."""
+    """Every node's parent, scope and meaning, in the order of the file."""
 
     def __init__(self, module: Scope) -> None:
         self.module = module
         self.nodes: list[ast.AST] = []
         self.parents: dict[ast.AST, ast.AST] = {}
-        self.scopes: dict[ast.AST, Scope] = {}
+        self.scopes: dict[ast.AST, Scope] = {module.node: module}
+        self._by_kind: dict[type[ast.AST], list[ast.AST]] = {}
 
-    def of_type(self, kind: type[Node]) -> Iterator[Node]:
-        """Every node of that kind, parents before children."""
-        return (node for node in self.nodes if isinstance(node, kind))
+    def add(self, node: ast.AST) -> None:
+        self.nodes.append(node)
+        self._by_kind.setdefault(node.__class__, []).append(node)
+
+    def of_type(self, kind: type[Node]) -> tuple[Node, ...]:
+        """Every node of exactly that kind, in the order of the file."""
+        return cast(tuple[Node, ...], tuple(self._by_kind.get(kind, ())))
 
     def parent(self, node: ast.AST) -> ast.AST | None:
         return self.parents.get(node)
@@ -105,44 +116,47 @@ def index_names(tree: ast.Module) -> Names:
     """Parents, scopes and bindings of every node, from one walk."""
     module = Scope(tree, None)
     names = Names(module)
-    names.scopes[tree] = module
-    names.nodes.append(tree)
-    stack: list[tuple[ast.AST, Scope]] = [(tree, module)]
+    stack: list[ast.AST] = [tree]
     while stack:
-        node, scope = stack.pop()
-        children: list[tuple[ast.AST, Scope]] = []
-        for child, inner in _children(node, scope):
+        node = stack.pop()
+        names.add(node)
+        children = _children(node)
+        if not children:
+            continue
+        scope = names.scopes[node]
+        inner = Scope(node, scope) if isinstance(node, OPENS_SCOPE) else scope
+        within = _within(node) if inner is not scope else frozenset()
+        for child in children:
             names.parents[child] = node
-            names.scopes[child] = inner
-            _bind(child, inner, node)
-            children.append((child, inner))
-        names.nodes.extend(child for child, _ in children)
+            names.scopes[child] = inner if id(child) in within else scope
+            if child.__class__ in BINDS:
+                _bind(child, names.scopes[child], node)
+        if isinstance(node, FUNCTIONS):
+            _bind_arguments(node.args, inner)
         stack.extend(reversed(children))
     return names
 
 
-def _children(node: ast.AST, scope: Scope) -> Iterator[tuple[ast.AST, Scope]]:
-    """Direct children with the scope that each is evaluated in: defaults and decorators belong outside a function."""
-    if isinstance(node, FUNCTIONS):
-        inner = Scope(node, scope)
-        for name, value in ast.iter_fields(node):
-            within = inner if name == "body" else scope
-            for child in value if isinstance(value, list) else [value]:
-                if isinstance(child, ast.arguments):
-                    _bind_arguments(child, inner)
-                if isinstance(child, ast.AST):
-                    yield child, within
-    elif isinstance(node, ast.ClassDef):
-        inner = Scope(node, scope)
-        for name, value in ast.iter_fields(node):
-            for child in value if isinstance(value, list) else [value]:
-                if isinstance(child, ast.AST):
-                    yield child, inner if name == "body" else scope
-    elif isinstance(node, COMPREHENSIONS):
-        inner = Scope(node, scope)
-        yield from ((child, inner) for child in ast.iter_child_nodes(node))
-    else:
-        yield from ((child, scope) for child in ast.iter_child_nodes(node))
+def _children(node: ast.AST) -> list[ast.AST]:
+    """Direct children in the order of the fields; contexts and operators, which all places share, are none."""
+    children: list[ast.AST] = []
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, list):
+            children += [each for each in value if isinstance(each, ast.AST) and not isinstance(each, SHARED)]
+        elif isinstance(value, ast.AST) and not isinstance(value, SHARED):
+            children.append(value)
+    return children
+
+
+def _within(node: ast.AST) -> frozenset[int]:
+    """The children that are evaluated inside the scope that the node opens: not defaults, decorators or bases."""
+    match node:
+        case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+            return frozenset(id(child) for child in node.body)
+        case ast.Lambda():
+            return frozenset({id(node.body)})
+    return frozenset(id(child) for child in _children(node))
 
 
 def _bind_arguments(arguments: ast.arguments, scope: Scope) -> None:

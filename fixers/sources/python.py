@@ -20,6 +20,8 @@ from fixers.sources.splice import Edit, EditRefused, line_of, newline_of
 from fixers.sources.unparsable import Unparsable
 
 T = TypeVar("T")
+PROSE = re.compile(r"\s")
+NAMING = (ast.Name, ast.Attribute, ast.keyword, ast.alias, ast.arg, ast.Import, ast.ImportFrom, ast.JoinedStr)
 Located = ast.expr | ast.stmt | ast.keyword | ast.alias | ast.arg
 BOM = b"\xef\xbb\xbf"
 CLOSES = re.compile(rb"(?:[ \t\f\r\n\\]|#[^\r\n]*)*\)")
@@ -66,6 +68,17 @@ class PythonSource:
         if key not in self._remembered:
             self._remembered[key] = make()
         return cast(T, self._remembered[key])
+
+    def mentions(self, pattern: re.Pattern[bytes]) -> bool:
+        """The pattern occurs in code, in a name or a single word, and not only in comments and prose."""
+        return any(self._is_code(match.start()) for match in pattern.finditer(self.text))
+
+    def _is_code(self, offset: int) -> bool:
+        line = bisect_right(self._lines, offset)
+        found = innermost(self.tree, line, offset - self._lines[line - 1])
+        if isinstance(found, ast.Constant):
+            return isinstance(found.value, str) and not PROSE.search(found.value)
+        return isinstance(found, NAMING)
 
     def span(self, node: Located) -> tuple[int, int]:
         """The node's range in `text`."""
@@ -173,6 +186,33 @@ class PythonSource:
         """Where the node begins in the file's bytes."""
         start = self.span(node)[0]
         return self._placed.place(start, start)[0]
+
+
+def innermost(tree: ast.Module, line: int, column: int) -> ast.AST:
+    """The smallest node that covers a place, found from the top without visiting the rest of the tree."""
+    found: ast.AST = tree
+    candidates: list[ast.AST] = list(ast.iter_child_nodes(tree))
+    while candidates:
+        node = candidates.pop()
+        first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
+        if first is None or last is None:
+            candidates += ast.iter_child_nodes(node)
+        elif _decorated(node, line) or _covers(node, first, last, line, column):
+            found, candidates = node, list(ast.iter_child_nodes(node))
+    return found
+
+
+def _decorated(node: ast.AST, line: int) -> bool:
+    """The line belongs to a decorator, which stands before what it decorates begins."""
+    return any(each.lineno <= line <= (each.end_lineno or 0) for each in getattr(node, "decorator_list", ()))
+
+
+def _covers(node: ast.AST, first: int, last: int, line: int, column: int) -> bool:
+    if not first <= line <= last:
+        return False
+    if line == first and column < getattr(node, "col_offset", 0):
+        return False
+    return line < last or column < getattr(node, "end_col_offset", 0)
 
 
 def reads_python(path: str) -> bool:
