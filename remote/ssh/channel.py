@@ -1,4 +1,4 @@
-"""One exec channel as a Wire: reads and writes that make progress or fail."""
+"""One exec channel as a Wire: reads and writes that make progress or fail; deadlines count from the last progress."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from remote.errors import AgentEnded, ConnectionLost, DeadlineExceeded
 
 KEPT_STDERR = 65536
 SLICE_S = 0.5
+GOODBYE_S = 2.0
 
 
 class Channel(Protocol):
@@ -39,15 +40,18 @@ class ChannelWire:
         name: str,
         why: Callable[[], str],
         within: Callable[[float], AbstractContextManager[None]],
+        progress: Callable[[], object],
     ) -> None:
         self._channel = channel
         self._name = name
         self._why = why
         self._within = within
+        self._progress = progress
         self._stderr = bytearray()
 
     def read_some(self, limit: int, timeout_s: float) -> bytes:
         deadline = time.monotonic() + timeout_s
+        progress = self._progress()
         while True:
             remaining = deadline - time.monotonic()
             self._channel.settimeout(max(0.0, min(SLICE_S, remaining)))
@@ -55,7 +59,9 @@ class ChannelWire:
                 data = self._channel.recv(limit)
             except TimeoutError:
                 self._listen()
-                if remaining <= 0:
+                if progress != (now := self._progress()):
+                    progress, deadline = now, time.monotonic() + timeout_s
+                elif remaining <= 0:
                     raise DeadlineExceeded(
                         f"{self._name} said nothing for {timeout_s:.0f} s", where=self._name
                     ) from None
@@ -101,5 +107,6 @@ class ChannelWire:
         return self._stderr.decode("utf-8", "replace")
 
     def close(self) -> None:
-        with contextlib.suppress(OSError, EOFError):
+        # Saying goodbye is a write too, and the line may be stuck.
+        with contextlib.suppress(OSError, EOFError), self._within(GOODBYE_S):
             self._channel.close()

@@ -71,7 +71,8 @@ class Connection:
                 channel = transport.start_command(command, self._patience.silence_s)
         except FAULTS as error:
             raise ConnectionLost(f"the line to {name} went away: {self._why() or error}", where=name) from None
-        return ChannelWire(channel, name, self._why, self._watchdogs[-1].within)
+        within = self._watchdogs[-1].within
+        return ChannelWire(channel, name, self._why, within, lambda: transport.progress_of(channel))
 
     def _open(self, command: str) -> None:
         self._reason = ""

@@ -19,6 +19,7 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 WINDOW_BYTES = 32 * 2**20
 PACKET_BYTES = 2**18
+LARGEST_PACKET = 2 * PACKET_BYTES
 CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes256-ctr", "aes192-ctr")
 # SHA-1 and CBC are what a downgrade would lead to; every server of this decade has better.
 DISABLED: Mapping[str, tuple[str, ...]] = {
@@ -28,6 +29,16 @@ DISABLED: Mapping[str, tuple[str, ...]] = {
     "ciphers": ("aes128-cbc", "aes192-cbc", "aes256-cbc", "3des-cbc"),
 }
 FIRST_CHANNEL = 0
+
+
+class Packetizer(paramiko.packet.Packetizer):  # type: ignore[misc]
+    """paramiko's, which believes a length that came damaged or from an enemy, and waits for gigabytes."""
+
+    def read_all(self, n: int, check_rekey: bool = False) -> bytes:
+        """The next `n` bytes. Raises SSHException where no packet is that long."""
+        if n > LARGEST_PACKET:
+            raise paramiko.SSHException(f"a packet of {n} bytes: the line is damaged, or this is no SSH server")
+        return bytes(super().read_all(n, check_rekey))
 
 
 class Transport(paramiko.Transport):  # type: ignore[misc]
@@ -40,6 +51,7 @@ class Transport(paramiko.Transport):  # type: ignore[misc]
             default_max_packet_size=PACKET_BYTES,
             disabled_algorithms=DISABLED,
             strict_kex=True,
+            packetizer_class=Packetizer,
         )
         self.banner_timeout = timeout_s
         self.handshake_timeout = timeout_s
@@ -108,6 +120,13 @@ class Transport(paramiko.Transport):  # type: ignore[misc]
         channel = self.open_session(window_size=WINDOW_BYTES, max_packet_size=PACKET_BYTES, timeout=timeout_s)
         self._send_user_message(exec_request(channel.remote_chanid, command))
         return channel
+
+    def progress_of(self, channel: Channel) -> tuple[int, int]:
+        """Changes while what was written into the channel is still moving: a slow line is not a dead one.
+
+        In steps of 4 KiB, so that a sign of life asked for is not taken for progress.
+        """
+        return channel.out_window_size >> 12, self.sock.unsent() >> 12
 
     def ask_sign_of_life(self) -> None:
         """Sends a request that every server answers, if only to say that it does not know it."""

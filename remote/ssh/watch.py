@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import socket
+import sys
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -55,6 +58,15 @@ class Heard:
     def _closed(self) -> bool:
         """Under the name that paramiko looks for while it waits for its thread to end."""
         return self._ended
+
+    def unsent(self) -> int:
+        """Bytes that the kernel has taken and the other end has not acknowledged; 0 where that cannot be asked."""
+        if not isinstance(self._stream, socket.socket):
+            return 0
+        try:
+            return int.from_bytes(fcntl.ioctl(self._stream, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+        except (OSError, ValueError):
+            return 0
 
     def close(self) -> None:
         self._ended = True

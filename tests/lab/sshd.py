@@ -60,6 +60,7 @@ class Sshd:
     shell: str | None = None
     prefix: Sequence[str] = ()
     process: subprocess.Popen[bytes] | None = None
+    _orphans: list[int] = field(default_factory=list)
 
     @property
     def home(self) -> Path:
@@ -167,12 +168,14 @@ class Sshd:
     def stop(self) -> None:
         """Nobody listens any more; sessions that are open stay open, as with a restart of the service."""
         if self.process and self.process.poll() is None:
+            self._orphans = self.sessions()
             self.process.terminate()
             self.process.wait(10)
 
     def sessions(self) -> list[int]:
-        """The pids of sshd's children that serve connections."""
-        return children(self.process.pid) if self.process else []
+        """The pids of sshd's children that serve connections, those of before a restart too."""
+        left = [pid for pid in self._orphans if is_sshd(pid)]
+        return [*left, *(children(self.process.pid) if self.process else [])]
 
     def kill_sessions(self, number: int = signal.SIGKILL) -> int:
         """How many connections were hit by the signal."""
