@@ -45,7 +45,8 @@ brings: tuple[str, ...] = ()
 matches = reads_python
 
 ASKS = re.compile(
-    rb"""["']flash_?att(?:ention|n)|kernels-community/|(?:use_flash_att(?:ention|n)(?:_2)?|padding_free)["'\]]*[ ]*[=:]"""
+    rb"""["']flash_?att(?:ention|n)|kernels-community/"""
+    rb"""|(?:use_flash_att(?:ention|n)(?:_2)?|padding_free)["'\]]*[ ]*[=:]"""
 )
 CHOOSES_ATTENTION = re.compile(r"(?:.*[._-])?_?attn_?(?:impl|implementation|type|backend)$|attention_type$")
 FLASH = re.compile(r"flash_?att(?:ention|n)(?:_[23])?|kernels-community/(?:vllm-)?flash-attn\w*")

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+import gc
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 
 from fixers.change import FileChange, Plan
+from fixers.disk_tree import DiskTree, Stamp
+from fixers.file_plan import FileOutcome, plan_file
 from fixers.fixed_tree import as_planned
+from fixers.memory import Memory, question_of
 from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
 from fixers.site import Fixer, Site
-from fixers.source_fixer import Rewrite, SourceFixer
-from fixers.sources.languages import Unchecked, parse_again
-from fixers.sources.source import Source
-from fixers.sources.splice import EditRefused, line_of, splice
-from fixers.sources.unparsable import Unparsable
+from fixers.source_fixer import SourceFixer
 from fixers.target import Target
 from fixers.target_of import target_of
 from remote.errors import BadUsage
-from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding
 
-LARGEST_SOURCE_BYTES = 16 * 2**20
 OFF = "off"
-
-
-@dataclass(frozen=True)
-class FileOutcome:
-    """What the source fixers make of one file."""
-
-    change: FileChange | None = None
-    findings: tuple[Finding, ...] = ()
-
-
-class Refused(Exception):
-    """One fixer could not do to this file what it should; the file is left as it was."""
-
-    def __init__(self, finding: Finding) -> None:
-        super().__init__(finding.message)
-        self.finding = finding
 
 
 def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
@@ -65,86 +48,55 @@ def applies(fixer: SourceFixer, target: Target) -> bool:
     return fixer.below is None or target.below(fixer.below)
 
 
-def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Target) -> FileOutcome:
-    """What these fixers make of one file: planned, parsed again, and planned again to see that nothing is left."""
-    if not wanted(path, data, fixers):
-        return FileOutcome()
-    if len(data) > LARGEST_SOURCE_BYTES:
-        return FileOutcome(None, (_unparsable(path, f"{len(data)} bytes: too large to be a source file", 1),))
-    try:
-        source = Source(path, data)
-        change, findings = _compose(source, fixers, target)
-        findings += tuple(_unparsable(path, error.message, error.line) for error in source.unread)
-        if change is not None:
-            _require_settled(change, fixers, target)
-    except Unparsable as error:
-        return FileOutcome(None, (_unparsable(path, error.message, error.line),))
-    except Refused as refused:
-        return FileOutcome(None, (refused.finding,))
-    return FileOutcome(change, findings)
-
-
-def wanted(path: str, data: bytes, fixers: Sequence[SourceFixer]) -> bool:
-    """Some fixer reads such files and finds one of its needles in this one."""
-    return any(fixer.matches(path) and any(needle in data for needle in fixer.needles) for fixer in fixers)
-
-
-def _compose(
-    source: Source, fixers: Sequence[SourceFixer], target: Target
-) -> tuple[FileChange | None, tuple[Finding, ...]]:
-    before = source.data
-    findings: list[Finding] = []
-    acted: dict[str, int] = {}
-    why: list[str] = []
-    for fixer in fixers:
-        if not wanted(source.path, source.data, (fixer,)):
-            continue
-        rewrite, after = _rewrite(fixer, source, target)
-        findings += rewrite.findings
-        if after != source.data:
-            acted[fixer.name] = fixer.version
-            lines = ((line_of(source.data, edit.start), edit.why) for edit in rewrite.edits)
-            why += [f"line {line}: {reason} ({fixer.name})" for line, reason in sorted(lines)]
-            source = Source(source.path, after)
-    if source.data == before:
-        return None, tuple(findings)
-    return FileChange(source.path, before, source.data, acted, tuple(why)), tuple(findings)
-
-
-def _rewrite(fixer: SourceFixer, source: Source, target: Target) -> tuple[Rewrite, bytes]:
-    """The fixer's rewrite and the bytes after it, which parse. Raises Refused with file and line otherwise."""
-    try:
-        rewrite = fixer.rewrite(source, target)
-        after = splice(source.data, rewrite.edits)
-    except EditRefused as error:
-        raise Refused(_refusal(fixer.name, source.where(error.offset), error.message)) from None
-    if rewrite.edits:
-        try:
-            parse_again(source.path, after)
-        except Unparsable as error:
-            message = f"the rewritten file would not parse ({error.message}); left as it was"
-            raise Refused(_refusal(fixer.name, f"{source.path}:{error.line}", message)) from None
-        except Unchecked:
-            raise Refused(_refusal(fixer.name, source.path, "nothing here can parse the rewritten file")) from None
-    return rewrite, after
-
-
-def _require_settled(change: FileChange, fixers: Sequence[SourceFixer], target: Target) -> None:
-    again, _ = _compose(Source(change.path, change.after), fixers, target)
-    if again is not None:
-        names = ", ".join(again.fixers)
-        raise Refused(_refusal(names, change.path, f"not settled after one pass ({again.why[0]}); left as it was"))
-
-
 def _plan_sources(site: Site, fixers: Sequence[SourceFixer], target: Target) -> Plan:
     changes: list[FileChange] = []
     findings: list[Finding] = []
-    for path in sorted(site.tree.paths()):
-        if any(fixer.matches(path) for fixer in fixers):
-            outcome = plan_file(path, site.tree.read(path), fixers, target)
+    with _uncollected():
+        for outcome in _outcomes(site, fixers, target):
             findings += outcome.findings
             changes += [outcome.change] if outcome.change else []
     return Plan(tuple(findings), tuple(changes))
+
+
+def _outcomes(site: Site, fixers: Sequence[SourceFixer], target: Target) -> Iterator[FileOutcome]:
+    if isinstance(site.tree, DiskTree):
+        yield from _remembered_outcomes(site.tree, fixers, target)
+        return
+    for path in sorted(site.tree.paths()):
+        if any(fixer.matches(path) for fixer in fixers):
+            yield plan_file(path, site.tree.read(path), fixers, target)
+
+
+def _remembered_outcomes(tree: DiskTree, fixers: Sequence[SourceFixer], target: Target) -> Iterator[FileOutcome]:
+    """A file whose stamp and whose question are those of the last time has the outcome of the last time."""
+    memory = Memory.of(tree.root, question_of(fixers, target))
+    for path, stamp in tree.stamps():
+        if any(fixer.matches(path) for fixer in fixers):
+            yield _outcome(tree, memory, path, stamp, fixers, target)
+    memory.save()
+
+
+def _outcome(
+    tree: DiskTree, memory: Memory, path: str, stamp: Stamp, fixers: Sequence[SourceFixer], target: Target
+) -> FileOutcome:
+    known = memory.recall(path, stamp, tree)
+    if known is not None:
+        return known
+    outcome = plan_file(path, tree.read(path), fixers, target)
+    memory.remember(path, stamp, outcome)
+    return outcome
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No garbage collection meanwhile: trees are many objects, and none of them is garbage until its file is done."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _plan_setups(site: Site, fixers: Sequence[Fixer]) -> Plan:
@@ -152,18 +104,3 @@ def _plan_setups(site: Site, fixers: Sequence[Fixer]) -> Plan:
     for fixer in fixers:
         plan = plan.and_also(fixer.plan(site))
     return plan
-
-
-def _unparsable(path: str, message: str, line: int) -> Finding:
-    return Finding(
-        "unparsable-source",
-        Severity.ERROR,
-        f"{message}; left as it was",
-        where=f"{path}:{line}",
-        hint="put the file right, or name it in .pipelineignore",
-        exit_code=ExitCode.FIXER,
-    )
-
-
-def _refusal(check: str, where: str, message: str) -> Finding:
-    return Finding(check, Severity.ERROR, message, where=where, exit_code=ExitCode.FIXER)

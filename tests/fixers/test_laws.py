@@ -1,0 +1,256 @@
+"""What holds for every fixer: planning writes nothing and repeats itself, applying settles, undoing restores."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from fixers import on_disk
+from fixers.change import FileChange, Plan
+from fixers.diff import render_diff
+from fixers.disk_tree import DiskTree
+from fixers.frame import plan_fixes
+from fixers.on_disk import apply_to_disk, undo_on_disk
+from fixers.site import Site
+from remote.errors import BadUsage, Busy, FixRefused
+from tests.fixers.casebook import AMPERE, TITAN_RTX, read_cases
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Every case of every source fixer as one project."""
+    root = tmp_path / "project"
+    for case in read_cases():
+        if case.target.card is TITAN_RTX and not case.target.packages:
+            file = root / case.name / case.path
+            file.parent.mkdir(parents=True)
+            file.write_bytes(case.before)
+    return root
+
+
+def _plan(root: Path, **options) -> Plan:
+    return plan_fixes(Site(DiskTree(root), gpu=options.pop("card", TITAN_RTX), **options))
+
+
+def _digests(root: Path) -> dict[str, str]:
+    files = (file for file in sorted(root.rglob("*")) if file.is_file() and ".halfstep" not in file.parts)
+    return {str(file.relative_to(root)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+
+
+def test_planning_writes_nothing_and_repeats_itself(project: Path) -> None:
+    before = _digests(project)
+    first, second = _plan(project), _plan(project)
+    assert first.changes
+    assert first == second
+    assert _digests(project) == before
+
+
+def test_there_is_one_change_per_file_with_every_fixer_that_acted(project: Path) -> None:
+    changes = [change for change in _plan(project).changes if isinstance(change, FileChange)]
+    assert len({change.path for change in changes}) == len(changes)
+    assert any(len(change.fixers) > 1 for change in changes)
+    assert all(change.before != change.after and change.why for change in changes)
+
+
+def test_after_applying_nothing_is_left_to_do(project: Path) -> None:
+    written = apply_to_disk(project, _plan(project))
+    assert written
+    assert _plan(project).changes == ()
+    assert apply_to_disk(project, _plan(project)) == ()
+
+
+def test_undoing_restores_every_byte_and_mode(project: Path) -> None:
+    first = next(iter(_plan(project).changes))
+    (project / first.path).chmod(0o755)
+    before = _digests(project)
+    written = apply_to_disk(project, _plan(project))
+    assert (project / first.path).stat().st_mode & 0o777 == 0o755
+    assert _digests(project) != before
+    undone = undo_on_disk(project)
+    assert set(undone.restored) == set(written)
+    assert undone.findings == ()
+    assert _digests(project) == before
+    assert (project / first.path).stat().st_mode & 0o777 == 0o755
+    assert undo_on_disk(project).restored == ()
+    assert not list((project / ".halfstep/undo/originals").iterdir())
+
+
+class _Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("moment", [1, 2, 3, 4, 7, 12, 25])
+def test_killed_between_any_two_writes_the_next_run_arrives_at_the_same_bytes(
+    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
+) -> None:
+    before = _digests(project)
+    plan = _plan(project)
+    wanted = {**before, **{c.path: hashlib.sha256(c.after).hexdigest() for c in plan.changes}}
+    renames = 0
+    replace = Path.replace
+
+    def until_killed(self: Path, target: Path) -> Path:
+        nonlocal renames
+        renames += 1
+        if renames == moment:
+            raise _Killed
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", until_killed)
+    with pytest.raises(_Killed):
+        apply_to_disk(project, plan)
+    monkeypatch.setattr(Path, "replace", replace)
+    apply_to_disk(project, _plan(project))
+    assert _digests(project) == wanted
+    undo_on_disk(project)
+    assert _digests(project) == before
+
+
+def test_two_fixes_in_a_row_are_taken_back_to_before_the_first(project: Path) -> None:
+    before = _digests(project)
+    apply_to_disk(project, plan_fixes(Site(DiskTree(project), gpu=TITAN_RTX), only=["bf16-probe"]))
+    between = _digests(project)
+    apply_to_disk(project, _plan(project))
+    assert len({str(before), str(between), str(_digests(project))}) == 3
+    undo_on_disk(project)
+    assert _digests(project) == before
+
+
+def test_a_file_that_changed_after_planning_is_refused_before_anything_is_written(project: Path) -> None:
+    plan = _plan(project)
+    victim = project / plan.changes[-1].path
+    victim.write_bytes(victim.read_bytes() + b"\n")
+    before = _digests(project)
+    with pytest.raises(FixRefused) as refused:
+        apply_to_disk(project, plan)
+    assert refused.value.where == plan.changes[-1].path
+    assert _digests(project) == before
+
+
+def test_undo_leaves_and_names_a_file_that_was_edited_since(project: Path) -> None:
+    written = apply_to_disk(project, _plan(project))
+    edited, removed = project / written[0], project / written[1]
+    edited.write_bytes(edited.read_bytes() + b"# mine\n")
+    removed.unlink()
+    undone = undo_on_disk(project)
+    assert edited.read_bytes().endswith(b"# mine\n")
+    assert [finding.where for finding in undone.findings] == sorted([written[0], written[1]])
+    assert set(undone.restored) == set(written[2:])
+    assert "no longer there" in next(f.message for f in undone.findings if f.where == written[1])
+
+
+@pytest.mark.parametrize("path", ["../outside.py", "/etc/outside.py", "link/inside.py", "a-link.py"])
+def test_nothing_outside_the_folder_is_written(tmp_path: Path, path: str) -> None:
+    root = tmp_path / "project"
+    root.mkdir()
+    outside = tmp_path / "outside.py"
+    outside.write_bytes(b"x")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/inside.py").write_bytes(b"x")
+    (root / "link").symlink_to(tmp_path / "elsewhere")
+    (root / "a-link.py").symlink_to(outside)
+    with pytest.raises(FixRefused):
+        apply_to_disk(root, Plan((), (FileChange(path, b"x", b"y", {}),)))
+    assert outside.read_bytes() == (tmp_path / "elsewhere/inside.py").read_bytes() == b"x"
+
+
+def test_two_fixes_at_once_are_refused(project: Path) -> None:
+    plan = _plan(project)
+    with on_disk._locked(project), pytest.raises(Busy):
+        apply_to_disk(project, plan)
+
+
+def test_nothing_is_rewritten_for_a_card_that_has_bfloat16_or_is_unknown(project: Path) -> None:
+    for card in (AMPERE, None):
+        acted = {name for change in _plan(project, card=card).changes for name in change.fixers}
+        assert not acted & {"bf16-to-fp16", "trainable-fp32", "bf16-probe", "attention-to-sdpa", "loss-fp32"}
+
+
+def test_a_flip_brings_the_cast_of_trainables(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import torch\nmodel.to(torch.bfloat16)\noptimizer = torch.optim.AdamW(model.parameters())\n"
+    )
+    plan = plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX), only=["bf16-to-fp16"])
+    assert set(plan.changes[0].fixers) == {"bf16-to-fp16", "trainable-fp32"}
+    compile(plan.changes[0].after, "train.py", "exec")
+
+
+def test_a_fixer_that_is_off_does_nothing(project: Path) -> None:
+    plan = plan_fixes(Site(DiskTree(project), gpu=TITAN_RTX, wishes={"local-rank": "off"}))
+    assert not [change for change in plan.changes if "local-rank" in change.fixers]
+
+
+def test_an_unknown_fixer_is_bad_usage(tmp_path: Path) -> None:
+    with pytest.raises(BadUsage, match="no-such"):
+        plan_fixes(Site(DiskTree(tmp_path)), only=["no-such"])
+
+
+def test_a_diff_shows_reasons_lines_and_bytes_that_are_not_text(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_bytes(b"# coding: latin-1\r\nimport torch\r\ns = '\xe9'; x = torch.bfloat16")
+    text = render_diff(plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX)))
+    assert text.splitlines() == [
+        "# line 3: no bfloat16 on this card (bf16-to-fp16)",
+        "--- a/a.py",
+        "+++ b/a.py",
+        "@@ -1,3 +1,3 @@",
+        " # coding: latin-1\\r",
+        " import torch\\r",
+        "-s = '\\xe9'; x = torch.bfloat16",
+        "\\ No newline at end of file",
+        "+s = '\\xe9'; x = torch.float16",
+        "\\ No newline at end of file",
+    ]
+    assert render_diff(Plan()) == ""
+
+
+def test_a_huge_file_is_told_and_left(tmp_path: Path) -> None:
+    with (tmp_path / "big.py").open("wb") as file:
+        file.write(b"import torch\nx = torch.bfloat16\n")
+        file.truncate(50 * 2**20)
+    plan = plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX))
+    assert plan.changes == ()
+    assert [(f.check, f.where, f.exit_code) for f in plan.findings] == [("unparsable-source", "big.py:1", 31)]
+
+
+def test_memory_answers_without_reading_and_forgets_what_changed(project: Path) -> None:
+    first = _plan(project)
+    _remember(project)
+    tree = _CountingTree(project)
+    assert plan_fixes(Site(tree, gpu=TITAN_RTX)) == first
+    assert set(tree.read_paths) <= {change.path for change in first.changes}
+    victim = first.changes[0].path
+    (project / victim).write_bytes(b"import torch\ny = torch.bfloat16\n")
+    again = plan_fixes(Site(DiskTree(project), gpu=TITAN_RTX))
+    assert next(c for c in again.changes if c.path == victim).after == b"import torch\ny = torch.float16\n"
+
+
+def test_memory_that_cannot_be_read_or_written_is_done_without(project: Path) -> None:
+    first = _plan(project)
+    (project / ".halfstep").mkdir(exist_ok=True)
+    (project / ".halfstep/planned.json").write_bytes(b'{"question": 1')
+    assert _plan(project) == first
+
+
+class _CountingTree(DiskTree):
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.read_paths: list[str] = []
+
+    def read(self, path: str) -> bytes:
+        self.read_paths.append(path)
+        return super().read(path)
+
+
+def _remember(project: Path) -> None:
+    """Files are remembered once they are older than the file system's clock is coarse."""
+    newest = max(file.stat().st_ctime_ns for file in project.rglob("*"))
+    probe = project.parent / "probe"
+    while True:
+        probe.write_bytes(b"")
+        if probe.stat().st_ctime_ns - newest > 200_000_000:
+            break
+    assert _plan(project)
+    assert os.path.exists(project / ".halfstep/planned.json")
