@@ -31,7 +31,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from fixers.change import HostChange, Plan
+from fixers.change import HostChange, Plan, mended
 from fixers.site import Site
 from remote.protocol.collator import CollatorLook, Copy
 from remote.protocol.exits import ExitCode
@@ -64,7 +64,8 @@ def plan(site: Site) -> Plan:
     findings = judge_collator(path, hashlib.sha256(data).hexdigest(), look)
     if not any(finding.severity is Severity.ERROR for finding in findings):
         return Plan(findings)
-    return Plan(findings, (_replacement(site.project.key, path, data, look),))
+    told = tuple(mended(finding) if finding.severity is Severity.ERROR else finding for finding in findings)
+    return Plan(told, (_replacement(site.project.key, path, data, look),))
 
 
 def collator_of(paths: Sequence[str]) -> str:

@@ -34,7 +34,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fixers.change import FileChange, HostChange, Plan
+from fixers.change import FileChange, HostChange, Plan, mended
 from fixers.laptop_hub import HubUnavailable, ask_laptop_hub, fetch_on_laptop
 from fixers.site import Site
 from fixers.tokenizer_judgement import NAME, Complaint, good_copy, judge_files
@@ -156,7 +156,7 @@ def _plan_host(site: Site, origin: Origin, files: Sequence[TokenizerFile], compl
         except HubUnavailable as error:
             findings.append(_unmended(complaint.finding, error))
             continue
-        findings.append(complaint.finding)
+        findings.append(mended(complaint.finding))
         changes.append(_change(site, complaint, args))
     return Plan(tuple(findings), tuple(changes))
 
@@ -237,7 +237,7 @@ def _plan_laptop(site: Site, origin: Origin) -> Plan:
         except HubUnavailable as error:
             findings.append(_unmended(finding, error))
             continue
-        findings.append(finding)
+        findings.append(mended(finding))
         reason = f"{finding.message}; the whole one has {len(data)} bytes"
         changes.append(FileChange(file.path, site.tree.read(file.path), data, {name: version}, (reason,)))
     return Plan(tuple(findings), tuple(changes))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fixers.change import FileChange, Plan
+from fixers.registry import SETUP_FIXERS
 from pipeline.stages.fix import acts_of, rewrites_left
 from pipeline.stages.fixing import plan_for
 from pipeline.stages.stage import Context
@@ -31,12 +32,20 @@ def fix_on_host(context: Context, only: Iterable[str] | None, *, show_only: bool
 
 
 def undo_on_host(context: Context) -> tuple[str, ...]:
-    """Every file that a fixer rewrote there is as it was sent; their names."""
+    """Every file that a fixer rewrote there is as it was sent, and what fixers made beside it is gone; their names."""
     _require_synced(context)
     fixed = tuple(context.view.survey.tree.fixed)
+    made = [_undone(context, fixer.name) for fixer in SETUP_FIXERS]
     if fixed:
         undo_rewrites(context.host, context.view.scan)
-    return fixed
+    return (*fixed, *(path for paths in made for path in paths))
+
+
+def _undone(context: Context, fixer: str) -> tuple[str, ...]:
+    """What that setup fixer put back outside the tree."""
+    answer = context.host.act("fix.undo", {"project": context.view.layout.key, "fixer": fixer})
+    tree = f"{context.host.workdir}/{context.view.layout.tree}/"
+    return tuple(path for path in answer["restored"] if not path.startswith(tree))
 
 
 def _require_synced(context: Context) -> None:

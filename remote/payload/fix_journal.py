@@ -11,15 +11,16 @@ import hashlib
 import json
 import os
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 from remote.payload.atomic import sync_folder, write_whole
 from remote.payload.call import Call
 from remote.payload.refusal import Refusal
+from remote.payload.tree_rewrite import ORIGINALS
 from remote.payload.tree_state import Project, digest_of_file, read_manifest, write_manifest
 from remote.protocol.exits import ExitCode
 from remote.protocol.layout import ProjectLayout
-from remote.protocol.tree import Manifest
+from remote.protocol.tree import Manifest, Row
 from remote.protocol.values import decode, dumps
 
 
@@ -61,12 +62,21 @@ def replace_kept(project: Project, fixer: str, path: str, data: bytes, expected:
     known = _read_entry(entry)
     if known is None:
         if before:
-            with open(path, "rb") as file:
-                write_whole(entry + ".bytes", file.read(), 0o600)
+            _keep(project, entry, path, before)
         known = Replaced(path, before, after, mode)
     write_whole(entry + ".json", dumps(dataclasses.replace(known, after=after)))
     write_whole(path, data, mode)
     _record_in_manifest(project, fixer, path, after)
+
+
+def _keep(project: Project, entry: str, path: str, before: str) -> None:
+    """The bytes are kept for the fixer's undo; those that the laptop sent also where undoing the whole tree looks."""
+    with open(path, "rb") as file:
+        data = file.read()
+    write_whole(entry + ".bytes", data, 0o600)
+    row, _ = _row_of(project, path)
+    if row is not None and row.here == before:
+        write_whole(os.path.join(project.at(project.layout.undo), ORIGINALS, before), data)
 
 
 def made_by(project: Project, fixer: str, path: str) -> str:
@@ -111,17 +121,23 @@ def _put_one_back(project: Project, fixer: str, entry: str, known: Replaced) -> 
 
 def _record_in_manifest(project: Project, fixer: str, path: str, digest: str, *, undone: bool = False) -> None:
     """The manifest says what lies at `path` now, so that no later look takes it for an edit of a person."""
-    tree = os.path.realpath(project.tree)
-    real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-    manifest = read_manifest(project) if real.startswith(tree + os.sep) else None
-    name = os.path.relpath(real, tree)
-    if manifest is None or name not in manifest.rows:
+    row, name = _row_of(project, path)
+    manifest = read_manifest(project)
+    if manifest is None or row is None or (row.there == digest and not undone):
         return
-    row = manifest.rows[name]
     makers = {**row.fixers, fixer: 1} if not undone else {n: v for n, v in row.fixers.items() if n != fixer}
     changed = dataclasses.replace(row, there=digest, fixers=makers)
     if changed != row:
         write_manifest(project, Manifest({**manifest.rows, name: changed}, manifest.version))
+
+
+def _row_of(project: Project, path: str) -> Tuple[Optional[Row], str]:
+    """The manifest's row for `path`, and its name in the tree; no row where it lies elsewhere or was never sent."""
+    tree = os.path.realpath(project.tree)
+    real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+    name = os.path.relpath(real, tree)
+    manifest = read_manifest(project) if real.startswith(tree + os.sep) else None
+    return (manifest.rows.get(name) if manifest else None), name
 
 
 def _digest(path: str) -> str:

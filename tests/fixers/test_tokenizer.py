@@ -82,7 +82,7 @@ def test_a_broken_file_in_the_project_is_replaced_and_can_be_put_back(host, hub,
     site = site_of(host, hub)
 
     plan = tokenizer.plan(site)
-    assert [f.severity for f in plan.findings] == [Severity.ERROR]
+    assert [f.severity for f in plan.findings] == [Severity.INFO]
     assert words in plan.findings[0].message
     assert tokenizer.plan(site) == plan
     assert lies_there(host, FILE) == before
@@ -273,7 +273,18 @@ def test_merges_in_pairs_are_told_to_an_old_library_and_the_file_is_kept(host, h
 def test_a_whole_json_that_does_not_load_is_replaced(host, hub, whole):
     put(host, FILE, whole.replace(b'"type":"BPE"', b'"type":"BPQ"', 1))
     plan = tokenizer.plan(site_of(host, hub))
-    assert plan.findings and plan.findings[0].severity is Severity.ERROR
+    assert len(plan.changes) == 1
+    assert "does not load" in plan.findings[0].message
+
+
+def test_undoing_the_whole_tree_puts_a_tokenizer_back_too(host, hub, whole):
+    put(host, FILE, whole[:32768])
+    apply(host, tokenizer.plan(site_of(host, hub)))
+    host.act("tree.undo", {"project": PROJECT.key, "owner": "", "paths": None})
+    assert lies_there(host, FILE) == whole[:32768]
+    host.act("fix.undo", {"project": PROJECT.key, "fixer": "tokenizer"})
+    assert lies_there(host, FILE) == whole[:32768]
+    assert manifest_row(host, FILE).fixers == {}
 
 
 def test_a_file_not_sent_yet_is_judged_from_the_laptop(host, hub, whole):

@@ -1,0 +1,2 @@
+torchrun --nproc-per-node 2 --rdzv-backend=c10d --rdzv-endpoint=localhost:29500 train.py
+torchrun --rdzv_endpoint 127.0.0.1:29500 train.py
