@@ -55,6 +55,7 @@ name = NAME
 version = 1
 safety = "safe"
 
+UPGRADE = 'pip install -U "tokenizers>=0.20" "transformers>=4.45"'
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 OURS = "tiny/"
 HINTS = {
@@ -181,6 +182,8 @@ def _replacement(
     if copy is not None:
         return {"name": file_name, "copy": copy.real, "digest": encode(Digest(copy.size, copy.sha256))}
     commit, digest = _wanted(repo, file_name, hub.tree(repo, revision) if repo else {})
+    if digest.sha256 == file.sha256:
+        raise HubUnavailable(f"it is the file that {repo} has, so its reader is too old for it", UPGRADE)
     return {"name": file_name, "repo": repo, "revision": commit, "digest": encode(digest)}
 
 

@@ -35,8 +35,6 @@ def _judge(file: TokenizerFile, installed: str) -> Complaint | None:
         return Complaint(file, _error(file, f"not the hub's file: {file.mismatch}"), True)
     if file.paired_merges and installed and version_of(installed) < PAIRED_MERGES_FROM:
         return Complaint(file, _too_new(file, f"tokenizers {installed} there cannot read merges in pairs"), False)
-    if "untagged enum" in file.loads:
-        return Complaint(file, _too_new(file, file.loads), False)
     if file.loads:
         return Complaint(file, _error(file, f"it does not load: {file.loads}"), True)
     if file.mismatch:

@@ -273,8 +273,19 @@ def test_merges_in_pairs_are_told_to_an_old_library_and_the_file_is_kept(host, h
 def test_a_whole_json_that_does_not_load_is_replaced(host, hub, whole):
     put(host, FILE, whole.replace(b'"type":"BPE"', b'"type":"BPQ"', 1))
     plan = tokenizer.plan(site_of(host, hub))
-    assert len(plan.changes) == 1
     assert "does not load" in plan.findings[0].message
+    apply(host, plan)
+    assert lies_there(host, FILE) == whole
+
+
+def test_a_file_that_is_the_hubs_and_does_not_load_has_a_reader_that_is_too_old(host, hub, whole):
+    newer = whole.replace(b'"type":"BPE"', b'"type":"BPQ"', 1)
+    hub.repositories[REPO].files["tokenizer.json"] = newer
+    put(host, FILE, newer)
+    plan = tokenizer.plan(site_of(host, hub))
+    assert plan.empty
+    assert "reader is too old" in plan.findings[0].message
+    assert "pip install -U" in plan.findings[0].hint
 
 
 def test_undoing_the_whole_tree_puts_a_tokenizer_back_too(host, hub, whole):
