@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from typing import Any, List
+from dataclasses import dataclass
+from typing import Any, Tuple
 
 from remote.payload import slurm, supervisor
 from remote.payload.call import Call
@@ -47,39 +48,44 @@ def lock_holder(run: RunLayout) -> str:
     return ""
 
 
+@dataclass(frozen=True)
+class JobLook:
+    """One look at a job: what it is judged to be, processes without supervisor, Slurm's word where it has it."""
+
+    answer: StartAnswer
+    orphans: Tuple[Process, ...] = ()
+    queue: str = ""
+
+
 def supervised(run: RunLayout, job: JobLayout) -> bool:
-    """A supervisor of that very job lives, or waits in Slurm's queue to be started."""
+    """A supervisor of that very job lives on this machine."""
     started = read_record(job.supervisor, Started)
-    if started is not None:
-        held = lock_holder(run) == os.path.basename(job.root)
-        if held or is_alive(started.pid, started.start_ticks, started.boot_id):
-            return True
-    submitted = slurm.read_submitted(job)
-    if submitted is None or os.path.exists(job.result):
+    if started is None:
         return False
-    return slurm.is_queued_or_running(submitted.slurm_job)
+    held = lock_holder(run) == os.path.basename(job.root)
+    return held or is_alive(started.pid, started.start_ticks, started.boot_id)
 
 
-def orphans(run: RunLayout, job: JobLayout) -> List[Process]:
-    """Processes that a job left without a supervisor; () for one that ended, or whose supervisor lives."""
-    return [] if supervised(run, job) else _left_behind(run, job)
-
-
-def _left_behind(run: RunLayout, job: JobLayout) -> List[Process]:
-    if read_record(job.supervisor, Started) is None or os.path.exists(job.result):
-        return []
-    return supervisor.orphans_of(run, job)
-
-
-def judge_job(run: RunLayout, number: int) -> StartAnswer:
+def look_at_job(run: RunLayout, number: int) -> JobLook:
     """The job of that number as it is now."""
     job = run.job(number)
-    alive = supervised(run, job) or bool(_left_behind(run, job))
+    over = os.path.exists(job.result)
+    alive = supervised(run, job)
+    submitted = None if over or alive else slurm.read_submitted(job)
+    queue = slurm.queue_state(submitted.slurm_job) if submitted is not None else ""
+    left: Tuple[Process, ...] = ()
+    if not (over or alive or slurm.is_living(queue)) and read_record(job.supervisor, Started) is not None:
+        left = tuple(supervisor.orphans_of(run, job))
     # The result is read after the look at the living: whoever ended in between has written it.
     result = read_record(job.result, JobResult)
     started = read_record(job.supervisor, Started)
-    state = judge_state(started=started, result=result, alive=alive)
-    return StartAnswer(os.path.basename(run.root), number, state, False, started, result)
+    state = judge_state(started=started, result=result, alive=alive or slurm.is_living(queue) or bool(left))
+    return JobLook(StartAnswer(os.path.basename(run.root), number, state, False, started, result), left, queue)
+
+
+def judge_job(run: RunLayout, number: int) -> StartAnswer:
+    """What state that job is in now."""
+    return look_at_job(run, number).answer
 
 
 def read_news(run: RunLayout, number: int) -> JobNews:

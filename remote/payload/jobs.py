@@ -8,12 +8,12 @@ import os
 import secrets
 import signal
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Iterable, Optional, Tuple
 
 from remote.payload import probes_machine, slurm, supervisor
 from remote.payload.backends import launch_job, on_record, run_detached
 from remote.payload.call import Call
-from remote.payload.job_state import judge_job, newest_job, orphans, read_news, run_layout, supervised
+from remote.payload.job_state import judge_job, look_at_job, newest_job, read_news, run_layout
 from remote.payload.lock import Held, take_lock
 from remote.payload.materialise import materialise
 from remote.payload.processes import Process, is_alive, send_signal
@@ -69,16 +69,15 @@ def _refuse_while_busy(run: RunLayout, spec: JobSpec) -> None:
     for number in range(1, newest_job(run) + 1):
         if number == spec.number:
             continue
-        other = judge_job(run, number)
-        if other.state is JobState.RUNNING:
-            left = orphans(run, run.job(number))
-            words = f" without its supervisor (processes {_pids(left)})" if left else ""
+        other = look_at_job(run, number)
+        if other.answer.state is JobState.RUNNING:
+            words = f" without its supervisor (processes {_pids(other.orphans)})" if other.orphans else ""
             hint = f"pipeline attach {spec.run}, or pipeline stop {spec.run}"
             message = f"job {number} of {spec.run} is still running{words}"
             raise Refusal("busy", message, where=spec.run, hint=hint, exit_code=ExitCode.BUSY)
 
 
-def _pids(processes: List[Process]) -> str:
+def _pids(processes: Iterable[Process]) -> str:
     return ", ".join(str(process.pid) for process in processes)
 
 
@@ -107,7 +106,7 @@ def adopt(call: Call) -> Dict[str, Any]:
     """A job whose supervisor was killed has a new one, which watches it to its end; one that has its own keeps it."""
     run = run_layout(call, call.args["project"], call.args["run"])
     number = newest_job(run)
-    if number and orphans(run, run.job(number)):
+    if look_at_job(run, number).orphans:
         run_detached("adopt", call.payload, run.job(number), "")
     return _reply(judge_job(run, number))
 
@@ -120,8 +119,9 @@ def stop(call: Call) -> Dict[str, Any]:
     run = run_layout(call, call.args["project"], call.args["run"])
     number = newest_job(run)
     job = run.job(number)
-    if number and judge_job(run, number).state is JobState.RUNNING:
-        if orphans(run, job):
+    look = look_at_job(run, number)
+    if look.answer.state is JobState.RUNNING:
+        if look.orphans:
             run_detached("adopt", call.payload, job, "")
         spec = read_record(job.spec, JobSpec)
         grace = call.args.get("grace_s")
@@ -148,7 +148,7 @@ def _signal_supervisor(job: JobLayout) -> None:
 
 
 def _see_it_out_of_the_queue(job: JobLayout, submitted: slurm.Submitted) -> None:
-    if slurm.is_queued_or_running(submitted.slurm_job):
+    if slurm.is_living(slurm.queue_state(submitted.slurm_job)):
         slurm.kill(submitted.slurm_job)
     if not on_record(job):
         reason = "taken out of Slurm's queue before it began"
@@ -158,7 +158,8 @@ def _see_it_out_of_the_queue(job: JobLayout, submitted: slurm.Submitted) -> None
 def _await_end(call: Call, run: RunLayout, job: JobLayout, patience_s: float) -> None:
     deadline = time.monotonic() + patience_s
     spoke = time.monotonic()
-    while time.monotonic() < deadline and not os.path.exists(job.result) and supervised(run, job):
+    number = int(os.path.basename(job.root))
+    while time.monotonic() < deadline and judge_job(run, number).state is JobState.RUNNING:
         if time.monotonic() - spoke > HEARTBEAT_S:
             call.push({})
             spoke = time.monotonic()

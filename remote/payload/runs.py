@@ -6,10 +6,9 @@ import hashlib
 import os
 from typing import List, Tuple
 
-from remote.payload import slurm
 from remote.payload.checkpoints import survey_checkpoints
 from remote.payload.events import survey_events
-from remote.payload.job_state import judge_job, newest_job, orphans
+from remote.payload.job_state import JobLook, look_at_job, newest_job
 from remote.payload.records import read_record
 from remote.payload.supervisor_watch import Flags, flags_path
 from remote.protocol.jobs import JobState, Progress, RunRecord, RunSurvey
@@ -42,7 +41,8 @@ def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey
     """One run now."""
     number = newest_job(run)
     job = run.job(number)
-    now = judge_job(run, number)
+    look = look_at_job(run, number)
+    now = look.answer
     running = now.state is JobState.RUNNING
     flags = read_record(flags_path(job), Flags) or Flags()
     return RunSurvey(
@@ -57,20 +57,17 @@ def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey
         checkpoints=tuple(survey_checkpoints(run.root, digests=digests)),
         events=survey_events(run.root),
         adapter_sha256=adapter_digest(run),
-        orphans=tuple(process.pid for process in orphans(run, job)) if number else (),
+        orphans=tuple(process.pid for process in look.orphans),
         stalled=running and flags.stalled,
         output_bytes=output_size(job),
         created_unix=record.created_unix,
-        warnings=(*flags.warnings, *waiting_words(job, running and now.started is None)),
+        warnings=(*flags.warnings, *waiting_words(look)),
     )
 
 
-def waiting_words(job: JobLayout, waits: bool) -> Tuple[str, ...]:
+def waiting_words(look: JobLook) -> Tuple[str, ...]:
     """What Slurm says of a job that it has not begun yet."""
-    submitted = slurm.read_submitted(job) if waits else None
-    if submitted is None:
-        return ()
-    return (f"waits in Slurm's queue as job {submitted.slurm_job}: {slurm.queue_state(submitted.slurm_job)}",)
+    return (f"waits in Slurm's queue: {look.queue}",) if look.queue and look.answer.started is None else ()
 
 
 def output_size(job: JobLayout) -> int:

@@ -14,6 +14,7 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.layout import JobLayout
 
 DEADLINE_S = 30.0
+LOOK_DEADLINE_S = 10.0
 GRACE_MARGIN_S = 30
 OPTION = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*(=[^\n\r]*)?")
 LIVING = (
@@ -95,7 +96,7 @@ def queue_state(number: str) -> str:
             ["squeue", "--noheader", f"--jobs={number}", "--format=%T %r"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=DEADLINE_S,
+            timeout=LOOK_DEADLINE_S,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
@@ -105,10 +106,9 @@ def queue_state(number: str) -> str:
     return "" if b"Invalid job id" in done.stderr else "UNKNOWN"
 
 
-def is_queued_or_running(number: str) -> bool:
-    """Slurm still has the job, or cannot say."""
-    state = queue_state(number)
-    return state == "UNKNOWN" or state.split(" ")[0] in LIVING
+def is_living(state: str) -> bool:
+    """That word of the queue's means that the job is not over, or that Slurm cannot say."""
+    return state == "UNKNOWN" or state.split(" ", maxsplit=1)[0] in LIVING
 
 
 def end(number: str) -> None:

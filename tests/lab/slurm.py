@@ -1,0 +1,118 @@
+"""A Slurm cluster of one node on this machine, with its own keys, ports and folders."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+COMMANDS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "sinfo")
+CONFIG = """ClusterName=lab
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket={folder}/munge.socket
+SlurmctldPort={control}
+SlurmdPort={daemon}
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.pid
+SlurmctldLogFile={folder}/slurmctld.log
+SlurmdLogFile={folder}/slurmd.log
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SchedulerParameters=sched_interval=1,batch_sched_delay=0
+ReturnToService=2
+MailProg=/bin/true
+KillWait=2
+NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
+PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def why_no_slurm() -> str:
+    """Why no cluster can be started here; "" where one can."""
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    missing = [name for name in COMMANDS if shutil.which(name, path=path) is None]
+    if missing:
+        return f"no Slurm on this machine ({', '.join(missing)})"
+    return "" if os.getuid() == 0 else "a Slurm cluster of our own needs root"
+
+
+class Slurm:
+    """The three daemons in the foreground under `folder`; `environment` lets a client find them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._daemons: list[subprocess.Popen[bytes]] = []
+        self.environment = {"SLURM_CONF": str(folder / "slurm.conf")}
+
+    def start(self) -> Slurm:
+        for name in ("state", "spool"):
+            (self._folder / name).mkdir(parents=True)
+        (self._folder / "munge.key").write_bytes(os.urandom(128))
+        (self._folder / "munge.key").chmod(0o600)
+        host, ports = socket.gethostname().partition(".")[0], _free_ports(2)
+        text = CONFIG.format(
+            host=host, folder=self._folder, control=ports[0], daemon=ports[1], cpus=len(os.sched_getaffinity(0))
+        )
+        (self._folder / "slurm.conf").write_text(text)
+        inside = {f"--{name}": self._folder / f"munge.{name.partition('-')[0]}" for name in MUNGE_FILES}
+        self._run(["munged", "--foreground", "--force", *(f"{name}={path}" for name, path in inside.items())])
+        _until(lambda: (self._folder / "munge.socket").exists(), "munged")
+        self._run(["slurmctld", "-D", "-c"])
+        self._run(["slurmd", "-D", "-N", host])
+        _until(lambda: "idle" in self.ask("sinfo", "--noheader", "--format=%T"), "an idle node")
+        return self
+
+    def _run(self, argv: list[str]) -> None:
+        with open(self._folder / f"{argv[0]}.out", "wb") as log:
+            environment = {**os.environ, **self.environment, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
+            # A session of their own, so that the end of a test run by Ctrl-C is ours to order.
+            daemon = subprocess.Popen(argv, stdout=log, stderr=log, env=environment, start_new_session=True)
+            self._daemons.append(daemon)
+
+    def ask(self, *argv: str) -> str:
+        """What one of Slurm's commands prints."""
+        done = subprocess.run(
+            argv, capture_output=True, text=True, check=False, env={**os.environ, **self.environment}, timeout=30
+        )
+        return done.stdout
+
+    def close(self) -> None:
+        for daemon in reversed(self._daemons):
+            daemon.terminate()
+            try:
+                daemon.wait(timeout=10)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                daemon.wait()
+
+
+MUNGE_FILES = ("key-file", "socket", "pid-file", "log-file", "seed-file")
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def _until(condition: object, what: str) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():  # type: ignore[operator]
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited 60 s in vain for {what}")
+        time.sleep(0.05)

@@ -1,0 +1,152 @@
+"""A host with `scheduler: slurm`: the same job through the queue, on a real cluster of one node."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from remote.errors import RemoteFault
+from remote.jobs import stop_job
+from remote.payload.refusal import Refusal
+from remote.payload.slurm import render_script, submitted_path
+from remote.protocol.exits import ExitCode
+from remote.protocol.jobs import JobState
+from tests.lab.slurm import Slurm, why_no_slurm
+from tests.remote.jobs.jobs_bench import PROJECT, Bench, alive, until
+
+SLURM = {"backend": "slurm"}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Slurm]:
+    if reason := why_no_slurm():
+        pytest.skip(reason)
+    lab = Slurm(tmp_path / "slurm")
+    monkeypatch.setenv("SLURM_CONF", lab.environment["SLURM_CONF"])
+    try:
+        yield lab.start()
+    finally:
+        lab.ask("scancel", "--me")
+        lab.close()
+
+
+@pytest.mark.root
+def test_a_job_goes_through_the_queue_once_and_its_result_says_how_it_ended(bench: Bench, cluster: Slurm):
+    canary = "hf_canary_0123456789"
+    words = ("--steps", 4, "--save-every", 2, "--print", "$HF_TOKEN", "--exit", 3)
+    request = {**SLURM, "secrets": {"HF_TOKEN": canary}}
+    first = bench.start(*words, secrets=("HF_TOKEN",), request=request)
+    assert first.state is JobState.RUNNING
+    assert bench.start(*words, secrets=("HF_TOKEN",), request=request).fresh is False
+    result = until(lambda: bench.survey().result, "the end", 60.0)
+    assert result.exit == 3
+    assert bench.survey().started.backend == "slurm"
+    assert [checkpoint.problem for checkpoint in bench.survey().checkpoints] == ["", ""]
+    assert len(bench.events("begin")) == 1
+    assert bench.output().strip() == canary
+    left = [path for path in bench.workdir.rglob("*") if path.is_file() and canary.encode() in path.read_bytes()]
+    assert left == [Path(bench.job().output)], "only the trainer itself may print its secret"
+
+
+@pytest.mark.root
+def test_a_stop_reaches_the_supervisor_on_its_node(bench: Bench, cluster: Slurm):
+    bench.start("--steps", 100000, "--on-term", "save", "--workers", 2, "--stubborn", grace_s=3.0, request=SLURM)
+    until(lambda: len(bench.events("worker")) == 2 and bench.survey().progress, "a step", 60.0)
+    answer = stop_job(bench.host, PROJECT, bench.run)
+    assert answer.result.stopped
+    assert answer.result.exit == 143
+    assert len(bench.events("saved")) == 1
+    assert not any(alive(row["worker"]) for row in bench.events("worker"))
+    until(lambda: not cluster.ask("squeue", "--noheader"), "an empty queue")
+
+
+@pytest.mark.root
+def test_a_SIGTERM_of_slurm_s_own_is_a_preemption(bench: Bench, cluster: Slurm):
+    bench.start("--steps", 100000, "--on-term", "save", request=SLURM)
+    until(lambda: bench.survey().progress, "a step", 60.0)
+    cluster.ask("scancel", "--signal=TERM", "--batch", cluster.ask("squeue", "--noheader", "--format=%i").strip())
+    result = until(lambda: bench.survey().result, "the end")
+    assert result.preempted
+    assert not result.stopped
+
+
+@pytest.mark.root
+def test_a_waiting_job_is_running_says_what_it_waits_for_and_can_be_taken_out(bench: Bench, cluster: Slurm):
+    waiting = {**SLURM, "slurm": ("--begin=now+1hour",)}
+    assert bench.start(request=waiting).state is JobState.RUNNING
+    run = bench.survey()
+    assert (run.state, run.started) == (JobState.RUNNING, None)
+    assert "PENDING" in run.warnings[0]
+    with pytest.raises(RemoteFault) as fault:
+        bench.start(number=2, request=SLURM)
+    assert fault.value.exit_code is ExitCode.BUSY
+    answer = stop_job(bench.host, PROJECT, bench.run, grace_s=1)
+    assert answer.result.stopped
+    assert "before it began" in answer.result.reason
+    assert bench.events("begin") == []
+    assert cluster.ask("squeue", "--noheader") == ""
+
+
+@pytest.mark.root
+def test_FI_40_a_submission_whose_number_was_lost_is_found_in_the_queue(bench: Bench, cluster: Slurm):
+    waiting = {**SLURM, "slurm": ("--begin=now+1hour",)}
+    bench.start(request=waiting)
+    Path(submitted_path(bench.job())).unlink()
+    bench.start(request=waiting)
+    assert len(cluster.ask("squeue", "--noheader").splitlines()) == 1
+    stop_job(bench.host, PROJECT, bench.run, grace_s=1)
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("squeue", ["exit 1", "sleep 600"])
+def test_a_controller_that_does_not_answer_is_never_taken_for_a_dead_job(
+    bench: Bench, cluster: Slurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, squeue: str
+):
+    bench.start(request={**SLURM, "slurm": ("--begin=now+1hour",)})
+    bench.host.close()
+    (tmp_path / "squeue").write_text(f"#!/bin/sh\n{squeue}\n")
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert bench.survey().state is JobState.RUNNING
+
+
+@pytest.mark.root
+def test_what_slurm_refuses_is_told_in_its_own_words(bench: Bench, cluster: Slurm):
+    with pytest.raises(RemoteFault, match=r"sbatch: .*partition") as fault:
+        bench.start(request={**SLURM, "slurm": ("--partition=nowhere",), "secrets": {"HF_TOKEN": "x"}})
+    assert fault.value.exit_code is ExitCode.ENVIRONMENT
+    assert list(Path(bench.job().root).glob("launch-*")) == []
+
+
+def test_no_slurm_on_the_host_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    for name in ("sh", "python3"):
+        (tmp_path / name).symlink_to(f"/usr/bin/{name}")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RemoteFault, match="there is no squeue on this host"):
+        bench.start(request=SLURM)
+
+
+def test_the_batch_script_becomes_the_supervisor():
+    argv = ["/usr/bin/python3", "/work dir/p.pyz", "supervise", "it's"]
+    script = render_script("name", "/a b/100%/log", argv, ("--gres=gpu:1", "--comment=two words"), 60.0)
+    lines = script.splitlines()
+    assert lines[0] == "#!/bin/sh"
+    assert lines[1:] == [
+        "#SBATCH --job-name=name",
+        "#SBATCH '--output=/a b/100%%/log'",
+        "#SBATCH --signal=B:TERM@90",
+        "#SBATCH --no-requeue",
+        "#SBATCH --gres=gpu:1",
+        "#SBATCH '--comment=two words'",
+        f"exec {shlex.join(argv)}",
+    ]
+
+
+@pytest.mark.parametrize("option", ["rm -rf /", "--x=1\nrm -rf /", "x", "", "--a b"])
+def test_an_option_can_begin_no_line_of_its_own(option: str):
+    with pytest.raises(Refusal):
+        render_script("name", "/log", ["true"], (option,), 60.0)
