@@ -1,0 +1,192 @@
+"""Curves as inline SVG: axes at round numbers, lines that end in their last value, no script, no colour of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from pipeline.report.curves import Curve, smooth, thin
+from pipeline.report.words import number, text
+
+COLOURS = 6
+
+
+class Scale(Enum):
+    """How values become heights. POWERS: powers of two at equal distances, and levels instead of slopes."""
+
+    LINEAR = "linear"
+    LOG = "log"
+    POWERS = "powers"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The size of a chart and what surrounds the lines, in pixels."""
+
+    width: int = 320
+    height: int = 170
+    left: int = 46
+    right: int = 54
+    top: int = 12
+    bottom: int = 24
+    x_ticks: int = 4
+    y_ticks: int = 4
+
+
+@dataclass(frozen=True)
+class Line:
+    """A curve with its name at the end of the line; `soften` draws it faint under its running mean."""
+
+    curve: Curve
+    name: str = ""
+    soften: bool = False
+    dots: bool = False
+
+
+def render_chart(
+    lines: Sequence[Line],
+    *,
+    title: str,
+    frame: Frame | None = None,
+    scale: Scale = Scale.LINEAR,
+    show: Callable[[float], str] = number,
+) -> str:
+    """An SVG element; steps whose value is not finite are marked at the foot of the chart."""
+    frame = frame or Frame()
+    values = [value for line in lines for _, value in line.curve.finite]
+    steps = [step for line in lines for step, _ in line.curve.points]
+    if not steps:
+        return ""
+    marks, (low, high) = judge_axis(values or [0.0], scale, frame.y_ticks)
+    plot = Plot(frame, (min(steps), max(steps)), (low, high), scale)
+    body = [
+        *(_y_mark(plot, mark, show) for mark in marks if low <= mark <= high),
+        *(_x_mark(plot, mark) for mark in step_marks(min(steps), max(steps), frame.x_ticks)),
+        *(part for index, line in enumerate(lines) for part in _draw(plot, line, index % COLOURS + 1)),
+        *_end_labels(plot, lines, show),
+    ]
+    return (
+        f'<svg class="chart" viewBox="0 0 {frame.width} {frame.height}" role="img" aria-label="{text(title)}">'
+        f"{''.join(body)}</svg>"
+    )
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Where a step and a value lie in the frame."""
+
+    frame: Frame
+    steps: tuple[int, int]
+    values: tuple[float, float]
+    scale: Scale
+
+    def x(self, step: float) -> float:
+        first, last = self.steps
+        share = (step - first) / (last - first) if last > first else 0.5
+        return self.frame.left + share * (self.frame.width - self.frame.left - self.frame.right)
+
+    def y(self, value: float) -> float:
+        low, high = (_lift(edge, self.scale) for edge in self.values)
+        share = (_lift(value, self.scale) - low) / (high - low) if high > low else 0.5
+        return self.frame.height - self.frame.bottom - share * (self.frame.height - self.frame.top - self.frame.bottom)
+
+
+def judge_axis(values: Sequence[float], scale: Scale, ticks: int) -> tuple[list[float], tuple[float, float]]:
+    """Round numbers for an axis, and the range it covers. A logarithmic axis needs values above zero."""
+    low, high = min(values), max(values)
+    if scale is not Scale.LINEAR and low > 0:
+        base = 2.0 if scale is Scale.POWERS else 10.0
+        first, last = math.floor(math.log(low, base) + 1e-9), math.ceil(math.log(high, base) - 1e-9)
+        last = max(last, first + 1)
+        every = max(1, math.ceil((last - first) / ticks))
+        return [base**power for power in range(first, last + 1, every)], (base**first, base**last)
+    if high - low <= max(abs(high), abs(low)) * 1e-9 + 1e-300:
+        pad = abs(high) * 0.5 or 1.0
+        low, high = low - pad, high + pad
+    step = round_step((high - low) / ticks)
+    first = math.floor(low / step + 1e-9)
+    last = math.ceil(high / step - 1e-9)
+    return [index * step for index in range(first, last + 1)], (first * step, last * step)
+
+
+def step_marks(first: int, last: int, ticks: int) -> list[int]:
+    """Round steps within the range."""
+    step = max(1, int(round_step((last - first) / ticks))) if last > first else 1
+    return list(range(-(-first // step) * step, last + 1, step)) or [first]
+
+
+def round_step(rough: float) -> float:
+    """1, 2 or 5 times a power of ten, at least `rough`."""
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= rough * 0.999)
+
+
+def _lift(value: float, scale: Scale) -> float:
+    return math.log(value) if scale is not Scale.LINEAR and value > 0 else value
+
+
+def _y_mark(plot: Plot, mark: float, show: Callable[[float], str]) -> str:
+    y, frame = plot.y(mark), plot.frame
+    return (
+        f'<line class="grid" x1="{frame.left}" x2="{frame.width - frame.right}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        f'<text class="mark" x="{frame.left - 7}" y="{y + 3.5:.1f}" text-anchor="end">{text(show(mark))}</text>'
+    )
+
+
+def _x_mark(plot: Plot, mark: int) -> str:
+    foot = plot.frame.height - plot.frame.bottom
+    return f'<text class="mark" x="{plot.x(mark):.1f}" y="{foot + 16}" text-anchor="middle">{text(number(mark))}</text>'
+
+
+def _draw(plot: Plot, line: Line, colour: int) -> list[str]:
+    shown = thin(line.curve)
+    smoothed = thin(smooth(line.curve)) if line.soften else shown
+    parts = []
+    if smoothed.points != shown.points:
+        parts.append(f'<path class="line raw c{colour}" d="{_path(plot, shown.points)}"/>')
+    if len(smoothed.points) > 1:
+        parts.append(f'<path class="line c{colour}" d="{_path(plot, smoothed.points)}"/>')
+    if line.dots or len(shown.points) == 1:
+        parts += [_dot(plot, line, point, colour) for point in shown.points]
+    foot = plot.frame.height - plot.frame.bottom
+    parts += [
+        f'<path class="broken" d="M{plot.x(step):.1f} {foot}v-9"><title>step {step}: not a finite number</title></path>'
+        for step in line.curve.broken_steps[:200]
+    ]
+    return parts
+
+
+def _path(plot: Plot, points: Sequence[tuple[int, float]]) -> str:
+    (step, value), *rest = points
+    path = [f"M{plot.x(step):.1f} {plot.y(value):.1f}"]
+    for step, value in rest:
+        across = f"H{plot.x(step):.1f}V{plot.y(value):.1f}"
+        path.append(across if plot.scale is Scale.POWERS else f"L{plot.x(step):.1f} {plot.y(value):.1f}")
+    return "".join(path)
+
+
+def _dot(plot: Plot, line: Line, point: tuple[int, float], colour: int) -> str:
+    step, value = point
+    return (
+        f'<circle class="dot c{colour}" cx="{plot.x(step):.1f}" cy="{plot.y(value):.1f}" r="3">'
+        f"<title>{text(line.curve.tag)}, step {step}: {text(number(value))}</title></circle>"
+    )
+
+
+def _end_labels(plot: Plot, lines: Sequence[Line], show: Callable[[float], str]) -> list[str]:
+    """The last value of each line beside its end, pushed apart where they would touch."""
+    ends = sorted(
+        (plot.y(points[-1][1]), index % COLOURS + 1, line.name, points[-1][1])
+        for index, line in enumerate(lines)
+        if (points := (smooth(line.curve) if line.soften else line.curve).finite)
+    )
+    labels, floor = [], plot.frame.top - 8.0
+    room = plot.frame.height - plot.frame.bottom + 4.0
+    x = plot.frame.width - plot.frame.right + 7
+    for left, (y, colour, name, value) in zip(range(len(ends) - 1, -1, -1), ends, strict=True):
+        floor = max(min(y + 3.5, room - 12.0 * left), floor + 12.0)
+        words = f"{name} {show(value)}" if name else show(value)
+        labels.append(f'<text class="end c{colour}" x="{x}" y="{floor:.1f}">{text(words)}</text>')
+    return labels

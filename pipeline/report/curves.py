@@ -1,0 +1,97 @@
+"""From scalars to curves: one line per tag, resumed jobs joined, repeated steps told once, long lines thinned."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from remote.protocol.events import Scalar
+
+MAX_POINTS = 600
+SMOOTH_FROM = 24
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A tag over optimizer steps, in order of steps, each step once. Values may be infinite or not numbers."""
+
+    tag: str
+    points: tuple[tuple[int, float], ...]
+
+    @property
+    def finite(self) -> tuple[tuple[int, float], ...]:
+        return tuple(point for point in self.points if math.isfinite(point[1]))
+
+    @property
+    def broken_steps(self) -> tuple[int, ...]:
+        """Steps whose value is infinite or not a number."""
+        return tuple(step for step, value in self.points if not math.isfinite(value))
+
+    def in_units_of(self, unit: float) -> Curve:
+        """The same curve with every value divided by `unit`."""
+        return self if unit == 1.0 else Curve(self.tag, tuple((step, value / unit) for step, value in self.points))
+
+    @property
+    def last(self) -> float:
+        return self.points[-1][1]
+
+
+def gather_curves(scalars: Iterable[Scalar]) -> tuple[Curve, ...]:
+    """A curve per tag, by tag. Of a step that was told twice (a resumed job trains it again) the later telling counts.
+
+    Files that were written at the same time and tell the same tag are different curves: `tag (folder)`.
+    """
+    by_tag: dict[str, dict[str, list[Scalar]]] = {}
+    for scalar in scalars:
+        folder = scalar.file.rpartition("/")[0]
+        by_tag.setdefault(scalar.tag, {}).setdefault(folder, []).append(scalar)
+    curves = []
+    for tag, folders in sorted(by_tag.items()):
+        if len(folders) == 1 or not _overlap(folders.values()):
+            curves.append(_curve(tag, [scalar for told in folders.values() for scalar in told]))
+        else:
+            curves += [_curve(f"{tag} ({folder or '.'})", told) for folder, told in sorted(folders.items())]
+    return tuple(curves)
+
+
+def smooth(curve: Curve) -> Curve:
+    """The mean of each point and its neighbours, about a thirtieth of the curve; short curves stay as they are."""
+    points = curve.finite
+    if len(points) < SMOOTH_FROM:
+        return curve
+    reach = max(1, len(points) // 60)
+    sums = [0.0, *itertools.accumulate(value for _, value in points)]
+    means = []
+    for index, (step, _) in enumerate(points):
+        first, end = max(0, index - reach), min(len(points), index + reach + 1)
+        means.append((step, (sums[end] - sums[first]) / (end - first)))
+    return Curve(curve.tag, tuple(means))
+
+
+def thin(curve: Curve, limit: int = MAX_POINTS) -> Curve:
+    """At most about `limit` points that look the same: the lowest and the highest of each stretch stay."""
+    points = curve.finite
+    if len(points) <= limit:
+        return Curve(curve.tag, points)
+    size = math.ceil(len(points) / (limit // 2))
+    kept = {points[0], points[-1]}
+    for start in range(0, len(points), size):
+        stretch = points[start : start + size]
+        kept |= {min(stretch, key=lambda p: p[1]), max(stretch, key=lambda p: p[1])}
+    return Curve(curve.tag, tuple(sorted(kept)))
+
+
+def _curve(tag: str, scalars: Iterable[Scalar]) -> Curve:
+    told: dict[int, Scalar] = {}
+    for scalar in scalars:
+        if scalar.step not in told or scalar.wall_time >= told[scalar.step].wall_time:
+            told[scalar.step] = scalar
+    return Curve(tag, tuple((step, told[step].value) for step in sorted(told)))
+
+
+def _overlap(folders: Iterable[list[Scalar]]) -> bool:
+    """Two folders were written during the same time."""
+    spans = sorted((min(s.wall_time for s in told), max(s.wall_time for s in told)) for told in folders)
+    return any(begin < end for (_, end), (begin, _) in itertools.pairwise(spans))

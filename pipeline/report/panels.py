@@ -1,0 +1,107 @@
+"""Which curves belong in one chart, in what order, and in which units; the rest get a chart each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from pipeline.report.chart import Frame, Line, Scale, render_chart
+from pipeline.report.curves import Curve
+from pipeline.report.words import number, text
+
+WIDE = Frame(width=980, height=270, left=56, right=92, x_ticks=10, y_ticks=5)
+MAX_MORE = 12
+LOG_FROM = 50.0
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A chart of the tags whose last part is one of `names`."""
+
+    title: str
+    names: tuple[str, ...]
+    scale: Scale = Scale.LINEAR
+    show: Callable[[float], str] = number
+    soften: bool = False
+    unit: float = 1.0
+
+
+LOSS = Panel("Loss", ("loss", "eval_loss", "train_loss", "val_loss", "loss_total"), soften=True)
+PANELS = (
+    Panel("Gradient norm", ("grad_norm", "gradient_norm"), soften=True),
+    Panel("Loss scale", ("loss_scale", "scale", "grad_scale"), Scale.POWERS),
+    Panel("Learning rate", ("learning_rate", "lr")),
+    Panel("Skipped steps", ("skipped_steps", "skipped")),
+    Panel("Tokens per second", ("tokens_per_second", "tokens_per_s"), soften=True),
+    Panel("Peak memory", ("peak_memory", "peak_bytes"), show=lambda gib: f"{number(gib)} GiB", unit=2.0**30),
+)
+EVALUATION = ("eval/", "test/", "validation/")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A chart ready for the page."""
+
+    title: str
+    svg: str
+    note: str = ""
+
+
+def draw_loss(curves: Iterable[Curve]) -> Drawn | None:
+    """The loss of training and evaluation in one wide chart."""
+    found = [curve for curve in curves if last_part(curve.tag) in LOSS.names]
+    return _drawn(LOSS, found, WIDE) if found else None
+
+
+def draw_panels(curves: Iterable[Curve]) -> tuple[Drawn, ...]:
+    """The known curves in their order, then up to a dozen others that have something to show."""
+    left = [curve for curve in curves if last_part(curve.tag) not in LOSS.names]
+    drawn = []
+    for panel in PANELS:
+        found = [curve for curve in left if last_part(curve.tag) in panel.names and not is_evaluation(curve.tag)]
+        left = [curve for curve in left if curve not in found]
+        if found and not _says_nothing(panel, found):
+            drawn.append(_drawn(panel, found, None))
+    more = [curve for curve in left if len(curve.points) > 1]
+    drawn += [_drawn(Panel(curve.tag, ()), [curve], None) for curve in more[:MAX_MORE]]
+    return tuple(drawn)
+
+
+def last_part(tag: str) -> str:
+    """`loss` of `train/loss`, `eval_loss` of `eval_loss`; a folder named after the tag does not count."""
+    return tag.partition(" (")[0].rpartition("/")[2].lower()
+
+
+def is_evaluation(tag: str) -> bool:
+    return tag.startswith(EVALUATION) or last_part(tag).startswith("eval_")
+
+
+def _says_nothing(panel: Panel, curves: list[Curve]) -> bool:
+    """The number of skipped steps never changed: a figure on the page says so, and no flat line is needed."""
+    return panel.title == "Skipped steps" and all(len({value for _, value in curve.points}) == 1 for curve in curves)
+
+
+def _drawn(panel: Panel, curves: list[Curve], frame: Frame | None) -> Drawn:
+    scale = panel.scale
+    values = [value for curve in curves for _, value in curve.finite]
+    if scale is Scale.LINEAR and frame is WIDE and values and min(values) > 0 and max(values) / min(values) > LOG_FROM:
+        scale = Scale.LOG
+    ordered = sorted(curves, key=lambda curve: (is_evaluation(curve.tag), curve.tag))
+    lines = [
+        Line(
+            curve.in_units_of(panel.unit),
+            _name(curve, curves),
+            soften=panel.soften and not is_evaluation(curve.tag),
+            dots=len(curve.points) <= 12,
+        )
+        for curve in ordered[:6]
+    ]
+    svg = render_chart(lines, title=panel.title, frame=frame, scale=scale, show=panel.show)
+    return Drawn(text(panel.title), svg, "logarithmic" if scale is Scale.LOG else "")
+
+
+def _name(curve: Curve, curves: list[Curve]) -> str:
+    """What tells this line from the others of its chart."""
+    if len(curves) == 1:
+        return ""
+    return "eval" if is_evaluation(curve.tag) else curve.tag.partition("/")[0][:8]

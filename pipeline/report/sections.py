@@ -1,0 +1,249 @@
+"""The sections of the page; each is empty text where there is nothing to say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pipeline.outcome import StageOutcome, StageState
+from pipeline.report.model import Cure, Facts, Fix, JobRow
+from pipeline.report.panels import Drawn
+from pipeline.report.scores import Scores
+from pipeline.report.words import count, duration, number, size, text
+from remote.protocol.findings import Finding, Severity
+from remote.protocol.jobs import JobState
+from remote.protocol.proof import DtypeRow, ProofReport
+
+MAX_DIFF_LINES = 400
+STAGE_TONES = {
+    StageState.DONE: "good",
+    StageState.SKIPPED: "quiet",
+    StageState.FAILED: "bad",
+    StageState.PENDING: "quiet",
+    StageState.RUNNING: "calm",
+}
+JOB_TONES = {JobState.SUCCEEDED: "good", JobState.RUNNING: "calm", JobState.FAILED: "bad", JobState.LOST: "bad"}
+FINDING_TONES = {Severity.ERROR: "bad", Severity.WARNING: "warn", Severity.INFO: "good"}
+KINDS = {"trainable": "trainable", "frozen": "frozen", "buffer": "buffers", "state": "optimizer state"}
+
+
+def section(title: str, body: str) -> str:
+    return f"<section><h2>{text(title)}</h2>{body}</section>" if body else ""
+
+
+def pill(words: str, tone: str) -> str:
+    return f'<span class="pill {tone}">{text(words)}</span>'
+
+
+def charts(loss: Drawn | None, panels: Sequence[Drawn]) -> str:
+    wide = _figure(loss) if loss else ""
+    small = "".join(_figure(panel) for panel in panels)
+    return section("Training", wide + (f'<div class="charts">{small}</div>' if small else ""))
+
+
+def _figure(drawn: Drawn) -> str:
+    note = f"<small>{drawn.note}</small>" if drawn.note else ""
+    return f"<figure><figcaption>{drawn.title}{note}</figcaption>{drawn.svg}</figure>"
+
+
+def td(body: str, kind: str = "") -> str:
+    return f'<td class="{kind}">{body}</td>' if kind else f"<td>{body}</td>"
+
+
+def table(rows: Iterable[Sequence[str]], head: str = "") -> str:
+    """A table of cells, with its head; empty text where there are no rows."""
+    body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
+    return f"<table>{head}{body}</table>" if body else ""
+
+
+def scores(found: Scores | None) -> str:
+    if found is None:
+        return ""
+    head = (
+        '<tr><th>aspect</th><th class="n"><span class="key"></span>Pearson</th>'
+        '<th class="n"><span class="key second"></span>Spearman</th><th></th></tr>'
+    )
+    aspects = [
+        (
+            td(text(aspect.name), "name"),
+            td(_share(aspect.pearson), "n"),
+            td(_share(aspect.spearman), "n"),
+            td(_bar(aspect.pearson) + _bar(aspect.spearman, " second")),
+        )
+        for aspect in found.aspects
+    ]
+    others = [(td(text(name)), td(text(number(value)), "n")) for name, value in found.others]
+    return section(f"Evaluation at step {found.step}", _two(table(aspects, head), table(others)))
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else text(f"{value:.3f}".replace("-", "−"))
+
+
+def _bar(value: float | None, kind: str = "") -> str:
+    if value is None:
+        return ""
+    return f'<span class="bar{kind}"><i style="width:{max(0.0, min(1.0, value)) * 100:.0f}%"></i></span>'
+
+
+def stages(rows: Iterable[StageOutcome]) -> str:
+    body = [
+        (
+            td(text(row.name), "name"),
+            td(pill(row.state.value, STAGE_TONES[row.state]), "tag"),
+            td(text(duration(row.seconds)) if row.seconds else "", "n"),
+            td(text(row.reason), "soft"),
+        )
+        for row in rows
+    ]
+    return section("Stages", table(body))
+
+
+def jobs(rows: Sequence[JobRow]) -> str:
+    """Told where there was more than one, or one that did not end well."""
+    if len(rows) < 2 and all(row.state is JobState.SUCCEEDED for row in rows):
+        return ""
+    body = [
+        (
+            td(f"job {row.number}", "name"),
+            td(pill(row.state.value, JOB_TONES.get(row.state, "quiet")), "tag"),
+            td(_went(row)),
+            td(text(duration(row.seconds)) if row.seconds else "", "n"),
+        )
+        for row in rows
+    ]
+    return section("Jobs", table(body))
+
+
+def _went(row: JobRow) -> str:
+    span = "" if row.last_step is None else f"steps {row.first_step or 0} to {row.last_step}"
+    reason = f'<span class="soft">{text(row.reason)}</span>' if row.reason else ""
+    return "<br>".join(part for part in (span, reason) if part)
+
+
+def proof(report: ProofReport | None) -> str:
+    if report is None:
+        return ""
+    seen = [(one.check, _word(one), FINDING_TONES[one.severity], one.message) for one in report.findings]
+    unseen = [(one.check, "not checked", "quiet", one.reason) for one in report.unseen]
+    checks = [
+        (td(text(check), "name"), td(pill(word, tone), "tag"), td(text(words), "soft"))
+        for check, word, tone, words in [*seen, *unseen]
+    ]
+    told = ", ".join(f"{name} {value}" for name, value in report.report.facts if not name.startswith("not checked"))
+    lead = f'<p class="soft">{text(told)}</p>' if told else ""
+    return section("Proof on the card", lead + _two(table(checks), _dtypes(report.dtypes)))
+
+
+def _word(finding: Finding) -> str:
+    return "ok" if finding.severity is Severity.INFO else finding.severity.value
+
+
+def _dtypes(rows: Iterable[DtypeRow]) -> str:
+    head = (
+        '<tr><th></th><th>dtype</th><th class="n">tensors</th><th class="n">numbers</th><th class="n">memory</th></tr>'
+    )
+    body = [
+        (
+            td(text(KINDS.get(row.kind, row.kind)), "name"),
+            td(text(row.dtype), "mono"),
+            td(text(number(row.tensors)), "n"),
+            td(text(_short(row.elements)), "n"),
+            td(text(size(row.bytes)), "n"),
+        )
+        for row in rows
+    ]
+    return table(body, head)
+
+
+def _short(amount: int) -> str:
+    for factor, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if amount >= factor:
+            return f"{amount / factor:.3g} {unit}"
+    return str(amount)
+
+
+def fixes(rows: Sequence[Fix]) -> str:
+    """What was changed and why, each diff folded away."""
+    return section("Fixes", "".join(_fix(row) for row in rows))
+
+
+def _fix(row: Fix) -> str:
+    path = f' <span class="mono soft">{text(row.path)}</span>' if row.path else ""
+    why = f"<ul>{''.join(f'<li>{text(reason)}</li>' for reason in row.why)}</ul>" if row.why else ""
+    diff = ""
+    if row.diff:
+        words = count(len(row.diff.splitlines()), "line")
+        diff = f'<details class="screen"><summary>diff, {words}</summary><pre>{_diff(row.diff)}</pre></details>'
+    return f'<div class="fix"><b>{text(", ".join(row.fixers))}</b>{path}{why}{diff}</div>'
+
+
+def _diff(diff: str) -> str:
+    lines = diff.splitlines()
+    shown = [f"<b{_diff_class(line)}>{text(line) or ' '}</b>" for line in lines[:MAX_DIFF_LINES]]
+    if len(lines) > MAX_DIFF_LINES:
+        shown.append(f'<b class="hunk">{count(len(lines) - MAX_DIFF_LINES, "more line")}</b>')
+    return "".join(shown)
+
+
+def _diff_class(line: str) -> str:
+    if line.startswith(("+++", "---", "@@")):
+        return ' class="hunk"'
+    return {"+": ' class="add"', "-": ' class="del"'}.get(line[:1], "")
+
+
+def cures(rows: Iterable[Cure]) -> str:
+    head = "<tr><th>error</th><th>cause</th><th>what was done</th><th></th></tr>"
+    body = [
+        (
+            td(text(row.error), "name"),
+            td(text(row.cause), "soft"),
+            td(text(row.done)),
+            td(f"job {row.job}" if row.job else "", "n soft"),
+        )
+        for row in rows
+    ]
+    return section("Cured while training", table(body, head))
+
+
+def findings(rows: Iterable[Finding]) -> str:
+    body = [
+        (
+            td(text(row.check), "name"),
+            td(pill(_word(row), FINDING_TONES[row.severity]), "tag"),
+            td(text(row.message) + _where(row)),
+        )
+        for row in rows
+    ]
+    return section("Findings", table(body))
+
+
+def _where(finding: Finding) -> str:
+    parts = []
+    if finding.where:
+        parts.append(f'<span class="mono soft">{text(finding.where)}</span>')
+    if finding.hint:
+        parts.append(f"<code>{text(finding.hint)}</code>")
+    return f"<br>{' '.join(parts)}" if parts else ""
+
+
+def facts(title: str, rows: Facts) -> str:
+    return section(title, table((td(text(name), "soft"), td(text(value))) for name, value in rows))
+
+
+def source(title: str, words: str) -> str:
+    if not words:
+        return ""
+    inner = f"<details><summary>{count(len(words.splitlines()), 'line')}</summary><pre>{text(words)}</pre></details>"
+    return f'<div class="screen">{section(title, inner)}</div>'
+
+
+def side_by_side(*sections: str) -> str:
+    """Two columns where there are two to show."""
+    return _two(*(one for one in sections if one))
+
+
+def _two(*parts: str) -> str:
+    parts = tuple(part for part in parts if part)
+    if len(parts) < 2:
+        return "".join(parts)
+    return f'<div class="two">{"".join(f"<div>{part}</div>" for part in parts)}</div>'

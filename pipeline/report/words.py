@@ -1,0 +1,62 @@
+"""Numbers, durations and foreign text as the page shows them."""
+
+from __future__ import annotations
+
+import datetime
+import html
+import math
+
+from remote.protocol.text import safe_text
+
+MAX_TEXT = 4000
+
+
+def text(value: object) -> str:
+    """Anything as HTML text or attribute: escaped, and free of controls and of marks that turn text around."""
+    return html.escape(safe_text(str(value), max_line=MAX_TEXT), quote=True)
+
+
+def number(value: float) -> str:
+    """About three significant digits, as a person would write them."""
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else ("∞" if value > 0 else "−∞")
+    size = abs(value)
+    if value == int(value) and size < 1e6:
+        return f"{int(value):,}".replace(",", "\u202f").replace("-", "−")
+    if size < 1e-3 or size >= 1e6:
+        mantissa, _, exponent = f"{value:.2e}".partition("e")
+        return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}".replace("-", "−")
+    return f"{value:.{max(0, 2 - math.floor(math.log10(size)))}f}".replace("-", "−")
+
+
+def size(count: float) -> str:
+    """Bytes in binary units."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024 or unit == "GiB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}"
+        count /= 1024
+    return ""
+
+
+def duration(seconds: float) -> str:
+    """The two largest units that say something."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f}\u00a0ms"
+    if seconds < 60:
+        return f"{seconds:.1f}\u00a0s"
+    minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86400)
+    if hours < 1:
+        return f"{minutes}\u00a0min\u00a0{int(seconds % 60)}\u00a0s"
+    if days < 1:
+        return f"{hours}\u00a0h\u00a0{minutes % 60}\u00a0min"
+    return f"{days}\u00a0d\u00a0{hours % 24}\u00a0h"
+
+
+def moment(unix: float) -> str:
+    """A time, in UTC, to the minute."""
+    return datetime.datetime.fromtimestamp(unix, datetime.UTC).strftime("%-d %B %Y, %H:%M UTC")
+
+
+def count(amount: int, word: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{amount} {word}" if amount == 1 else f"{amount} {word}s"

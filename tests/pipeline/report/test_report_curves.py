@@ -1,0 +1,119 @@
+"""Scalars become curves and numbers become words as a reader expects them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.report.chart import Scale, judge_axis, round_step, step_marks
+from pipeline.report.curves import Curve, gather_curves, smooth, thin
+from pipeline.report.words import duration, number, size
+from remote.protocol.events import Scalar
+
+
+def test_a_resumed_job_goes_on_in_the_same_curve_and_its_telling_counts():
+    first = [Scalar("loss", step, 1.0, 10.0 + step, "a/e1") for step in (1, 2, 3)]
+    second = [Scalar("loss", step, 2.0, 100.0 + step, "b/e2") for step in (3, 4)]
+    (curve,) = gather_curves([*second, *first])
+    assert curve == Curve("loss", ((1, 1.0), (2, 1.0), (3, 2.0), (4, 2.0)))
+
+
+def test_folders_written_at_the_same_time_are_different_curves():
+    one = [Scalar("loss", step, 1.0, 10.0 + step, "generator/e") for step in (1, 2, 3)]
+    two = [Scalar("loss", step, 2.0, 10.5 + step, "critic/e") for step in (1, 2, 3)]
+    assert [curve.tag for curve in gather_curves([*one, *two])] == ["loss (critic)", "loss (generator)"]
+
+
+def test_files_of_one_folder_are_one_curve():
+    scalars = [Scalar("loss", step, 1.0, float(step), f"t/e{step % 2}") for step in range(6)]
+    assert len(gather_curves(scalars)) == 1
+
+
+@given(st.lists(st.floats(allow_infinity=False, allow_nan=False, width=32), min_size=1, max_size=3000))
+def test_thinning_keeps_ends_and_extremes(values):
+    curve = Curve("x", tuple(enumerate(values)))
+    thinned = thin(curve, 100)
+    assert len(thinned.points) <= 104
+    assert thinned.points[0] == curve.points[0]
+    assert thinned.points[-1] == curve.points[-1]
+    assert min(v for _, v in thinned.points) == min(values)
+    assert max(v for _, v in thinned.points) == max(values)
+
+
+@given(st.lists(st.floats(-100, 100), min_size=24, max_size=400))
+def test_smoothing_stays_between_the_extremes_and_keeps_every_step(values):
+    curve = Curve("x", tuple(enumerate(values)))
+    smoothed = smooth(curve)
+    assert [step for step, _ in smoothed.points] == list(range(len(values)))
+    assert all(min(values) - 1e-6 <= value <= max(values) + 1e-6 for _, value in smoothed.points)
+
+
+def test_a_short_curve_is_not_smoothed():
+    curve = Curve("x", tuple((step, float(step % 2)) for step in range(23)))
+    assert smooth(curve) is curve
+
+
+@given(
+    st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=20),
+    st.sampled_from(Scale),
+    st.integers(2, 8),
+)
+def test_an_axis_covers_its_values_with_a_few_round_marks(values, scale, ticks):
+    marks, (low, high) = judge_axis(values, scale, ticks)
+    close = 1e-6 * (max(values) - min(values)) + 1e-6 * abs(min(values))
+    assert low <= min(values) + close
+    assert high >= max(values) - close
+    assert 1 <= len(marks) <= ticks + 4
+    assert low < high
+
+
+@pytest.mark.parametrize(("rough", "step"), [(0.3, 0.5), (1.0, 1.0), (1.2, 2.0), (24.0, 50.0), (0.00011, 0.0002)])
+def test_steps_of_an_axis_are_one_two_or_five(rough, step):
+    assert math.isclose(round_step(rough), step)
+
+
+@given(st.integers(0, 10**7), st.integers(0, 10**7), st.integers(2, 10))
+def test_marks_of_steps_lie_within_them(one, other, ticks):
+    first, last = sorted((one, other))
+    assert all(first <= mark <= last for mark in step_marks(first, last, ticks))
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (0.0, "0"),
+        (120.0, "120"),
+        (65536.0, "65\u202f536"),
+        (-3.0, "−3"),
+        (0.58312, "0.583"),
+        (12.345, "12.3"),
+        (2e-5, "2e−5"),
+        (1.25e-5, "1.25e−5"),
+        (3.2e9, "3.2e9"),
+        (math.nan, "NaN"),
+        (math.inf, "∞"),
+    ],
+)
+def test_numbers_are_written_shortly(value, words):
+    assert number(value) == words
+
+
+@given(st.floats())
+def test_any_number_has_words(value):
+    assert number(value)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.3, "300 ms"), (42.34, "42.3 s"), (94, "1 min 34 s"), (6322, "1 h 45 min"), (200_000, "2 d 7 h")],
+)
+def test_durations_have_their_two_largest_units(seconds, words):
+    assert duration(seconds).replace("\u00a0", " ") == words
+
+
+@pytest.mark.parametrize(("count", "words"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (2**34, "16 GiB")])
+def test_sizes_have_binary_units(count, words):
+    assert size(count) == words

@@ -1,0 +1,263 @@
+"""The report is one page that stands alone, says what happened, and lets no foreign word become markup."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fixers.change import FileChange
+from pipeline.outcome import StageOutcome, StageState
+from pipeline.report.model import Cure, Fix, JobRow, RunReport, Verdict, fix_of
+from pipeline.report.page import render_report
+from remote.protocol.events import Scalar
+from remote.protocol.findings import Finding, Severity
+from remote.protocol.jobs import JobState
+from remote.protocol.proof import DtypeRow, ProofReport, Unseen
+
+VOID = {"meta", "br", "line", "circle", "path"}
+
+
+class Reader(HTMLParser):
+    """Tags, attributes and visible words; every tag must be closed in order."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        if tag in VOID:
+            return
+        assert self.open
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if "style" not in self.open:
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+def loss(steps: int, value=lambda step: 3.0 / step, tag: str = "train/loss") -> tuple[Scalar, ...]:
+    return tuple(Scalar(tag, step, value(step), 1000.0 + step, "tensorboard/e") for step in range(1, steps + 1))
+
+
+BARE = RunReport(run="tiny-0a1b2c3d", config="tiny", host="local", verdict=Verdict.NOT_STARTED)
+FULL = replace(
+    BARE,
+    verdict=Verdict.TRAINED,
+    project="speech",
+    card="NVIDIA TITAN RTX",
+    precision="fp16-mixed",
+    step=60,
+    steps=60,
+    began_unix=1763600000.0,
+    ended_unix=1763603700.0,
+    written_unix=1763604000.0,
+    version="0.1.0",
+    stages=(StageOutcome("sync", StageState.DONE, 1.2, "3 files sent"), StageOutcome("train", StageState.SKIPPED)),
+    jobs=(JobRow(1, JobState.FAILED, 0, 33, 100.0, "out of memory"), JobRow(2, JobState.SUCCEEDED, 20, 60, 90.0)),
+    scalars=(
+        *loss(60),
+        *loss(60, lambda step: 65536.0 if step > 2 else 131072.0, "train/loss_scale"),
+        Scalar("eval/apa/accuracy/pearson", 60, 0.71, 5000.0, "tensorboard/e"),
+        Scalar("eval/apa/accuracy/spearman", 60, 0.69, 5000.0, "tensorboard/e"),
+        Scalar("eval/mdd/wer", 60, 0.081, 5000.0, "tensorboard/e"),
+    ),
+    fixes=(
+        Fix(("bf16-to-fp16",), "src/train.py", ("line 3: float16",), "--- a\n+++ b\n@@ -1 +1 @@\n-bfloat16\n+float16"),
+    ),
+    proof=ProofReport(
+        findings=(Finding("finite-loss", Severity.INFO, "3.2, then 3.1"),),
+        unseen=(Unseen("bandwidth", "one card only"),),
+        dtypes=(DtypeRow("trainable", "float32", 8, 1_500_000, 6_000_000),),
+    ),
+    cures=(Cure("cuda-out-of-memory", "the longest recordings", "checkpointing on", 1),),
+    findings=(Finding("slow-link", Severity.WARNING, "0.1 MB/s", "titan", "pipeline hosts check titan"),),
+    environment=(("torch", "2.13.0"),),
+    config_text="lora: {r: 64}",
+    artifacts=(("adapter", "runs/adapter"),),
+    not_checked=(("hub", "offline"),),
+)
+
+
+def test_a_full_report_says_what_happened():
+    words = Reader(render_report(FULL)).text
+    for expected in (
+        "tiny-0a1b2c3d",
+        "60 of 60 optimizer steps of tiny on local (NVIDIA TITAN RTX) in fp16-mixed",
+        "The loss fell from 3 to 0.0504",
+        "Evaluation at step 60",
+        "0.710",
+        "word error rate",
+        "finite-loss ok",
+        "bandwidth not checked one card only",
+        "bf16-to-fp16",
+        "+float16",
+        "cuda-out-of-memory",
+        "steps 0 to 33",
+        "pipeline hosts check titan",
+        "trainable float32 8 1.5 M 5.72 MiB",
+        "lora: {r: 64}",
+    ):
+        assert expected in words
+
+
+def test_a_run_that_never_began_still_has_a_page():
+    reader = Reader(render_report(BARE))
+    assert "no optimizer step was made" in reader.text
+    assert not [tag for tag, _ in reader.tags if tag in ("svg", "table")]
+
+
+def test_the_same_report_gives_the_same_bytes():
+    assert render_report(FULL) == render_report(replace(FULL))
+
+
+@pytest.mark.parametrize("report", [BARE, FULL], ids=["bare", "full"])
+def test_the_page_loads_nothing_and_runs_nothing(report):
+    page = render_report(report)
+    reader = Reader(page)
+    assert not {tag for tag, _ in reader.tags} & {
+        "script",
+        "img",
+        "link",
+        "iframe",
+        "object",
+        "embed",
+        "base",
+        "form",
+        "a",
+    }
+    assert not [
+        name for _, attributes in reader.tags for name in attributes if name in ("src", "href", "srcset", "action")
+    ]
+    assert not [name for _, attributes in reader.tags for name in attributes if name.startswith("on")]
+    assert "url(" not in page
+    assert "@import" not in page
+    assert "default-src 'none'" in page
+    assert not re.search(r"https?://", page)
+
+
+HOSTILE = "</title></style><script>alert(1)</script><img src=x onerror=alert(1)>\"'`&\x1b[2J\u202e\udcff]]>--><!--"
+
+
+def hostile(report: RunReport) -> RunReport:
+    """Every word of the report replaced."""
+    return RunReport(
+        run=HOSTILE,
+        config=HOSTILE,
+        host=HOSTILE,
+        verdict=Verdict.FAILED,
+        project=HOSTILE,
+        card=HOSTILE,
+        precision=HOSTILE,
+        step=3,
+        steps=9,
+        reason=HOSTILE,
+        version=HOSTILE,
+        stages=(StageOutcome(HOSTILE, StageState.FAILED, 1.0, HOSTILE),),
+        jobs=(JobRow(1, JobState.LOST, 0, 3, 1.0, HOSTILE),),
+        scalars=(
+            *loss(3, tag=HOSTILE),
+            *loss(3, tag=f"{HOSTILE}/loss"),
+            *loss(3, tag=f"{HOSTILE}/grad_norm"),
+            Scalar(f"eval/{HOSTILE}/pearson", 1, 0.5, 1.0, HOSTILE),
+            Scalar(f"eval/{HOSTILE}/wer", 1, 0.5, 1.0, HOSTILE),
+        ),
+        fixes=(Fix((HOSTILE,), HOSTILE, (HOSTILE,), HOSTILE),),
+        proof=ProofReport(
+            (Finding(HOSTILE, Severity.ERROR, HOSTILE),),
+            (Unseen(HOSTILE, HOSTILE),),
+            (DtypeRow(HOSTILE, HOSTILE, 1, 1, 1),),
+            device=HOSTILE,
+        ),
+        cures=(Cure(HOSTILE, HOSTILE, HOSTILE),),
+        findings=(Finding(HOSTILE, Severity.ERROR, HOSTILE, HOSTILE, HOSTILE),),
+        environment=((HOSTILE, HOSTILE),),
+        config_text=HOSTILE,
+        artifacts=((HOSTILE, HOSTILE),),
+        not_checked=((HOSTILE, HOSTILE),),
+    )
+
+
+def test_bi55_hostile_words_stay_words_everywhere():
+    page = render_report(hostile(FULL))
+    reader = Reader(page)
+    assert not {tag for tag, _ in reader.tags} & {"script", "img"}
+    assert "alert(1)" in reader.text
+    assert not [name for _, attributes in reader.tags for name in attributes if name.startswith("on")]
+    assert "\x1b" not in page
+    assert "\u202e" not in page
+    page.encode("utf-8")
+
+
+@given(st.text(max_size=60))
+def test_any_word_leaves_the_page_well_formed(word):
+    Reader(
+        render_report(
+            replace(FULL, run=word, reason=word, config_text=word, findings=(Finding(word, Severity.INFO, word),))
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[math.nan] * 5, [math.inf, 1.0, -math.inf], [0.0] * 30, [1e300, -1e300], [5e-324, 1.0], [7.0], [1.0, 1e9] * 20],
+)
+def test_any_values_can_be_drawn(values):
+    page = render_report(replace(FULL, scalars=loss(len(values), lambda step: values[step - 1])))
+    Reader(page)
+    coordinates = " ".join(re.findall(r' (?:d|x|y|cx|cy|x1|y1)="([^"]*)"', page))
+    assert "nan" not in coordinates
+    assert "inf" not in coordinates
+
+
+def test_steps_that_are_not_numbers_are_marked():
+    page = render_report(replace(FULL, scalars=loss(9, lambda step: math.nan if step == 4 else 1.0 / step)))
+    assert page.count('class="broken"') == 1
+    assert "step 4: not a finite number" in page
+
+
+def test_a_hundred_thousand_points_make_a_page_of_modest_size():
+    page = render_report(replace(FULL, scalars=loss(100_000, lambda step: math.sin(step) + 2)))
+    assert len(page) < 120_000
+
+
+def test_a_failed_run_tells_its_findings_before_its_curves():
+    page = render_report(replace(FULL, verdict=Verdict.FAILED))
+    assert page.index("Findings") < page.index("Training") < page.index("Stages")
+
+
+def test_a_files_change_becomes_a_diff_of_lines():
+    fix = fix_of(FileChange("a.py", b"x = 1\ny = 2\n", b"x = 1\ny = 3\n", {"b": 1, "a": 2}, ("line 2",)))
+    assert fix.fixers == ("a", "b")
+    assert fix.diff.splitlines()[2:] == ["@@ -1,2 +1,2 @@", " x = 1", "-y = 2", "+y = 3"]
+    assert fix_of(FileChange("a.bin", b"\xff", b"\xfe\xff", {"a": 1})).diff == "1 bytes before, 2 after"
+
+
+def test_a_long_diff_is_cut_and_says_so():
+    diff = "\n".join(f"+line {n}" for n in range(1000))
+    words = Reader(render_report(replace(FULL, fixes=(Fix(("x",), "a", (), diff),)))).text
+    assert "line 399" in words
+    assert "line 400" not in words
+    assert "600 more lines" in words
