@@ -8,10 +8,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from fixers.change import FileChange, Plan
-from fixers.disk_tree import DiskTree, Stamp
 from fixers.file_plan import FileOutcome, plan_file
 from fixers.fixed_tree import as_planned
-from fixers.memory import Memory, question_of
+from fixers.memory import Digested, Memory, question_of
 from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
 from fixers.site import Fixer, Site
 from fixers.source_fixer import SourceFixer
@@ -59,31 +58,26 @@ def _plan_sources(site: Site, fixers: Sequence[SourceFixer], target: Target) -> 
 
 
 def _outcomes(site: Site, fixers: Sequence[SourceFixer], target: Target) -> Iterator[FileOutcome]:
-    if isinstance(site.tree, DiskTree):
-        yield from _remembered_outcomes(site.tree, fixers, target)
+    paths = [path for path in sorted(site.tree.paths()) if any(fixer.matches(path) for fixer in fixers)]
+    if not isinstance(site.tree, Digested):
+        yield from (plan_file(path, site.tree.read(path), fixers, target) for path in paths)
         return
-    for path in sorted(site.tree.paths()):
-        if any(fixer.matches(path) for fixer in fixers):
-            yield plan_file(path, site.tree.read(path), fixers, target)
-
-
-def _remembered_outcomes(tree: DiskTree, fixers: Sequence[SourceFixer], target: Target) -> Iterator[FileOutcome]:
-    """A file whose stamp and whose question are those of the last time has the outcome of the last time."""
-    memory = Memory.of(tree.root, question_of(fixers, target))
-    for path, stamp in tree.stamps():
-        if any(fixer.matches(path) for fixer in fixers):
-            yield _outcome(tree, memory, path, stamp, fixers, target)
+    memory = Memory.of(site.tree.root, question_of(fixers, target))
+    for path in paths:
+        yield _remembered(site.tree, memory, path, fixers, target)
     memory.save()
 
 
-def _outcome(
-    tree: DiskTree, memory: Memory, path: str, stamp: Stamp, fixers: Sequence[SourceFixer], target: Target
+def _remembered(
+    tree: Digested, memory: Memory, path: str, fixers: Sequence[SourceFixer], target: Target
 ) -> FileOutcome:
-    known = memory.recall(path, stamp, tree)
+    """A file with the bytes of the last time, and the same question, has the outcome of the last time."""
+    known = memory.recall(path, tree.digest(path), tree)
     if known is not None:
         return known
-    outcome = plan_file(path, tree.read(path), fixers, target)
-    memory.remember(path, stamp, outcome)
+    data = tree.read(path)
+    outcome = plan_file(path, data, fixers, target)
+    memory.remember(path, data, outcome)
     return outcome
 
 

@@ -5,23 +5,32 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from fixers.change import FileChange
-from fixers.disk_tree import DiskTree, Stamp
 from fixers.file_plan import FileOutcome
 from fixers.source_fixer import SourceFixer
 from fixers.target import Target
 from remote.protocol.findings import Finding
 from remote.protocol.values import decode, dumps
 
-FILE = ".halfstep/planned.json"
-TOO_FRESH_NS = 100_000_000
-Row = list[int]
+FOLDER = ".halfstep/planned"
+QUESTIONS_KEPT = 8
+
+
+@runtime_checkable
+class Digested(Protocol):
+    """A tree in a folder of this machine that knows its files' SHA-256 without reading them again."""
+
+    root: Path
+
+    def digest(self, path: str) -> str: ...
+
+    def read(self, path: str) -> bytes: ...
 
 
 @dataclass(frozen=True)
@@ -31,7 +40,6 @@ class Kept:
     head: int = 0
     tail: int = 0
     middle: str | None = None
-    before: str = ""
     fixers: dict[str, int] = field(default_factory=dict)
     why: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -39,63 +47,51 @@ class Kept:
 
 @dataclass
 class Memory:
-    """Outcomes by path, for one question. A file that changed a moment ago is not remembered: its stamp may lie."""
+    """Outcomes by path and digest, for one question."""
 
-    root: Path
-    question: str
-    now_ns: Callable[[], int] = time.time_ns
-    stamps: dict[str, Row] = field(default_factory=dict)
-    kept: dict[str, object] = field(default_factory=dict)
+    file: Path
+    rows: dict[str, tuple[str, object]] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
     grown: bool = False
 
     @staticmethod
     def of(root: Path, question: str) -> Memory:
         """What was remembered there for that question; empty where nothing was, or it cannot be read."""
-        memory = Memory(root, question)
+        memory = Memory(root / FOLDER / f"{question}.json")
         try:
-            stored = json.loads((root / FILE).read_bytes())
-            if stored["question"] == question:
-                memory.stamps, memory.kept = dict(stored["stamps"]), dict(stored["kept"])
-        except (OSError, ValueError, KeyError, TypeError):
+            stored = json.loads(memory.file.read_bytes())
+            memory.rows = {path: (digest, kept) for path, (digest, kept) in stored.items()}
+        except (OSError, ValueError, TypeError, AttributeError):
             pass
         return memory
 
-    def recall(self, path: str, stamp: Stamp, tree: DiskTree) -> FileOutcome | None:
-        """The outcome of the last time; None where the file is new, changed, or not as it was."""
-        if self.stamps.get(path) != _row(stamp):
+    def recall(self, path: str, digest: str, tree: Digested) -> FileOutcome | None:
+        """The outcome of the last time; None where the file is new or changed."""
+        known, kept = self.rows.get(path, ("", None))
+        if known != digest:
             return None
-        kept = self.kept.get(path)
-        outcome = FileOutcome() if kept is None else _restored(path, kept, tree)
+        outcome = FileOutcome() if kept is None else _restored(path, digest, kept, tree)
         if outcome is not None:
             self.seen.add(path)
         return outcome
 
-    def remember(self, path: str, stamp: Stamp, outcome: FileOutcome) -> None:
-        if self.now_ns() - stamp.ctime_ns < TOO_FRESH_NS:
-            return
+    def remember(self, path: str, data: bytes, outcome: FileOutcome) -> None:
         self.grown = True
         self.seen.add(path)
-        self.stamps[path] = _row(stamp)
-        self.kept.pop(path, None)
-        if outcome != FileOutcome():
-            self.kept[path] = json.loads(dumps(_kept(outcome)))
+        kept = json.loads(dumps(_kept(outcome))) if outcome != FileOutcome() else None
+        self.rows[path] = (hashlib.sha256(data).hexdigest(), kept)
 
     def save(self) -> None:
         """The next planning finds what this one did; where nothing may be written here, it does not."""
         if not self.grown:
             return
-        stored = {
-            "question": self.question,
-            "stamps": {path: row for path, row in self.stamps.items() if path in self.seen},
-            "kept": {path: kept for path, kept in self.kept.items() if path in self.seen},
-        }
-        file = self.root / FILE
-        part = file.with_name(f".hs-part-planned-{os.getpid()}")
+        stored = {path: row for path, row in self.rows.items() if path in self.seen}
+        part = self.file.with_name(f".hs-part-{os.getpid()}")
         try:
-            _make_folder(file.parent)
+            _make_folder(self.file.parent)
             part.write_bytes(json.dumps(stored, separators=(",", ":")).encode())
-            part.replace(file)
+            part.replace(self.file)
+            _drop_oldest(self.file.parent)
         except OSError:
             part.unlink(missing_ok=True)
 
@@ -105,7 +101,7 @@ def question_of(fixers: Sequence[SourceFixer], target: Target) -> str:
     names = [(fixer.name, fixer.version) for fixer in fixers]
     card = (target.card.capability, target.card.assumed) if target.card is not None else None
     asked = repr((our_code(), names, card, sorted(target.packages.items()), sorted(target.wishes.items(), key=str)))
-    return hashlib.sha256(asked.encode()).hexdigest()
+    return hashlib.sha256(asked.encode()).hexdigest()[:32]
 
 
 @cache
@@ -118,14 +114,16 @@ def our_code() -> str:
 
 
 def _make_folder(folder: Path) -> None:
-    folder.mkdir(exist_ok=True)
-    unseen = folder / ".gitignore"
+    folder.mkdir(parents=True, exist_ok=True)
+    unseen = folder.parent / ".gitignore"
     if not unseen.exists():
         unseen.write_bytes(b"*\n")
 
 
-def _row(stamp: Stamp) -> Row:
-    return [stamp.size, stamp.mtime_ns, stamp.ctime_ns, stamp.inode]
+def _drop_oldest(folder: Path) -> None:
+    answers = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
+    for file in answers[:-QUESTIONS_KEPT]:
+        file.unlink(missing_ok=True)
 
 
 def _kept(outcome: FileOutcome) -> Kept:
@@ -135,8 +133,7 @@ def _kept(outcome: FileOutcome) -> Kept:
     head = _shared(change.before, change.after)
     tail = _shared(change.before[head:][::-1], change.after[head:][::-1])
     middle = change.after[head : len(change.after) - tail].decode("latin-1")
-    before = hashlib.sha256(change.before).hexdigest()
-    return Kept(head, tail, middle, before, change.fixers, change.why, outcome.findings)
+    return Kept(head, tail, middle, change.fixers, change.why, outcome.findings)
 
 
 def _shared(one: bytes, other: bytes) -> int:
@@ -151,7 +148,7 @@ def _shared(one: bytes, other: bytes) -> int:
     return least
 
 
-def _restored(path: str, stored: object, tree: DiskTree) -> FileOutcome | None:
+def _restored(path: str, digest: str, stored: object, tree: Digested) -> FileOutcome | None:
     try:
         kept = decode(Kept, stored)
     except ValueError:
@@ -159,7 +156,7 @@ def _restored(path: str, stored: object, tree: DiskTree) -> FileOutcome | None:
     if kept.middle is None:
         return FileOutcome(None, kept.findings)
     before = tree.read(path)
-    if hashlib.sha256(before).hexdigest() != kept.before:
+    if hashlib.sha256(before).hexdigest() != digest:
         return None
     after = before[: kept.head] + kept.middle.encode("latin-1") + before[len(before) - kept.tail :]
     return FileOutcome(FileChange(path, before, after, kept.fixers, kept.why), kept.findings)

@@ -53,6 +53,10 @@ class Scan:
         """The regular files, in order."""
         return tuple(path for path, row in self.manifest.rows.items() if not row.link)
 
+    def digest(self, path: str) -> str:
+        """The SHA-256 of one file of the project, as it was looked at."""
+        return self.manifest.rows[path].here
+
     def read(self, path: str) -> bytes:
         """The bytes of one file of the project, as they are now."""
         return (self.root / path).read_bytes()

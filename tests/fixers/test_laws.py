@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 
 import pytest
@@ -217,40 +216,53 @@ def test_a_huge_file_is_told_and_left(tmp_path: Path) -> None:
 
 def test_memory_answers_without_reading_and_forgets_what_changed(project: Path) -> None:
     first = _plan(project)
-    _remember(project)
-    tree = _CountingTree(project)
+    tree = _KnowingTree(project)
     assert plan_fixes(Site(tree, gpu=TITAN_RTX)) == first
-    assert set(tree.read_paths) <= {change.path for change in first.changes}
+    assert set(tree.read_paths) == {change.path for change in first.changes}
     victim = first.changes[0].path
     (project / victim).write_bytes(b"import torch\ny = torch.bfloat16\n")
     again = plan_fixes(Site(DiskTree(project), gpu=TITAN_RTX))
     assert next(c for c in again.changes if c.path == victim).after == b"import torch\ny = torch.float16\n"
 
 
+def test_memory_of_bytes_that_changed_while_planning_is_not_taken(project: Path) -> None:
+    tree = _KnowingTree(project)
+    victim = _plan(project).changes[0].path
+    (project / victim).write_bytes(b"import torch\ny = torch.bfloat16\n")
+    changes = {change.path: change for change in plan_fixes(Site(tree, gpu=TITAN_RTX)).changes}
+    assert changes[victim].before == b"import torch\ny = torch.bfloat16\n"
+    assert changes[victim].after == b"import torch\ny = torch.float16\n"
+
+
+def test_answers_to_other_questions_are_kept_but_not_for_ever(project: Path) -> None:
+    for name in ("bf16-to-fp16", "local-rank", "loss-fp32", "device-map", "scaler-gate") * 2:
+        plan_fixes(Site(DiskTree(project), gpu=TITAN_RTX), only=[name])
+        plan_fixes(Site(DiskTree(project), gpu=AMPERE), only=[name])
+    assert len(list((project / ".halfstep/planned").iterdir())) == 8
+
+
 def test_memory_that_cannot_be_read_or_written_is_done_without(project: Path) -> None:
     first = _plan(project)
-    (project / ".halfstep").mkdir(exist_ok=True)
-    (project / ".halfstep/planned.json").write_bytes(b'{"question": 1')
+    for answer in (project / ".halfstep/planned").iterdir():
+        answer.write_bytes(b'{"a.py": 1')
+    assert _plan(project) == first
+    for answer in (project / ".halfstep/planned").iterdir():
+        answer.write_bytes(answer.read_bytes().replace(b'"middle"', b'"muddle"').replace(b'"head":', b'"head":"x'))
     assert _plan(project) == first
 
 
-class _CountingTree(DiskTree):
+class _KnowingTree(DiskTree):
+    """Knows every digest from the start, as a scan does, and counts what is read all the same."""
+
     def __init__(self, root: Path) -> None:
         super().__init__(root)
+        plain = DiskTree(root)
+        self._digests = {path: plain.digest(path) for path in plain.paths()}
         self.read_paths: list[str] = []
+
+    def digest(self, path: str) -> str:
+        return self._digests[path]
 
     def read(self, path: str) -> bytes:
         self.read_paths.append(path)
         return super().read(path)
-
-
-def _remember(project: Path) -> None:
-    """Files are remembered once they are older than the file system's clock is coarse."""
-    newest = max(file.stat().st_ctime_ns for file in project.rglob("*"))
-    probe = project.parent / "probe"
-    while True:
-        probe.write_bytes(b"")
-        if probe.stat().st_ctime_ns - newest > 200_000_000:
-            break
-    assert _plan(project)
-    assert os.path.exists(project / ".halfstep/planned.json")
