@@ -19,7 +19,8 @@ from fixers.target_of import target_of
 from remote.errors import BadUsage
 from remote.protocol.findings import Finding
 
-OFF = "off"
+OFF = ("off", False, "never")
+"""`off` (which YAML reads as False) waits until a failure asks for the fixer; `never` means not even then."""
 
 
 def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
@@ -39,7 +40,7 @@ def chosen_names(site: Site, only: Iterable[str] | None) -> set[str]:
     if unknown := sorted(named - known):
         raise BadUsage(f"no fixer is called {unknown[0]!r}", hint="pipeline explain fixers")
     named = named | {brought for fixer in SOURCE_FIXERS if fixer.name in named for brought in fixer.brings}
-    return {name for name in named if site.wishes.get(name) not in (OFF, False)}
+    return {name for name in named if site.wishes.get(name) not in OFF}
 
 
 def applies(fixer: SourceFixer, target: Target) -> bool:

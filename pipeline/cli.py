@@ -112,14 +112,12 @@ def run(words: list[str]) -> int:
         return int(result) if isinstance(result, int) else 0
     except typer.Exit as done:
         return done.exit_code
-    except typer.Abort:
-        return ExitCode.INTERRUPTED
     except ClickException as error:
         return _tell_usage(words, error)
     except HalfstepError as error:
         return _tell(words, error)
-    except KeyboardInterrupt:
-        return ExitCode.INTERRUPTED
+    except (KeyboardInterrupt, typer.Abort):
+        return _tell(words, HalfstepError("interrupted", exit_code=ExitCode.INTERRUPTED))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pipeline.afar import job_from_host, remember
 from pipeline.files import locked
+from pipeline.healing import run_and_heal
 from pipeline.memory import Memory
 from pipeline.outcome import JobOutcome, Outcome
 from pipeline.runs import artifacts_of
-from pipeline.session import Named, look_again, working
+from pipeline.session import Named, working
 from pipeline.stages.order import STAGES
-from pipeline.stages.runner import Ran, run_stages
+from pipeline.stages.runner import Ran
 from pipeline.stages.stage import Context, Wishes
 from pipeline.stages.which_run import run_id, run_of
 from pipeline.telling import Telling
@@ -31,7 +32,7 @@ def go(named: Named, telling: Telling, wishes: Wishes, *, ask: Ask | None = None
     ):
         telling.heading(f"{named.loaded.name} on {named.host.name}")
         record = memory.checkpoints(named.host.name, named.loaded.name)
-        ran = run_stages(context, STAGES, record, look_again)
+        ran = run_and_heal(context, STAGES, record)
         outcome = outcome_of(context, ran)
         telling.curve("loss", loss_of(memory, outcome.run))
     if not ran.acted and ran.exit_code is ExitCode.OK:
@@ -55,6 +56,7 @@ def outcome_of(context: Context, ran: Ran) -> Outcome:
         findings=tuple(ran.findings),
         job=job_from_host(run) if run is not None else JobOutcome(JobState.ABSENT),
         artifacts=artifacts_of(view.memory, run_id(view)),
+        more={"cures": [cure.name for cure in view.cures]} if view.cures else {},
     )
 
 

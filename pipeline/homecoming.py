@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from remote.pull.weights import check_weights, pull_weights
-
 from pipeline.telling import Telling
 from remote.host import Host
 from remote.protocol.exits import ExitCode
@@ -16,6 +14,7 @@ from remote.protocol.jobs import RunSurvey
 from remote.pull.events import check_mirror, pull_events
 from remote.pull.log import pull_log
 from remote.pull.report import PulledFile, PullReport
+from remote.pull.weights import check_weights, pull_weights
 
 Page = Callable[[Path], None]
 

@@ -1,6 +1,7 @@
 """What a project remembers in its `.halfstep/`, and where each thing lies there.
 
 .halfstep/state/<host>/<config>.json    the stages' checkpoints
+.halfstep/state/<host>/<config>.cures.json  what failures of this config were healed with
 .halfstep/state/<host>/<config>.lock    held by the verb that changes them
 .halfstep/runs/<run>/                   one run: run.json, tensorboard/, output.log, adapter/, report.html
 """
@@ -33,6 +34,9 @@ class Memory:
 
     def checkpoints(self, host: str, config: str) -> Path:
         return self.folder / "state" / safe_name(host) / f"{safe_name(config)}.json"
+
+    def cures(self, host: str, config: str) -> Path:
+        return self.folder / "state" / safe_name(host) / f"{safe_name(config)}.cures.json"
 
     def lock(self, host: str, config: str) -> Path:
         return self.folder / "state" / safe_name(host) / f"{safe_name(config)}.lock"

@@ -37,10 +37,10 @@ class RunNote:
 
 
 def write_note(memory: Memory, note: RunNote) -> None:
-    """The run is remembered; an earlier note keeps its time of creation and its cures."""
+    """The run is remembered; an earlier note keeps its time of creation."""
     known = read_note(memory.run(note.run))
     if known is not None:
-        note = replace(note, created_unix=known.created_unix, cures=known.cures or note.cures)
+        note = replace(note, created_unix=known.created_unix)
     write_whole(memory.run(note.run) / NOTE, dumps(note))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pipeline.config.load import LoadedConfig, LoadedHost, load_config, load_host
 from pipeline.config.model import HostConfig
+from pipeline.cures import read_cures
 from pipeline.memory import Memory
 from pipeline.stages.stage import Context, Wishes
 from pipeline.stages.view import View, data_folder, survey_request
@@ -90,7 +91,8 @@ def working(
         workdir = host.workdir
         scan, data = local.result()
         survey = look(host, named.host, ProjectLayout(scan.project), data.digest if data else "")
-        view = View(named.loaded, named.host, memory, scan, survey, workdir, data)
+        cures = read_cures(memory.cures(named.host.name, named.loaded.name), named.loaded.as_json())
+        view = View(named.loaded, named.host, memory, scan, survey, workdir, data, cures=cures)
         yield Context(host, view, telling, wishes)
 
 

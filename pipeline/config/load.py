@@ -13,6 +13,7 @@ from pipeline.config.checks import check_run_config
 from pipeline.config.document import BadConfig, Document, read_document
 from pipeline.config.find import find_config, find_host_file
 from pipeline.config.model import HostConfig, RunConfig
+from pipeline.config.override import with_key
 from pipeline.config.problems import validate
 from pipeline.shipped import shipped_configs
 from remote.errors import BadUsage
@@ -81,16 +82,8 @@ def _overridden(document: Document, overrides: Sequence[str]) -> Document:
         key, equals, text = override.partition("=")
         if not equals or not key.strip():
             raise BadUsage(f"--set wants a.b=c, got {override!r}", where="--set", hint="--set train.learning_rate=1e-5")
-        values = _with(values, key.strip().split("."), _value(override, text))
+        values = with_key(values, key.strip().split("."), _value(override, text))
     return Document(document.path, values, document.root)
-
-
-def _with(values: dict[str, Any], keys: list[str], value: Any) -> dict[str, Any]:
-    first, *rest = keys
-    if not rest:
-        return {**values, first: value}
-    inner = values.get(first)
-    return {**values, first: _with(inner if isinstance(inner, dict) else {}, rest, value)}
 
 
 def _value(override: str, text: str) -> Any:

@@ -48,7 +48,7 @@ def _cure(name: str, config: Config) -> Cure | None:
     if kind == "retry":
         return Cure("retry", "trying again from the newest verified checkpoint")
     if kind == "fixer":
-        if config.get("fixers", {}).get(what) == "off":
+        if config.get("fixers", {}).get(what) == "never":
             return None
         return Cure(name, f"running the fixer {what}", fixer=what)
     return CONFIG_CURES[what](config)

@@ -42,7 +42,7 @@ def proof_place(view: View, source: str) -> Place:
 
 def command_of(view: View, place: Place) -> tuple[str, ...]:
     """The argv of one training process (or of torchrun); {payload} and the like are filled in on the host."""
-    config = view.loaded.config
+    config = view.config
     python = interpreter_of(view)
     if config.command is None:
         own: tuple[str, ...] = ("-B", "{payload}", "train", dumps(training_spec(view, place)).decode())
@@ -65,11 +65,11 @@ def interpreter_of(view: View) -> str:
 
 def environment_of(view: View) -> dict[str, str]:
     """What is added to the host's own environment for a job; never a secret."""
-    config, host = view.loaded.config, view.host.config
+    config, host = view.config, view.host.config
     told = {**host.env, **config.env, "PYTHONUNBUFFERED": "1"}
     folder = str(PurePosixPath(interpreter_of(view)).parent)
     if folder not in (".", ""):
-        told["PATH"] = f"{folder}:{{PATH}}"
+        told["PATH"] = f"{folder}:$PATH"
     if host.gpus is not None:
         told.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, host.gpus)))
     return told
@@ -77,12 +77,12 @@ def environment_of(view: View) -> dict[str, str]:
 
 def secrets_of(view: View) -> tuple[str, ...]:
     """The names of the secrets a job is given; their values come from the laptop's environment."""
-    return tuple(dict.fromkeys((*view.host.config.secrets, *view.loaded.config.secrets)))
+    return tuple(dict.fromkeys((*view.host.config.secrets, *view.config.secrets)))
 
 
 def training_spec(view: View, place: Place) -> TrainingSpec:
     """The built-in trainer's orders. Empty paths are the job's own folders, which the host names."""
-    config = view.loaded.config
+    config = view.config
     assert config.model is not None
     data = config.data
     return TrainingSpec(
@@ -105,7 +105,7 @@ def training_spec(view: View, place: Place) -> TrainingSpec:
 
 def steps_of(view: View) -> int | None:
     """How many optimizer steps the run will take, where the laptop can know."""
-    config = view.loaded.config
+    config = view.config
     if config.train.max_steps is not None:
         return config.train.max_steps
     if config.command is not None or config.data.samples is None:

@@ -21,15 +21,16 @@ def site_of(view: View, host: Host | None) -> Site:
         host=host,
         survey=view.survey,
         project=view.layout,
-        environment={**view.host.config.env, **view.loaded.config.env},
+        environment={**view.host.config.env, **view.config.env},
         wishes=wishes_of(view),
-        config=view.loaded.as_json(),
+        config=view.config.model_dump(mode="json"),
     )
 
 
 def wishes_of(view: View) -> dict[str, Any]:
-    """The config's `fixers:` entries by name."""
-    return dict(view.loaded.config.fixers.model_extra or {})
+    """The config's `fixers:` entries by name; one that a cure has called in is asked whatever was said of it."""
+    called = {cure.fixer: "auto" for cure in view.cures if cure.fixer}
+    return {**(view.config.fixers.model_extra or {}), **called}
 
 
 def plan_for(view: View, host: Host | None, only: Iterable[str] | None = None) -> Plan:

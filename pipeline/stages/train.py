@@ -6,6 +6,7 @@ import os
 import time
 from dataclasses import replace
 
+from pipeline.diagnosis.diagnose import diagnose_text
 from pipeline.following import follow_to_end
 from pipeline.runs import RunNote, write_note
 from pipeline.stages.command import command_of, environment_of, job_place, secrets_of, steps_of
@@ -18,6 +19,9 @@ from remote.jobs import prepare_resume, start_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report
 from remote.protocol.jobs import JobSpec, JobState, StartRequest
+from remote.pull.log import read_log
+
+DIAGNOSED_LINES = 4000
 
 
 class Train:
@@ -45,9 +49,19 @@ class Train:
         write_note(context.view.memory, note_of(context.view, name))
         number = self._started(context, name)
         if context.wishes.detach:
+            for line in goes_on(name):
+                context.telling.note(line)
             return Done(reason=f"{name} runs on its own", unfinished=True)
-        news = follow_to_end(context.host, context.view.layout.key, name, context.telling)
-        return done_of(name, number, news)
+        try:
+            news = follow_to_end(context.host, context.view.layout.key, name, context.telling)
+        except KeyboardInterrupt:
+            for line in goes_on(name):
+                context.telling.note(line)
+            raise
+        done = done_of(name, number, news)
+        return (
+            done if done.exit_code is ExitCode.OK else replace(done, report=_why(context, name).and_also(done.report))
+        )
 
     def _started(self, context: Context, name: str) -> int:
         run = run_of(context.view)
@@ -67,6 +81,23 @@ def _resume_point(context: Context, name: str) -> str:
     return point.path
 
 
+def _why(context: Context, name: str) -> Report:
+    """What the end of the job's output says of its failure."""
+    tail = bytearray()
+    read_log(context.host, context.view.layout.key, name, tail.extend, lines=DIAGNOSED_LINES)
+    return Report(diagnose_text(tail.decode("utf-8", "replace")))
+
+
+def goes_on(name: str) -> tuple[str, ...]:
+    """What somebody who leaves must know."""
+    return (
+        f"{name} goes on by itself. To come back to it, or to end it:",
+        f"  pipeline attach {name}",
+        f"  pipeline status {name}",
+        f"  pipeline stop {name}",
+    )
+
+
 def note_of(view: View, name: str) -> RunNote:
     """What the project remembers of a run, so that it can be named later without its config."""
     return RunNote(
@@ -76,6 +107,7 @@ def note_of(view: View, name: str) -> RunNote:
         project=view.layout.key,
         created_unix=time.time(),
         host_config=view.host.config.model_dump(mode="json"),
+        cures=tuple(cure.name for cure in view.cures),
     )
 
 
@@ -98,13 +130,13 @@ def start_request(view: View, name: str, number: int, resume_from: str) -> Start
         secrets=names,
         steps=steps_of(view),
         resume_from=resume_from,
-        grace_s=view.loaded.config.grace_s,
+        grace_s=view.config.grace_s,
     )
     return StartRequest(
         project=view.layout.key,
         spec=spec,
         config=view.loaded.name,
-        settings={"config": view.loaded.as_json(), "precision": view.precision.mode.value},
+        settings={"config": view.config.model_dump(mode="json"), "cures": [cure.name for cure in view.cures]},
         secrets={secret: os.environ[secret] for secret in names},
         backend="slurm" if view.host.config.scheduler == "slurm" else "auto",
     )

@@ -27,15 +27,8 @@ class Verify:
     exit_code = ExitCode.PRECISION
 
     def inputs(self, view: View) -> Inputs:
-        config = {key: value for key, value in view.loaded.as_json().items() if key not in CHANGE_NO_TRAINING}
-        return {
-            "files as fixed": view.survey.tree.digest_there,
-            "card": card_of(view),
-            **Environment().inputs(view),
-            "config": digest({"run": config, "env": dict(view.host.config.env)}),
-            "precision": view.precision.mode.value,
-            "proof": str(PROOF_VERSION),
-        }
+        cures = ", ".join(cure.name for cure in view.cures if cure.overrides)
+        return {**what_is_trained(view), "cures": cures or "none", "proof": str(PROOF_VERSION)}
 
     def check(self, view: View) -> Report:
         """The proof itself leaves nothing behind to look at; its claim rests on equal inputs."""
@@ -55,6 +48,17 @@ class Verify:
         return Done(
             refusal.and_also(proof.report), in_words(view, proof), tuple(f"{n}: {v}" for n, v in proof.report.facts)
         )
+
+
+def what_is_trained(view: View) -> Inputs:
+    """Everything that reaches the training process: files as fixed, machine, config as the user wrote it."""
+    config = {key: value for key, value in view.loaded.as_json().items() if key not in CHANGE_NO_TRAINING}
+    return {
+        "files as fixed": view.survey.tree.digest_there,
+        "card": card_of(view),
+        **Environment().inputs(view),
+        "config": digest({"run": config, "env": dict(view.host.config.env)}),
+    }
 
 
 def proof_request(view: View, source: str = "") -> ProofRequest:

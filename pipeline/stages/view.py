@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline.config.load import LoadedConfig, LoadedHost
+from pipeline.config.model import RunConfig
+from pipeline.config.override import overridden
+from pipeline.diagnosis.heal import Cure
 from pipeline.memory import Memory
 from pipeline.shipped import shipped_data
 from remote.address import LOCAL
@@ -22,7 +25,8 @@ from remote.sync.scan import Scan
 class View:
     """One project, one host, one config, at one moment. `data` is what is sent apart from code.
 
-    `serial` tells repetitions of the same work apart; None is the newest that the host has.
+    `serial` tells repetitions of the same work apart; None is the newest that the host has. `cures` are what earlier
+    failures of this config were healed with.
     """
 
     loaded: LoadedConfig
@@ -33,6 +37,13 @@ class View:
     workdir: str
     data: DataScan | None = None
     serial: int | None = None
+    cures: tuple[Cure, ...] = ()
+
+    @property
+    def config(self) -> RunConfig:
+        """The run's config as its jobs get it: the user's, with what cures changed."""
+        changes = {key: value for cure in self.cures for key, value in cure.overrides.items()}
+        return overridden(self.loaded.config, changes) if changes else self.loaded.config
 
     @property
     def layout(self) -> ProjectLayout:
@@ -53,7 +64,7 @@ class View:
         gpu = self.survey.gpu
         return judge_precision(
             capability=gpu.capability if gpu else None,
-            wish=self.loaded.config.precision,
+            wish=self.config.precision,
             card=gpu.name if gpu else "",
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pipeline.stages.stage import Inputs, digest
-from pipeline.stages.verify import Verify
+from pipeline.stages.verify import what_is_trained
 from pipeline.stages.view import View
 from remote.protocol.jobs import RunSurvey
 from remote.protocol.layout import run_name
@@ -16,7 +16,7 @@ TRAINER_VERSION = 1
 
 def work_inputs(view: View) -> Inputs:
     """Everything the training depends on: all that was proved, and the data."""
-    return {**Verify().inputs(view), "data": view.data_digest or "by name", "trainer": str(TRAINER_VERSION)}
+    return {**what_is_trained(view), "data": view.data_digest or "by name", "trainer": str(TRAINER_VERSION)}
 
 
 def work_fingerprint(view: View) -> str:

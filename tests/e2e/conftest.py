@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,3 +19,19 @@ def user(tmp_path: Path) -> User:
     (person.project / "notes.md").write_text("what I want to try\n")
     (person.project / "look.py").write_text("print('nothing yet')\n")
     return person
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 8 MB."""
+    if os.getuid() != 0:
+        pytest.skip("mounting a file system needs root")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", folder], check=False, capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("this machine mounts no tmpfs")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)

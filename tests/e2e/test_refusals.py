@@ -1,0 +1,95 @@
+"""Everything that can be wrong before anything runs: its exit code, what, where, what to type; never a traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.user import Said, User
+from tests.lab.sshd import Sshd, free_port, make_key
+
+pytestmark = pytest.mark.ssh
+
+
+def refused(said: Said, code: int, *words: str) -> None:
+    assert said.code == code, said.out + said.err
+    assert "Traceback" not in said.out + said.err
+    [finding, *_] = [finding for finding in said.json["findings"] if finding["severity"] == "error"]
+    told = " ".join(finding[part] for part in ("message", "where", "hint"))
+    for word in words:
+        assert word in told, f"{word!r} is not in {told!r}"
+    assert said.json["exit_code"] == code
+    assert said.json["ok"] is False
+
+
+def runs(user: User, *more: str) -> Said:
+    return user.types("run", "--host", "titan", "--config", "tiny", "--until", "sync", *more, "--json")
+
+
+def test_BI_31_an_unknown_host_key_is_not_trusted_unasked(user: User, sshd: Sshd, tmp_path: Path) -> None:
+    nobody = tmp_path / "nobody_known"
+    nobody.write_text("")
+    user.knows("titan", sshd, known_hosts=nobody)
+    refused(runs(user), 12, "SHA256:", sshd.fingerprint())
+    assert "Accepted" not in sshd.log
+    assert not (sshd.home / "halfstep").exists()
+
+
+def test_BI_32_a_changed_host_key_is_always_refused(
+    user: User, start_sshd: Callable[..., Sshd], tmp_path: Path
+) -> None:
+    real = start_sshd("real")
+    other = make_key(tmp_path / "other_key")
+    known = tmp_path / "known"
+    public = Path(f"{other}.pub").read_text().split()
+    known.write_text(f"[127.0.0.1]:{real.port} {public[0]} {public[1]}\n")
+    user.knows("titan", real, known_hosts=known)
+    refused(runs(user, "--yes"), 12, "SHA256:", real.fingerprint())
+    assert "Accepted" not in real.log
+
+
+def test_BI_30_a_key_the_server_does_not_know_is_named(user: User, sshd: Sshd, tmp_path: Path) -> None:
+    other = make_key(tmp_path / "stranger")
+    user.knows("titan", sshd, identity_file=other)
+    refused(runs(user), 11, "stranger")
+
+
+def test_BI_26_a_closed_port_is_told(user: User, sshd: Sshd) -> None:
+    user.knows("titan", sshd, port=free_port())
+    refused(runs(user), 10, "refused")
+
+
+def test_an_unknown_key_in_a_config_names_the_nearest(user: User) -> None:
+    (user.project / "configs").mkdir()
+    (user.project / "configs" / "tiny.yaml").write_text("project: .\ntrain: {lerning_rate: 1}\n")
+    refused(runs(user), 2, "learning_rate", "tiny.yaml:2")
+
+
+def test_malformed_yaml_is_told_with_its_line(user: User) -> None:
+    (user.project / "configs").mkdir()
+    (user.project / "configs" / "tiny.yaml").write_text("project: .\ntrain: [1, 2\nx: 3\n")
+    refused(runs(user), 2, "tiny.yaml:3")
+
+
+def test_a_missing_config_is_told(user: User) -> None:
+    said = user.types("run", "--host", "local", "--config", "tinny", "--json")
+    refused(said, 2, "tinny", "tiny")
+
+
+@pytest.mark.root
+def test_FI_17_a_full_disk_on_the_host_is_told_and_nothing_is_lost(user: User, sshd: Sshd, small_disk: Path) -> None:
+    (user.project / "big.bin").write_bytes(bytes(range(256)) * 4096 * 12)
+    user.knows("titan", sshd, workdir=small_disk / "work")
+    refused(runs(user), 22, "space")
+    assert not list(small_disk.rglob("big.bin")), "half a file lies under its final name"
+
+
+def test_words_that_are_no_verb_and_options_that_are_none(user: User) -> None:
+    refused(user.types("rnu", "--json"), 2, "run")
+    refused(user.types("run", "--hots", "x", "--json"), 2, "--host")
+
+
+def test_a_stage_that_does_not_exist_is_told(user: User) -> None:
+    refused(user.types("run", "--host", "local", "--config", "tiny", "--until", "trian", "--json"), 2, "train")

@@ -1,0 +1,116 @@
+"""The laptop dies, the line is cut, the user stops it: the job goes on or resumes, and is never started twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.user import User, kill
+from tests.lab.sshd import Sshd
+
+pytestmark = [pytest.mark.train, pytest.mark.ssh]
+LONG = ("--set", "train.max_steps=40", "--set", "train.save_steps=2", "--set", "train.evaluate=false")
+PATIENCE_S = 120.0
+
+
+def wait_until(true: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < deadline, f"{what} did not come about in {PATIENCE_S:.0f} s"
+        time.sleep(0.05)
+
+
+def run_folders(server: Sshd) -> list[Path]:
+    return sorted((server.home / "halfstep" / "projects").glob("*/runs/*"))
+
+
+def step_of(folder: Path) -> int:
+    try:
+        return int(json.loads((folder / "progress.json").read_text())["step"])
+    except (OSError, ValueError, KeyError):
+        return 0
+
+
+def under_way(server: Sshd, step: int) -> Callable[[], bool]:
+    return lambda: any(step_of(folder) >= step for folder in run_folders(server))
+
+
+def trainers(server: Sshd) -> list[int]:
+    """Training processes whose working folder lies in the server's home."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+            inside = str((folder / "cwd").readlink()).startswith(str(server.home))
+        except OSError:
+            continue
+        if inside and b"train" in words:
+            found.append(int(folder.name))
+    return found
+
+
+def test_a_killed_laptop_leaves_one_job_that_the_next_run_joins(user: User, sshd: Sshd) -> None:
+    user.knows("titan", sshd)
+    words = ("run", "--host", "titan", "--config", "tiny", *LONG)
+    first = user.starts(*words)
+    wait_until(under_way(sshd, 1), "the first step")
+    kill(first)
+    [folder] = run_folders(sshd)
+    [trainer] = trainers(sshd)
+    again = user.types(*words, "--json")
+    assert again.code == 0, again.err + again.out
+    assert run_folders(sshd) == [folder], "a second run was started"
+    assert [job.name for job in (folder / "jobs").iterdir()] == ["1"], "a second job was started"
+    assert not Path(f"/proc/{trainer}").exists()
+    assert again.json["job"]["step"] == 40
+
+
+def test_stop_ends_every_process_and_keeps_a_checkpoint_that_run_resumes_from(user: User, sshd: Sshd) -> None:
+    user.knows("titan", sshd)
+    words = ("run", "--host", "titan", "--config", "tiny", *LONG)
+    started = user.types(*words, "--detach", "--json")
+    assert started.code == 0, started.err + started.out
+    assert started.states["train"] == "running"
+    wait_until(under_way(sshd, 3), "the third step")
+    stopped = user.types("stop", "--json")
+    assert stopped.code == 0, stopped.err + stopped.out
+    assert trainers(sshd) == []
+    assert stopped.json["job"]["state"] == "failed"
+    assert user.types("wait").code == 42
+    [folder] = run_folders(sshd)
+    saved = [path.name for path in (folder / "checkpoints").glob("checkpoint-*")]
+    assert saved
+    reached = step_of(folder)
+    assert reached < 40
+
+    resumed = user.types(*words, "--json")
+    assert resumed.code == 0, resumed.err + resumed.out
+    assert resumed.json["job"]["step"] == 40
+    assert sorted(job.name for job in (folder / "jobs").iterdir()) == ["1", "2"]
+    log = (folder / "jobs" / "2" / "output.log").read_text()
+    assert "step 1/40" not in log, "the second job began at step 1"
+
+
+def test_ctrl_c_while_training_leaves_the_job_and_says_how_to_come_back(user: User, sshd: Sshd) -> None:
+    user.knows("titan", sshd)
+    first = user.starts("run", "--host", "titan", "--config", "tiny", *LONG)
+    wait_until(under_way(sshd, 1), "the first step")
+    began = time.monotonic()
+    os.kill(first.pid, signal.SIGINT)
+    out, err = first.communicate(timeout=30)
+    assert time.monotonic() - began < 5
+    assert first.returncode == 130, (out, err)
+    said = out.decode() + err.decode()
+    assert "pipeline attach" in said
+    assert "pipeline stop" in said
+    assert trainers(sshd), "Ctrl-C ended the job"
+    assert user.types("stop", "--grace", "0").code == 0
+    assert trainers(sshd) == []
