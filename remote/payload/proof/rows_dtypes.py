@@ -30,7 +30,7 @@ def _trainable(seen: Seen) -> Iterator[Row]:
     half = [row for row in rows if row["dtype"] in HALF]
     names = [row["name"] for row in seen.trainable if row["dtype"] in HALF]
     if not rows:
-        yield error("trainable-dtype", "nothing is trainable: every parameter has requires_grad False")
+        yield Unseen("trainable-dtype", "nothing is trainable")
     elif half and seen.plan.mode is Mode.FP16_PURE:
         yield warning("trainable-dtype", f"{len(names)} trained tensors are in half precision, as was asked for")
     elif half and seen.plan.mode is Mode.BF16 and all(row["dtype"] == "bfloat16" for row in half):
@@ -85,6 +85,9 @@ def _bf16(seen: Seen) -> Iterator[Row]:
 
 
 def _trained_set(seen: Seen) -> Iterator[Row]:
+    if not seen.trainable:
+        yield error("trainable-set", "nothing is trainable: every parameter has requires_grad False")
+        return
     adapters = [row for row in seen.trainable if is_adapter(row["name"])]
     others = [row for row in seen.trainable if not is_adapter(row["name"]) and "modules_to_save" not in row["name"]]
     groups: Dict[str, int] = Counter()
@@ -111,7 +114,7 @@ def _trained_set(seen: Seen) -> Iterator[Row]:
 
 
 def _optimizer_parameters(seen: Seen) -> Iterator[Row]:
-    if not seen.attempts:
+    if not seen.first.get("optimizers"):
         yield Unseen("optimizer-parameters", "no optimizer step was tried")
         return
     forgotten = [row["name"] for row in seen.trainable if not row["optimized"]]

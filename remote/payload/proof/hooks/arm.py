@@ -10,6 +10,7 @@ from importlib.machinery import ModuleSpec
 from typing import Any, Callable, Optional, Sequence
 
 from .proof import ProofRecorder
+from .recorder import Recorder
 from .seams import install
 from .watch import WatchRecorder
 
@@ -27,21 +28,24 @@ def arm() -> None:
         sys.meta_path.insert(0, TorchFinder(start))
 
 
-def start() -> None:
+def start() -> Optional[Recorder]:
     """The hooks are in; what is wrong with them is written down and raised to nobody."""
     folder = os.environ.get(PROOF, "")
     try:
-        install(ProofRecorder(folder) if folder else WatchRecorder(os.environ[WATCH]))
+        recorder: Recorder = ProofRecorder(folder) if folder else WatchRecorder(os.environ[WATCH])
+        install(recorder)
     except Exception:  # noqa: BLE001 - the user's command must run whatever is wrong with us
         note = os.path.join(folder or os.environ[WATCH], f"hooks-failed-{os.getpid()}.txt")
         with open(note, "w", encoding="utf-8") as file:
             traceback.print_exc(file=file)
+        return None
+    return recorder
 
 
 class TorchFinder:
     """A finder that finds nothing itself: it lets the others find torch and hears when that import is over."""
 
-    def __init__(self, ready: Callable[[], None]) -> None:
+    def __init__(self, ready: Callable[[], object]) -> None:
         self._ready = ready
 
     def find_spec(self, name: str, path: Optional[Sequence[str]] = None, target: Any = None) -> Optional[ModuleSpec]:

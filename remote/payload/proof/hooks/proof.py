@@ -140,7 +140,7 @@ class ProofRecorder:
 
     def _check_cleared(self) -> None:
         held = [p for p in parameters_of(self.main) if p.grad is not None and local(p.grad).numel()][:8]
-        if held and all(bool(local(p.grad).count_nonzero()) for p in held):
+        if any(bool(local(p.grad).count_nonzero()) for p in held):
             self.flags["gradients_kept"] = self.flags.get("gradients_kept", 0) + 1
 
     @quiet

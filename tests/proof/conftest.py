@@ -1,0 +1,77 @@
+"""Running small training scripts under the proof's hooks, with torch imported once for all of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from remote.payload.proof.injection import write_hooks
+from remote.payload.proof.judge import judge_proof
+from remote.payload.proof.seen import Seen, read_ranks
+from remote.protocol.precision import judge_precision
+from remote.protocol.proof import ProofReport, ProofRequest
+
+HERE = Path(__file__).parent
+TURING = (7, 5)
+
+Prove = Callable[..., ProofReport]
+
+
+@pytest.fixture(scope="session")
+def forkserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[dict[str, Any]], int | None]]:
+    """A function that runs one order in a fork of a process that has torch."""
+    hooks = write_hooks(str(tmp_path_factory.mktemp("hooks")))
+    server = subprocess.Popen(
+        [sys.executable, str(HERE / "forkserver.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
+    )
+    assert server.stdin and server.stdout
+
+    def run(order: dict[str, Any]) -> int | None:
+        server.stdin.write(json.dumps({"hooks": hooks, "seconds": 60, **order}) + "\n")
+        server.stdin.flush()
+        return json.loads(server.stdout.readline())["exit"]
+
+    yield run
+    server.stdin.close()
+    server.wait(10)
+
+
+@pytest.fixture
+def prove(forkserver, tmp_path) -> Prove:
+    """A function that proves one script, as if on a card of the given capability."""
+
+    def run(script: Path, *, capability=TURING, wish="auto", **request: Any) -> ProofReport:
+        (tmp_path / "reports").mkdir()
+        environment = {"HALFSTEP_PROOF": str(tmp_path / "reports")}
+        exit_status = forkserver({"script": str(script), "folder": str(tmp_path), "environment": environment})
+        plan = judge_precision(capability=capability, wish=wish)
+        asked = ProofRequest("p", (str(script),), plan, capability=capability, **request)
+        output = (tmp_path / "output.log").read_text()
+        return judge_proof(Seen(asked, read_ranks(str(tmp_path / "reports")), exit=exit_status, output_tail=output))
+
+    return run
+
+
+@pytest.fixture
+def watch(forkserver, tmp_path) -> Callable[[Path], tuple[list[dict[str, Any]], int | None, str]]:
+    """A function that runs a script to its end under the live watch: what it told, its exit status, its output."""
+
+    def run(script: Path, **environment: str) -> tuple[list[dict[str, Any]], int | None, str]:
+        told = {"HALFSTEP_WATCH": str(tmp_path), "HALFSTEP_PROOF": "", **environment}
+        status = forkserver({"script": str(script), "folder": str(tmp_path), "environment": told})
+        file = tmp_path / "watch.jsonl"
+        lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        return lines, status, (tmp_path / "output.log").read_text()
+
+    return run

@@ -1,0 +1,76 @@
+"""Torch is imported once; every script then runs in a fork of this process, under the hooks as a real command has them.
+
+Lines of JSON on stdin: {script, folder, environment, seconds}; one line of JSON back: {exit}, None where it was ended.
+"""
+
+import importlib
+import json
+import os
+import runpy
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+import torch
+import transformers.modeling_utils  # noqa: F401
+from peft import LoraConfig  # noqa: F401
+
+torch.set_num_threads(1)
+
+
+def run_script(order):
+    """In the child: the hooks are armed and the script runs as __main__ in its folder."""
+    os.setsid()
+    os.chdir(order["folder"])
+    output = os.open("output.log", os.O_WRONLY | os.O_CREAT, 0o644)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.environ.update(order["environment"])
+    sys.path[:0] = [order["hooks"], str(Path(order["script"]).parents[1])]
+    recorder = importlib.import_module("halfstep_hooks.arm").start()
+    status = 0
+    try:
+        runpy.run_path(order["script"], run_name="__main__")
+    except BaseException as error:  # noqa: BLE001 - as the interpreter itself would
+        status = 1
+        sys.excepthook(type(error), error, error.__traceback__)
+    for name in ("write", "_flush"):
+        if hasattr(recorder, name):
+            getattr(recorder, name)(*(["exited"] if name == "write" else []))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def wait_for(pid, order):
+    """The child's exit status, or None where it had reported, or taken too long, and was killed."""
+    until = time.monotonic() + order["seconds"]
+    while time.monotonic() < until:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        if any('"state": "done"' in path.read_text() for path in Path(order["folder"]).glob("reports/rank-*.json")):
+            break
+        time.sleep(0.01)
+    os.killpg(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return None
+
+
+def main():
+    for line in sys.stdin:
+        order = json.loads(line)
+        pid = os.fork()
+        if pid == 0:
+            try:
+                run_script(order)
+            except BaseException:  # noqa: BLE001 - a forked child must end here
+                traceback.print_exc()
+                os._exit(99)
+        print(json.dumps({"exit": wait_for(pid, order)}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

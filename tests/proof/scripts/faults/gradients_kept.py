@@ -1,0 +1,17 @@
+"""zero_grad() is never called.
+
+expects: gradient-cleared
+"""
+
+import mini
+import torch
+
+model = mini.build()
+optimizer = torch.optim.AdamW(mini.trained(model), lr=1e-3)
+scaler = mini.scaler()
+for _ in range(30):
+    with mini.autocast():
+        loss = model(**mini.batch())
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()

@@ -1,0 +1,8 @@
+"""The whole model is cast to half after the adapter was attached.
+
+expects: trainable-dtype, fp16-unscale
+"""
+
+import mini
+
+mini.train(mini.build().half())

@@ -1,0 +1,13 @@
+"""Adapter weights arrive in float16 after everything was cast right.
+
+expects: trainable-dtype, fp16-unscale
+"""
+
+import mini
+
+model = mini.build()
+saved = {name: tensor.half() for name, tensor in model.state_dict().items() if "lora" in name}
+model.load_state_dict(saved, strict=False, assign=True)
+for name, parameter in model.named_parameters():
+    parameter.requires_grad_("lora" in name)
+mini.train(model)

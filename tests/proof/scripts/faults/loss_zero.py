@@ -1,0 +1,14 @@
+"""A weight of 0 in a sum of losses.
+
+expects: loss-zero
+"""
+
+import mini
+
+
+class Nothing(mini.Mini):
+    def forward(self, **given):
+        return 0.0 * super().forward(**given)
+
+
+mini.train(mini.build(Nothing()))

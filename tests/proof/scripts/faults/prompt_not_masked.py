@@ -1,0 +1,8 @@
+"""The prompt is learnt as well as the answer.
+
+expects: labels-prompt
+"""
+
+import mini
+
+mini.train(mini.build(), make=lambda: mini.batch(prompt=0))

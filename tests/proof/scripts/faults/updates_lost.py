@@ -1,0 +1,15 @@
+"""The learning rate is so small that weights of 0.05 cannot hold its updates.
+
+expects: adapter-moves
+"""
+
+import mini
+import torch
+
+model = mini.Mini()
+optimizer = torch.optim.AdamW(mini.trained(model), lr=1e-12, weight_decay=0.0)
+for _ in range(30):
+    loss = model(**mini.batch())
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()

@@ -1,0 +1,73 @@
+"""Every planted fault is named by the proof, or by the output where it ends the command; healthy scripts by nothing."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pipeline.diagnosis.diagnose import diagnose_text
+from remote.protocol.findings import Severity
+
+SCRIPTS = Path(__file__).parent / "scripts"
+FAULTS = sorted((SCRIPTS / "faults").glob("*.py"))
+HEALTHY = sorted((SCRIPTS / "healthy").glob("*.py"))
+
+
+def expected(script: Path) -> list[str]:
+    return re.search(r"^expects: (.+)$", script.read_text(), re.MULTILINE).group(1).split(", ")
+
+
+def test_there_are_thirty_faults_and_ten_healthy_scripts():
+    assert len(FAULTS) >= 30
+    assert len(HEALTHY) >= 10
+
+
+@pytest.mark.parametrize("script", FAULTS, ids=lambda path: path.stem)
+def test_a_planted_fault_is_named(script, prove):
+    report = prove(script)
+    told = {finding.check for finding in report.findings if finding.severity is not Severity.INFO}
+    told |= {finding.check for finding in diagnose_text(report.output_tail)}
+    missing = [name for name in expected(script) if name not in told]
+    assert not missing, f"{missing} not in {sorted(told)}\n{report.output_tail[-2000:]}"
+
+
+@pytest.mark.parametrize("script", HEALTHY, ids=lambda path: path.stem)
+def test_a_healthy_script_raises_no_error(script, prove):
+    report = prove(script)
+    assert report.report.errors == (), report.output_tail[-2000:]
+    assert report.applied >= 2
+    assert not [unseen for unseen in report.unseen if unseen.check == "hooks"]
+    assert diagnose_text(report.output_tail) == ()
+
+
+@pytest.mark.parametrize("name", ["first_steps_overflow", "fused_adam"])
+def test_a_scale_that_comes_down_is_followed_step_by_step(name, prove):
+    report = prove(SCRIPTS / "healthy" / f"{name}.py")
+    assert report.skipped >= 1
+    assert report.steps[0].scale == 2.0**24
+    assert report.settled_scale < 2.0**24
+    assert [step.applied for step in report.steps[-2:]] == [True, True]
+
+
+def test_adapters_that_were_asked_for_are_told_from_those_that_were_not(prove):
+    report = prove(SCRIPTS / "faults" / "two_adapters.py", adapters=("speech",))
+    finding = next(finding for finding in report.report.errors if finding.check == "trainable-set")
+    assert "vision" in finding.message
+    assert "speech" not in finding.message
+
+
+def test_what_could_not_be_seen_is_said_with_its_reason(prove):
+    report = prove(SCRIPTS / "healthy" / "distillation.py")
+    reasons = {unseen.check: unseen.reason for unseen in report.unseen}
+    assert "labels" in reasons["labels-padding"]
+    assert {"resume-probe", "loss-agreement", "longest-batch"} <= set(reasons)
+
+
+def test_steps_time_and_memory_are_measured(prove):
+    report = prove(SCRIPTS / "healthy" / "lora_loop.py", run_steps=1000)
+    assert 0 < report.step_seconds < 10
+    assert report.eta_s == pytest.approx(1000 * report.step_seconds)
+    assert report.peak_bytes > 50 * 2**20
+    assert {row.kind for row in report.dtypes} == {"trainable", "frozen", "state"}
