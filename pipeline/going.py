@@ -7,12 +7,14 @@ from pipeline.files import locked
 from pipeline.healing import run_and_heal
 from pipeline.memory import Memory
 from pipeline.outcome import JobOutcome, Outcome
+from pipeline.reporting import keep_report, report_of
 from pipeline.runs import artifacts_of
 from pipeline.session import Named, working
 from pipeline.stages.order import STAGES
 from pipeline.stages.runner import Ran
 from pipeline.stages.stage import Context, Wishes
 from pipeline.stages.which_run import run_id, run_of
+from pipeline.story import read_story, write_story
 from pipeline.telling import Telling
 from remote.ask import Ask
 from remote.protocol.exits import ExitCode
@@ -32,12 +34,26 @@ def go(named: Named, telling: Telling, wishes: Wishes, *, ask: Ask | None = None
     ):
         telling.heading(f"{named.loaded.name} on {named.host.name}")
         record = memory.checkpoints(named.host.name, named.loaded.name)
+        kept = memory.story(named.host.name, named.loaded.name)
+        context.story = read_story(kept)
         ran = run_and_heal(context, STAGES, record)
+        if ran.acted:
+            write_story(kept, context.story)
+            report(context, ran)
         outcome = outcome_of(context, ran)
         telling.curve("loss", loss_of(memory, outcome.run))
     if not ran.acted and ran.exit_code is ExitCode.OK:
         telling.note("nothing to do")
     return outcome
+
+
+def report(context: Context, ran: Ran) -> None:
+    """The run, if there is one by now, has its page."""
+    view = context.view
+    run = run_of(view)
+    if run is not None and run.state is not JobState.ABSENT:
+        told = report_of(view, run, context.story, tuple(ran.stages), tuple(ran.findings))
+        keep_report(view.memory.run(run.run), told)
 
 
 def outcome_of(context: Context, ran: Ran) -> Outcome:

@@ -9,10 +9,12 @@ from pathlib import Path
 from pipeline.cures import write_cures
 from pipeline.diagnosis.catalog import find_entry
 from pipeline.diagnosis.heal import Cure, next_cure
+from pipeline.report.model import Cure as ReportedCure
 from pipeline.session import look_again
 from pipeline.stages.runner import Ran, run_stages
 from pipeline.stages.stage import Context, Stage
 from pipeline.stages.view import View
+from pipeline.stages.which_run import run_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 
@@ -29,6 +31,7 @@ def run_and_heal(context: Context, stages: Sequence[Stage], record: Path) -> Ran
         context.telling.note(f"healing: {cure.words}")
         remember_cure(context, cure)
         context.wishes = replace(context.wishes, force="")
+        context.story = replace(context.story, cures=(*context.story.cures, told_of(context.view, ran, cure)))
         again = run_stages(context, stages, record, look_again)
         healed = Finding(
             "healed", Severity.WARNING, f"{_what_failed(ran)}; {cure.words}", hint=f"pipeline explain {cure.name}"
@@ -51,6 +54,15 @@ def remember_cure(context: Context, cure: Cure) -> None:
     cures = (*view.cures, cure)
     write_cures(view.memory.cures(view.host.name, view.loaded.name), view.loaded.as_json(), cures)
     context.view = replace(view, cures=cures)
+
+
+def told_of(view: View, ran: Ran, cure: Cure) -> ReportedCure:
+    """A cure as the report tells it."""
+    known = [finding for finding in ran.findings if finding.severity is Severity.ERROR and find_entry(finding.check)]
+    run = run_of(view)
+    first = known[0] if known else None
+    job = run.job if run is not None else 0
+    return ReportedCure(first.check if first else "", first.message if first else "", cure.words, job)
 
 
 def _what_failed(ran: Ran) -> str:

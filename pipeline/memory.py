@@ -2,6 +2,7 @@
 
 .halfstep/state/<host>/<config>.json    the stages' checkpoints
 .halfstep/state/<host>/<config>.cures.json  what failures of this config were healed with
+.halfstep/state/<host>/<config>.story.json  the last fixes and proof, for the report
 .halfstep/state/<host>/<config>.lock    held by the verb that changes them
 .halfstep/runs/<run>/                   one run: run.json, tensorboard/, output.log, adapter/, report.html
 """
@@ -37,6 +38,9 @@ class Memory:
 
     def cures(self, host: str, config: str) -> Path:
         return self.folder / "state" / safe_name(host) / f"{safe_name(config)}.cures.json"
+
+    def story(self, host: str, config: str) -> Path:
+        return self.folder / "state" / safe_name(host) / f"{safe_name(config)}.story.json"
 
     def lock(self, host: str, config: str) -> Path:
         return self.folder / "state" / safe_name(host) / f"{safe_name(config)}.lock"

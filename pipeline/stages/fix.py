@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from fixers.change import FileChange, HostChange, Plan
 from fixers.registry import SETUP_FIXERS
+from pipeline.report.model import Fix as ReportedFix
+from pipeline.report.model import fix_of
 from pipeline.show.words import count
 from pipeline.stages.fixing import fixer_versions, plan_for, wishes_of
 from pipeline.stages.stage import Context, Done, Inputs, digest
@@ -50,6 +54,7 @@ class Fix:
             notes.append(f"{change.fixer}: {change.summary}")
         for note in notes:
             context.telling.note(note)
+        context.story = replace(context.story, fixes=fixes_of(plan))
         made = f"{count(len(notes), 'change')} made" if notes else "nothing to fix"
         return Done(Report(plan.findings), made, tuple(notes))
 
@@ -69,6 +74,12 @@ def rewrites_left(plan: Plan, view: View) -> tuple[Rewrite, ...]:
 def acts_of(plan: Plan) -> tuple[HostChange, ...]:
     """What of a plan is not an edit of the tree."""
     return tuple(change for change in plan.changes if isinstance(change, HostChange))
+
+
+def fixes_of(plan: Plan) -> tuple[ReportedFix, ...]:
+    """Every change of the plan as the report tells it."""
+    acts = (ReportedFix((change.fixer,), why=(change.summary,)) for change in acts_of(plan))
+    return (*(fix_of(change) for change in plan.changes if isinstance(change, FileChange)), *acts)
 
 
 def in_words(rewrite: Rewrite) -> str:

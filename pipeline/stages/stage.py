@@ -9,6 +9,7 @@ from typing import Protocol
 
 from pipeline.checkpoints import Claim
 from pipeline.stages.view import View
+from pipeline.story import Story
 from pipeline.telling import Telling
 from remote.host import Host
 from remote.protocol.exits import ExitCode
@@ -45,12 +46,13 @@ class Done:
 
 @dataclass
 class Context:
-    """What a stage acts with. `view` is looked at anew after every stage that acted."""
+    """What a stage acts with. `view` is looked at anew after every stage that acted; `story` is what reports tell."""
 
     host: Host
     view: View
     telling: Telling
     wishes: Wishes = field(default_factory=Wishes)
+    story: Story = field(default_factory=Story)
 
 
 class Stage(Protocol):

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from remote.inspect import inspect_host
 
 from pipeline.config.find import list_hosts
 from pipeline.config.load import load_host
@@ -15,10 +14,12 @@ from pipeline.session import address_of
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson
 from remote.errors import BadUsage, HalfstepError
+from remote.inspection import Row, State, inspect_host
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 
 app = typer.Typer()
+SEVERITIES = {State.FAILED: Severity.ERROR, State.WARNING: Severity.WARNING}
 
 
 @app.command()
@@ -51,12 +52,15 @@ def _listed(screen: Screen) -> Outcome:
 def _checked(screen: Screen, name: str) -> Outcome:
     if not name:
         raise BadUsage("hosts check wants a host", hint="pipeline hosts check NAME")
-    rows = inspect_host(address_of(load_host(name, Path.cwd())), ask=None if screen.as_json else screen)
+    host = load_host(name, Path.cwd())
+    seen = inspect_host(address_of(host), ask=None if screen.as_json else screen, gpus=host.config.gpus)
     if not screen.as_json:
-        screen.table(("", "check", "found"), [("ok" if row.ok else "bad", row.name, row.detail) for row in rows])
-    findings = tuple(
-        Finding(row.name, Severity.ERROR, row.detail, name, row.hint, row.exit_code) for row in rows if not row.ok
-    )
-    code = next((finding.exit_code for finding in findings), ExitCode.OK)
-    table = [{"check": row.name, "ok": row.ok, "detail": row.detail} for row in rows]
+        screen.table(("", "check", "found"), [(row.state.value, row.name, row.detail) for row in seen.rows])
+    code = ExitCode(seen.exit_code)
+    findings = tuple(_finding(row, name, code) for row in seen.rows if row.state in SEVERITIES)
+    table = [{"check": row.name, "state": row.state.value, "detail": row.detail} for row in seen.rows]
     return Outcome("hosts", code, host=name, findings=findings, more={"checks": table})
+
+
+def _finding(row: Row, name: str, code: ExitCode) -> Finding:
+    return Finding(row.name.replace(" ", "-"), SEVERITIES[row.state], row.detail, name, row.hint, code)

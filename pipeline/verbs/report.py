@@ -1,0 +1,45 @@
+"""`pipeline report`: one self-contained HTML file of a run; nothing is asked of any host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from pipeline.afar import job_from_memory, remembered
+from pipeline.outcome import Outcome
+from pipeline.reporting import draw_report, has_report
+from pipeline.runs import artifacts_of
+from pipeline.show.screen import Screen
+from pipeline.verbs.options import AsJson, Run
+from remote.errors import HalfstepError
+from remote.protocol.exits import ExitCode
+
+app = typer.Typer()
+
+
+@app.command()
+def report(run: Run = None, as_json: AsJson = False) -> int:
+    """Draw the run's page from what is here: stages, fixes, proofs, curves, cures."""
+    screen = Screen(as_json=as_json)
+    note, memory = remembered(run, Path.cwd())
+    folder = memory.run(note.run)
+    if not has_report(folder):
+        raise HalfstepError(
+            f"{note.run} has nothing to report yet",
+            where=str(folder),
+            hint=f"pipeline run --host {note.host} --config {note.config}",
+            exit_code=ExitCode.USAGE,
+        )
+    draw_report(folder)
+    screen.closing(
+        Outcome(
+            "report",
+            host=note.host,
+            config=note.config,
+            run=note.run,
+            job=job_from_memory(note, note.seen_unix),
+            artifacts=artifacts_of(memory, note.run),
+        )
+    )
+    return 0
