@@ -66,7 +66,7 @@ class Slurm:
         (self._folder / "slurm.conf").write_text(text)
         inside = {f"--{name}": self._folder / f"munge.{name.partition('-')[0]}" for name in MUNGE_FILES}
         self._run(["munged", "--foreground", "--force", *(f"{name}={path}" for name, path in inside.items())])
-        _until(lambda: (self._folder / "munge.socket").exists(), "munged")
+        _until((self._folder / "munge.socket").exists, "munged")
         self._run(["slurmctld", "-D", "-c"])
         self._run(["slurmd", "-D", "-N", host])
         _until(lambda: "idle" in self.ask("sinfo", "--noheader", "--format=%T"), "an idle node")

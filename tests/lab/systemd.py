@@ -1,0 +1,105 @@
+"""This machine's own file system booted once more under systemd, in a container, to log in to and out of."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+COMMANDS = ("systemd-nspawn", "nsenter", "mount", "umount", "su", "useradd", "loginctl")
+REPOSITORY = Path(__file__).parents[2]
+INSIDE = "/opt/halfstep-lab"
+NUMBERS = itertools.count(1)
+
+
+def why_no_systemd() -> str:
+    """Why none can be booted here; "" where one can."""
+    missing = [name for name in COMMANDS if shutil.which(name) is None]
+    if missing:
+        return f"no systemd to boot in a container on this machine ({', '.join(missing)})"
+    if os.getuid() != 0:
+        return "booting a systemd of our own needs root"
+    overlay = "overlay" in Path("/proc/filesystems").read_text()
+    return "" if overlay else "no systemd to boot in a container on this machine (no overlay file system)"
+
+
+class Systemd:
+    """One booted container with a user `trainer` who lingers, and a logind that kills what a logout leaves behind.
+
+    The repository lies read-only at /opt/halfstep-lab. All it writes stays in `folder`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._root = folder / "root"
+        self._leader = 0
+        self._nspawn: subprocess.Popen[bytes] | None = None
+
+    def start(self, *, linger: bool = True) -> Systemd:
+        for name in ("upper", "work", "root"):
+            (self._folder / name).mkdir(parents=True)
+        layers = f"lowerdir=/,upperdir={self._folder}/upper,workdir={self._folder}/work"
+        subprocess.run(["mount", "-t", "overlay", "overlay", "-o", layers, str(self._root)], check=True)
+        settings = self._root / "etc/systemd/logind.conf.d"
+        settings.mkdir(parents=True, exist_ok=True)
+        (settings / "halfstep.conf").write_text("[Login]\nKillUserProcesses=yes\n")
+        options = ["--register=no", "--keep-unit", "--private-network", f"--bind-ro={REPOSITORY}:{INSIDE}"]
+        name = f"halfstep-{os.getpid()}-{next(NUMBERS)}"
+        with open(self._folder / "boot.log", "wb") as log:
+            self._nspawn = subprocess.Popen(
+                ["systemd-nspawn", "-D", str(self._root), "-M", name, "--boot", *options, "systemd.unit=basic.target"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self._until(lambda: self._find_leader() and self.run("systemctl", "is-system-running").strip() == "running")
+        self.run("systemctl", "start", "dbus", "systemd-logind")
+        self.run("useradd", "--create-home", "trainer")
+        if linger:
+            self.run("loginctl", "enable-linger", "trainer")
+            self._until(lambda: "yes" in self.run("loginctl", "list-users", "--no-legend"))
+        return self
+
+    def _find_leader(self) -> int:
+        assert self._nspawn is not None
+        pid = self._nspawn.pid
+        try:
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+        except OSError:
+            children = []
+        self._leader = int(children[0]) if children else 0
+        return self._leader
+
+    def run(self, *argv: str) -> str:
+        """What a command prints inside, run by root and in no session."""
+        command = ["nsenter", f"--target={self._leader}", "--all", *argv]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout
+
+    def login(self, script: str) -> str:
+        """What a Python script prints, run by `trainer` in a login session that has ended afterwards."""
+        path = self._root / "opt" / "script.py"
+        path.write_text(f"import sys\nsys.path.insert(0, {INSIDE!r})\n{script}")
+        path.chmod(0o644)
+        printed = self.run("su", "-l", "trainer", "-c", "PATH=/usr/bin:/bin python3 /opt/script.py")
+        self._until(lambda: "trainer" not in self.run("loginctl", "list-sessions", "--no-legend"))
+        return printed
+
+    def _until(self, condition: object) -> None:
+        deadline = time.monotonic() + 60
+        while not condition():  # type: ignore[operator]
+            if time.monotonic() > deadline:
+                raise TimeoutError((self._folder / "boot.log").read_text(errors="replace")[-2000:])
+            time.sleep(0.1)
+
+    def close(self) -> None:
+        if self._nspawn is not None:
+            # The end of its first process is the end of everything in the container.
+            if self._find_leader():
+                os.kill(self._leader, signal.SIGKILL)
+            self._nspawn.kill()
+            self._nspawn.wait()
+        subprocess.run(["umount", "--lazy", str(self._root)], check=False, stderr=subprocess.DEVNULL)
