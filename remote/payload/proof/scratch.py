@@ -13,7 +13,7 @@ from typing import Iterator, List
 
 from remote.payload.materialise import materialise
 from remote.payload.processes import boot_id, is_alive, read_process
-from remote.protocol.layout import ProjectLayout, RunLayout
+from remote.protocol.layout import PROJECTS, ProjectLayout, RunLayout
 
 OWNER = "owner.json"
 
@@ -32,8 +32,9 @@ class Scratch:
 
 @contextlib.contextmanager
 def open_scratch(workdir: str, project: str, source: str) -> Iterator[Scratch]:
-    """A scratch with a copy of the project in it; afterwards it is gone, and so is every folder made to hold it."""
-    parent = os.path.join(workdir, ProjectLayout(project).scratch)
+    """A scratch with a copy of the project in it; afterwards it is gone, and so is every folder that only held it."""
+    layout = ProjectLayout(project)
+    parent = os.path.join(workdir, layout.scratch)
     made = _make(parent)
     _sweep(parent)
     root = os.path.join(parent, f"proof-{secrets.token_hex(4)}")
@@ -61,7 +62,9 @@ def open_scratch(workdir: str, project: str, source: str) -> Iterator[Scratch]:
         _remove(root)
         if temporary:
             _remove(temporary)
-        for folder in reversed(made):
+        # Ours where they are empty, also where a killed proof made them; a folder that holds anything stays.
+        ours = [parent, os.path.join(workdir, layout.root), os.path.join(workdir, PROJECTS)]
+        for folder in [*ours, *(one for one in reversed(made) if one not in ours)]:
             with contextlib.suppress(OSError):
                 os.rmdir(folder)
 

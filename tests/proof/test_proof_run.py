@@ -1,0 +1,224 @@
+"""The proof over the agent, with real processes: what it reports, and that nothing of it stays."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from remote.local import local_host
+from remote.payload.processes import all_processes, read_environment
+from remote.proof import run_proof
+from remote.protocol.exits import ExitCode
+from remote.protocol.precision import judge_precision
+from remote.protocol.proof import ProofRequest
+from remote.protocol.values import encode
+
+SCRIPTS = Path(__file__).parent / "scripts"
+TURING = (7, 5)
+TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+SMALL = """
+import torch
+model = torch.nn.Linear(4, 4)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+for _ in range({steps}):
+    model(torch.randn(2, 4)).pow(2).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A workdir that holds something already, and a tree to be proved."""
+    (tmp_path / "work" / "payload").mkdir(parents=True)
+    (tmp_path / "work" / "kept.txt").write_text("mine")
+    (tmp_path / "tree").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def host(place):
+    host = local_host(str(place / "work"), keep=False)
+    yield host
+    host.close()
+
+
+def request(place, argv, *, wish="auto", **more):
+    plan = judge_precision(capability=TURING, wish=wish)
+    environment = {"OMP_NUM_THREADS": "1", "HALFSTEP_TEST_MARK": str(place)}
+    return ProofRequest(
+        "p-1", tuple(argv), plan, capability=TURING, source=str(place / "tree"), environment=environment, **more
+    )
+
+
+def script(place, text):
+    (place / "tree" / "train.py").write_text(text)
+    return (sys.executable, "train.py")
+
+
+def living(place):
+    mark = f"HALFSTEP_TEST_MARK={place}".encode()
+    return [process.pid for process in all_processes() if not process.dead and mark in read_environment(process.pid)]
+
+
+def wait_until(true, seconds=30.0):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if true():
+            return
+        time.sleep(0.02)
+    raise AssertionError("it did not come true")
+
+
+def digests(root):
+    return {
+        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"
+        for path in sorted(root.rglob("*"))
+    }
+
+
+def checks(report, severity="error"):
+    return [finding.check for finding in report.findings if finding.severity.value == severity]
+
+
+def test_a_proof_leaves_the_host_as_it_was_and_no_process_behind(place, host):
+    argv = script(place, SMALL.format(steps=1000))
+    before = digests(place)
+    report = run_proof(host, request(place, argv, wish="fp32", run_steps=1000))
+    assert checks(report) == []
+    assert report.applied == 2
+    assert report.exit is None
+    assert report.eta_s is not None
+    assert digests(place) == before
+    assert living(place) == []
+
+
+def test_every_step_is_told_as_it_happens(place, host):
+    told = []
+    run_proof(host, request(place, script(place, SMALL.format(steps=1000)), wish="fp32"), told=told.append)
+    assert [step.applied for step in told] == [True, True]
+    assert all(step.loss > 0 for step in told)
+
+
+def test_what_comes_after_the_training_in_a_wrapper_is_never_reached(place, host):
+    python, name = script(place, SMALL.format(steps=1000))
+    after = place / "after"
+    report = run_proof(host, request(place, ("sh", "-c", f"{python} {name}; touch {after}"), wish="fp32"))
+    assert report.applied == 2
+    assert not after.exists()
+
+
+def test_the_command_runs_in_a_copy_and_writes_into_the_scratch(place, host):
+    code = (
+        "import os, pathlib\n"
+        "pathlib.Path('out.txt').write_text(os.environ['HALFSTEP_OUTPUT_DIR'])\n"
+        "pathlib.Path(os.environ['HALFSTEP_OUTPUT_DIR'], 'saved').mkdir()\n" + SMALL.format(steps=1000)
+    )
+    report = run_proof(host, request(place, script(place, code), wish="fp32"))
+    assert report.applied == 2
+    assert sorted(path.name for path in (place / "tree").iterdir()) == ["train.py"]
+
+
+def test_the_hosts_own_sitecustomize_still_runs(place, host):
+    own = place / "own"
+    own.mkdir()
+    (own / "sitecustomize.py").write_text("import builtins\nbuiltins.from_the_host = 11\n")
+    argv = script(place, "assert from_the_host == 11\nimport sitecustomize, builtins\n" + SMALL.format(steps=1000))
+    asked = request(place, argv, wish="fp32")
+    report = run_proof(host, ProofRequest(**{**vars(asked), "environment": {"PYTHONPATH": str(own)}}))
+    assert checks(report) == [], report.output_tail
+
+
+def test_a_failing_command_is_told_with_its_last_words(place, host):
+    report = run_proof(host, request(place, script(place, "import torch\nraise ValueError('no such card')\n")))
+    finding = next(finding for finding in report.findings if finding.check == "command-failed")
+    assert "no such card" in finding.message
+    assert finding.exit_code is ExitCode.TRAINING
+    assert report.exit == 1
+    assert "ValueError: no such card" in report.output_tail
+
+
+def test_a_command_that_cannot_be_watched_is_not_called_proved(place, host):
+    python, name = script(place, SMALL.format(steps=3))
+    report = run_proof(host, request(place, (python, "-I", name)))
+    assert checks(report) == ["proof-blind"]
+    assert not report.ok
+
+
+def test_a_command_that_takes_no_step_in_time_is_ended(place, host):
+    argv = script(place, "import time, torch\ntime.sleep(600)\n")
+    report = run_proof(host, request(place, argv, deadline_s=4.0))
+    assert checks(report) == ["proof-timeout"]
+    assert living(place) == []
+
+
+def test_a_short_run_is_judged_by_what_was_seen_and_said_to_be_short(place, host):
+    report = run_proof(host, request(place, script(place, SMALL.format(steps=1)), wish="fp32"))
+    assert "proof-short" in checks(report, "warning")
+    assert "adapter-moves" in [unseen.check for unseen in report.unseen]
+
+
+def test_when_the_laptop_goes_away_nothing_is_left(place, host):
+    code = "import time\n" + SMALL.format(steps=1000).replace(
+        "optimizer.step()", "time.sleep(0.5)\n    optimizer.step()"
+    )
+    events = host.follow(
+        "proof.run", encode(request(place, script(place, code), wish="fp32", steps=1000, attempts=1000))
+    )
+    next(event for event in events if "step" in event)
+    assert living(place)
+    events.close()
+    wait_until(lambda: not living(place))
+    wait_until(lambda: not (place / "work" / "projects").exists())
+
+
+def test_when_the_runner_is_killed_training_ends_and_the_next_proof_sweeps(place, host):
+    code = "import time\n" + SMALL.format(steps=1000).replace(
+        "optimizer.step()", "time.sleep(0.5)\n    optimizer.step()"
+    )
+    events = host.follow(
+        "proof.run", encode(request(place, script(place, code), wish="fp32", steps=1000, attempts=1000))
+    )
+    next(event for event in events if "step" in event)
+    scratch = next((place / "work" / "projects" / "p-1" / "scratch").iterdir())
+    os.kill(int(_owner(scratch)), signal.SIGKILL)
+    wait_until(lambda: not living(place))
+    assert scratch.exists()
+    events.close()
+    run_proof(host, request(place, script(place, SMALL.format(steps=1000)), wish="fp32"))
+    assert not (place / "work" / "projects").exists()
+
+
+def _owner(scratch):
+    return scratch.joinpath("owner.json").read_text().split('"pid": ')[1].split(",")[0]
+
+
+@pytest.mark.train
+@pytest.mark.parametrize(
+    ("name", "launcher", "wish", "ranks"),
+    [
+        ("trainer", (sys.executable,), "fp32", 1),
+        (
+            "accelerated",
+            (sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "1"),
+            "fp32",
+            1,
+        ),
+        ("distributed", TORCHRUN, "auto", 2),
+        ("sharded", TORCHRUN, "auto", 2),
+    ],
+)
+def test_the_usual_shapes_of_training_are_proved_unmodified(name, launcher, wish, ranks, place, host):
+    (place / "tree" / "train.py").write_text((SCRIPTS / "launched" / f"{name}.py").read_text())
+    report = run_proof(host, request(place, (*launcher, "train.py"), wish=wish))
+    assert checks(report) == [], report.output_tail[-3000:]
+    assert report.applied >= 2
+    assert report.ranks == ranks
+    assert living(place) == []
+    assert not (place / "work" / "projects").exists()
