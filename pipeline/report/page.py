@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pipeline.report import sections
 from pipeline.report.curves import Curve, gather_curves, smooth
-from pipeline.report.model import RunReport, Verdict
+from pipeline.report.model import Facts, RunReport, Verdict
 from pipeline.report.panels import LOSS, draw_loss, draw_panels, is_evaluation, last_part
 from pipeline.report.scores import judge_scores
 from pipeline.report.words import duration, moment, number, size, text
@@ -40,8 +40,8 @@ def render_report(report: RunReport) -> str:
         sections.proof(report.proof),
         sections.fixes(report.fixes),
         sections.side_by_side(
-            sections.facts("Environment", report.environment),
-            sections.facts("What lies where", report.artifacts) + sections.facts("Not checked", report.not_checked),
+            sections.facts("Environment", _surroundings(report)),
+            sections.facts("What lies where", report.artifacts) + sections.facts("Not checked", _unseen(report)),
         ),
         sections.source("Config", report.config_text),
         _foot(report),
@@ -59,7 +59,8 @@ def render_report(report: RunReport) -> str:
 def tell(report: RunReport, curves: tuple[Curve, ...]) -> str:
     """The run in one or two sentences of HTML."""
     where = f"on <b>{text(report.host)}</b>" + (f" ({text(report.card)})" if report.card else "")
-    mode = f" in <b>{text(report.precision)}</b>" if report.precision else ""
+    name, _, _ = report.precision.partition(": ")
+    mode = f" in <b>{text(name)}</b>" if name else ""
     if report.step is None:
         first = f"<b>{text(report.config)}</b> {where}{mode}: no optimizer step was made."
     else:
@@ -118,6 +119,17 @@ def _train_loss(curves: tuple[Curve, ...]) -> Curve | None:
     """The loss that was trained on: the longest of its name that is no evaluation's."""
     found = [curve for curve in curves if last_part(curve.tag) in LOSS.names and not is_evaluation(curve.tag)]
     return max(found, key=lambda curve: len(curve.finite), default=None)
+
+
+def _surroundings(report: RunReport) -> Facts:
+    """The environment, and why this precision."""
+    return (*report.environment, *([("precision", report.precision)] if ": " in report.precision else []))
+
+
+def _unseen(report: RunReport) -> Facts:
+    """What nobody looked at, beside what the proof's own table already says."""
+    told = {(unseen.check, unseen.reason) for unseen in report.proof.unseen} if report.proof else set()
+    return tuple(row for row in report.not_checked if row not in told)
 
 
 def _foot(report: RunReport) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from remote.errors import RemoteFault
+from remote.protocol.lines import collapse_progress
+from remote.protocol.text import safe_text
 from remote.pull.log import pull_log, read_log
 from remote.pull.report import PulledState
 
@@ -31,6 +33,22 @@ def test_a_shortened_log_goes_on_under_a_new_name(box):
 
     assert first.path.read_bytes() == b"a long first life\n"
     assert second.path.read_bytes() == b"again\n"
+
+
+def test_bi55_hostile_output_is_kept_as_it_is_and_shown_as_words(box):
+    hostile = (
+        b"\x1b[2J\x1b]52;c;eA==\x07\x1b]8;;http://x\x07link 10%\r 99%\r100% \xe2\x80\xae\xff\n" + b"x" * 10_000_000
+    )
+    box.log.write_bytes(hostile)
+    kept = pull_log(box.host, box.key, box.name, 1, box.mirror).path
+
+    shown = safe_text(collapse_progress(kept.read_bytes().decode("utf-8", "backslashreplace")))
+
+    assert kept.read_bytes() == hostile
+    assert not {character for character in shown if character < " " and character != "\n"}
+    assert "\u202e" not in shown
+    assert shown.startswith("100% ")
+    assert len(shown) < 5000
 
 
 TEXT = b"".join(b"line %06d\n" % number for number in range(20_000))
