@@ -61,5 +61,6 @@ OPERATIONS: Dict[str, Operation] = {
     "fix.collator.look": Operation("fix_collator:look_at_collator", changes=False),
     "fix.collator.replace": Operation("fix_collator:replace_collator", changes=True),
     "fix.processes.end": Operation("fix_processes:end_leftovers", changes=True),
+    "fix.environment.create": Operation("fix_environment:create_environment", changes=True),
     "fix.undo": Operation("fix_journal:put_back", changes=True),
 }

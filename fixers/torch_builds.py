@@ -1,0 +1,70 @@
+"""Which torch builds hold code for which cards, and which drivers carry them: facts as data, and the choice between.
+
+Sources: architectures of the Linux x86-64 wheels from PyTorch's release matrices (pull requests 164471 for 2.9 and
+2.10, 175253 for 2.11, 182849 for 2.12, 188443 for 2.13; the lists of 2.10 and 2.11 also as printed by
+`get_arch_list()` in issue 182250; 2.8 as 2.9). Drivers: NVIDIA, CUDA Compatibility, table 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Capability = tuple[int, int]
+
+LEGACY: tuple[Capability, ...] = ((5, 0), (6, 0), (7, 0), (7, 5), (8, 0), (8, 6), (9, 0))
+FROM_VOLTA: tuple[Capability, ...] = ((7, 0), (7, 5), (8, 0), (8, 6), (9, 0), (10, 0), (12, 0))
+FROM_TURING: tuple[Capability, ...] = FROM_VOLTA[1:]
+
+
+@dataclass(frozen=True)
+class Build:
+    """Wheels of torch `since` to `until` made with one CUDA. `tag` is what the version ends in: 2.11.0+cu126."""
+
+    tag: str
+    cuda: tuple[int, int]
+    since: tuple[int, int]
+    until: tuple[int, int]
+    architectures: tuple[Capability, ...]
+
+
+BUILDS = (
+    Build("cu126", (12, 6), (2, 8), (2, 13), LEGACY),
+    Build("cu128", (12, 8), (2, 8), (2, 10), FROM_VOLTA),
+    Build("cu128", (12, 8), (2, 11), (2, 11), FROM_TURING),
+    Build("cu129", (12, 9), (2, 12), (2, 13), FROM_TURING),
+    Build("cu130", (13, 0), (2, 9), (2, 13), FROM_TURING),
+    Build("cu132", (13, 2), (2, 12), (2, 13), FROM_TURING),
+)
+OLDEST_DRIVER = {11: 450, 12: 525, 13: 580}
+"""The first driver of each CUDA family that runs every toolkit of the family."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A torch release and the tag of its build."""
+
+    torch: tuple[int, int]
+    tag: str
+
+
+def choose_build(capability: Capability, driver: str, newest: tuple[int, int] = (2, 13)) -> Choice | None:
+    """The newest torch, at most `newest`, with code for the card and a CUDA that the driver carries; of two, the newer
+    CUDA. None where there is none."""
+    fitting = [
+        Choice(min(build.until, newest), build.tag)
+        for build in BUILDS
+        if build.since <= newest and runs_on(build.architectures, capability) and driver_carries(driver, build.cuda[0])
+    ]
+    return max(fitting, key=lambda choice: (choice.torch, choice.tag), default=None)
+
+
+def runs_on(architectures: tuple[Capability, ...], capability: Capability) -> bool:
+    """Machine code runs on cards of its own major capability and the same minor or a higher one."""
+    return any(built[0] == capability[0] and built[1] <= capability[1] for built in architectures)
+
+
+def driver_carries(driver: str, cuda_major: int) -> bool:
+    """The driver runs programs of that CUDA family."""
+    oldest = OLDEST_DRIVER.get(cuda_major)
+    branch = driver.partition(".")[0]
+    return oldest is not None and branch.isdigit() and int(branch) >= oldest
