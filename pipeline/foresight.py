@@ -12,12 +12,13 @@ from pipeline.outcome import StageOutcome, StageState
 from pipeline.stages.command import SCRATCH_DATA
 from pipeline.stages.environment import need_of
 from pipeline.stages.fix import acts_of, rewrites_left
-from pipeline.stages.fixing import plan_for
+from pipeline.stages.fixing import plan_for, tree_as_fixed
 from pipeline.stages.order import STAGES
 from pipeline.stages.readiness import judge_host
 from pipeline.stages.stage import Context, judge_standing
 from pipeline.stages.verify import prove
 from pipeline.stages.view import View
+from pipeline.static import judge_static
 from remote.protocol.findings import Report
 from remote.protocol.proof import ProofReport
 from remote.sync.agreed import ask_base, known_base
@@ -64,7 +65,8 @@ def stages_foreseen(view: View, claims: Claims) -> tuple[StageOutcome, ...]:
 
 def judge_without_proof(view: View) -> Report:
     """What can be said of host and project before anything is run there."""
-    return judge_host(view.survey, need_of(view)).and_also(Report(view.precision.findings)).and_also(view.scan.report)
+    asked = judge_static(tree_as_fixed(view), view.precision)
+    return judge_host(view.survey, need_of(view)).and_also(asked).and_also(view.scan.report)
 
 
 def can_be_proved(view: View) -> str:

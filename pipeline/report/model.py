@@ -63,7 +63,8 @@ class Cure:
 class RunReport:
     """One run. Times are Unix seconds; `written_unix` is when the report was made. Empty parts leave no section.
 
-    `precision` is a mode, or `mode: why`. `environment` and `artifacts` are shown in the order given; `not_checked` says what nobody looked at, and why.
+    `precision` is a mode, or `mode: why`. `environment` and `artifacts` are shown in the order given; `not_checked`
+    says what nobody looked at, and why.
     """
 
     run: str

@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from fixers.change import Plan
+from fixers.fixed_tree import as_planned
 from fixers.frame import plan_fixes
 from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
-from fixers.site import Site
+from fixers.site import Site, Tree
 from pipeline.stages.view import View
 from remote.host import Host
 
@@ -43,3 +44,9 @@ def fixer_versions() -> str:
     named = {fixer.name: fixer.version for fixer in SOURCE_FIXERS}
     named |= {fixer.name: fixer.version for fixer in SETUP_FIXERS}
     return ",".join(f"{name}={version}" for name, version in sorted(named.items()))
+
+
+def tree_as_fixed(view: View) -> Tree:
+    """The project's files as the source fixers leave them for that card."""
+    site = site_of(view, None)
+    return as_planned(site.tree, plan_fixes(site, only=[fixer.name for fixer in SOURCE_FIXERS]))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
+from pipeline.diagnosis.diagnose import diagnose_text
 from pipeline.show.words import duration
 from pipeline.stages.command import command_of, environment_of, proof_place, secrets_of, steps_of
 from pipeline.stages.environment import Environment
 from pipeline.stages.fix import card_of
+from pipeline.stages.fixing import tree_as_fixed
 from pipeline.stages.stage import Context, Done, Inputs, digest
 from pipeline.stages.view import View
+from pipeline.static import judge_static
 from remote.proof import run_proof
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report
@@ -40,14 +44,15 @@ class Verify:
     def run(self, context: Context) -> Done:
         """Runs the real command under hooks until two steps were applied, ends it and removes its traces."""
         view = context.view
-        refusal = Report(view.precision.findings)
-        if not refusal.ok:
-            return Done(refusal)
+        asked = judge_static(tree_as_fixed(view), view.precision)
+        if not asked.ok:
+            return Done(asked)
         context.telling.progress("running the real command for two optimizer steps")
         proof = prove(context)
-        return Done(
-            refusal.and_also(proof.report), in_words(view, proof), tuple(f"{n}: {v}" for n, v in proof.report.facts)
-        )
+        context.story = replace(context.story, proof=proof)
+        said = Report(diagnose_text(proof.output_tail)) if proof.exit else Report()
+        notes = tuple(f"{name}: {value}" for name, value in proof.report.facts)
+        return Done(said.and_also(asked).and_also(proof.report), in_words(view, proof), notes)
 
 
 def what_is_trained(view: View) -> Inputs:
