@@ -61,7 +61,7 @@ def _no_clipping(module: Module, plan: PrecisionPlan) -> Iterator[Finding]:
         if isinstance(value, ast.Constant) and value.value is None:
             yield _error(
                 "folk-no-clipping",
-                "max_grad_norm=None does not stop `Attempting to unscale FP16 gradients`: scaler.step unscales by itself",
+                "max_grad_norm=None cannot stop `Attempting to unscale FP16 gradients`: scaler.step unscales too",
                 module,
                 value,
                 "take it out; pipeline fix --only trainable-fp32",
@@ -78,7 +78,7 @@ def _autocast_off(module: Module, plan: PrecisionPlan) -> Iterator[Finding]:
             if (not named or _name(call.func) == named) and isinstance(value, ast.Constant) and value.value is False:
                 yield _error(
                     "folk-autocast-off",
-                    "mixed precision is switched off while weights are float16: Adam in pure float16 trains at loss 0.0",
+                    "mixed precision is off while weights are float16: Adam in pure float16 trains at loss 0.0",
                     module,
                     value,
                     "switch it on; pipeline fix --only trainable-fp32",
@@ -136,7 +136,7 @@ def _reentrant(module: Module, plan: PrecisionPlan) -> Iterator[Finding]:
 def _trained_half(module: Module, plan: PrecisionPlan) -> Iterator[Finding]:
     """Everything is loaded in float16 and trained under a scaler, and nothing widens what is trained."""
     names = {_name(call.func) for call in module.calls}
-    scaled = "GradScaler" in names or any(_is_true(_keyword(call, "fp16")) for call in module.calls)
+    scaled = any(_makes_scaler(call) or _is_true(_keyword(call, "fp16")) for call in module.calls)
     widened = names & {*CASTS_UP, "float"} or any(
         isinstance(node, ast.Attribute) and node.attr == "float32" for node in ast.walk(module.tree)
     )
@@ -178,6 +178,11 @@ def _name(function: ast.expr) -> str:
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else ""
+
+
+def _makes_scaler(call: ast.Call) -> bool:
+    enabled = _keyword(call, "enabled")
+    return _name(call.func) == "GradScaler" and not (isinstance(enabled, ast.Constant) and enabled.value is False)
 
 
 def _is_true(value: ast.expr | None) -> bool:
