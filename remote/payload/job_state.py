@@ -10,7 +10,7 @@ from typing import Any, Tuple
 
 from remote.payload import slurm, supervisor
 from remote.payload.call import Call
-from remote.payload.lock import NoLocks, holder
+from remote.payload.lock import holder
 from remote.payload.processes import Process, is_alive
 from remote.payload.records import read_record
 from remote.payload.refusal import Refusal
@@ -43,9 +43,7 @@ def newest_job(run: RunLayout) -> int:
 
 def lock_holder(run: RunLayout) -> str:
     """The number of the job whose supervisor holds the run's kernel lock now; "" where nobody does."""
-    with contextlib.suppress(NoLocks):
-        return (holder(run.lock) or "").partition(" ")[0]
-    return ""
+    return (holder(run.lock) or "").partition(" ")[0]
 
 
 @dataclass(frozen=True)

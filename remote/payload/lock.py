@@ -1,33 +1,37 @@
-"""Kernel locks on files: they die with their holder, so there is never a stale one to clear."""
+"""Kernel locks on files: they die with their holder, so none is ever stale; leases where the file system has none."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
 import os
+import threading
 import time
 from types import TracebackType
-from typing import Optional, Type
+from typing import List, Optional, Type
+
+from remote.payload.lease import Lease, lives, read_holder, take_lease
 
 BUSY = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
-UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.ETIMEDOUT)
+KERNEL_DEADLINE_S = 10.0
 
 
 class Held(Exception):
     """Somebody else has the lock; the message is what they wrote about themselves."""
 
 
-class NoLocks(Exception):
-    """This file system keeps no locks (an NFS mount without a lock daemon)."""
-
-
 class Lock:
     """A lock that is held until `release`, or until this process ends in any way."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, lease: Optional[Lease] = None) -> None:
         self._descriptor = descriptor
+        self._lease = lease
 
     def release(self) -> None:
+        if self._lease is not None:
+            self._lease.release()
+            self._lease = None
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -42,12 +46,21 @@ class Lock:
 
 
 def take_lock(path: str, words: str, *, wait_s: float = 0.0) -> Lock:
-    """The lock is ours and its file says `words`. Raises Held after `wait_s` of trying, NoLocks."""
+    """The lock is ours and its file says `words`. Raises Held after `wait_s` of trying."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     deadline = time.monotonic() + wait_s
+    lease: Optional[Lease] = None
     try:
-        while not _try(descriptor, fcntl.LOCK_EX):
+        while True:
+            got = _try(descriptor, fcntl.LOCK_EX)
+            if got is None:
+                lease = take_lease(lease_path(path), words, deadline)
+                if lease is None:
+                    raise Held(read_holder(lease_path(path)).words)
+                break
+            if got:
+                break
             if time.monotonic() >= deadline:
                 raise Held(os.pread(descriptor, 4096, 0).decode("utf-8", "replace"))
             time.sleep(0.01)
@@ -56,30 +69,48 @@ def take_lock(path: str, words: str, *, wait_s: float = 0.0) -> Lock:
     except BaseException:
         os.close(descriptor)
         raise
-    return Lock(descriptor)
+    return Lock(descriptor, lease)
+
+
+def lease_path(path: str) -> str:
+    return f"{path}.lease"
 
 
 def holder(path: str) -> Optional[str]:
-    """What the holder of the lock wrote about itself, or None where nobody holds it. Raises NoLocks."""
+    """What the holder of the lock wrote about itself, or None where nobody holds it."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:
-        if _try(descriptor, fcntl.LOCK_SH):
-            return None
-        return os.pread(descriptor, 4096, 0).decode("utf-8", "replace")
+        got = _try(descriptor, fcntl.LOCK_SH)
+        if got is None:
+            seen = read_holder(lease_path(path))
+            return seen.words if lives(lease_path(path), seen) else None
+        return None if got else os.pread(descriptor, 4096, 0).decode("utf-8", "replace")
     finally:
         os.close(descriptor)
 
 
-def _try(descriptor: int, kind: int) -> bool:
+def _try(descriptor: int, kind: int) -> Optional[bool]:
+    """Whether the kernel gave the lock; None where this file system keeps none, or did not say in 10 s."""
+    answers: List[int] = []
+    # A lock daemon that is gone (NFS) makes even a call that may not wait hang: it hangs in a thread, then.
+    asking = threading.Thread(target=_ask, args=(descriptor, kind, answers), daemon=True)
+    asking.start()
+    asking.join(KERNEL_DEADLINE_S)
+    number = answers[0] if answers else errno.ETIMEDOUT
+    if number in UNSUPPORTED:
+        return None
+    if number and number not in BUSY:
+        raise OSError(number, os.strerror(number))
+    return number == 0
+
+
+def _ask(descriptor: int, kind: int, answers: List[int]) -> None:
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except OSError as error:
-        if error.errno in BUSY:
-            return False
-        if error.errno in UNSUPPORTED:
-            raise NoLocks(str(error)) from None
-        raise
-    return True
+        answers.append(error.errno or errno.EIO)
+    else:
+        answers.append(0)

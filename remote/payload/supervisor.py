@@ -16,7 +16,7 @@ from remote.payload.checkpoints import newest_verified
 from remote.payload.ending import Ending
 from remote.payload.events import seal_events
 from remote.payload.launch import job_argv, job_environment, start_gated, take_launch
-from remote.payload.lock import Held, Lock, NoLocks, take_lock
+from remote.payload.lock import Held, take_lock
 from remote.payload.oom import count_oom_kills
 from remote.payload.processes import (
     Process,
@@ -74,8 +74,6 @@ def main(mode: str, job_root: str, launch: str = "", notify: str = "-1", backend
         lock = take_lock(run.lock, f"{os.path.basename(job.root)} {os.getpid()}", wait_s=LOCK_WAIT_S)
     except Held:
         return int(ExitCode.BUSY)
-    except NoLocks:
-        lock = Lock(-1)
     with lock:
         if mode == "adopt":
             result = _adopt(run, job, notify_fd)

@@ -7,7 +7,7 @@ import re
 from typing import Iterator
 
 from remote.payload.call import Call
-from remote.payload.lock import Held, NoLocks, take_lock
+from remote.payload.lock import Held, take_lock
 from remote.payload.refusal import Refusal
 from remote.payload.tree_commit import recover
 from remote.payload.tree_state import Project
@@ -40,12 +40,4 @@ def held_project(project: Project, words: str, *, wait_s: float = 0.0) -> Iterat
             where=project.root,
             hint="wait for it to end, then type the same again",
             exit_code=ExitCode.BUSY,
-        ) from None
-    except NoLocks as error:
-        raise Refusal(
-            "no-locks",
-            f"the file system of {project.root} keeps no locks ({error}), so two syncs could mix",
-            where=project.root,
-            hint="set `workdir:` of the host to a folder on a local disk",
-            exit_code=ExitCode.ENVIRONMENT,
         ) from None
