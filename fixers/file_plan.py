@@ -42,10 +42,10 @@ def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Tar
         return FileOutcome(None, (_unparsable(path, f"{len(data)} bytes: too large to be a source file", 1),))
     try:
         source = Source(path, data)
-        change, findings = _compose(source, fixers, target)
+        fixed, change, findings = _compose(source, fixers, target)
         findings += tuple(_unparsable(path, error.message, error.line) for error in source.unread)
         if change is not None:
-            _require_settled(change, fixers, target)
+            _require_settled(fixed, fixers, target)
     except Unparsable as error:
         return FileOutcome(None, (_unparsable(path, error.message, error.line),))
     except Refused as refused:
@@ -60,7 +60,7 @@ def wanted(path: str, data: bytes, fixers: Sequence[SourceFixer]) -> bool:
 
 def _compose(
     source: Source, fixers: Sequence[SourceFixer], target: Target
-) -> tuple[FileChange | None, tuple[Finding, ...]]:
+) -> tuple[Source, FileChange | None, tuple[Finding, ...]]:
     before = source.data
     findings: list[Finding] = []
     acted: dict[str, int] = {}
@@ -68,41 +68,45 @@ def _compose(
     for fixer in fixers:
         if not wanted(source.path, source.data, (fixer,)):
             continue
-        rewrite, after = _rewrite(fixer, source, target)
+        rewrite, fixed = _rewrite(fixer, source, target)
         findings += rewrite.findings
-        if after != source.data:
+        if fixed.data != source.data:
             acted[fixer.name] = fixer.version
             lines = ((line_of(source.data, edit.start), edit.why) for edit in rewrite.edits)
             why += [f"line {line}: {reason} ({fixer.name})" for line, reason in sorted(lines)]
-            source = Source(source.path, after)
+            source = fixed
     if source.data == before:
-        return None, tuple(findings)
-    return FileChange(source.path, before, source.data, acted, tuple(why)), tuple(findings)
+        return source, None, tuple(findings)
+    return source, FileChange(source.path, before, source.data, acted, tuple(why)), tuple(findings)
 
 
-def _rewrite(fixer: SourceFixer, source: Source, target: Target) -> tuple[Rewrite, bytes]:
-    """The fixer's rewrite and the bytes after it, which parse. Raises Refused with file and line otherwise."""
+def _rewrite(fixer: SourceFixer, source: Source, target: Target) -> tuple[Rewrite, Source]:
+    """The fixer's rewrite and the file after it, which parses. Raises Refused with file and line otherwise."""
     try:
         rewrite = fixer.rewrite(source, target)
-        after = splice(source.data, rewrite.edits)
+        fixed = Source(source.path, splice(source.data, rewrite.edits)) if rewrite.edits else source
     except EditRefused as error:
         raise Refused(_refusal(fixer.name, source.where(error.offset), error.message)) from None
     if rewrite.edits:
         try:
-            parse_again(source.path, after)
+            parse_again(fixed)
         except Unparsable as error:
             message = f"the rewritten file would not parse ({error.message}); left as it was"
             raise Refused(_refusal(fixer.name, f"{source.path}:{error.line}", message)) from None
         except Unchecked:
             raise Refused(_refusal(fixer.name, source.path, "nothing here can parse the rewritten file")) from None
-    return rewrite, after
+        if len(fixed.unread) > len(source.unread):
+            part = fixed.unread[0]
+            message = f"after the rewrite {part.message}; left as it was"
+            raise Refused(_refusal(fixer.name, f"{source.path}:{part.line}", message))
+    return rewrite, fixed
 
 
-def _require_settled(change: FileChange, fixers: Sequence[SourceFixer], target: Target) -> None:
-    again, _ = _compose(Source(change.path, change.after), fixers, target)
+def _require_settled(fixed: Source, fixers: Sequence[SourceFixer], target: Target) -> None:
+    _, again, _ = _compose(fixed, fixers, target)
     if again is not None:
         names = ", ".join(again.fixers)
-        raise Refused(_refusal(names, change.path, f"not settled after one pass ({again.why[0]}); left as it was"))
+        raise Refused(_refusal(names, fixed.path, f"not settled after one pass ({again.why[0]}); left as it was"))
 
 
 def _unparsable(path: str, message: str, line: int) -> Finding:

@@ -1,0 +1,126 @@
+"""Fixers over thousands of files that were not written for them: nothing breaks, and nothing moves that should not.
+
+A sample is taken by seed; HALFSTEP_CORPUS=all takes every file, HALFSTEP_CORPUS=<seed> another sample.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import random
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from fixers.change import FileChange
+from fixers.file_plan import plan_file
+from fixers.registry import SOURCE_FIXERS
+from fixers.target import Target
+from tests.fixers.casebook import TITAN_RTX
+
+PACKAGES = ("transformers", "peft", "accelerate", "datasets", "torch")
+ASKED = os.environ.get("HALFSTEP_CORPUS", "20261120")
+SAMPLE = 40
+WORDS = (b"bfloat16", b"bf16", b"GradScaler", b"_loss(", b"flash_att", b"device_map", b"label", b"RANK", b"Trainer(")
+TARGET = Target(TITAN_RTX, {"transformers": "5.23.0"})
+
+
+@dataclass(frozen=True)
+class Looked:
+    """One file of the corpus and what was made of it."""
+
+    path: str
+    before: bytes
+    change: FileChange | None
+    errors: tuple[str, ...]
+
+
+def _files() -> list[Path]:
+    """All files, or for each package a sample of those that any fixer could care about."""
+    chosen: list[Path] = []
+    for package in PACKAGES:
+        spec = importlib.util.find_spec(package)
+        assert spec is not None and spec.origin is not None
+        files = sorted(Path(spec.origin).parent.rglob("*.py"))
+        if ASKED != "all":
+            files = [file for file in files if any(word in file.read_bytes() for word in WORDS)]
+            files = random.Random(f"{ASKED} {package}").sample(files, min(SAMPLE, len(files)))
+        chosen += files
+    return chosen
+
+
+@pytest.fixture(scope="module")
+def looked() -> list[Looked]:
+    start = time.process_time()
+    found = []
+    size = 0
+    for file in _files():
+        before = file.read_bytes()
+        size += len(before)
+        outcome = plan_file(str(file), before, SOURCE_FIXERS, TARGET)
+        errors = tuple(f"{f.where}: {f.message}" for f in outcome.findings if f.severity.value == "error")
+        found.append(Looked(str(file), before, outcome.change, errors))
+    acted = sum(each.change is not None for each in found)
+    seconds = time.process_time() - start
+    print(f"\n{len(found)} files, {size / 1e6:.1f} MB, {acted} rewritten, {seconds:.1f} s of CPU")
+    return found
+
+
+def test_no_file_of_the_corpus_is_refused(looked: list[Looked]) -> None:
+    broken = [error for each in looked for error in each.errors if not _is_broken(each)]
+    assert broken == []
+
+
+def test_what_was_rewritten_parses_and_is_settled(looked: list[Looked]) -> None:
+    changes = [each.change for each in looked if each.change is not None]
+    assert changes
+    for change in changes:
+        _parse(change.after)
+        assert plan_file(change.path, change.after, SOURCE_FIXERS, TARGET).change is None
+
+
+def test_lines_without_a_reason_are_as_they_were(looked: list[Looked]) -> None:
+    for each in looked:
+        if each.change is None:
+            continue
+        before, after = each.change.before.split(b"\n"), each.change.after.split(b"\n")
+        assert each.change.before == each.before
+        untouched = _common(before, after)
+        gone = len(before) - untouched
+        assert gone <= len(each.change.why), each.path
+        assert _comments(each.change.before) <= _comments(each.change.after), each.path
+
+
+def _common(before: list[bytes], after: list[bytes]) -> int:
+    """How many lines of `before` are found again, in order, in `after`."""
+    at = found = 0
+    for line in before:
+        try:
+            at = after.index(line, at) + 1
+        except ValueError:
+            continue
+        found += 1
+    return found
+
+
+def _comments(data: bytes) -> set[bytes]:
+    return {line.strip() for line in data.split(b"\n") if line.strip().startswith(b"#")}
+
+
+def _parse(data: bytes) -> ast.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(data)
+
+
+def _is_broken(each: Looked) -> bool:
+    """The corpus itself holds a few files that are not Python for this interpreter."""
+    try:
+        _parse(each.before)
+    except (SyntaxError, ValueError):
+        return True
+    return False
