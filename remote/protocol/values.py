@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import json
+import types
 import typing
 from typing import Any, Dict, Type, TypeVar, Union
 
 T = TypeVar("T")
+# `X | None` is another type than Optional[X] from Python 3.10 on; 3.9 has no such thing.
+UNIONS = (Union, getattr(types, "UnionType", Union))
 
 
 class Malformed(ValueError):
@@ -44,7 +48,7 @@ def _decode(kind: Any, data: Any, where: str) -> Any:
     origin = typing.get_origin(kind)
     if kind is Any:
         return data
-    if origin is Union:
+    if origin in UNIONS:
         return _decode_union(kind, data, where)
     if origin in (tuple, list):
         return _decode_sequence(kind, data, where)
@@ -104,7 +108,7 @@ def _decode_sequence(kind: Any, data: Any, where: str) -> Any:
 def _decode_dataclass(kind: Any, data: Any, where: str) -> Any:
     if not isinstance(data, dict):
         raise Malformed(f"{where}: expected an object, got {type(data).__name__}")
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     given: Dict[str, Any] = {}
     for field in dataclasses.fields(kind):
         if field.name in data:
@@ -112,3 +116,8 @@ def _decode_dataclass(kind: Any, data: Any, where: str) -> Any:
         elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             raise Malformed(f"{where}: no {field.name}")
     return kind(**given)
+
+
+@functools.lru_cache(maxsize=None)
+def _hints(kind: Any) -> Dict[str, Any]:
+    return typing.get_type_hints(kind)
