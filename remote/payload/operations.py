@@ -51,6 +51,7 @@ OPERATIONS: Dict[str, Operation] = {
     "tree.undo": Operation("tree_rewrite:tree_undo", changes=True),
     "tree.scratch": Operation("tree_scratch:tree_scratch", changes=True),
     "scratch.remove": Operation("tree_scratch:scratch_remove", changes=True),
+    "card.step": Operation("proof.card:step_card", changes=False),
     "proof.run": Operation("proof.operation:run_proof", changes=False),
     "file.write": Operation("files:write_file", changes=True),
     "command.probe": Operation("files:run_command", changes=False),
@@ -62,5 +63,8 @@ OPERATIONS: Dict[str, Operation] = {
     "fix.collator.replace": Operation("fix_collator:replace_collator", changes=True),
     "fix.processes.end": Operation("fix_processes:end_leftovers", changes=True),
     "fix.environment.create": Operation("fix_environment:create_environment", changes=True),
-    "fix.undo": Operation("fix_journal:put_back", changes=True),
+    "fix.hub.look": Operation("fix_hub:look_at_hub", changes=False),
+    "fix.audio.look": Operation("fix_audio:look_at_audio", changes=False),
+    "fix.packages.install": Operation("fix_packages:install_packages", changes=True),
+    "fix.undo": Operation("fix_undo:undo", changes=True),
 }

@@ -1,0 +1,85 @@
+"""The operation `card.step`: the second depth of verify, a small step on the real device, judged."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator
+
+from remote.payload import probes_python
+from remote.payload.call import Call
+from remote.payload.job_state import checked_name
+from remote.payload.project_python import ask_python
+from remote.payload.proof.seen import error, good, warning
+from remote.protocol.card import CardFacts, CardReport, CardRequest
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding
+from remote.protocol.layout import ProjectLayout
+from remote.protocol.precision import Mode, PrecisionPlan
+from remote.protocol.values import decode, encode
+
+GAP = 1e-2
+PADDING_GAP = 1e-3
+FALL = 0.5
+
+
+def step_card(call: Call) -> Dict[str, Any]:
+    """The CardReport asked for by a CardRequest; nothing is written."""
+    request = decode(CardRequest, call.args)
+    tree = call.path(ProjectLayout(checked_name(request.project)).tree)
+    environment = dict(request.environment)
+    if request.gpus is not None:
+        environment["CUDA_VISIBLE_DEVICES"] = ",".join(str(index) for index in request.gpus)
+    python = probes_python.find_python(request.python, tree)
+    asked = {"plan": encode(request.plan)}
+    said = ask_python(python, call.payload, "card-step", asked, environment, request.deadline_s)
+    facts = decode(CardFacts, said)
+    answer: Dict[str, Any] = encode(CardReport(facts, tuple(judge_card(facts, request.plan))))
+    return answer
+
+
+def judge_card(facts: CardFacts, plan: PrecisionPlan) -> Iterator[Finding]:
+    """What the step showed, each row as good, a warning or an error."""
+    if facts.error:
+        yield error("card-step", f"a small training step failed on {facts.device}: {facts.error}", code=ExitCode.GPU)
+        return
+    if facts.capability is None:
+        yield warning("card-step", "no card was seen: this was done on the CPU and says nothing of a card")
+    yield from _learning(facts)
+    half = [name for name in facts.trained_dtypes + facts.state_dtypes if name != "float32"]
+    if half and plan.mode is not Mode.FP16_PURE:
+        yield error("trainable-dtype", f"the small adapter or its moments are {half[0]}")
+    yield from _gaps(facts)
+    if facts.resumed_equal is False:
+        yield error("resume-probe", "optimizer or scaler are not what they were after saving and loading")
+    elif facts.resumed_equal:
+        yield good("resume-probe", "optimizer and scaler come back as they were")
+    if facts.attention == "math" and facts.capability is not None:
+        yield warning("attention-backend", "attention takes the math kernel here, even for a plain causal mask")
+    elif facts.attention:
+        yield good("attention-backend", facts.attention)
+
+
+def _learning(facts: CardFacts) -> Iterator[Finding]:
+    finite = [loss for loss in facts.losses if loss is not None]
+    first, last = finite[0] if finite else 0.0, finite[-1] if finite else 0.0
+    if len(finite) < len(facts.losses) or not finite:
+        yield error("loss-finite", f"a small model's loss was not finite on {facts.device}")
+    elif last > first * FALL:
+        yield error("tiny-overfit", f"the loss of four samples fell from {first:.3g} to {last:.3g} only")
+    else:
+        yield good("tiny-overfit", f"the loss of four samples fell from {first:.3g} to {last:.3g}")
+    if facts.scale is not None and facts.skipped > len(facts.losses) / 2:
+        yield error("scaler-trajectory", f"{facts.skipped} of {len(facts.losses)} steps were skipped")
+    elif facts.scale is not None:
+        yield good("scaler-trajectory", f"{facts.skipped} of {len(facts.losses)} steps skipped, scale {facts.scale:g}")
+
+
+def _gaps(facts: CardFacts) -> Iterator[Finding]:
+    rows = (
+        ("loss-agreement", facts.loss_gap, GAP, "float32"),
+        ("padding-agreement", facts.padding_gap, PADDING_GAP, "its rows alone"),
+    )
+    for check, gap, most, other in rows:
+        if gap is None:
+            continue
+        message = f"the loss is within {gap:.1e} of that of {other}"
+        yield good(check, message) if gap <= most else error(check, f"the loss is {gap:.1e} away from that of {other}")

@@ -1,0 +1,54 @@
+"""The card step: what a small LoRA model did on the real device, in the plan's precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Dict, Optional, Tuple
+
+from remote.protocol.findings import Finding
+from remote.protocol.precision import PrecisionPlan
+
+
+@dataclass(frozen=True)
+class CardRequest:
+    """Which interpreter, and what to try. `python` as the host file has it; `gpus` None: all."""
+
+    project: str
+    python: str
+    plan: PrecisionPlan
+    gpus: Optional[Tuple[int, ...]] = None
+    environment: Dict[str, str] = field(default_factory=dict)
+    deadline_s: float = 180.0
+
+
+@dataclass(frozen=True)
+class CardFacts:
+    """What the step measured. `losses` are those of 20 steps over the same four samples, None where not finite.
+
+    `loss_gap`: relative difference of the first loss to the same in float32; `padding_gap`: of a padded batch to its
+    parts. `error` is set, and the rest as far as it came, where the device failed.
+    """
+
+    device: str
+    capability: Optional[Tuple[int, int]] = None
+    torch: str = ""
+    losses: Tuple[Optional[float], ...] = ()
+    scale: Optional[float] = None
+    skipped: int = 0
+    loss_gap: Optional[float] = None
+    padding_gap: Optional[float] = None
+    trained_dtypes: Tuple[str, ...] = ()
+    state_dtypes: Tuple[str, ...] = ()
+    attention: str = ""
+    resumed_equal: Optional[bool] = None
+    peak_bytes: Optional[int] = None
+    seconds: float = 0.0
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class CardReport:
+    """The facts, and what they mean."""
+
+    facts: CardFacts
+    findings: Tuple[Finding, ...] = ()
