@@ -103,7 +103,6 @@ def test_a_damaged_event_is_passed_over_and_the_next_is_read(data):
     assert found[-1].value == 2.0
 
 
-@pytest.mark.train
 def test_a_file_of_torchs_writer_is_read_as_tensorboard_reads_it(tmp_path):
     with SummaryWriter(str(tmp_path)) as writer:
         for step in range(50):
