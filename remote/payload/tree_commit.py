@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import Dict, Iterator, List, Optional, Set, Tuple
 
-from remote.payload.atomic import PART, sync_folder
+from remote.payload.atomic import PART
 from remote.payload.refusal import Refusal
 from remote.payload.tree_paths import Folders
 from remote.payload.tree_state import (
@@ -66,10 +66,10 @@ def commit_change(project: Project, commit: Commit) -> Tuple[Manifest, Dict[str,
     """The change is made and the manifest says so; also what lies at every path of it now."""
     if commit.before or commit.after:
         write_commit(project, commit)
-    return _finish(project, commit)
+    return _finish(project, commit, fresh=True)
 
 
-def _finish(project: Project, commit: Commit) -> Tuple[Manifest, Dict[str, Lying]]:
+def _finish(project: Project, commit: Commit, *, fresh: bool = False) -> Tuple[Manifest, Dict[str, Lying]]:
     stats, boot = read_stats(project), boot_id()
     folders = Folders(project.tree)
     left = _Left(project, commit, stats, boot)
@@ -80,7 +80,9 @@ def _finish(project: Project, commit: Commit) -> Tuple[Manifest, Dict[str, Lying
         if not left.may_not_touch(path):
             _unlink(folders.file(path))
     folders.prune(commit.deletes)
-    placed = dict(_place(project, commit, left, folders))
+    # A commit that was just planned was planned against what lies there; one that was found may be old.
+    taken = set() if fresh else {path for path in commit.puts if left.may_not_touch(path)}
+    placed = dict(_place(project, commit, taken, folders))
     for path, row in commit.after.items():
         if path not in placed and not row.link and left.now(path).kind == "file":
             os.chmod(folders.file(path), row.mode)
@@ -92,7 +94,6 @@ def _finish(project: Project, commit: Commit) -> Tuple[Manifest, Dict[str, Lying
     if commit.before or commit.after:
         write_manifest(project, manifest)
         _unlink(project.at(project.layout.commit))
-        sync_folder(project.root)
     shutil.rmtree(project.staging, ignore_errors=True)
     return manifest, seen
 
@@ -128,7 +129,9 @@ class _Left:
         return not any(row is not None and is_as(row, found) for row in rows)
 
 
-def _place(project: Project, commit: Commit, left: _Left, folders: Folders) -> Iterator[Tuple[str, Tuple[Look, str]]]:
+def _place(
+    project: Project, commit: Commit, taken: Set[str], folders: Folders
+) -> Iterator[Tuple[str, Tuple[Look, str]]]:
     users: Dict[str, int] = {}
     for path in commit.puts:
         there = commit.after[path].there
@@ -136,7 +139,7 @@ def _place(project: Project, commit: Commit, left: _Left, folders: Folders) -> I
     for path in commit.puts:
         row = commit.after[path]
         users[row.there] -= 1
-        if left.may_not_touch(path):
+        if path in taken:
             continue
         try:
             folders.make_parents(path)

@@ -12,17 +12,18 @@ from remote.protocol.exits import ExitCode
 
 MAX_NAME = 255
 MAX_PATH = 3000
+NO_NAMES = frozenset({b"", b".", b".."})
 
 
 def check_path(path: str) -> str:
     """`path`, which names something inside the tree and nothing else. Raises Refusal."""
     raw = os.fsencode(path)
-    parts = path.split("/")
-    if not path or "\0" in path or len(raw) > MAX_PATH:
+    if not path or b"\0" in raw or len(raw) > MAX_PATH:
         raise _refused(path, "empty, too long, or holds a NUL byte")
-    if any(part in {"", ".", ".."} for part in parts):
+    parts = raw.split(b"/")
+    if not NO_NAMES.isdisjoint(parts):
         raise _refused(path, "not a plain path inside the project")
-    if any(len(os.fsencode(part)) > MAX_NAME for part in parts):
+    if max(map(len, parts)) > MAX_NAME:
         raise _refused(path, f"a name longer than {MAX_NAME} bytes")
     return path
 
@@ -48,7 +49,7 @@ class Folders:
 
     def file(self, path: str) -> str:
         """The absolute path of a checked name."""
-        return os.path.join(self.root, path)
+        return f"{self.root}/{path}"
 
     def make_parents(self, path: str) -> None:
         """Every folder above `path` is there and is a folder. Raises Refusal where a link or a file stands there."""

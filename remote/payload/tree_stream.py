@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
@@ -19,6 +20,7 @@ from remote.protocol.exits import ExitCode
 MAX_INDEX = 256 * 2**20
 SPARE_BYTES = 16 * 2**20
 SPARE_INODES = 64
+DIGEST = re.compile(r"[0-9a-f]{64}")
 FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -124,7 +126,7 @@ def _wanted(row: List[Any]) -> Wanted:
 
 
 def checked_digest(text: str) -> str:
-    if len(text) != 64 or any(letter not in "0123456789abcdef" for letter in text):
+    if not DIGEST.fullmatch(text):
         raise ValueError(f"{text!r} is no SHA-256")
     return text
 

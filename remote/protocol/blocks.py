@@ -16,6 +16,7 @@ HEADER = struct.Struct(">BI")
 BLOCK = 256 * 1024
 MAX_BODY = 2**20
 LEVEL = 1
+SAMPLE = 32 * 1024
 
 
 class BadStream(ValueError):
@@ -56,8 +57,8 @@ UNPACKERS: Dict[str, Callable[[], Any]] = {"zlib": ZlibUnpacker}
 
 
 def is_dense(sample: bytes) -> bool:
-    """Compressing would save less than a tenth: media, archives, weights."""
-    return len(sample) >= 4096 and len(zlib.compress(sample, 1)) > 0.9 * len(sample)
+    """Compressing would save less than a tenth: media, archives, weights. A short sample is never dense."""
+    return len(sample) >= SAMPLE and len(zlib.compress(sample, 1)) > 0.9 * len(sample)
 
 
 def pack_blocks(pieces: Iterable[Tuple[bytes, bool]], codec: str) -> Iterator[bytes]:

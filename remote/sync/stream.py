@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import queue
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from remote.protocol.blocks import is_dense, pack_blocks
+from remote.protocol.blocks import SAMPLE, is_dense, pack_blocks
 from remote.protocol.tree import Row
 from remote.sync.digests import open_regular
 from remote.sync.plan import SyncPlan
 
 CHUNK = 2**18
-SAMPLE = 2**15
+DEPTH = 8
 
 Progress = Callable[[int, int], None]
 """Told (bytes of files read so far, bytes in all) while a stream goes out."""
@@ -31,7 +34,38 @@ def stream_plan(
     ]
     sized = [(digest, size) for digest, (_, size) in contents.items()]
     head = pack_head({"rows": rows, "deletes": list(plan.delete), "contents": sized})
-    return pack_blocks(_pieces(root, head, contents, progress), codec)
+    return ahead(pack_blocks(_pieces(root, head, contents, progress), codec))
+
+
+def ahead(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same chunks, up to `DEPTH` of them made while the line takes the ones before."""
+    made: queue.Queue[bytes | BaseException | None] = queue.Queue(DEPTH)
+    gone = threading.Event()
+
+    def offer(one: bytes | BaseException | None) -> bool:
+        while not gone.is_set():
+            with contextlib.suppress(queue.Full):
+                made.put(one, timeout=0.1)
+                return True
+        return False
+
+    def make() -> None:
+        try:
+            if all(offer(chunk) for chunk in chunks):
+                offer(None)
+        except BaseException as error:  # noqa: BLE001 - raised where the chunks are taken
+            offer(error)
+
+    maker = threading.Thread(target=make, daemon=True)
+    maker.start()
+    try:
+        while (one := made.get()) is not None:
+            if isinstance(one, BaseException):
+                raise one
+            yield one
+    finally:
+        gone.set()
+        maker.join()
 
 
 def pack_head(value: Any) -> bytes:

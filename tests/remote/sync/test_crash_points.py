@@ -1,4 +1,4 @@
-"""The agent is killed at every system call by which it changes the disk; the next sync arrives where no fault would have.
+"""The agent is killed at each system call that changes the disk; the next sync arrives where no fault would have.
 
 Counted per system call, because strace counts so. Every point of every call is tried with HALFSTEP_FULL=1 (about ten
 minutes), a spread of the telling ones without.
@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from remote.errors import HalfstepError
+from remote.protocol.tree import TreeSurvey
 from remote.sync.rewrite import plan_rewrites, rewrite_tree
 from remote.sync.sync import sync_project
 from tests.remote.sync.sync_bench import STRACE, Bench, TracedStarter, contents
@@ -44,7 +45,7 @@ def begin(bench: Bench) -> None:
 
 def attempt_sync(bench: Bench, starter: TracedStarter) -> bool:
     """Whether it came to its end."""
-    host, scan, tree = bench.other_host(starter), bench.scan(), bench.survey(bench.other_host())
+    host, scan, tree = bench.other_host(starter), bench.scan(), survey_apart(bench)
     shutil.rmtree(bench.root / ".halfstep", ignore_errors=True)
     try:
         sync_project(host, scan, tree, wait=lambda _: host.close() or starter.stop())
@@ -55,8 +56,17 @@ def attempt_sync(bench: Bench, starter: TracedStarter) -> bool:
     return True
 
 
+def survey_apart(bench: Bench) -> TreeSurvey:
+    """The survey, through an agent that nothing happens to."""
+    host = bench.other_host()
+    try:
+        return bench.survey(host)
+    finally:
+        host.close()
+
+
 def attempt_fix(bench: Bench, starter: TracedStarter) -> bool:
-    scan, tree = bench.scan(), bench.survey(bench.other_host())
+    scan, tree = bench.scan(), survey_apart(bench)
     host = bench.other_host(starter)
     try:
         rewrite_tree(host, scan, plan_rewrites(scan, tree, [change(bench), change(bench, "train.py", b"fixed\n")]))
@@ -130,7 +140,7 @@ def test_fi_06_killed_at_any_change_of_the_disk(tmp_path, bench, act, call):
 
 def same_bytes(what: str, *others: str | None) -> bool:
     """The bytes are whole, though their mode is still on its way."""
-    return any(other is not None and what.split()[0] == other.split()[0] for other in others)
+    return any(other is not None and what.split(maxsplit=1)[0] == other.split()[0] for other in others)
 
 
 def restore(spare: Path, workdir: Path) -> None:

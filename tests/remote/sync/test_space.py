@@ -12,7 +12,7 @@ from remote.errors import DiskFull
 from remote.protocol.exits import ExitCode
 from remote.sync.data import scan_data, send_data
 from remote.sync.sync import sync_project
-from tests.remote.sync.sync_bench import STRACE, Bench, TracedStarter, contents, no_wait
+from tests.remote.sync.sync_bench import STRACE, TracedStarter, contents, no_wait
 
 needs_root = [
     pytest.mark.root,
@@ -52,7 +52,7 @@ class TestSmallDisk:
                 room = os.statvfs(bench.workdir)
                 filler.write_bytes(bytes(max(0, room.f_bavail * room.f_frsize - MIB)))
 
-        with pytest.raises(DiskFull, match="no space left on .* need .* free") as full:
+        with pytest.raises(DiskFull, match=r"no space left on .* need .* free") as full:
             sync_project(bench.host, scan, tree, progress=fill)
         assert filler.exists() and full.value.exit_code == ExitCode.DISK
         assert contents(bench.tree) == older and not (bench.home / "staging").exists()
@@ -64,7 +64,7 @@ class TestSmallDisk:
         bench.sync()
         older = contents(bench.tree)
         bench.write({f"f{number}.py": f"{number}" for number in range(200)})
-        with pytest.raises(DiskFull, match="no inodes left on .* 20[0-9] files") as full:
+        with pytest.raises(DiskFull, match=r"no inodes left on .* 20[0-9] files") as full:
             bench.sync()
         assert full.value.exit_code == ExitCode.DISK and contents(bench.tree) == older
 
