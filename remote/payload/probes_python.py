@@ -15,8 +15,9 @@ from remote.protocol.machine import Interpreter, Torch
 
 DEADLINE_S = 20.0
 PACKAGES = (
-    "accelerate", "bitsandbytes", "datasets", "deepspeed", "flash-attn", "huggingface-hub", "numpy", "peft",
-    "safetensors", "soundfile", "tensorboard", "tokenizers", "torch", "torchaudio", "transformers", "trl",
+    "accelerate", "bitsandbytes", "datasets", "deepspeed", "flash-attn", "flash-attn-3", "huggingface-hub", "librosa",
+    "numpy", "peft", "safetensors", "soundfile", "tensorboard", "tokenizers", "torch", "torchaudio", "torchcodec",
+    "transformers", "trl",
 )  # fmt: skip
 ASK = (
     "import json,sys,site,sysconfig;"

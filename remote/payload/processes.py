@@ -118,12 +118,12 @@ def descendants(root: int) -> List[Process]:
     return found
 
 
-def marked(mark: str) -> List[Process]:
-    """Living processes of ours whose environment holds exactly `mark` (NAME=value); only where /proc tells."""
-    wanted = os.fsencode(mark)
+def marked(*marks: str) -> List[Process]:
+    """Living processes whose environment holds each of the `marks` (NAME=value) exactly; only where /proc tells."""
+    wanted = {os.fsencode(mark) for mark in marks}
     found = []
     for process in all_processes():
-        if process.pid != os.getpid() and not process.dead and wanted in read_environment(process.pid):
+        if process.pid != os.getpid() and not process.dead and wanted.issubset(read_environment(process.pid)):
             found.append(process)
     return found
 

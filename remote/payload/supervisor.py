@@ -38,6 +38,7 @@ from remote.protocol.layout import JobLayout, RunLayout
 LEFTOVER_GRACE_S = 10.0
 LOCK_WAIT_S = 2.0
 TICK_S = 1.0
+RESERVE_BYTES = 64 * 1024
 ENDING_TICK_S = 0.05
 
 
@@ -126,10 +127,15 @@ def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> JobResult:
     return keeper.keep(count_oom_kills())
 
 
+def job_marks(run: RunLayout, job: JobLayout) -> Tuple[str, str]:
+    """What every process of a job has in its environment, and no other process."""
+    return f"HALFSTEP_RUN_DIR={run.root}", f"HALFSTEP_JOB={os.path.basename(job.root)}"
+
+
 def orphans_of(run: RunLayout, job: JobLayout) -> List[Process]:
     """The living processes of a job, found without its supervisor: its child, what is under it, what bears its mark."""
     started = read_record(job.supervisor, Started)
-    found = {process.pid: process for process in marked(f"HALFSTEP_RUN_DIR={run.root}")}
+    found = {process.pid: process for process in marked(*job_marks(run, job))}
     if started is not None and is_alive(started.child_pid, started.child_start_ticks, started.boot_id):
         child = read_process(started.child_pid)
         if child is not None and not child.dead:
@@ -175,6 +181,19 @@ class Signals:
                 os.read(self._reader, 4096)
 
 
+class Reserve:
+    """A little disk held back, so that a job that filled it can still say how it ended."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        with contextlib.suppress(OSError), open(path, "wb") as file:
+            file.write(os.urandom(RESERVE_BYTES))
+
+    def release(self) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(self._path)
+
+
 class Keeper:
     """The loop around one running job."""
 
@@ -198,6 +217,7 @@ class Keeper:
         self._adopted = adopted
         self._status: Optional[int] = None
         self._watch = Watch(run, job, spec, Limits())
+        self._reserve = Reserve(f"{job.root}/reserve")
 
     def keep(self, kills_before: Optional[int]) -> JobResult:
         """The job has ended, no process of it is left, and its result is written."""
@@ -207,6 +227,7 @@ class Keeper:
         result = judge_end(self._evidence(kills, left), time.time())
         with contextlib.suppress(OSError):
             seal_events(self._run.root)
+        self._reserve.release()
         write_record(self._job.result, result)
         return result
 

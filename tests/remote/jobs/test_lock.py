@@ -33,17 +33,8 @@ with take_lock(sys.argv[1], "job 1 of me"):
     time.sleep(600)
 """
 
-NO_LOCKS = (
-    "strace",
-    "-f",
-    "-qq",
-    "--seccomp-bpf",
-    "-o",
-    "/dev/null",
-    "-e",
-    "trace=flock",
-    "--inject=flock:error=ENOLCK",
-)
+STRACE = ("strace", "-f", "-qq", "--seccomp-bpf", "-o", "/dev/null", "-e", "trace=flock")
+NO_LOCKS = (*STRACE, "--inject=flock:error=ENOLCK")
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from remote.errors import RemoteFault
-from remote.jobs import adopt_job, stop_job
+from remote.jobs import adopt_job, list_jobs, stop_job
 from remote.payload.processes import boot_id, is_alive, read_process, send_signal
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState
@@ -83,7 +83,8 @@ def test_FI_42_trainer_and_supervisor_both_gone_is_lost(bench: Bench):
     run = bench.survey()
     assert (run.state, run.orphans) == (JobState.LOST, ())
     bench.start("--until", "/never", number=2)
-    assert bench.survey().state is JobState.RUNNING
+    states = [job.state for job in list_jobs(bench.host, PROJECT, bench.run)]
+    assert states == [JobState.LOST, JobState.RUNNING], "a job's processes must not be taken for another's of its run"
 
 
 def _edit_started(bench: Bench, **changes: object) -> None:

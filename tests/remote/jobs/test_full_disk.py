@@ -1,0 +1,46 @@
+"""A job that fills the disk still says how it ended, and its last whole checkpoint stays the newest."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from remote.jobs import start_job
+from remote.local import local_host
+from remote.protocol.jobs import JobSpec, StartRequest
+from tests.remote.jobs.jobs_bench import PROJECT, Bench, until
+
+FILL = "dd if=/dev/zero of=$HALFSTEP_RUN_DIR/filler bs=4096 2>/dev/null; echo full; exit 9"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Bench]:
+    """A bench on a file system of 16 MiB."""
+    if os.getuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(place)], check=True)
+    host = local_host(str(place))
+    try:
+        yield Bench(host, place)
+    finally:
+        host.close()
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.mark.root
+def test_FI_55_a_full_disk_does_not_keep_a_job_from_saying_how_it_ended(small: Bench):
+    small.start("--steps", 4, "--save-every", 2)
+    until(lambda: small.survey().result, "the first job's end")
+    fill = JobSpec(small.run, 2, "f" * 64, ("/bin/sh", "-c", FILL))
+    start_job(small.host, StartRequest(PROJECT, fill, "tiny"))
+    result = until(lambda: small.survey().job == 2 and small.survey().result, "the end")
+    assert result.exit == 9
+    run = small.survey()
+    assert os.statvfs(small.workdir).f_bavail * 4096 < 2**20, "the disk must really be full"
+    assert [checkpoint.problem for checkpoint in run.checkpoints] == ["", ""]
