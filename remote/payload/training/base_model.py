@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Callable, List, Tuple
+from typing import Any, Callable, List, Optional, Tuple
 
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
@@ -72,6 +72,8 @@ def load_model(base: BaseModel, plan: PrecisionPlan, adapter: str, lora: LoraSpe
     model.config.use_cache = False
     use_label_loss(model)
     model.requires_grad_(False)
+    for path in base.family.alone:
+        encode_alone(model.get_submodule(path))
     for path in base.family.frozen:
         run_without_graph(model.get_submodule(path))
     if adapter == FRESH:
@@ -105,6 +107,26 @@ def run_without_graph(module: Any) -> None:
     module.eval()
     module.forward = quiet
     module.train = lambda mode=True: module
+
+
+def encode_alone(encoder: Any) -> None:
+    """`encoder` gives each clip of a batch what it gives that clip alone.
+
+    transformers adds Phi-4's padding mask (0 and 1) to a bias instead of hiding what is padded
+    (modeling_phi4_multimodal.py, `Phi4MultimodalAudioModel.forward`), so in a batch a clip would depend on its
+    neighbours, while an answer is mostly asked for one clip.
+    """
+    forward: Callable[..., Any] = encoder.forward
+
+    def each(features: torch.Tensor, mask: Optional[torch.Tensor] = None, **named: Any) -> torch.Tensor:
+        if mask is None:
+            out: torch.Tensor = forward(features, mask, **named)
+            return out
+        lengths = mask.sum(dim=1).tolist()
+        rows = [forward(clip[None, :length], None, **named)[0] for clip, length in zip(features, lengths)]
+        return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+
+    encoder.forward = each
 
 
 def cast_trainable(model: Any, plan: PrecisionPlan) -> int:

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import logging
 import os
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import torch
 from torch.utils.tensorboard import SummaryWriter
@@ -21,12 +21,25 @@ from remote.protocol.training import TrainingSpec
 
 METRICS = "metrics.json"
 SPARE_TOKENS = 16
+TOLD_EVERY = 100
 log = logging.getLogger("halfstep")
 
 
-def evaluate(trainer: Any, samples: SampleSet, base: BaseModel, collator: Collator, spec: TrainingSpec) -> None:
+def evaluate(
+    trainer: Any,
+    samples: SampleSet,
+    base: BaseModel,
+    collator: Collator,
+    spec: TrainingSpec,
+    still_at_work: Callable[[], None],
+) -> None:
     """metrics.json and TensorBoard hold the scores of greedy answers to every sample."""
-    answers = list(answer_all(trainer, samples, base, collator, spec))
+    answers = []
+    for answer in answer_all(trainer, samples, base, collator, spec):
+        answers.append(answer)
+        if len(answers) % TOLD_EVERY == 0:
+            still_at_work()
+            log.info("answered %d of %d", len(answers), len(samples))
     step = trainer.state.global_step
     metrics = judge_answers(answers)
     write_whole(os.path.join(spec.paths.run, METRICS), json.dumps({"step": step, **metrics}, indent=1).encode() + b"\n")

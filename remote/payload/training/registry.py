@@ -25,7 +25,8 @@ class AudioModel:
 
     `layers` (a pattern) finds the language model's decoder layers, `targets` their linear layers that get an adapter;
     towers of other modalities have layers of the same names and are not meant. `frozen` are the modules that turn
-    audio into embeddings: they run without a graph. `pad` makes one batch of clips, (keyword arguments of `forward`).
+    audio into embeddings: they run without a graph. `alone` are encoders that see each clip without its neighbours'
+    padding. `pad` makes one batch of clips (keyword arguments of `forward`).
     """
 
     family: str
@@ -34,6 +35,7 @@ class AudioModel:
     layers: str
     targets: Tuple[str, ...]
     frozen: Tuple[str, ...]
+    alone: Tuple[str, ...]
     placeholder: str
     chat: str
     end: str
@@ -108,6 +110,7 @@ MODELS: Dict[str, AudioModel] = {
         layers=r"model\.layers\.\d+",
         targets=("qkv_proj", "o_proj", "gate_up_proj", "down_proj"),
         frozen=("model.embed_tokens_extend",),
+        alone=("model.embed_tokens_extend.audio_embed.encoder",),
         placeholder="<|audio|>",
         chat="<|user|>{audio}{prompt}<|end|><|assistant|>",
         end="<|end|><|endoftext|>",
@@ -122,6 +125,7 @@ MODELS: Dict[str, AudioModel] = {
         layers=r"model\.language_model\.layers\.\d+",
         targets=("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
         frozen=("model.audio_tower", "model.multi_modal_projector"),
+        alone=(),
         placeholder="<|AUDIO|>",
         chat=(
             "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"

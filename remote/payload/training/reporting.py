@@ -7,6 +7,7 @@ import logging
 import os
 import resource
 import time
+from dataclasses import replace
 from typing import Any, Dict
 
 import torch
@@ -33,6 +34,12 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self.began = 0.0
         self.seconds = 0.0
         self.tokens_per_second = 0.0
+        self.progress = Progress(0)
+
+    def still_at_work(self) -> None:
+        """progress.json is of now: what comes after the last step takes its time, and is no stall."""
+        self.progress = replace(self.progress, at_unix=time.time())
+        write_whole(os.path.join(self.run, PROGRESS), dumps(self.progress) + b"\n")
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **told: Any) -> None:
         if not state.is_world_process_zero:
@@ -78,7 +85,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             self.writer.close()
 
     def _write_progress(self, state: Any, scalars: Dict[str, float], optimizer: Any) -> None:
-        progress = Progress(
+        self.progress = Progress(
             step=state.global_step,
             steps=state.max_steps,
             loss=scalars.get("loss"),
@@ -87,9 +94,8 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             skipped_steps=int(scalars.get("skipped_steps", state.global_step - applied_steps(optimizer))),
             step_seconds=self.seconds or None,
             peak_bytes=peak_bytes(),
-            at_unix=time.time(),
         )
-        write_whole(os.path.join(self.run, PROGRESS), dumps(progress) + b"\n")
+        self.still_at_work()
 
 
 def applied_steps(optimizer: Any) -> int:

@@ -50,7 +50,8 @@ class Prepared:
 
 def main(spec_path: str) -> int:
     """Trains as the spec says; the process's exit code. What went wrong is one named line on stderr."""
-    logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
+    first = os.environ.get("RANK", "0") == "0"
+    logging.basicConfig(level=logging.INFO if first else logging.ERROR, stream=sys.stdout, format="%(message)s")
     # Names that transformers 5.23 renames still mean the same in every 5.x; its notes would bury the user's own.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     transformers.utils.logging.disable_progress_bar()
@@ -107,7 +108,8 @@ def train(spec: TrainingSpec, stop: StopRequest) -> None:
         os.makedirs(folder, exist_ok=True)
     log.info("%s", announce(spec.precision))
     prepared = prepare(spec)
-    trainer = build_trainer(spec, prepared, stop)
+    reporter = Reporter(spec.paths.run, spec.paths.tensorboard)
+    trainer = build_trainer(spec, prepared, stop, reporter)
     trainer.train(resume_from_checkpoint=spec.paths.resume_from or None)
     stop.settle()
     if not trainer.is_world_process_zero():
@@ -117,7 +119,7 @@ def train(spec: TrainingSpec, stop: StopRequest) -> None:
     )
     log.info("adapter in %s, sha256 %s", spec.paths.adapter, digest)
     if prepared.evaluation is not None:
-        evaluate(trainer, prepared.evaluation, prepared.base, prepared.collator, spec)
+        evaluate(trainer, prepared.evaluation, prepared.base, prepared.collator, spec, reporter.still_at_work)
 
 
 def prepare(spec: TrainingSpec) -> Prepared:
@@ -160,7 +162,7 @@ def _evaluation(spec: TrainingSpec, base: BaseModel, reader: ClipReader) -> Opti
     return _samples(spec, recordings, base, reader)
 
 
-def build_trainer(spec: TrainingSpec, prepared: Prepared, stop: StopRequest) -> AudioTrainer:
+def build_trainer(spec: TrainingSpec, prepared: Prepared, stop: StopRequest, reporter: Reporter) -> AudioTrainer:
     """The Trainer with model, adapter and our callbacks; nothing has been trained."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     arguments = training_arguments(spec, device=device)
@@ -168,8 +170,7 @@ def build_trainer(spec: TrainingSpec, prepared: Prepared, stop: StopRequest) -> 
     model = load_model(prepared.base, spec.precision, spec.model.adapter, spec.lora, str(arguments.device))
     samples = prepared.training
     order = EpochOrder(samples.epoch, samples.lengths, spec.train.batch_size, spec.train.seed)
-    watch, reporter = Watch(), Reporter(spec.paths.run, spec.paths.tensorboard)
-    publisher = Publisher(spec.train.keep_checkpoints, spec.precision.scaler)
+    watch, publisher = Watch(), Publisher(spec.train.keep_checkpoints, spec.precision.scaler)
     trainer = AudioTrainer(
         plan=spec.precision,
         order=order,

@@ -6,9 +6,11 @@ They exist so that the whole road can be tried on a CPU without a network. They 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import os
 import shutil
+import sys
 import tempfile
 from typing import Any, Callable, Dict, Iterable, List
 
@@ -30,7 +32,6 @@ from remote.payload.training.prompts import CONTROL, PROMPTS
 from remote.protocol.exits import ExitCode
 
 PREFIX = "tiny/"
-RECIPE = 1
 SEED = 0
 VOCABULARY = 1024
 WINDOW_S = 5
@@ -49,7 +50,8 @@ def tiny_model(name: str, cache: str, corpus: Iterable[str]) -> str:
             "model-unknown", f"no model {name}; there are {', '.join(sorted(MAKERS))}", exit_code=ExitCode.USAGE
         )
     texts = [*PROMPTS.values(), *corpus]
-    digest = hashlib.sha256(json.dumps([RECIPE, name, texts]).encode()).hexdigest()[:12]
+    recipe = inspect.getsource(sys.modules[__name__])
+    digest = hashlib.sha256(json.dumps([recipe, name, texts]).encode()).hexdigest()[:12]
     folder = os.path.join(cache, "models", f"{name.replace('/', '-')}-{digest}")
     if not os.path.isdir(folder):
         os.makedirs(os.path.dirname(folder), exist_ok=True)

@@ -82,6 +82,25 @@ def test_audio_becomes_embeddings_without_a_graph_and_without_chance(model: str,
     assert all(torch.equal(a, b) for a, b in zip(seen[:half], seen[half:], strict=True))
 
 
+@both
+def test_a_clips_embedding_does_not_depend_on_its_neighbours(model: str, made: Callable[[str], Any]) -> None:
+    one = made(model)
+    adapter = load_model(one.base, judge_precision(capability=None), FRESH, LoraSpec(r=4, alpha=8), "cpu").eval()
+    short, long = sorted(one.samples.samples[::2], key=lambda s: one.clip_of(s.recording).heard)[
+        :: len(one.recordings) - 1
+    ]
+    assert one.clip_of(long.recording).heard > one.clip_of(short.recording).heard
+
+    def loss_of(*samples: Any) -> float:
+        batch = one.collator([(sample, one.clip_of(sample.recording)) for sample in samples])
+        del batch[SAMPLE_IDS]
+        batch["labels"][1:] = -100
+        with torch.no_grad():
+            return float(adapter(**batch).loss)
+
+    assert loss_of(short, long) == pytest.approx(loss_of(short), abs=1e-5)
+
+
 def test_rank_64_on_the_whole_phi4_is_92_274_688_parameters() -> None:
     """As counted from Microsoft's own adapters: 1,441,792 per rank, none of them in the towers.
 
