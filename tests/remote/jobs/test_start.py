@@ -20,6 +20,8 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState, StartRequest
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.values import encode
+from remote.reach import open_host
+from tests.lab.sshd import Sshd
 from tests.remote.jobs.jobs_bench import PROJECT, Bench, alive, until
 
 
@@ -86,6 +88,30 @@ def test_FI_39_kill_9_of_agent_and_laptop_right_after_the_start_leaves_the_job_r
     go.touch()
     assert until(lambda: bench.survey().result, "the result").exit == 0
     assert len(bench.events("begin")) == 1
+
+
+@pytest.mark.ssh
+def test_FI_39_over_ssh_the_job_outlives_its_session_the_server_and_the_agent(tmp_path: Path, sshd: Sshd):
+    host = open_host(sshd.address())
+    bench = Bench(host, sshd.home / "halfstep")
+    go = tmp_path / "go"
+    try:
+        bench.start("--until", go)
+        agent = int(host.run(["sh", "-c", "echo $PPID"]).stdout)
+        assert sshd.kill_sessions() > 0
+        until(lambda: not alive(agent), "the agent's end")
+        sshd.stop()
+        supervisor = json.loads(Path(bench.job().supervisor).read_text())["pid"]
+        assert alive(supervisor)
+        sshd.start()
+        host = bench.host = open_host(sshd.address())
+        assert bench.survey().state is JobState.RUNNING
+        go.touch()
+        assert until(lambda: bench.survey().result, "the result").exit == 0
+        assert len(bench.events("begin")) == 1
+    finally:
+        go.touch()
+        host.close()
 
 
 LAPTOP = """
