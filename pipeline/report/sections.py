@@ -23,6 +23,7 @@ STAGE_TONES = {
 }
 JOB_TONES = {JobState.SUCCEEDED: "good", JobState.RUNNING: "calm", JobState.FAILED: "bad", JobState.LOST: "bad"}
 FINDING_TONES = {Severity.ERROR: "bad", Severity.WARNING: "warn", Severity.INFO: "good"}
+SEVERE = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 KINDS = {"trainable": "trainable", "frozen": "frozen", "buffer": "buffers", "state": "optimizer state"}
 
 
@@ -72,7 +73,9 @@ def scores(found: Scores | None) -> str:
         for aspect in found.aspects
     ]
     others = [(td(text(name)), td(text(number(value)), "n")) for name, value in found.others]
-    return section(f"Evaluation at step {found.step}", _two(table(aspects, head), table(others)))
+    half = 0 if aspects else -(-len(others) // 2)
+    left = table(aspects, head) or table(others[:half])
+    return section(f"Evaluation at step {found.step}", _two(left, table(others[half:])))
 
 
 def _share(value: float | None) -> str:
@@ -121,17 +124,20 @@ def _went(row: JobRow) -> str:
 
 
 def proof(report: ProofReport | None) -> str:
+    """What was measured, the table of dtypes, and every check: those that were not well first."""
     if report is None:
         return ""
-    seen = [(one.check, _word(one), FINDING_TONES[one.severity], one.message) for one in report.findings]
-    unseen = [(one.check, "not checked", "quiet", one.reason) for one in report.unseen]
-    checks = [
-        (td(text(check), "name"), td(pill(word, tone), "tag"), td(text(words), "soft"))
-        for check, word, tone, words in [*seen, *unseen]
-    ]
-    told = ", ".join(f"{name} {value}" for name, value in report.report.facts if not name.startswith("not checked"))
-    lead = f'<p class="soft">{text(told)}</p>' if told else ""
-    return section("Proof on the card", lead + _two(table(checks), _dtypes(report.dtypes)))
+    seen = sorted(report.findings, key=lambda one: SEVERE.index(one.severity))
+    rows = [(one.check, _word(one), FINDING_TONES[one.severity], one.message) for one in seen]
+    rows += [(one.check, "not checked", "quiet", one.reason) for one in report.unseen]
+    checks = "".join(
+        f'<div class="check">{pill(word, tone)} <b>{text(check)}</b> <span class="soft">{text(words)}</span></div>'
+        for check, word, tone, words in rows
+    )
+    facts = [(name, value) for name, value in report.report.facts if not name.startswith("not checked")]
+    measured = table((td(text(name), "soft"), td(text(value))) for name, value in facts if value)
+    top = _two(_dtypes(report.dtypes), measured)
+    return section("Proof on the card", top + (f'<div class="checks">{checks}</div>' if checks else ""))
 
 
 def _word(finding: Finding) -> str:

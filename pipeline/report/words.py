@@ -26,7 +26,8 @@ def number(value: float) -> str:
     if size < 1e-3 or size >= 1e6:
         mantissa, _, exponent = f"{value:.2e}".partition("e")
         return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}".replace("-", "−")
-    return f"{value:.{max(0, 2 - math.floor(math.log10(size)))}f}".replace("-", "−")
+    words = f"{value:.{max(0, 2 - math.floor(math.log10(size)))}f}"
+    return (words.rstrip("0").rstrip(".") if "." in words else words).replace("-", "−")
 
 
 def size(count: float) -> str:

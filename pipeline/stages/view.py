@@ -82,7 +82,7 @@ def survey_request(host: LoadedHost, layout: ProjectLayout, data_digest: str) ->
     config = host.config
     return SurveyRequest(
         project=layout.key,
-        python=config.python or (sys.executable if config.host == LOCAL else "python3"),
+        python=config.python or (sys.executable if config.host == LOCAL else ""),
         gpus=config.gpus,
         card=parse_card(config.card) if config.card is not None else None,
         data=(data_digest,) if data_digest else (),

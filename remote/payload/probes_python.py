@@ -14,6 +14,7 @@ from remote.payload.records import read_record, write_record
 from remote.protocol.machine import Interpreter, Torch
 
 DEADLINE_S = 20.0
+PROJECT_VENVS = ("venv", ".venv")
 PACKAGES = (
     "accelerate", "bitsandbytes", "datasets", "deepspeed", "flash-attn", "flash-attn-3", "huggingface-hub", "librosa",
     "numpy", "peft", "safetensors", "soundfile", "tensorboard", "tokenizers", "torch", "torchaudio", "torchcodec",
@@ -49,7 +50,13 @@ class KnownInterpreters:
 
 
 def find_python(python: str, tree: str) -> str:
-    """The interpreter's absolute path: a bare name by PATH, anything else relative to the project there."""
+    """The interpreter's absolute path: a bare name by PATH, anything else relative to the project there.
+
+    Empty: the project's own venv/ or .venv/ where it has one, else python3.
+    """
+    if not python:
+        own = (os.path.join(tree, folder, "bin", "python") for folder in PROJECT_VENVS)
+        return next((path for path in own if os.path.exists(path)), shutil.which("python3") or "python3")
     if "/" not in python:
         return shutil.which(python) or python
     return os.path.join(tree, os.path.expanduser(python))
