@@ -37,7 +37,8 @@ def check_link(path: str, target: str) -> str:
 
 
 def _refused(path: str, why: str) -> Refusal:
-    return Refusal("bad-path", f"{path!r} was not written: {why}", where=path[:200], exit_code=ExitCode.SYNC)
+    shown = path if len(path) <= MAX_NAME else f"{path[:MAX_NAME]}..."
+    return Refusal("bad-path", f"{shown!r} was not written: {why}", where=shown, exit_code=ExitCode.SYNC)
 
 
 class Folders:
