@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from pipeline.report.curves import Curve, smooth, thin
 from pipeline.report.words import number, text
 
 COLOURS = 6
+PIXELS_A_LETTER = 6
 
 
 class Scale(Enum):
@@ -60,6 +61,7 @@ def render_chart(
     if not steps:
         return ""
     marks, (low, high) = judge_axis(values or [0.0], scale, frame.y_ticks)
+    frame = _with_room(frame, [show(mark) for mark in marks if low <= mark <= high])
     plot = Plot(frame, (min(steps), max(steps)), (low, high), scale)
     body = [
         *(_y_mark(plot, mark, show) for mark in marks if low <= mark <= high),
@@ -121,6 +123,12 @@ def round_step(rough: float) -> float:
     """1, 2 or 5 times a power of ten, at least `rough`."""
     power = 10.0 ** math.floor(math.log10(rough))
     return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= rough * 0.999)
+
+
+def _with_room(frame: Frame, labels: Sequence[str]) -> Frame:
+    """The frame with a left margin that holds the longest label."""
+    longest = max((len(label) for label in labels), default=0)
+    return replace(frame, left=max(frame.left, 12 + longest * PIXELS_A_LETTER))
 
 
 def _lift(value: float, scale: Scale) -> float:

@@ -135,7 +135,7 @@ def proof(report: ProofReport | None) -> str:
         for check, word, tone, words in rows
     )
     facts = [(name, value) for name, value in report.report.facts if not name.startswith("not checked")]
-    measured = table((td(text(name), "soft"), td(text(value))) for name, value in facts if value)
+    measured = table((td(text(name), "tag soft"), td(text(value))) for name, value in facts if value)
     top = _two(_dtypes(report.dtypes), measured)
     return section("Proof on the card", top + (f'<div class="checks">{checks}</div>' if checks else ""))
 
@@ -233,7 +233,7 @@ def _where(finding: Finding) -> str:
 
 
 def facts(title: str, rows: Facts) -> str:
-    return section(title, table((td(text(name), "soft"), td(text(value))) for name, value in rows))
+    return section(title, table((td(text(name), "tag soft"), td(text(value))) for name, value in rows))
 
 
 def source(title: str, words: str) -> str:
