@@ -52,7 +52,7 @@ OWN_RULES = re.compile(rb"ctc|CTC|ignore_index")
 LABELS = re.compile(
     r"(?<![a-z0-9])(?<!num_)(?<!n_)labels?(?![a-z])(?!_?(?:mask|len|name|map|2|smooth|encoder|count))", re.IGNORECASE
 )
-PADDING_NAMES = re.compile(r"pad(?:ding)?(?:_token)?_(?:id|value|idx|index)$|pad_id$|padding_idx$")
+PADDING_NAMES = re.compile(r"(?<!label_)(?<!labels_)(?:pad(?:ding)?(?:_token)?_(?:id|value|idx|index)|padding_idx)$")
 IGNORED = "-100"
 WHY = "the loss leaves out -100 and nothing else"
 
@@ -73,14 +73,17 @@ def rewrite(source: Source, target: Target) -> Rewrite:
 def _judge_call(found: Found, call: ast.Call) -> None:
     tail = tail_of(call)
     meaning = found.source.names.meaning(call.func) or ""
-    if not call.args or not _is_about_labels(found.source, call, call.args[0]):
+    if not call.args:
         return
-    if tail == "pad_sequence":
+    if meaning in ("torch.full", "torch.full_like"):
+        if _becomes_labels(found.source, call):
+            _judge_value(found, call, "fill_value", 1, absent=False)
+    elif not (_mentions_labels(found.source, call.args[0]) or _becomes_labels(found.source, call)):
+        return
+    elif tail == "pad_sequence":
         _judge_value(found, call, "padding_value", 2, absent=True)
     elif tail == "pad" and meaning == "torch.nn.functional.pad":
         _judge_value(found, call, "value", 3, absent=True)
-    elif meaning in ("torch.full", "torch.full_like"):
-        _judge_value(found, call, "fill_value", 1, absent=False)
 
 
 def _judge_value(found: Found, call: ast.Call, argument: str, position: int, *, absent: bool) -> None:
@@ -116,10 +119,8 @@ def _is_padding(value: ast.expr) -> bool:
     return False
 
 
-def _is_about_labels(source: PythonSource, call: ast.Call, argument: ast.expr) -> bool:
-    """Labels go in, or what comes out is called labels."""
-    if _mentions_labels(source, argument):
-        return True
+def _becomes_labels(source: PythonSource, call: ast.Call) -> bool:
+    """What comes out is called labels."""
     above = source.names.parent(call)
     match above:
         case ast.Assign():

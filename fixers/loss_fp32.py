@@ -69,6 +69,7 @@ NOT_PROMOTED = ("huber_loss",)
 FLOAT32 = ("torch.float32", "torch.float")
 ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
 OPERANDS = ("input", "target")
+Modules = dict[str, list[tuple[ast.Assign, frozenset[str]]]]
 WHY = "the loss is computed in float32"
 
 
@@ -86,26 +87,39 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     return found.rewrite
 
 
-def _loss_modules(source: PythonSource) -> dict[str, frozenset[str]]:
-    """Variables and attributes that hold a loss module, each with the functions it behaves like."""
-    held: dict[str, frozenset[str]] = {}
+def _loss_modules(source: PythonSource) -> Modules:
+    """Every assignment of a loss module, under the name that it is given, in the order of the file."""
+    held: Modules = {}
     for node in source.names.of_type(ast.Assign):
         if isinstance(node.value, ast.Call):
             meaning = source.names.meaning(node.value.func) or ""
             kind = MODULES.get(meaning.rpartition(".")[2]) if meaning.startswith("torch.nn.") else None
-            held.update({source.segment(target): kind for target in node.targets if kind is not None})
+            for target in node.targets if kind is not None else ():
+                held.setdefault(source.segment(target), []).append((node, kind or FIRST))
     return held
 
 
-def _operands(source: PythonSource, call: ast.Call, modules: dict[str, frozenset[str]]) -> list[ast.expr]:
+def _module_kind(source: PythonSource, call: ast.Call, modules: Modules) -> frozenset[str] | None:
+    """What the called module behaves like: as last assigned before in this function, else as assigned anywhere."""
+    held = modules.get(source.segment(call.func), [])
+    function = source.names.function(call)
+    before = [kind for node, kind in held if source.names.function(node) is function and node.lineno < call.lineno]
+    kinds = before[-1:] or [kind for _, kind in held]
+    if not kinds:
+        return None
+    return BOTH if all(kind is BOTH for kind in kinds) else FIRST
+
+
+def _operands(source: PythonSource, call: ast.Call, modules: Modules) -> list[ast.expr]:
     meaning = source.names.meaning(call.func) or ""
     function = meaning.removeprefix(FUNCTIONAL)
     if meaning.startswith(FUNCTIONAL) and function in BOTH | FIRST:
         both = function in BOTH
-    elif source.segment(call.func) in modules:
-        both = modules[source.segment(call.func)] is BOTH
     else:
-        return []
+        kind = _module_kind(source, call, modules)
+        if kind is None:
+            return []
+        both = kind is BOTH
     if any(isinstance(argument, ast.Starred) for argument in call.args):
         return []
     named = {keyword.arg: keyword.value for keyword in call.keywords}

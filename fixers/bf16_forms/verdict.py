@@ -70,7 +70,7 @@ def _judge_step(source: PythonSource, above: ast.AST, child: ast.AST) -> Judged 
         case ast.arg() | ast.ExceptHandler():
             return NEVER
         case ast.Call():
-            return NEVER if _is_cpu_autocast(source, above) or _is_table(above, child) else None
+            return NEVER if _is_cpu_autocast(source, above) or _is_table(source, above, child) else None
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             return NEVER if child is above.returns or child in above.decorator_list else None
     return None
@@ -91,7 +91,16 @@ def _judge_dict(source: PythonSource, above: ast.Dict, child: ast.AST) -> Judged
     if child in above.keys:
         return NEVER
     key = above.keys[above.values.index(child)] if child in above.values else None
-    return NEVER if key is not None and NAMES_BF16.search(source.segment(key)) else None
+    if key is None:
+        return None
+    if NAMES_BF16.search(source.segment(key)):
+        return NEVER
+    others = any(_is_other_dtype(source, value) for value in above.values if value is not child)
+    return NEVER if others and not _is_called_dtype(key) else None
+
+
+def _is_called_dtype(key: ast.expr) -> bool:
+    return isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value.endswith(("type", "precision"))
 
 
 def _is_other_dtype(source: PythonSource, node: ast.expr) -> bool:
@@ -114,10 +123,12 @@ def _is_cpu_autocast(source: PythonSource, call: ast.Call) -> bool:
     return ".cpu." in meaning or any(isinstance(each, ast.Constant) and each.value == "cpu" for each in devices)
 
 
-def _is_table(call: ast.Call, child: ast.AST) -> bool:
-    """`choices=`, and what is asked about a value rather than done with it."""
+def _is_table(source: PythonSource, call: ast.Call, child: ast.AST) -> bool:
+    """`choices=`, several dtypes side by side, and what is asked about a value rather than done with it."""
     if isinstance(child, ast.keyword):
         return child.arg in ("choices", "help", "metavar", "description")
+    if any(source.names.meaning(each) in OTHER_DTYPES for each in call.args if each is not child):
+        return True
     function = call.func
     name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
     return name in ("isinstance", "startswith", "endswith", "index", "count", "print", "assertEqual", "Literal")
