@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from fixers import (
     attention_to_sdpa,
+    audio_backends,
     bf16_probe,
     bf16_to_fp16,
     compute_mode,
     data_collator,
     device_map,
+    environment,
     flash_attention,
+    hub_access,
     label_padding,
     launch_flags,
     local_rank,
@@ -42,6 +45,9 @@ SOURCE_FIXERS: tuple[SourceFixer, ...] = (
     trainable_fp32,
 )
 SETUP_FIXERS: tuple[Fixer, ...] = (
+    environment,
+    audio_backends,
+    hub_access,
     tokenizer,
     data_collator,
     stale_processes,

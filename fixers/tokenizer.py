@@ -38,6 +38,7 @@ from fixers.change import FileChange, HostChange, Plan, mended
 from fixers.laptop_hub import HubUnavailable, ask_laptop_hub, fetch_on_laptop
 from fixers.site import Site
 from fixers.tokenizer_judgement import NAME, Complaint, good_copy, judge_files
+from remote.errors import RemoteFault
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.tokenizer_files import (
@@ -225,7 +226,11 @@ class _HostHub:
                 "fault": "no-library",
                 "message": "the project's interpreter cannot be run, so the hub was not asked",
             }
-        return self._site.host.ask("fix.tokenizer.hub", {**common, "repo": repo, "revision": revision}, timeout_s=90.0)
+        request = {**common, "repo": repo, "revision": revision}
+        try:
+            return self._site.host.ask("fix.tokenizer.hub", request, timeout_s=90.0)
+        except RemoteFault as fault:
+            return {"fault": "no-library", "message": fault.message}
 
 
 def _plan_laptop(site: Site, origin: Origin) -> Plan:

@@ -6,21 +6,17 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import tempfile
 from typing import Any, Dict, List, Mapping, Sequence
 
 from remote.payload.atomic import write_whole
 from remote.payload.call import Call
-from remote.payload.fix_journal import note_made, project_of
-from remote.payload.fix_marks import MARK, read_mark
+from remote.payload.fix_journal import project_of
+from remote.payload.fix_marks import MARK, note_made, read_mark
+from remote.payload.installing import PIP, refused, run_alive
 from remote.payload.project_python import job_environment
-from remote.payload.refusal import Refusal
 from remote.payload.tree_paths import check_path
-from remote.protocol.exits import ExitCode
 from remote.protocol.values import dumps
 
-HEARTBEAT_S = 5.0
 ASK_ARCHITECTURES = "import json, torch; print(json.dumps(torch.cuda.get_arch_list()))"
 
 
@@ -33,7 +29,7 @@ def create_environment(call: Call) -> Dict[str, Any]:
     if mark.get("recipe") == recipe and mark.get("state") == "done":
         return {"venv": path, "made": False}
     if os.path.exists(path) and not mark:
-        raise _refused("exists", f"{path} is there already and was not made by this; it was left as it is", path)
+        raise refused("exists", f"{path} is there already and was not made by this; it was left as it is", path)
     shutil.rmtree(path, ignore_errors=True)
     note_made(project, call.args["fixer"], path)
     os.makedirs(path)
@@ -49,15 +45,15 @@ def create_environment(call: Call) -> Dict[str, Any]:
 
 def _fill(call: Call, tree: str, path: str) -> None:
     args, environment = call.args, job_environment(call.args.get("environment", {}))
-    _run(call, [args["base"], "-m", "venv", path], environment, f"{args['base']} could not make a venv")
+    run_alive(call, [args["base"], "-m", "venv", path], environment, f"{args['base']} could not make a venv")
     python = os.path.join(path, "bin", "python")
-    install = [python, "-m", "pip", "install", "--no-input", "--disable-pip-version-check", *_sources(args, tree)]
+    install = [python, *PIP, "install", *_sources(args, tree)]
     if args["torch"]:
         index = ["--index-url", args["index"]] if args["index"] else []
-        _run(call, [*install, *index, args["torch"]], environment, f"{args['torch']} could not be installed")
+        run_alive(call, [*install, *index, args["torch"]], environment, f"{args['torch']} could not be installed")
     for name in args["requirements"]:
         file = os.path.join(tree, check_path(name))
-        _run(call, [*install, "-r", file], environment, f"{name} could not be installed")
+        run_alive(call, [*install, "-r", file], environment, f"{name} could not be installed")
     if args["capability"] and args["torch"]:
         _require_architecture(call, python, environment, args["capability"])
 
@@ -69,48 +65,14 @@ def _sources(args: Mapping[str, Any], tree: str) -> List[str]:
 
 
 def _require_architecture(call: Call, python: str, environment: Dict[str, str], capability: Sequence[int]) -> None:
-    said = _run(call, [python, "-c", ASK_ARCHITECTURES], environment, "the new torch does not import")
+    said = run_alive(call, [python, "-c", ASK_ARCHITECTURES], environment, "the new torch does not import")
     built = [arch.partition("_")[2].rstrip("af") for arch in json.loads(said.splitlines()[-1])]
     major, minor = capability
     if not any(b.isdigit() and int(b[:-1]) == major and int(b[-1]) <= minor for b in built):
         message = (
             f"the torch that came holds no code for capability {major}.{minor}: {' '.join(built) or 'a CPU build'}"
         )
-        raise _refused("torch-build", message, python, "name the index of the right build in fixers.environment.index")
-
-
-def _run(call: Call, argv: List[str], environment: Dict[str, str], complaint: str) -> str:
-    """What the command printed; the line is kept alive meanwhile. Raises Refusal with its last words."""
-    with tempfile.TemporaryFile() as output:
-        try:
-            process = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment
-            )
-        except OSError as error:
-            raise _refused("no-python", f"{complaint}: {error.strerror}", argv[0]) from None
-        try:
-            while True:
-                try:
-                    process.wait(HEARTBEAT_S)
-                    break
-                except subprocess.TimeoutExpired:
-                    call.push({})
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-        output.seek(0)
-        text = output.read().decode("utf-8", "replace")
-    if process.returncode != 0:
-        raise _refused("install", f"{complaint}: {_reason(text)}", argv[0])
-    return text
-
-
-def _reason(text: str) -> str:
-    """pip says ERROR on the lines that matter; the last one sums up."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line.partition("ERROR:")[2].strip() for line in lines if line.startswith("ERROR:")]
-    return (errors or lines or ["it said nothing"])[-1][:400]
+        raise refused("torch-build", message, python, "name the index of the right build in fixers.environment.index")
 
 
 def _recipe(args: Mapping[str, Any], tree: str) -> str:
@@ -121,7 +83,3 @@ def _recipe(args: Mapping[str, Any], tree: str) -> str:
         with open(os.path.join(tree, check_path(name)), "rb") as file:
             files.append([name, hashlib.sha256(file.read()).hexdigest()])
     return hashlib.sha256(dumps([{key: args[key] for key in keys}, files])).hexdigest()
-
-
-def _refused(kind: str, message: str, where: str, hint: str = "") -> Refusal:
-    return Refusal(kind, message, where=where, hint=hint, exit_code=ExitCode.ENVIRONMENT)

@@ -10,13 +10,11 @@ import dataclasses
 import hashlib
 import json
 import os
-import shutil
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Tuple
+from typing import List, Optional, Tuple
 
 from remote.payload.atomic import sync_folder, write_whole
 from remote.payload.call import Call
-from remote.payload.fix_marks import read_mark
 from remote.payload.refusal import Refusal
 from remote.payload.tree_rewrite import ORIGINALS
 from remote.payload.tree_state import Project, digest_of_file, read_manifest, write_manifest
@@ -24,8 +22,6 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.tree import Manifest, Row
 from remote.protocol.values import decode, dumps
-
-MADE = ".made"
 
 
 @dataclass(frozen=True)
@@ -89,41 +85,19 @@ def made_by(project: Project, fixer: str, path: str) -> str:
     return known.after if known else ""
 
 
-def note_made(project: Project, fixer: str, path: str) -> None:
-    """The folder `path` is on record as made by the fixer, so that undo takes it away."""
-    write_whole(_entry(project, fixer, path) + MADE, dumps({"path": path}))
-
-
-def put_back(call: Call) -> Dict[str, Any]:
-    """Every file that the fixer replaced is what it was before it first did, and folders that it made are gone.
+def put_back(project: Project, fixer: str) -> List[str]:
+    """Every file that the fixer replaced is what it was before it first did; their paths.
 
     Raises Refusal where a file was edited since.
     """
-    project, fixer = project_of(call), str(call.args["fixer"])
-    restored = _take_away(project, fixer)
+    restored: List[str] = []
     for entry in _entries(project, fixer):
         known = _read_entry(entry)
         if known is None:
             continue
         _put_one_back(project, fixer, entry, known)
         restored.append(known.path)
-    return {"restored": restored}
-
-
-def _take_away(project: Project, fixer: str) -> List[str]:
-    """The folders that the fixer made and that still bear its mark are gone; their paths."""
-    folder, gone = _folder(project, fixer), []
-    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-    for name in names:
-        if not name.endswith(MADE):
-            continue
-        with open(os.path.join(folder, name), encoding="utf-8") as file:
-            path = str(json.load(file)["path"])
-        if read_mark(path):
-            shutil.rmtree(path)
-            gone.append(path)
-        os.unlink(os.path.join(folder, name))
-    return gone
+    return restored
 
 
 def _put_one_back(project: Project, fixer: str, entry: str, known: Replaced) -> None:

@@ -24,6 +24,7 @@ from remote.protocol.tokenizer_files import (
     judge_file,
     merges_are_pairs,
 )
+from remote.protocol.tree import Row
 from remote.protocol.values import decode, encode
 
 SKIPPED = {".git", "node_modules", "__pycache__", ".halfstep", ".cache", "site-packages", ".venv", "venv"}
@@ -42,7 +43,9 @@ def look_at_tokenizers(call: Call) -> Dict[str, Any]:
     places = list(_in_folders([project.tree, *(call.path(folder) for folder in call.args.get("folders", []))]))
     for model in call.args.get("models", []):
         places += _in_cache(hub_cache(environment), model["repo"], model.get("revision") or "")
-    files = [_look(project, *place) for place in places]
+    manifest = read_manifest(project)
+    rows = manifest.rows if manifest else {}
+    files = [_look(project, rows, *place) for place in places]
     return {"files": encode(_loaded(call, files)), "cache": hub_cache(environment), "offline": offline(environment)}
 
 
@@ -134,7 +137,15 @@ def _loaded(call: Call, files: List[TokenizerFile]) -> List[TokenizerFile]:
     return [TokenizerFile(**{**vars(file), "loads": told.get(file.real, "")}) for file in files]
 
 
-def _look(project: Project, path: str, known: Optional[Digest], source: str, repo: str, revision: str) -> TokenizerFile:
+def _look(
+    project: Project,
+    rows: Mapping[str, Row],
+    path: str,
+    known: Optional[Digest],
+    source: str,
+    repo: str,
+    revision: str,
+) -> TokenizerFile:
     real, name = os.path.realpath(path), os.path.basename(path)
     try:
         with open(real, "rb") as file:
@@ -147,7 +158,7 @@ def _look(project: Project, path: str, known: Optional[Digest], source: str, rep
         real=real,
         size=len(data),
         sha256=found.sha256,
-        fault=judge_file(name, data) or _unrecorded(project, path, found.sha256),
+        fault=judge_file(name, data) or _unrecorded(project, rows, path, found.sha256),
         mismatch=known.mismatch(found) if known else "",
         known_from=source if known else "",
         paired_merges=name == MAIN and merges_are_pairs(data),
@@ -156,11 +167,9 @@ def _look(project: Project, path: str, known: Optional[Digest], source: str, rep
     )
 
 
-def _unrecorded(project: Project, path: str, digest: str) -> Optional[Fault]:
+def _unrecorded(project: Project, rows: Mapping[str, Row], path: str, digest: str) -> Optional[Fault]:
     """We put these bytes there and were cut before the manifest could say so."""
-    name = os.path.relpath(path, project.tree)
-    manifest = read_manifest(project)
-    row = manifest.rows.get(name) if manifest else None
+    row = rows.get(os.path.relpath(path, project.tree))
     if row is None or row.there == digest or made_by(project, FIXER, path) != digest:
         return None
     return Fault("unrecorded", "repaired, but the sync manifest does not say so yet")
@@ -198,13 +207,19 @@ def _download_record(folder: str, name: str) -> Tuple[Optional[Digest], str]:
 
 def _in_cache(cache: str, repo: str, revision: str) -> Iterator[Place]:
     """The tokenizer files of one cached snapshot; a blob's name is the digest that it must have."""
+    snapshot = cached_snapshot(cache, repo, revision)
+    for name in NAMES if snapshot else ():
+        path = os.path.join(snapshot, name)
+        if os.path.lexists(path):
+            yield path, _digest_in_links(path), "cache", repo, os.path.basename(snapshot)
+
+
+def cached_snapshot(cache: str, repo: str, revision: str) -> str:
+    """The folder of that revision (main, where none is named) in the cache; empty where there is none."""
     model = os.path.join(cache, "models--" + repo.replace("/", "--"))
     commit = _commit_of(model, revision)
     snapshot = os.path.join(model, "snapshots", commit)
-    for name in NAMES if commit else ():
-        path = os.path.join(snapshot, name)
-        if os.path.lexists(path):
-            yield path, _digest_in_links(path), "cache", repo, commit
+    return snapshot if commit and os.path.isdir(snapshot) else ""
 
 
 def _commit_of(model: str, revision: str) -> str:
@@ -232,10 +247,13 @@ def _digest_in_links(path: str) -> Optional[Digest]:
 def hub_cache(environment: Mapping[str, str]) -> str:
     """Where huggingface_hub keeps its cache in that environment."""
     env = job_environment(environment)
-    home = env.get("HF_HOME") or os.path.join(
-        env.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "huggingface"
-    )
-    return os.path.expanduser(env.get("HF_HUB_CACHE") or os.path.join(home, "hub"))
+    return os.path.expanduser(env.get("HF_HUB_CACHE") or os.path.join(hub_home(env), "hub"))
+
+
+def hub_home(env: Mapping[str, str]) -> str:
+    """HF_HOME, as huggingface_hub fills it in."""
+    caches = env.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.expanduser(env.get("HF_HOME") or os.path.join(caches, "huggingface"))
 
 
 def offline(environment: Mapping[str, str]) -> bool:

@@ -175,7 +175,7 @@ def test_a_requirement_that_cannot_be_had_leaves_nothing(host):
 
 def test_a_torch_that_cannot_run_on_the_card_leaves_nothing(host):
     (change,) = environment.plan(site_of(host, gpu=P100)).changes
-    with pytest.raises(RemoteFault, match="no code for capability 6.0: 75 80"):
+    with pytest.raises(RemoteFault, match="no code for capability 6"):
         host.act(change.op, change.args)
     assert host.list_files(f"{PROJECT.tree}/venv") == ()
 

@@ -1,0 +1,13 @@
+"""What a look at the host's audio libraries brings home."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Tuple
+
+
+@dataclass(frozen=True)
+class AudioLook:
+    """Major releases of FFmpeg whose shared libraries the loader finds."""
+
+    ffmpeg: Tuple[int, ...] = ()

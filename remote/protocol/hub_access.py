@@ -1,0 +1,19 @@
+"""What a look at the host's way to the model hub brings home."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class HubLook:
+    """`cached`: the host has that revision. `token`: where one was found (a variable's name or a file), never itself.
+
+    `fault` and `message`: what the hub, or the way there, said; empty where the model may be had.
+    """
+
+    cached: bool
+    cache: str
+    token: str = ""
+    fault: str = ""
+    message: str = ""
