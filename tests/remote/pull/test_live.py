@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import struct
 import threading
 import time
@@ -206,3 +207,33 @@ def test_a_refused_key_is_not_tried_again():
 
     with pytest.raises(AuthRefused):
         list(follow_on(Locked(), "follow.log", dict, Patience(sleep=lambda _: pytest.fail("waited"))))
+
+
+def pushed(name: str, data: bytes, *, offset: int = 0, fresh: bool = False) -> Json:
+    return {"name": name, "offset": offset, "fresh": fresh, "data": base64.b64encode(data).decode()}
+
+
+def test_bi53_what_a_hostile_host_pushes_is_passed_over(tmp_path):
+    good = "tensorboard/events.out.tfevents.1"
+
+    class Hostile:
+        def follow(self, op, args, *, timeout_s=45.0):
+            yield {"name": 3}
+            yield {"name": good, "offset": "x", "data": "AA=="}
+            yield {"name": good, "offset": 0, "data": "not base64"}
+            yield pushed("../events.out.tfevents.1", RECORDS[0])
+            yield pushed("/tmp/events.out.tfevents.1", RECORDS[0])
+            yield pushed("run.json", RECORDS[0])
+            yield pushed(good, RECORDS[0])
+            yield pushed(good, RECORDS[1], offset=10_000)
+            yield pushed(good, RECORDS[1], offset=len(RECORDS[0]))
+            for other in range(50):
+                yield pushed("tensorboard/events.out.tfevents.2", RECORDS[other], fresh=True)
+
+    seen = list(follow_events(Hostile(), "p", "r", tmp_path / "mirror"))
+
+    assert [new.records for new in seen if new.name == good] == [RECORDS[0]]
+    assert (tmp_path / "mirror" / good).read_bytes() == RECORDS[0]
+    assert len(seen) == 21
+    assert [path.name for path in tmp_path.iterdir()] == ["mirror"]
+    assert not (tmp_path / "mirror" / "run.json").exists()

@@ -289,3 +289,22 @@ def test_the_survey_agrees_with_a_full_scan(box):
     assert file.size_bytes == whole_prefix(box.events.read_bytes()).size_bytes
     with box.events.open("rb") as opened:
         assert scan_file(opened).size_bytes == file.size_bytes
+
+
+def test_any_number_of_files_comes_in_one_exchange(box):
+    for number in range(50):
+        box.events.with_name(f"events.out.tfevents.{number}").write_bytes(b"".join(RECORDS[:number]))
+    asked = []
+
+    class Counting:
+        def fetch(self, op, args, sink, *, timeout_s=60.0):
+            asked.append(op)
+            return box.host.fetch(op, args, sink, timeout_s=timeout_s)
+
+    report = pull_events(Counting(), box.key, box.name, box.survey(), box.mirror)
+
+    assert asked == ["events.read"]
+    assert sum(file.state is PulledState.WHOLE for file in report.files) == 49
+    assert check_mirror(box.survey(), box.mirror).ok
+    pull_events(Counting(), box.key, box.name, [file for file in box.survey() if file.size_bytes], box.mirror)
+    assert asked == ["events.read"]
