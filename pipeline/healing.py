@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline.cures import write_cures
-from pipeline.diagnosis.catalog import find_entry
-from pipeline.diagnosis.heal import Cure, next_cure
+from pipeline.diagnosis.heal import Cure, is_known, next_cure
 from pipeline.report.model import Cure as ReportedCure
 from pipeline.session import look_again
 from pipeline.stages.runner import Ran, run_stages
@@ -44,7 +43,7 @@ def run_and_heal(context: Context, stages: Sequence[Stage], record: Path) -> Ran
 
 def cure_for(view: View, ran: Ran) -> Cure | None:
     """The next thing to try for what was found."""
-    known = [finding for finding in ran.findings if finding.severity is Severity.ERROR and find_entry(finding.check)]
+    known = [finding for finding in ran.findings if finding.severity is Severity.ERROR and is_known(finding.check)]
     return next_cure([cure.name for cure in view.cures], known, view.loaded.as_json())
 
 
@@ -58,7 +57,7 @@ def remember_cure(context: Context, cure: Cure) -> None:
 
 def told_of(view: View, ran: Ran, cure: Cure) -> ReportedCure:
     """A cure as the report tells it."""
-    known = [finding for finding in ran.findings if finding.severity is Severity.ERROR and find_entry(finding.check)]
+    known = [finding for finding in ran.findings if finding.severity is Severity.ERROR and is_known(finding.check)]
     run = run_of(view)
     first = known[0] if known else None
     job = run.job if run is not None else 0
@@ -66,5 +65,5 @@ def told_of(view: View, ran: Ran, cure: Cure) -> ReportedCure:
 
 
 def _what_failed(ran: Ran) -> str:
-    known = [finding for finding in ran.findings if finding.severity is Severity.ERROR and find_entry(finding.check)]
+    known = [finding for finding in ran.findings if finding.severity is Severity.ERROR and is_known(finding.check)]
     return f"{known[0].check}: {known[0].message}" if known else "the run failed"

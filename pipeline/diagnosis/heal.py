@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.diagnosis.catalog import find_entry
+from pipeline.diagnosis.pages import find_check
 from remote.protocol.findings import Finding, Severity
 
 MOST_CURES = 2
@@ -34,13 +35,23 @@ def next_cure(history: Sequence[str], findings: Sequence[Finding], config: Confi
     """
     if len(history) >= MOST_CURES:
         return None
-    first = next((finding for finding in findings if finding.severity is Severity.ERROR), None)
-    entry = find_entry(first.check) if first else None
-    for name in entry.cures if entry else ():
+    first = next((one for one in findings if one.severity is Severity.ERROR and is_known(one.check)), None)
+    for name in cures_of(first.check) if first else ():
         cure = _cure(name, config)
         if cure is not None and cure.name not in history:
             return cure
     return None
+
+
+def is_known(check: str) -> bool:
+    """The finding names a known failure, or a check that has a cure: what is tried must be for the first such one."""
+    return find_entry(check) is not None or bool(cures_of(check))
+
+
+def cures_of(check: str) -> tuple[str, ...]:
+    """What may be tried for a failure or a check of that name, in order."""
+    entry, row = find_entry(check), find_check(check)
+    return (entry.cures if entry else ()) or (row.cures if row else ())
 
 
 def _cure(name: str, config: Config) -> Cure | None:

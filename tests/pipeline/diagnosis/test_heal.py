@@ -7,6 +7,7 @@ import pytest
 from pipeline.diagnosis.catalog import load_catalog
 from pipeline.diagnosis.diagnose import diagnose_text
 from pipeline.diagnosis.heal import Cure, next_cure
+from remote.protocol.findings import Finding, Severity
 
 OOM = diagnose_text("torch.OutOfMemoryError: CUDA out of memory.")
 BUILT_IN = {"command": None, "train": {"batch_size": 8, "gradient_accumulation": 4}, "env": {}}
@@ -34,12 +35,13 @@ def test_the_batch_of_a_command_of_the_users_is_not_ours_to_change():
     assert cure.name == "config:expandable-segments"
 
 
-def test_a_fixer_that_was_switched_off_is_not_run_behind_the_users_back():
+def test_a_fixer_that_may_never_run_is_not_run_behind_the_users_back():
     findings = diagnose_text("ValueError: Attempting to unscale FP16 gradients.")
     assert next_cure([], findings, {}) == Cure(
         "fixer:trainable-fp32", "running the fixer trainable-fp32", fixer="trainable-fp32"
     )
-    assert next_cure([], findings, {"fixers": {"trainable-fp32": "off"}}) is None
+    assert next_cure([], findings, {"fixers": {"trainable-fp32": "never"}}) is None
+    assert next_cure([], findings, {"fixers": {"trainable-fp32": "off"}}) is not None
 
 
 def test_a_precision_that_does_not_train_gives_way_but_auto_stays():
@@ -51,6 +53,24 @@ def test_a_precision_that_does_not_train_gives_way_but_auto_stays():
 def test_a_failure_without_a_cure_or_without_a_name_is_left_to_people():
     assert next_cure([], diagnose_text("RuntimeError: CUDA error: device-side assert triggered"), {}) is None
     assert next_cure([], (), {}) is None
+
+
+@pytest.mark.parametrize(
+    ("check", "cure"),
+    [
+        ("trainable-dtype", "fixer:trainable-fp32"),
+        ("bf16-left", "fixer:bf16-to-fp16"),
+        ("peak-memory", "config:halve-batch"),
+    ],
+)
+def test_what_the_proof_finds_is_cured_before_anything_long_runs(check, cure):
+    failed = Finding("command-failed", Severity.ERROR, "the training command failed")
+    assert next_cure([], (failed, Finding(check, Severity.ERROR, "")), BUILT_IN).name == cure
+
+
+def test_a_known_failure_without_a_cure_is_not_healed_by_that_of_a_later_one():
+    findings = diagnose_text("CUDA error: device-side assert triggered\ntorch.OutOfMemoryError: CUDA out of memory.")
+    assert next_cure([], findings, BUILT_IN) is None
 
 
 def test_no_cure_touches_data_or_how_much_is_learnt():
