@@ -6,8 +6,10 @@ import getpass
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from textwrap import wrap
 
 from rich.console import Console
+from rich.markdown import Markdown
 from rich.markup import escape
 from rich.status import Status
 from rich.syntax import Syntax
@@ -144,6 +146,21 @@ class Screen:
             self.out.print(Syntax(safe_text(text), "diff", background_color="default"))
         else:
             self.out.print(Text(safe_text(text)))
+
+    def page(self, markdown: str) -> None:
+        """A page: drawn where the terminal can, as it is written where it goes into a file."""
+        if self.out.is_terminal:
+            self.out.print(Markdown(markdown), soft_wrap=False)
+        else:
+            self.out.print(Text(markdown))
+
+    def entry(self, heading: str, where: str, parts: Iterable[tuple[str, str]]) -> None:
+        """Labelled paragraphs under a heading, wrapped to the screen."""
+        self.out.print(Text.assemble((safe_text(heading), "bold"), "  ", (safe_text(where), "dim")))
+        width = max(40, min(110, self.out.width) - 12)
+        for label, words in parts:
+            for number, line in enumerate(wrap(safe_text(words), width) or [""]):
+                self.out.print(Text(f"    {label if number == 0 else '':<8}{line}"))
 
     def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")

@@ -61,10 +61,11 @@ def _text(screen: Screen, what: str) -> str:
 
 
 def _show(screen: Screen, one: Diagnosis) -> None:
-    screen.findings([as_finding(one)])
+    finding, entry = as_finding(one), one.entry
+    screen.entry(one.check, finding.where, [])
     for line in one.context:
-        screen.line(f"        | {line}")
-    if one.entry is not None and one.entry.folk_wrong:
-        screen.line(f"        not: {one.entry.folk_wrong}")
-    if one.entry is not None and one.entry.cures:
-        screen.line(f"        `pipeline run` would try: {', '.join(one.entry.cures)}")
+        screen.line(f"    | {line}")
+    parts = [("cause", finding.message), ("fix", finding.hint)]
+    if entry is not None:
+        parts += [("not", entry.folk_wrong), ("run", f"would try {', '.join(entry.cures)}" if entry.cures else "")]
+    screen.entry("", "", [(label, words) for label, words in parts if words])

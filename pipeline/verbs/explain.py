@@ -1,0 +1,40 @@
+"""`pipeline explain`: a stage, a fixer, a check or an error in one page."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pipeline.outcome import Outcome
+from pipeline.pages.find import all_names, page_of
+from pipeline.show.screen import Screen
+from pipeline.verbs.options import AsJson
+
+app = typer.Typer()
+
+
+def _names(incomplete: str) -> list[str]:
+    return sorted({name for _, name in all_names() if name.startswith(incomplete)})
+
+
+@app.command()
+def explain(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="left out: every name", autocompletion=_names)] = "",
+    as_json: AsJson = False,
+) -> int:
+    """The page of a name, as docs/ has it."""
+    screen = Screen(as_json=as_json)
+    if name:
+        page = page_of(name)
+        if not as_json:
+            screen.page(page)
+        screen.closing(Outcome("explain", more={"name": name, "page": page}))
+        return 0
+    names = list(all_names())
+    if not as_json:
+        for kind in dict.fromkeys(kind for kind, _ in names):
+            screen.heading(f"{kind}s")
+            screen.line("  " + "  ".join(sorted(known for of, known in names if of == kind)))
+    screen.closing(Outcome("explain", more={"names": [{"kind": kind, "name": known} for kind, known in names]}))
+    return 0
