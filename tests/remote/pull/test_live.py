@@ -50,7 +50,7 @@ def writing(write: Callable[[], None]) -> threading.Thread:
     return thread
 
 
-def until(condition: Callable[[], bool], patience_s: float = 20.0) -> None:
+def until(condition: Callable[[], bool], patience_s: float = 60.0) -> None:
     deadline = time.monotonic() + patience_s
     while not condition():
         assert time.monotonic() < deadline, "nothing happened"
