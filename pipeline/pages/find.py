@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from fixers.pages import fixer_names, fixer_page
+from fixers.pages import fixer_page
+from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
 
 from pipeline.diagnosis.pages import check_page
 from pipeline.diagnosis.pages import page_names as check_names
@@ -28,7 +29,7 @@ def load_findings() -> dict[str, tuple[str, str]]:
 def all_names() -> Iterator[tuple[str, str]]:
     """(kind, name) of everything that has a page."""
     yield from (("stage", name) for name in STAGES)
-    yield from (("fixer", name) for name in fixer_names())
+    yield from (("fixer", fixer.name) for fixer in (*SOURCE_FIXERS, *SETUP_FIXERS))
     yield from (("check", name) for name in check_names())
     yield from (("finding", name) for name in load_findings())
 
