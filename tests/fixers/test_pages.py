@@ -1,0 +1,49 @@
+"""Every fixer has its page, and the pages in docs/ are those of the code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fixers.pages import SECTIONS, fixer_names, fixer_page, fixer_summary, render_pages, write_pages
+from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
+from remote.errors import BadUsage
+
+DOCS = Path(__file__).parents[2] / "docs" / "fixers"
+
+
+@pytest.mark.parametrize("name", fixer_names())
+def test_a_page_says_everything_in_order(name: str) -> None:
+    page = fixer_page(name)
+    headings = [line for line in page.splitlines() if line in SECTIONS]
+    assert tuple(headings) == SECTIONS
+    assert page.startswith(f"{name}: ")
+    assert fixer_summary(name).endswith(".")
+
+
+@pytest.mark.parametrize("fixer", [*SOURCE_FIXERS, *SETUP_FIXERS], ids=lambda fixer: fixer.name)
+def test_a_fixer_is_named_as_its_module(fixer) -> None:
+    assert fixer.__name__ == f"fixers.{fixer.name.replace('-', '_')}"
+    assert fixer.safety in ("safe", "unsafe")
+    assert fixer.version >= 1
+
+
+def test_names_are_given_once() -> None:
+    assert len(set(fixer_names())) == len(fixer_names())
+
+
+def test_docs_are_current() -> None:
+    written = {page.name: page.read_text("utf-8") for page in DOCS.glob("*.md")}
+    assert written == render_pages(), "run `make docs`"
+
+
+def test_writing_pages_drops_those_of_fixers_that_are_gone(tmp_path: Path) -> None:
+    (tmp_path / "gone.md").write_text("old")
+    write_pages(tmp_path)
+    assert {page.name for page in tmp_path.iterdir()} == set(render_pages())
+
+
+def test_an_unknown_page_is_bad_usage() -> None:
+    with pytest.raises(BadUsage, match="no-such"):
+        fixer_page("no-such")
