@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.lab.accounts import Accounts, why_no_accounts
 from tests.lab.chaos import ChaosProxy
 from tests.lab.distance import Distance, why_no_distance
 from tests.lab.sshd import Sshd, have_sshd
@@ -77,6 +78,16 @@ def chaos() -> Iterator[Callable[..., ChaosProxy]]:
         proxy.close()
     for proxy in proxies:
         proxy.injector.check()
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Iterator[Callable[..., str]]:
+    """Makes accounts of this machine by keyword (see Accounts.make)."""
+    if reason := why_no_accounts():
+        pytest.skip(reason)
+    accounts = Accounts(tmp_path)
+    yield accounts.make
+    accounts.close()
 
 
 def allowed_skips() -> tuple[str, ...]:

@@ -23,6 +23,10 @@ from remote.ssh.watch import Heard, Stream, Watchdog
 FAULTS = (paramiko.SSHException, EOFError, OSError)
 
 
+class SessionRefused(CannotConnect):
+    """The server lets us in, and allows fewer sessions on one connection than are wanted."""
+
+
 class Connection:
     """One SSH connection to the route's target, opened when first needed."""
 
@@ -36,7 +40,13 @@ class Connection:
         self._watchdogs: list[Watchdog] = []
         self._early: Channel | None = None
         self._reason = ""
+        self._started = 0
         self._lock = threading.Lock()
+
+    @property
+    def in_use(self) -> bool:
+        """A session was opened on it since it was made."""
+        return self._started > 0
 
     @property
     def alive(self) -> bool:
@@ -69,8 +79,11 @@ class Connection:
                 channel = transport.confirm_early(early, self._patience.silence_s)
             else:
                 channel = transport.start_command(command, self._patience.silence_s)
+        except paramiko.ChannelException as error:
+            raise SessionRefused(f"{name} opens no further session: {error}", where=name) from None
         except FAULTS as error:
             raise ConnectionLost(f"the line to {name} went away: {self._why() or error}", where=name) from None
+        self._started += 1
         within = self._watchdogs[-1].within
         return ChannelWire(channel, name, self._why, within, lambda: transport.progress_of(channel))
 
@@ -152,7 +165,7 @@ class Connection:
             watchdog.end()
         for transport in reversed(self._transports):
             transport.end()
-        self._watchdogs, self._transports, self._early = [], [], None
+        self._watchdogs, self._transports, self._early, self._started = [], [], None, 0
 
 
 def _no_handshake(station: Station, transport: Transport, error: Exception) -> CannotConnect:

@@ -100,6 +100,8 @@ class EagerAuth(AuthOnlyHandler):  # type: ignore[misc]
         while not self.auth_event.wait(0.1):
             if not self.transport.is_active() or time.monotonic() > deadline:
                 break
+        if self.is_authenticated():
+            return
         if not self.auth_event.is_set() or not self.transport.is_active():
             raise ConnectionAbortedError("the server hung up during authentication")
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from remote.address import Address
 from remote.ask import Ask
 from remote.shellwords import command_line
-from remote.ssh.connect import Connection
+from remote.ssh.connect import Connection, SessionRefused
 from remote.ssh.dial import Patience
 from remote.ssh.hostkeys import own_known_hosts
 from remote.ssh.resolve import resolve_route
@@ -15,24 +15,38 @@ from remote.wire import Wire
 
 
 class SshStarter:
-    """Resolves, connects and logs in when something is first started; a broken connection is made anew."""
+    """Resolves, connects and logs in when something is first started; a broken connection is made anew.
+
+    Everything goes over one connection, except on a server that allows one session only (MaxSessions 1): there each
+    further process has a connection of its own.
+    """
 
     def __init__(self, address: Address, *, ask: Ask | None = None, patience: Patience | None = None) -> None:
         self._address = address
         self._ask = ask
         self._patience = patience
-        self._connection: Connection | None = None
+        self._connections: list[Connection] = []
 
     @property
     def connection(self) -> Connection:
-        if self._connection is None:
-            self._connection = Connection(
-                resolve_route(self._address), own=own_known_hosts(), ask=self._ask, patience=self._patience
-            )
-        return self._connection
+        """The one that everything goes over."""
+        if not self._connections:
+            self._add()
+        return self._connections[0]
+
+    def _add(self) -> Connection:
+        route = resolve_route(self._address)
+        self._connections.append(Connection(route, own=own_known_hosts(), ask=self._ask, patience=self._patience))
+        return self._connections[-1]
 
     def start(self, argv: Sequence[str]) -> Wire:
-        return self.connection.start(command_line(argv))
+        command = command_line(argv)
+        try:
+            return self.connection.start(command)
+        except SessionRefused:
+            if not self.connection.in_use:
+                raise
+            return self._add().start(command)
 
     def describe(self) -> tuple[tuple[str, str], ...]:
         return self.connection.describe()
@@ -41,8 +55,8 @@ class SshStarter:
         return tuple(self.connection.warnings)
 
     def close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
+        for connection in self._connections:
+            connection.close()
 
 
 def ssh_starter(address: Address, ask: Ask | None) -> SshStarter:

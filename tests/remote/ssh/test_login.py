@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pwd
 import shutil
-import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -168,38 +166,6 @@ def test_BI_38_a_password_that_is_wrong_or_cannot_be_asked(start_sshd: StartSshd
     if ask:
         assert len(ask.questions) == 3
         assert "wrong" not in error.message
-
-
-@pytest.fixture
-def account(tmp_path: Path) -> Iterator[Callable[..., str]]:
-    """Makes accounts of this machine, which end with the test."""
-    if os.getuid() != 0 or shutil.which("useradd") is None:
-        pytest.skip("accounts of one's own need root and useradd")
-    made: list[str] = []
-
-    def make(*, shell: str = "/bin/sh", password: str = "*") -> str:
-        name = f"hs{os.getpid()}x{len(made)}"
-        home = tmp_path / name
-        home.mkdir()
-        for folder in (tmp_path, *tmp_path.parents):
-            if folder.stat().st_uid == os.getuid() and folder != Path("/"):
-                folder.chmod(folder.stat().st_mode | 0o011)
-        subprocess.run(["useradd", "-M", "-d", home, "-s", shell, "-p", password, name], check=True)
-        made.append(name)
-        shutil.chown(home, name)
-        return name
-
-    yield make
-    for name in made:
-        end_processes_of(pwd.getpwnam(name).pw_uid)
-        subprocess.run(["userdel", name], check=True, capture_output=True)
-
-
-def end_processes_of(uid: int) -> None:
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            if folder.stat().st_uid == uid:
-                os.kill(int(folder.name), signal.SIGKILL)
 
 
 @pytest.mark.root
