@@ -141,7 +141,7 @@ def cast_trainable(model: Any, plan: PrecisionPlan) -> int:
         if parameter.dtype != wanted:
             parameter.data = parameter.data.to(wanted)
     if not trainable:
-        raise TrainingFailed("adapter-not-trainable", "no parameter requires a gradient", hint="lora.targets")
+        raise TrainingFailed("trainable-set", "no parameter requires a gradient", hint="lora.targets")
     if plan.scaler and wanted != torch.float32:
         raise TrainingFailed("trainable-dtype", f"trainable {wanted} under a loss scaler, wanted float32")
     return sum(parameter.numel() for _, parameter in trainable)

@@ -58,11 +58,11 @@ def check_labels(batch: Dict[str, Any], samples: Sequence[Sample], tokenizer: An
         asked = labels[labels != IGNORED].tolist()
         said = tokenizer.decode(asked[: len(asked) - len(sample.end)], clean_up_tokenization_spaces=False)
         if said != sample.target or tuple(asked[len(asked) - len(sample.end) :]) != sample.end:
-            raise TrainingFailed("labels-differ", f"labels of {sample.id} read {said!r}, wanted {sample.target!r}")
+            raise TrainingFailed("labels-decode", f"labels of {sample.id} read {said!r}, wanted {sample.target!r}")
     share = float((batch["labels"] != IGNORED).float().mean())
     if not LEAST_ASKED < share < MOST_ASKED:
         raise TrainingFailed(
-            "labels-share",
+            "labels-masked",
             f"{share:.1%} of the positions are labelled, wanted {LEAST_ASKED:.1%} to {MOST_ASKED:.0%}",
         )
     return share

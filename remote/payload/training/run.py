@@ -64,7 +64,7 @@ def main(spec_path: str) -> int:
         return ExitCode.PREEMPTED
     except TrainingFailed as failed:
         hint = f" (try: {failed.hint})" if failed.hint else ""
-        print(f"halfstep: {failed.name}: {failed.message}{hint}", file=sys.stderr, flush=True)
+        print(f"halfstep stopped this training: {failed.name}: {failed.message}{hint}", file=sys.stderr, flush=True)
         return failed.exit_code
     return ExitCode.OK
 

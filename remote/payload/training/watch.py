@@ -40,13 +40,13 @@ def judge_loss(loss: float, step: int) -> None:
     """The loss of an optimizer step is a number that training can give. Raises TrainingFailed."""
     if not math.isfinite(loss):
         raise TrainingFailed(
-            "loss-zero-or-nan",
+            "loss-finite",
             f"the loss of step {step} is {loss}; nothing that follows could repair the adapter",
             hint="pipeline verify",
         )
     if loss == 0.0:
         raise TrainingFailed(
-            "loss-zero-or-nan",
+            "loss-zero",
             f"the loss of step {step} is exactly 0.0: NaN that was filtered away, or no label at all",
             hint="pipeline verify",
         )
@@ -55,11 +55,11 @@ def judge_loss(loss: float, step: int) -> None:
 def judge_gradients(untouched: List[str], any_reached: bool, steps: int) -> None:
     """The adapter is being trained. Raises TrainingFailed."""
     if not any_reached:
-        raise TrainingFailed("adapter-no-gradient", "no adapter tensor got a gradient", hint="lora.targets")
+        raise TrainingFailed("gradient-zero", "no adapter tensor got a gradient", hint="lora.targets")
     if untouched and steps >= PATIENCE:
         shown = ", ".join(untouched[:3]) + (", ..." if len(untouched) > 3 else "")
         raise TrainingFailed(
-            "adapter-no-gradient",
+            "adapter-gradient",
             f"{len(untouched)} adapter tensors got no gradient in {steps} optimizer steps: {shown}",
             hint="lora.targets",
         )

@@ -73,7 +73,7 @@ def test_labels_that_do_not_read_as_the_target_stop_training(made: Callable[[str
             [replace(samples[0], target="something else"), *samples[1:]],
             one.base.tokenizer,
         )
-    assert failed.value.name == "labels-differ"
+    assert failed.value.name == "labels-decode"
 
 
 def test_a_batch_of_which_everything_is_labelled_stops_training(made: Callable[[str], Any]) -> None:
@@ -84,7 +84,7 @@ def test_a_batch_of_which_everything_is_labelled_stops_training(made: Callable[[
     batch = one.collator(items)
     with pytest.raises(TrainingFailed) as failed:
         check_labels(batch, bare, one.base.tokenizer)
-    assert failed.value.name == "labels-share"
+    assert failed.value.name == "labels-masked"
 
 
 @both

@@ -58,7 +58,7 @@ def test_a_model_without_trainables_is_refused(made: Callable[[str], Any]) -> No
     adapter = load_model(made(PHI4).base, FP16, FRESH, LoraSpec(r=4, alpha=8), "cpu").requires_grad_(False)
     with pytest.raises(TrainingFailed) as failed:
         cast_trainable(adapter, FP16)
-    assert failed.value.name == "adapter-not-trainable"
+    assert failed.value.name == "trainable-set"
 
 
 @both

@@ -109,7 +109,7 @@ def test_pure_float16_fails_by_name_instead_of_training_on_nan(
 ) -> None:
     code, _, err = training(make_spec(wish="fp16-pure", model="tiny/qwen2-audio")).run()
     assert code == 40
-    assert err.startswith("halfstep: loss-zero-or-nan: the loss of step 2 is nan")
+    assert err.startswith("halfstep stopped this training: loss-finite: the loss of step 2 is nan")
 
 
 def test_a_checkpoint_that_lost_a_file_is_not_gone_on_from(
@@ -125,7 +125,7 @@ def test_a_checkpoint_that_lost_a_file_is_not_gone_on_from(
         assert verify(str(broken)).startswith(f"{name}: ")
     code, _, err = training(make_spec(resume_from=str(tmp_path / "broken" / "optimizer.pt" / "checkpoint-1"))).run()
     assert code == 43
-    assert err.startswith("halfstep: checkpoint-broken: ")
+    assert err.startswith("halfstep stopped this training: checkpoint-broken: ")
     assert "optimizer.pt" in err
 
 
