@@ -10,7 +10,6 @@ from pathlib import Path
 
 from fixers.pages import fixer_page
 from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
-
 from pipeline.diagnosis.pages import check_page
 from pipeline.diagnosis.pages import page_names as check_names
 from pipeline.pages.stages import STAGES
