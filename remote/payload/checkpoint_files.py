@@ -7,7 +7,8 @@ import os
 import re
 import struct
 import zipfile
-from typing import Any, Dict, List, Optional
+import zlib
+from typing import Any, Dict, List, Optional, Tuple
 
 CHECKPOINT = re.compile(r"checkpoint-(\d+)$")
 MANIFEST = "halfstep-manifest.json"
@@ -89,8 +90,8 @@ def _judge_safetensors(path: str, name: str) -> str:
             return f"{name}: no safetensors header"
         try:
             tensors: Dict[str, Any] = json.loads(file.read(length))
-            spans = sorted(tuple(tensor["data_offsets"]) for key, tensor in tensors.items() if key != "__metadata__")
-        except (ValueError, KeyError, TypeError, AttributeError):
+            spans = sorted(_span(tensor) for key, tensor in tensors.items() if key != "__metadata__")
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return f"{name}: its safetensors header is not whole"
     end = 0
     for start, stop in spans:
@@ -101,11 +102,18 @@ def _judge_safetensors(path: str, name: str) -> str:
     return "" if wanted == size else f"{name}: {size} bytes, its header says {wanted}"
 
 
+def _span(tensor: Any) -> Tuple[int, int]:
+    start, stop = tensor["data_offsets"]
+    if not isinstance(start, int) or not isinstance(stop, int):
+        raise TypeError("offsets that are no numbers")
+    return start, stop
+
+
 def _judge_zip(path: str, name: str) -> str:
     try:
         with zipfile.ZipFile(path) as archive:
             broken = archive.testzip()
-    except (zipfile.BadZipFile, OSError, EOFError, ValueError, NotImplementedError) as error:
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError, ValueError, RuntimeError) as error:
         return f"{name}: {error}"
     return f"{name}: {broken} has a wrong checksum" if broken else ""
 
@@ -121,7 +129,7 @@ def _read_json(path: str) -> Any:
     try:
         with open(path, "rb") as file:
             return json.loads(file.read())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 

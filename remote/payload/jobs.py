@@ -10,7 +10,7 @@ import signal
 import time
 from typing import Any, Dict, Iterable, Optional, Tuple
 
-from remote.payload import probes_machine, slurm, supervisor
+from remote.payload import keeper, probes_machine, slurm, supervisor
 from remote.payload.backends import launch_job, on_record, run_detached
 from remote.payload.call import Call
 from remote.payload.job_state import judge_job, look_at_job, newest_job, read_news, run_layout
@@ -126,13 +126,13 @@ def stop(call: Call) -> Dict[str, Any]:
         spec = read_record(job.spec, JobSpec)
         grace = call.args.get("grace_s")
         grace_s = float(grace if grace is not None else spec.grace_s if spec is not None else 60.0)
-        write_record(supervisor.stop_path(job), supervisor.StopWish(grace_s, time.time()))
+        write_record(keeper.stop_path(job), keeper.StopWish(grace_s, time.time()))
         submitted = slurm.read_submitted(job)
         if submitted is not None:
             slurm.end(submitted.slurm_job)
         else:
             _signal_supervisor(job)
-        _await_end(call, run, job, grace_s + supervisor.LEFTOVER_GRACE_S + STOP_SLACK_S)
+        _await_end(call, run, job, grace_s + keeper.LEFTOVER_GRACE_S + STOP_SLACK_S)
         if submitted is not None:
             _see_it_out_of_the_queue(job, submitted)
     now = judge_job(run, number)

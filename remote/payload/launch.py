@@ -74,6 +74,8 @@ def job_environment(spec: JobSpec, run: RunLayout, launch: Launch) -> Dict[str, 
         "TENSORBOARD_LOGGING_DIR": run.tensorboard,
         "HALFSTEP_RESUME_FROM": spec.resume_from,
         "PYTHONUNBUFFERED": "1",
+        # torchrun kills its workers 30 s after a SIGTERM unless told otherwise: they have our grace to save.
+        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(max(1, int(spec.grace_s))),
     }
     if spec.steps is not None:
         ours["HALFSTEP_STEPS"] = str(spec.steps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from dataclasses import dataclass
 from typing import Optional, Tuple
@@ -27,6 +28,15 @@ class Evidence:
     steps: Optional[int] = None
     adapter: bool = False
     left: int = 0
+
+
+# torch/distributed/elastic/multiprocessing/api.py: torchrun turns a SIGTERM into this and an exit status of 1.
+LAUNCHER_TOLD = re.compile(rb"SignalException: Process \d+ got signal: 15\b")
+
+
+def launcher_was_told(output_tail: bytes) -> bool:
+    """torchrun says at the end of the output that a SIGTERM ended it."""
+    return LAUNCHER_TOLD.search(output_tail) is not None
 
 
 def judge_end(seen: Evidence, now: float) -> JobResult:

@@ -23,7 +23,7 @@ def say(event: str, **more: object) -> None:
 
 
 def write_progress(step: int, steps: int) -> None:
-    part = f"{RUN}/progress.json.part"
+    part = f"{RUN}/progress.json.part-{os.getpid()}"
     with open(part, "w") as file:
         json.dump({"step": step, "steps": steps, "loss": 2.0 / (step + 1), "at_unix": time.time()}, file)
     os.replace(part, f"{RUN}/progress.json")
@@ -99,6 +99,7 @@ def main() -> int:
     parser.add_argument("--fork-worker", action="store_true")
     parser.add_argument("--eat", type=int, default=0, help="MiB of memory to take")
     parser.add_argument("--shout", type=int, default=0, help="MiB of output")
+    parser.add_argument("--only-rank", default="", help="only this rank saves")
     parser.add_argument("--print", default="")
     parser.add_argument("--exit", type=int, default=0)
     options = parser.parse_args()
@@ -131,7 +132,8 @@ def main() -> int:
         time.sleep(options.step_s)
         if state["told"] and options.on_term.startswith("save"):
             time.sleep(0.2)
-            save(options.output, step)
+            if os.environ.get("RANK", "") == options.only_rank:
+                save(options.output, step)
             say("leaving", helper_lives=bool(helper) and os.waitpid(helper, os.WNOHANG) == (0, 0))
             return {"save": 143, "save-zero": 0, "save-42": 42}[options.on_term]
     if options.leave_workers or not options.workers:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from remote.errors import RemoteFault
 from remote.jobs import prepare_resume
 from remote.payload import checkpoints
-from remote.payload.checkpoint_files import MANIFEST, BrokenCheckpoint
+from remote.payload.checkpoint_files import MANIFEST, BrokenCheckpoint, judge_file, read_step
 from remote.protocol.exits import ExitCode
 from tests.remote.jobs.jobs_bench import PROJECT, TRAINER, Bench, until
 
@@ -123,6 +126,28 @@ def _forget(folder: Path, name: str) -> None:
     del manifest["files"][name]
     (folder / name).unlink()
     (folder / MANIFEST).write_text(json.dumps(manifest))
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.sampled_from(["adapter_model.safetensors", "optimizer.pt", "rng_state.pth", "trainer_state.json"]),
+    data=st.one_of(
+        st.binary(max_size=200),
+        st.builds(lambda text: struct.pack("<Q", len(text)) + text, st.binary(max_size=100)),
+        st.builds(
+            lambda value: struct.pack("<Q", len(value)) + value,
+            st.recursive(
+                st.none() | st.integers() | st.text(max_size=5),
+                lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.just("data_offsets"), inner),
+            ).map(lambda value: json.dumps({"t": value}).encode()),
+        ),
+        st.binary(max_size=60).map(lambda rest: b"PK\x03\x04" + rest + b"PK\x05\x06" + bytes(18)),
+    ),
+)
+def test_no_bytes_make_the_look_at_a_file_fail(tmp_path: Path, name: str, data: bytes):
+    (tmp_path / name).write_bytes(data)
+    assert isinstance(judge_file(str(tmp_path), name), str)
+    assert read_step(str(tmp_path)) is None or isinstance(read_step(str(tmp_path)), int)
 
 
 def test_every_rank_s_random_state_must_be_there(tmp_path: Path):

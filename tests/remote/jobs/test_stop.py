@@ -6,14 +6,17 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from remote.jobs import stop_job
+from remote.jobs import start_job, stop_job
 from remote.local import local_host
-from remote.protocol.jobs import JobState
-from tests.remote.jobs.jobs_bench import PROJECT, Bench, alive, until
+from remote.protocol.jobs import JobState, StartRequest
+from tests.remote.jobs.jobs_bench import PROJECT, TRAINER, Bench, alive, until
+
+TORCHRUN = ("-m", "torch.distributed.run", "--nproc_per_node=2", "--master_port={free_port}")
 
 
 def _begin(bench: Bench) -> int:
@@ -157,3 +160,32 @@ def test_a_SIGTERM_while_the_last_step_ends_is_still_a_success(bench: Bench):
     (bench.workdir / "go").touch()
     result = until(lambda: bench.survey().result, "the end")
     assert (result.exit, result.preempted, result.stopped) == (0, False, False)
+
+
+@pytest.mark.parametrize("target", ["supervisor", "torchrun"])
+def test_FI_45_a_preempted_torchrun_saves_once_and_leaves_no_rank(bench: Bench, target: str):
+    argv = (bench.python, *TORCHRUN, str(TRAINER))
+    words = ("--steps", "100000", "--on-term", "save", "--only-rank", "0")
+    spec = replace(bench.spec(processes=1, environment={"OMP_NUM_THREADS": "1"}), argv=(*argv, *words))
+    start_job(bench.host, StartRequest(PROJECT, spec, "tiny"))
+    until(lambda: len(bench.events("begin")) == 2 and bench.survey().progress, "both ranks", 60.0)
+    started = bench.survey().started
+    os.kill(started.pid if target == "supervisor" else started.child_pid, signal.SIGTERM)
+    result = until(lambda: bench.survey().result, "the end")
+    assert result.preempted, result
+    assert [checkpoint.problem for checkpoint in bench.survey().checkpoints] == [""]
+    assert len(bench.events("saved")) == 1
+    assert not any(alive(row["pid"]) for row in bench.events("begin"))
+
+
+def test_FI_43_a_killed_rank_ends_the_group_and_no_rank_is_left(bench: Bench):
+    argv = (bench.python, *TORCHRUN, str(TRAINER))
+    spec = replace(bench.spec(environment={"OMP_NUM_THREADS": "1"}), argv=(*argv, "--until", "/never"))
+    start_job(bench.host, StartRequest(PROJECT, spec, "tiny"))
+    until(lambda: len(bench.events("begin")) == 2, "both ranks", 60.0)
+    ranks = [row["pid"] for row in bench.events("begin")]
+    os.kill(ranks[0], signal.SIGKILL)
+    result = until(lambda: bench.survey().result, "the end", 60.0)
+    assert result.exit == 1
+    assert not result.preempted
+    assert not any(alive(pid) for pid in ranks)
