@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 import traceback
-from typing import Any
+from typing import Any, cast
 
 import typer
 from typer._click.core import Command, Context
@@ -123,6 +123,15 @@ def run(words: list[str]) -> int:
         return 0
     except Exception as error:  # noqa: BLE001 - the last net: a defect of ours, told without a traceback
         return _tell(words, _bug(error))
+
+
+def help_of(verb: str) -> str:
+    """What `pipeline VERB --help` says, at a fixed width."""
+    group = typer.main.get_command(app)
+    context = Context(group, info_name="pipeline", terminal_width=100, max_content_width=100)
+    command = cast(LazyVerbs, group).get_command(context, verb)
+    assert command is not None, verb
+    return command.get_help(Context(command, info_name=f"pipeline {verb}", terminal_width=100, max_content_width=100))
 
 
 def _tell_usage(words: list[str], error: ClickException) -> int:

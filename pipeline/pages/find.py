@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from fixers.pages import fixer_page
-from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
+from fixers.pages import fixer_names, fixer_page
 from pipeline.diagnosis.pages import check_page
 from pipeline.diagnosis.pages import page_names as check_names
 from pipeline.pages.stages import STAGES
@@ -28,7 +27,7 @@ def load_findings() -> dict[str, tuple[str, str]]:
 def all_names() -> Iterator[tuple[str, str]]:
     """(kind, name) of everything that has a page."""
     yield from (("stage", name) for name in STAGES)
-    yield from (("fixer", fixer.name) for fixer in (*SOURCE_FIXERS, *SETUP_FIXERS))
+    yield from (("fixer", name) for name in fixer_names())
     yield from (("check", name) for name in check_names())
     yield from (("finding", name) for name in load_findings())
 
@@ -37,7 +36,8 @@ def page_of(name: str) -> str:
     """The Markdown page. Raises BadUsage naming the nearest names."""
     if name in STAGES:
         return f"# {name}\n\n{STAGES[name]}"
-    parts = [page for page in (fixer_page(name), check_page(name), _finding_page(name)) if page]
+    fixer = fixer_page(name) if name in fixer_names() else ""
+    parts = [page for page in (fixer, check_page(name), _finding_page(name)) if page]
     if parts:
         return "\n".join(parts)
     names = sorted({known for _, known in all_names()})

@@ -14,7 +14,7 @@ from pipeline.verbs.wait import wait
 from remote.protocol.jobs import JobState
 from remote.pull.log import follow_log
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 RECENT_LINES = 20
 
 

@@ -11,7 +11,7 @@ from pipeline.outcome import Outcome
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()

@@ -18,7 +18,7 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Severity
 from remote.pull.log import read_log
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 LARGEST_LOG = 256 * 2**20
 
 

@@ -11,7 +11,7 @@ from pipeline.pages.find import all_names, page_of
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 def _names(incomplete: str) -> list[str]:

@@ -26,7 +26,7 @@ from remote.errors import BadUsage
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()

@@ -18,7 +18,7 @@ from remote.inspection import Row, State, inspect_host
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 SEVERITIES = {State.FAILED: Severity.ERROR, State.WARNING: Severity.WARNING}
 
 

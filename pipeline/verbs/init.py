@@ -17,7 +17,7 @@ from pipeline.verbs.options import AsJson
 from remote.address import judge_host
 from remote.errors import BadUsage
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()

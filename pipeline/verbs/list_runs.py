@@ -16,7 +16,7 @@ from pipeline.show.screen import Screen
 from pipeline.show.words import duration
 from pipeline.verbs.options import AsJson
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()

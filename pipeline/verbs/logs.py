@@ -14,7 +14,7 @@ from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson, Run
 from remote.pull.log import follow_log, read_log
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()

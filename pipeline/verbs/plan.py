@@ -22,7 +22,7 @@ from pipeline.verbs.cards import assumed_card
 from pipeline.verbs.options import AsJson, Overrides
 from remote.errors import BadUsage
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()

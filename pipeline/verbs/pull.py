@@ -18,7 +18,7 @@ from pipeline.verbs.options import AsJson, Run
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Severity
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()

@@ -15,7 +15,7 @@ from pipeline.verbs.options import AsJson, Run
 from remote.errors import HalfstepError
 from remote.protocol.exits import ExitCode
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()

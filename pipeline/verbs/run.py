@@ -15,7 +15,7 @@ from pipeline.stages.stage import Wishes
 from pipeline.verbs.options import AsJson, ConfigName, HostName, Overrides, Yes
 from remote.errors import BadUsage
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 def _stage(name: str, option: str) -> str:

@@ -14,7 +14,7 @@ from pipeline.verbs.options import AsJson, Run
 from remote.protocol.events import Scalar
 from remote.pull.live import tail_scalars
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()

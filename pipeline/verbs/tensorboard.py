@@ -17,7 +17,7 @@ from remote.errors import HalfstepError
 from remote.protocol.exits import ExitCode
 from remote.pull.live import follow_events
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 VIEWER_END_S = 5.0
 
 

@@ -16,7 +16,7 @@ from pipeline.verbs.options import AsJson, Run
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState
 
-app = typer.Typer()
+app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 @app.command()

@@ -169,7 +169,7 @@ def test_no_module_is_called_nothing(name: str) -> None:
 
 def test_one_module_reads_sys_argv_on_the_laptop() -> None:
     users = {m.name for m in modules() if "sys.argv" in m.source and not m.name.startswith("remote.payload")}
-    assert users <= {"pipeline.cli", "remote.bootstrap"}, users
+    assert users <= {"pipeline.cli", "pipeline.pages.__main__", "remote.bootstrap"}, users
 
 
 def test_only_the_screen_prints_on_the_laptop() -> None:

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from pipeline.cli import VERBS
 from pipeline.config.model import HostConfig, RunConfig
 from pipeline.pages.find import all_names, page_of
+from pipeline.pages.write import render_all
 from remote.protocol.exits import ExitCode
 from tests.contracts.house import ROOT, modules
 
@@ -78,3 +79,8 @@ def test_every_name_that_is_listed_has_its_page(kind: str, name: str) -> None:
     page = page_of(name)
     assert page.startswith(f"# {name}") or kind == "fixer"
     assert len(page.splitlines()) > 1
+
+
+@pytest.mark.parametrize("name", sorted(render_all()))
+def test_a_generated_page_is_what_the_code_says_now(name: str) -> None:
+    assert (DOCS / name).read_text() == render_all()[name], "make docs"
