@@ -14,8 +14,10 @@ from fixers.precision_words import (
     LIKE_BF16,
     MEANS_PRECISION,
     NEEDS_FLASH,
+    NO_FLASH_SWITCH,
     NO_TWIN,
     NO_TWIN_WORDS,
+    TWINS,
     WHY_BF16,
     WHY_FLASH,
     WHY_PACKING,
@@ -72,22 +74,22 @@ class Settings:
             new = f"{node.style}{text}{node.style}".encode() if expected else b" " + text.encode()
             self.edits.setdefault(node.place.start, Edit(node.place.start, expected, new, why))
 
-    def read(self, node: Node, ours: bool = False, trainer: bool = False) -> None:
+    def read(self, node: Node, ours: bool = False, within: str = "") -> None:
         """Every mapping below judged; what several aliases share once."""
         if isinstance(node, Scalar) or id(node) in self.entered:
             return
         self.entered.add(id(node))
         if isinstance(node, Sequence):
             for item in node.items:
-                self.read(item, trainer=trainer)
+                self.read(item, within=within)
             return
-        flash_goes = [self.judge(node, key, value, ours, trainer) for key, value in node.entries]
+        flash_goes = [self.judge(node, key, value, ours, within) for key, value in node.entries]
         if any(flash_goes):
             self.judge_packing(node)
         for key, value in node.entries:
-            self.read(value, trainer=trainer or (isinstance(key, Scalar) and key.text == "trainer"))
+            self.read(value, within=f"{within}.{option(key.text)}" if isinstance(key, Scalar) else within)
 
-    def judge(self, siblings: Mapping, key: Node, value: Node, ours: bool, trainer: bool) -> bool:
+    def judge(self, siblings: Mapping, key: Node, value: Node, ours: bool, within: str) -> bool:
         """The edits of one pair; True where FlashAttention was chosen and is chosen no more."""
         if not isinstance(key, Scalar):
             return False
@@ -101,13 +103,21 @@ class Settings:
             elif IS_TF32.fullmatch(name):
                 if is_true(value.text):
                     self.replace(value, as_false(value.text), WHY_TF32)
+            elif NO_FLASH_SWITCH.fullmatch(name) and value.text.lower() in ("false", "no", "off", "0"):
+                self.replace(value, as_true(value.text), WHY_FLASH)
+                return True
             elif ATTENTION.fullmatch(name) or FLASH_SWITCH.fullmatch(name):
                 return self.judge_attention(name, value)
             elif not (ours and name == "precision"):
-                self.judge_word(f"trainer.{name}" if trainer else name, value)
+                self.judge_word(within, name, value)
         return False
 
-    def judge_word(self, name: str, value: Scalar) -> None:
+    def judge_word(self, within: str, name: str, value: Scalar) -> None:
+        """`precision: bf16`, and `precision: {training: bf16}`; a table from one dtype to another is none of these."""
+        parent = within.rpartition(".")[2]
+        if MEANS_PRECISION.fullmatch(parent) and name not in TWINS and not MEANS_PRECISION.fullmatch(name):
+            name = parent
+        name = f"trainer.{name}" if ".trainer" in within else name
         if value.text in NO_TWIN and MEANS_PRECISION.fullmatch(name):
             self.tell(value, NO_TWIN_WORDS, "precision: 16-mixed")
         twin = twin_of(name, value.text)

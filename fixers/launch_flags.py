@@ -3,9 +3,10 @@
 What it does
     On a card below compute capability 8.0: `--bf16` becomes `--fp16`, values of precision options and of
     `ACCELERATE_MIXED_PRECISION` become their float16 twins, `--tf32 True` becomes `--tf32 False`, FlashAttention
-    becomes `sdpa`. Only arguments and assignments are edited: comments, strings that are shown, heredocs, paths,
-    comparisons and commands such as echo or grep are never touched. Where both `--bf16` and `--fp16` are given, their
-    values are set. A variable that is the value of a precision option is edited where it is assigned.
+    becomes `sdpa`. Only arguments and assignments are edited, and configs that a heredoc writes: comments, strings
+    that are shown, paths, comparisons and commands such as echo or grep are never touched. Where both `--bf16` and
+    `--fp16` are given, their values are set. A variable that is the value of a precision option is edited where it is
+    assigned.
 
 Why
     A flag on the command line outlives every edit of the script it starts: Trainer takes `--bf16 True` over its
@@ -26,14 +27,20 @@ How to undo
 
 from __future__ import annotations
 
-from fixers.launch_forms import Launch
+import re
+from dataclasses import replace
+
+from fixers.config_forms import Settings
+from fixers.launch_forms import SHELLS, Launch
 from fixers.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
 from fixers.sources.commands import read_commands, reads_commands
 from fixers.sources.config_commands import commands_in_config
-from fixers.sources.config_files import reads_config
+from fixers.sources.config_files import read_config, reads_config
+from fixers.sources.shell_words import scan_shell
 from fixers.sources.source import Source
+from fixers.sources.splice import Edit
 from fixers.sources.unparsable import Unparsable
-from fixers.sources.words import Script
+from fixers.sources.words import Heredoc, Script
 from fixers.target import Target
 from remote.protocol.findings import Finding, Severity
 
@@ -43,6 +50,10 @@ safety = "safe"
 needles: tuple[bytes, ...] = (b"bf16", b"bfloat16", b"BF16", b"tf32", b"flash", b"attn")
 below = BFLOAT16_SINCE
 brings: tuple[str, ...] = ()
+
+
+WRITERS = {"cat", "tee"}
+READS_COMMANDS = {*SHELLS, "sbatch", "srun", "ssh"}
 
 
 def matches(path: str) -> bool:
@@ -57,11 +68,30 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         return _unread(source, error) if reads_commands(source.path) else NOTHING
     launch = Launch(source.path, source.data, name)
     launch.read(script)
-    for start, stop in script.heredocs:
-        if b"bf16" in source.data[start:stop] or b"bfloat16" in source.data[start:stop]:
-            at = min(at for w in (b"bf16", b"bfloat16") if (at := source.data.find(w, start, stop)) >= 0)
-            launch.tell(at, "a heredoc asks for bfloat16; what it is for is not known, so it was left as it is")
-    return launch.rewrite
+    written = [edit for heredoc in script.heredocs for edit in _heredoc(launch, heredoc)]
+    edits = sorted((*written, *launch.rewrite.edits), key=lambda edit: edit.start)
+    return Rewrite(tuple(edits), tuple(launch.findings))
+
+
+def _heredoc(launch: Launch, heredoc: Heredoc) -> tuple[Edit, ...]:
+    """The edits of a config that a heredoc writes; commands in one are judged with the others, the rest is told."""
+    body = launch.data[heredoc.start : heredoc.stop]
+    found = re.search(rb"bf16|bfloat16", body)
+    try:
+        if heredoc.program in READS_COMMANDS:
+            launch.read(scan_shell(launch.data, heredoc.start, heredoc.stop))
+            return ()
+        if heredoc.program in WRITERS and reads_config(heredoc.target):
+            settings = Settings(launch.path, body, name)
+            for document in read_config(heredoc.target, body):
+                settings.read(document)
+            return tuple(replace(edit, start=edit.start + heredoc.start) for edit in settings.rewrite.edits)
+    except Unparsable:
+        pass
+    if found:
+        message = "a heredoc asks for bfloat16; what it is for is not known, so it was left as it is"
+        launch.tell(heredoc.start + found.start(), message)
+    return ()
 
 
 def _commands(source: Source) -> Script:

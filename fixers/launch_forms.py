@@ -15,6 +15,7 @@ from fixers.precision_words import (
     LIKE_BF16,
     MEANS_PRECISION,
     NEEDS_FLASH,
+    NO_FLASH_SWITCH,
     NO_TWIN,
     NO_TWIN_WORDS,
     TWINS,
@@ -44,6 +45,7 @@ RUNS_TEXT = re.compile(r"-[a-z]*c")
 PRECISION_VARIABLES = ("ACCELERATE_MIXED_PRECISION",)
 VARIABLE = re.compile(r"\"?\$(?:\{(\w+)(?::?-([^}\"$`]*))?\}|\((\w+)\)|(\w+))\"?")
 OVERRIDE = re.compile(r"(\+{0,2}|--)([\w.-]+)=(.*)", re.DOTALL)
+SWITCHES = (LIKE_BF16, IS_TF32, FLASH_SWITCH, NO_FLASH_SWITCH)
 FLAG = re.compile(r"--?[A-Za-z][\w.-]*")
 
 
@@ -138,6 +140,8 @@ class Launch:
             self.judge_bf16(each, given)
         elif IS_TF32.fullmatch(each.name):
             self.judge_tf32(each)
+        elif NO_FLASH_SWITCH.fullmatch(each.name):
+            return self.judge_no_flash(each)
         elif ATTENTION.fullmatch(each.name) or FLASH_SWITCH.fullmatch(each.name):
             return self.judge_attention(each)
         elif each.value and value is not None:
@@ -177,6 +181,13 @@ class Launch:
             self.tell(each.flag.start, message, "--tf32 False")
         elif each.value.text and is_true(each.value.text):
             self.replace(each.value, as_false(each.value.text), WHY_TF32)
+
+    def judge_no_flash(self, each: Given) -> bool:
+        """`--disable_flash_attn2 False`, which is yes said twice."""
+        if each.value is None or (each.value.text or "").lower() not in ("false", "no", "off", "0"):
+            return False
+        self.replace(each.value, as_true(each.value.text or ""), WHY_FLASH)
+        return True
 
     def judge_attention(self, each: Given) -> bool:
         value = each.value.text if each.value else None
@@ -239,7 +250,12 @@ def options_of(words: Sequence[Word]) -> Iterator[Given]:
 def _takes(flag: str, value: Word) -> bool:
     """A switch takes the next word only where that is a truth value or an expansion; other options take any word."""
     name = option(flag)
-    if not (LIKE_BF16.fullmatch(name) or IS_TF32.fullmatch(name) or FLASH_SWITCH.fullmatch(name)):
+    if not (
+        NO_FLASH_SWITCH.fullmatch(name)
+        or LIKE_BF16.fullmatch(name)
+        or IS_TF32.fullmatch(name)
+        or FLASH_SWITCH.fullmatch(name)
+    ):
         return True
     text = (value.text or "").lower()
     truths = ("true", "false", "yes", "no", "on", "off", "0", "1", "auto", "full")

@@ -18,12 +18,13 @@ NO_TWIN_WORDS = "bf16-true has no safe twin: 16-mixed keeps weights in float32"
 
 MEANS_PRECISION = re.compile(r"(?:.*[._-])?(?:(?:d|data|amp|autocast|torch)_?type|precision|amp_dtype)", re.IGNORECASE)
 REDUCES = re.compile(r"(?:.*[._-])?reduce_?d?type", re.IGNORECASE)
-IS_BF16 = re.compile(r"(?:.*\.)?(?:pure_)?bf16(?:_full_eval)?")
-LIKE_BF16 = re.compile(r"(?!no_|disable_|.*downcast)(?:.*[._])?bf16(?:_\w+)?")
+IS_BF16 = re.compile(r"(?:.*\.)?(?:(?:pure_)?bf16(?:_full_eval)?|bfloat16)")
+LIKE_BF16 = re.compile(r"(?!no_|disable_|.*downcast)(?:.*[._])?(?:bf16|bfloat16)(?:_\w+)?")
 """Names of somebody's own, such as use_bf16: their twin is only sure to exist where it stands beside them."""
 IS_TF32 = re.compile(r"(?:.*[._-])?tf32")
 ATTENTION = re.compile(r"(?:.*[._-])?_?attn_impl(?:ementation)?")
 FLASH_SWITCH = re.compile(r"(?:.*[._-])?(?:use_flash_attn|use_flash_attention(?:_2)?|flash_attention|flash_attn)")
+NO_FLASH_SWITCH = re.compile(r"(?:.*[._-])?(?:disable|no)_flash_(?:attn|attention)_?2?")
 FLASH_VALUE = re.compile(
     r"flash_attention_[23]|flash_attention|flash_attn(?:_[23])?|fa[23]|kernels-community/[\w.-]*flash[\w.-]*"
 )
@@ -59,7 +60,7 @@ def is_true(value: str) -> bool:
 
 def fp16_name(name: str) -> str:
     """What takes the place of a switch: pure_bf16 has no safe twin but mixed float16."""
-    for bf16, fp16 in (("pure_bf16", "fp16"), ("pure-bf16", "fp16"), ("bf16", "fp16")):
+    for bf16, fp16 in (("pure_bf16", "fp16"), ("pure-bf16", "fp16"), ("bf16", "fp16"), ("bfloat16", "float16")):
         name = name.replace(bf16, fp16)
     return name
 

@@ -7,7 +7,7 @@ from fixers.sources.dockerfile import word_of
 from fixers.sources.nodes import Mapping, Node, Scalar, Sequence, walk
 from fixers.sources.shell_words import scan_shell
 from fixers.sources.unparsable import Unparsable
-from fixers.sources.words import Command, Script, Word
+from fixers.sources.words import Command, Heredoc, Script, Word
 
 TEXT_KEYS = {"command", "cmd", "run", "script", "entrypoint", "args", "before_script", "launch"}
 LIST_KEYS = TEXT_KEYS | {"arguments", "argv", "extra_args", "environment", "overrides"}
@@ -16,7 +16,7 @@ LIST_KEYS = TEXT_KEYS | {"arguments", "argv", "extra_args", "environment", "over
 def commands_in_config(path: str, data: bytes) -> Script:
     """Every command of the file. Raises Unparsable."""
     commands: list[Command] = []
-    heredocs: list[tuple[int, int]] = []
+    heredocs: list[Heredoc] = []
     for document in read_config(path, data):
         for _, key, value in walk(document):
             name = key.text.lower() if isinstance(key, Scalar) else ""

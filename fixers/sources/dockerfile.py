@@ -24,7 +24,7 @@ def scan_dockerfile(data: bytes) -> Script:
         found = INSTRUCTION.match(data, start, stop)
         if found:
             commands += _commands(data, found[1].upper(), found.end(), stop)
-    return Script(tuple(commands), ())
+    return Script(tuple(commands))
 
 
 def _instructions(data: bytes) -> Iterator[tuple[int, int]]:

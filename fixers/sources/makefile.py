@@ -29,7 +29,7 @@ def scan_makefile(data: bytes) -> Script:
             commands.append(_variable(data, variable, stop))
         elif b";" in line and b":" in line and not line.lstrip().startswith(b"#"):
             commands += _scan(data, data.index(b";", start) + 1, stop)
-    return Script(tuple(commands), ())
+    return Script(tuple(commands))
 
 
 def _logical_lines(data: bytes) -> Iterator[tuple[int, int]]:

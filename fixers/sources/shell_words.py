@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from fixers.sources.splice import line_of
 from fixers.sources.unparsable import Unparsable
-from fixers.sources.words import CONTINUED, Assignment, Command, Script, Word
+from fixers.sources.words import CONTINUED, Assignment, Command, Heredoc, Script, Word
 
 BLANK = re.compile(r"(?:[ \t]|\\\r?\n)+")
 PLAIN = re.compile(r"[^\s\\'\"`$;&|<>()#]+|#")
@@ -25,13 +25,25 @@ MAX_DEPTH = 40
 
 
 @dataclass
+class _Opened:
+    """A heredoc whose body comes after the line: the mark that ends it, whether tabs go, who reads it, where to."""
+
+    mark: str
+    tabs: bool
+    program: str = ""
+    target: str = ""
+    settled: bool = False
+
+
+@dataclass
 class _Scanner:
     data: bytes
     text: str
     stop: int
     commands: list[Command] = field(default_factory=list)
-    heredocs: list[tuple[int, int]] = field(default_factory=list)
-    pending: list[tuple[str, bool]] = field(default_factory=list)
+    heredocs: list[Heredoc] = field(default_factory=list)
+    pending: list[_Opened] = field(default_factory=list)
+    target: str = ""
     closings: list[str] = field(default_factory=list)
 
     def fail(self, message: str, at: int) -> Unparsable:
@@ -63,6 +75,7 @@ class _Scanner:
                 break
             if operator := OPERATOR.match(self.text, at, self.stop):
                 at = operator.end()
+                self.settle(words)
                 if operator[0].endswith("\n"):
                     at = self.heredoc_bodies(at)
                 break
@@ -80,7 +93,17 @@ class _Scanner:
             words.append(word)
         if assignments or words:
             self.commands.append(Command(tuple(assignments), tuple(words)))
+        self.settle(words)
         return at
+
+    def settle(self, words: list[Word]) -> None:
+        """The heredocs of the command that ends here know who reads them, and the file that its line writes."""
+        program = words[0].text or "" if words else ""
+        named = words[1].text or "" if program == "tee" and len(words) > 1 else ""
+        for opened in self.pending:
+            if not opened.settled:
+                opened.program, opened.target, opened.settled = program, self.target or named, True
+        self.target = ""
 
     def blanks(self, at: int) -> int:
         """Behind blanks, continued lines and a comment."""
@@ -96,7 +119,7 @@ class _Scanner:
         """Behind a redirection and its target; 0 where there is none here."""
         if heredoc := HEREDOC.match(self.text, at, self.stop):
             word, at = self.word(self.blanks(heredoc.end()))
-            self.pending.append((re.sub(r"[\\'\"]", "", word.raw), bool(heredoc[1])))
+            self.pending.append(_Opened(re.sub(r"[\\'\"]", "", word.raw), bool(heredoc[1])))
             return at
         redirect = REDIRECT.match(self.text, at, self.stop)
         if redirect is None:
@@ -104,21 +127,26 @@ class _Scanner:
         at = self.blanks(redirect.end())
         if self.text.startswith("(", at):
             return self.script(at + 1, ")")
-        return self.word(at)[1] if at < self.stop else at
+        if at >= self.stop:
+            return at
+        word, after = self.word(at)
+        if ">" in redirect[0] and "&" not in redirect[0]:
+            self.target = word.text or ""
+        return after
 
     def heredoc_bodies(self, at: int) -> int:
         """Behind the bodies of the heredocs that the line before opened."""
-        for mark, tabs in self.pending:
+        for opened in self.pending:
             start = at
             while True:
                 if at >= self.stop:
-                    raise self.fail(f"the heredoc that {mark!r} ends has no end", start)
+                    raise self.fail(f"the heredoc that {opened.mark!r} ends has no end", start)
                 end = self.text.find("\n", at, self.stop)
                 end = self.stop if end < 0 else end
                 line = self.text[at:end].rstrip("\r")
                 after = min(end + 1, self.stop)
-                if (line.lstrip("\t") if tabs else line) == mark:
-                    self.heredocs.append((start, at))
+                if (line.lstrip("\t") if opened.tabs else line) == opened.mark:
+                    self.heredocs.append(Heredoc(start, at, opened.program, opened.target))
                     at = after
                     break
                 at = after

@@ -60,8 +60,18 @@ class Command:
 
 
 @dataclass(frozen=True)
+class Heredoc:
+    """The bytes of a heredoc's body, the program that reads it, and the file that its line writes, where named."""
+
+    start: int
+    stop: int
+    program: str = ""
+    target: str = ""
+
+
+@dataclass(frozen=True)
 class Script:
-    """Every command in order of its end, and the byte ranges of heredoc bodies."""
+    """Every command in order of its end, and every heredoc."""
 
     commands: tuple[Command, ...]
-    heredocs: tuple[tuple[int, int], ...]
+    heredocs: tuple[Heredoc, ...] = ()
