@@ -8,9 +8,9 @@ import pytest
 
 from remote.local import local_host
 from remote.payload.proof.card import judge_card
-from remote.protocol.card import CardFacts, CardReport, CardRequest
+from remote.proof import step_card
+from remote.protocol.card import CardFacts, CardRequest
 from remote.protocol.precision import judge_precision
-from remote.protocol.values import decode, encode
 
 TURING = (7, 5)
 
@@ -20,7 +20,7 @@ def ask(tmp_path, wish, capability=TURING):
     plan = judge_precision(capability=capability, wish=wish)
     asked = CardRequest("p", sys.executable, plan, environment={"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""})
     try:
-        return decode(CardReport, host.ask("card.step", encode(asked), timeout_s=240.0))
+        return step_card(host, asked)
     finally:
         host.close()
 
