@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Callable, List, Optional, Tuple
 
+from remote.payload.adapter import seal_adapter
 from remote.payload.checkpoints import newest_verified
 from remote.payload.ending import Ending
 from remote.payload.events import seal_events
@@ -113,6 +114,7 @@ class Keeper:
             self._watch.finish(time.monotonic())
         with contextlib.suppress(OSError, ValueError):
             seal_events(self._run.root)
+            seal_adapter(self._run)
         result = judge_end(self._evidence(kills, left), time.time())
         self._reserve.release()
         write_record(self._job.result, result)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from typing import List, Tuple
 
+from remote.payload.adapter import adapter_digest
 from remote.payload.checkpoints import survey_checkpoints
 from remote.payload.events import survey_events
 from remote.payload.job_state import JobLook, look_at_job, newest_job
@@ -13,9 +13,6 @@ from remote.payload.records import read_record
 from remote.payload.supervisor_watch import Flags, flags_path
 from remote.protocol.jobs import JobState, Progress, RunRecord, RunSurvey
 from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
-
-ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin", "model.safetensors")
-CHUNK = 4 * 2**20
 
 
 def survey_runs(workdir: str, key: str, *, digests: bool = True) -> Tuple[RunSurvey, ...]:
@@ -76,17 +73,3 @@ def output_size(job: JobLayout) -> int:
         return os.path.getsize(job.output)
     except OSError:
         return 0
-
-
-def adapter_digest(run: RunLayout) -> str:
-    """SHA-256 of the adapter's weights; "" where there are none yet."""
-    for name in ADAPTER_WEIGHTS:
-        digest = hashlib.sha256()
-        try:
-            with open(os.path.join(run.adapter, name), "rb") as file:
-                while chunk := file.read(CHUNK):
-                    digest.update(chunk)
-        except OSError:
-            continue
-        return digest.hexdigest()
-    return ""
