@@ -28,7 +28,9 @@ class Sync:
         tree = view.survey.tree
         if not view.scan.report.ok:
             return view.scan.report
-        if not tree.exists or tree.digest_here != view.scan.manifest.digest_here():
+        here = view.scan.manifest
+        nothing_to_have = not here.rows and not tree.exists
+        if not nothing_to_have and (not tree.exists or tree.digest_here != here.digest_here()):
             return Report((_behind(view),))
         if tree.pending:
             return Report((_finding("a change of the host's tree was cut and is to be finished"),))
