@@ -111,7 +111,8 @@ def _facts(report: ProofReport) -> Tuple[Tuple[str, str], ...]:
     if report.step_seconds is not None:
         facts.append(("seconds per step", f"{report.step_seconds:.3g}"))
     if report.eta_s is not None:
-        facts.append(("whole run", f"about {report.eta_s / 60:.0f} min"))
+        whole = f"{report.eta_s:.0f} s" if report.eta_s < 90 else f"{report.eta_s / 60:.0f} min"
+        facts.append(("whole run", f"about {whole}"))
     if report.peak_bytes is not None:
         of = f" of {report.total_bytes / 2**30:.1f}" if report.total_bytes else ""
         facts.append(("peak memory", f"{report.peak_bytes / 2**30:.2f}{of} GiB"))
