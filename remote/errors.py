@@ -48,6 +48,10 @@ class HungUp(CannotConnect):
     """The server ended the connection before its first word: too many at once; worth another try."""
 
 
+class SessionRefused(CannotConnect):
+    """The server lets us in, and allows fewer sessions on one connection than are wanted."""
+
+
 class AuthRefused(HalfstepError):
     """The server answered and wants none of our keys."""
 

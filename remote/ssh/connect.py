@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,9 +11,10 @@ import paramiko
 from paramiko.channel import Channel
 
 from remote.ask import Ask
-from remote.errors import CannotConnect, ConnectionLost, HungUp
+from remote.errors import CannotConnect, ConnectionLost, HungUp, SessionRefused
+from remote.ssh.approach import VERSION, greet
 from remote.ssh.channel import ChannelWire
-from remote.ssh.dial import Patience, dial
+from remote.ssh.dial import Patience
 from remote.ssh.hostkeys import read_known, verify_host_key
 from remote.ssh.known_hosts import HostKey
 from remote.ssh.login import log_in
@@ -23,15 +25,20 @@ from remote.ssh.watch import Heard, Stream, Watchdog
 FAULTS = (paramiko.SSHException, EOFError, OSError)
 
 
-class SessionRefused(CannotConnect):
-    """The server lets us in, and allows fewer sessions on one connection than are wanted."""
-
-
 class Connection:
     """One SSH connection to the route's target, opened when first needed."""
 
-    def __init__(self, route: Route, *, own: Path, ask: Ask | None = None, patience: Patience | None = None) -> None:
+    def __init__(
+        self,
+        route: Route,
+        *,
+        own: Path,
+        ask: Ask | None = None,
+        patience: Patience | None = None,
+        arrived: socket.socket | None = None,
+    ) -> None:
         self.route = route
+        self._arrived = arrived
         self.warnings: list[str] = list(route.warnings)
         self._own = own
         self._ask = ask
@@ -71,7 +78,8 @@ class Connection:
         name = self.route.target.alias
         with self._lock:
             if not self.alive:
-                self.close()
+                if self._transports:
+                    self.close()
                 self._open(command)
             transport, early, self._early = self._transports[-1], self._early, None
         try:
@@ -92,8 +100,11 @@ class Connection:
         previous: Transport | None = None
         try:
             for station in self.route.stations:
-                stream: Stream = dial(station, self._patience) if previous is None else self._pass(previous, station)
-                previous = self._handshake(station, stream)
+                if previous is None:
+                    arrived, self._arrived = self._arrived or greet(self.route, self._patience), None
+                    previous = self._handshake(station, Heard(arrived, said=f"{VERSION}\r\n".encode()))
+                else:
+                    previous = self._handshake(station, Heard(self._pass(previous, station)))
                 behind = None
                 if station is self.route.target and previous.takes_early_commands:
                     behind = self._behind(previous, command)
@@ -127,11 +138,10 @@ class Connection:
             ) from None
         return stream
 
-    def _handshake(self, station: Station, stream: Stream) -> Transport:
+    def _handshake(self, station: Station, heard: Heard) -> Transport:
         """An encrypted line to a server whose key is trusted; nothing of ours has been sent but the handshake."""
         known = read_known(station, self._own)
         self.warnings += [warning for warning in known.warnings if warning not in self.warnings]
-        heard = Heard(stream)
         transport = Transport(heard, self._patience.connect_s, known.kinds(station.key_name))
         self._transports.append(transport)
         try:
@@ -161,6 +171,9 @@ class Connection:
 
     def close(self) -> None:
         """Nothing is left open; safe to call twice."""
+        if self._arrived is not None:
+            self._arrived.close()
+            self._arrived = None
         for watchdog in self._watchdogs:
             watchdog.end()
         for transport in reversed(self._transports):

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from remote.address import Address, Hop, judge_host, parse_hop
 from remote.errors import BadUsage
+from remote.ssh.lean import load
 from remote.ssh.options import Options, account_home, ask_ssh, home
-from remote.ssh.plain_config import plain_options, read_plain_config
 from remote.ssh.route import Route, Station
 
 MAX_HOPS = 8
+PLAIN = "remote.ssh.plain_config"
 DEFAULT_IDENTITIES = ("~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_ed25519")
 AskOptions = Callable[[Hop], Options]
 
@@ -26,8 +27,9 @@ def resolve_route(address: Address, environment: Mapping[str, str] | None = None
     ssh = shutil.which("ssh", path=environment.get("PATH"))
     if ssh:
         return Route(tuple(_stations(address, lambda hop: ask_ssh(ssh, hop, environment), environment)))
-    config, warnings = read_plain_config(environment)
-    return Route(tuple(_stations(address, lambda hop: plain_options(config, hop), environment)), warnings)
+    plain = load(PLAIN)
+    config, warnings = plain.read_plain_config(environment)
+    return Route(tuple(_stations(address, lambda hop: plain.plain_options(config, hop), environment)), warnings)
 
 
 def _stations(address: Address, ask: AskOptions, environment: Mapping[str, str]) -> list[Station]:

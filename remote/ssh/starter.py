@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from remote.address import Address
 from remote.ask import Ask
+from remote.errors import SessionRefused
 from remote.shellwords import command_line
-from remote.ssh.connect import Connection, SessionRefused
+from remote.ssh.approach import Approach
 from remote.ssh.dial import Patience
 from remote.ssh.hostkeys import own_known_hosts
-from remote.ssh.resolve import resolve_route
+from remote.ssh.lean import load
 from remote.wire import Wire
+
+if TYPE_CHECKING:
+    from remote.ssh.connect import Connection
+
+# By name: it takes longer to load than the way to the host takes, so both happen at once.
+CONNECT = "remote.ssh.connect"
 
 
 class SshStarter:
@@ -24,7 +32,7 @@ class SshStarter:
     def __init__(self, address: Address, *, ask: Ask | None = None, patience: Patience | None = None) -> None:
         self._address = address
         self._ask = ask
-        self._patience = patience
+        self._patience = patience or Patience()
         self._connections: list[Connection] = []
 
     @property
@@ -35,8 +43,12 @@ class SshStarter:
         return self._connections[0]
 
     def _add(self) -> Connection:
-        route = resolve_route(self._address)
-        self._connections.append(Connection(route, own=own_known_hosts(), ask=self._ask, patience=self._patience))
+        approach = Approach(self._address, self._patience)
+        made = load(CONNECT).Connection
+        route, arrived = approach.arrive()
+        self._connections.append(
+            made(route, own=own_known_hosts(), ask=self._ask, patience=self._patience, arrived=arrived)
+        )
         return self._connections[-1]
 
     def start(self, argv: Sequence[str]) -> Wire:

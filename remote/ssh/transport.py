@@ -12,6 +12,7 @@ from paramiko.channel import Channel
 from paramiko.common import MSG_UNIMPLEMENTED, cMSG_CHANNEL_OPEN, cMSG_CHANNEL_REQUEST, cMSG_GLOBAL_REQUEST
 from paramiko.message import Message
 
+from remote.ssh.approach import VERSION
 from remote.ssh.watch import Heard
 
 # Without a handler of its own, Python prints paramiko's tracebacks on our stderr.
@@ -44,6 +45,8 @@ class Packetizer(paramiko.packet.Packetizer):  # type: ignore[misc]
 
 class Transport(paramiko.Transport):  # type: ignore[misc]
     """One encrypted line. Public calls of paramiko's stay as they are; what is here is ours."""
+
+    _PROTO_ID, _CLIENT_ID = VERSION.removeprefix("SSH-").split("-")
 
     def __init__(self, heard: Heard, timeout_s: float, key_kinds: Iterable[str]) -> None:
         super().__init__(
