@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Dict, List, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from remote.payload.atomic import write_whole
 from remote.payload.call import Call
@@ -59,12 +59,13 @@ def tree_rewrite(call: Call) -> Dict[str, Any]:
 
 
 def tree_undo(call: Call) -> Dict[str, Any]:
-    """The named files (all, where none is named) are as they were sent, and those that a fixer made are gone."""
+    """The named files are as they were sent, and those that a fixer made are gone; where none is named, all that came
+    as rewrites. What was replaced on the host itself has its own way back."""
     project = open_project(call)
     with held_project(project, call.args.get("owner", "")):
         manifest = known_manifest(project)
         named = call.args.get("paths")
-        fixed = {p: row for p, row in manifest.rows.items() if row.fixers and (named is None or p in named)}
+        fixed = {p: row for p, row in manifest.rows.items() if row.fixers and _is_meant(project, p, row, named)}
         _refuse_edited(project, fixed)
         after: Dict[str, Row] = {}
         for path, row in fixed.items():
@@ -85,6 +86,12 @@ def tree_undo(call: Call) -> Dict[str, Any]:
         done, seen = commit_change(project, Commit(fixed, after, tuple(after)))
         _drop_originals(project, done)
         return {"restored": sorted(fixed), "survey": encode(survey_of(project, done, seen))}
+
+
+def _is_meant(project: Project, path: str, row: Row, named: Optional[List[str]]) -> bool:
+    if named is not None:
+        return path in named
+    return not row.here or os.path.exists(_original(project, row.here))
 
 
 def _parse_change(row: List[Any]) -> Change:

@@ -1,0 +1,43 @@
+"""A tree is streamed: what it weighs is not what the laptop's process weighs."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import remote
+
+SEND = """
+import sys
+from pathlib import Path
+from remote.agent import AgentHost
+from remote.protocol.tree import TreeSurvey
+from remote.protocol.values import decode
+from remote.sync.scan import scan_project
+from remote.sync.sync import sync_project
+from remote.wire import ProcessStarter
+
+scan = scan_project(Path(sys.argv[1]))
+host = AgentHost("box", ProcessStarter(), workdir=sys.argv[2])
+report = sync_project(host, scan, decode(TreeSurvey, host.ask("tree.survey", {"project": scan.project})))
+host.close()
+# Not ru_maxrss: that begins at what the process that started this one had.
+peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(report.sent_bytes, peak // 1024)
+"""
+
+
+def test_a_tree_of_200_mb_takes_less_than_100(tmp_path):
+    root = tmp_path / "speech"
+    root.mkdir()
+    block = random.Random(1).randbytes(20 * 10**6)
+    for number in range(10):
+        (root / f"{number}.bin").write_bytes(number.to_bytes(4, "big") + block)
+    argv = [sys.executable, "-c", SEND, root, tmp_path / "workdir"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(remote.__file__).parents[1])}
+    told = subprocess.run(argv, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    sent, peak_mib = map(int, told.stdout.split())
+    assert sent == 200_000_040 and peak_mib < 100
