@@ -18,12 +18,19 @@ from tests.lab.sshd import Sshd, have_sshd
 ALLOWED_SKIPS = Path(__file__).parent / "allowed_skips.txt"
 
 
+@pytest.fixture(scope="session")
+def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache folder for all tests of this process: what is kept there is never looked at by a test."""
+    return tmp_path_factory.mktemp("cache")
+
+
 @pytest.fixture(autouse=True)
-def _own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_home(shared_cache: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """No test reads or writes the home of whoever runs it, or speaks to their ssh agent."""
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(shared_cache))
     for name in ("SSH_AUTH_SOCK", "HALFSTEP_SSH_CONFIG"):
         monkeypatch.delenv(name, raising=False)
 
