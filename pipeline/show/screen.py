@@ -9,10 +9,8 @@ from collections.abc import Iterable, Sequence
 from textwrap import wrap
 
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.markup import escape
 from rich.status import Status
-from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
@@ -31,6 +29,7 @@ MARKS = {
 }
 ENDS = 6
 """A curve's ends are told as the mean of this share of it, because single steps are noisy."""
+DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan", "#": "bold"}
 SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
 
 
@@ -142,17 +141,8 @@ class Screen:
 
     def diff(self, text: str) -> None:
         """A unified diff, coloured where the terminal can."""
-        if self.out.is_terminal:
-            self.out.print(Syntax(safe_text(text), "diff", background_color="default"))
-        else:
-            self.out.print(Text(safe_text(text)))
-
-    def page(self, markdown: str) -> None:
-        """A page: drawn where the terminal can, as it is written where it goes into a file."""
-        if self.out.is_terminal:
-            self.out.print(Markdown(markdown), soft_wrap=False)
-        else:
-            self.out.print(Text(markdown))
+        for line in safe_text(text).splitlines():
+            self.out.print(Text(line, style=DIFF_STYLES.get(line[:1], "")))
 
     def entry(self, heading: str, where: str, parts: Iterable[tuple[str, str]]) -> None:
         """Labelled paragraphs under a heading, wrapped to the screen."""

@@ -8,6 +8,7 @@ import typer
 
 from pipeline.outcome import Outcome
 from pipeline.pages.find import all_names, page_of
+from pipeline.show.page import show_page
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson
 
@@ -28,7 +29,7 @@ def explain(
     if name:
         page = page_of(name)
         if not as_json:
-            screen.page(page)
+            show_page(page)
         screen.closing(Outcome("explain", more={"name": name, "page": page}))
         return 0
     names = list(all_names())
