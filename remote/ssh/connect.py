@@ -17,7 +17,7 @@ from remote.ssh.channel import ChannelWire
 from remote.ssh.dial import Patience
 from remote.ssh.hostkeys import read_known, verify_host_key
 from remote.ssh.known_hosts import HostKey
-from remote.ssh.login import log_in
+from remote.ssh.login import Behind, log_in
 from remote.ssh.route import Route, Station
 from remote.ssh.transport import Transport
 from remote.ssh.watch import Heard, Stream, Watchdog
@@ -97,26 +97,31 @@ class Connection:
 
     def _open(self, command: str) -> None:
         self._reason = ""
-        previous: Transport | None = None
+        stations = self.route.stations
         try:
-            for station in self.route.stations:
-                if previous is None:
-                    arrived, self._arrived = self._arrived or greet(self.route, self._patience), None
-                    previous = self._handshake(station, Heard(arrived, said=f"{VERSION}\r\n".encode()))
-                else:
-                    previous = self._handshake(station, Heard(self._pass(previous, station)))
-                behind = None
-                if station is self.route.target and previous.takes_early_commands:
-                    behind = self._behind(previous, command)
-                previous.login = log_in(previous, station, self._ask, self._patience.connect_s, behind)
-                previous.settle()
+            arrived, self._arrived = self._arrived or greet(self.route, self._patience), None
+            heard = Heard(arrived, said=f"{VERSION}\r\n".encode())
+            for station, ahead in zip(stations, (*stations[1:], None), strict=True):
+                transport = self._handshake(station, heard)
+                ask_early = self._early_request(transport, command, ahead)
+                transport.login = log_in(transport, station, self._ask, self._patience.connect_s, ask_early)
+                transport.settle()
+                if ahead is not None:
+                    heard = Heard(self._pass(transport, ahead))
         except BaseException:
             self.close()
             raise
 
-    def _behind(self, transport: Transport, command: str) -> Callable[[], Callable[[], None]]:
+    def _early_request(self, transport: Transport, command: str, ahead: Station | None) -> Behind | None:
+        """What is sent behind a proof of who we are: the command, or on a gateway the wish to go on."""
+        if not transport.takes_early_commands:
+            return None
+
         def send() -> Callable[[], None]:
-            channel = transport.start_early(command)
+            if ahead is None:
+                channel = transport.start_early(command)
+            else:
+                channel = transport.pass_early(ahead.host, ahead.port)
             self._early = channel
             return lambda: forget(channel)
 
@@ -128,10 +133,15 @@ class Connection:
 
     def _pass(self, gateway: Transport, station: Station) -> Stream:
         """A channel through the gateway to the next station's port."""
+        early, self._early = self._early, None
+        limit = self._patience.connect_s
         try:
-            stream: Stream = gateway.open_channel(
-                "direct-tcpip", (station.host, station.port), ("127.0.0.1", 0), timeout=self._patience.connect_s
-            )
+            if early is not None:
+                stream: Stream = gateway.confirm_early(early, limit)
+            else:
+                stream = gateway.open_channel(
+                    "direct-tcpip", (station.host, station.port), ("127.0.0.1", 0), timeout=limit
+                )
         except FAULTS as error:
             raise CannotConnect(
                 f"the gateway could not connect to {station.where}: {error}", where=station.alias

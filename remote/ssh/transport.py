@@ -85,6 +85,16 @@ class Transport(paramiko.Transport):  # type: ignore[misc]
         To be sent right behind an authentication request: it costs no round trip of its own. Where that request is
         refused, the server says that it does not know these messages, and the channel is to be forgotten.
         """
+        channel = self._open_early("session")
+        # OpenSSH numbers channels from 0; this is the first.
+        self._send_user_message(exec_request(FIRST_CHANNEL, command))
+        return channel
+
+    def pass_early(self, host: str, port: int) -> Channel:
+        """Asks for a way through to another server, in the same manner."""
+        return self._open_early("direct-tcpip", host, port, "127.0.0.1", 0)
+
+    def _open_early(self, kind: str, *words: str | int) -> Channel:
         with self.lock:
             number = self._next_channel()
             channel = Channel(number)
@@ -95,13 +105,13 @@ class Transport(paramiko.Transport):  # type: ignore[misc]
             channel._set_window(WINDOW_BYTES, PACKET_BYTES)
         message = Message()
         message.add_byte(cMSG_CHANNEL_OPEN)
-        message.add_string("session")
-        message.add_int(number)
-        message.add_int(WINDOW_BYTES)
-        message.add_int(PACKET_BYTES)
+        message.add_string(kind)
+        for word in (number, WINDOW_BYTES, PACKET_BYTES, *words):
+            if isinstance(word, int):
+                message.add_int(word)
+            else:
+                message.add_string(word)
         self._send_user_message(message)
-        # OpenSSH numbers channels from 0; this is the first.
-        self._send_user_message(exec_request(FIRST_CHANNEL, command))
         return channel
 
     def confirm_early(self, channel: Channel, timeout_s: float) -> Channel:
