@@ -92,7 +92,9 @@ def main() -> int:
     parser.add_argument("--save-pause", type=float, default=0.0)
     parser.add_argument("--output", default=os.environ["HALFSTEP_OUTPUT_DIR"])
     parser.add_argument("--no-scaler", action="store_true")
-    parser.add_argument("--on-term", choices=("die", "ignore", "save", "save-zero", "save-42"), default="die")
+    parser.add_argument(
+        "--on-term", choices=("die", "ignore", "save", "save-11", "save-zero", "save-42"), default="die"
+    )
     parser.add_argument("--workers", type=int, default=0)
     parser.add_argument("--stubborn", action="store_true")
     parser.add_argument("--leave-workers", action="store_true")
@@ -133,9 +135,9 @@ def main() -> int:
         if state["told"] and options.on_term.startswith("save"):
             time.sleep(0.2)
             if os.environ.get("RANK", "") == options.only_rank:
-                save(options.output, step)
+                save(options.output, 11 if options.on_term == "save-11" else step, pause_s=options.save_pause)
             say("leaving", helper_lives=bool(helper) and os.waitpid(helper, os.WNOHANG) == (0, 0))
-            return {"save": 143, "save-zero": 0, "save-42": 42}[options.on_term]
+            return {"save": 143, "save-11": 143, "save-zero": 0, "save-42": 42}[options.on_term]
     if options.leave_workers or not options.workers:
         say("end", eaten=len(eaten))
     return options.exit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import threading
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.jobs import start_job, stop_job
+from remote.jobs import prepare_resume, start_job, stop_job
 from remote.local import local_host
 from remote.protocol.jobs import JobState, StartRequest
 from tests.remote.jobs.jobs_bench import PROJECT, TRAINER, Bench, alive, until
@@ -137,6 +138,29 @@ def test_FI_46_SIGKILL_in_the_middle_of_a_save_leaves_the_previous_checkpoint_as
     problems = {checkpoint.step: checkpoint.problem for checkpoint in bench.survey().checkpoints}
     assert problems[5] == problems[10] == ""
     assert "cut short" in problems[15]
+
+
+@pytest.mark.parametrize("moment", ["told", "saving", "saved"])
+@pytest.mark.parametrize("victims", ["trainer", "trainer and supervisor"])
+def test_FI_46_SIGTERM_then_SIGKILL_at_any_moment_leaves_a_verified_checkpoint(bench: Bench, moment: str, victims: str):
+    bench.start("--steps", 10, "--save-every", 10, "--until", "/never", "--on-term", "save-11", "--save-pause", 0.3)
+    until(lambda: bench.events("saved"), "the first checkpoint")
+    supervisor, trainer = bench.survey().started.pid, _begin(bench)
+    os.kill(supervisor, signal.SIGTERM)
+    reached = {
+        "told": lambda: bench.events("term"),
+        "saving": lambda: Path(bench.layout.checkpoints, "checkpoint-11").is_dir(),
+        "saved": lambda: len(bench.events("saved")) == 2,
+    }
+    until(reached[moment], moment)
+    for pid in (supervisor, trainer) if "supervisor" in victims else (trainer,):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    run = until(lambda: bench.survey().state is not JobState.RUNNING and bench.survey(), "the end")
+    assert run.state in (JobState.LOST, JobState.FAILED)
+    point = prepare_resume(bench.host, PROJECT, bench.run)
+    assert point.checkpoint.step == (11 if moment == "saved" else 10)
+    assert all("broken-checkpoint-11" in name for name in point.broken)
 
 
 def test_FI_47_a_second_SIGTERM_starts_no_second_save(bench: Bench):
