@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import random
 import secrets
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -41,7 +42,8 @@ class AgentHost:
     """A machine behind an agent; the way to it is opened by the first call. `keep` False leaves no payload behind.
 
     A call that only looks is asked again, over a new line, when the line is lost. One that changes something is not:
-    it raises ConnectionLost, and its outcome is unknown until the host is looked at again.
+    it raises ConnectionLost, and its outcome is unknown until the host is looked at again. Threads take turns;
+    following goes beside everything else.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class AgentHost:
         self._python = ""
         self._line: Line | None = None
         self._greeting: Json = {}
+        self._lock = threading.RLock()
 
     @property
     def name(self) -> str:
@@ -88,9 +91,10 @@ class AgentHost:
         return self._greeting
 
     def _connected(self) -> Line:
-        if self._line is None:
-            self._line, self._greeting = self._greet()
-        return self._line
+        with self._lock:
+            if self._line is None:
+                self._line, self._greeting = self._greet()
+            return self._line
 
     def _drop(self) -> None:
         """The line is out of step or dead; the next call opens another."""
@@ -169,6 +173,10 @@ class AgentHost:
 
     def _exchange(self, talk: Callable[[Line], Json], *, change: bool, what: str) -> Json:
         """What `talk` brings home. A fault of the line's drops it, so that the next call starts afresh."""
+        with self._lock:
+            return self._talk(talk, change, what)
+
+    def _talk(self, talk: Callable[[Line], Json], change: bool, what: str) -> Json:
         line = self._connected()
         try:
             return talk(line)
@@ -201,10 +209,11 @@ class AgentHost:
         waits = self._retries.waits()
         while True:
             try:
-                if self._line is None and len(request) <= MAX_FIRST:
-                    self._line, self._greeting = self._greet(request)
-                    return self._exchange(lambda line: self._answer(line, timeout_s), change=False, what=op)
-                return self._exchange(talk, change=False, what=op)
+                with self._lock:
+                    if self._line is None and len(request) <= MAX_FIRST:
+                        self._line, self._greeting = self._greet(request)
+                        return self._exchange(lambda line: self._answer(line, timeout_s), change=False, what=op)
+                    return self._exchange(talk, change=False, what=op)
             except ConnectionLost:
                 wait = next(waits, None)
                 if wait is None:

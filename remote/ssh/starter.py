@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -34,13 +35,15 @@ class SshStarter:
         self._ask = ask
         self._patience = patience or Patience()
         self._connections: list[Connection] = []
+        self._lock = threading.Lock()
 
     @property
     def connection(self) -> Connection:
         """The one that everything goes over."""
-        if not self._connections:
-            self._add()
-        return self._connections[0]
+        with self._lock:
+            if not self._connections:
+                self._add()
+            return self._connections[0]
 
     def _add(self) -> Connection:
         approach = Approach(self._address, self._patience)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -58,3 +60,34 @@ def test_local_never_loads_paramiko(tmp_path: Path) -> None:
         "assert not [m for m in sys.modules if m.split('.')[0] in ('paramiko', 'fabric', 'cryptography')]"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
+
+
+def test_threads_take_turns(host: AgentHost) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda n: host.probe(["echo", str(n)]).stdout.strip(), range(12)))
+    assert answers == [str(n).encode() for n in range(12)]
+
+
+def test_a_call_from_another_thread_connects_while_this_one_does_something_else(host: AgentHost) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(host.ask, "file.list", {"path": "nothing"})
+        assert host.probe(["echo", "hi"]).stdout == b"hi\n"
+    assert answer.result() == {"entries": []}
+
+
+def test_BI_60_without_home_language_or_standard_output(sshd: Sshd) -> None:
+    address = sshd.address()
+    words = {key: getattr(address, key) for key in ("name", "host", "port", "user", "identity_file", "known_hosts")}
+    code = (
+        "import os, sys\n"
+        "os.close(1)\n"
+        "from remote.address import Address; from remote.reach import open_host\n"
+        f"h = open_host(Address(workdir={address.workdir!r}, **{words!r}))\n"
+        "assert h.probe(['echo', 'h\xe4']).stdout == 'h\xe4\\n'.encode()\n"
+        "h.close()\n"
+    )
+    environment = {"PATH": os.environ["PATH"], "LANG": "C", "TERM": "dumb"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=Path(__file__).parents[2], env=environment, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
