@@ -14,6 +14,7 @@ from fixers.disk_tree import DiskTree
 from fixers.frame import plan_fixes
 from fixers.on_disk import apply_to_disk, undo_on_disk
 from fixers.site import Site
+from pipeline.config.load import load_config
 from pipeline.fixing_afar import fix_on_host, undo_on_host
 from pipeline.outcome import Outcome
 from pipeline.session import load_named, working
@@ -33,7 +34,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def fix(
     path: Annotated[Path | None, typer.Argument(metavar="[PATH]", help="a project's folder here")] = None,
     host: Annotated[str, typer.Option("--host", help="the project on this host instead")] = "",
-    config: Annotated[str, typer.Option("--config", help="with --host: whose project")] = "",
+    config: Annotated[str, typer.Option("--config", help="whose `fixers:` and `model:` hold")] = "",
     only: Annotated[
         list[str] | None, typer.Option("--only", metavar="NAME", help="only this fixer; may be repeated")
     ] = None,
@@ -53,16 +54,30 @@ def fix(
         root = (path or Path.cwd()).resolve()
         if not root.is_dir():
             raise BadUsage(f"{root} is not a folder", where="PATH")
-        outcome = _undone(screen, root) if undo else _here(screen, root, only, card, show_only=diff)
+        outcome = (
+            _undone(screen, root)
+            if undo
+            else _here(screen, root, _site(root, config, overrides or [], card), only, show_only=diff)
+        )
     screen.closing(outcome)
     return outcome.exit_code
 
 
-def _here(screen: Screen, root: Path, only: list[str] | None, card: str, *, show_only: bool) -> Outcome:
-    plan = plan_fixes(Site(tree=DiskTree(root), gpu=assumed_card(card)), only=only)
+def _site(root: Path, config: str, overrides: list[str], card: str) -> Site:
+    """The folder, with what a config of its own says of fixers where one was named."""
+    site = Site(tree=DiskTree(root), gpu=assumed_card(card))
+    if not config:
+        return site
+    loaded = load_config(config, root, overrides)
+    wishes = loaded.config.fixers.model_extra or {}
+    return replace(site, environment=loaded.config.env, wishes=wishes, config=loaded.as_json())
+
+
+def _here(screen: Screen, root: Path, site: Site, only: list[str] | None, *, show_only: bool) -> Outcome:
+    plan = plan_fixes(site, only=only)
     diff = render_diff(plan)
     screen.diff(diff) if diff else screen.note("nothing to fix")
-    if not card:
+    if site.gpu is None:
         screen.note("no card was named: nothing was rewritten for one (--card titan-rtx)")
     changed: tuple[str, ...] = () if show_only else apply_to_disk(root, plan)
     if changed:

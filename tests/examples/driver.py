@@ -1,0 +1,138 @@
+"""A copy of an example as its user has it: its own command run by hand, and `pipeline` run in its folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.config.load import LoadedConfig, load_config
+
+ROOT = Path(__file__).resolve().parents[2]
+CARD = "titan-rtx"
+NOT_SOURCE = (".halfstep", "__pycache__", "out", "runs", "tensorboard", "checkpoints")
+LOSS = re.compile(r"""\bloss['"]?\s*[:= ]\s*['"]?([0-9][0-9.e+-]*|nan|inf)""")
+TIMEOUT_S = 240.0
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command came to."""
+
+    exit: int
+    stdout: str
+    stderr: str
+
+    @property
+    def text(self) -> str:
+        return self.stdout + self.stderr
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The one object on stdout."""
+        told: dict[str, Any] = json.loads(self.stdout)
+        return told
+
+    @property
+    def losses(self) -> list[float]:
+        """Every training loss in the output, in order."""
+        return [float(value) for value in LOSS.findall(self.text)]
+
+    @property
+    def stages(self) -> dict[str, str]:
+        """State by stage, of a `run`."""
+        return {stage["name"]: stage["state"] for stage in self.json["stages"]}
+
+    @property
+    def checks(self) -> list[str]:
+        return [finding["check"] for finding in self.json["findings"]]
+
+
+@dataclass(frozen=True)
+class Example:
+    """The example `name`, copied to `root`; `home` stands for the user's."""
+
+    name: str
+    root: Path
+    home: Path
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def config(self) -> LoadedConfig:
+        return load_config(self.name, self.root)
+
+    def train(self, **environment: str) -> Said:
+        """The config's own command as a user would type it in the project's folder."""
+        config = self.config().config
+        assert config.command is not None
+        python = config.command[0] in ("python", "python3")
+        argv = [sys.executable, *config.command[1:]] if python else list(config.command)
+        return self._run(argv, {**config.env, **environment})
+
+    def pipeline(self, *words: str, as_json: bool = True) -> Said:
+        """`pipeline WORDS --json` in the project's folder."""
+        ours = {"PYTHONPATH": str(ROOT)}
+        argv = [sys.executable, "-m", "pipeline", *words, *(["--json"] if as_json else [])]
+        return self._run(argv, ours)
+
+    def fix(self, *words: str) -> Said:
+        """`pipeline fix .` for the card that the example's host stands for."""
+        return self.pipeline("fix", ".", "--config", self.name, "--card", CARD, *words)
+
+    def go(self, *words: str) -> Said:
+        """`pipeline run --host local --config NAME`."""
+        return self.pipeline("run", "--host", "local", "--config", self.name, *words)
+
+    def files(self) -> dict[str, bytes]:
+        """Every file of the project that is the user's."""
+        return {
+            path.relative_to(self.root).as_posix(): path.read_bytes()
+            for path in sorted(self.root.rglob("*"))
+            if path.is_file() and not set(path.relative_to(self.root).parts) & set(NOT_SOURCE)
+        }
+
+    def job_log(self) -> str:
+        """The training output of the newest job, as it lies on the host."""
+        logs = sorted(self._workdir(), key=lambda path: path.stat().st_mtime)
+        return logs[-1].read_text(errors="replace") if logs else ""
+
+    def _workdir(self) -> Iterator[Path]:
+        return (self.home / "halfstep").glob("projects/*/runs/*/jobs/*/output.log")
+
+    def _run(self, argv: list[str], more: dict[str, str]) -> Said:
+        told = {
+            **os.environ,
+            "HOME": str(self.home),
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "OMP_NUM_THREADS": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+            "HF_HUB_OFFLINE": "1",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **self.environment,
+            **more,
+        }
+        done = subprocess.run(
+            argv, cwd=self.root, env=told, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+        return Said(done.returncode, done.stdout, done.stderr)
+
+
+def copy_example(name: str, folder: Path, **environment: str) -> Example:
+    """A fresh copy under `folder`, without anything that a run left in the example."""
+    ignored = shutil.ignore_patterns(*NOT_SOURCE)
+    shutil.copytree(ROOT / "examples" / name, folder / name, ignore=ignored)
+    (folder / "home").mkdir(exist_ok=True)
+    return Example(name, folder / name, folder / "home", dict(environment))
+
+
+def falls(losses: list[float], *, to: float = 0.9) -> bool:
+    """The mean of the last quarter is at most `to` of the mean of the first quarter."""
+    quarter = max(1, len(losses) // 4)
+    first, last = losses[:quarter], losses[-quarter:]
+    return bool(losses) and sum(last) / len(last) <= to * sum(first) / len(first)
