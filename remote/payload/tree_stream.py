@@ -150,11 +150,19 @@ def check_space(folder: str, need: int, files: int) -> None:
 def _no_space(folder: str, need: int, free: int) -> Refusal:
     return Refusal(
         "no-space",
-        f"no space left on {folder}: need {_mib(need)}, free {_mib(free)}",
+        f"no space left on {folder} (file system {mount_of(folder)}): need {_mib(need)}, free {_mib(free)}",
         where=folder,
         hint=f"df -h {folder}",
         exit_code=ExitCode.DISK,
     )
+
+
+def mount_of(folder: str) -> str:
+    """Where the file system that holds `folder` is mounted."""
+    here = os.path.realpath(folder)
+    while here != "/" and not os.path.ismount(here):
+        here = os.path.dirname(here)
+    return here
 
 
 def _mib(size: int) -> str:
