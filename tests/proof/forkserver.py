@@ -28,7 +28,7 @@ def run_script(order):
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.environ.update(order["environment"])
-    sys.path[:0] = [order["hooks"], str(Path(order["script"]).parents[1])]
+    sys.path[:0] = [order["hooks"], order.get("path", str(Path(order["script"]).parents[1]))]
     recorder = importlib.import_module("halfstep_hooks.arm").start()
     status = 0
     try:

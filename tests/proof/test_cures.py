@@ -1,0 +1,169 @@
+"""Every failure that names a cure: it fails by its literal words, the cure is applied, and the same thing ends well."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from pathlib import Path
+
+import pytest
+
+from fixers.disk_tree import DiskTree
+from fixers.frame import plan_fixes
+from fixers.on_disk import apply_to_disk
+from fixers.site import Site
+from pipeline.diagnosis.catalog import load_catalog
+from pipeline.diagnosis.diagnose import diagnose_text
+from pipeline.diagnosis.heal import next_cure
+from remote.payload.launch import Launch, job_environment
+from remote.protocol.jobs import JobSpec
+from remote.protocol.layout import RunLayout
+from remote.protocol.machine import Gpu
+from remote.protocol.precision import judge_precision
+
+SCRIPTS = Path(__file__).parent / "scripts"
+CURED = sorted((SCRIPTS / "cured").glob("*.py"))
+TURING = Gpu(0, "", "TITAN RTX", (7, 5), 24 * 2**30, assumed=True)
+
+ELSEWHERE = {
+    "modelwrapper": "tests/fixers/test_tokenizer.py",
+    "tokenizer-json-corrupt": "tests/fixers/test_tokenizer.py",
+    "phi4-sampling-rate": "tests/fixers/test_data_collator.py",
+    "offload-meta": "a warning: nothing failed",
+}
+"""Cures that act on a host, tested with one; and what `run` is never led to."""
+
+BY_CONFIG = {"gradient-finite", "loss-zero-or-nan", "cuda-oom", "port-in-use", "hub-offline", "gpu-busy"}
+
+
+@pytest.fixture
+def job(forkserver, tmp_path):
+    """A function that runs a script in a folder of its own: its exit status and its output."""
+
+    def run(script, **environment):
+        (tmp_path / "output.log").unlink(missing_ok=True)
+        given = {"HALFSTEP_PROOF": "", "HALFSTEP_WATCH": str(tmp_path), **environment}
+        order = {"script": str(script), "folder": str(tmp_path), "environment": given, "path": str(SCRIPTS)}
+        return forkserver(order), (tmp_path / "output.log").read_text()
+
+    return run
+
+
+def test_no_entry_with_a_cure_is_left_out():
+    tested = {script.stem for script in CURED} | BY_CONFIG | set(ELSEWHERE)
+    assert {entry.id for entry in load_catalog() if entry.cures} <= tested
+
+
+@pytest.mark.parametrize("script", CURED, ids=lambda path: path.stem)
+def test_a_failure_is_named_its_fixer_run_and_the_same_script_trains(script, job, tmp_path):
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    copy = tree / "train.py"
+    copy.write_text(script.read_text())
+    history: list[str] = []
+    status, output = job(copy)
+    assert status == 1
+    assert diagnose_text(output)[0].check == script.stem
+    while status != 0:
+        cure = next_cure(history, diagnose_text(output), {})
+        assert cure is not None and cure.fixer, output[-2000:]
+        history.append(cure.name)
+        apply_to_disk(tree, plan_fixes(Site(DiskTree(tree), gpu=TURING), only=[cure.fixer]))
+        status, output = job(copy)
+    assert output.endswith("trained\n")
+    assert diagnose_text(output) == ()
+
+
+def test_half_the_batch_fits_and_a_step_sees_the_same_samples(job, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import os\nif int(os.environ['BATCH']) > 4:\n"
+        "    raise MemoryError('CUDA out of memory. Tried to allocate 5.76 GiB.')\nprint('trained')\n"
+    )
+    config = {"command": None, "train": {"batch_size": 8, "gradient_accumulation": 8}}
+    status, output = job(script, BATCH=str(config["train"]["batch_size"]))
+    assert status == 1
+    cure = next_cure([], diagnose_text(output), config)
+    batch, accumulation = cure.overrides["train.batch_size"], cure.overrides["train.gradient_accumulation"]
+    assert batch * accumulation == 64
+    assert job(script, BATCH=str(batch)) == (0, "trained\n")
+
+
+def test_fragments_are_undone_where_the_batch_is_not_ours(job, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import os\nif 'expandable_segments:True' not in os.environ.get('PYTORCH_CUDA_ALLOC_CONF', ''):\n"
+        "    raise MemoryError('CUDA out of memory. 6.1 GiB reserved by PyTorch but unallocated.')\nprint('trained')\n"
+    )
+    status, output = job(script)
+    assert status == 1
+    cure = next_cure([], diagnose_text(output), {"command": ["python", "train.py"]})
+    given = {key.removeprefix("env."): value for key, value in cure.overrides.items()}
+    assert job(script, **given) == (0, "trained\n")
+
+
+@pytest.mark.parametrize("name", ["gradient-finite", "loss-zero-or-nan"])
+def test_a_precision_that_does_not_train_gives_way_to_the_one_that_does(name, job, tmp_path):
+    """The script trains in whatever plan it is given, as the built-in trainer does."""
+    script = tmp_path / "train.py"
+    log = "print({'loss': 0.0, 'grad_norm': float('nan')})\n    raise SystemExit(1)"
+    script.write_text(
+        "import os, sys\nsys.path.insert(0, os.environ['SCRIPTS'])\nimport mini, torch\n"
+        "if os.environ['PRECISION'] == 'fp16-mixed':\n    mini.train(mini.build())\n"
+        "else:\n    model = mini.Mini().half()\n    optimizer = torch.optim.AdamW(mini.trained(model), lr=1e-3)\n"
+        "    for _ in range(3):\n        loss = model(**mini.batch())\n        loss.backward()\n"
+        "        optimizer.step()\n        optimizer.zero_grad()\n"
+        f"    {log}\nprint('trained')\n"
+    )
+    stop = "1" if name == "gradient-finite" else "0"
+    wish = "fp16-pure"
+    ran = {"SCRIPTS": str(SCRIPTS), "HALFSTEP_WATCH_STOP": stop}
+    status, output = job(script, PRECISION=judge_precision(capability=(7, 5), wish=wish).mode.value, **ran)
+    assert status == 1
+    found = diagnose_text(output)
+    assert found
+    told = [finding for finding in found if finding.check == name] or list(
+        diagnose_text("halfstep stopped this training: gradient-finite: told by the watch's other line")
+    )
+    wish = next_cure([], told, {"precision": wish}).overrides["precision"]
+    status, output = job(script, PRECISION=judge_precision(capability=(7, 5), wish=wish).mode.value, **ran)
+    assert (status, output) == (0, "trained\n")
+
+
+def test_a_port_that_is_taken_gives_way_to_a_free_one(job, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import os, socket\nport = int(os.environ['MASTER_PORT'])\n"
+        "with socket.socket() as server:\n    server.bind(('127.0.0.1', port))\nprint('trained')\n"
+    )
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        held.listen()
+        status, output = job(script, MASTER_PORT=str(held.getsockname()[1]))
+        assert status == 1
+        assert diagnose_text(output)[0].check == "port-in-use", errno.EADDRINUSE
+        cure = next_cure([], diagnose_text(output), {})
+        asked = {key.removeprefix("env."): value for key, value in cure.overrides.items()}
+        spec = JobSpec("r", 1, "f", ("python",), environment=asked)
+        given = job_environment(spec, RunLayout(str(tmp_path)), Launch())
+        assert given["MASTER_PORT"] == given["PET_MASTER_PORT"] != str(held.getsockname()[1])
+        assert job(script, MASTER_PORT=given["MASTER_PORT"]) == (0, "trained\n")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "OSError: We couldn't connect to 'the hub' to load the files",
+        "CUDA-capable device(s) is/are busy or unavailable",
+    ],
+)
+def test_what_passes_by_itself_is_tried_again(words, job, tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(
+        "from pathlib import Path\nif not Path('seen').exists():\n    Path('seen').touch()\n"
+        f"    raise RuntimeError({words!r})\nprint('trained')\n"
+    )
+    status, output = job(script)
+    assert status == 1
+    assert next_cure([], diagnose_text(output), {}).name == "retry"
+    assert job(script) == (0, "trained\n")
