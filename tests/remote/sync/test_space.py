@@ -17,7 +17,7 @@ from tests.remote.sync.sync_bench import STRACE, TracedStarter, contents, no_wai
 
 needs_root = [
     pytest.mark.root,
-    pytest.mark.skipif(os.getuid() != 0, reason="mounting a small file system needs root"),
+    pytest.mark.skipif(os.getuid() != 0, reason="mounting a small tmpfs needs root"),
 ]
 needs_strace = pytest.mark.skipif(STRACE is None, reason="no strace on this machine")
 MIB = 2**20
