@@ -76,9 +76,10 @@ def _place(found: Found, value: ast.expr, *, by_trainer: bool) -> None:
         found.edits.append(found.source.replace_node(value, "None", WHY))
         return
     os = imported(found.source, "os", WHY)
-    if os is None:
+    quote = found.source.quote_for(value)
+    if os is None or quote is None:
         found.warn(value, "the model is spread over cards and trained", hint='device_map={"": local_rank}')
         return
     found.edits += [edit for edit in os.edits if edit not in found.edits]
     written = f'{{"": int({os.name}.environ.get("LOCAL_RANK", "0"))}}'
-    found.edits.append(found.source.replace_node(value, written, WHY))
+    found.edits.append(found.source.replace_node(value, written.replace('"', quote), WHY))

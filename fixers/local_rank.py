@@ -26,6 +26,7 @@ How to undo
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from fixers.found import Found
@@ -153,17 +154,15 @@ def _replace(found: Found, node: ast.expr, written: str) -> None:
     if local is not None:
         found.edits.append(found.source.replace_node(node, local, WHY))
         return
-    if written and isinstance(found.source.names.parent(node), ast.FormattedValue):
-        written = written.replace('"', "'")
-    if not written:
-        os = imported(found.source, "os", WHY)
-        if os is None:
-            found.warn(node, WHY, hint='int(os.environ["LOCAL_RANK"])')
-            return
+    quote = found.source.quote_for(node)
+    os = imported(found.source, "os", WHY) if not written else None
+    if quote is None or (os is None and not written):
+        found.warn(node, WHY, hint='int(os.environ["LOCAL_RANK"])')
+        return
+    if os is not None:
         found.edits += [edit for edit in os.edits if edit not in found.edits]
-        quote = "'" if isinstance(found.source.names.parent(node), ast.FormattedValue) else '"'
-        written = f"int({os.name}.environ[{quote}LOCAL_RANK{quote}])"
-    found.edits.append(found.source.replace_node(node, written, WHY))
+        written = f'int({os.name}.environ["LOCAL_RANK"])'
+    found.edits.append(found.source.replace_node(node, re.sub("[\"']", quote, written), WHY))
 
 
 def _local_rank_variable(source: PythonSource, node: ast.expr) -> str | None:

@@ -6,7 +6,7 @@ import ast
 import re
 
 from fixers.found import Found
-from fixers.sources.chosen_words import constant_of
+from fixers.sources.chosen_words import rewritten_literal
 from fixers.target import Target
 
 MODEL_CLASS = re.compile(r"Auto(?:Peft)?Model\w*|\w+For(?:CausalLM|ConditionalGeneration|Seq2SeqLM|SpeechSeq2Seq|CTC)")
@@ -28,8 +28,10 @@ def find_loads(found: Found, target: Target) -> None:
 def _judge_load(found: Found, call: ast.Call, function: ast.Attribute, target: Target) -> None:
     given = [keyword for keyword in call.keywords if keyword.arg in DTYPE_KEYWORDS]
     for keyword in given:
-        if constant_of(keyword.value) == "auto":
-            found.edits.append(found.source.replace_node(keyword.value, '"float16"', WHY_AUTO))
+        if isinstance(keyword.value, ast.Constant) and keyword.value.value == "auto":
+            literal = rewritten_literal(found.source, keyword.value, "float16")
+            if literal is not None:
+                found.edits.append(found.source.replace_node(keyword.value, literal, WHY_AUTO))
     if given or function.attr != "from_pretrained" or not _is_model(found, function.value):
         return
     if target.at_least("transformers", (5,)) is False:
@@ -38,7 +40,8 @@ def _judge_load(found: Found, call: ast.Call, function: ast.Attribute, target: T
         message = "no dtype is given: transformers 5 loads a bfloat16 checkpoint as bfloat16"
         found.warn(call, message, hint='dtype="float16"')
         return
-    _append_keyword(found, call, 'dtype="float16"', WHY_AUTO)
+    quote = found.source.quote_for(call) or '"'
+    _append_keyword(found, call, f"dtype={quote}float16{quote}", WHY_AUTO)
 
 
 def _is_model(found: Found, owner: ast.expr) -> bool:

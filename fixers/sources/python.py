@@ -27,6 +27,7 @@ BOM = b"\xef\xbb\xbf"
 CLOSES = re.compile(rb"(?:[ \t\f\r\n\\]|#[^\r\n]*)*\)")
 OWN_LINE_ENDS = re.compile(rb"[ \t]*,[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n)")
 BETWEEN = re.compile(rb"[ \t\f\r\n]*,?[ \t\f\r\n]*")
+OPENING_QUOTE = re.compile(r"[a-zA-Z]*(['\"])")
 LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
@@ -181,6 +182,12 @@ class PythonSource:
             return self.insert(rest_end - 1, newline + body.removesuffix(newline), why)
         ended = self.text[:rest_end].endswith((b"\n", b"\r"))
         return self.insert(rest_end, body if ended else newline + body, why)
+
+    def quote_for(self, node: ast.AST) -> str | None:
+        """The quote that a string written inside the node may have; None where f-strings around it take both."""
+        literals = (above for above in self.names.ancestors(node) if isinstance(above, ast.JoinedStr))
+        taken = {match[1] for above in literals if (match := OPENING_QUOTE.match(self.segment(above)))}
+        return next((quote for quote in ('"', "'") if quote not in taken), None)
 
     def raw_offset(self, node: Located) -> int:
         """Where the node begins in the file's bytes."""
