@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
 
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
-from remote.protocol.precision import Mode, PrecisionPlan
+from remote.protocol.precision import PrecisionPlan
 from remote.protocol.proof import ProofRequest, Unseen
 
 Row = Union[Finding, Unseen]
@@ -37,11 +37,6 @@ class Seen:
     @property
     def plan(self) -> PrecisionPlan:
         return self.request.plan
-
-    @property
-    def half_plan(self) -> bool:
-        """Trainable parameters are meant to be float32 and products float16."""
-        return self.plan.mode is Mode.FP16_MIXED
 
     @property
     def below_bf16(self) -> bool:
