@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import os
 import statistics
+import threading
 import time
 from dataclasses import dataclass
 from typing import Dict, List, Optional, Tuple
@@ -64,6 +65,7 @@ class Watch:
         self._next_search = 0.0
         self._seen: Dict[str, Tuple[str, float]] = {}
         self._cut = 0
+        self._publisher: Optional[threading.Thread] = None
         self._flags = Flags()
         self._complaints: Dict[str, str] = {}
 
@@ -77,13 +79,21 @@ class Watch:
             self._tell(Flags(self._steps.stalled(now), tuple(self._warnings()), time.time()))
         if now >= self._next_search:
             self._next_search = now + SEARCH_EVERY_S
-            self.publish_found(now, QUIET_S)
+            self._publish_aside(now)
 
     def finish(self, now: float) -> None:
         """Every process is gone, so whatever was saved is as whole as it will be: published, or told why not."""
+        if self._publisher is not None:
+            self._publisher.join()
         with contextlib.suppress(OSError):
             self.publish_found(now, 0.0)
         self._tell(Flags(False, tuple(self._warnings()), time.time()))
+
+    def _publish_aside(self, now: float) -> None:
+        # Digests of a large checkpoint take a while, and a SIGTERM must not wait for them.
+        if self._publisher is None or not self._publisher.is_alive():
+            self._publisher = threading.Thread(target=self.publish_found, args=(now, QUIET_S), daemon=True)
+            self._publisher.start()
 
     def _progress_time(self) -> Optional[int]:
         try:
@@ -127,7 +137,7 @@ class Watch:
         try:
             publish(folder, world_size=self._processes)
             self._complaints.pop(folder, None)
-        except BrokenCheckpoint as broken:
+        except (BrokenCheckpoint, ValueError) as broken:
             self._complaints[folder] = str(broken)
             self._seen[folder] = ("", time.monotonic())
 

@@ -71,6 +71,20 @@ def start_workers(count: int, stubborn: bool) -> None:
         say("worker", worker=worker.pid)
 
 
+SERVICE = """
+import signal, sys, time
+sys.path.insert(0, {folder!r})
+import fake_trainer
+def told(number, frame):
+    fake_trainer.say("service-told")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, told)
+fake_trainer.say("service")
+while True:
+    time.sleep(0.02)
+"""
+
+
 def fork_worker() -> int:
     """A worker as a data loader forks it: it dies of SIGTERM, and without its parent."""
     parent = os.getpid()
@@ -99,6 +113,7 @@ def main() -> int:
     parser.add_argument("--stubborn", action="store_true")
     parser.add_argument("--leave-workers", action="store_true")
     parser.add_argument("--fork-worker", action="store_true")
+    parser.add_argument("--service", action="store_true", help="a logger beside the trainer")
     parser.add_argument("--eat", type=int, default=0, help="MiB of memory to take")
     parser.add_argument("--shout", type=int, default=0, help="MiB of output")
     parser.add_argument("--only-rank", default="", help="only this rank saves")
@@ -118,6 +133,9 @@ def main() -> int:
         print(os.path.expandvars(options.print), flush=True)
     if options.workers:
         start_workers(options.workers, options.stubborn)
+    if options.service:
+        code = SERVICE.format(folder=os.path.dirname(os.path.abspath(__file__)))
+        subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
     helper = fork_worker() if options.fork_worker else 0
     line = ("x" * 1023 + "\n") * 1024
     for _ in range(options.shout):

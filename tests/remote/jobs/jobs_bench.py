@@ -67,7 +67,7 @@ class Bench:
         return Path(self.job(number).output).read_text()
 
 
-def until(condition: Callable[[], object], what: str, deadline_s: float = 30.0) -> object:
+def until(condition: Callable[[], object], what: str, deadline_s: float = 60.0) -> object:
     """The first true value of `condition`."""
     end = time.monotonic() + deadline_s
     while time.monotonic() < end:

@@ -54,6 +54,27 @@ def test_a_stop_gives_time_to_save_and_the_checkpoint_is_published(bench: Bench)
     assert [checkpoint.problem for checkpoint in run.checkpoints] == [""]
 
 
+def test_a_service_that_a_trainer_saves_with_outlives_the_save(bench: Bench):
+    bench.start("--steps", 100000, "--on-term", "save", "--service", grace_s=20)
+    until(lambda: bench.events("service") and bench.survey().progress, "a step")
+    answer = stop_job(bench.host, PROJECT, bench.run)
+    assert answer.result.stopped
+    names = [row["event"] for row in bench.said()]
+    assert names.index("saved") < names.index("service-told")
+    assert not alive(bench.events("service")[0]["pid"])
+
+
+def test_a_launcher_that_keeps_the_signal_to_itself_does_not_keep_it_for_long(bench: Bench):
+    script = 'trap : TERM; "$0" "$@" & wait; wait'
+    spec = bench.spec("--steps", 100000, "--on-term", "save", grace_s=4)
+    spec = replace(spec, argv=("sh", "-c", script, *spec.argv))
+    start_job(bench.host, StartRequest(PROJECT, spec, "tiny"))
+    until(lambda: bench.survey().progress, "a step")
+    answer = stop_job(bench.host, PROJECT, bench.run)
+    assert answer.result.stopped
+    assert len(bench.events("saved")) == 1
+
+
 def test_a_stop_with_no_grace_kills_at_once(bench: Bench):
     bench.start("--on-term", "ignore", "--until", "/never", grace_s=600)
     pid = _begin(bench)
