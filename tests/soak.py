@@ -20,7 +20,6 @@ from tests.e2e.user import User, kill
 from tests.lab.sshd import Sshd
 
 STAGES = ("sync", "environment", "fix", "verify", "train", "logs")
-RUN = ("run", "--host", "titan", "--config", "plain")
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,16 @@ class World:
 
     user: User
     server: Sshd
-    trainings: Path
+    host: Path
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        return ("run", "--host", str(self.host), "--config", "plain")
+
+    @property
+    def trainings(self) -> int:
+        """How often the script was started as a job."""
+        return len((self.server.home / "trainings.log").read_text().split())
 
     @property
     def project_there(self) -> Path:
@@ -58,16 +66,14 @@ def digests(root: Path) -> dict[str, str]:
 def new_world(root: Path, server: Sshd) -> World:
     """A fresh project and an empty home."""
     user = User(root / "project", root / "laptop")
-    trainings = root / "trainings.log"
-    write_plain_project(user.project, trainings)
-    user.knows("titan", server)
-    return World(user, server, trainings)
+    write_plain_project(user.project)
+    return World(user, server, user.knows("titan", server, folder=root / "hosts"))
 
 
 def timeline(world: World) -> dict[str, tuple[float, float]]:
     """When each stage began and ended in an undisturbed run, seconds after the command was typed."""
     began = time.monotonic()
-    process = world.user.starts(*RUN)
+    process = world.user.starts(*world.words)
     assert process.stdout is not None
     spans, last = {}, 0.0
     for line in process.stdout:
@@ -84,16 +90,16 @@ def timeline(world: World) -> dict[str, tuple[float, float]]:
 
 def kill_and_finish(world: World, moment: float) -> dict[str, str]:
     """The end state after a run killed at that moment and typed again; asserts that there was one training."""
-    first = world.user.starts(*RUN)
+    first = world.user.starts(*world.words)
     deadline = time.monotonic() + moment
     while time.monotonic() < deadline and first.poll() is None:
         time.sleep(0.002)
     kill(first)
-    again = world.user.types(*RUN, "--json")
+    again = world.user.types(*world.words, "--json")
     assert again.code == 0, again.out + again.err
-    third = world.user.types(*RUN, "--json")
+    third = world.user.types(*world.words, "--json")
     assert set(third.states.values()) == {"skipped"}, third.out
-    assert len(world.trainings.read_text().split()) == 1, "it was trained more than once"
+    assert world.trainings == 1, "it was trained more than once"
     return world.end_state()
 
 

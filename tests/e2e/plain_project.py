@@ -35,7 +35,7 @@ adapter.write_text(json.dumps({"loss": round(loss.item(), 6)}))
 """
 
 
-def write_plain_project(root: Path, trainings: Path, extra_files: int = 12) -> None:
+def write_plain_project(root: Path, extra_files: int = 12) -> None:
     """The project, its config `plain`, and some files to be synced."""
     (root / "src").mkdir(parents=True, exist_ok=True)
     (root / "configs").mkdir(exist_ok=True)
@@ -44,7 +44,7 @@ def write_plain_project(root: Path, trainings: Path, extra_files: int = 12) -> N
         (root / "src" / f"part_{number}.py").write_text(f"VALUE = {number}\n" * (200 * (number + 1)))
     (root / "configs" / "plain.yaml").write_text(
         "# pipeline run --host titan --config plain\n"
-        f"project: .\ncommand: [python, src/train.py]\nenv: {{TRAININGS: '{trainings}'}}\n"
+        "project: .\ncommand: [python, src/train.py]\nenv: {TRAININGS: $HOME/trainings.log}\n"
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.lab.sshd import Sshd
 from tests.soak import STAGES, kill_and_finish, new_world, strip_names, timeline
 
-pytestmark = [pytest.mark.train, pytest.mark.ssh]
+pytestmark = [pytest.mark.train, pytest.mark.ssh, pytest.mark.timeout(900)]
 
 
 def test_a_run_killed_in_any_stage_ends_the_same(start_sshd: Callable[..., Sshd], tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tests.e2e.user import QUICK, User
 from tests.lab.sshd import Sshd
 
 STAGES = ("sync", "environment", "fix", "verify", "train", "logs")
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.train, pytest.mark.timeout(600)]
 
 
 def tree_of(root: Path) -> dict[str, str]:

@@ -14,9 +14,10 @@ import pytest
 from tests.e2e.user import User, kill
 from tests.lab.sshd import Sshd
 
-pytestmark = [pytest.mark.train, pytest.mark.ssh]
-LONG = ("--set", "train.max_steps=40", "--set", "train.save_steps=2", "--set", "train.evaluate=false")
-PATIENCE_S = 120.0
+pytestmark = [pytest.mark.train, pytest.mark.ssh, pytest.mark.timeout(600)]
+STEPS = 24
+LONG = ("--set", f"train.max_steps={STEPS}", "--set", "train.save_steps=4", "--set", "train.evaluate=false")
+PATIENCE_S = 240.0
 
 
 def wait_until(true: Callable[[], bool], what: str) -> None:
@@ -70,7 +71,7 @@ def test_a_killed_laptop_leaves_one_job_that_the_next_run_joins(user: User, sshd
     assert run_folders(sshd) == [folder], "a second run was started"
     assert [job.name for job in (folder / "jobs").iterdir()] == ["1"], "a second job was started"
     assert not Path(f"/proc/{trainer}").exists()
-    assert again.json["job"]["step"] == 40
+    assert again.json["job"]["step"] == STEPS
 
 
 def test_stop_ends_every_process_and_keeps_a_checkpoint_that_run_resumes_from(user: User, sshd: Sshd) -> None:
@@ -79,7 +80,7 @@ def test_stop_ends_every_process_and_keeps_a_checkpoint_that_run_resumes_from(us
     started = user.types(*words, "--detach", "--json")
     assert started.code == 0, started.err + started.out
     assert started.states["train"] == "running"
-    wait_until(under_way(sshd, 3), "the third step")
+    wait_until(under_way(sshd, 5), "the fifth step")
     stopped = user.types("stop", "--json")
     assert stopped.code == 0, stopped.err + stopped.out
     assert trainers(sshd) == []
@@ -89,14 +90,14 @@ def test_stop_ends_every_process_and_keeps_a_checkpoint_that_run_resumes_from(us
     saved = [path.name for path in (folder / "checkpoints").glob("checkpoint-*")]
     assert saved
     reached = step_of(folder)
-    assert reached < 40
+    assert reached < STEPS
 
     resumed = user.types(*words, "--json")
     assert resumed.code == 0, resumed.err + resumed.out
-    assert resumed.json["job"]["step"] == 40
+    assert resumed.json["job"]["step"] == STEPS
     assert sorted(job.name for job in (folder / "jobs").iterdir()) == ["1", "2"]
     log = (folder / "jobs" / "2" / "output.log").read_text()
-    assert "step 1/40" not in log, "the second job began at step 1"
+    assert f"step 1/{STEPS} " not in log, "the second job began at step 1"
 
 
 def test_ctrl_c_while_training_leaves_the_job_and_says_how_to_come_back(user: User, sshd: Sshd) -> None:

@@ -87,9 +87,9 @@ class User:
             start_new_session=True,
         )
 
-    def knows(self, name: str, server: Sshd, **more: object) -> None:
-        """The project has a host file for the server."""
-        folder = self.project / "configs" / "hosts"
+    def knows(self, name: str, server: Sshd, *, folder: Path | None = None, **more: object) -> Path:
+        """The project (or that folder) has a host file for the server; its path."""
+        folder = folder or self.project / "configs" / "hosts"
         folder.mkdir(parents=True, exist_ok=True)
         keys = {
             "host": server.listen,
@@ -99,7 +99,9 @@ class User:
             "python": sys.executable,
             **more,
         }
-        (folder / f"{name}.yaml").write_text("".join(f"{key}: {value}\n" for key, value in keys.items()))
+        path = folder / f"{name}.yaml"
+        path.write_text("".join(f"{key}: {value}\n" for key, value in keys.items()))
+        return path
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
