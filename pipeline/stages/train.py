@@ -15,10 +15,10 @@ from pipeline.stages.stage import Context, Done, Inputs
 from pipeline.stages.view import View
 from pipeline.stages.which_run import next_serial, run_id, run_of, work_fingerprint, work_inputs
 from remote.errors import BadUsage
-from remote.jobs import prepare_resume, start_job
+from remote.jobs import adopt_job, prepare_resume, start_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report
-from remote.protocol.jobs import JobSpec, JobState, StartRequest
+from remote.protocol.jobs import JobSpec, JobState, RunSurvey, StartRequest
 from remote.pull.log import read_log
 
 DIAGNOSED_LINES = 4000
@@ -67,11 +67,20 @@ class Train:
         run = run_of(context.view)
         if run is not None and run.state is JobState.RUNNING:
             context.telling.progress(f"joining {name}, which is under way")
+            if run.orphans:
+                adopt_job(context.host, context.view.layout.key, name)
             return run.job
-        number = run.job + 1 if run is not None else 1
+        number = next_number(run)
         resume = _resume_point(context, name) if run is not None and run.checkpoints else ""
         answer = start_job(context.host, start_request(context.view, name, number, resume))
         return answer.number
+
+
+def next_number(run: RunSurvey | None) -> int:
+    """The number of the job to start: one that was claimed and never begun is begun, not passed over."""
+    if run is None:
+        return 1
+    return max(run.job, 1) if run.state is JobState.ABSENT else run.job + 1
 
 
 def _resume_point(context: Context, name: str) -> str:

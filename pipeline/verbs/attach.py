@@ -11,6 +11,7 @@ from pipeline.show.output import OutputLines
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson, Run
 from pipeline.verbs.wait import wait
+from remote.jobs import adopt_job
 from remote.protocol.jobs import JobState
 from remote.pull.log import follow_log
 
@@ -22,9 +23,11 @@ RECENT_LINES = 20
 def attach(run: Run = None, as_json: AsJson = False) -> int:
     """Follow a run that is under way, then say how it ended with the exit code of `wait`."""
     screen = Screen(as_json=as_json)
-    with run_afar(run, Path.cwd(), ask=None if as_json else screen, keep=False) as afar:
-        name = afar.note.run
-        if not as_json and afar.survey().state is JobState.RUNNING:
+    with run_afar(run, Path.cwd(), ask=None if as_json else screen) as afar:
+        name, survey = afar.note.run, afar.survey()
+        if survey.orphans:
+            adopt_job(afar.host, afar.note.project, name)
+        if not as_json and survey.state is JobState.RUNNING:
             screen.note(f"{name} runs on its own: Ctrl-C only leaves it. `pipeline stop {name}` ends it.")
             output = OutputLines()
             for chunk in follow_log(afar.host, afar.note.project, name, lines=RECENT_LINES):

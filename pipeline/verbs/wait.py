@@ -13,6 +13,7 @@ from pipeline.runs import artifacts_of
 from pipeline.show.screen import Screen
 from pipeline.stages.ending import judge_run
 from pipeline.verbs.options import AsJson, Run
+from remote.jobs import adopt_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState
 
@@ -26,6 +27,8 @@ def wait(run: Run = None, as_json: AsJson = False) -> int:
     with run_afar(run, Path.cwd(), ask=None if as_json else screen) as afar:
         survey = afar.survey()
         if survey.state is JobState.RUNNING:
+            if survey.orphans:
+                adopt_job(afar.host, afar.note.project, survey.run)
             follow_to_end(afar.host, afar.note.project, survey.run, screen)
             survey = afar.survey()
     findings = judge_run(survey, survey.run).findings

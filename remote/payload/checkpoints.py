@@ -181,11 +181,12 @@ def survey_checkpoints(run_root: str, *, digests: bool) -> List[Checkpoint]:
     rows = []
     for path in find_checkpoints(run_root):
         problem = verify(path, trust_stat=True) if digests else "not verified"
-        rows.append(Checkpoint(os.path.relpath(path, run_root), step_of(path), _size(path), problem))
+        rows.append(Checkpoint(os.path.relpath(path, run_root), step_of(path), size_of(path), problem))
     return rows
 
 
-def _size(folder: str) -> int:
+def size_of(folder: str) -> int:
+    """Bytes of a checkpoint as its manifest counts them; 0 without one."""
     manifest = read_record(os.path.join(folder, MANIFEST), CheckpointManifest)
     return sum(row.size for row in manifest.files.values()) if manifest is not None else 0
 
@@ -194,7 +195,7 @@ def newest_verified(run_root: str, *, trust_stat: bool = False) -> Optional[Chec
     """The newest checkpoint of a run whose every digest agrees, or None."""
     for path in find_checkpoints(run_root):
         if not verify(path, trust_stat=trust_stat):
-            return Checkpoint(os.path.relpath(path, run_root), step_of(path), _size(path))
+            return Checkpoint(os.path.relpath(path, run_root), step_of(path), size_of(path))
     return None
 
 

@@ -10,10 +10,10 @@ from remote.payload.call import Call
 from remote.payload.checkpoint_files import BrokenCheckpoint, step_of
 from remote.payload.checkpoints import (
     find_checkpoints,
-    newest_verified,
     publish,
     remember_verdict,
     set_aside,
+    size_of,
     unpublished,
     verify,
 )
@@ -22,7 +22,7 @@ from remote.payload.processes import boot_id
 from remote.payload.records import read_record
 from remote.payload.refusal import Refusal
 from remote.protocol.exits import ExitCode
-from remote.protocol.jobs import JobSpec, JobState, ResumePoint, Started
+from remote.protocol.jobs import Checkpoint, JobSpec, JobState, ResumePoint, Started
 from remote.protocol.layout import RunLayout
 from remote.protocol.values import encode
 
@@ -38,19 +38,16 @@ def prepare(call: Call) -> Dict[str, Any]:
         message = f"job {number} of {call.args['run']} is running: its checkpoints are its own"
         raise Refusal("busy", message, exit_code=ExitCode.BUSY)
     _publish_complete(run, number)
-    broken: List[str] = []
-    reasons: List[str] = []
-    for folder in find_checkpoints(run.root):
-        problem = verify(folder)
-        if problem:
-            broken.append(os.path.relpath(set_aside(folder), run.root))
-            reasons.append(f"checkpoint-{step_of(folder)}: {problem}")
-        else:
-            remember_verdict(folder)
-    newest = newest_verified(run.root, trust_stat=True)
-    if newest is None:
-        raise _nothing(call.args["run"], reasons)
-    point: Dict[str, Any] = encode(ResumePoint(os.path.join(run.root, newest.name), newest, tuple(broken)))
+    problems = {folder: verify(folder) for folder in find_checkpoints(run.root)}
+    whole = [folder for folder, problem in problems.items() if not problem]
+    if not whole:
+        # They stay where they are, so that the next try stops here too instead of finding nothing and starting anew.
+        raise _nothing(call.args["run"], [f"checkpoint-{step_of(folder)}: {why}" for folder, why in problems.items()])
+    for folder in whole:
+        remember_verdict(folder)
+    broken = tuple(os.path.relpath(set_aside(folder), run.root) for folder, why in problems.items() if why)
+    newest = Checkpoint(os.path.relpath(whole[0], run.root), step_of(whole[0]), size_of(whole[0]))
+    point: Dict[str, Any] = encode(ResumePoint(whole[0], newest, broken))
     return point
 
 

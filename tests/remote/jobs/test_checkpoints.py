@@ -237,6 +237,9 @@ def test_no_checkpoint_at_all_is_exit_43_and_never_a_start_from_nothing(bench: B
         prepare_resume(bench.host, PROJECT, bench.run)
     assert fault.value.exit_code is ExitCode.CHECKPOINT
     assert "--force train" in fault.value.hint
+    assert len(bench.survey().checkpoints) == 1, "what is broken must still keep the next try from starting anew"
+    with pytest.raises(RemoteFault, match=r"checkpoint-5: optimizer\.pt"):
+        prepare_resume(bench.host, PROJECT, bench.run)
 
 
 def test_checkpoints_of_a_running_job_are_left_to_it(bench: Bench):
