@@ -1,7 +1,8 @@
 """A byte stream in blocks: what compresses goes through one codec, what does not goes as it is.
 
-A block is its kind (1 byte), the length of its body (4 bytes, big-endian), and the body. All `CODED` bodies together
-are one stream of the codec, flushed at each block, so that small files share a dictionary; `RAW` bodies lie between.
+A block is its kind (1 byte), the length of its body (4 bytes, big-endian), and the body. A `FRESH` body and the
+`CODED` ones after it are one stream of the codec, flushed at each block, so that small files share a dictionary; `RAW`
+bodies lie between. A stream begins afresh where compressing more, or less, than before is worth it.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from typing import Any, Callable, Dict, Iterable, Iterator, Tuple
 
 RAW = 0
 CODED = 1
+FRESH = 2
 HEADER = struct.Struct(">BI")
 BLOCK = 256 * 1024
 MAX_BODY = 2**20
-LEVEL = 1
+QUICK_LEVEL = 1
+SMALL_LEVEL = 6
 SAMPLE = 32 * 1024
 
 
@@ -26,8 +29,8 @@ class BadStream(ValueError):
 class ZlibPacker:
     """Deflate, flushed at each block."""
 
-    def __init__(self) -> None:
-        self._packer = zlib.compressobj(LEVEL)
+    def __init__(self, level: int) -> None:
+        self._packer = zlib.compressobj(level)
 
     def pack(self, data: bytes) -> bytes:
         return self._packer.compress(data) + self._packer.flush(zlib.Z_SYNC_FLUSH)
@@ -52,7 +55,7 @@ class ZlibUnpacker:
             data = self._unpacker.unconsumed_tail
 
 
-PACKERS: Dict[str, Callable[[], Any]] = {"zlib": ZlibPacker}
+PACKERS: Dict[str, Callable[[int], Any]] = {"zlib": ZlibPacker}
 UNPACKERS: Dict[str, Callable[[], Any]] = {"zlib": ZlibUnpacker}
 
 
@@ -61,13 +64,23 @@ def is_dense(sample: bytes) -> bool:
     return len(sample) >= SAMPLE and len(zlib.compress(sample, 1)) > 0.9 * len(sample)
 
 
-def pack_blocks(pieces: Iterable[Tuple[bytes, bool]], codec: str) -> Iterator[bytes]:
-    """Blocks of about `BLOCK` bytes from (data, dense) pieces, in order; dense ones are not compressed."""
-    packer = PACKERS[codec]()
+def always_quick() -> bool:
+    """The line takes whatever is made."""
+    return True
+
+
+def pack_blocks(
+    pieces: Iterable[Tuple[bytes, bool]], codec: str, in_hurry: Callable[[], bool] = always_quick
+) -> Iterator[bytes]:
+    """Blocks of about `BLOCK` bytes from (data, dense) pieces, in order; dense ones are not compressed.
+
+    `in_hurry` False: the line is slower than we are, so the time to compress more is there.
+    """
+    coder = _Coder(PACKERS[codec], in_hurry)
     waiting = bytearray()
     for data, dense in pieces:
         if dense and waiting:
-            yield _coded(packer, waiting)
+            yield coder.code(waiting)
         if dense:
             for start in range(0, len(data), MAX_BODY):
                 body = data[start : start + MAX_BODY]
@@ -75,15 +88,28 @@ def pack_blocks(pieces: Iterable[Tuple[bytes, bool]], codec: str) -> Iterator[by
         else:
             waiting += data
             if len(waiting) >= BLOCK:
-                yield _coded(packer, waiting)
+                yield coder.code(waiting)
     if waiting:
-        yield _coded(packer, waiting)
+        yield coder.code(waiting)
 
 
-def _coded(packer: Any, waiting: bytearray) -> bytes:
-    body: bytes = packer.pack(bytes(waiting))
-    waiting.clear()
-    return HEADER.pack(CODED, len(body)) + body
+class _Coder:
+    """One codec stream after another, each at the level that the line leaves time for."""
+
+    def __init__(self, packer: Callable[[int], Any], in_hurry: Callable[[], bool]) -> None:
+        self._make, self._in_hurry = packer, in_hurry
+        self._level = 0
+        self._packer: Any = None
+
+    def code(self, waiting: bytearray) -> bytes:
+        """One block; what waited is taken."""
+        level = QUICK_LEVEL if self._in_hurry() else SMALL_LEVEL
+        kind = CODED
+        if level != self._level:
+            kind, self._level, self._packer = FRESH, level, self._make(level)
+        body: bytes = self._packer.pack(bytes(waiting))
+        waiting.clear()
+        return HEADER.pack(kind, len(body)) + body
 
 
 def unpack_blocks(chunks: Iterable[bytes], codec: str) -> Iterator[bytes]:
@@ -95,16 +121,19 @@ def unpack_blocks(chunks: Iterable[bytes], codec: str) -> Iterator[bytes]:
         at = 0
         while len(buffer) - at >= HEADER.size:
             kind, length = HEADER.unpack_from(buffer, at)
-            if kind not in (RAW, CODED) or length > 2 * MAX_BODY:
+            if kind not in (RAW, CODED, FRESH) or length > 2 * MAX_BODY:
                 raise BadStream(f"a block of kind {kind} and {length} bytes is none of ours")
             if len(buffer) - at - HEADER.size < length:
                 break
-            body = bytes(buffer[at + HEADER.size : at + HEADER.size + length])
+            with memoryview(buffer) as view:
+                body = bytes(view[at + HEADER.size : at + HEADER.size + length])
             at += HEADER.size + length
             if kind == RAW:
                 yield body
-            else:
-                yield from unpacker.unpack(body)
+                continue
+            if kind == FRESH:
+                unpacker = UNPACKERS[codec]()
+            yield from unpacker.unpack(body)
         del buffer[:at]
     if buffer:
         raise BadStream(f"the stream ended {len(buffer)} bytes into a block")

@@ -34,38 +34,47 @@ def stream_plan(
     ]
     sized = [(digest, size) for digest, (_, size) in contents.items()]
     head = pack_head({"rows": rows, "deletes": list(plan.delete), "contents": sized})
-    return ahead(pack_blocks(_pieces(root, head, contents, progress), codec))
+    ahead = Ahead()
+    return ahead.of(pack_blocks(_pieces(root, head, contents, progress), codec, in_hurry=ahead.is_empty))
 
 
-def ahead(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The same chunks, up to `DEPTH` of them made while the line takes the ones before."""
-    made: queue.Queue[bytes | BaseException | None] = queue.Queue(DEPTH)
-    gone = threading.Event()
+class Ahead:
+    """Chunks that are made while the line takes the ones before."""
 
-    def offer(one: bytes | BaseException | None) -> bool:
-        while not gone.is_set():
+    def __init__(self) -> None:
+        self._made: queue.Queue[bytes | BaseException | None] = queue.Queue(DEPTH)
+        self._gone = threading.Event()
+
+    def is_empty(self) -> bool:
+        """The line takes chunks about as fast as they are made."""
+        return self._made.qsize() < DEPTH // 2
+
+    def of(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """The same chunks, up to `DEPTH` of them made before they are asked for."""
+        maker = threading.Thread(target=self._make, args=(chunks,), daemon=True)
+        maker.start()
+        try:
+            while (one := self._made.get()) is not None:
+                if isinstance(one, BaseException):
+                    raise one
+                yield one
+        finally:
+            self._gone.set()
+            maker.join()
+
+    def _make(self, chunks: Iterator[bytes]) -> None:
+        try:
+            if all(self._offer(chunk) for chunk in chunks):
+                self._offer(None)
+        except BaseException as error:  # noqa: BLE001 - raised where the chunks are taken
+            self._offer(error)
+
+    def _offer(self, one: bytes | BaseException | None) -> bool:
+        while not self._gone.is_set():
             with contextlib.suppress(queue.Full):
-                made.put(one, timeout=0.1)
+                self._made.put(one, timeout=0.1)
                 return True
         return False
-
-    def make() -> None:
-        try:
-            if all(offer(chunk) for chunk in chunks):
-                offer(None)
-        except BaseException as error:  # noqa: BLE001 - raised where the chunks are taken
-            offer(error)
-
-    maker = threading.Thread(target=make, daemon=True)
-    maker.start()
-    try:
-        while (one := made.get()) is not None:
-            if isinstance(one, BaseException):
-                raise one
-            yield one
-    finally:
-        gone.set()
-        maker.join()
 
 
 def pack_head(value: Any) -> bytes:

@@ -125,6 +125,16 @@ def test_blocks_come_out_as_they_went_in_however_the_line_cuts_them(pieces, cut)
     assert b"".join(unpack_blocks(chunks, "zlib")) == b"".join(data for data, _ in pieces)
 
 
+@given(hurries=st.lists(st.booleans(), min_size=1, max_size=8))
+@settings(max_examples=50, deadline=None)
+def test_a_line_that_turns_slow_or_quick_again_gets_the_same_bytes(hurries):
+    code = [f"x_{number} = load({number})\n".encode() * 10_000 for number in range(len(hurries))]
+    turns = iter(hurries)
+    packed = list(pack_blocks([(piece, False) for piece in code], "zlib", in_hurry=lambda: next(turns)))
+    assert len(packed) == len(code)
+    assert b"".join(unpack_blocks(packed, "zlib")) == b"".join(code)
+
+
 @given(noise=st.binary(max_size=400))
 @settings(max_examples=300, deadline=None)
 def test_noise_is_no_stream_of_blocks(noise):
