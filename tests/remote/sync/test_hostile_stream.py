@@ -128,7 +128,7 @@ def test_blocks_come_out_as_they_went_in_however_the_line_cuts_them(pieces, cut)
 @given(hurries=st.lists(st.booleans(), min_size=1, max_size=8))
 @settings(max_examples=50, deadline=None)
 def test_a_line_that_turns_slow_or_quick_again_gets_the_same_bytes(hurries):
-    code = [f"x_{number} = load({number})\n".encode() * 10_000 for number in range(len(hurries))]
+    code = [f"x_{number} = load({number})\n".encode() * 30_000 for number in range(len(hurries))]
     turns = iter(hurries)
     packed = list(pack_blocks([(piece, False) for piece in code], "zlib", in_hurry=lambda: next(turns)))
     assert len(packed) == len(code)
