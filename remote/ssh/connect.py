@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import paramiko
 from paramiko.channel import Channel
 
 from remote.ask import Ask
-from remote.errors import CannotConnect, ConnectionLost, HungUp, SessionRefused
+from remote.errors import CannotConnect, ConnectionLost, SessionRefused
 from remote.ssh.approach import VERSION, greet
 from remote.ssh.channel import ChannelWire
 from remote.ssh.dial import Patience
 from remote.ssh.hostkeys import read_known, verify_host_key
 from remote.ssh.known_hosts import HostKey
 from remote.ssh.login import Behind, log_in
+from remote.ssh.no_handshake import no_handshake
 from remote.ssh.route import Route, Station
 from remote.ssh.transport import Transport
 from remote.ssh.watch import Heard, Stream, Watchdog
@@ -154,12 +156,14 @@ class Connection:
         self.warnings += [warning for warning in known.warnings if warning not in self.warnings]
         transport = Transport(heard, self._patience.connect_s, known.kinds(station.key_name))
         self._transports.append(transport)
+        start = time.monotonic()
         try:
             transport.start_client(timeout=self._patience.connect_s)
+            if not transport.initial_kex_done:
+                raise TimeoutError
         except FAULTS as error:
-            raise _no_handshake(station, transport, error) from None
-        if not transport.initial_kex_done:
-            raise _no_handshake(station, transport, TimeoutError("it took too long"))
+            late = time.monotonic() - start >= self._patience.connect_s * 0.9
+            raise no_handshake(station, transport, error, heard.first, late) from None
         key = transport.get_remote_server_key()
         verify_host_key(station, known, HostKey(key.get_name(), key.asbytes()), self._own, self._ask)
         self._watchdogs.append(
@@ -176,7 +180,7 @@ class Connection:
             return self._reason
         for transport in self._transports:
             if not transport.is_active():
-                return str(transport.get_exception() or "") or "the server closed it"
+                return transport.farewell or str(transport.get_exception() or "") or "the server closed it"
         return ""
 
     def close(self) -> None:
@@ -189,34 +193,3 @@ class Connection:
         for transport in reversed(self._transports):
             transport.end()
         self._watchdogs, self._transports, self._early, self._started = [], [], None, 0
-
-
-def _no_handshake(station: Station, transport: Transport, error: Exception) -> CannotConnect:
-    where = station.where
-    if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
-        return CannotConnect(
-            f"{where} and we have no algorithm in common ({error}). It offers {_algorithms(transport.offered)}; "
-            f"we accept {', '.join(transport.preferred_kex)}; {', '.join(transport.preferred_keys[:6])}; "
-            f"{', '.join(transport.preferred_ciphers)}",
-            where=station.alias,
-            hint="update the SSH server there: SHA-1 and CBC are not accepted",
-        )
-    if transport.remote_version:
-        return CannotConnect(f"{where} broke off the key exchange: {error or 'it hung up'}", where=station.alias)
-    words = str(error)
-    if isinstance(error, (EOFError, ConnectionError)) or words.endswith("banner"):
-        return HungUp(
-            f"{where} hung up before saying that it is an SSH server: too many connections at once, "
-            "or not an SSH server",
-            where=station.alias,
-        )
-    return CannotConnect(
-        f"what answers at {where} is not an SSH server: {words}",
-        where=station.alias,
-        hint=f"is {station.port} the right port?",
-    )
-
-
-def _algorithms(offered: Mapping[str, list[str]]) -> str:
-    rows = [offered.get(key, []) for key in ("kex_algo_list", "server_key_algo_list", "client_encrypt_algo_list")]
-    return "; ".join(", ".join(row) for row in rows)

@@ -19,7 +19,7 @@ from paramiko.common import MSG_SERVICE_ACCEPT, MSG_USERAUTH_INFO_REQUEST, cMSG_
 from paramiko.message import Message
 
 from remote.ask import Ask
-from remote.errors import AuthRefused, CannotConnect
+from remote.errors import AuthRefused, HungUp
 from remote.ssh.route import Station
 from remote.ssh.transport import Transport
 
@@ -143,8 +143,8 @@ def log_in(
             if auth.is_authenticated():
                 return login.tried[-1] if login.tried else "nothing was asked for"
     except ConnectionAbortedError:
-        if not auth.allowed and not login.tried:
-            raise CannotConnect(f"{station.where} hung up during authentication", where=station.alias) from None
+        if not auth.allowed and "uthentication" not in transport.farewell:
+            raise HungUp(f"{station.where} hung up during authentication", where=station.alias) from None
         login.hints.append("the server hung up: too many keys were offered; set `identity_file:` to the right one")
     finally:
         if agent:

@@ -12,6 +12,7 @@ from paramiko.channel import Channel
 from paramiko.common import MSG_UNIMPLEMENTED, cMSG_CHANNEL_OPEN, cMSG_CHANNEL_REQUEST, cMSG_GLOBAL_REQUEST
 from paramiko.message import Message
 
+from remote.protocol.text import first_line
 from remote.ssh.approach import VERSION
 from remote.ssh.watch import Heard
 
@@ -60,6 +61,7 @@ class Transport(paramiko.Transport):  # type: ignore[misc]
         self.banner_timeout = timeout_s
         self.handshake_timeout = timeout_s
         self.login = ""
+        self.farewell = ""
         self.offered: Mapping[str, list[str]] = {}
         # paramiko ends the connection over a message that says "I do not know that message".
         self._handler_table[MSG_UNIMPLEMENTED] = lambda message: None
@@ -73,6 +75,10 @@ class Transport(paramiko.Transport):  # type: ignore[misc]
     def _parse_kex_init(self, message: Message) -> None:
         self.offered = self._really_parse_kex_init(Message(message.asbytes()))
         super()._parse_kex_init(message)
+
+    def _parse_disconnect(self, message: Message) -> None:
+        message.get_int()
+        self.farewell = first_line(message.get_binary())
 
     @property
     def takes_early_commands(self) -> bool:

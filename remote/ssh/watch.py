@@ -14,6 +14,8 @@ from typing import Protocol
 
 from remote.ssh.dial import Patience
 
+KEPT_FIRST = 500
+
 
 class Stream(Protocol):
     """What paramiko wants of a socket: a real one, or a channel through a gateway."""
@@ -28,7 +30,7 @@ class Stream(Protocol):
 
 
 class Heard:
-    """A stream that knows when something last came over it.
+    """A stream that knows when something last came over it, and what came first.
 
     While `hurried`, what comes is acknowledged at once: a server that has not turned Nagle's algorithm off yet holds
     its next packet back until then, and a delayed acknowledgement costs 40 ms each time.
@@ -37,6 +39,7 @@ class Heard:
     def __init__(self, stream: Stream, *, said: bytes = b"") -> None:
         self._stream = stream
         self._said = said
+        self.first = b""
         self._ended = False
         self.hurried = isinstance(stream, socket.socket) and hasattr(socket, "TCP_QUICKACK")
         self.at = time.monotonic()
@@ -52,6 +55,8 @@ class Heard:
     def recv(self, size: int) -> bytes:
         data = self._stream.recv(size)
         self.at = time.monotonic()
+        if len(self.first) < KEPT_FIRST:
+            self.first += data[: KEPT_FIRST - len(self.first)]
         if self.hurried and isinstance(self._stream, socket.socket):
             with contextlib.suppress(OSError):
                 self._stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)

@@ -36,6 +36,21 @@ def reach(address: Address, patience: Patience = IMPATIENT, retries: Retries = Q
     return AgentHost(address.name, SshStarter(address, patience=patience), workdir=address.workdir, retries=retries)
 
 
+def laptop(program: str, address: Address, *words: str, stdin: int | None = None) -> subprocess.Popen[bytes]:
+    """A process of its own that reaches `address`, given to it as its first word."""
+    kept = ("name", "host", "port", "user", "identity_file", "known_hosts", "workdir")
+    given = {key: getattr(address, key) for key in kept}
+    root = Path(__file__).parents[2]
+    return subprocess.Popen(
+        [sys.executable, "-c", program, repr(given), *words],
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+
+
 def endless() -> Iterator[bytes]:
     while True:
         yield os.urandom(100_000)
@@ -130,6 +145,37 @@ def test_FI_10_a_stopped_server_process_is_as_a_black_hole(sshd: Sshd) -> None:
     finally:
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
+    host.close()
+
+
+SLEEPER = """
+import sys
+from tests.faults.test_connection import reach
+from remote.address import Address
+host = reach(Address(**eval(sys.argv[1])))
+host.ask("file.list", {"path": "."})
+print("asleep", flush=True)
+sys.stdin.readline()
+sys.stdout.write(host.probe(["echo", "awake"]).stdout.decode())
+host.close()
+"""
+
+
+def test_FI_09_a_laptop_that_slept_drops_the_line_and_goes_on(sshd: Sshd) -> None:
+    process = laptop(SLEEPER, sshd.address(), stdin=subprocess.PIPE)
+    assert process.stdout
+    assert process.stdout.readline() == b"asleep\n"
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(IMPATIENT.silence_s * 2)
+    process.send_signal(signal.SIGCONT)
+    stdout, stderr = process.communicate(b"\n", timeout=30)
+    assert (stdout, stderr) == (b"awake\n", b"")
+
+
+def test_FI_21_a_server_without_sftp_lacks_nothing(start_sshd: Callable[..., Sshd]) -> None:
+    host = reach(start_sshd(lines=["Subsystem nothing /bin/false"]).address())
+    host.write_bytes("file", b"x" * 100_000)
+    assert host.read_bytes("file") == b"x" * 100_000
     host.close()
 
 
@@ -270,18 +316,7 @@ except KeyboardInterrupt:
 def test_ctrl_c_returns_within_five_seconds(sshd: Sshd, chaos: Chaos, doing: str, line: str) -> None:
     proxy = chaos(("127.0.0.1", sshd.port))
     address = sshd.through(proxy.port)
-    words = {
-        key: getattr(address, key)
-        for key in ("name", "host", "port", "user", "identity_file", "known_hosts", "workdir")
-    }
-    root = Path(__file__).parents[2]
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, repr(words), doing],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root)},
-    )
+    process = laptop(PROGRAM, address, doing)
     assert process.stdout
     assert process.stdout.readline().startswith(b"up ")
     if line == "stuck":

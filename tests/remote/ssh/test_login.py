@@ -144,6 +144,12 @@ def test_too_many_keys_are_told_as_such(sshd: Sshd, agent: Path, tmp_path: Path)
     assert "identity_file" in error.hint
 
 
+def test_a_server_that_allows_one_wrong_key_is_no_bad_line(start_sshd: StartSshd, tmp_path: Path) -> None:
+    server = start_sshd(lines=["MaxAuthTries 1"])
+    error = refused(server, identity_file=str(make_key(tmp_path / "wrong")))
+    assert "wrong" in error.message
+
+
 def test_BI_37_a_key_that_others_can_read_is_not_used(sshd: Sshd) -> None:
     sshd.user_key.chmod(0o644)
     error = refused(sshd)

@@ -78,6 +78,7 @@ def test_BI_28_a_port_that_speaks_http() -> None:
     with server(http) as port:
         error = failure(Address("titan", "127.0.0.1", port=port))
     assert "not an SSH server" in error.message
+    assert "it says 'HTTP/1.1 400 Bad Request'" in error.message
 
 
 @pytest.mark.parametrize("line_end", [b"\n", b""])
