@@ -40,15 +40,21 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def make_spec(tmp_path: Path, cache: Path) -> Callable[..., TrainingSpec]:
-    """A spec of 12 clips in 6 steps of 2 x 2, two epochs; `loop`, `wish`, `model` and `run` change it."""
+    """A spec of 12 clips in 6 steps of 2 x 2, two epochs; keywords change it."""
 
     def make(
-        *, model: str = PHI4, wish: str = "fp32", run: str = "run", resume_from: str = "", **loop: Any
+        *,
+        model: str = PHI4,
+        wish: str = "fp32",
+        run: str = "run",
+        resume_from: str = "",
+        samples: int = 12,
+        **loop: Any,
     ) -> TrainingSpec:
         root = tmp_path / run
         return TrainingSpec(
             model=ModelSpec(model),
-            data=DataSpec(folder=str(SPEECH), samples=12, evaluation_samples=4),
+            data=DataSpec(folder=str(SPEECH), samples=samples, evaluation_samples=4),
             precision=judge_precision(capability=None, wish=wish),
             paths=TrainingPaths(
                 run=str(root),
@@ -118,7 +124,7 @@ class Training:
     def run(self) -> tuple[int, str, str]:
         """Exit code, stdout and stderr once it ended."""
         process = self.start()
-        out, err = process.communicate(timeout=240)
+        out, err = process.communicate(timeout=600)
         return process.returncode, out, err
 
     @property

@@ -14,11 +14,14 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from remote.payload.checkpoints import newest_verified, verify
+from remote.payload.training.failure import TrainingFailed
+from remote.payload.training.run import own_paths, read_spec, train
+from remote.payload.training.stop_request import StopRequest
 from remote.protocol.jobs import Progress
-from remote.protocol.training import DataSpec, ModelSpec, planned_steps
+from remote.protocol.training import DataSpec, ModelSpec, TrainingPaths, planned_steps
 from remote.protocol.values import decode
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.train, pytest.mark.timeout(900)]
 SCALARS = {"loss", "grad_norm", "learning_rate", "skipped_steps", "tokens_per_second", "peak_memory"}
 
 
@@ -69,7 +72,7 @@ def test_a_stopped_run_goes_on_to_the_very_same_weights(
         if line.startswith("step 4/"):
             process.send_signal(signal.SIGTERM)
             break
-    process.communicate(timeout=120)
+    process.communicate(timeout=300)
     assert process.returncode == 42
     run = Path(cut.paths.run)
     checkpoint = newest_verified(str(run))
@@ -91,15 +94,15 @@ def test_a_stopped_run_goes_on_to_the_very_same_weights(
 def test_fp16_with_a_scaler_trains_on_a_cpu_and_keeps_its_scale(
     make_spec: Callable[..., Any], training: Callable[..., Any]
 ) -> None:
-    spec = make_spec(wish="fp16-mixed", epochs=1)
+    spec = make_spec(wish="fp16-mixed", epochs=3, samples=4, gradient_accumulation=1)
     scale = dataclasses.replace(spec.precision, init_scale=2.0**24, growth_interval=50)
     code, out, err = training(dataclasses.replace(spec, precision=scale)).run()
     assert (code, err) == (0, "")
     progress = progress_of(spec)
     assert progress.skipped_steps > 0, "a scale of 2^24 overflows float16 gradients"
     assert progress.loss_scale == 2.0 ** (24 - progress.skipped_steps)
-    assert scalars_of(spec)["train/loss_scale"][-1] == (3, progress.loss_scale)
-    checkpoint = Path(spec.paths.checkpoints) / "checkpoint-3"
+    assert scalars_of(spec)["train/loss_scale"][-1] == (6, progress.loss_scale)
+    checkpoint = Path(spec.paths.checkpoints) / "checkpoint-6"
     assert (checkpoint / "scaler.pt").exists()
     assert "loss scale from 1.67772e+07" in out
 
@@ -107,7 +110,9 @@ def test_fp16_with_a_scaler_trains_on_a_cpu_and_keeps_its_scale(
 def test_pure_float16_fails_by_name_instead_of_training_on_nan(
     make_spec: Callable[..., Any], training: Callable[..., Any]
 ) -> None:
-    code, _, err = training(make_spec(wish="fp16-pure", model="tiny/qwen2-audio")).run()
+    code, _, err = training(
+        make_spec(wish="fp16-pure", model="tiny/qwen2-audio", samples=4, gradient_accumulation=1)
+    ).run()
     assert code == 40
     assert err.startswith("halfstep stopped this training: loss-finite: the loss of step 2 is nan")
 
@@ -115,7 +120,7 @@ def test_pure_float16_fails_by_name_instead_of_training_on_nan(
 def test_a_checkpoint_that_lost_a_file_is_not_gone_on_from(
     make_spec: Callable[..., Any], training: Callable[..., Any], tmp_path: Path
 ) -> None:
-    assert training(make_spec(max_steps=1)).run()[0] == 0
+    assert training(make_spec(max_steps=1, samples=4)).run()[0] == 0
     checkpoint = tmp_path / "run" / "checkpoints" / "checkpoint-1"
     for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json", "adapter_model.safetensors"):
         broken = tmp_path / "broken" / name / "checkpoint-1"
@@ -129,20 +134,32 @@ def test_a_checkpoint_that_lost_a_file_is_not_gone_on_from(
     assert "optimizer.pt" in err
 
 
-def test_a_model_that_nobody_registered_is_a_usage_error(
-    make_spec: Callable[..., Any], training: Callable[..., Any]
-) -> None:
+def test_a_model_that_nobody_registered_is_a_usage_error(make_spec: Callable[..., Any]) -> None:
     spec = dataclasses.replace(make_spec(), model=ModelSpec("tiny/llama"))
-    code, _, err = training(spec).run()
-    assert code == 2
-    assert "tiny/phi4-multimodal, tiny/qwen2-audio" in err
+    with pytest.raises(TrainingFailed, match="tiny/phi4-multimodal, tiny/qwen2-audio") as failed:
+        train(spec, StopRequest())
+    assert (failed.value.name, failed.value.exit_code) == ("model-unknown", 2)
 
 
-def test_a_missing_folder_of_data_is_named(
-    make_spec: Callable[..., Any], training: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_missing_folder_of_data_is_named(make_spec: Callable[..., Any], tmp_path: Path) -> None:
     spec = dataclasses.replace(make_spec(), data=DataSpec(folder=str(tmp_path / "nothing")))
-    code, _, err = training(spec).run()
-    assert code == 40
-    assert "data-missing" in err
-    assert str(tmp_path / "nothing") in err
+    with pytest.raises(TrainingFailed, match=str(tmp_path / "nothing")) as failed:
+        train(spec, StopRequest())
+    assert (failed.value.name, failed.value.exit_code) == ("data-missing", 40)
+
+
+@pytest.mark.parametrize("words", ["{", "/no/such/spec.json", '{"model": 3}'])
+def test_a_spec_that_cannot_be_read_is_named(words: str) -> None:
+    with pytest.raises(TrainingFailed) as failed:
+        read_spec(words)
+    assert failed.value.name == "spec-unreadable"
+
+
+def test_empty_paths_are_the_jobs_own() -> None:
+    told = {"HALFSTEP_RUN_DIR": "/r", "HALFSTEP_OUTPUT_DIR": "/elsewhere", "HALFSTEP_RESUME_FROM": "/r/checkpoint-3"}
+    assert own_paths(TrainingPaths("", "", "", "", "/c"), told) == TrainingPaths(
+        "/r", "/elsewhere", "/r/tensorboard", "/r/adapter", "/c", "/r/checkpoint-3"
+    )
+    assert own_paths(TrainingPaths("/mine", "", "/tb", "", ""), {}) == TrainingPaths(
+        "/mine", "/mine/checkpoints", "/tb", "/mine/adapter", "/mine/cache", ""
+    )
