@@ -40,7 +40,8 @@ def launch_job(payload: str, job: JobLayout, spec: JobSpec, request: StartReques
     words = run_detached("detach", payload, job, launch)
     if not on_record(job):
         _forget(launch)
-        raise Refusal("not-started", f"the supervisor of {job.root} ended before it started anything: {words}")
+        message = f"the supervisor of {job.root} ended before it started anything: {words or 'the last one still ends'}"
+        raise Refusal("not-started", message, where=job.root, hint="try again", exit_code=ExitCode.TEMPORARY)
 
 
 def on_record(job: JobLayout) -> bool:

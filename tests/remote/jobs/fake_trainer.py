@@ -71,6 +71,20 @@ def start_workers(count: int, stubborn: bool) -> None:
         say("worker", worker=worker.pid)
 
 
+def resumed_step() -> int:
+    """Where the checkpoint we were told to go on from ends; it must be whole."""
+    folder = os.environ.get("HALFSTEP_RESUME_FROM", "")
+    if not os.path.isdir(folder):
+        return 0
+    with open(f"{folder}/trainer_state.json") as file:
+        step = json.load(file)["global_step"]
+    for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth"):
+        with zipfile.ZipFile(f"{folder}/{name}") as archive:
+            if archive.read("archive/data.pkl").split()[-1] != b"%d" % step:
+                raise ValueError(f"{name} is not of step {step}")
+    return int(step)
+
+
 SERVICE = """
 import signal, sys, time
 sys.path.insert(0, {folder!r})
@@ -142,7 +156,7 @@ def main() -> int:
         sys.stdout.write(line)
     sys.stdout.flush()
     eaten = [bytearray(b"x" * 2**20) for _ in range(options.eat)]
-    step = 0
+    step = resumed_step()
     while step < options.steps or (options.until and not os.path.exists(options.until)):
         if step < options.steps:
             step += 1
