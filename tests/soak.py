@@ -7,8 +7,10 @@ Prints a line a kill; exit 1 at the first violation.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import random
+import subprocess
 import sys
 import tempfile
 import time
@@ -70,8 +72,8 @@ def new_world(root: Path, server: Sshd) -> World:
     return World(user, server, user.knows("titan", server, folder=root / "hosts"))
 
 
-def timeline(world: World) -> dict[str, tuple[float, float]]:
-    """When each stage began and ended in an undisturbed run, seconds after the command was typed."""
+def timeline(world: World) -> dict[str, float]:
+    """How long each stage takes in an undisturbed run, in seconds; the first one from the command on."""
     began = time.monotonic()
     process = world.user.starts(*world.words)
     assert process.stdout is not None
@@ -80,7 +82,7 @@ def timeline(world: World) -> dict[str, tuple[float, float]]:
         name = line.decode().split()[0] if line.split() else ""
         if name in STAGES:
             now = time.monotonic() - began
-            spans[name] = (last, now)
+            spans[name] = now - last
             last = now
     code = process.wait()
     assert code == 0, process.stderr.read().decode() if process.stderr else ""
@@ -88,12 +90,17 @@ def timeline(world: World) -> dict[str, tuple[float, float]]:
     return spans
 
 
-def kill_and_finish(world: World, moment: float) -> dict[str, str]:
-    """The end state after a run killed at that moment and typed again; asserts that there was one training."""
+def kill_and_finish(world: World, stage: str, after_s: float) -> dict[str, str]:
+    """The end state after a run killed so long after that stage began, and typed again; there was one training."""
     first = world.user.starts(*world.words)
-    deadline = time.monotonic() + moment
-    while time.monotonic() < deadline and first.poll() is None:
-        time.sleep(0.002)
+    assert first.stdout is not None
+    before = STAGES[: STAGES.index(stage)]
+    if before:
+        for line in first.stdout:
+            if line.split()[:1] == [before[-1].encode()]:
+                break
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        first.wait(timeout=after_s)
     kill(first)
     again = world.user.types(*world.words, "--json")
     assert again.code == 0, again.out + again.err
@@ -118,10 +125,10 @@ def main(words: list[str]) -> int:
         server.close()
         for number in range(1, wanted.kills + 1):
             stage = dice.choice(STAGES)
-            moment = dice.uniform(*spans[stage])
+            moment = dice.uniform(0.0, spans[stage])
             server = Sshd(root / str(number)).start()
             try:
-                state = kill_and_finish(new_world(root / str(number), server), moment)
+                state = kill_and_finish(new_world(root / str(number), server), stage, moment)
             except AssertionError as violation:
                 sys.stdout.write(f"{number}: killed in {stage} at {moment:.2f} s: VIOLATION {violation}\n")
                 return 1

@@ -22,5 +22,5 @@ def test_a_run_killed_in_any_stage_ends_the_same(start_sshd: Callable[..., Sshd]
     honest = strip_names(reference.end_state())
     for stage in STAGES:
         world = new_world(tmp_path / stage, start_sshd(f"{stage}-host"))
-        state = kill_and_finish(world, dice.uniform(*spans[stage]))
+        state = kill_and_finish(world, stage, dice.uniform(0.0, spans[stage]))
         assert sorted(strip_names(state)) == sorted(honest), stage
