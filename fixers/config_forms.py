@@ -79,6 +79,10 @@ class Settings:
         if isinstance(node, Scalar) or id(node) in self.entered:
             return
         self.entered.add(id(node))
+        if ours and isinstance(node, Mapping):
+            self.entered |= {
+                id(value) for key, value in node.entries if isinstance(key, Scalar) and key.text == "fixers"
+            }
         if isinstance(node, Sequence):
             for item in node.items:
                 self.read(item, within=within)

@@ -2,8 +2,9 @@
 
 What it does
     Compares the file named by `fixers.data-collator.path` (left out: the only Python file whose name says collator)
-    with the host's. Where the host's differs, it is replaced by the project's, as the source fixers leave it. Other
-    files of that name in the host's project, its environment and on PYTHONPATH are named where their bytes differ.
+    with the host's. Where the host's differs, it is replaced by the project's, as the source fixers leave it. Files
+    that `fixers.data-collator.copies` lists are the project's own copies of it, and become equal to it. Other files of
+    that name in the host's project, its environment and on PYTHONPATH are named where their bytes differ.
 
 Why
     The collator is the file that is edited most and copied by hand most. An old one on the host pads labels with the
@@ -16,7 +17,7 @@ After
     the same bytes as src/AudioDataCollator.py here
 
 What it can break
-    An edit that exists only on the host leaves the tree. Its bytes are kept for undo.
+    An edit that exists only on the host, or only in a listed copy, leaves the tree. Its bytes are kept for undo.
 
 How to undo
     pipeline fix --undo
@@ -28,10 +29,12 @@ import base64
 import hashlib
 import posixpath
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
-from fixers.change import HostChange, Plan, mended
+from fixers.change import FileChange, HostChange, Plan, mended
+from fixers.fixed_tree import FixedTree
 from fixers.site import Site
 from remote.protocol.collator import CollatorLook, Copy
 from remote.protocol.exits import ExitCode
@@ -44,13 +47,30 @@ safety = "safe"
 
 
 def plan(site: Site) -> Plan:
-    """The host's collator made the project's, and every other copy named."""
+    """The host's collator and every listed copy made the project's, and every other copy named."""
     paths = sorted(site.tree.paths())
     wish = site.wishes.get(name)
     wanted = str(wish.get("path") or "") if isinstance(wish, Mapping) else ""
     path = wanted or collator_of(paths)
     if path not in paths:
         return Plan((_absent(wanted, paths),)) if wanted else Plan()
+    copies = list(wish.get("copies", ())) if isinstance(wish, Mapping) else []
+    return _plan_copies(site, path, [str(copy) for copy in copies]).and_also(_plan_host(site, path))
+
+
+def _plan_copies(site: Site, path: str, copies: Sequence[str]) -> Plan:
+    """Every listed copy in the project has the bytes of `path`."""
+    data, paths = site.tree.read(path), sorted(site.tree.paths())
+    plan = Plan(tuple(_absent(copy, paths, "copies") for copy in copies if copy not in paths))
+    for copy in (each for each in copies if each in paths and site.tree.read(each) != data):
+        words = f"{copy} is a stale copy of {path}"
+        finding = mended(Finding(name, Severity.ERROR, words, where=copy))
+        change = FileChange(copy, site.tree.read(copy), data, {name: version}, (words,))
+        plan = plan.and_also(Plan((finding,), (change,)))
+    return plan
+
+
+def _plan_host(site: Site, path: str) -> Plan:
     if site.host is None or site.project is None:
         return Plan()
     data = site.tree.read(path)
@@ -61,11 +81,17 @@ def plan(site: Site) -> Plan:
         "environment": dict(site.environment),
     }
     look = decode(CollatorLook, site.host.ask("fix.collator.look", request))
+    if look.digest == hashlib.sha256(_as_sent(site, path)).hexdigest():
+        look = replace(look, digest="")  # rewritten with the rest of the tree, not here
     findings = judge_collator(path, hashlib.sha256(data).hexdigest(), look)
     if not any(finding.severity is Severity.ERROR for finding in findings):
         return Plan(findings)
     told = tuple(mended(finding) if finding.severity is Severity.ERROR else finding for finding in findings)
     return Plan(told, (_replacement(site.project.key, path, data, look),))
+
+
+def _as_sent(site: Site, path: str) -> bytes:
+    return site.tree.tree.read(path) if isinstance(site.tree, FixedTree) else site.tree.read(path)
 
 
 def collator_of(paths: Sequence[str]) -> str:
@@ -100,12 +126,13 @@ def _other_copy(copy: Copy) -> Finding:
     return Finding(name, Severity.WARNING, message, where=copy.path, hint=f"rm {copy.path}")
 
 
-def _absent(wanted: str, paths: Sequence[str]) -> Finding:
+def _absent(wanted: str, paths: Sequence[str], key: str = "path") -> Finding:
     near = get_close_matches(wanted, paths, 1) or [
         p for p in paths if posixpath.basename(p) == posixpath.basename(wanted)
     ]
-    hint = f"set fixers.data-collator.path to {near[0]}" if near else "put fixers.data-collator.path right"
-    message = f"the project has no {wanted}, which fixers.data-collator.path names"
+    setting = f"fixers.data-collator.{key}"
+    hint = f"set {setting} to {near[0]}" if near else f"put {setting} right"
+    message = f"the project has no {wanted}, which {setting} names"
     return Finding(name, Severity.ERROR, message, where=wanted, hint=hint, exit_code=ExitCode.USAGE)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from fixers.change import FileChange, Plan
+from fixers.change import FileChange, HostChange, Plan
 from fixers.file_plan import FileOutcome, plan_file
 from fixers.fixed_tree import as_planned
 from fixers.memory import Digested, Memory, question_of
@@ -30,7 +30,25 @@ def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
     sources = [fixer for fixer in SOURCE_FIXERS if fixer.name in chosen and applies(fixer, target)]
     setups = [fixer for fixer in SETUP_FIXERS if fixer.name in chosen]
     rewrites = _plan_sources(site, sources, target)
-    return rewrites.and_also(_plan_setups(replace(site, tree=as_planned(site.tree, rewrites)), setups))
+    return one_change_each(rewrites.and_also(_plan_setups(replace(site, tree=as_planned(site.tree, rewrites)), setups)))
+
+
+def one_change_each(plan: Plan) -> Plan:
+    """What a setup fixer makes of a file that source fixers changed before it is one change with theirs."""
+    changes: dict[str, FileChange | HostChange] = {}
+    for at, change in enumerate(plan.changes):
+        key = change.path if isinstance(change, FileChange) else f"{at} {change.op}"
+        earlier = changes.get(key)
+        changes[key] = _after(earlier, change) if isinstance(earlier, FileChange) else change
+    return Plan(
+        plan.findings, tuple(c for c in changes.values() if not isinstance(c, FileChange) or c.before != c.after)
+    )
+
+
+def _after(first: FileChange, second: FileChange | HostChange) -> FileChange:
+    assert isinstance(second, FileChange)
+    fixers, why = {**first.fixers, **second.fixers}, (*first.why, *second.why)
+    return FileChange(first.path, first.before, second.after, fixers, why)
 
 
 def chosen_names(site: Site, only: Iterable[str] | None) -> set[str]:

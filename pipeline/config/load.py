@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,16 @@ from remote.protocol.cards import UnknownCard, parse_card
 
 @dataclass(frozen=True)
 class LoadedConfig:
-    """A run's config, by the name it goes by; `root` is the project's folder on the laptop."""
+    """A run's config, by the name it goes by; `root` is the project's folder on the laptop.
+
+    `fixer_settings`: the file's own `fixers:`, without what `--set` made of it.
+    """
 
     name: str
     path: Path
     root: Path
     config: RunConfig
+    fixer_settings: dict[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
         return self.config.model_dump(mode="json")
@@ -45,7 +49,8 @@ class LoadedHost:
 def load_config(name: str, here: Path, overrides: Sequence[str] = ()) -> LoadedConfig:
     """The config that `name` means from `here`, with `a.b=c` overrides. Raises BadUsage, BadConfig."""
     path = find_config(name, here)
-    document = _overridden(read_document(path), overrides)
+    written = read_document(path)
+    document = _overridden(written, overrides)
     config = validate(RunConfig, document)
     root = (_base(path, here) / config.project).resolve()
     if not root.is_dir():
@@ -53,7 +58,8 @@ def load_config(name: str, here: Path, overrides: Sequence[str] = ()) -> LoadedC
     problems = check_run_config(config, document, root)
     if problems:
         raise BadConfig(f"{path}: {len(problems)} problems", findings=problems)
-    return LoadedConfig(path.stem, path, root, config)
+    settings = written.values.get("fixers") or {}
+    return LoadedConfig(path.stem, path, root, config, settings if isinstance(settings, dict) else {})
 
 
 def load_host(name: str, here: Path, overrides: Sequence[str] = ()) -> LoadedHost:

@@ -29,9 +29,17 @@ def site_of(view: View, host: Host | None) -> Site:
 
 
 def wishes_of(view: View) -> dict[str, Any]:
-    """The config's `fixers:` entries by name; one that a cure has called in is asked whatever was said of it."""
-    called = {cure.fixer: "auto" for cure in view.cures if cure.fixer}
+    """The config's `fixers:` entries by name; one that a cure has called in is asked whatever was said of it.
+
+    It then has the settings that the file gives it, where `--set` has only turned it off.
+    """
+    called = {cure.fixer: _settings_of(view, cure.fixer) for cure in view.cures if cure.fixer}
     return {**(view.config.fixers.model_extra or {}), **called}
+
+
+def _settings_of(view: View, fixer: str) -> Any:
+    settings = view.loaded.fixer_settings.get(fixer)
+    return settings if isinstance(settings, dict) else "auto"
 
 
 def plan_for(view: View, host: Host | None, only: Iterable[str] | None = None) -> Plan:

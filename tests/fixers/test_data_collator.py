@@ -6,13 +6,16 @@ import sys
 import pytest
 
 from fixers import data_collator
+from fixers.change import FileChange
 from fixers.data_collator import collator_of, judge_collator
+from fixers.frame import plan_fixes
+from fixers.site import Site
 from remote.errors import RemoteFault
 from remote.local import local_host
 from remote.protocol.collator import CollatorLook, Copy
 from remote.protocol.findings import Severity
 from remote.protocol.machine import Interpreter
-from tests.fixers.setup_rig import PROJECT, apply, lies_there, manifest_row, put, site_at, survey_of
+from tests.fixers.setup_rig import PROJECT, MemoryTree, apply, lies_there, manifest_row, put, site_at, survey_of
 
 FILE = "src/AudioDataCollator.py"
 OLD = b"class AudioDataCollator:\n    padding = 0\n"
@@ -129,3 +132,44 @@ def test_a_collator_is_found_by_its_name_where_there_is_only_one(paths, found):
 )
 def test_the_judgement_of_a_look(look, severities):
     assert [finding.severity for finding in judge_collator(FILE, "aa", look)] == severities
+
+
+def test_a_listed_copy_in_the_project_becomes_equal_here_and_on_the_host(host):
+    wish = {"path": FILE, "copies": ["AudioDataCollator.py"]}
+    files = {FILE: NEW, "AudioDataCollator.py": OLD, "other/AudioDataCollator.py": OLD}
+    for site in (
+        Site(MemoryTree(files), wishes={"data-collator": wish}),
+        site_at(host, files, wishes={"data-collator": wish}),
+    ):
+        plan = data_collator.plan(site)
+        assert [(change.path, change.before, change.after) for change in plan.changes] == [
+            ("AudioDataCollator.py", OLD, NEW)
+        ]
+        assert "stale copy" in plan.findings[0].message
+        assert plan.findings[0].severity is Severity.INFO
+    even = {**files, "AudioDataCollator.py": NEW}
+    assert data_collator.plan(Site(MemoryTree(even), wishes={"data-collator": wish})) == data_collator.Plan()
+
+
+def test_a_listed_copy_that_is_not_there_is_told():
+    wish = {"path": FILE, "copies": ["AudioCollator.py"]}
+    plan = data_collator.plan(Site(MemoryTree({FILE: NEW}), wishes={"data-collator": wish}))
+    assert "fixers.data-collator.copies" in plan.findings[0].message
+    assert plan.changes == ()
+
+
+def test_a_stale_copy_that_source_fixers_change_too_is_one_change():
+    stale = b"from torch.nn.utils.rnn import pad_sequence\n\nlabels = pad_sequence(labels, padding_value=0)\n"
+    wish = {"path": FILE, "copies": ["AudioDataCollator.py"]}
+    tree = MemoryTree({FILE: NEW, "AudioDataCollator.py": stale})
+    plan = plan_fixes(Site(tree, wishes={"data-collator": wish}))
+    (change,) = plan.changes
+    assert (change.before, change.after) == (stale, NEW)
+    assert set(change.fixers) == {"label-padding", "data-collator"}
+
+
+def test_a_collator_that_source_fixers_will_rewrite_is_not_replaced_beside_that(host):
+    padded = b"from torch.nn.utils.rnn import pad_sequence\n\nlabels = pad_sequence(labels, padding_value=0)\n"
+    put(host, FILE, padded)
+    plan = plan_fixes(site_at(host, {FILE: padded}), only=["label-padding", "data-collator"])
+    assert [type(change) for change in plan.changes] == [FileChange]

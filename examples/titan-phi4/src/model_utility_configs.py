@@ -1,0 +1,50 @@
+"""Run settings by name, the dtype of a run, and the base checkpoint loaded in it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from tiny_phi4mm import TinyPhi4MM
+
+ENCODER_DTYPE = torch.bfloat16
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """One named run; the rank is that of the adapters in the checkpoint."""
+
+    rank: int
+    alpha: int
+    learning_rate: float
+    batch_size: int
+    accumulation: int
+    epochs: int
+    seed: int = 42
+
+
+RUNS = {
+    "paper_r64": RunSettings(rank=64, alpha=128, learning_rate=3e-3, batch_size=4, accumulation=2, epochs=8),
+}
+
+
+def compute_dtype(bf16: bool) -> torch.dtype:
+    """bfloat16 where it was asked for and the card has it."""
+    return torch.bfloat16 if bf16 and torch.cuda.is_bf16_supported() else torch.float16
+
+
+def load_model(checkpoint: Path, run: RunSettings, dtype: torch.dtype, device: str) -> TinyPhi4MM:
+    """The checkpoint with its own speech adapter ready to be trained and everything else frozen."""
+    model = TinyPhi4MM.from_checkpoint(checkpoint, rank=run.rank, alpha=run.alpha)
+    model.set_lora_adapter("speech")
+    model = model.to(device, dtype=dtype)
+    model.audio_encoder.to(ENCODER_DTYPE)
+    return model
+
+
+def allow_tf32(wanted: bool) -> None:
+    """Refuses what the card cannot do, in the words that transformers has for it."""
+    if not wanted:
+        return
+    if not torch.cuda.is_available() or torch.cuda.get_device_capability() < (8, 0):
+        raise ValueError("--tf32 requires Ampere or a newer GPU arch, cuda>=11 and torch>=1.7")
+    torch.backends.cuda.matmul.allow_tf32 = True
