@@ -36,7 +36,7 @@ def settle(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
-def test_fi_01_a_cut_is_taken_up_without_what_had_arrived(tmp_path, share):
+def test_FI_01_a_cut_is_taken_up_without_what_had_arrived(tmp_path, share):
     starter = CuttingStarter(after=0)
     bench = Bench(tmp_path / "speech", tmp_path / "workdir", starter)
     bench.write({f"f{number}.bin": noise(100_000, number) for number in range(20)})
@@ -49,7 +49,7 @@ def test_fi_01_a_cut_is_taken_up_without_what_had_arrived(tmp_path, share):
     bench.close()
 
 
-def test_fi_01_a_line_that_is_always_cut_is_given_up_after_five_tries(tmp_path):
+def test_FI_01_a_line_that_is_always_cut_is_given_up_after_five_tries(tmp_path):
     starter = CuttingStarter(after=1_000, cuts=100)
     bench = Bench(tmp_path / "speech", tmp_path / "workdir", starter)
     bench.write({"f.bin": noise(300_000)})
@@ -83,7 +83,7 @@ sync_project(host, scan, decode(TreeSurvey, host.ask("tree.survey", {"project": 
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_fi_05_kill_9_here_at_a_random_point(bench, seed):
+def test_FI_05_kill_9_here_at_a_random_point(bench, seed):
     """Every second one kills while an older tree is there, so that what is seen is whole: old or new."""
     rng = random.Random(seed)
     older = {}
@@ -115,14 +115,14 @@ def wait_for_lock(bench: Bench) -> None:
         time.sleep(0.01)
 
 
-def test_fi_08_a_byte_that_flips_there_before_the_manifest_is_sent_again_once(bench, monkeypatch):
+def test_FI_08_a_byte_that_flips_there_before_the_manifest_is_sent_again_once(bench, monkeypatch):
     flips = flip_staged(bench, monkeypatch)
     report = bench.sync()
     assert len(flips) == 1 and report.report.ok
     assert contents(bench.tree) == contents(bench.root)
 
 
-def test_fi_08_a_host_that_flips_again_is_named(bench, monkeypatch):
+def test_FI_08_a_host_that_flips_again_is_named(bench, monkeypatch):
     real, sends = bench.host.send, []
     path = bench.root / "src/model.py"
     good = path.read_bytes()
@@ -177,7 +177,7 @@ def split(chunk: bytes) -> list[bytes]:
     return [chunk[:-1], chunk[-1:]] if len(chunk) > 1 else [chunk]
 
 
-def test_fi_13_a_slow_line_is_no_dead_line(tmp_path):
+def test_FI_13_a_slow_line_is_no_dead_line(tmp_path):
     """The deadline is for silence: each write that gets through begins it anew, however long the whole takes."""
 
     class SlowWire(CuttingStarter):
@@ -203,7 +203,7 @@ def test_fi_13_a_slow_line_is_no_dead_line(tmp_path):
     bench.close()
 
 
-def test_fi_15_a_file_that_changes_while_it_is_sent_is_sent_as_it_is_then(bench):
+def test_FI_15_a_file_that_changes_while_it_is_sent_is_sent_as_it_is_then(bench):
     bench.write({"zz.log": noise(2_000_000)})
     scan, tree = bench.scan(), bench.survey()
     changed: list[int] = []
@@ -217,7 +217,7 @@ def test_fi_15_a_file_that_changes_while_it_is_sent_is_sent_as_it_is_then(bench)
     assert changed and report.report.ok and contents(bench.tree) == contents(bench.root)
 
 
-def test_fi_15_a_file_that_never_holds_still_is_named(bench):
+def test_FI_15_a_file_that_never_holds_still_is_named(bench):
     bench.write({"zz.log": noise(600_000)})
     count = iter(range(10**9))
 
@@ -230,7 +230,7 @@ def test_fi_15_a_file_that_never_holds_still_is_named(bench):
     assert not contents(bench.tree)
 
 
-def test_fi_16_a_file_that_vanishes_while_it_is_sent_is_named(bench):
+def test_FI_16_a_file_that_vanishes_while_it_is_sent_is_named(bench):
     bench.write({"zz.log": noise(600_000)})
 
     def remove(done, total):
@@ -243,7 +243,7 @@ def test_fi_16_a_file_that_vanishes_while_it_is_sent_is_named(bench):
 
 
 @pytest.mark.ssh
-def test_fi_04_kill_9_of_the_session_there_is_taken_up(start_sshd, tmp_path):
+def test_FI_04_kill_9_of_the_session_there_is_taken_up(start_sshd, tmp_path):
     server = start_sshd()
     host = open_host(server.address(workdir=str(tmp_path / "workdir")))
     bench = Bench(tmp_path / "speech", tmp_path / "workdir")
@@ -264,7 +264,7 @@ def test_fi_04_kill_9_of_the_session_there_is_taken_up(start_sshd, tmp_path):
 
 
 @pytest.mark.ssh
-def test_fi_21_a_server_without_sftp_is_as_good(start_sshd, tmp_path):
+def test_FI_21_a_server_without_sftp_is_as_good(start_sshd, tmp_path):
     server = start_sshd(lines=["Subsystem sftp /nonexistent"])
     bench = Bench(tmp_path / "speech", tmp_path / "workdir")
     bench._host = open_host(server.address(workdir=str(tmp_path / "workdir")))

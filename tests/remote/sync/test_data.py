@@ -49,7 +49,7 @@ def test_the_digest_is_of_names_and_bytes_alone(data, tmp_path):
 
 
 @pytest.mark.parametrize("after", [1, 300_000, 650_000, 1_190_000])
-def test_fi_04_a_cut_resends_only_what_is_missing(tmp_path, data, after):
+def test_FI_04_a_cut_resends_only_what_is_missing(tmp_path, data, after):
     starter = CuttingStarter(after=2_000 + after)
     bench = Bench(tmp_path / "p", tmp_path / "workdir", starter)
     bench.root.mkdir()

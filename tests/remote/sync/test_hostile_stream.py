@@ -36,7 +36,7 @@ def row(path: str, *, link: str = "", digest: str = DIGEST) -> list[object]:
 @pytest.mark.parametrize(
     "path", ["../x", "/etc/x", "a/../../x", "", ".", "..", "a//b", "a/./b", "x\0y", "n" * 256, "a/" * 2000 + "b", "a/"]
 )
-def test_bi_53_a_name_that_leaves_the_tree_is_refused_before_anything_is_written(bench, path):
+def test_BI_53_a_name_that_leaves_the_tree_is_refused_before_anything_is_written(bench, path):
     for head in (
         {"rows": [row("good.py"), row(path)], "deletes": [], "contents": [[DIGEST, 1]]},
         {"rows": [], "deletes": [path], "contents": []},
@@ -48,7 +48,7 @@ def test_bi_53_a_name_that_leaves_the_tree_is_refused_before_anything_is_written
 
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "../x", "a/../../x", "", "x\0y", "../../tree/x"])
-def test_bi_53_a_link_that_leaves_the_tree_is_refused(bench, target):
+def test_BI_53_a_link_that_leaves_the_tree_is_refused(bench, target):
     with pytest.raises(Refusal):
         check_link("here", target)
     if target:
@@ -57,7 +57,7 @@ def test_bi_53_a_link_that_leaves_the_tree_is_refused(bench, target):
     assert not contents(bench.tree)
 
 
-def test_bi_53_nothing_is_written_through_a_link_that_came_in_the_same_stream(bench):
+def test_BI_53_nothing_is_written_through_a_link_that_came_in_the_same_stream(bench):
     head = {"rows": [row("a", link="b"), row("a/x")], "deletes": [], "contents": [[DIGEST, 1]]}
     receive(bench, head, b"x")
     assert contents(bench.tree) in ({"a": "-> b"}, {"a/x": f"{DIGEST} -"})

@@ -166,7 +166,7 @@ Lives.TestCase.settings = settings(
 TestLives = Lives.TestCase
 
 
-def test_fi_22_two_laptops_at_once_leave_the_tree_of_one_of_them(tmp_path):
+def test_FI_22_two_laptops_at_once_leave_the_tree_of_one_of_them(tmp_path):
     roots = []
     for number in range(2):
         root = tmp_path / f"laptop{number}" / "speech"

@@ -39,7 +39,7 @@ def checks(found) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_bi_48_odd_names_are_scanned_byte_exact(tmp_path, name):
+def test_BI_48_odd_names_are_scanned_byte_exact(tmp_path, name):
     path = os.path.join(os.fsencode(tmp_path), name if isinstance(name, bytes) else os.fsencode(name))
     with open(path, "wb") as file:
         file.write(b"x = 1\n")
@@ -51,7 +51,7 @@ def test_bi_48_odd_names_are_scanned_byte_exact(tmp_path, name):
 @pytest.mark.parametrize(
     ("one", "other"), [("Model.py", "model.py"), ("\u00e9.py", "e\u0301.py"), ("STRASSE.py", "straße.py")]
 )
-def test_bi_49_two_names_that_are_one_elsewhere_are_both_told(tmp_path, one, other):
+def test_BI_49_two_names_that_are_one_elsewhere_are_both_told(tmp_path, one, other):
     for name in (one, other):
         (tmp_path / name).write_text("")
     (finding,) = scan(tmp_path).report.findings
@@ -59,7 +59,7 @@ def test_bi_49_two_names_that_are_one_elsewhere_are_both_told(tmp_path, one, oth
     assert repr(one) in finding.message and repr(other) in finding.message
 
 
-def test_bi_50_what_is_no_file_of_the_project_is_named_and_not_opened(tmp_path):
+def test_BI_50_what_is_no_file_of_the_project_is_named_and_not_opened(tmp_path):
     root = tmp_path / "p"
     root.mkdir()
     os.symlink("loop", root / "loop")
@@ -79,7 +79,7 @@ def test_bi_50_what_is_no_file_of_the_project_is_named_and_not_opened(tmp_path):
     assert not found.manifest.rows
 
 
-def test_bi_50_a_link_out_through_another_link_is_outside(tmp_path):
+def test_BI_50_a_link_out_through_another_link_is_outside(tmp_path):
     root = tmp_path / "p"
     (root / "real").mkdir(parents=True)
     (tmp_path / "secret").mkdir()
@@ -104,7 +104,7 @@ def test_relative_links_inside_the_project_are_links(tmp_path):
     }
 
 
-def test_bi_51_a_file_of_50_gb_is_named_and_not_read(tmp_path):
+def test_BI_51_a_file_of_50_gb_is_named_and_not_read(tmp_path):
     with open(tmp_path / "weights.bin", "wb") as file:
         file.truncate(50 * 10**9)
     (tmp_path / "a.py").write_text("")
@@ -116,7 +116,7 @@ def test_bi_51_a_file_of_50_gb_is_named_and_not_read(tmp_path):
     assert "weights.bin (47683.7 MiB)" in finding.message and ".pipelineignore" in finding.hint
 
 
-def test_bi_51_too_many_files_names_the_folders_that_hold_most(tmp_path):
+def test_BI_51_too_many_files_names_the_folders_that_hold_most(tmp_path):
     for folder, count in (("images", 40), ("src", 3), ("logs/old", 20)):
         (tmp_path / folder).mkdir(parents=True)
         for number in range(count):
@@ -125,7 +125,7 @@ def test_bi_51_too_many_files_names_the_folders_that_hold_most(tmp_path):
     assert message == "63 files, over 50; most of them in images/ (40 files), logs/old/ (20 files), src/ (3 files)"
 
 
-def test_bi_51_too_much_in_all_names_the_largest_folders(tmp_path):
+def test_BI_51_too_much_in_all_names_the_largest_folders(tmp_path):
     for name in ("a/big", "b/small"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_bytes(bytes(900_000 if "big" in name else 300_000))
@@ -133,7 +133,7 @@ def test_bi_51_too_much_in_all_names_the_largest_folders(tmp_path):
     assert message.startswith("1.1 MiB in all, over 1.0 MiB; most of it in a/ (0.9 MiB), b/ (0.3 MiB)")
 
 
-def test_bi_51_depth_500_is_told_and_ends(tmp_path):
+def test_BI_51_depth_500_is_told_and_ends(tmp_path):
     here = os.open(tmp_path, os.O_RDONLY)
     for _ in range(500):
         os.mkdir("d", dir_fd=here)
@@ -159,7 +159,7 @@ def test_bi_51_depth_500_is_told_and_ends(tmp_path):
         (".npmrc", "//r/:_authToken=abc"),
     ],
 )
-def test_bi_52_secrets_are_named_and_never_sent(tmp_path, name, data):
+def test_BI_52_secrets_are_named_and_never_sent(tmp_path, name, data):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text(data)
     (tmp_path / "a.py").write_text("")
@@ -187,7 +187,7 @@ def test_what_only_looks_like_a_secret_is_sent(tmp_path, name, data):
     assert set(scan(tmp_path).manifest.rows) == {name}
 
 
-def test_bi_52_git_itself_is_not_sent_and_not_told(tmp_path):
+def test_BI_52_git_itself_is_not_sent_and_not_told(tmp_path):
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git/credentials").write_text("secret")
     (tmp_path / ".env").write_text("A=1")

@@ -30,7 +30,7 @@ def noise(size: int, seed: int = 0) -> bytes:
 class TestSmallDisk:
     pytestmark = needs_root
 
-    def test_bi_46_too_small_is_said_before_anything_is_sent(self, bench, mount):
+    def test_BI_46_too_small_is_said_before_anything_is_sent(self, bench, mount):
         bench.workdir = mount("small", "-o", "size=24m")
         bench.write({"big.bin": noise(20 * MIB)})
         with pytest.raises(DiskFull) as full:
@@ -40,7 +40,7 @@ class TestSmallDisk:
         assert full.value.exit_code == ExitCode.DISK and full.value.hint.startswith("df -h ")
         assert not list(bench.home.glob("staging/*"))
 
-    def test_fi_17_full_at_half_keeps_the_old_tree_and_gives_the_room_back(self, bench, mount):
+    def test_FI_17_full_at_half_keeps_the_old_tree_and_gives_the_room_back(self, bench, mount):
         bench.workdir = mount("small", "-o", "size=64m")
         bench.sync()
         older = contents(bench.tree)
@@ -62,7 +62,7 @@ class TestSmallDisk:
         filler.unlink()
         assert bench.sync().report.ok and contents(bench.tree) == contents(bench.root)
 
-    def test_fi_18_out_of_inodes_says_inodes(self, bench, mount):
+    def test_FI_18_out_of_inodes_says_inodes(self, bench, mount):
         bench.workdir = mount("small", "-o", "size=64m,nr_inodes=150")
         bench.sync()
         older = contents(bench.tree)
@@ -71,7 +71,7 @@ class TestSmallDisk:
             bench.sync()
         assert full.value.exit_code == ExitCode.DISK and contents(bench.tree) == older
 
-    def test_fi_20_read_only_says_so(self, bench, mount, tmp_path):
+    def test_FI_20_read_only_says_so(self, bench, mount, tmp_path):
         place = mount("small", "-o", "size=64m")
         bench.workdir = place
         bench.sync()

@@ -239,7 +239,7 @@ def test_a_refused_project_sends_nothing(bench):
     assert [finding.check for finding in report.report.errors] == ["not-regular"] and not bench.tree.exists()
 
 
-def test_fi_22_two_at_once_one_waits_for_nobody(bench):
+def test_FI_22_two_at_once_one_waits_for_nobody(bench):
     """The second is told who holds the project and changes nothing."""
     bench.home.mkdir(parents=True)
     with take_lock(str(bench.home / "lock"), "another laptop"), pytest.raises(Busy, match="another laptop") as busy:
@@ -248,7 +248,7 @@ def test_fi_22_two_at_once_one_waits_for_nobody(bench):
     assert bench.sync().report.ok and contents(bench.tree) == contents(bench.root)
 
 
-def test_fi_23_a_project_of_another_laptop_is_not_taken_over(bench):
+def test_FI_23_a_project_of_another_laptop_is_not_taken_over(bench):
     bench.sync()
     other = scan_project(bench.root, project=bench.scan().project, owner="you@elsewhere:/p")
     bench.write({"train.py": "theirs\n"})
@@ -262,7 +262,7 @@ def test_fi_23_a_project_of_another_laptop_is_not_taken_over(bench):
 
 
 @pytest.mark.parametrize("name", ["with space", 'quo"te', "it's", "$HOME", "~other", "new\nline", "-rf", "`id`"])
-def test_bi_47_a_workdir_of_any_name_works(bench, tmp_path, name):
+def test_BI_47_a_workdir_of_any_name_works(bench, tmp_path, name):
     bench.workdir = tmp_path / name
     assert bench.sync().report.ok
     assert contents(bench.tree) == contents(bench.root)

@@ -1,0 +1,98 @@
+"""A sync over a line that is cut, silent, wrong or late: the tree ends whole, what had arrived is not sent again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from remote.address import Address
+from remote.agent import AgentHost, Retries
+from remote.protocol.tree import TreeSurvey
+from remote.protocol.values import decode
+from remote.ssh.dial import Patience
+from remote.ssh.starter import SshStarter
+from remote.sync.scan import Scan, scan_project
+from remote.sync.stream import Progress
+from remote.sync.sync import SyncReport, sync_project
+from tests.lab.chaos import ChaosProxy
+from tests.lab.injector import Fault
+from tests.lab.sshd import Sshd
+
+Chaos = Callable[..., ChaosProxy]
+IMPATIENT = Patience(connect_s=5.0, ping_s=0.4, silence_s=1.6)
+FILES, FILE_BYTES = 30, 100_000
+TOTAL = FILES * FILE_BYTES
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "speech"
+    root.mkdir()
+    for number in range(FILES):
+        (root / f"f{number}.bin").write_bytes(random.Random(number).randbytes(FILE_BYTES))
+    return root
+
+
+def reach(address: Address) -> AgentHost:
+    starter = SshStarter(address, patience=IMPATIENT)
+    return AgentHost(address.name, starter, workdir=address.workdir, retries=Retries(tries=5, first_wait_s=0.05))
+
+
+def sync(host: AgentHost, scan: Scan, progress: Progress | None = None) -> SyncReport:
+    tree = decode(TreeSurvey, host.ask("tree.survey", {"project": scan.project}))
+    return sync_project(host, scan, tree, wait=lambda seconds: None, progress=progress)
+
+
+def check(host: AgentHost, server: Sshd, project: Path, scan: Scan) -> None:
+    """Every byte is there, and both sides agree without another word."""
+    tree = server.home / "halfstep/projects" / scan.project / "tree"
+    assert {path.name: path.read_bytes() for path in tree.iterdir()} == {
+        path.name: path.read_bytes() for path in project.iterdir() if path.is_file()
+    }
+    assert sync(host, scan).wire_bytes == 0
+    host.close()
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
+def test_FI_01_a_reset_is_taken_up_where_it_was(sshd: Sshd, chaos: Chaos, project: Path, share: float) -> None:
+    reach(sshd.address()).ask("file.list", {"path": "."})
+    proxy = chaos(("127.0.0.1", sshd.port))
+    proxy.injector.plan(Fault.RESET, direction="up", after=int(10_000 + share * TOTAL))
+    host, scan = reach(sshd.through(proxy.port)), scan_project(project)
+    totals: list[int] = []
+    report = sync(host, scan, lambda done, total: totals.append(total))
+    assert report.report.ok and report.retries == 1
+    # What had not reached the disk there: what was on its way, and the file that was cut in two.
+    assert totals[0] == TOTAL and totals[-1] <= TOTAL * (1 - share) + 5 * FILE_BYTES
+    check(host, sshd, project, scan)
+
+
+def test_FI_02_silence_amid_a_sync_is_seen_and_the_rest_is_sent(sshd: Sshd, chaos: Chaos, project: Path) -> None:
+    proxy = chaos(("127.0.0.1", sshd.port))
+    proxy.injector.plan(Fault.BLACK_HOLE, direction="up", after=1_500_000)
+    host, scan = reach(sshd.through(proxy.port)), scan_project(project)
+    report = sync(host, scan)
+    assert report.report.ok and report.retries >= 1
+    check(host, sshd, project, scan)
+
+
+def test_FI_07_a_bit_that_turns_over_amid_a_sync_changes_no_file(sshd: Sshd, chaos: Chaos, project: Path) -> None:
+    proxy = chaos(("127.0.0.1", sshd.port))
+    proxy.injector.plan(Fault.FLIP, direction="up", after=1_500_000)
+    host, scan = reach(sshd.through(proxy.port)), scan_project(project)
+    report = sync(host, scan)
+    assert report.report.ok and report.retries >= 1
+    check(host, sshd, project, scan)
+
+
+def test_FI_14_a_line_that_stalls_and_is_late_carries_a_sync(sshd: Sshd, chaos: Chaos, project: Path) -> None:
+    proxy = chaos(("127.0.0.1", sshd.port), delay_s=0.2)
+    for number in range(4):
+        proxy.injector.plan(Fault.STALL, direction="up", after=500_000 * (number + 1), seconds=0.5)
+    host, scan = reach(sshd.through(proxy.port)), scan_project(project)
+    report = sync(host, scan)
+    assert report.report.ok and report.retries == 0
+    check(host, sshd, project, scan)
