@@ -153,11 +153,15 @@ class Screen:
                 self.out.print(Text(f"    {label if number == 0 else '':<8}{line}"))
 
     def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """On a narrow terminal the last column is folded; the others stay whole."""
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-        for heading in headings:
-            table.add_column(heading, no_wrap=True)
-        for row in rows:
-            table.add_row(*(Text(safe_text(cell)) for cell in row))
+        cells = [[Text(safe_text(cell)) for cell in row] for row in rows]
+        for number, heading in enumerate(headings[:-1]):
+            widest = max((row[number].cell_len for row in cells), default=0)
+            table.add_column(heading, no_wrap=True, min_width=max(widest, len(heading)))
+        table.add_column(headings[-1], overflow="fold")
+        for row in cells:
+            table.add_row(*row)
         self.out.print(table)
 
     def job(self, job: JobOutcome) -> None:

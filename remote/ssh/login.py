@@ -244,12 +244,12 @@ def _opened(auth: EagerAuth, login: Login, offer: Offer) -> paramiko.PKey | None
     if offer.public is not None and not auth.wants(login.station.user, offer.public):
         login.tried.append(offer.label)
         return None
-    if login.ask is None:
-        login.tried.append(f"{offer.label} (needs a passphrase, and nobody can be asked)")
-        login.hints.append(f"ssh-add {offer.path}")
-        return None
-    for _ in range(PASSWORD_TRIES):
-        phrase = login.ask.secret(f"Passphrase for {offer.path}: ")
+    for number in range(PASSWORD_TRIES):
+        phrase = login.ask.secret(f"Passphrase for {offer.path}: ") if login.ask else None
+        if not phrase and number == 0:
+            login.tried.append(f"{offer.label} (needs a passphrase, and none was given)")
+            login.hints.append(f"ssh-add {offer.path}")
+            return None
         if not phrase:
             break
         try:
