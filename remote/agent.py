@@ -3,39 +3,21 @@
 from __future__ import annotations
 
 import base64
-import random
-import secrets
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
-from remote.bootstrap import MAX_FIRST, Summons, bootstrap_argv
-from remote.bundle import payload_bundle
-from remote.errors import AgentEnded, ConnectionLost, DeadlineExceeded, HalfstepError, HostUnfit, HungUp, RemoteFault
+from remote.bootstrap import MAX_FIRST
+from remote.errors import ConnectionLost, DeadlineExceeded, RemoteFault
+from remote.greeting import FIVE_TRIES, Greeter, Retries, not_ours
 from remote.host import Completed, Entry, Json
 from remote.line import Line
 from remote.protocol.exits import ExitCode
-from remote.protocol.frames import MAX_CHUNK, BadFrame, FrameKind, hello, pack, pack_json, parse_json
+from remote.protocol.frames import MAX_CHUNK, BadFrame, FrameKind, pack, pack_json, parse_json
 from remote.protocol.text import safe_text
-from remote.pythons import find_python
 from remote.wire import Starter
-
-GREETING_TIMEOUT_S = 60.0
-
-
-@dataclass(frozen=True)
-class Retries:
-    """How often a way is tried, and the seconds before the second try; each later wait is twice as long, and random."""
-
-    tries: int = 5
-    first_wait_s: float = 0.4
-
-    def waits(self) -> Iterator[float]:
-        for number in range(self.tries - 1):
-            yield self.first_wait_s * 2**number * random.uniform(0.5, 1.0)
 
 
 class AgentHost:
@@ -53,14 +35,12 @@ class AgentHost:
         *,
         workdir: str = "~/halfstep",
         keep: bool = True,
-        retries: Retries = Retries(),
+        retries: Retries = FIVE_TRIES,
     ) -> None:
         self._name = name
         self._starter = starter
-        self._wanted_workdir = workdir
-        self._keep = keep
         self._retries = retries
-        self._python = ""
+        self._greeter = Greeter(name, starter, workdir, keep, retries)
         self._line: Line | None = None
         self._greeting: Json = {}
         self._lock = threading.RLock()
@@ -93,7 +73,7 @@ class AgentHost:
     def _connected(self) -> Line:
         with self._lock:
             if self._line is None:
-                self._line, self._greeting = self._greet()
+                self._line, self._greeting = self._greeter.greet()
             return self._line
 
     def _drop(self) -> None:
@@ -101,60 +81,6 @@ class AgentHost:
         if self._line is not None:
             self._line.wire.close()
             self._line = None
-
-    def _greet(self, first: bytes = b"") -> tuple[Line, Json]:
-        """A new line whose agent has said who it is; tried again where the server or the way had a bad moment."""
-        waits = self._retries.waits()
-        while True:
-            try:
-                return self._greet_once(first)
-            except (HungUp, ConnectionLost) as error:
-                wait = next(waits, None)
-                if wait is None:
-                    raise
-                self._starter.close()
-                del error
-                time.sleep(wait)
-
-    def _greet_once(self, first: bytes) -> tuple[Line, Json]:
-        nonce = secrets.token_hex(8)
-        bundle = payload_bundle()
-        summons = Summons(nonce, bundle.sha256, self._keep, self._wanted_workdir, first)
-        line = Line(self._starter.start(bootstrap_argv(summons, self._python)))
-        mark = hello(nonce)
-        try:
-            try:
-                line.skip_noise(mark, GREETING_TIMEOUT_S)
-            except AgentEnded:
-                return self._greet_otherwise(line, first)
-            while not line.starts_frame(GREETING_TIMEOUT_S):
-                word = line.read_line(GREETING_TIMEOUT_S).decode("utf-8", "replace").strip()
-                if word.startswith("OLD"):
-                    return self._greet_otherwise(line, first)
-                if word != "NEED":
-                    raise _bootstrap_failed(word, self._name)
-                line.wire.write(len(bundle.data).to_bytes(8, "big") + bundle.data, GREETING_TIMEOUT_S)
-                line.skip_noise(mark, GREETING_TIMEOUT_S)
-            _, body = line.read_frame(GREETING_TIMEOUT_S)
-            return line, _parse(body, self._name)
-        except BadFrame as error:
-            line.wire.close()
-            raise _not_ours(self._name, error) from None
-        except ConnectionLost as lost:
-            line.wire.close()
-            raise _died(lost, line.wire.last_words(), self._name) from None
-        except BaseException:
-            line.wire.close()
-            raise
-
-    def _greet_otherwise(self, line: Line, first: bytes) -> tuple[Line, Json]:
-        """Through another Python of the host's, when the first that was found would not do. Raises HostUnfit."""
-        said = line.noise() or safe_text(line.wire.last_words()).strip()
-        line.wire.close()
-        if self._python:
-            raise HostUnfit(f"our agent did not start under {self._python} on {self._name}: {said}", where=self._name)
-        self._python = find_python(self._starter, self._name, said)
-        return self._greet_once(first)
 
     def _request(self, op: str, args: Mapping[str, Any] | None, change: bool, stream: str) -> bytes:
         return pack_json({"op": op, "args": dict(args or {}), "change": change, "stream": stream})
@@ -194,7 +120,7 @@ class AgentHost:
             ) from None
         except BadFrame as error:
             self._drop()
-            raise _not_ours(self._name, error) from None
+            raise not_ours(self._name, error) from None
         except BaseException:
             self._drop()
             raise
@@ -211,7 +137,7 @@ class AgentHost:
             try:
                 with self._lock:
                     if self._line is None and len(request) <= MAX_FIRST:
-                        self._line, self._greeting = self._greet(request)
+                        self._line, self._greeting = self._greeter.greet(request)
                         return self._exchange(lambda line: self._answer(line, timeout_s), change=False, what=op)
                     return self._exchange(talk, change=False, what=op)
             except ConnectionLost:
@@ -249,7 +175,7 @@ class AgentHost:
 
     def follow(self, op: str, args: Mapping[str, Any], *, timeout_s: float = 45.0) -> Iterator[Json]:
         request = self._request(op, args, False, "")
-        line, _ = self._greet(request if len(request) <= MAX_FIRST else b"")
+        line, _ = self._greeter.greet(request if len(request) <= MAX_FIRST else b"")
         try:
             if len(request) > MAX_FIRST:
                 line.wire.write(request, timeout_s)
@@ -262,7 +188,7 @@ class AgentHost:
                 if answer["event"]:
                     yield answer["event"]
         except BadFrame as error:
-            raise _not_ours(self._name, error) from None
+            raise not_ours(self._name, error) from None
         finally:
             line.wire.close()
 
@@ -305,13 +231,6 @@ class AgentHost:
         self._starter.close()
 
 
-def _parse(body: bytes, name: str) -> Json:
-    greeting = parse_json(body)
-    if not isinstance(greeting.get("workdir"), str):
-        raise BadFrame(f"a greeting without a workdir from {name}")
-    return greeting
-
-
 def _result(answer: Json) -> Json:
     if answer.get("ok") is True:
         result = answer.get("result")
@@ -327,32 +246,3 @@ def _result(answer: Json) -> Json:
         hint=safe_text(str(error.get("hint", ""))),
         exit_code=ExitCode(code) if code in set(ExitCode) else ExitCode.BUG,
     )
-
-
-def _not_ours(name: str, error: BadFrame) -> HalfstepError:
-    return HalfstepError(
-        f"what {name} sent is not what our agent says: {error}",
-        where=name,
-        hint="try again; if it stays so, something on the host writes into our channel",
-        exit_code=ExitCode.TEMPORARY,
-    )
-
-
-def _died(lost: ConnectionLost, words: str, name: str) -> HalfstepError:
-    last = safe_text(words).strip().splitlines()
-    if not last:
-        return lost
-    return HostUnfit(f"our agent did not start on {name}: {last[-1]}", where=name)
-
-
-def _bootstrap_failed(word: str, name: str) -> HostUnfit:
-    kind, _, rest = word.partition(" ")
-    if kind == "HOMELESS":
-        return HostUnfit(
-            f"workdir {safe_text(rest)!r}: {name} has no such home", where="workdir", exit_code=ExitCode.USAGE
-        )
-    if kind == "DISK":
-        return HostUnfit(
-            f"the payload could not be stored on {name}: {safe_text(rest)}", where=name, exit_code=ExitCode.DISK
-        )
-    return HostUnfit(f"our agent did not start on {name}: {safe_text(word)}", where=name, exit_code=ExitCode.TEMPORARY)

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from remote.address import Address
-from remote.agent import AgentHost, Retries
+from remote.agent import AgentHost
 from remote.errors import CannotConnect, ConnectionLost, DeadlineExceeded
+from remote.greeting import Retries
 from remote.protocol.exits import ExitCode
 from remote.ssh.dial import Patience
 from remote.ssh.starter import SshStarter

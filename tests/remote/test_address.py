@@ -18,7 +18,7 @@ def test_BI_20_a_host_that_is_an_option_is_refused_and_nothing_runs(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(BadUsage, match="invalid host") as refused:
-        open_host(Address("titan", host)).greeting
+        open_host(Address("titan", host)).probe(["true"])
     assert refused.value.exit_code is ExitCode.USAGE
     assert list(tmp_path.iterdir()) == []
 

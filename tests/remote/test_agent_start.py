@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from remote.agent import AgentHost, Retries
+from remote.agent import AgentHost
 from remote.bootstrap import Summons, bootstrap_argv
 from remote.bundle import payload_bundle
 from remote.errors import AgentEnded, BadUsage, HalfstepError, HostUnfit
+from remote.greeting import Retries
 from remote.local import local_host
 from remote.protocol.exits import ExitCode
 from remote.protocol.frames import MAX_JSON, hello, pack_json
@@ -156,7 +157,7 @@ def test_BI_42_the_bootstrap_runs_under_old_and_new_pythons(python: Path, tmp_pa
     if answer.stdout.strip() == "True":
         assert said == hello("0123") + b"NEED\n"
         host = local_host(str(tmp_path))
-        host._python = str(python)
+        host._greeter.python = str(python)
         assert host.probe(["true"]).ok
         host.close()
     else:

@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 
 from remote.address import Address
-from remote.agent import AgentHost, Retries
+from remote.agent import AgentHost
 from remote.errors import ConnectionLost
+from remote.greeting import Retries
 from remote.reach import open_host
 from remote.ssh.starter import SshStarter
 from tests.lab.answers import Person
