@@ -9,6 +9,7 @@ from typing import Any, Dict, Iterator, List, Set, Tuple
 
 from remote.payload.atomic import write_whole
 from remote.payload.call import Call
+from remote.payload.lock import holder
 from remote.payload.refusal import Refusal
 from remote.payload.tree_commit import commit_change, known_manifest, unsound
 from remote.payload.tree_lock import held_project, open_project
@@ -23,11 +24,18 @@ from remote.protocol.values import dumps, encode
 
 ALIVE_EVERY_S = 5.0
 MASS_DELETE_OVER = 20
+SETTLE_EVERY_S = 0.02
 
 
 def tree_survey(call: Call) -> Dict[str, Any]:
-    """The tree's survey alone."""
+    """The tree's survey alone; up to `settle_s` later where somebody is changing it now.
+
+    An agent whose line was cut needs a moment to see it. What it has staged by then need not be sent again.
+    """
     project = open_project(call)
+    deadline = time.monotonic() + float(call.args.get("settle_s", 0.0))
+    while time.monotonic() < deadline and holder(project.at(project.layout.lock)) is not None:
+        time.sleep(SETTLE_EVERY_S)
     answer: Dict[str, Any] = encode(survey_tree(project.workdir, project.layout.key))
     return answer
 

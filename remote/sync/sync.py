@@ -25,6 +25,7 @@ CHANGES = 3
 DAMAGES = 1
 AGAIN = "type the same again"
 FIRST_WAIT_S = 0.5
+SETTLE_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,8 @@ class _Attempt:
     def _look(self) -> tuple[Manifest, dict[str, int]]:
         """What the host has and what lies staged there, with as few questions as can be."""
         if self.unsure:
-            self.tree = decode(TreeSurvey, self.host.ask("tree.survey", {"project": self.scan.project}))
+            args = {"project": self.scan.project, "settle_s": SETTLE_S}
+            self.tree = decode(TreeSurvey, self.host.ask("tree.survey", args))
             self.unsure = False
         base = known_base(self.host, self.scan, self.tree)
         if base is not None and not self.tree.staged:
