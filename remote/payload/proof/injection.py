@@ -17,6 +17,7 @@ MODULES = (
     "attention.py",
     "autocast.py",
     "device.py",
+    "exits.py",
     "hold.py",
     "labels.py",
     "modules.py",
@@ -24,6 +25,7 @@ MODULES = (
     "quiet.py",
     "recorder.py",
     "seams.py",
+    "tables.py",
     "tensors.py",
     "watch.py",
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
 import sys
@@ -12,14 +11,14 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .attention import AttentionMeasure
 from .autocast import autocast_dtype
-from .device import describe_device, peak_memory, synchronize
+from .device import peak_memory, synchronize
+from .exits import watch_exit
 from .hold import hold, watch_runner
 from .labels import measure_labels, measure_targets
 from .modules import MEASURED_FORWARDS, ModuleMeasure
 from .quiet import Ledger, quiet
+from .tables import describe, state_dtypes
 from .tensors import (
-    clean_name,
-    count_dtypes,
     learning_rate,
     local,
     mark,
@@ -75,10 +74,8 @@ class ProofRecorder:
         self.written = False
         self.last_write = self.began
         self._last_error: Optional[Dict[str, Any]] = None
-        self._hook_exit()
+        watch_exit(self.ledger.pid, self._failed, lambda: self.write("exited"))
         watch_runner()
-
-    # What happens before a step.
 
     @quiet
     def built(self, optimizer: Any) -> None:
@@ -154,8 +151,6 @@ class ProofRecorder:
         if self.unscaled.get(id(self.scaler)) is False:
             self.flags["clipped_scaled"] = self.flags.get("clipped_scaled", 0) + 1
 
-    # The step itself.
-
     @quiet
     def attempt(self, optimizer: Any, scaler: Any) -> None:
         self._look(optimizer)
@@ -166,7 +161,7 @@ class ProofRecorder:
             return
         self.optimizers[id(optimizer)] = optimizer
         self.main = max(self.optimizers.values(), key=lambda one: sum(p.numel() for p in parameters_of(one)))
-        self.tables = self._describe()
+        self.tables = describe(self.roots, list(self.optimizers.values()), self.built_as)
         self.marks.update(mark(self._named(optimizer)))
 
     def _named(self, optimizer: Any) -> List[Tuple[str, Any]]:
@@ -183,8 +178,8 @@ class ProofRecorder:
 
     def applied(self, optimizer: Any, scaler: Any, scale: Optional[float], skipped: bool) -> None:
         self._applied(optimizer, scaler, scale, skipped)
-        # After a scaled step the new scale is still to come; without a scaler nothing is.
-        if scaler is None:
+        # After a scaled step the new scale is still to come, and other optimizers may be.
+        if scaler is None and len(self.optimizers) == 1:
             self._finish_if_ready()
 
     @quiet
@@ -250,54 +245,10 @@ class ProofRecorder:
         if self.attempts and not self.attempts[-1]["applied"]:
             self.flags["scheduled_after_skip"] = self.flags.get("scheduled_after_skip", 0) + 1
 
-    # The report.
-
     def _finish_if_ready(self) -> None:
         if self.ready and os.getpid() == self.ledger.pid:
             self.write("done")
             hold()
-
-    def _describe(self) -> Dict[str, Any]:
-        names = name_parameters(self.roots)
-        rows = [
-            ("trainable" if p.requires_grad else "frozen", clean_name(name), p)
-            for root in self.roots
-            for name, p in root.named_parameters()
-        ]
-        buffers = [("buffer", clean_name(name), b) for root in self.roots for name, b in root.named_buffers()]
-        tracked = {id(p) for one in self.optimizers.values() for p in parameters_of(one)}
-        first = next((p for _, _, p in rows), None)
-        trained = [p for one in self.optimizers.values() for p in parameters_of(one)]
-        return {
-            "device": describe_device(first),
-            "dtypes": count_dtypes(_once(rows) + _once(buffers)),
-            "roots": [{"class": type(root).__name__, "training": root.training} for root in self.roots],
-            "trainable": [
-                {"name": names[id(p)], "dtype": short(p.dtype), "elements": p.numel(), "optimized": id(p) in tracked}
-                for _, _, p in _once(rows)
-                if p.requires_grad
-            ],
-            "strangers": sum(1 for p in trained if id(p) not in names),
-            "changed_dtype": [
-                [names.get(id(p), "?"), was, short(p.dtype)]
-                for one in self.optimizers.values()
-                for p in parameters_of(one)
-                for was in [self.built_as.get(id(one), {}).get(id(p), short(p.dtype))]
-                if was != short(p.dtype)
-            ][:10],
-            "reduce_dtype": _reduce_dtype(self.roots),
-        }
-
-    def _state_dtypes(self) -> List[Dict[str, Any]]:
-        torch = sys.modules["torch"]
-        rows = []
-        for optimizer in self.optimizers.values():
-            for state in optimizer.state.values():
-                for name, value in state.items() if hasattr(state, "items") else ():
-                    # A step counter is one number; moments have the parameter's shape.
-                    if isinstance(value, torch.Tensor) and value.numel() > 1:
-                        rows.append(("state", str(name), value))
-        return count_dtypes(rows)
 
     def write(self, state: str) -> None:
         """rank-R-PID.json holds what was seen so far."""
@@ -315,8 +266,12 @@ class ProofRecorder:
             json.dump(report, file)
         os.replace(path + ".part", path)
 
+    def _failed(self, error: Dict[str, Any]) -> None:
+        self._last_error = error
+        self.write("exception")
+
     def _report(self, state: str) -> Dict[str, Any]:
-        tables = self.tables or self._describe()
+        tables = self.tables or describe(self.roots, list(self.optimizers.values()), self.built_as)
         after = mark([row for one in self.optimizers.values() for row in self._named(one)])
         return {
             "version": 1,
@@ -327,7 +282,7 @@ class ProofRecorder:
             "error": self._last_error,
             "faults": self.ledger.faults,
             **tables,
-            "optimizer_state": self._state_dtypes(),
+            "optimizer_state": state_dtypes(list(self.optimizers.values())),
             "optimizers": sorted({type(one).__name__ for one in self.optimizers.values()}),
             "attempts": self.attempts,
             "open_losses": read_losses(self.micro),
@@ -343,32 +298,3 @@ class ProofRecorder:
             "memory": peak_memory(tables.get("device", {})),
             "seconds": time.perf_counter() - self.began,
         }
-
-    def _hook_exit(self) -> None:
-        previous = sys.excepthook
-
-        def told(kind: Any, error: Any, trace: Any) -> None:
-            if os.getpid() == self.ledger.pid:
-                self._last_error = {"type": kind.__name__, "message": str(error)[:2000]}
-                self.write("exception")
-            previous(kind, error, trace)
-
-        sys.excepthook = told
-        atexit.register(lambda: self.write("exited") if os.getpid() == self.ledger.pid else None)
-
-
-def _once(rows: List[Tuple[str, str, Any]]) -> List[Tuple[str, str, Any]]:
-    seen: Dict[int, Tuple[str, str, Any]] = {}
-    for row in rows:
-        seen.setdefault(id(row[2]), row)
-    return list(seen.values())
-
-
-def _reduce_dtype(roots: List[Any]) -> Optional[str]:
-    """What FSDP reduces gradients in, where a root says so."""
-    for root in roots:
-        policy = getattr(root, "mixed_precision", None)
-        dtype = getattr(policy, "reduce_dtype", None) or getattr(policy, "param_dtype", None)
-        if dtype is not None:
-            return short(dtype)
-    return None

@@ -1,0 +1,14 @@
+"""The same without a scaler: the second optimizer steps after the first, and both must be seen."""
+
+import mini
+import torch
+
+model = mini.Mini()
+optimizers = [torch.optim.AdamW(mini.trained(layer), lr=1e-3) for layer in model.layers]
+for _ in range(30):
+    loss = model(**mini.batch())
+    loss.backward()
+    for optimizer in optimizers:
+        optimizer.step()
+    for optimizer in optimizers:
+        optimizer.zero_grad()
