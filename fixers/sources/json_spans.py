@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 
 from fixers.sources.nodes import Mapping, Node, Place, Scalar, Sequence
@@ -16,6 +17,7 @@ from fixers.sources.unparsable import Unparsable
 MAX_DEPTH = 200
 BOM = b"\xef\xbb\xbf"
 BLANK = re.compile(rb"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
+LINE_END = re.compile(rb"\r\n|\r|\n")
 STRING = re.compile(rb'"((?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*)"')
 WORD = re.compile(
     rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?![\w.+-])|(?:true|false|null|NaN|-?Infinity)\b"
@@ -25,6 +27,7 @@ WORD = re.compile(
 @dataclass(frozen=True)
 class _Reader:
     data: bytes
+    lines: tuple[int, ...]
 
     def fail(self, message: str, at: int) -> Unparsable:
         return Unparsable(message, line_of(self.data, at))
@@ -34,8 +37,8 @@ class _Reader:
         return match.end() if match else at
 
     def place(self, start: int, end: int) -> Place:
-        line_start = max(self.data.rfind(b"\n", 0, start), self.data.rfind(b"\r", 0, start)) + 1
-        return Place(start, end, line_of(self.data, start), start - line_start + 1)
+        line = bisect_right(self.lines, start)
+        return Place(start, end, line, start - self.lines[line - 1] + 1)
 
     def value(self, at: int, depth: int) -> Node:
         if depth > MAX_DEPTH:
@@ -94,7 +97,7 @@ class _Reader:
 
 def read_json(data: bytes) -> Node:
     """The file's only value. Raises Unparsable."""
-    reader = _Reader(data)
+    reader = _Reader(data, (0, *(end.end() for end in LINE_END.finditer(data))))
     node = reader.value(reader.skip(len(BOM) if data.startswith(BOM) else 0), 0)
     end = reader.skip(node.place.end)
     if end < len(data):
