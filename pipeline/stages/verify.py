@@ -74,6 +74,7 @@ def proof_request(view: View, source: str = "") -> ProofRequest:
         argv=command_of(view, proof_place(view, source)),
         plan=view.precision,
         capability=gpu.capability if gpu else None,
+        card_seen=gpu is not None and not gpu.assumed,
         source=source,
         environment=environment_of(view),
         secrets={name: os.environ[name] for name in secrets_of(view) if name in os.environ},

@@ -15,12 +15,14 @@ class ProofRequest:
 
     `argv` may hold the placeholders of a job's. `adapters` are the adapter names that are meant to be trained, () where
     nobody said; `run_steps` the length of the whole run, for the ETA. `secrets` are values by name, never written down.
+    `card_seen`: the host's driver lists the card, so a command that trains on the CPU does not do what was meant.
     """
 
     project: str
     argv: Tuple[str, ...]
     plan: PrecisionPlan
     capability: Optional[Tuple[int, int]] = None
+    card_seen: bool = False
     source: str = ""
     environment: Dict[str, str] = field(default_factory=dict)
     secrets: Dict[str, str] = field(default_factory=dict)

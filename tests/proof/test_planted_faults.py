@@ -71,3 +71,13 @@ def test_steps_time_and_memory_are_measured(prove):
     assert report.eta_s == pytest.approx(1000 * report.step_seconds)
     assert report.peak_bytes > 50 * 2**20
     assert {row.kind for row in report.dtypes} == {"trainable", "frozen", "state"}
+
+
+def test_a_command_that_leaves_the_hosts_card_alone_is_an_error(prove):
+    report = prove(SCRIPTS / "healthy" / "lora_loop.py", card_seen=True)
+    assert [finding.check for finding in report.report.errors] == ["device"]
+
+
+def test_a_cpu_that_stands_for_a_card_is_said_to_be_one(prove):
+    report = prove(SCRIPTS / "healthy" / "lora_loop.py")
+    assert "stands for a card of capability 7.5" in next(one.reason for one in report.unseen if one.check == "device")

@@ -15,11 +15,27 @@ FULL = 0.98
 
 def judge(seen: Seen) -> Iterator[Row]:
     """Rows over outputs, attention, memory and time."""
+    yield from _device(seen)
     yield from _outputs(seen)
     yield from _attention(seen)
     yield from _mode(seen)
     yield from _memory(seen)
     yield from _time(seen)
+
+
+def _device(seen: Seen) -> Iterator[Row]:
+    device = seen.first.get("device", {})
+    if device.get("type") == "cuda":
+        yield good("device", f"trained on {device['name']}")
+    elif seen.request.card_seen:
+        yield error(
+            "device", "the command trained on the CPU although the host has a card", hint="pipeline explain device"
+        )
+    elif seen.request.capability is not None:
+        major, minor = seen.request.capability
+        yield Unseen("device", f"trained on the CPU, which stands for a card of capability {major}.{minor} here")
+    else:
+        yield good("device", "trained on the CPU; there is no card")
 
 
 def _outputs(seen: Seen) -> Iterator[Row]:

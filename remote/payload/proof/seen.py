@@ -41,7 +41,9 @@ class Seen:
     @property
     def below_bf16(self) -> bool:
         """The card only emulates bfloat16, or stands for one that does."""
-        return self.request.capability is not None and self.request.capability < (8, 0)
+        told = self.first.get("device", {}).get("capability")
+        known = [tuple(one) for one in (self.request.capability, told) if one is not None]
+        return bool(known) and min(known) < (8, 0)
 
     @property
     def attempts(self) -> List[Dict[str, Any]]:
