@@ -1,0 +1,85 @@
+"""A loop with an adapter, for real: a text flip alone manufactures the scaler error, the fixers' plan trains."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fixers.disk_tree import DiskTree
+from fixers.frame import plan_fixes
+from fixers.on_disk import apply_to_disk
+from fixers.site import Site
+from tests.fixers.casebook import TITAN_RTX
+
+SCRIPT = '''\
+import torch
+from torch import nn
+
+torch.manual_seed(0)
+device = "cuda" if torch.cuda.is_available() else "cpu"
+amp_dtype = torch.bfloat16
+
+
+class Adapted(nn.Module):
+    """A frozen layer and a low-rank update of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Linear(16, 16)
+        self.down = nn.Linear(16, 4, bias=False)
+        self.up = nn.Linear(4, 16, bias=False)
+        self.base.requires_grad_(False)
+
+    def forward(self, x):
+        return self.base(x) + self.up(self.down(x))
+
+
+model = Adapted().to(device).to(torch.bfloat16)
+optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-2)
+scaler = torch.amp.GradScaler(device)
+x = torch.randn(32, 16, device=device)
+y = torch.randn(32, 16, device=device)
+losses = []
+for step in range(40):
+    with torch.autocast(device, dtype=amp_dtype):
+        prediction = model(x)
+    loss = nn.functional.huber_loss(prediction, y)
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
+    losses.append(loss.item())
+print(losses[0], losses[-1], {p.dtype for p in model.parameters() if p.requires_grad}, model.base.weight.dtype)
+assert losses[-1] < 0.8 * losses[0]
+'''
+
+
+def _run(folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    argv = [sys.executable, "train.py"]
+    return subprocess.run(argv, cwd=folder, capture_output=True, text=True, env=environment, check=False)
+
+
+@pytest.mark.train
+def test_a_text_flip_fails_and_the_plan_trains(tmp_path: Path) -> None:
+    train = tmp_path / "train.py"
+    train.write_text(SCRIPT.replace("bfloat16", "float16"))
+    flipped = _run(tmp_path)
+    assert flipped.returncode != 0
+    assert "expected Half" in flipped.stderr or "Attempting to unscale FP16 gradients" in flipped.stderr
+    train.write_text(SCRIPT.replace("bfloat16", "float16").replace("(prediction, y)", "(prediction.float(), y)"))
+    assert "Attempting to unscale FP16 gradients" in _run(tmp_path).stderr
+
+    train.write_text(SCRIPT)
+    plan = plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX))
+    assert set(plan.changes[0].fixers) == {"bf16-to-fp16", "scaler-gate", "loss-fp32", "trainable-fp32"}
+    apply_to_disk(tmp_path, plan)
+    fixed = _run(tmp_path)
+    assert fixed.returncode == 0, fixed.stderr
+    assert "{torch.float32} torch.float16" in fixed.stdout

@@ -1,0 +1,215 @@
+"""Mutation testing of fixers/: small faults are put into a sample of its lines, and the tests have to notice.
+
+    python -m tests.mutation              # 200 faults in the source fixers and their frame
+    MUTANTS=1000 SEED=3 JOBS=8 python -m tests.mutation
+
+Faults are those of cosmic-ray. One is drawn per place and kind, so that an operator with eleven replacements counts
+once; annotations, which nothing evaluates, are left out. A mutant is the module with one fault, loaded in a forked
+process that has everything else imported already; it is killed where a test fails, or takes ten times as long.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.abc
+import importlib.util
+import os
+import random
+import resource
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+import cosmic_ray.plugins
+import pytest
+from cosmic_ray.ast import ast_nodes, get_ast
+from cosmic_ray.mutating import mutate_code
+
+from tests import conftest  # noqa: F401 - imported before forking, once for all mutants
+
+ROOT = Path(__file__).resolve().parent.parent
+FIXERS = ROOT / "fixers"
+MUTANTS = int(os.environ.get("MUTANTS", "200"))
+SEED = int(os.environ.get("SEED", "1"))
+JOBS = int(os.environ.get("JOBS", str(os.cpu_count() or 1)))
+GOAL = 0.80
+LIMIT_CPU_S = 90
+NO_FAULT = "none"
+CASES = "test_cases.py"
+LAWS = ("test_laws.py", "test_disk_tree.py", "test_pages.py", CASES)
+PROPERTIES = (CASES, "test_properties.py")
+FRAME = ("diff", "disk_tree", "file_plan", "frame", "memory", "on_disk", "pages", "target", "target_of")
+QUIET = (
+    "-x",
+    "-k",
+    "not docs_are_current",
+    "-q",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:xdist",
+    "-o",
+    "addopts=",
+    "--hypothesis-seed=1",
+)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a kind of fault can be put; `variants` are the operators that put it there, each with its occurrence."""
+
+    module: str
+    kind: str
+    line: int
+    column: int
+    variants: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How one mutant ended."""
+
+    place: Place
+    operator: str
+    killed: bool
+
+
+class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Gives one module other source than its file has."""
+
+    def __init__(self, name: str, file: Path, source: str) -> None:
+        self.name, self.file, self.source = name, file, source
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> ModuleSpec | None:
+        if fullname != self.name:
+            return None
+        return importlib.util.spec_from_file_location(fullname, self.file, loader=self)  # type: ignore[arg-type]
+
+    def exec_module(self, module: ModuleType) -> None:
+        exec(compile(self.source, str(self.file), "exec"), module.__dict__)
+
+
+def find_places(module: Path) -> Iterator[Place]:
+    """Every place and kind of fault in a module, outside annotations."""
+    source = module.read_text("utf-8")
+    left_out = list(_annotations(ast.parse(source)))
+    tree = get_ast(source)
+    found: dict[tuple[str, tuple[int, int]], list[tuple[str, int]]] = {}
+    for name in cosmic_ray.plugins.operator_names():
+        make = cosmic_ray.plugins.get_operator(name)
+        if make.arguments():
+            continue
+        operator = make()
+        places = (start for node in ast_nodes(tree) for start, _ in operator.mutation_positions(node))
+        for occurrence, start in enumerate(places):
+            if not any(first <= start < last for first, last in left_out):
+                kind = name.rpartition("/")[2].partition("_")[0]
+                found.setdefault((kind, start), []).append((name, occurrence))
+    dotted = ".".join(module.relative_to(ROOT).with_suffix("").parts)
+    for (kind, (line, column)), variants in found.items():
+        yield Place(dotted, kind, line, column, tuple(variants))
+
+
+def _annotations(tree: ast.Module) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+    for node in ast.walk(tree):
+        for each in (getattr(node, "annotation", None), getattr(node, "returns", None)):
+            if isinstance(each, ast.expr) and each.end_lineno is not None and each.end_col_offset is not None:
+                yield (each.lineno, each.col_offset), (each.end_lineno, each.end_col_offset)
+
+
+def tests_for(module: str) -> tuple[str, ...]:
+    """What looks at a module: its own tests, the cases of fixers, the laws of the frame, the properties of parsers."""
+    name = module.rpartition(".")[2]
+    own = sorted(str(file) for file in (ROOT / "tests/fixers").rglob(f"test_{name}*.py"))
+    shared = LAWS if name in FRAME else PROPERTIES if ".sources." in module else (CASES,)
+    return (*own, *(str(ROOT / "tests/fixers" / test) for test in shared))
+
+
+def run_mutant(place: Place, operator: str, occurrence: int) -> int:
+    """In a process of its own: the exit status of the tests with the fault in place."""
+    file = ROOT / (place.module.replace(".", "/") + ".py")
+    source = file.read_text("utf-8")
+    if operator != NO_FAULT:
+        source = mutate_code(source, cosmic_ray.plugins.get_operator(operator)(), occurrence)
+    resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_CPU_S, LIMIT_CPU_S))
+    sys.meta_path.insert(0, Mutated(place.module, file, source))
+    with Path(os.environ.get("SAID", os.devnull)).open("w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+        os.dup2(nowhere.fileno(), 2)
+        return int(pytest.main([*QUIET, "--rootdir", str(ROOT), *tests_for(place.module)]))
+
+
+def run_all(chosen: Sequence[tuple[Place, str, int]]) -> Iterator[Verdict]:
+    """Every chosen mutant, several at a time, each in a fork."""
+    waiting, running = list(chosen), dict[int, tuple[Place, str]]()
+    while waiting or running:
+        while waiting and len(running) < JOBS:
+            place, operator, occurrence = waiting.pop()
+            pid = os.fork()
+            if pid == 0:
+                status = 70
+                try:
+                    status = run_mutant(place, operator, occurrence)
+                finally:
+                    os._exit(status)
+            running[pid] = (place, operator)
+        pid, status = os.wait()
+        place, operator = running.pop(pid)
+        code = os.waitstatus_to_exitcode(status)
+        if code == -signal.SIGINT:
+            raise KeyboardInterrupt
+        yield Verdict(place, operator, code != 0)
+
+
+def choose(places: Sequence[Place]) -> list[tuple[Place, str, int]]:
+    """A sample of places by seed, and one of each place's faults."""
+    rng = random.Random(SEED)
+    sample = rng.sample(list(places), min(MUTANTS, len(places)))
+    return [(place, *rng.choice(place.variants)) for place in sample]
+
+
+def source_modules() -> list[Path]:
+    """The modules that plan and rewrite sources; what acts on hosts is driven by slower tests of its own."""
+    named = os.environ.get("MODULES", "")
+    if named:
+        return [FIXERS / name for name in named.split(",")]
+    return sorted(file for file in FIXERS.rglob("*.py") if file.name != "__init__.py" and not _is_setup(file))
+
+
+def _is_setup(file: Path) -> bool:
+    """The module acts on a host, or is used by those that do alone."""
+    text = file.read_text("utf-8")
+    return "HostChange" in text or "Survey" in text or file.name.startswith(("laptop_hub", "tokenizer", "torch_"))
+
+
+def main() -> int:
+    places = [place for module in source_modules() for place in find_places(module)]
+    start = time.monotonic()
+    sound = [(Place(name, NO_FAULT, 0, 0, ()), NO_FAULT, 0) for name in sorted({place.module for place in places})[:1]]
+    if any(verdict.killed for verdict in run_all(sound)):
+        print("the tests fail without any fault; nothing was measured")
+        return 1
+    print(f"the tests pass without a fault, in {time.monotonic() - start:.0f} s", flush=True)
+    verdicts = []
+    for verdict in run_all(choose(places)):
+        verdicts.append(verdict)
+        if not verdict.killed:
+            place = verdict.place
+            print(f"survived: {place.module}:{place.line}:{place.column} {verdict.operator}", flush=True)
+    killed = sum(verdict.killed for verdict in verdicts)
+    seconds = time.monotonic() - start
+    print(f"{len(places)} places, {len(verdicts)} mutants (seed {SEED}), {killed} killed, {seconds:.0f} s")
+    print("survivors by module:", dict(Counter(v.place.module for v in verdicts if not v.killed).most_common()))
+    share = killed / max(len(verdicts), 1)
+    print(f"{share:.1%} killed; the goal is {GOAL:.0%}")
+    return 0 if share >= GOAL else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
