@@ -14,7 +14,8 @@ from pipeline.stages.fixing import tree_as_fixed
 from pipeline.stages.stage import Context, Done, Inputs, digest
 from pipeline.stages.view import View
 from pipeline.static import judge_static
-from remote.proof import run_proof
+from remote.proof import run_proof, step_card
+from remote.protocol.card import CardRequest
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report
 from remote.protocol.proof import ProofReport, ProofRequest, StepSeen
@@ -45,14 +46,15 @@ class Verify:
         """Runs the real command under hooks until two steps were applied, ends it and removes its traces."""
         view = context.view
         asked = judge_static(tree_as_fixed(view), view.precision)
-        if not asked.ok:
-            return Done(asked)
+        card = try_card(context) if asked.ok else Report()
+        if not (asked.ok and card.ok):
+            return Done(asked.and_also(card))
         context.telling.progress("running the real command for two optimizer steps")
         proof = prove(context)
         context.story = replace(context.story, proof=proof)
         said = Report(diagnose_text(proof.output_tail)) if proof.exit else Report()
         notes = tuple(f"{name}: {value}" for name, value in proof.report.facts)
-        return Done(said.and_also(asked).and_also(proof.report), in_words(view, proof), notes)
+        return Done(said.and_also(asked).and_also(card).and_also(proof.report), in_words(view, proof), notes)
 
 
 def what_is_trained(view: View) -> Inputs:
@@ -80,6 +82,18 @@ def proof_request(view: View, source: str = "") -> ProofRequest:
         secrets={name: os.environ[name] for name in secrets_of(view) if name in os.environ},
         run_steps=steps_of(view),
     )
+
+
+def try_card(context: Context) -> Report:
+    """The second depth: a small model on the card itself, where the host's driver lists one; else why not."""
+    view = context.view
+    gpu = view.survey.gpu
+    if gpu is None or gpu.assumed:
+        return Report(facts=(("not checked: card-step", "the host has no card that could be asked"),))
+    context.telling.progress("twenty steps of a small LoRA model on the card")
+    config = view.host.config
+    request = CardRequest(view.layout.key, config.python, view.precision, config.gpus, environment_of(view))
+    return Report(step_card(context.host, request).findings)
 
 
 def prove(context: Context, source: str = "") -> ProofReport:

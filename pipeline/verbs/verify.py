@@ -12,7 +12,7 @@ from pipeline.outcome import Outcome
 from pipeline.session import load_named, working
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Context, Wishes
-from pipeline.stages.verify import in_words
+from pipeline.stages.verify import in_words, try_card
 from pipeline.verbs.options import AsJson, ConfigName, HostName, Overrides
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
@@ -52,13 +52,15 @@ def _looked(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
     if why_not:
         report = report.and_also(Report((_not_checked(why_not),)))
     else:
+        card = try_card(context)
+        screen.checked(card.findings)
         screen.progress("running the real command for two optimizer steps")
         proof = prove_in_scratch(context, foreseen.fixes)
         screen.note(in_words(view, proof))
         screen.checked(proof.findings)
         for unseen in proof.unseen:
             screen.note(f"not checked: {unseen.check}: {unseen.reason}")
-        report = report.and_also(proof.report)
+        report = report.and_also(card).and_also(proof.report)
     return Outcome(
         "verify",
         _exit_code(report),
