@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pipeline.diagnosis.diagnose import diagnose_text
 from pipeline.show.words import duration
-from pipeline.stages.command import command_of, environment_of, proof_place, secrets_of, steps_of
+from pipeline.stages.command import command_of, environment_of, interpreter_of, proof_place, secrets_of, steps_of
 from pipeline.stages.environment import Environment
 from pipeline.stages.fix import card_of
 from pipeline.stages.fixing import tree_as_fixed
@@ -91,8 +91,8 @@ def try_card(context: Context) -> Report:
     if gpu is None or gpu.assumed:
         return Report(facts=(("not checked: card-step", "the host has no card that could be asked"),))
     context.telling.progress("twenty steps of a small LoRA model on the card")
-    config = view.host.config
-    request = CardRequest(view.layout.key, config.python, view.precision, config.gpus, environment_of(view))
+    gpus = view.host.config.gpus
+    request = CardRequest(view.layout.key, interpreter_of(view), view.precision, gpus, environment_of(view))
     return Report(step_card(context.host, request).findings)
 
 
