@@ -28,6 +28,7 @@ How to undo
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
@@ -36,7 +37,7 @@ from typing import Any
 
 from fixers.change import FileChange, HostChange, Plan, mended
 from fixers.laptop_hub import HubUnavailable, ask_laptop_hub, fetch_on_laptop
-from fixers.site import Site
+from fixers.site import Site, Tree
 from fixers.tokenizer_judgement import NAME, Complaint, good_copy, judge_files
 from remote.errors import RemoteFault
 from remote.protocol.exits import ExitCode
@@ -73,11 +74,15 @@ HINTS = {
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a good copy can be had: a repository at a revision, and a folder of the project that holds one."""
+    """Where a good copy can be had: a repository at a revision, and a folder of the project that holds one.
+
+    `certain`: the config says that every tokenizer file is that repository's.
+    """
 
     repo: str = ""
     revision: str = ""
     source: str = ""
+    certain: bool = False
 
 
 def plan(site: Site) -> Plan:
@@ -99,7 +104,35 @@ def origin_of(site: Site) -> Origin:
     if not HUB_ID.fullmatch(repo) or repo.startswith(OURS) or any(p.startswith(repo + "/") for p in site.tree.paths()):
         repo = ""
     revision = str(wish.get("revision") or model.get("revision") or "")
-    return Origin(str(wish.get("repo") or repo), revision, str(wish.get("source") or "").rstrip("/"))
+    source = str(wish.get("source") or "").rstrip("/")
+    return Origin(str(wish.get("repo") or repo), revision, source, certain=bool(wish.get("repo")))
+
+
+def belongs_to(site: Site, origin: Origin, file: TokenizerFile, root: str = "") -> tuple[str, str]:
+    """The repository and revision that a file came from: by its place in the cache, the config, or the model beside
+    it, whose config.json says what it was loaded from."""
+    if file.repo:
+        return file.repo, file.revision
+    folder = posixpath.relpath(posixpath.dirname(file.path), root) if root else posixpath.dirname(file.path)
+    beside = "" if origin.certain else named_beside(site.tree, folder.removeprefix("."))
+    if beside and beside != origin.repo:
+        return beside, file.revision
+    return origin.repo, file.revision or origin.revision
+
+
+def named_beside(tree: Tree, folder: str) -> str:
+    """`_name_or_path` of a model's config.json, or of the tokenizer's, where that is a hub's id; empty otherwise."""
+    paths = set(tree.paths())
+    for path in (posixpath.join(folder, file) for file in ("config.json", "tokenizer_config.json")):
+        if path in paths:
+            try:
+                settings = json.loads(tree.read(path))
+            except ValueError:
+                continue
+            named = settings.get("_name_or_path") or settings.get("name_or_path") if isinstance(settings, dict) else ""
+            if isinstance(named, str) and HUB_ID.fullmatch(named) and not named.startswith(OURS):
+                return named
+    return ""
 
 
 def _look(site: Site, origin: Origin) -> tuple[TokenizerFile, ...]:
@@ -147,14 +180,15 @@ def _plan_host(site: Site, origin: Origin, files: Sequence[TokenizerFile], compl
     assert site.host is not None and site.project is not None
     findings: list[Finding] = []
     changes: list[HostChange] = []
-    source = posixpath.join(site.host.workdir, site.project.tree, origin.source) if origin.source else ""
+    root = posixpath.join(site.host.workdir, site.project.tree)
+    source = posixpath.join(root, origin.source) if origin.source else ""
     hub = _HostHub(site)
     for complaint in complaints:
         if not complaint.replace:
             findings.append(complaint.finding)
             continue
         try:
-            args = _replacement(complaint.file, origin, source, files, hub)
+            args = _replacement(complaint.file, belongs_to(site, origin, complaint.file, root), source, files, hub)
         except HubUnavailable as error:
             findings.append(_unmended(complaint.finding, error))
             continue
@@ -172,13 +206,13 @@ def _change(site: Site, complaint: Complaint, args: Mapping[str, Any]) -> HostCh
 
 
 def _replacement(
-    file: TokenizerFile, origin: Origin, source: str, files: Sequence[TokenizerFile], hub: _HostHub
+    file: TokenizerFile, whose: tuple[str, str], source: str, files: Sequence[TokenizerFile], hub: _HostHub
 ) -> dict[str, Any]:
     """The arguments that say where the good file comes from. Raises HubUnavailable."""
     file_name = posixpath.basename(file.path)
     if file.fault is not None and file.fault.kind == "unrecorded":
         return {"name": file_name, "copy": file.real, "digest": encode(Digest(file.size, file.sha256))}
-    repo, revision = file.repo or origin.repo, file.revision or origin.revision
+    repo, revision = whose
     copy = good_copy(file, files, source, repo, revision)
     if copy is not None:
         return {"name": file_name, "copy": copy.real, "digest": encode(Digest(copy.size, copy.sha256))}
@@ -256,6 +290,7 @@ def _laptop_replacement(site: Site, origin: Origin, file: TokenizerFile, files: 
     if copy is not None:
         return site.tree.read(copy.path)
     file_name = posixpath.basename(file.path)
-    request = {"do": "tree", "repo": origin.repo, "revision": origin.revision, "names": list(NAMES)}
-    commit, digest = _wanted(origin.repo, file_name, ask_laptop_hub(request) if origin.repo else {})
-    return fetch_on_laptop(origin.repo, commit, file_name, digest)
+    repo, revision = belongs_to(site, origin, file)
+    request = {"do": "tree", "repo": repo, "revision": revision, "names": list(NAMES)}
+    commit, digest = _wanted(repo, file_name, ask_laptop_hub(request) if repo else {})
+    return fetch_on_laptop(repo, commit, file_name, digest)

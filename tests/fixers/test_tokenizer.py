@@ -1,6 +1,7 @@
 """The tokenizer fixer against a hub on loopback, through the real agent and the real huggingface_hub."""
 
 import hashlib
+import json
 import os
 import sys
 
@@ -347,6 +348,34 @@ def test_a_tokenizer_on_the_laptop_is_fetched_there(hub, whole):
     (change,) = tokenizer.plan(site).changes
     assert (change.path, change.before, change.after) == (FILE, before, whole)
     assert tokenizer.plan(Site(MemoryTree({FILE: whole}), config=site.config)).findings == ()
+
+
+@pytest.mark.usefixtures("laptop_environment")
+def test_the_model_beside_a_tokenizer_says_whose_it_is(host, hub, whole):
+    files = {FILE: whole[:100], "model/config.json": json.dumps({"_name_or_path": REPO}).encode()}
+    (change,) = tokenizer.plan(Site(MemoryTree(files))).changes
+    assert change.after == whole
+    put(host, FILE, whole[:100])
+    (there,) = tokenizer.plan(site_of(host, hub, files, model={"id": "other/model"})).changes
+    assert there.args["repo"] == REPO
+    certain = tokenizer.plan(site_of(host, hub, files, wish={"repo": "lab/elsewhere"}))
+    assert "lab/elsewhere" in certain.findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("config", "repo"),
+    [
+        (b'{"_name_or_path": "a/b"}', "a/b"),
+        (b'{"_name_or_path": "/data/b"}', ""),
+        (b'{"_name_or_path": "./b"}', ""),
+        (b'{"_name_or_path": 3}', ""),
+        (b"{}", ""),
+        (b"[]", ""),
+        (b"{", ""),
+    ],
+)
+def test_only_a_hubs_id_says_whose_a_tokenizer_is(config, repo):
+    assert tokenizer.named_beside(MemoryTree({"m/config.json": config}), "m") == repo
 
 
 def test_a_tokenizer_on_the_laptop_that_belongs_to_nothing_is_told():
