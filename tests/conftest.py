@@ -88,11 +88,11 @@ def chaos() -> Iterator[Callable[..., ChaosProxy]]:
 
 
 @pytest.fixture
-def account(tmp_path: Path) -> Iterator[Callable[..., str]]:
+def account() -> Iterator[Callable[..., str]]:
     """Makes accounts of this machine by keyword (see Accounts.make)."""
     if reason := why_no_accounts():
         pytest.skip(reason)
-    accounts = Accounts(tmp_path)
+    accounts = Accounts()
     yield accounts.make
     accounts.close()
 

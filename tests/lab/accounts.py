@@ -9,6 +9,7 @@ import pwd
 import shutil
 import signal
 import subprocess
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,20 +23,15 @@ def why_no_accounts() -> str:
 
 @dataclass
 class Accounts:
-    """Accounts whose homes lie under `folder`."""
+    """Accounts whose homes lie beside pytest's folders, which are for their owner only."""
 
-    folder: Path
     made: list[str] = field(default_factory=list)
 
     def make(self, *, shell: str = "/bin/sh", password: str = "*") -> str:
         """The name of a new account; `password` is its line in the shadow file (`*`: none, `!`: locked)."""
         name = f"hs{os.getpid()}x{next(_numbers)}"
-        home = self.folder / name
-        home.mkdir()
-        # pytest's folders are for their owner only; who is to have a home in one must get there.
-        for folder in (self.folder, *self.folder.parents):
-            if folder.stat().st_uid == os.getuid() and len(folder.parts) > 2:
-                folder.chmod(folder.stat().st_mode | 0o011)
+        home = Path(tempfile.mkdtemp(prefix="hs-home-"))
+        home.chmod(0o755)
         subprocess.run(["useradd", "-M", "-d", home, "-s", shell, "-p", password, name], check=True)
         self.made.append(name)
         shutil.chown(home, name)
@@ -44,8 +40,11 @@ class Accounts:
     def close(self) -> None:
         """They are gone, with whatever still ran in their name."""
         for name in self.made:
-            end_processes_of(pwd.getpwnam(name).pw_uid)
-            subprocess.run(["userdel", name], check=False, capture_output=True)
+            account = pwd.getpwnam(name)
+            end_processes_of(account.pw_uid)
+            shutil.rmtree(account.pw_dir, ignore_errors=True)
+            # -f: a process that was killed a moment ago still counts as being logged in.
+            subprocess.run(["userdel", "-f", name], check=True, capture_output=True)
 
 
 def end_processes_of(uid: int) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from remote.address import Address
 from remote.errors import AuthRefused, HostUnfit
 from remote.protocol.exits import ExitCode
 from remote.reach import open_host
@@ -186,16 +187,37 @@ def test_a_password_gets_in(start_sshd: StartSshd, account: Callable[..., str]) 
     host.close()
 
 
-@pytest.mark.root
-def test_BI_39_a_locked_account(start_sshd: StartSshd, account: Callable[..., str]) -> None:
-    name = account(password="!")
-    refused(start_sshd(), user=name)
+def address_of(start_sshd: StartSshd, name: str, tmp_path: Path) -> Address:
+    """Where that account would be let in with its key; sshd reads the list of keys in the account's name."""
+    key = make_key(tmp_path / "mine")
+    keys = Path(pwd.getpwnam(name).pw_dir) / "keys"
+    keys.write_text(Path(f"{key}.pub").read_text())
+    keys.chmod(0o644)
+    server = start_sshd(lines=[f"AuthorizedKeysFile {keys}"])
+    return server.address(user=name, identity_file=str(key), workdir=f"/tmp/{name}")
 
 
 @pytest.mark.root
-def test_BI_39_a_shell_that_lets_nobody_in(start_sshd: StartSshd, account: Callable[..., str]) -> None:
-    name = account(shell=shutil.which("nologin", path="/usr/sbin:/sbin") or "/usr/sbin/nologin")
-    host = open_host(start_sshd().address(user=name), keep=False)
+def test_a_key_of_another_account_gets_in(start_sshd: StartSshd, account: Callable[..., str], tmp_path: Path) -> None:
+    name = account()
+    host = open_host(address_of(start_sshd, name, tmp_path), keep=False)
+    assert host.probe(["id", "-un"]).stdout.decode().strip() == name
+    host.close()
+
+
+@pytest.mark.root
+def test_BI_39_a_locked_account(start_sshd: StartSshd, account: Callable[..., str], tmp_path: Path) -> None:
+    host = open_host(address_of(start_sshd, account(password="!"), tmp_path), keep=False)
+    with pytest.raises(AuthRefused) as caught:
+        host.probe(["true"])
+    host.close()
+    assert caught.value.exit_code is ExitCode.AUTH
+
+
+@pytest.mark.root
+def test_BI_39_a_shell_that_lets_nobody_in(start_sshd: StartSshd, account: Callable[..., str], tmp_path: Path) -> None:
+    nologin = shutil.which("nologin", path="/usr/sbin:/sbin") or "/usr/sbin/nologin"
+    host = open_host(address_of(start_sshd, account(shell=nologin), tmp_path), keep=False)
     with pytest.raises(HostUnfit, match="not available") as caught:
         host.probe(["true"])
     host.close()
