@@ -65,7 +65,16 @@ def _read_rules(root: Path, base: str, names: set[str]) -> tuple[Rules, ...]:
     for name in IGNORE_FILES:
         if name in names:
             lines += (root / base / name).read_text("utf-8", "surrogateescape").splitlines()
-    return (Rules(base, GitIgnoreSpec.from_lines(lines)),) if lines else ()
+    return (Rules(base, GitIgnoreSpec.from_lines(line for line in lines if _is_pattern(line))),) if lines else ()
+
+
+def _is_pattern(line: str) -> bool:
+    """Git skips a line that it cannot mean; so do we."""
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except ValueError:
+        return False
+    return True
 
 
 def _ignored(path: str, rules: tuple[Rules, ...]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -17,8 +17,9 @@ from fixers.source_fixer import SourceFixer
 from fixers.target import Target
 from fixers.target_of import target_of
 from remote.errors import BadUsage
-from remote.protocol.findings import Finding
+from remote.protocol.findings import Finding, Severity
 
+PURE_LEAVES = {"trainable-fp32"}
 OFF = ("off", False, "never")
 """`off` (which YAML reads as False) waits until a failure asks for the fixer; `never` means not even then."""
 
@@ -52,13 +53,17 @@ def _after(first: FileChange, second: FileChange | HostChange) -> FileChange:
 
 
 def chosen_names(site: Site, only: Iterable[str] | None) -> set[str]:
-    """The fixers to ask: those named (and those they bring), or all; never one that the config has turned off."""
+    """The fixers to ask: those named (and those they bring), or all; never one that the config has turned off.
+
+    Where pure float16 is asked for, trainables stay float16 too.
+    """
     known = {fixer.name for fixer in SOURCE_FIXERS} | {fixer.name for fixer in SETUP_FIXERS}
     named = known if only is None else set(only)
     if unknown := sorted(named - known):
         raise BadUsage(f"no fixer is called {unknown[0]!r}", hint="pipeline explain fixers")
     named = named | {brought for fixer in SOURCE_FIXERS if fixer.name in named for brought in fixer.brings}
-    return {name for name in named if site.wishes.get(name) not in OFF}
+    refused = {name for name in named if site.wishes.get(name) in OFF}
+    return named - refused - (PURE_LEAVES if site.config.get("precision") == "fp16-pure" else set())
 
 
 def applies(fixer: SourceFixer, target: Target) -> bool:
@@ -78,13 +83,22 @@ def _plan_sources(site: Site, fixers: Sequence[SourceFixer], target: Target) -> 
 
 def _outcomes(site: Site, fixers: Sequence[SourceFixer], target: Target) -> Iterator[FileOutcome]:
     paths = [path for path in sorted(site.tree.paths()) if any(fixer.matches(path) for fixer in fixers)]
-    if not isinstance(site.tree, Digested):
-        yield from (plan_file(path, site.tree.read(path), fixers, target) for path in paths)
+    tree = site.tree
+    if not isinstance(tree, Digested):
+        yield from (_readable(path, lambda path: plan_file(path, tree.read(path), fixers, target)) for path in paths)
         return
-    memory = Memory.of(site.tree.root, question_of(fixers, target))
-    for path in paths:
-        yield _remembered(site.tree, memory, path, fixers, target)
+    memory = Memory.of(tree.root, question_of(fixers, target))
+    yield from (_readable(path, lambda path: _remembered(tree, memory, path, fixers, target)) for path in paths)
     memory.save()
+
+
+def _readable(path: str, plan: Callable[[str], FileOutcome]) -> FileOutcome:
+    """The outcome, or that the file cannot be read."""
+    try:
+        return plan(path)
+    except OSError as error:
+        message = f"cannot be read: {error.strerror}; not checked"
+        return FileOutcome(None, (Finding("unreadable-source", Severity.WARNING, message, path),))
 
 
 def _remembered(

@@ -56,6 +56,13 @@ def test_git_ignores_the_same_files(tmp_path: Path) -> None:
     assert sorted(DiskTree(tmp_path).paths()) == sorted(listed.stdout.splitlines())
 
 
+def test_a_line_that_means_nothing_is_skipped(tmp_path: Path) -> None:
+    _make(tmp_path, "a.py", "b.py")
+    (tmp_path / ".gitignore").write_text("!\n/\n\\\nb.py\n")
+    assert "b.py" not in list(DiskTree(tmp_path).paths())
+    assert "a.py" in list(DiskTree(tmp_path).paths())
+
+
 def test_a_pipelineignore_keeps_out_what_git_keeps(tmp_path: Path) -> None:
     _make(tmp_path, "a.py", "legacy/old.py")
     (tmp_path / ".pipelineignore").write_text("legacy/\n")

@@ -182,6 +182,31 @@ def test_a_fixer_that_is_off_does_nothing(project: Path) -> None:
     assert not [change for change in plan.changes if "local-rank" in change.fixers]
 
 
+def test_pure_float16_keeps_its_trainables(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("model.half()\noptimizer = torch.optim.AdamW(model.parameters())\n")
+    site = Site(DiskTree(tmp_path), gpu=TITAN_RTX, config={"precision": "fp16-pure"})
+    assert plan_fixes(site).changes == ()
+    assert plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX, config={"precision": "auto"})).changes
+
+
+class _BareTree:
+    """A tree that is not a folder; one of its files is gone."""
+
+    def paths(self) -> list[str]:
+        return ["there.py", "gone.py"]
+
+    def read(self, path: str) -> bytes:
+        if path == "gone.py":
+            raise FileNotFoundError(2, "No such file or directory", path)
+        return b"import torch\nx = torch.bfloat16\n"
+
+
+def test_a_file_that_cannot_be_read_is_told_and_the_others_are_planned(tmp_path: Path) -> None:
+    plan = plan_fixes(Site(_BareTree(), gpu=TITAN_RTX))
+    assert [change.path for change in plan.changes] == ["there.py"]
+    assert [(finding.check, finding.where) for finding in plan.findings] == [("unreadable-source", "gone.py")]
+
+
 def test_an_unknown_fixer_is_bad_usage(tmp_path: Path) -> None:
     with pytest.raises(BadUsage, match="no-such"):
         plan_fixes(Site(DiskTree(tmp_path)), only=["no-such"])
