@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from pipeline.stages.fix import acts_of
+from pipeline.stages.fixing import plan_for
 from pipeline.stages.readiness import Need, facts_of, judge_host, judge_machine
 from pipeline.stages.stage import Context, Done, Inputs
 from pipeline.stages.trial import judge_trial
@@ -37,9 +39,13 @@ class Environment:
         return in_words(view)
 
     def run(self, context: Context) -> Done:
-        """Asks the interpreter itself (its torch, its card) and writes for real; the host remembers the answer."""
-        context.telling.progress("asking the interpreter for its torch and its card")
+        """Makes the environment where the config asks for one; then asks the interpreter itself (its torch, its card)
+        and writes for real; the host remembers the answer."""
         view = context.view
+        for change in acts_of(plan_for(view, context.host, only=("environment",))):
+            context.telling.progress(change.summary)
+            context.host.act(change.op, change.args)
+        context.telling.progress("asking the interpreter for its torch and its card")
         request = survey_request(view.host, view.layout, "")
         need = need_of(view)
         packages = TRAINER_IMPORTS if need.built_in_trainer else ("torch",)
