@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from fixers.found import Found
 from fixers.sources.chosen_words import constant_of
-from fixers.sources.gates import asks_card, is_gated
+from fixers.sources.gates import NAMES_BF16, asks_card, is_gated
 from remote.protocol.findings import Severity
 
 TWINS = {"bf16": "fp16", "bf16_full_eval": "fp16_full_eval"}
@@ -95,6 +95,10 @@ def _flip(found: Found, flags: Flags, flag: str, twin: str, *, variables: bool) 
     if is_gated(found.source, given.value):
         return
     other = flags.get(twin)
+    if isinstance(given.value, ast.Compare) and NAMES_BF16.search(found.source.segment(given.value)):
+        if other is None:
+            found.warn(given.value, f"{flag} follows a dtype, and nothing turns {twin} on where that is float16")
+        return
     if other is None:
         given.rename(twin)
     elif constant_of(other.value) in OFF:
