@@ -16,6 +16,7 @@ from .tensors import clean_name, learning_rate, local, measure_gradients, parame
 
 PROGRESS_EVERY_S = 0.5
 COVERAGE_STEPS = 3
+LAST_COVERAGE_STEP = 20
 
 
 class TrainingStopped(RuntimeError):
@@ -100,7 +101,7 @@ class WatchRecorder:
     def applying(self, optimizer: Any) -> None:
         if optimizer is not self.main:
             return
-        if self.vigil.applied < COVERAGE_STEPS:
+        if self.vigil.applied < LAST_COVERAGE_STEP and (self.untouched or not self.vigil.applied):
             self._cover(optimizer)
         elif self.clip_norm is None:
             _, self.norm = measure_gradients(_numbered(optimizer))
@@ -136,7 +137,7 @@ class WatchRecorder:
         rate = learning_rate(optimizer)
         step = Step(self.attempts, losses, None if skipped else norm, scale, skipped, rate, _held_bytes())
         anomalies = self.vigil.look(step)
-        if self.vigil.applied == COVERAGE_STEPS and not skipped and rate > 0:
+        if self.vigil.applied in (COVERAGE_STEPS, LAST_COVERAGE_STEP) and not skipped and rate > 0:
             anomalies += self._uncovered()
         for anomaly in anomalies:
             self._tell(anomaly)
@@ -161,15 +162,13 @@ class WatchRecorder:
         names = _names(self.untouched)
         adapters = [name for name in names if "lora" in name.lower() or "adapter" in name.lower()]
         told = adapters or names
-        # A whole model may have parts that rest for a while (experts, a head); an adapter has none.
-        return [
-            Anomaly(
-                "adapter-gradient",
-                "error" if adapters or len(names) == len(parameters_of(self.main)) else "warning",
-                f"{len(told)} trained tensors got no gradient in {COVERAGE_STEPS} steps: {', '.join(sorted(told)[:3])}",
-                self.attempts,
-            )
-        ]
+        # Parts of a model may rest for a while (experts, a modality the first batches lack); an adapter not for good.
+        lost = self.vigil.applied == LAST_COVERAGE_STEP and adapters
+        severity = "error" if lost or len(names) == len(parameters_of(self.main)) else "warning"
+        words = (
+            f"{len(told)} trained tensors got no gradient in {self.vigil.applied} steps: {', '.join(sorted(told)[:3])}"
+        )
+        return [Anomaly("adapter-gradient", severity, words, self.attempts)]
 
     def _tell(self, anomaly: Anomaly) -> None:
         """One line of watch.jsonl; an error ends the training where the run may be ended."""
