@@ -35,6 +35,7 @@ from tests import conftest  # noqa: F401 - imported before forking, once for all
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXERS = ROOT / "fixers"
+TESTS = ROOT / "tests" / "fixers"
 MUTANTS = int(os.environ.get("MUTANTS", "200"))
 SEED = int(os.environ.get("SEED", "1"))
 JOBS = int(os.environ.get("JOBS", str(os.cpu_count() or 1)))
@@ -43,7 +44,7 @@ LIMIT_CPU_S = 90
 NO_FAULT = "none"
 CASES = "test_cases.py"
 LAWS = ("test_laws.py", "test_disk_tree.py", "test_pages.py", CASES)
-PROPERTIES = (CASES, "test_properties.py")
+PROPERTIES = ("test_config_properties.py", "test_properties.py")
 FRAME = ("diff", "disk_tree", "file_plan", "frame", "memory", "on_disk", "pages", "target", "target_of")
 QUIET = (
     "-x",
@@ -126,9 +127,11 @@ def _annotations(tree: ast.Module) -> Iterator[tuple[tuple[int, int], tuple[int,
 def tests_for(module: str) -> tuple[str, ...]:
     """What looks at a module: its own tests, the cases of fixers, the laws of the frame, the properties of parsers."""
     name = module.rpartition(".")[2]
-    own = sorted(str(file) for file in (ROOT / "tests/fixers").rglob(f"test_{name}*.py"))
-    shared = LAWS if name in FRAME else PROPERTIES if ".sources." in module else (CASES,)
-    return (*own, *(str(ROOT / "tests/fixers" / test) for test in shared))
+    own = sorted(str(file) for file in TESTS.rglob(f"test_{name}*.py"))
+    if name in FRAME:
+        return (*own, *(str(TESTS / test) for test in LAWS))
+    parsers = [str(TESTS / "sources"), *(str(TESTS / test) for test in PROPERTIES)] if ".sources." in module else []
+    return (*own, str(TESTS / CASES), *parsers)
 
 
 def run_mutant(place: Place, operator: str, occurrence: int) -> int:
@@ -175,17 +178,33 @@ def choose(places: Sequence[Place]) -> list[tuple[Place, str, int]]:
 
 
 def source_modules() -> list[Path]:
-    """The modules that plan and rewrite sources; what acts on hosts is driven by slower tests of its own."""
-    named = os.environ.get("MODULES", "")
-    if named:
+    """The frame and what source fixers are made of; what acts on hosts is driven by slower tests of its own."""
+    if named := os.environ.get("MODULES", ""):
         return [FIXERS / name for name in named.split(",")]
-    return sorted(file for file in FIXERS.rglob("*.py") if file.name != "__init__.py" and not _is_setup(file))
+    reached: set[Path] = set()
+    waiting = [*(FIXERS / f"{name}.py" for name in FRAME), *source_fixers()]
+    while waiting:
+        module = waiting.pop()
+        if module not in reached and module.name != "registry.py":
+            reached.add(module)
+            waiting += imported_by(module)
+    return sorted(reached)
 
 
-def _is_setup(file: Path) -> bool:
-    """The module acts on a host, or is used by those that do alone."""
-    text = file.read_text("utf-8")
-    return "HostChange" in text or "Survey" in text or file.name.startswith(("laptop_hub", "tokenizer", "torch_"))
+def source_fixers() -> Iterator[Path]:
+    """The modules that the registry lists as source fixers, read and not imported: forks import them anew."""
+    for node in ast.walk(ast.parse((FIXERS / "registry.py").read_text("utf-8"))):
+        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "SOURCE_FIXERS":
+            assert isinstance(node.value, ast.Tuple)
+            yield from (FIXERS / f"{ast.unparse(element)}.py" for element in node.value.elts)
+
+
+def imported_by(module: Path) -> Iterator[Path]:
+    for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fixers."):
+            file = ROOT / f"{(node.module or '').replace('.', '/')}.py"
+            if file.exists():
+                yield file
 
 
 def main() -> int:
@@ -199,6 +218,8 @@ def main() -> int:
     verdicts = []
     for verdict in run_all(choose(places)):
         verdicts.append(verdict)
+        if len(verdicts) % 20 == 0:
+            print(f"{len(verdicts)} done", flush=True)
         if not verdict.killed:
             place = verdict.place
             print(f"survived: {place.module}:{place.line}:{place.column} {verdict.operator}", flush=True)
