@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, TypeVar, cast
 
 from fixers.sources.names import Names, index_names
-from fixers.sources.notebook import CELL_MAGIC, Placement, code_cells, masked
+from fixers.sources.notebook import Placement, code_cells, masked
 from fixers.sources.splice import Edit, EditRefused, line_of, newline_of
 from fixers.sources.unparsable import Unparsable
 
@@ -305,10 +305,10 @@ def _place_notebook(data: bytes) -> Placed:
 
 def _readable(cell: str) -> str:
     """The cell as Python, as it is or with IPython's lines masked. Raises Unparsable."""
-    text = cell if CELL_MAGIC.match(cell) is None else masked(cell)
     try:
-        parse_module(text.encode("utf-8", "surrogatepass"))
+        parse_module(cell.encode("utf-8", "surrogatepass"))
     except Unparsable:
         text = masked(cell)
         parse_module(text.encode("utf-8", "surrogatepass"))
-    return text
+        return text
+    return cell
