@@ -35,17 +35,17 @@ def undo_on_host(context: Context) -> tuple[str, ...]:
     """Every file that a fixer rewrote there is as it was sent, and what fixers made beside it is gone; their names."""
     _require_synced(context)
     fixed = tuple(context.view.survey.tree.fixed)
-    made = [_undone(context, fixer.name) for fixer in SETUP_FIXERS]
+    made = [_undone(context, fixer.name, fixed) for fixer in SETUP_FIXERS]
     if fixed:
         undo_rewrites(context.host, context.view.scan)
     return (*fixed, *(path for paths in made for path in paths))
 
 
-def _undone(context: Context, fixer: str) -> tuple[str, ...]:
-    """What that setup fixer put back outside the tree."""
+def _undone(context: Context, fixer: str, fixed: tuple[str, ...]) -> tuple[str, ...]:
+    """What that setup fixer put back or took away, beside the files of `fixed`."""
     answer = context.host.act("fix.undo", {"project": context.view.layout.key, "fixer": fixer})
     tree = f"{context.host.workdir}/{context.view.layout.tree}/"
-    return tuple(path for path in answer["restored"] if not path.startswith(tree))
+    return tuple(path for path in answer["restored"] if path.removeprefix(tree) not in fixed)
 
 
 def _require_synced(context: Context) -> None:

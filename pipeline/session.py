@@ -19,10 +19,10 @@ from remote.address import Address
 from remote.ask import Ask
 from remote.host import Host
 from remote.jobs import take_survey
-from remote.protocol.layout import ProjectLayout
 from remote.protocol.survey import Survey
 from remote.reach import open_host
 from remote.sync.data import DataScan, scan_data
+from remote.sync.identity import project_of
 from remote.sync.scan import Scan, scan_project
 
 
@@ -74,9 +74,9 @@ def opened(host: LoadedHost, *, keep: bool, ask: Ask | None = None) -> Iterator[
         link.close()
 
 
-def look(host: Host, named: LoadedHost, layout: ProjectLayout, data: str) -> Survey:
+def look(host: Host, named: LoadedHost, project: str) -> Survey:
     """The host at this moment, in one exchange."""
-    return take_survey(host, survey_request(named, layout, data))
+    return take_survey(host, survey_request(named, project))
 
 
 @contextlib.contextmanager
@@ -88,18 +88,17 @@ def working(
     with opened(named.host, keep=keep, ask=ask) as host, ThreadPoolExecutor(1) as pool:
         local = pool.submit(_local_facts, named.loaded, memory)
         telling.progress(f"connecting to {named.host.name}")
-        workdir = host.workdir
+        survey = look(host, named.host, project_of(named.loaded.root))
         scan, data = local.result()
-        survey = look(host, named.host, ProjectLayout(scan.project), data.digest if data else "")
         cures = read_cures(memory.cures(named.host.name, named.loaded.name), named.loaded.as_json())
-        view = View(named.loaded, named.host, memory, scan, survey, workdir, data, cures=cures)
+        view = View(named.loaded, named.host, memory, scan, survey, host.workdir, data, cures=cures)
         yield Context(host, view, telling, wishes)
 
 
 def look_again(context: Context) -> None:
     """The context's view is of this moment."""
     view = context.view
-    context.view = view.with_survey(look(context.host, view.host, view.layout, view.data_digest))
+    context.view = view.with_survey(look(context.host, view.host, view.layout.key))
 
 
 def _local_facts(loaded: LoadedConfig, memory: Memory) -> tuple[Scan, DataScan | None]:

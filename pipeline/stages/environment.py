@@ -46,7 +46,7 @@ class Environment:
             context.telling.progress(change.summary)
             context.host.act(change.op, change.args)
         context.telling.progress("asking the interpreter for its torch and its card")
-        request = survey_request(view.host, view.layout, "")
+        request = survey_request(view.host, view.layout.key)
         need = need_of(view)
         packages = TRAINER_IMPORTS if need.built_in_trainer else ("torch",)
         asked = EnvironmentRequest(

@@ -77,13 +77,12 @@ def data_folder(loaded: LoadedConfig) -> Path | None:
     return shipped_data(data.dataset) if data.dataset else None
 
 
-def survey_request(host: LoadedHost, layout: ProjectLayout, data_digest: str) -> SurveyRequest:
+def survey_request(host: LoadedHost, project: str) -> SurveyRequest:
     """What one look at the host asks for."""
     config = host.config
     return SurveyRequest(
-        project=layout.key,
+        project=project,
         python=config.python or (sys.executable if config.host == LOCAL else ""),
         gpus=config.gpus,
         card=parse_card(config.card) if config.card is not None else None,
-        data=(data_digest,) if data_digest else (),
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List
 
 from remote.payload import probes_gpu, probes_machine, probes_python
 from remote.payload.call import Call
@@ -17,6 +18,7 @@ from remote.protocol.survey import FileFact, Survey, SurveyRequest
 from remote.protocol.values import decode, encode
 
 HEAD_BYTES = 200
+DIGEST = re.compile(r"[0-9a-f]{64}")
 MAX_DIGESTED = 2**30
 CHUNK = 4 * 2**20
 
@@ -45,7 +47,7 @@ def survey(call: Call) -> Dict[str, Any]:
         runs=runs,
         free_ports=tuple(probes_machine.free_ports(request.ports)),
         files=facts,
-        data=present_data(call.path(layout.data), request.data),
+        data=present_data(call.path(layout.data)),
         linger=probes_machine.lingers(machine.user),
     )
     answer: Dict[str, Any] = encode(found)
@@ -72,11 +74,7 @@ def file_fact(asked: str, path: str) -> FileFact:
     return FileFact(asked, True, status.st_size, digest.hexdigest(), head.decode("utf-8", "replace"))
 
 
-def present_data(folder: str, wanted: Tuple[str, ...]) -> Dict[str, str]:
-    """Where each of the wanted data sets lies whole, by its digest; those that are not there are left out."""
-    found: Dict[str, str] = {}
+def present_data(folder: str) -> Dict[str, str]:
+    """Where each data set lies that is there whole, by its digest."""
     names: List[str] = os.listdir(folder) if os.path.isdir(folder) else []
-    for digest in wanted:
-        if digest in names:
-            found[digest] = os.path.join(folder, digest)
-    return found
+    return {name: os.path.join(folder, name) for name in sorted(names) if DIGEST.fullmatch(name)}

@@ -12,7 +12,7 @@ from remote.protocol.tree import TreeSurvey
 
 @dataclass(frozen=True)
 class SurveyRequest:
-    """What to look at. Paths are the host's; `gpus` left out means all; `card` is what to assume where none can be asked."""
+    """What to look at. Paths are the host's; `gpus` None means all; `card` is what to assume where none can be asked."""
 
     project: str
     python: str
@@ -20,13 +20,12 @@ class SurveyRequest:
     card: Optional[Tuple[str, Tuple[int, int]]] = None
     ports: Tuple[int, ...] = ()
     files: Tuple[str, ...] = ()
-    data: Tuple[str, ...] = ()
     verify_checkpoints: bool = True
 
 
 @dataclass(frozen=True)
 class FileFact:
-    """One file of the host that a fixer or stage asked about; digest is sha256, empty where it is not a regular file."""
+    """One file of the host that was asked about; `sha256` is empty where it is not a regular file."""
 
     path: str
     exists: bool
