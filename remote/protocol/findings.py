@@ -19,7 +19,7 @@ class Severity(str, Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing seen. `check` is its stable name (it has a page: `pipeline explain CHECK`); `hint` is one thing to type."""
+    """One thing seen. `check` is its stable name (`pipeline explain CHECK`); `hint` is one thing to type."""
 
     check: str
     severity: Severity

@@ -8,7 +8,7 @@ from typing import Dict, Optional, Tuple
 
 @dataclass(frozen=True)
 class Torch:
-    """One torch build. `arch_list` is what `torch.cuda.get_arch_list()` said, () for a CPU build; None: not asked yet."""
+    """One torch build. `arch_list` as `torch.cuda.get_arch_list()` says, () for a CPU build; None: not asked yet."""
 
     version: str
     cuda: Optional[str] = None

@@ -12,7 +12,7 @@ from remote.protocol.tree import TreeSurvey
 
 @dataclass(frozen=True)
 class SurveyRequest:
-    """What to look at. Paths are the host's; `gpus` None means all; `card` is what to assume where none can be asked."""
+    """What to look at. Paths are the host's; `gpus` None: all; `card` is what to assume where none can be asked."""
 
     project: str
     python: str

@@ -118,6 +118,6 @@ def _decode_dataclass(kind: Any, data: Any, where: str) -> Any:
     return kind(**given)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _hints(kind: Any) -> Dict[str, Any]:
     return typing.get_type_hints(kind)
