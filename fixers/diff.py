@@ -6,6 +6,9 @@ import difflib
 
 from fixers.change import FileChange, HostChange, Plan
 
+LARGEST_SHOWN_BYTES = 512 * 1024
+"""A tokenizer of megabytes on one line says nothing to a reader, and difflib takes minutes over it."""
+
 
 def render_diff(plan: Plan) -> str:
     """The plan as text; empty where it changes nothing. Bytes that are not UTF-8 are shown escaped."""
@@ -16,6 +19,9 @@ def render_diff(plan: Plan) -> str:
 
 def _render_file(change: FileChange) -> str:
     reasons = "".join(f"# {reason}\n" for reason in change.why)
+    if max(len(change.before), len(change.after)) > LARGEST_SHOWN_BYTES:
+        sizes = f"{len(change.before)} bytes become {len(change.after)}"
+        return f"{reasons}# {change.path}: {sizes}, too many to show\n"
     before, after = _lines(change.before), _lines(change.after)
     diff = "".join(difflib.unified_diff(before, after, f"a/{change.path}", f"b/{change.path}"))
     return f"{reasons}{diff}"

@@ -60,7 +60,7 @@ def replace_kept(project: Project, fixer: str, path: str, data: bytes, expected:
     mode = os.stat(path).st_mode & 0o777 if before else 0o644
     entry = _entry(project, fixer, path)
     known = _read_entry(entry)
-    if known is None:
+    if known is None or before not in (known.before, known.after):
         if before:
             _keep(project, entry, path, before)
         known = Replaced(path, before, after, mode)
@@ -95,14 +95,14 @@ def put_back(project: Project, fixer: str) -> List[str]:
         known = _read_entry(entry)
         if known is None:
             continue
-        _put_one_back(project, fixer, entry, known)
-        restored.append(known.path)
+        restored += _put_one_back(project, fixer, entry, known)
     return restored
 
 
-def _put_one_back(project: Project, fixer: str, entry: str, known: Replaced) -> None:
+def _put_one_back(project: Project, fixer: str, entry: str, known: Replaced) -> List[str]:
+    """The path that was put back; none where a sync has replaced what the fixer wrote."""
     now = _digest(known.path)
-    if now not in (known.after, known.before):
+    if now not in (known.after, known.before) and not _as_synced(project, known.path, now):
         raise Refusal(
             "edited",
             f"{known.path} was changed after the {fixer} fixer wrote it; it was left as it is",
@@ -115,10 +115,18 @@ def _put_one_back(project: Project, fixer: str, entry: str, known: Replaced) -> 
     elif now == known.after and not known.before:
         os.unlink(known.path)
         sync_folder(os.path.dirname(known.path))
-    _record_in_manifest(project, fixer, known.path, known.before, undone=True)
+    if now in (known.after, known.before):
+        _record_in_manifest(project, fixer, known.path, known.before, undone=True)
     for name in (entry + ".json", entry + ".bytes"):
         if os.path.exists(name):
             os.unlink(name)
+    return [known.path] if now in (known.after, known.before) else []
+
+
+def _as_synced(project: Project, path: str, digest: str) -> bool:
+    """A sync has put these bytes there since, so there is nothing of ours left to take back."""
+    row, _ = _row_of(project, path)
+    return row is not None and row.there == digest
 
 
 def _record_in_manifest(project: Project, fixer: str, path: str, digest: str, *, undone: bool = False) -> None:

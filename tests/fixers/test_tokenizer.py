@@ -324,6 +324,19 @@ def test_undo_leaves_what_was_edited_after_the_repair(host, hub, whole):
     assert lies_there(host, FILE) == b"mine"
 
 
+def test_what_a_sync_put_there_since_the_repair_is_left_and_repaired_anew_if_need_be(host, hub, whole):
+    put(host, FILE, whole[:32768])
+    plan = tokenizer.plan(site_of(host, hub))
+    apply(host, plan)
+    put(host, FILE, whole[:100])
+    assert host.act("fix.undo", plan.changes[0].args)["restored"] == []
+    assert lies_there(host, FILE) == whole[:100]
+    apply(host, tokenizer.plan(site_of(host, hub)))
+    assert lies_there(host, FILE) == whole
+    host.act("fix.undo", plan.changes[0].args)
+    assert lies_there(host, FILE) == whole[:100]
+
+
 def test_a_repair_cut_before_the_manifest_was_written_is_finished(host, hub, whole):
     put(host, FILE, whole[:32768])
     site = site_of(host, hub)
