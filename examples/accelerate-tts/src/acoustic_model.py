@@ -1,0 +1,39 @@
+"""Phones to mel: an encoder, a length for each phone, a decoder over frames."""
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+from utterances import BINS, PHONES
+
+
+class AcousticModel(nn.Module):
+    """Stretches what the encoder says of each phone to its duration, and decodes that."""
+
+    def __init__(self, width: int = 64) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(PHONES, width, padding_idx=0)
+        self.encode = nn.Conv1d(width, width, 3, padding=1)
+        self.length = nn.Linear(width, 1)
+        self.decode = nn.Sequential(nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, BINS))
+
+    def forward(self, phones: torch.Tensor, durations: torch.Tensor, frames: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Log durations (batch, phones) and mel (batch, frames, bins)."""
+        hidden = self.embed(phones)
+        hidden = hidden + F.gelu(self.encode(hidden.transpose(1, 2))).transpose(1, 2)
+        return self.length(hidden).squeeze(-1), self.decode(stretch(hidden, durations, frames))
+
+
+def stretch(hidden: torch.Tensor, durations: torch.Tensor, frames: int) -> torch.Tensor:
+    """(batch, phones, width) repeated by duration to (batch, frames, width), zero behind the end."""
+    ends = durations.cumsum(dim=1)[..., None]
+    frame = torch.arange(frames, device=hidden.device)
+    inside = (frame >= ends - durations[..., None]) & (frame < ends)
+    return inside.to(hidden.dtype).transpose(1, 2) @ hidden
+
+
+def tts_loss(lengths: torch.Tensor, told: torch.Tensor, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+    """Distance of the mel, and of the log durations, where there is a phone."""
+    spoken = batch["durations"] > 0
+    frames = batch["durations"].sum(dim=1)[:, None] > torch.arange(told.shape[1], device=told.device)
+    mel = (told.float() - batch["mel"]).abs().mean(dim=-1)[frames].mean()
+    return mel + 0.1 * (lengths.float() - batch["durations"].clamp(min=1).log())[spoken].square().mean()

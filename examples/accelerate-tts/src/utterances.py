@@ -1,0 +1,27 @@
+"""Utterances that are made up: every phone has a spectrum and a length of its own, every speaker a tilt."""
+
+import torch
+
+PHONES, BINS, LONGEST = 24, 20, 5
+
+
+def make_utterances(count: int, seed: int) -> list[dict[str, torch.Tensor]]:
+    """`count` utterances: phones (n,), durations (n,) in frames, and mel (frames, bins)."""
+    dice = torch.Generator().manual_seed(seed)
+    spectra = torch.randn(PHONES, BINS, generator=dice)
+    lengths = torch.randint(2, LONGEST + 1, (PHONES,), generator=dice)
+    made = []
+    for _ in range(count):
+        phones = torch.randint(1, PHONES, (int(torch.randint(4, 10, (1,), generator=dice)),), generator=dice)
+        durations = lengths[phones]
+        mel = spectra[phones].repeat_interleave(durations, dim=0)
+        made.append(
+            {"phones": phones, "durations": durations, "mel": mel + 0.1 * torch.randn(mel.shape, generator=dice)}
+        )
+    return made
+
+
+def collate(utterances: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """Padded with phone 0, which lasts no frame."""
+    padded = torch.nn.utils.rnn.pad_sequence
+    return {key: padded([each[key] for each in utterances], batch_first=True) for key in utterances[0]}
