@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
+from fixers.sources.innermost import innermost
 from fixers.sources.names import Names, index_names
 from fixers.sources.notebook import Placement, code_cells, masked
 from fixers.sources.splice import Edit, EditRefused, line_of, newline_of
@@ -193,33 +194,6 @@ class PythonSource:
         """Where the node begins in the file's bytes."""
         start = self.span(node)[0]
         return self._placed.place(start, start)[0]
-
-
-def innermost(tree: ast.Module, line: int, column: int) -> ast.AST:
-    """The smallest node that covers a place, found from the top without visiting the rest of the tree."""
-    found: ast.AST = tree
-    candidates: list[ast.AST] = list(ast.iter_child_nodes(tree))
-    while candidates:
-        node = candidates.pop()
-        first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
-        if first is None or last is None:
-            candidates += ast.iter_child_nodes(node)
-        elif _decorated(node, line) or _covers(node, first, last, line, column):
-            found, candidates = node, list(ast.iter_child_nodes(node))
-    return found
-
-
-def _decorated(node: ast.AST, line: int) -> bool:
-    """The line belongs to a decorator, which stands before what it decorates begins."""
-    return any(each.lineno <= line <= (each.end_lineno or 0) for each in getattr(node, "decorator_list", ()))
-
-
-def _covers(node: ast.AST, first: int, last: int, line: int, column: int) -> bool:
-    if not first <= line <= last:
-        return False
-    if line == first and column < getattr(node, "col_offset", 0):
-        return False
-    return line < last or column < getattr(node, "end_col_offset", 0)
 
 
 def reads_python(path: str) -> bool:
