@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import fabric
@@ -166,34 +166,45 @@ def forget(*folders: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def fresh(place: Place, number: int) -> Place:
+    """A place for one round, with our payload there: nothing is deleted before a round, because a file system that has
+    just lost 2,000 files is slow to make new ones (ext4 looks at every inode it has freed within the last minute)."""
+    there = place.there / f"round-{number}"
+    (there / "halfstep").mkdir(parents=True)
+    shutil.copytree(place.there / "halfstep" / "payload", there / "halfstep" / "payload")
+    return replace(place, there=there)
+
+
 def measure_tree(place: Place, root: Path, rounds: int) -> None:
-    mine = place.there / "halfstep" / "projects"
     ours(place, root)  # the payload lies there from now on
     for number in range(rounds):
-        forget(mine, root / ".halfstep/agreed")
-        place.timed("first copy", "halfstep", lambda: ours(place, root))
-        check_equal(root, mine / project_of(root) / "tree")
+        now = fresh(place, number)
+        mine = now.there / "halfstep/projects" / project_of(root) / "tree"
+        now.timed("first copy", "halfstep", lambda now=now: ours(now, root))
+        check_equal(root, mine)
         for flags in ("-az", "-a"):
-            forget(place.there / f"rsync{flags}")
-            place.timed("first copy", f"rsync {flags}", lambda flags=flags: rsync(place, root, flags))
-        check_equal(root, place.there / "rsync-az")
-        place.timed("nothing changed", "halfstep", lambda: ours(place, root))
-        place.timed("nothing changed", "rsync -az", lambda: rsync(place, root, "-az"))
+            now.timed("first copy", f"rsync {flags}", lambda now=now, flags=flags: rsync(now, root, flags))
+        check_equal(root, now.there / "rsync-az")
+        now.timed("nothing changed", "halfstep", lambda now=now: ours(now, root))
+        now.timed("nothing changed", "rsync -az", lambda now=now: rsync(now, root, "-az"))
         (root / "pkg3/sub3/module_3.py").write_text(f"x = {number}\n" * 400)
-        place.timed("one file changed", "halfstep", lambda: ours(place, root))
-        place.timed("one file changed", "rsync -az", lambda: rsync(place, root, "-az"))
-        check_equal(root, mine / project_of(root) / "tree")
+        now.timed("one file changed", "halfstep", lambda now=now: ours(now, root))
+        now.timed("one file changed", "rsync -az", lambda now=now: rsync(now, root, "-az"))
+        check_equal(root, mine)
 
 
 def measure_blob(place: Place, root: Path, rounds: int) -> None:
-    for _ in range(rounds):
-        forget(place.there / "halfstep" / "projects", root / ".halfstep", place.there / "rsync-a", place.there / "scp")
-        place.timed("200 MB file", "halfstep", lambda: ours(place, root))
-        check_equal(root, place.there / "halfstep/projects" / project_of(root) / "tree")
-        place.timed("200 MB file", "rsync -a", lambda: rsync(place, root, "-a"))
-    forget(root / ".halfstep", *(place.there / name for name in SLOW_PLACES))
+    for number in range(rounds):
+        now = fresh(place, 1000 + number)
+        forget(root / ".halfstep")
+        now.timed("200 MB file", "halfstep", lambda now=now: ours(now, root))
+        check_equal(root, now.there / "halfstep/projects" / project_of(root) / "tree")
+        now.timed("200 MB file", "rsync -a", lambda now=now: rsync(now, root, "-a"))
+        forget(now.there)
+    forget(root / ".halfstep")
     for name, act in (("scp", scp), ("paramiko put", paramiko_put), ("fabric put", fabric_put)):
         place.timed("200 MB file", name, lambda act=act: act(place, root))
+    forget(*(place.there / name for name in SLOW_PLACES))
 
 
 def measure_slow_peers(place: Place, root: Path, samples: tuple[Path, Path], *, full: bool) -> None:
