@@ -30,7 +30,7 @@ RUN python3 -m venv /opt/halfstep \
  && ln -s /opt/halfstep/bin/pipeline /usr/local/bin/pipeline \
  && rm -rf /build
 
-COPY --chmod=755 remote/image/box /usr/local/bin/box
+COPY remote/image/box /usr/local/bin/box
 COPY remote/image/sshd_config /etc/halfstep/sshd_config
 
 USER halfstep

@@ -1,0 +1,22 @@
+"""`python -m benchmarks`: every comparison, one after another; each is its own command too."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+MODULES = ("finished", "sync", "tail", "fixers", "proof")
+
+
+def main() -> int:
+    """The worst exit code of all."""
+    worst = 0
+    for name in MODULES:
+        sys.stdout.write(f"== {name}\n")
+        sys.stdout.flush()
+        worst = max(worst, subprocess.run([sys.executable, "-m", f"benchmarks.{name}"], check=False).returncode)
+    return worst
+
+
+if __name__ == "__main__":
+    sys.exit(main())
