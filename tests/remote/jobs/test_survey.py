@@ -87,7 +87,7 @@ def test_FI_50_a_hanging_nvidia_smi_is_given_up_after_its_deadline(smi):
     smi("nvidia-smi", "sleep 600")
     began = time.monotonic()
     driver, gpus = probes_gpu.read_gpus(probes_gpu.ask_gpus(0.3), None, ("titan-rtx", (7, 5)))
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 30
     assert "hangs" in driver.error
     assert gpus == ()
 
