@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from fixers.frame import OFF
+from fixers.registry import SOURCE_FIXERS
 from pipeline.cures import write_cures
 from pipeline.diagnosis.heal import Cure, is_known, next_cure
 from pipeline.report.model import Cure as ReportedCure
 from pipeline.session import look_again
+from pipeline.stages.fixing import wishes_of
 from pipeline.stages.runner import Ran, run_stages
 from pipeline.stages.stage import Context, Stage
 from pipeline.stages.view import View
@@ -44,7 +47,13 @@ def run_and_heal(context: Context, stages: Sequence[Stage], record: Path) -> Ran
 def cure_for(view: View, ran: Ran) -> Cure | None:
     """The next thing to try for what was found."""
     known = [finding for finding in ran.findings if finding.severity is Severity.ERROR and is_known(finding.check)]
-    return next_cure([cure.name for cure in view.cures], known, view.loaded.as_json())
+    return next_cure([cure.name for cure in view.cures], known, view.loaded.as_json(), spent_fixers(view))
+
+
+def spent_fixers(view: View) -> frozenset[str]:
+    """Source fixers that were on: what they make of the same files is the same again."""
+    wishes = wishes_of(view)
+    return frozenset(fixer.name for fixer in SOURCE_FIXERS if wishes.get(fixer.name) not in OFF)
 
 
 def remember_cure(context: Context, cure: Cure) -> None:

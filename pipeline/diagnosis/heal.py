@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,17 +28,20 @@ class Cure:
     overrides: dict[str, Any] = field(default_factory=dict)
 
 
-def next_cure(history: Sequence[str], findings: Sequence[Finding], config: Config) -> Cure | None:
+def next_cure(
+    history: Sequence[str], findings: Sequence[Finding], config: Config, spent: Collection[str] = ()
+) -> Cure | None:
     """The next thing to try for the first error found; None where nothing may be tried.
 
-    `history` are the names of the cures this run has had; `config` is the run's config as plain JSON.
+    `history` are the names of the cures this run has had; `config` is the run's config as plain JSON. `spent` are
+    fixers that this run has already asked and that would only say the same again.
     """
     if len(history) >= MOST_CURES:
         return None
     first = next((one for one in findings if one.severity is Severity.ERROR and is_known(one.check)), None)
     for name in cures_of(first.check) if first else ():
         cure = _cure(name, config)
-        if cure is not None and cure.name not in history:
+        if cure is not None and cure.name not in history and cure.fixer not in spent:
             return cure
     return None
 

@@ -142,7 +142,7 @@ def test_a_port_that_is_taken_gives_way_to_a_free_one(job, tmp_path):
         status, output = job(script, MASTER_PORT=str(held.getsockname()[1]))
         assert status == 1
         assert diagnose_text(output)[0].check == "port-in-use", errno.EADDRINUSE
-        cure = next_cure([], diagnose_text(output), {})
+        cure = next_cure([], diagnose_text(output), {}, spent=["port"])
         asked = {key.removeprefix("env."): value for key, value in cure.overrides.items()}
         spec = JobSpec("r", 1, "f", ("python",), environment=asked)
         given = job_environment(spec, RunLayout(str(tmp_path)), Launch())

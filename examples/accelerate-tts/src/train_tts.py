@@ -20,7 +20,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--batch_size", type=int, default=8)
     parser.add_argument("--learning_rate", type=float, default=1e-2)
-    parser.add_argument("--warm_up_steps", type=int, default=2)
+    parser.add_argument("--warm_up_steps", type=int, default=1)
     parser.add_argument("--output_dir", type=Path, default=Path(os.environ.get("HALFSTEP_OUTPUT_DIR", "out")))
     return parser.parse_args()
 

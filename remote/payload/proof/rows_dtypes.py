@@ -168,7 +168,13 @@ def _cast_late(seen: Seen) -> Iterator[Row]:
 
 def _reduction(seen: Seen) -> Iterator[Row]:
     dtype = seen.first.get("reduce_dtype")
-    if dtype == "float16":
+    if dtype == "bfloat16" and seen.below_bf16:
+        yield error(
+            "reduce-dtype",
+            "FSDP reduces gradients in bfloat16 on a card that only emulates it",
+            hint="pipeline fix --only bf16-to-fp16",
+        )
+    elif dtype == "float16":
         yield warning("reduce-dtype", "FSDP reduces gradients in float16: sums over ranks overflow early")
     elif dtype:
         yield good("reduce-dtype", f"FSDP reduces gradients in {dtype}")

@@ -44,6 +44,14 @@ def test_a_fixer_that_may_never_run_is_not_run_behind_the_users_back():
     assert next_cure([], findings, {"fixers": {"trainable-fp32": "off"}}) is not None
 
 
+def test_a_fixer_that_was_asked_already_is_passed_over_for_what_comes_next():
+    findings = diagnose_text(
+        "DistNetworkError: port: 29500, code: -98, name: EADDRINUSE, message: address already in use"
+    )
+    assert next_cure([], findings, {}).name == "fixer:port"
+    assert next_cure([], findings, {}, spent=["port"]).name == "config:free-port"
+
+
 def test_a_precision_that_does_not_train_gives_way_but_auto_stays():
     findings = diagnose_text("halfstep stopped this training: gradient-finite: the gradient norm is nan")
     assert next_cure([], findings, {"precision": "fp16-pure"}).overrides == {"precision": "auto"}
