@@ -4,7 +4,7 @@
     MUTANTS=1000 SEED=3 JOBS=8 python -m tests.mutation
 
 Faults are those of cosmic-ray. One is drawn per place and kind, so that an operator with eleven replacements counts
-once; annotations, which nothing evaluates, are left out. A mutant is the module with one fault, loaded in a forked
+once; annotations and protocols, which nothing evaluates, are left out. A mutant is the module with one fault, loaded in a forked
 process that has everything else imported already; it is killed where a test fails, or takes ten times as long.
 """
 
@@ -97,9 +97,9 @@ class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def find_places(module: Path) -> Iterator[Place]:
-    """Every place and kind of fault in a module, outside annotations."""
+    """Every place and kind of fault in a module, where something is evaluated."""
     source = module.read_text("utf-8")
-    left_out = list(_annotations(ast.parse(source)))
+    left_out = list(_not_evaluated(ast.parse(source)))
     tree = get_ast(source)
     found: dict[tuple[str, tuple[int, int]], list[tuple[str, int]]] = {}
     for name in cosmic_ray.plugins.operator_names():
@@ -117,11 +117,13 @@ def find_places(module: Path) -> Iterator[Place]:
         yield Place(dotted, kind, line, column, tuple(variants))
 
 
-def _annotations(tree: ast.Module) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+def _not_evaluated(tree: ast.Module) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
     for node in ast.walk(tree):
         for each in (getattr(node, "annotation", None), getattr(node, "returns", None)):
             if isinstance(each, ast.expr) and each.end_lineno is not None and each.end_col_offset is not None:
                 yield (each.lineno, each.col_offset), (each.end_lineno, each.end_col_offset)
+        if isinstance(node, ast.ClassDef) and any(ast.unparse(base) == "Protocol" for base in node.bases):
+            yield (node.lineno, 0), ((node.end_lineno or node.lineno) + 1, 0)
 
 
 def tests_for(module: str) -> tuple[str, ...]:
