@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CARD = "titan-rtx"
 NOT_SOURCE = (".halfstep", "__pycache__", "out", "runs", "tensorboard", "checkpoints")
 LOSS = re.compile(r"""\bloss['"]?\s*[:= ]\s*['"]?([0-9][0-9.e+-]*|nan|inf)""")
-TIMEOUT_S = 240.0
+TIMEOUT_S = 480.0
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Said:
     @property
     def losses(self) -> list[float]:
         """Every training loss in the output, in order."""
-        return [float(value) for value in LOSS.findall(self.text)]
+        return losses_in(self.text)
 
     @property
     def stages(self) -> dict[str, str]:
@@ -102,6 +102,10 @@ class Example:
         logs = sorted(self._workdir(), key=lambda path: path.stat().st_mtime)
         return logs[-1].read_text(errors="replace") if logs else ""
 
+    def job_losses(self) -> list[float]:
+        """Every training loss that the newest job said, in order."""
+        return losses_in(self.job_log())
+
     def _workdir(self) -> Iterator[Path]:
         return (self.home / "halfstep").glob("projects/*/runs/*/jobs/*/output.log")
 
@@ -129,6 +133,11 @@ def copy_example(name: str, folder: Path, **environment: str) -> Example:
     shutil.copytree(ROOT / "examples" / name, folder / name, ignore=ignored)
     (folder / "home").mkdir(exist_ok=True)
     return Example(name, folder / name, folder / "home", dict(environment))
+
+
+def losses_in(text: str) -> list[float]:
+    """Every training loss in the text, in order."""
+    return [float(value) for value in LOSS.findall(text)]
 
 
 def falls(losses: list[float], *, to: float = 0.9) -> bool:
