@@ -4,8 +4,8 @@
     MUTANTS=1000 SEED=3 JOBS=8 python -m tests.mutation
 
 Faults are those of cosmic-ray. One is drawn per place and kind, so that an operator with eleven replacements counts
-once; annotations and protocols, which nothing evaluates, are left out. A mutant is the module with one fault, loaded in a forked
-process that has everything else imported already; it is killed where a test fails, or takes ten times as long.
+once; annotations and protocols, which nothing evaluates, are left out. A mutant is the module with one fault, loaded in
+a forked process that has the rest imported already; it is killed where a test fails, or uses 90 s of CPU.
 """
 
 from __future__ import annotations
