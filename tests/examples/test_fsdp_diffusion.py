@@ -73,7 +73,7 @@ def test_without_a_fixer_the_failure_is_named_and_healed(example, fixer, named):
 
 @pytest.mark.parametrize("fixer", ["local-rank", "trainable-fp32"])
 def test_on_one_machine_these_fixers_are_not_what_it_lacks(example, fixer):
-    """RANK is LOCAL_RANK here, and the weights that FSDP shards are float32 already: nothing fails, nothing is healed."""
+    """RANK is LOCAL_RANK here, and the weights that FSDP shards are float32 already."""
     ran = example(NAME).go("--set", f"fixers.{fixer}=off")
     assert ran.exit == 0, ran.text
     assert "healed" not in ran.checks

@@ -1,0 +1,163 @@
+"""accelerate-tts: a cast behind Adam's first step, bfloat16 and a taken port in its config, and an occupied card."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.diagnosis.diagnose import diagnose_text
+from tests.examples.driver import Example, falls
+from tests.lab.cards import Card, write_nvidia_smi
+
+NAME = "accelerate-tts"
+LITERAL = "RuntimeError: expected dtype float for `end` but got dtype c10::BFloat16"
+PORT = 29500
+TITAN_ALONE = Card("NVIDIA TITAN RTX", "7.5", 24576, compute_mode="Exclusive_Process")
+
+pytestmark = [pytest.mark.train, pytest.mark.timeout(600)]
+
+
+@contextlib.contextmanager
+def port_held() -> Iterator[None]:
+    """Somebody listens on 29500: a job of another project, on an address that the launcher does not try first."""
+    with socket.socket() as held:
+        with contextlib.suppress(OSError):
+            held.bind(("127.0.0.2", PORT))
+            held.listen()
+        yield
+
+
+def test_it_fails_with_the_literal_errors_and_trains_once_it_is_fixed(example):
+    tts = example(NAME)
+    before = tts.files()
+    with port_held():
+        no_port = tts.train()
+        assert no_port.exit != 0
+        assert f"port: {PORT}" in no_port.text
+        assert "EADDRINUSE" in no_port.text
+        assert diagnose_text(no_port.text)[0].check == "port-in-use"
+
+        assert tts.fix("--only", "port").exit == 0
+        broken = tts.train()
+        assert broken.exit != 0
+        assert LITERAL in broken.text
+        assert diagnose_text(broken.text)[0].check == "lerp-end-bf16"
+
+        fixed = tts.fix()
+        assert fixed.exit == 0, fixed.text
+        launch, script = (tts.root / "accelerate.yaml").read_text(), (tts.root / "src/train_tts.py").read_text()
+        assert "mixed_precision: fp16\n" in launch
+        assert "main_process_port: 0\n" in launch
+        assert "model.to(torch.float16)\n    for parameter in model.parameters():" in script
+        trained = tts.train()
+    assert trained.exit == 0, trained.text
+    assert len(trained.losses) == 64
+    assert falls(trained.losses, to=0.5)
+    assert (tts.root / "out" / "acoustic_model.pt").is_file()
+
+    after = tts.files()
+    assert tts.fix().exit == 0
+    assert tts.files() == after != before
+    assert tts.fix("--undo").exit == 0
+    assert tts.files() == before
+
+
+def test_one_run_goes_from_broken_to_trained_and_the_next_has_nothing_to_do(example):
+    tts = example(NAME)
+    before = tts.files()
+    with port_held():
+        first = tts.go()
+    assert first.exit == 0, first.text
+    assert first.stages == dict.fromkeys(("sync", "environment", "fix", "verify", "train", "logs"), "done")
+    assert first.json["job"]["state"] == "succeeded"
+    assert falls(tts.job_losses(), to=0.5)
+    assert tts.files() == before
+
+    second = tts.go()
+    assert second.exit == 0, second.text
+    assert set(second.stages.values()) == {"skipped"}
+    assert second.json["run"] == first.json["run"]
+
+
+@pytest.mark.parametrize(
+    ("off", "named", "cure"),
+    [
+        (["port"], "port-in-use", "port"),
+        (["mixed-precision-config"], "autocast", "mixed-precision-config"),
+        (["trainable-fp32"], "fp16-unscale", "trainable-fp32"),
+        (["bf16-to-fp16", "trainable-fp32"], "lerp-end-bf16", "bf16-to-fp16"),
+    ],
+)
+def test_without_its_fixer_a_failure_is_named_and_healed(example, off, named, cure):
+    with port_held():
+        healed = example(NAME).go(*(word for fixer in off for word in ("--set", f"fixers.{fixer}=off")))
+    assert healed.exit == 0, healed.text
+    assert healed.json["job"]["state"] == "succeeded"
+    told = [one["message"] for one in healed.json["findings"] if one["check"] == "healed"]
+    assert any(message.startswith(f"{named}:") and cure in message for message in told), told
+
+
+def test_without_the_flip_the_cast_behind_it_is_enough(example):
+    """trainable-fp32 makes float32 again of what `.to(torch.bfloat16)` has touched, so nothing is left to heal."""
+    ran = example(NAME).go("--set", "fixers.bf16-to-fp16=off")
+    assert ran.exit == 0, ran.text
+    assert "healed" not in ran.checks
+
+
+def test_two_processes_on_one_exclusive_card_are_told_before_they_meet(example, tmp_path):
+    tts = on_cards(example, tmp_path, TITAN_ALONE)
+    assert tts.go("--until", "sync").exit == 0
+    told = tts.pipeline("fix", "--host", "local", "--config", NAME, "--only", "compute-mode")
+    assert told.exit == 21, told.text
+    finding = next(one for one in told.json["findings"] if one["check"] == "compute-mode")
+    assert finding["severity"] == "error"
+    assert "takes one process (Exclusive_Process); 2 are to share 1 card(s)" in finding["message"]
+
+
+def test_what_an_earlier_run_left_on_the_card_is_ended_and_nobody_else(example, tmp_path):
+    first = example(NAME)
+    synced = first.go("--until", "sync")
+    assert synced.exit == 0, synced.text
+    project = next((first.home / "halfstep" / "projects").iterdir())
+    run = project / "runs" / f"{NAME}-0badcafe"
+    with sleeper(HALFSTEP_RUN_DIR=str(run)) as zombie, sleeper() as stranger:
+        processes = ((zombie.pid, "python", 11200), (stranger.pid, "python", 4000))
+        card = Card("NVIDIA TITAN RTX", "7.5", 24576, used=15200, processes=processes)
+        write_nvidia_smi(tmp_path / "bin", [card])
+        tts = Example(first.name, first.root, first.home, {"PATH": path_with(tmp_path / "bin")})
+        ended = tts.pipeline("fix", "--host", "local", "--config", NAME, "--only", "stale-processes")
+        assert ended.exit == 0, ended.text
+        assert zombie.wait(10) in (-signal.SIGTERM, -signal.SIGKILL)
+        assert stranger.poll() is None
+        messages = [one["message"] for one in ended.json["findings"] if one["check"] == "stale-processes"]
+    assert any(f"pid {zombie.pid}" in message and run.name in message for message in messages), messages
+    assert any(f"pid {stranger.pid}" in message and "stays" in message for message in messages), messages
+
+
+def on_cards(example, folder: Path, *cards: Card) -> Example:
+    """A copy whose host has those cards, as far as nvidia-smi says."""
+    write_nvidia_smi(folder / "bin", cards)
+    return example(NAME, PATH=path_with(folder / "bin"))
+
+
+def path_with(folder: Path) -> str:
+    return os.pathsep.join((str(folder), str(Path(sys.executable).parent), os.environ["PATH"]))
+
+
+@contextlib.contextmanager
+def sleeper(**environment: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with a session of its own, as a worker of torch has."""
+    argv = [sys.executable, "-c", "import time; time.sleep(600)"]
+    with subprocess.Popen(argv, env={**os.environ, **environment}, start_new_session=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
