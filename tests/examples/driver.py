@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,13 +66,17 @@ class Example:
     def config(self) -> LoadedConfig:
         return load_config(self.name, self.root)
 
-    def train(self, **environment: str) -> Said:
+    def train(self) -> Said:
         """The config's own command as a user would type it in the project's folder."""
+        return self.train_with()
+
+    def train_with(self, *words: str) -> Said:
+        """The same with more arguments behind."""
         config = self.config().config
         assert config.command is not None
         python = config.command[0] in ("python", "python3")
         argv = [sys.executable, *config.command[1:]] if python else list(config.command)
-        return self._run(argv, {**config.env, **environment})
+        return self._run([*argv, *words], dict(config.env))
 
     def pipeline(self, *words: str, as_json: bool = True) -> Said:
         """`pipeline WORDS --json` in the project's folder."""
@@ -97,17 +100,15 @@ class Example:
             if path.is_file() and not set(path.relative_to(self.root).parts) & set(NOT_SOURCE)
         }
 
-    def job_log(self) -> str:
-        """The training output of the newest job, as it lies on the host."""
-        logs = sorted(self._workdir(), key=lambda path: path.stat().st_mtime)
-        return logs[-1].read_text(errors="replace") if logs else ""
+    def job_logs(self) -> list[Path]:
+        """The training output of every job on the host, oldest first."""
+        logs = (self.home / "halfstep").glob("projects/*/runs/*/jobs/*/output.log")
+        return sorted(logs, key=lambda path: path.stat().st_mtime)
 
     def job_losses(self) -> list[float]:
-        """Every training loss that the newest job said, in order."""
-        return losses_in(self.job_log())
-
-    def _workdir(self) -> Iterator[Path]:
-        return (self.home / "halfstep").glob("projects/*/runs/*/jobs/*/output.log")
+        """Every training loss that the newest job printed."""
+        logs = self.job_logs()
+        return losses_in(logs[-1].read_text(errors="replace")) if logs else []
 
     def _run(self, argv: list[str], more: dict[str, str]) -> Said:
         told = {
@@ -129,6 +130,7 @@ class Example:
 
 def copy_example(name: str, folder: Path, **environment: str) -> Example:
     """A fresh copy under `folder`, without anything that a run left in the example."""
+    folder.mkdir(parents=True, exist_ok=True)
     ignored = shutil.ignore_patterns(*NOT_SOURCE)
     shutil.copytree(ROOT / "examples" / name, folder / name, ignore=ignored)
     (folder / "home").mkdir(exist_ok=True)
@@ -137,6 +139,10 @@ def copy_example(name: str, folder: Path, **environment: str) -> Example:
 
 def losses_in(text: str) -> list[float]:
     """Every training loss in the text, in order."""
+    return [float(value) for value in LOSS.findall(text)]
+
+
+def losses_in(text: str) -> list[float]:
     return [float(value) for value in LOSS.findall(text)]
 
 

@@ -1,4 +1,4 @@
-"""A Phi-4-multimodal small enough for a CPU: speech and vision adapters are part of the checkpoint, as in the large one."""
+"""A Phi-4-multimodal small enough for a CPU; its speech and vision adapters are part of the checkpoint, as there."""
 
 import json
 from pathlib import Path

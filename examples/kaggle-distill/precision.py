@@ -1,0 +1,37 @@
+"""The four ways to compute, and the one that a card is for."""
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Precision:
+    """`weights`: what both models are loaded in; `autocast`: what layers compute in, None to follow their weights."""
+
+    name: str
+    weights: torch.dtype
+    autocast: torch.dtype | None
+
+
+MODES = {
+    "bf16": Precision("bf16", torch.bfloat16, torch.bfloat16),
+    "fp16-mixed": Precision("fp16-mixed", torch.float16, torch.float16),
+    "fp16-pure": Precision("fp16-pure", torch.float16, None),
+    "fp32": Precision("fp32", torch.float32, None),
+}
+
+
+def choose(name: str) -> Precision:
+    """The mode of that name; `auto` is bf16 where the card has it."""
+    if name == "auto":
+        name = "bf16" if torch.cuda.is_bf16_supported() else "fp16-mixed"
+    return MODES[name]
+
+
+def announce(mode: Precision, model: torch.nn.Module, scaler: torch.amp.GradScaler) -> None:
+    """One line on what is really so, not on what was asked."""
+    trained = sorted({str(each.dtype) for each in model.parameters() if each.requires_grad})
+    frozen = sorted({str(each.dtype) for each in model.parameters() if not each.requires_grad})
+    words = [f"frozen {', '.join(frozen)}", f"trained {', '.join(trained)}", f"autocast {mode.autocast or 'off'}"]
+    print(f"precision {mode.name}: {'; '.join(words)}; scaler {'on' if scaler.is_enabled() else 'off'}", flush=True)

@@ -1,0 +1,31 @@
+"""The base model, made once where it is not there: a Llama of 80,000 weights and a tokenizer of single bytes."""
+
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+from tokenizers.decoders import ByteLevel as ByteLevelDecoder
+from tokenizers.models import BPE
+from tokenizers.pre_tokenizers import ByteLevel
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+
+def make_base(folder: Path) -> None:
+    """`folder` holds a float16 checkpoint as a hub would give it; the same one every time."""
+    torch.manual_seed(3)
+    config = LlamaConfig(
+        vocab_size=258,
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        pad_token_id=256,
+        bos_token_id=256,
+        eos_token_id=257,
+    )
+    LlamaForCausalLM(config).half().save_pretrained(folder)
+    letters = sorted(ByteLevel.alphabet())
+    made = Tokenizer(BPE({letter: at for at, letter in enumerate(letters)}, []))
+    made.pre_tokenizer, made.decoder = ByteLevel(add_prefix_space=False), ByteLevelDecoder()
+    made.add_special_tokens(["<pad>", "<end>"])
+    PreTrainedTokenizerFast(tokenizer_object=made, pad_token="<pad>", eos_token="<end>").save_pretrained(folder)

@@ -1,0 +1,11 @@
+"""Lets a CPU show what a card shows: accelerate gives fp16 runs autocast and a loss scaler on accelerators alone."""
+
+import torch
+
+
+def scale_on_cpu(trainer) -> None:
+    """Without a card, the trainer has the autocast and the GradScaler that it would have with one."""
+    accelerator = trainer.accelerator
+    if accelerator.device.type == "cpu" and trainer.args.fp16:
+        accelerator.native_amp = True
+        accelerator.scaler = torch.amp.GradScaler("cpu")

@@ -1,0 +1,44 @@
+"""The examples as facts: how each fails untouched, and what comes of it when one of its fixers is off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+UNSCALE = "ValueError: Attempting to unscale FP16 gradients."
+
+
+@dataclass(frozen=True)
+class Case:
+    """`error`: the literal words; `check`: the catalog's name for it.
+
+    `off`: by fixer, the check by which `run` names the failure that comes without it. Fixers left out change nothing
+    that a machine without a card could show.
+    """
+
+    name: str
+    error: str
+    check: str
+    off: dict[str, str] = field(default_factory=dict)
+
+
+CASES = (
+    Case(
+        "titan-phi4",
+        "Exception: EOF while parsing a string at line",
+        "tokenizer-json-corrupt",
+        {
+            "tokenizer": "tokenizer-json-corrupt",
+            "data-collator": "phi4-sampling-rate",
+            "launch-flags": "tf32-ampere",
+            "bf16-to-fp16": "bf16-left",
+            "trainable-fp32": "fp16-unscale",
+        },
+    ),
+    Case(
+        "lambda-finetune",
+        "TypeError: Trainer.__init__() got an unexpected keyword argument 'tokenizer'",
+        "api-tokenizer",
+        {"trainer-arguments": "api-tokenizer", "trainable-fp32": "fp16-unscale"},
+    ),
+    Case("kaggle-distill", UNSCALE, "fp16-unscale", {"trainable-fp32": "fp16-unscale", "loss-fp32": "loss-dtype"}),
+)

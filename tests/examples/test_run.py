@@ -1,0 +1,71 @@
+"""`pipeline run` takes each example from broken to trained, a second run has nothing to do, and it heals itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.examples.cases import CASES
+from tests.examples.driver import falls
+from tests.lab.hub import Hub, Repository, serve
+
+pytestmark = pytest.mark.train
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_run_goes_from_broken_to_trained_and_then_has_nothing_to_do(case, example):
+    one = example(case.name)
+    before = one.files()
+    first = one.go()
+    assert first.exit == 0, first.text
+    assert set(first.stages.values()) == {"done"}
+    assert first.json["job"]["state"] == "succeeded"
+    assert "healed" not in first.checks
+    assert falls(one.job_losses())
+    assert one.files() == before
+    second = one.go()
+    assert second.exit == 0
+    assert set(second.stages.values()) == {"skipped"}
+    assert second.json["run"] == first.json["run"]
+    assert len(one.job_logs()) == 1
+
+
+@pytest.mark.parametrize(
+    ("case", "fixer"),
+    [(case, fixer) for case in CASES for fixer in case.off],
+    ids=[f"{case.name} without {fixer}" for case in CASES for fixer in case.off],
+)
+def test_without_one_of_its_fixers_the_failure_is_named_and_healed(case, fixer, example):
+    one = example(case.name)
+    said = one.go("--set", f"fixers.{fixer}=off")
+    assert said.exit == 0, said.text
+    (healed,) = [finding for finding in said.json["findings"] if finding["check"] == "healed"]
+    assert healed["message"].startswith(f"{case.off[fixer]}: ")
+    assert said.json["cures"][-1] == f"fixer:{fixer}"
+    assert falls(one.job_losses())
+
+
+def test_without_healing_the_failure_is_named_and_left(example):
+    one = example("kaggle-distill")
+    said = one.go("--set", "fixers.trainable-fp32=off", "--no-heal")
+    assert said.exit == 23
+    assert said.checks[0] == "fp16-unscale"
+    assert said.stages["train"] == "pending"
+
+
+def test_without_a_copy_at_hand_the_tokenizer_comes_from_the_hub(example):
+    one = example("titan-phi4")
+    whole = (one.root / "mirror" / "tokenizer.json").read_bytes()
+    (one.root / "mirror" / "tokenizer.json").unlink()
+    repository = Repository({"tokenizer.json": whole}, frozenset({"tokenizer.json"}))
+    with serve(Hub({"lab/tiny-phi4": repository})) as hub:
+        online = {**hub.environment, "HF_HUB_OFFLINE": "0"}
+        one.environment.update(online)
+        named = ("--set", "fixers.tokenizer={repo: lab/tiny-phi4}")
+        said = one.go(*named, "--until", "fix")
+        assert said.exit == 0, said.text
+        assert said.stages["fix"] == "done"
+        here = one.fix(*named)
+        assert here.exit == 0, here.text
+    assert (one.root / "checkpoint" / "tokenizer.json").read_bytes() == whole
+    there = list((one.home / "halfstep" / "projects").glob("*/tree/checkpoint/tokenizer.json"))
+    assert [path.read_bytes() for path in there] == [whole]
