@@ -142,10 +142,6 @@ def losses_in(text: str) -> list[float]:
     return [float(value) for value in LOSS.findall(text)]
 
 
-def losses_in(text: str) -> list[float]:
-    return [float(value) for value in LOSS.findall(text)]
-
-
 def falls(losses: list[float], *, to: float = 0.9) -> bool:
     """The mean of the last quarter is at most `to` of the mean of the first quarter."""
     quarter = max(1, len(losses) // 4)

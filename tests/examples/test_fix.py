@@ -7,7 +7,7 @@ import pytest
 from tests.examples.cases import CASES, UNSCALE
 from tests.examples.driver import CARD, Example, copy_example, falls
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.train, pytest.mark.timeout(900)]
 
 ALL = """
 project: .

@@ -8,7 +8,7 @@ from tests.examples.cases import CASES
 from tests.examples.driver import falls
 from tests.lab.hub import Hub, Repository, serve
 
-pytestmark = pytest.mark.train
+pytestmark = [pytest.mark.train, pytest.mark.timeout(900)]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
