@@ -6,7 +6,7 @@ import time
 
 from pipeline.stages.fix import acts_of
 from pipeline.stages.fixing import plan_for
-from pipeline.stages.readiness import Need, facts_of, judge_host, judge_machine
+from pipeline.stages.readiness import Need, facts_of, judge_clock, judge_host
 from pipeline.stages.stage import Context, Done, Inputs
 from pipeline.stages.trial import judge_trial
 from pipeline.stages.view import View, survey_request
@@ -53,7 +53,7 @@ class Environment:
             view.layout.key, request.python, request.gpus, dict(view.host.config.env), packages=packages
         )
         facts = probe_environment(context.host, asked)
-        skew = judge_machine(view.survey.machine, need, time.time())
+        skew = judge_clock(view.survey.machine, time.time())
         report = Report((*judge_trial(facts, need), *skew))
         return Done(report, in_words(view))
 

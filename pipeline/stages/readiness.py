@@ -18,7 +18,6 @@ OLDEST_TORCH = (2, 6)
 """Older torch.load runs code from a checkpoint (CVE-2025-32434), and transformers 5 refuses it."""
 OCCUPIED_SHARE = 0.10
 CLOCK_SKEW_S = 60.0
-SMALL_SHM = 256 * 2**20
 TRAINER_PACKAGES = ("transformers", "peft", "accelerate", "tensorboard", "soundfile")
 
 
@@ -29,7 +28,6 @@ class Need:
     free_bytes: int
     built_in_trainer: bool
     gpus_named: bool = False
-    workers: int = 1
 
 
 def judge_host(survey: Survey, need: Need, now_unix: float | None = None) -> Report:
@@ -38,7 +36,7 @@ def judge_host(survey: Survey, need: Need, now_unix: float | None = None) -> Rep
         *judge_interpreter(survey.interpreter, need),
         *judge_cards(survey.driver, survey.gpus, survey.interpreter, need),
         *judge_disk(survey.disk, need),
-        *judge_machine(survey.machine, need, now_unix),
+        *judge_clock(survey.machine, now_unix),
     ]
     return Report(tuple(found), tuple(facts_of(survey)))
 
@@ -141,14 +139,6 @@ def runs_on(arch_list: tuple[str, ...], capability: tuple[int, int]) -> bool:
 
 
 def _occupied(gpu: Gpu) -> Iterator[Finding]:
-    if gpu.compute_mode.lower().startswith("prohibited"):
-        yield _error(
-            "compute-mode", f"{gpu.name} refuses all computing (Prohibited)", gpu.uuid, "nvidia-smi -c 0", ExitCode.GPU
-        )
-    if gpu.compute_mode.lower().startswith("exclusive"):
-        words = f"{gpu.name} is in {gpu.compute_mode} mode: one process per card"
-        severity = Severity.ERROR if gpu.processes else Severity.WARNING
-        yield Finding("compute-mode", severity, words, gpu.uuid, exit_code=ExitCode.GPU)
     if gpu.memory_bytes and gpu.used_bytes > OCCUPIED_SHARE * gpu.memory_bytes:
         who = ", ".join(f"pid {p.pid} {p.name} ({size(p.used_bytes)})" for p in gpu.processes) or "no process of record"
         words = f"{gpu.name}: {size(gpu.used_bytes)} of {size(gpu.memory_bytes)} are taken by {who}"
@@ -167,11 +157,8 @@ def judge_disk(disk: Disk, need: Need) -> Iterator[Finding]:
         yield _error("disk", words, disk.path, f"df -i {disk.mount}", ExitCode.DISK)
 
 
-def judge_machine(machine: Machine, need: Need, now_unix: float | None) -> Iterator[Finding]:
-    """Memory to share between workers, and clocks that agree well enough to read curves by."""
-    if machine.container and machine.shm_bytes < SMALL_SHM and need.workers > 0:
-        words = f"/dev/shm has {size(machine.shm_bytes)}: data workers will die of a bus error"
-        yield Finding("shared-memory", Severity.WARNING, words, "/dev/shm", "docker run --shm-size 8g")
+def judge_clock(machine: Machine, now_unix: float | None) -> Iterator[Finding]:
+    """Clocks that agree well enough to read curves by."""
     if now_unix is not None and abs(machine.clock_unix - now_unix) > CLOCK_SKEW_S:
         words = f"the host's clock is {machine.clock_unix - now_unix:+.0f} s off: curves will carry its times"
         yield Finding("clock", Severity.WARNING, words, machine.hostname)
