@@ -13,6 +13,7 @@ from fixers.precision_words import (
     IS_BF16,
     IS_TF32,
     LIKE_BF16,
+    LIKE_FP16,
     MEANS_PRECISION,
     NEEDS_FLASH,
     NO_FLASH_SWITCH,
@@ -253,6 +254,7 @@ def _takes(flag: str, value: Word) -> bool:
     if not (
         NO_FLASH_SWITCH.fullmatch(name)
         or LIKE_BF16.fullmatch(name)
+        or LIKE_FP16.fullmatch(name)
         or IS_TF32.fullmatch(name)
         or FLASH_SWITCH.fullmatch(name)
     ):

@@ -21,6 +21,7 @@ REDUCES = re.compile(r"(?:.*[._-])?reduce_?d?type", re.IGNORECASE)
 IS_BF16 = re.compile(r"(?:.*\.)?(?:(?:pure_)?bf16(?:_full_eval)?|bfloat16)")
 LIKE_BF16 = re.compile(r"(?!no_|disable_|.*downcast)(?:.*[._])?(?:bf16|bfloat16)(?:_\w+)?")
 """Names of somebody's own, such as use_bf16: their twin is only sure to exist where it stands beside them."""
+LIKE_FP16 = re.compile(r"(?:.*[._])?(?:fp16|float16)(?:_\w+)?")
 IS_TF32 = re.compile(r"(?:.*[._-])?tf32")
 ATTENTION = re.compile(r"(?:.*[._-])?_?attn_impl(?:ementation)?")
 FLASH_SWITCH = re.compile(r"(?:.*[._-])?(?:use_flash_attn|use_flash_attention(?:_2)?|flash_attention|flash_attn)")
