@@ -60,7 +60,7 @@ def chosen_names(site: Site, only: Iterable[str] | None) -> set[str]:
     known = {fixer.name for fixer in SOURCE_FIXERS} | {fixer.name for fixer in SETUP_FIXERS}
     named = known if only is None else set(only)
     if unknown := sorted(named - known):
-        raise BadUsage(f"no fixer is called {unknown[0]!r}", hint="pipeline explain fixers")
+        raise BadUsage(f"no fixer is called {unknown[0]!r}", hint="pipeline explain")
     named = named | {brought for fixer in SOURCE_FIXERS if fixer.name in named for brought in fixer.brings}
     refused = {name for name in named if site.wishes.get(name) in OFF}
     return named - refused - (PURE_LEAVES if site.config.get("precision") == "fp16-pure" else set())

@@ -35,7 +35,7 @@ def fixer_page(name: str) -> str:
     for fixer in _all():
         if fixer.name == name:
             return inspect.cleandoc(fixer.__doc__ or "") + f"\n\nSafety\n    {fixer.safety}, version {fixer.version}\n"
-    raise BadUsage(f"no fixer is called {name!r}", hint="pipeline explain fixers")
+    raise BadUsage(f"no fixer is called {name!r}", hint="pipeline explain")
 
 
 def fixer_summary(name: str) -> str:

@@ -16,8 +16,7 @@ from typer._click.formatting import HelpFormatter
 from typer.core import TyperGroup
 
 from pipeline import __version__
-from remote.errors import BadUsage, HalfstepError
-from remote.protocol.exits import ExitCode
+from remote.errors import BadUsage, Defect, HalfstepError, Interrupted
 
 VERBS = {
     "init": "write configs/ for this project, asking little",
@@ -117,7 +116,7 @@ def run(words: list[str]) -> int:
     except HalfstepError as error:
         return _tell(words, error)
     except (KeyboardInterrupt, typer.Abort):
-        return _tell(words, HalfstepError("interrupted", exit_code=ExitCode.INTERRUPTED))
+        return _tell(words, Interrupted("interrupted"))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
@@ -147,6 +146,6 @@ def _tell(words: list[str], error: HalfstepError) -> int:
 
 def _bug(error: Exception) -> HalfstepError:
     path = importlib.import_module("pipeline.show.failure").keep_traceback(traceback.format_exception(error))
-    return HalfstepError(
+    return Defect(
         f"a defect of halfstep's: {type(error).__name__}: {error}", where=path, hint="report it with that file"
     )

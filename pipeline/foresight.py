@@ -15,7 +15,7 @@ from pipeline.stages.fix import acts_of, rewrites_left
 from pipeline.stages.fixing import plan_for, tree_as_fixed
 from pipeline.stages.order import STAGES
 from pipeline.stages.readiness import judge_host
-from pipeline.stages.stage import Context, judge_standing
+from pipeline.stages.stage import Context, Standing, judge_standing
 from pipeline.stages.verify import prove
 from pipeline.stages.view import View
 from pipeline.static import judge_static
@@ -26,6 +26,7 @@ from remote.sync.plan import SyncPlan, plan_sync
 from remote.sync.scratch import remove_scratch, send_scratch
 
 LARGEST_SCRATCH_DATA = 64 * 10**6
+REST_ON_FILES = ("verify", "train", "logs")
 
 
 @dataclass(frozen=True)
@@ -50,14 +51,17 @@ def foresee(context: Context) -> Foreseen:
     plan = plan_for(view, context.host)
     left = {rewrite.path for rewrite in rewrites_left(plan, view)}
     changes = tuple(change for change in plan.changes if getattr(change, "path", "") in left or change in acts_of(plan))
-    return Foreseen(sync, Plan(plan.findings, changes), stages_foreseen(view, claims))
+    stages = stages_foreseen(view, claims, files_change=bool(left) or not sync.empty)
+    return Foreseen(sync, Plan(plan.findings, changes), stages)
 
 
-def stages_foreseen(view: View, claims: Claims) -> tuple[StageOutcome, ...]:
-    """For each stage whether `run` would have work to do; what follows a stage with work is not looked at twice."""
+def stages_foreseen(view: View, claims: Claims, *, files_change: bool) -> tuple[StageOutcome, ...]:
+    """For each stage whether `run` would have work to do: a proof of files that will be others is none."""
     outcomes = []
     for stage in STAGES:
         standing = judge_standing(stage, view, claims.of(stage.name))
+        if standing.holds and files_change and stage.name in REST_ON_FILES:
+            standing = Standing(False, "the files it was done with will change")
         state = StageState.SKIPPED if standing.holds else StageState.PENDING
         outcomes.append(StageOutcome(stage.name, state, reason=standing.reason))
     return tuple(outcomes)

@@ -7,7 +7,7 @@ from pipeline.files import locked
 from pipeline.healing import run_and_heal
 from pipeline.memory import Memory
 from pipeline.outcome import JobOutcome, Outcome
-from pipeline.reporting import keep_report, report_of
+from pipeline.reporting import jobs_of, keep_report, report_of
 from pipeline.runs import artifacts_of
 from pipeline.session import Named, working
 from pipeline.stages.order import STAGES
@@ -17,8 +17,10 @@ from pipeline.stages.which_run import run_id, run_of
 from pipeline.story import read_story, write_story
 from pipeline.telling import Telling
 from remote.ask import Ask
+from remote.errors import HalfstepError
+from remote.jobs import list_jobs
 from remote.protocol.exits import ExitCode
-from remote.protocol.jobs import JobState
+from remote.protocol.jobs import JobState, RunSurvey, StartAnswer
 from remote.pull.live import mirrored_scalars
 
 LOSS_TAGS = ("train/loss", "loss", "Loss/train", "train_loss")
@@ -52,8 +54,19 @@ def report(context: Context, ran: Ran) -> None:
     view = context.view
     run = run_of(view)
     if run is not None and run.state is not JobState.ABSENT:
-        told = report_of(view, run, context.story, tuple(ran.stages), tuple(ran.findings))
+        jobs = jobs_of(run, earlier_jobs(context, run))
+        told = report_of(view, run, jobs, context.story, tuple(ran.stages), tuple(ran.findings))
         keep_report(view.memory.run(run.run), told)
+
+
+def earlier_jobs(context: Context, run: RunSurvey) -> tuple[StartAnswer, ...]:
+    """The jobs before the newest, if there are any and the host still answers."""
+    if run.job < 2:
+        return ()
+    try:
+        return list_jobs(context.host, context.view.layout.key, run.run)
+    except HalfstepError:
+        return ()
 
 
 def outcome_of(context: Context, ran: Ran) -> Outcome:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from pipeline.hints import typed_out
 from remote.errors import HalfstepError
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
@@ -65,6 +66,11 @@ class Outcome:
     def ok(self) -> bool:
         return self.exit_code is ExitCode.OK
 
+    @property
+    def told(self) -> tuple[Finding, ...]:
+        """The findings with hints that can be typed as they stand."""
+        return tuple(replace(one, hint=typed_out(one.hint, self.host, self.config)) for one in self.findings)
+
 
 def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     """The object of the published protocol."""
@@ -79,7 +85,7 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
             told[name] = value
     if outcome.stages:
         told["stages"] = [_stage(stage) for stage in outcome.stages]
-    told["findings"] = [_finding(finding) for finding in outcome.findings]
+    told["findings"] = [_finding(finding) for finding in outcome.told]
     if outcome.job is not None:
         told["job"] = _job(outcome.job)
     if outcome.artifacts:
@@ -113,9 +119,15 @@ def _job(job: JobOutcome) -> dict[str, Any]:
 
 def outcome_of_error(command: str, error: HalfstepError) -> Outcome:
     """An exception as an outcome: its exit code, and its words as findings."""
-    if error.findings:
-        return Outcome(command, error.exit_code, findings=error.findings)
-    check = type(error).__name__
-    name = "".join(f"-{c.lower()}" if c.isupper() else c for c in check).lstrip("-")
-    finding = Finding(name, Severity.ERROR, error.message, error.where, error.hint, error.exit_code)
-    return Outcome(command, error.exit_code, findings=(finding,))
+    return Outcome(command, error.exit_code, findings=findings_of(error))
+
+
+def findings_of(error: HalfstepError) -> tuple[Finding, ...]:
+    """All that an exception says, under its class's name: CannotConnect is `cannot-connect`."""
+    name = error_name(type(error))
+    return error.findings or (Finding(name, Severity.ERROR, error.message, error.where, error.hint, error.exit_code),)
+
+
+def error_name(kind: type[HalfstepError]) -> str:
+    """What that kind of error is called in findings and on its page."""
+    return "".join(f"-{c.lower()}" if c.isupper() else c for c in kind.__name__).lstrip("-")

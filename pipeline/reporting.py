@@ -17,7 +17,7 @@ from pipeline.stages.readiness import facts_of
 from pipeline.stages.view import View
 from pipeline.story import Story
 from remote.protocol.findings import Finding, Severity
-from remote.protocol.jobs import JobState, RunSurvey
+from remote.protocol.jobs import JobResult, JobState, RunSurvey, StartAnswer, Started
 from remote.protocol.values import Malformed, decode, dumps
 from remote.pull.live import mirrored_scalars
 
@@ -26,7 +26,12 @@ VALUES = "report.json"
 
 
 def report_of(
-    view: View, run: RunSurvey, story: Story, stages: tuple[StageOutcome, ...], findings: tuple[Finding, ...]
+    view: View,
+    run: RunSurvey,
+    jobs: tuple[JobRow, ...],
+    story: Story,
+    stages: tuple[StageOutcome, ...],
+    findings: tuple[Finding, ...],
 ) -> RunReport:
     """What there is to tell of a run, without its curves."""
     precision = view.precision
@@ -47,7 +52,7 @@ def report_of(
         ended_unix=run.result.ended_unix if run.result else None,
         version=__version__,
         stages=stages,
-        jobs=jobs_of(run),
+        jobs=jobs,
         fixes=story.fixes,
         proof=story.proof,
         cures=story.cures,
@@ -72,15 +77,18 @@ def verdict_of(run: RunSurvey) -> Verdict:
     }[run.state]
 
 
-def jobs_of(run: RunSurvey) -> tuple[JobRow, ...]:
-    """The newest job; earlier ones are told by their number alone."""
-    earlier = tuple(JobRow(number, JobState.FAILED, reason="resumed by the next") for number in range(1, run.job))
-    progress, result, started = run.progress, run.result, run.started
+def jobs_of(run: RunSurvey, known: tuple[StartAnswer, ...]) -> tuple[JobRow, ...]:
+    """Every job of the run as the host tells it; where a training process began and ended only of the newest."""
+    rows = {answer.number: _row(answer.number, answer.state, answer.started, answer.result) for answer in known}
+    if run.job:
+        step = run.progress.step if run.progress else None
+        rows[run.job] = replace(_row(run.job, run.state, run.started, run.result), last_step=step)
+    return tuple(rows[number] for number in sorted(rows))
+
+
+def _row(number: int, state: JobState, started: Started | None, result: JobResult | None) -> JobRow:
     seconds = result.ended_unix - started.started_unix if result and started and started.started_unix else None
-    last = JobRow(
-        run.job, run.state, None, progress.step if progress else None, seconds, result.reason if result else ""
-    )
-    return (*earlier, last)
+    return JobRow(number, state, seconds=seconds, reason=result.reason if result else "")
 
 
 def keep_report(folder: Path, report: RunReport) -> Path:

@@ -104,6 +104,16 @@ class PullRefused(HalfstepError):
     exit_code = ExitCode.PULL
 
 
+class Interrupted(HalfstepError):
+    """The user wants no more of it; a job that was started goes on."""
+
+    exit_code = ExitCode.INTERRUPTED
+
+
+class Defect(HalfstepError):
+    """Something that we do not expect of ourselves."""
+
+
 class Busy(HalfstepError):
     """Somebody else holds the lock."""
 

@@ -10,7 +10,7 @@ from pipeline.pages.write import write_all
 
 def main(words: list[str]) -> int:
     """Writes into the folder that is named."""
-    if len(words) != 1:
+    if len(words) != 1 or words[0].startswith("-"):
         sys.stderr.write("usage: python -m pipeline.pages docs\n")
         return 2
     write_all(Path(words[0]))

@@ -177,6 +177,6 @@ class Screen:
             sys.stdout.write(json.dumps(outcome_to_json(outcome), ensure_ascii=False) + "\n")
             sys.stdout.flush()
             return
-        self.findings(finding for finding in outcome.findings if finding.severity is not Severity.INFO)
+        self.findings(finding for finding in outcome.told if finding.severity is not Severity.INFO)
         for name, path in outcome.artifacts.items():
             self.out.print(Text.assemble("  ", (f"{name:<12}", "bold"), safe_text(path)))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipeline.checkpoints import Claims, claim_now, read_claims, write_claims
-from pipeline.outcome import StageOutcome, StageState
+from pipeline.outcome import StageOutcome, StageState, findings_of
 from pipeline.stages.stage import Context, Done, Stage, digest, judge_standing
+from remote.errors import HalfstepError
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding, Report
 
 Look = Callable[[Context], None]
 """Brings the context's view up to date with the host."""
@@ -61,35 +62,36 @@ def _forced(stages: Sequence[Stage], first: str) -> set[str]:
 def _act(context: Context, stage: Stage, claims: Claims, ran: Ran, look: Look) -> tuple[StageOutcome, Claims]:
     context.telling.began(stage.name)
     began = time.monotonic()
-    done = stage.run(context)
-    look(context)
+    done = _tried(context, stage, look)
     seconds = time.monotonic() - began
     ran.findings.extend(done.report.findings)
-    if done.unfinished:
-        outcome = StageOutcome(stage.name, StageState.RUNNING, seconds, done.reason)
-        context.telling.ended(outcome)
-        return outcome, claims.without((stage.name,))
-    problem = _problem(context, stage, done)
+    state, reason = StageState.RUNNING if done.unfinished else StageState.DONE, done.reason
+    problem = None if done.unfinished else _problem(context, stage, done)
     if problem is not None:
+        state, reason = StageState.FAILED, problem.message
+        ran.exit_code = done.exit_code or problem.exit_code or stage.exit_code
         if problem not in done.report.findings:
             ran.findings.append(problem)
-        ran.exit_code = done.exit_code or problem.exit_code or stage.exit_code
-        outcome = StageOutcome(stage.name, StageState.FAILED, seconds, problem.message)
-        context.telling.ended(outcome)
-        return outcome, claims.without((stage.name,))
-    if done.exit_code is not ExitCode.OK:
-        ran.exit_code = done.exit_code
-        outcome = StageOutcome(stage.name, StageState.FAILED, seconds, done.reason)
-        context.telling.ended(outcome)
+    outcome = StageOutcome(stage.name, state, seconds, reason)
+    context.telling.ended(outcome)
+    if state is not StageState.DONE:
         return outcome, claims.without((stage.name,))
     inputs = dict(stage.inputs(context.view))
-    claim = claim_now(stage.name, digest(inputs), inputs, seconds=seconds, notes=done.notes)
-    outcome = StageOutcome(stage.name, StageState.DONE, seconds, done.reason)
-    context.telling.ended(outcome)
-    return outcome, claims.with_claim(claim)
+    return outcome, claims.with_claim(claim_now(stage.name, digest(inputs), inputs, seconds=seconds, notes=done.notes))
+
+
+def _tried(context: Context, stage: Stage, look: Look) -> Done:
+    """What the stage did. What kept it from acting, or us from looking afterwards, is an error that it found."""
+    done = Done()
+    try:
+        done = stage.run(context)
+        look(context)
+    except HalfstepError as error:
+        report = done.report.and_also(Report(findings_of(error)))
+        return replace(done, report=report, exit_code=done.exit_code or error.exit_code, unfinished=False)
+    return done
 
 
 def _problem(context: Context, stage: Stage, done: Done) -> Finding | None:
     """The first error of what the stage found, or of looking again at what it says that it made true."""
-    errors = done.report.errors or stage.check(context.view).errors
-    return next((finding for finding in errors if finding.severity is Severity.ERROR), None)
+    return next(iter(done.report.errors or stage.check(context.view).errors), None)

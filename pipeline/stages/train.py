@@ -14,7 +14,7 @@ from pipeline.stages.ending import done_of, judge_run
 from pipeline.stages.stage import Context, Done, Inputs
 from pipeline.stages.view import View
 from pipeline.stages.which_run import next_serial, run_id, run_of, work_fingerprint, work_inputs
-from remote.errors import BadUsage
+from remote.errors import BadUsage, Busy
 from remote.jobs import adopt_job, prepare_resume, start_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report
@@ -42,11 +42,18 @@ class Train:
         return f"{run_id(view)} ended well{steps}"
 
     def run(self, context: Context) -> Done:
-        """Starts the job, joins the one under way, or resumes the one that ended early; waits for its end."""
+        """Starts the job, joins the one under way, or resumes the one that ended early; waits for its end.
+
+        A run that ended well is found by its name and not trained again. Raises Busy where the work is to be forced
+        and is still under way.
+        """
         if context.wishes.force not in ("", "logs"):
+            _refuse_while_running(context.view)
             context.view = replace(context.view, serial=next_serial(context.view))
         name = run_id(context.view)
         write_note(context.view.memory, note_of(context.view, name))
+        if self.check(context.view).ok:
+            return Done(reason=f"found on the host: {self.holds(context.view)}")
         number = self._started(context, name)
         if context.wishes.detach:
             for line in goes_on(name):
@@ -74,6 +81,16 @@ class Train:
         resume = _resume_point(context, name) if run is not None and run.checkpoints else ""
         answer = start_job(context.host, start_request(context.view, name, number, resume))
         return answer.number
+
+
+def _refuse_while_running(view: View) -> None:
+    run = run_of(view)
+    if run is not None and run.state is JobState.RUNNING:
+        raise Busy(
+            f"{run.run} is still running; a second training of the same work would share its card",
+            where=view.host.name,
+            hint=f"pipeline stop {run.run}",
+        )
 
 
 def next_number(run: RunSurvey | None) -> int:

@@ -11,8 +11,10 @@ from pydantic import BaseModel
 
 from pipeline.cli import VERBS
 from pipeline.config.model import HostConfig, RunConfig
+from pipeline.outcome import error_name
 from pipeline.pages.find import all_names, page_of
 from pipeline.pages.write import render_all
+from remote.errors import HalfstepError
 from remote.protocol.exits import ExitCode
 from tests.contracts.house import ROOT, modules
 
@@ -71,6 +73,17 @@ def finding_names() -> set[str]:
 
 @pytest.mark.parametrize("name", sorted(finding_names()))
 def test_every_finding_has_a_page(name: str) -> None:
+    assert len(page_of(name)) > 40
+
+
+def error_names(kind: type[HalfstepError] = HalfstepError) -> Iterator[str]:
+    for below in kind.__subclasses__():
+        yield error_name(below)
+        yield from error_names(below)
+
+
+@pytest.mark.parametrize("name", sorted(error_names()))
+def test_every_error_has_a_page(name: str) -> None:
     assert len(page_of(name)) > 40
 
 

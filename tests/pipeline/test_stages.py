@@ -14,6 +14,7 @@ from pipeline.stages.runner import run_stages
 from pipeline.stages.stage import Context, Done, Inputs, Wishes, digest, judge_standing
 from pipeline.stages.view import View
 from pipeline.telling import Silence
+from remote.errors import ConnectionLost, DiskFull
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 
@@ -95,6 +96,35 @@ def test_a_stage_that_says_done_and_is_not_has_failed(tmp_path: Path) -> None:
     stages = [Toy("sync", makes_it_so=False)]
     assert run(stages, tmp_path / "s.json") == ([FAILED], ExitCode.SYNC)
     assert read_claims(tmp_path / "s.json").stages == {}
+
+
+class Unreachable(Toy):
+    """A stage that cannot act."""
+
+    def run(self, context: Context) -> Done:
+        raise DiskFull("no space left on /data", hint="df -h /data")
+
+
+def test_a_stage_that_cannot_act_has_failed_with_the_reason_and_what_to_type(tmp_path: Path) -> None:
+    context = Context(cast("object", None), cast(View, None), Silence(), Wishes())  # type: ignore[arg-type]
+    stages = [Toy("sync"), Unreachable("fix"), Toy("train")]
+    ran = run_stages(context, stages, tmp_path / "s.json", lambda context: None)
+    assert [stage.state for stage in ran.stages] == [DONE, FAILED, PENDING]
+    assert ran.stages[1].reason == "no space left on /data"
+    assert ran.exit_code is ExitCode.DISK
+    assert [(finding.check, finding.hint) for finding in ran.findings] == [("disk-full", "df -h /data")]
+    assert set(read_claims(tmp_path / "s.json").stages) == {"sync"}
+
+
+def test_what_a_stage_found_is_told_also_where_the_line_is_lost_afterwards(tmp_path: Path) -> None:
+    def lost(context: Context) -> None:
+        raise ConnectionLost("the line went away")
+
+    context = Context(cast("object", None), cast(View, None), Silence(), Wishes())  # type: ignore[arg-type]
+    stages = [Toy("train", outcome=Done(bad("loss is NaN", ExitCode.TRAINING), exit_code=ExitCode.TRAINING))]
+    ran = run_stages(context, stages, tmp_path / "s.json", lost)
+    assert ran.exit_code is ExitCode.TRAINING
+    assert [finding.message for finding in ran.findings] == ["loss is NaN", "the line went away"]
 
 
 def test_until_stops_after_its_stage(tmp_path: Path) -> None:

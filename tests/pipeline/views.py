@@ -1,0 +1,49 @@
+"""A real, small project and a host where its run has ended well, as a stage sees them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline.config.load import load_config, load_host
+from pipeline.memory import Memory
+from pipeline.stages.view import View
+from pipeline.stages.which_run import run_id
+from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey
+from remote.protocol.machine import Disk, Driver, Interpreter, Machine, Torch
+from remote.protocol.survey import Survey
+from remote.protocol.tree import TreeSurvey
+from remote.sync.scan import scan_project
+
+
+def survey_of(tree: TreeSurvey, *runs: RunSurvey) -> Survey:
+    """A machine without a card, with torch."""
+    return Survey(
+        payload="p",
+        machine=Machine("box", "m", "b", "Linux", "x86_64", "me", "/home/me", 2, 8 << 30, 8 << 30, 1 << 30, 0.0),
+        interpreter=Interpreter("/usr/bin/python3", version=(3, 11, 2), torch=Torch("2.13.0")),
+        driver=Driver(error="no nvidia-smi"),
+        gpus=(),
+        disk=Disk("/home/me", "/", 10**12, 10**12, 10**6),
+        tree=tree,
+        runs=runs,
+    )
+
+
+def view_of(root: Path, state: JobState | None = JobState.SUCCEEDED) -> View:
+    """The project at `root` on a host that has its files, and its run in that state (None: never started)."""
+    (root / "configs").mkdir(parents=True, exist_ok=True)
+    (root / "train.py").write_text("print('training')\n")
+    (root / "configs" / "plain.yaml").write_text("project: .\ncommand: [python, train.py]\n")
+    scan = scan_project(root)
+    digest = scan.manifest.digest_here()
+    tree = TreeSurvey(True, digest, digest, len(scan.manifest.rows))
+    view = View(
+        load_config("plain", root), load_host("local", root), Memory(root), scan, survey_of(tree), "/home/me/halfstep"
+    )
+    return view if state is None else view.with_survey(survey_of(tree, run_in(view, state)))
+
+
+def run_in(view: View, state: JobState) -> RunSurvey:
+    """The view's run, in that state."""
+    ended = {JobState.SUCCEEDED: JobResult(0, ended_unix=90.0), JobState.FAILED: JobResult(1, ended_unix=90.0)}
+    return RunSurvey(run_id(view), "plain", "f", 1, state, None, ended.get(state), Progress(60, 60, 0.3))
