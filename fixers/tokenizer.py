@@ -36,10 +36,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from fixers.change import FileChange, HostChange, Plan, mended
+from fixers.host_hub import HostHub, asking
 from fixers.laptop_hub import HubUnavailable, ask_laptop_hub, fetch_on_laptop
 from fixers.site import Site, Tree
 from fixers.tokenizer_judgement import NAME, Complaint, good_copy, judge_files
-from remote.errors import RemoteFault
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.tokenizer_files import (
@@ -141,7 +141,7 @@ def _look(site: Site, origin: Origin) -> tuple[TokenizerFile, ...]:
     wish = site.wishes.get(name)
     folders = list(wish.get("folders", ())) if isinstance(wish, Mapping) else []
     request = {
-        **_common(site),
+        **asking(site),
         "folders": folders,
         "models": [{"repo": origin.repo, "revision": origin.revision}] if origin.repo else [],
     }
@@ -150,13 +150,6 @@ def _look(site: Site, origin: Origin) -> tuple[TokenizerFile, ...]:
     root = posixpath.join(site.host.workdir, site.project.tree)
     seen = {file.path for file in there}
     return there + tuple(file for file in laptop_files(site, root) if file.path not in seen)
-
-
-def _common(site: Site) -> dict[str, Any]:
-    assert site.project is not None
-    interpreter = site.survey.interpreter if site.survey else None
-    python = interpreter.path if interpreter and not interpreter.error else ""
-    return {"project": site.project.key, "python": python, "environment": dict(site.environment)}
 
 
 def laptop_files(site: Site, root: str = "") -> tuple[TokenizerFile, ...]:
@@ -179,13 +172,18 @@ def laptop_files(site: Site, root: str = "") -> tuple[TokenizerFile, ...]:
 def _plan_host(site: Site, origin: Origin, files: Sequence[TokenizerFile], complaints: Sequence[Complaint]) -> Plan:
     assert site.host is not None and site.project is not None
     findings: list[Finding] = []
-    changes: list[HostChange] = []
+    changes: list[FileChange | HostChange] = []
     root = posixpath.join(site.host.workdir, site.project.tree)
     source = posixpath.join(root, origin.source) if origin.source else ""
-    hub = _HostHub(site)
+    hub = HostHub(site)
     for complaint in complaints:
         if not complaint.replace:
             findings.append(complaint.finding)
+            continue
+        rewrite = _rewrite(site, origin, complaint)
+        if rewrite is not None:
+            findings.append(mended(complaint.finding))
+            changes.append(rewrite)
             continue
         try:
             args = _replacement(complaint.file, belongs_to(site, origin, complaint.file, root), source, files, hub)
@@ -197,16 +195,31 @@ def _plan_host(site: Site, origin: Origin, files: Sequence[TokenizerFile], compl
     return Plan(tuple(findings), tuple(changes))
 
 
+def _rewrite(site: Site, origin: Origin, complaint: Complaint) -> FileChange | None:
+    """A file of the tree that is as broken here as there, and has its good copy in the tree, is known on the laptop."""
+    assert site.host is not None and site.project is not None
+    path = posixpath.relpath(complaint.file.path, posixpath.join(site.host.workdir, site.project.tree))
+    files = laptop_files(site)
+    here = next((file for file in files if file.path == path and file.sha256 == complaint.file.sha256), None)
+    copy = good_copy(here, files, origin.source, "", "") if here is not None and origin.source else None
+    return _file_change(site, complaint.finding, path, site.tree.read(copy.path)) if copy is not None else None
+
+
+def _file_change(site: Site, finding: Finding, path: str, data: bytes) -> FileChange:
+    reason = f"{finding.message}; the whole one has {len(data)} bytes"
+    return FileChange(path, site.tree.read(path), data, {name: version}, (reason,))
+
+
 def _change(site: Site, complaint: Complaint, args: Mapping[str, Any]) -> HostChange:
     file = complaint.file
     origin = args.get("copy") or f"{args['repo']} at {str(args['revision'])[:12]}"
     summary = f"replace {file.path} ({file.size} bytes) by the one of {origin} ({args['digest']['size']} bytes)"
-    whole = {**_common(site), "fixer": name, "path": file.real, "expected": file.sha256, **args}
+    whole = {**asking(site), "fixer": name, "path": file.real, "expected": file.sha256, **args}
     return HostChange(name, summary, "fix.tokenizer.replace", whole, undo="fix.undo")
 
 
 def _replacement(
-    file: TokenizerFile, whose: tuple[str, str], source: str, files: Sequence[TokenizerFile], hub: _HostHub
+    file: TokenizerFile, whose: tuple[str, str], source: str, files: Sequence[TokenizerFile], hub: HostHub
 ) -> dict[str, Any]:
     """The arguments that say where the good file comes from. Raises HubUnavailable."""
     file_name = posixpath.basename(file.path)
@@ -239,34 +252,6 @@ def _unmended(finding: Finding, error: HubUnavailable) -> Finding:
     return Finding(name, Severity.ERROR, message, where=finding.where, hint=hint, exit_code=ExitCode.FIXER)
 
 
-class _HostHub:
-    """What the hub told the host, asked once per repository and revision."""
-
-    def __init__(self, site: Site) -> None:
-        self._site = site
-        self._known: dict[tuple[str, str], dict[str, Any]] = {}
-
-    def tree(self, repo: str, revision: str) -> dict[str, Any]:
-        key = (repo, revision)
-        if key not in self._known:
-            self._known[key] = self._ask(repo, revision)
-        return self._known[key]
-
-    def _ask(self, repo: str, revision: str) -> dict[str, Any]:
-        assert self._site.host is not None
-        common = _common(self._site)
-        if not common["python"]:
-            return {
-                "fault": "no-library",
-                "message": "the project's interpreter cannot be run, so the hub was not asked",
-            }
-        request = {**common, "repo": repo, "revision": revision}
-        try:
-            return self._site.host.ask("fix.tokenizer.hub", request, timeout_s=90.0)
-        except RemoteFault as fault:
-            return {"fault": "no-library", "message": fault.message}
-
-
 def _plan_laptop(site: Site, origin: Origin) -> Plan:
     """The same for the laptop's tree; a replacement is fetched into memory, since a plan writes nothing there."""
     files = laptop_files(site)
@@ -280,8 +265,7 @@ def _plan_laptop(site: Site, origin: Origin) -> Plan:
             findings.append(_unmended(finding, error))
             continue
         findings.append(mended(finding))
-        reason = f"{finding.message}; the whole one has {len(data)} bytes"
-        changes.append(FileChange(file.path, site.tree.read(file.path), data, {name: version}, (reason,)))
+        changes.append(_file_change(site, finding, file.path, data))
     return Plan(tuple(findings), tuple(changes))
 
 

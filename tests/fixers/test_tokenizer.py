@@ -252,6 +252,16 @@ def test_a_good_copy_in_the_project_is_taken_where_the_config_names_its_folder(h
     assert hub.requests == []
 
 
+def test_a_file_as_broken_here_as_there_with_a_good_copy_in_the_project_is_one_change_of_the_tree(host, hub, whole):
+    put(host, FILE, whole[:32768])
+    files = {FILE: whole[:32768], "assets/tokenizer.json": whole}
+    site = site_of(host, hub, files, wish={"source": "assets"}, model={"id": "./model"})
+    (change,) = tokenizer.plan(site).changes
+    assert (change.path, change.before, change.after) == (FILE, whole[:32768], whole)
+    put(host, FILE, whole)
+    assert tokenizer.plan(site).empty
+
+
 def test_a_file_that_parses_but_differs_from_the_hubs_is_told_and_kept(host, hub, whole):
     edited = whole.replace(b'"version":"1.0"', b'"version":"1.0" ', 1)
     assert edited != whole

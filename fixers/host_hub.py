@@ -1,0 +1,44 @@
+"""The model hub, asked by the host's own huggingface_hub."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fixers.site import Site
+from remote.errors import RemoteFault
+
+
+def asking(site: Site) -> dict[str, Any]:
+    """What every question about hub and tokenizers says of the project: its key, interpreter and environment."""
+    assert site.project is not None
+    interpreter = site.survey.interpreter if site.survey else None
+    python = interpreter.path if interpreter and not interpreter.error else ""
+    return {"project": site.project.key, "python": python, "environment": dict(site.environment)}
+
+
+class HostHub:
+    """What the hub told the host, asked once per repository and revision."""
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._known: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def tree(self, repo: str, revision: str) -> dict[str, Any]:
+        key = (repo, revision)
+        if key not in self._known:
+            self._known[key] = self._ask(repo, revision)
+        return self._known[key]
+
+    def _ask(self, repo: str, revision: str) -> dict[str, Any]:
+        assert self._site.host is not None
+        common = asking(self._site)
+        if not common["python"]:
+            return {
+                "fault": "no-library",
+                "message": "the project's interpreter cannot be run, so the hub was not asked",
+            }
+        request = {**common, "repo": repo, "revision": revision}
+        try:
+            return self._site.host.ask("fix.tokenizer.hub", request, timeout_s=90.0)
+        except RemoteFault as fault:
+            return {"fault": "no-library", "message": fault.message}
