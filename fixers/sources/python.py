@@ -270,7 +270,8 @@ def _place_notebook(data: bytes) -> Placed:
             texts.append(_readable(cell.source))
         except Unparsable as error:
             texts.append(" " * len(cell.source.encode("utf-8", "surrogatepass")))
-            line = line_of(data, cell.strings[0].start) + error.line - 1
+            string = cell.strings[min(error.line, len(cell.strings)) - 1]
+            line = line_of(data, string.start)
             unread.append(Unparsable(f"cell {cell.index} is {error.message}", line))
     placement = Placement(data, cells)
     text = "".join(f"{text}\n" for text in texts).encode()

@@ -1,0 +1,7 @@
+def train(bf16=False):
+    pass
+
+x = 1
+train(
+    bf16=True,
+)
