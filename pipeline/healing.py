@@ -38,7 +38,7 @@ def run_and_heal(context: Context, stages: Sequence[Stage], record: Path) -> Ran
         healed = Finding(
             "healed", Severity.WARNING, f"{_what_failed(ran)}; {cure.words}", hint=f"pipeline explain {cure.name}"
         )
-        again.findings.insert(0, healed)
+        again.findings[:0] = [*(finding for finding in ran.findings if finding.check == healed.check), healed]
         again.acted = True
         ran = again
     return ran

@@ -41,4 +41,16 @@ CASES = (
         {"trainer-arguments": "api-tokenizer", "trainable-fp32": "fp16-unscale"},
     ),
     Case("kaggle-distill", UNSCALE, "fp16-unscale", {"trainable-fp32": "fp16-unscale", "loss-fp32": "loss-dtype"}),
+    Case(
+        "fsdp-diffusion",
+        "RuntimeError: Found dtype Float but expected Half",
+        "found-float-expected-half",
+        {"loss-fp32": "found-float-expected-half", "bf16-to-fp16": "reduce-dtype"},
+    ),
+    Case(
+        "accelerate-tts",
+        "RuntimeError: expected dtype float for `end` but got dtype c10::BFloat16",
+        "lerp-end-bf16",
+        {"mixed-precision-config": "autocast", "trainable-fp32": "fp16-unscale"},
+    ),
 )
