@@ -25,6 +25,9 @@ from remote.protocol.jobs import JobState, RunSurvey
 from remote.protocol.survey import SurveyRequest
 from remote.protocol.values import dumps
 
+OUT_OF_REACH = (ExitCode.CONNECT, ExitCode.AUTH, ExitCode.HOST_KEY, ExitCode.TEMPORARY)
+"""Exit codes of errors after which what is remembered here is all there is to tell."""
+
 
 @dataclass(frozen=True)
 class Afar:

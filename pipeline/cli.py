@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import errno
 import importlib
+import io
 import os
 import sys
 import traceback
@@ -16,7 +19,7 @@ from typer._click.formatting import HelpFormatter
 from typer.core import TyperGroup
 
 from pipeline import __version__
-from remote.errors import BadUsage, Defect, HalfstepError, Interrupted
+from remote.errors import BadUsage, Defect, DiskFull, HalfstepError, Interrupted
 
 VERBS = {
     "init": "write configs/ for this project, asking little",
@@ -101,6 +104,9 @@ def halfstep(
 
 def main() -> None:
     """Runs the verb and exits with its published code; no error ever ends in a traceback on the screen."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run(sys.argv[1:]))
 
 
@@ -120,6 +126,9 @@ def run(words: list[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return 0
+    except OSError as error:
+        full = DiskFull(f"no space left on device: {error.filename or 'what is printed'}", hint="df -h")
+        return _tell(words, full if error.errno == errno.ENOSPC else _bug(error))
     except Exception as error:  # noqa: BLE001 - the last net: a defect of ours, told without a traceback
         return _tell(words, _bug(error))
 
@@ -140,7 +149,8 @@ def _tell_usage(words: list[str], error: ClickException) -> int:
 
 
 def _tell(words: list[str], error: HalfstepError) -> int:
-    importlib.import_module("pipeline.show.failure").tell(words, error)
+    with contextlib.suppress(OSError):  # nobody can be told any more; the exit code still is
+        importlib.import_module("pipeline.show.failure").tell(words, error)
     return error.exit_code
 
 

@@ -41,7 +41,6 @@ class Answers:
     name: str
     host: str
     address: str
-    user: str
     script: str
     collator: str
 
@@ -65,11 +64,10 @@ def render_config(answers: Answers) -> str:
 
 def render_host(answers: Answers) -> str:
     """configs/hosts/NAME.yaml."""
-    lines = [f"# pipeline hosts check {answers.host}", f"host: {answers.address}"]
-    if answers.user:
-        lines.append(f"user: {answers.user}")
-    lines += [
+    lines = [
+        f"# pipeline hosts check {answers.host}",
+        f"host: {answers.address}",
         "workdir: ~/halfstep      # where projects lie on the host",
-        "python: venv/bin/python  # the one that has torch",
+        "# python: venv/bin/python   the interpreter that has torch, where it is not found by itself",
     ]
     return "\n".join(lines) + "\n"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pipeline.afar import job_from_host, remember
-from pipeline.files import locked
 from pipeline.healing import run_and_heal
 from pipeline.memory import Memory
 from pipeline.outcome import JobOutcome, Outcome
 from pipeline.reporting import jobs_of, keep_report, report_of
 from pipeline.runs import artifacts_of
-from pipeline.session import Named, working
+from pipeline.session import Named, alone, working
+from pipeline.stages.command import require_secrets
 from pipeline.stages.order import STAGES
 from pipeline.stages.runner import Ran
 from pipeline.stages.stage import Context, Wishes
@@ -29,9 +29,9 @@ LOSS_TAGS = ("train/loss", "loss", "Loss/train", "train_loss")
 def go(named: Named, telling: Telling, wishes: Wishes, *, ask: Ask | None = None) -> Outcome:
     """Everything is as the config wants it, or the outcome says which stage failed and what to type."""
     memory = Memory(named.loaded.root)
-    memory.prepare()
+    require_secrets(named.host.config, named.loaded.config)
     with (
-        locked(memory.lock(named.host.name, named.loaded.name), f"run {named.loaded.name} on {named.host.name}"),
+        alone(named, f"run {named.loaded.name} on {named.host.name}"),
         working(named, telling, wishes, ask=ask) as context,
     ):
         telling.heading(f"{named.loaded.name} on {named.host.name}")

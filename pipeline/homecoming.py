@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,10 +12,8 @@ from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.jobs import RunSurvey
 from remote.pull.events import check_mirror, pull_events
 from remote.pull.log import pull_log
-from remote.pull.report import PulledFile, PullReport
+from remote.pull.report import PullReport
 from remote.pull.weights import check_weights, pull_weights
-
-Page = Callable[[Path], None]
 
 
 @dataclass(frozen=True)
@@ -32,16 +29,12 @@ def bring_home(host: Host, project: str, run: RunSurvey, folder: Path, *, weight
     telling.progress("bringing the logs home")
     reports = [pull_events(host, project, run.run, run.events, folder)]
     if run.job:
-        reports.append(PullReport((_pulled(pull_log(host, project, run.run, run.job, folder)),)))
+        reports.append(PullReport((pull_log(host, project, run.run, run.job, folder),)))
     if weights and run.adapter_sha256:
         telling.progress("bringing the adapter home")
         reports.append(pull_weights(host, project, run.run, folder))
     findings = tuple(finding for report in reports for finding in report.findings)
     return Home(findings, sum(report.added_bytes for report in reports))
-
-
-def _pulled(file: PulledFile) -> PulledFile:
-    return file
 
 
 def here_whole(folder: Path, run: RunSurvey) -> Report:

@@ -11,6 +11,7 @@ from pathlib import Path
 from pipeline.config.load import LoadedConfig, LoadedHost, load_config, load_host
 from pipeline.config.model import HostConfig
 from pipeline.cures import read_cures
+from pipeline.files import locked
 from pipeline.memory import Memory
 from pipeline.stages.stage import Context, Wishes
 from pipeline.stages.view import View, data_folder, survey_request
@@ -77,6 +78,15 @@ def opened(host: LoadedHost, *, keep: bool, ask: Ask | None = None) -> Iterator[
 def look(host: Host, named: LoadedHost, project: str) -> Survey:
     """The host at this moment, in one exchange."""
     return take_survey(host, survey_request(named, project))
+
+
+@contextlib.contextmanager
+def alone(named: Named, doing: str) -> Iterator[None]:
+    """No other verb changes this config's host until the end of the block. Raises Busy."""
+    memory = Memory(named.loaded.root)
+    memory.prepare()
+    with locked(memory.lock(named.host.name, named.loaded.name), doing):
+        yield
 
 
 @contextlib.contextmanager

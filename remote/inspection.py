@@ -145,7 +145,7 @@ def _python_row(survey: Survey) -> Row:
 
 def _gpu_rows(survey: Survey) -> Iterator[Row]:
     if not survey.gpus:
-        yield Row("gpu", State.WARNING, survey.driver.error or "no NVIDIA card", "training will run on the CPU")
+        yield Row("gpu", State.WARNING, f"{survey.driver.error or 'no NVIDIA card'}: the CPU would train", "nvidia-smi")
     for gpu in survey.gpus:
         capability = ".".join(map(str, gpu.capability))
         used = f", {gpu.used_bytes / 2**30:.1f} in use" if gpu.processes else ""

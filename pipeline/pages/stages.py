@@ -24,7 +24,7 @@ of matrices on each card, a real write where the run will lie.
 
 The host's tree is fix(the laptop's tree): source fixers compute here, from the bytes that were sent, and all
 rewrites are applied there together. The laptop's own files are never touched by `run`. Setup fixers act on the
-host. See docs/fixers.md.
+host. See docs/fixers/.
 """,
     "verify": """Half precision will train: proved on the card with the real script.
 

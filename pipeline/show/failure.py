@@ -12,9 +12,9 @@ from remote.errors import HalfstepError
 
 
 def tell(words: list[str], error: HalfstepError) -> None:
-    """The error is on the screen, or is the JSON object where `--json` was typed."""
+    """The error is on stderr, or is the JSON object where `--json` was typed."""
     command = next((word for word in words if not word.startswith("-")), "")
-    Screen(as_json="--json" in words).closing(outcome_of_error(command, error))
+    Screen(as_json="--json" in words, on_stderr=True).closing(outcome_of_error(command, error))
 
 
 def keep_traceback(lines: Iterable[str]) -> str:

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Iterable, Sequence
 from textwrap import wrap
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
-from rich.table import Table
 from rich.text import Text
 
 from pipeline.outcome import JobOutcome, Outcome, StageOutcome, StageState, outcome_to_json
@@ -36,9 +36,9 @@ SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.I
 class Screen:
     """One verb's way to the terminal. `as_json`: stdout carries nothing but the closing object."""
 
-    def __init__(self, *, as_json: bool = False) -> None:
+    def __init__(self, *, as_json: bool = False, on_stderr: bool = False) -> None:
         self.as_json = as_json
-        self.out = Console(stderr=as_json, highlight=False, soft_wrap=True)
+        self.out = Console(stderr=as_json or on_stderr, highlight=False, soft_wrap=True)
         self.err = Console(stderr=True, highlight=False, soft_wrap=True)
         self._status: Status | None = None
         self._told = ""
@@ -137,7 +137,8 @@ class Screen:
         """A falling (or rising) line of text with its ends."""
         if len(values) > 1:
             first, last = shares(values, ENDS)[0], shares(values, ENDS)[-1]
-            self.out.print(Text(f"  {name:<12}{first:.3g} {sparkline(values)} {last:.3g}"))
+            bars = sparkline(values) if self.out.encoding.startswith("utf") else "->"
+            self.out.print(Text(f"  {name:<12}{first:.3g} {bars} {last:.3g}"))
 
     def diff(self, text: str) -> None:
         """A unified diff, coloured where the terminal can."""
@@ -153,16 +154,17 @@ class Screen:
                 self.out.print(Text(f"    {label if number == 0 else '':<8}{line}"))
 
     def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """On a narrow terminal the last column is folded; the others stay whole."""
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-        cells = [[Text(safe_text(cell)) for cell in row] for row in rows]
-        for number, heading in enumerate(headings[:-1]):
-            widest = max((row[number].cell_len for row in cells), default=0)
-            table.add_column(heading, no_wrap=True, min_width=max(widest, len(heading)))
-        table.add_column(headings[-1], overflow="fold")
-        for row in cells:
-            table.add_row(*row)
-        self.out.print(table)
+        """Columns as wide as they need; on a terminal the last one is folded, elsewhere a row is a line."""
+        cells = [[safe_text(cell) for cell in row] for row in rows]
+        widths = [max(cell_len(cell) for cell in column) for column in zip(headings, *cells, strict=True)]
+        indent = sum(width + 2 for width in widths[:-1])
+        room = max(20, self.out.width - indent) if self.out.is_terminal else None
+        for row, style in ((headings, "bold"), *((row, "") for row in cells)):
+            start = "".join(set_cell_size(cell, width + 2) for cell, width in zip(row, widths, strict=False))
+            first, *rest = (wrap(row[-1], room, break_on_hyphens=False) if room else [row[-1]]) or [""]
+            self.out.print(Text(f"{start[:indent]}{first}".rstrip(), style=style))
+            for line in rest:
+                self.out.print(Text(f"{'':<{indent}}{line}"))
 
     def job(self, job: JobOutcome) -> None:
         steps = f" step {job.step}" + (f" of {job.steps}" if job.steps else "") if job.step is not None else ""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from pipeline.config.model import HostConfig, RunConfig
 from pipeline.stages.view import View
+from remote.errors import BadUsage
 from remote.protocol.training import (
     DataSpec,
     LoopSpec,
@@ -75,9 +78,20 @@ def environment_of(view: View) -> dict[str, str]:
     return told
 
 
-def secrets_of(view: View) -> tuple[str, ...]:
+def secrets_of(host: HostConfig, run: RunConfig) -> tuple[str, ...]:
     """The names of the secrets a job is given; their values come from the laptop's environment."""
-    return tuple(dict.fromkeys((*view.host.config.secrets, *view.config.secrets)))
+    return tuple(dict.fromkeys((*host.secrets, *run.secrets)))
+
+
+def require_secrets(host: HostConfig, run: RunConfig) -> None:
+    """Every secret that is named is in the environment here. Raises BadUsage."""
+    missing = [secret for secret in secrets_of(host, run) if secret not in os.environ]
+    if missing:
+        raise BadUsage(
+            f"{', '.join(missing)}: named under secrets: and not in the environment here",
+            where="secrets",
+            hint=f"export {missing[0]}=...",
+        )
 
 
 def training_spec(view: View, place: Place) -> TrainingSpec:

@@ -9,12 +9,12 @@ from dataclasses import replace
 from pipeline.diagnosis.diagnose import diagnose_text
 from pipeline.following import follow_to_end
 from pipeline.runs import RunNote, write_note
-from pipeline.stages.command import command_of, environment_of, job_place, secrets_of, steps_of
+from pipeline.stages.command import command_of, environment_of, job_place, require_secrets, secrets_of, steps_of
 from pipeline.stages.ending import done_of, judge_run
 from pipeline.stages.stage import Context, Done, Inputs
 from pipeline.stages.view import View
 from pipeline.stages.which_run import next_serial, run_id, run_of, work_fingerprint, work_inputs
-from remote.errors import BadUsage, Busy
+from remote.errors import Busy
 from remote.jobs import adopt_job, prepare_resume, start_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report
@@ -139,14 +139,8 @@ def note_of(view: View, name: str) -> RunNote:
 
 def start_request(view: View, name: str, number: int, resume_from: str) -> StartRequest:
     """One job's orders. Raises BadUsage where a named secret is not in the laptop's environment."""
-    names = secrets_of(view)
-    missing = [secret for secret in names if secret not in os.environ]
-    if missing:
-        raise BadUsage(
-            f"the secret {missing[0]} is named in the config and is not in the environment here",
-            where="secrets",
-            hint=f"export {missing[0]}=...",
-        )
+    require_secrets(view.host.config, view.config)
+    names = secrets_of(view.host.config, view.config)
     spec = JobSpec(
         run=name,
         number=number,

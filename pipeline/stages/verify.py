@@ -79,7 +79,7 @@ def proof_request(view: View, source: str = "") -> ProofRequest:
         card_seen=gpu is not None and not gpu.assumed,
         source=source,
         environment=environment_of(view),
-        secrets={name: os.environ[name] for name in secrets_of(view) if name in os.environ},
+        secrets={name: os.environ[name] for name in secrets_of(view.host.config, view.config) if name in os.environ},
         run_steps=steps_of(view),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +18,7 @@ from fixers.site import Site
 from pipeline.config.load import load_config
 from pipeline.fixing_afar import fix_on_host, undo_on_host
 from pipeline.outcome import Outcome
-from pipeline.session import load_named, working
+from pipeline.session import alone, load_named, working
 from pipeline.show.screen import Screen
 from pipeline.show.words import count
 from pipeline.stages.stage import Wishes
@@ -46,6 +47,8 @@ def fix(
 ) -> int:
     """Put right what is known to be wrong, as the smallest change of bytes; again: nothing to do."""
     screen = Screen(as_json=as_json)
+    if undo and (diff or only):
+        raise BadUsage("--undo puts everything back; it goes with neither --diff nor --only", where="--undo")
     if host and path is not None:
         raise BadUsage("fix takes a PATH or --host, not both", hint="pipeline fix . --card titan-rtx")
     if host:
@@ -111,7 +114,10 @@ def _afar(
         )
     of_card = [f"host.card={card}"] if card else []
     named = load_named(host, config, [*overrides, *of_card], Path.cwd())
-    with working(named, screen, Wishes(), keep=not show_only, ask=None if screen.as_json else screen) as context:
+    with (
+        nullcontext() if show_only else alone(named, f"fix {named.loaded.name} on {named.host.name}"),
+        working(named, screen, Wishes(), keep=not show_only, ask=None if screen.as_json else screen) as context,
+    ):
         if undo:
             undone = undo_on_host(context)
             screen.note(f"{count(len(undone), 'file')} put back on {host}")

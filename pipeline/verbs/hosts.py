@@ -59,7 +59,8 @@ def _checked(screen: Screen, name: str) -> Outcome:
     code = ExitCode(seen.exit_code)
     findings = tuple(_finding(row, name, code) for row in seen.rows if row.state in SEVERITIES)
     table = [{"check": row.name, "state": row.state.value, "detail": row.detail} for row in seen.rows]
-    return Outcome("hosts", code, host=name, findings=findings, more={"checks": table})
+    hinted = findings if screen.as_json else tuple(one for one in findings if one.hint)
+    return Outcome("hosts", code, host=name, findings=hinted, more={"checks": table})
 
 
 def _finding(row: Row, name: str, code: ExitCode) -> Finding:

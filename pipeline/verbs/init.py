@@ -11,6 +11,7 @@ from fixers.disk_tree import DiskTree
 from pipeline.config.find import find_host_file
 from pipeline.drafting import Answers, guess_project, render_config, render_host
 from pipeline.files import write_whole
+from pipeline.memory import safe_name
 from pipeline.outcome import Outcome
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson
@@ -32,12 +33,18 @@ def init(
     here = Path.cwd()
     tree = DiskTree(here)
     guess = guess_project((path, tree.read(path)) for path in tree.paths() if path.endswith(".py"))
-    name = name or screen.ask("name of the config", default=here.name or "train")
+    name = name or screen.ask("name of the config", default=safe_name(here.name))
     host = host or screen.ask("host (an ssh alias, a name, or local)", default="local")
-    address = judge_host(host)
-    answers = Answers(name, host, address, "", guess.script, guess.collator)
+    for word, option in ((name, "--config"), (host, "--host")):
+        if word != safe_name(word):
+            raise BadUsage(
+                f"{word!r} is no name: letters, digits, . _ -", where=option, hint=f"{option} {safe_name(word)}"
+            )
+    known = find_host_file(host, here) is not None
+    address = "" if known else judge_host(screen.ask(f"address or ssh alias of {host}", default=host))
+    answers = Answers(name, host, address, guess.script, guess.collator)
     files = {here / "configs" / f"{name}.yaml": render_config(answers)}
-    if find_host_file(host, here) is None:
+    if not known:
         files[here / "configs" / "hosts" / f"{host}.yaml"] = render_host(answers)
     for path in files:
         if path.exists() and not force:

@@ -44,6 +44,8 @@ def pull(
         job=job_from_host(survey),
         artifacts=artifacts_of(afar.memory, survey.run),
     )
+    if weights and not survey.adapter_sha256:
+        screen.note(f"{survey.run} has no adapter")
     screen.note(f"{size(home.added_bytes)} came home to {afar.folder}")
     screen.closing(outcome)
     return outcome.exit_code

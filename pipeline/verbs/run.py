@@ -38,6 +38,8 @@ def run(
 ) -> int:
     """Take the project to the host through all stages: sync, environment, fix, verify, train, logs."""
     screen = Screen(as_json=as_json)
+    if until and force and STAGE_NAMES.index(_stage(until, "--until")) < STAGE_NAMES.index(_stage(force, "--force")):
+        raise BadUsage(f"--until {until} ends before --force {force}: nothing would be forced", where="--until")
     wishes = Wishes(_stage(until, "--until"), _stage(force, "--force"), detach, not no_heal, yes)
     named = load_named(host, config, overrides or [], Path.cwd())
     outcome = go(named, screen, wishes, ask=screen)

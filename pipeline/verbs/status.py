@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from pipeline.afar import job_from_host, job_from_memory, remembered, run_afar
+from pipeline.afar import OUT_OF_REACH, job_from_host, job_from_memory, remembered, run_afar
 from pipeline.memory import Memory
 from pipeline.outcome import Outcome
 from pipeline.runs import RunNote, artifacts_of
@@ -15,12 +15,10 @@ from pipeline.show.screen import Screen
 from pipeline.stages.ending import judge_run
 from pipeline.verbs.options import AsJson, Run
 from remote.errors import HalfstepError
-from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState, RunSurvey
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
-OUT_OF_REACH = (ExitCode.CONNECT, ExitCode.AUTH, ExitCode.HOST_KEY, ExitCode.TEMPORARY)
 
 
 @app.command()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pipeline.afar import Afar, run_afar
+from pipeline.afar import OUT_OF_REACH, Afar, remembered, run_afar
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import Run
 from remote.errors import HalfstepError
@@ -34,21 +36,47 @@ def tensorboard(
             hint="pipx inject halfstep tensorboard",
             exit_code=ExitCode.ENVIRONMENT,
         )
-    with run_afar(run, Path.cwd(), ask=screen, keep=False) as afar:
-        afar.folder.mkdir(parents=True, exist_ok=True)
-        viewer = subprocess.Popen(
-            [sys.executable, "-m", "tensorboard.main", "--logdir", str(afar.folder), "--host", "127.0.0.1",
-             "--port", str(port), "--reload_interval", "2"]
-        )  # fmt: skip
+    note, memory = remembered(run, Path.cwd())
+    folder = memory.run(note.run)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _viewer(folder, port) as viewer:
         try:
-            _keep_live(afar, screen)
-            return viewer.wait()
-        finally:
-            viewer.terminate()
+            with run_afar(note.run, Path.cwd(), ask=screen, keep=False) as afar:
+                _keep_live(afar, screen, viewer)
+        except HalfstepError as error:
+            if error.exit_code not in OUT_OF_REACH:
+                raise
+            screen.note(f"{note.host} is out of reach ({error.message}): the curves are those that are here")
+        ended = viewer.wait()
+    raise HalfstepError(
+        f"TensorBoard ended by itself, exit {ended}",
+        where=f"port {port}",
+        hint=f"pipeline tensorboard {note.run} --port 0",
+        exit_code=ExitCode.BUSY,
+    )
+
+
+@contextlib.contextmanager
+def _viewer(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """TensorBoard over the folder, gone at the end of the block."""
+    viewer = subprocess.Popen(
+        [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder), "--host", "127.0.0.1",
+         "--port", str(port), "--reload_interval", "2"]
+    )  # fmt: skip
+    try:
+        yield viewer
+    finally:
+        viewer.terminate()
+        try:
             viewer.wait(timeout=VIEWER_END_S)
+        except subprocess.TimeoutExpired:
+            viewer.kill()
+            viewer.wait()
 
 
-def _keep_live(afar: Afar, screen: Screen) -> None:
-    """The mirror has every record as it is written, until the job ends."""
+def _keep_live(afar: Afar, screen: Screen, viewer: subprocess.Popen[bytes]) -> None:
+    """The mirror has every record as it is written, until the job ends or nobody looks any more."""
     for new in follow_events(afar.host, afar.note.project, afar.note.run, afar.folder):
         screen.progress(f"{new.name}: {len(new.records)} bytes more")
+        if viewer.poll() is not None:
+            return

@@ -26,7 +26,7 @@ def wait(run: Run = None, as_json: AsJson = False) -> int:
     screen = Screen(as_json=as_json)
     with run_afar(run, Path.cwd(), ask=None if as_json else screen) as afar:
         survey = afar.survey()
-        if survey.state is JobState.RUNNING:
+        while survey.state is JobState.RUNNING:
             if survey.orphans:
                 adopt_job(afar.host, afar.note.project, survey.run)
             follow_to_end(afar.host, afar.note.project, survey.run, screen)

@@ -1,0 +1,65 @@
+"""What can be typed wrong, and screens that are none: told with the published exit code, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.user import ROOT, User
+
+TINY = ("run", "--host", "local", "--config", "tiny")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("fix", "--undo", "--diff"), "neither --diff nor --only"),
+        ((*TINY, "--until", "sync", "--force", "train"), "nothing would be forced"),
+        ((*TINY, "--set", "secrets=[NOT_EXPORTED]"), "NOT_EXPORTED"),
+        (("diagnose", "trian.log"), "neither a file here nor a run"),
+        (("init", "--config", "../../elsewhere"), "is no name"),
+        (("init", "--host", "a/b"), "is no name"),
+        (("report",), "no runs yet"),
+        (("hosts", "check"), "wants a host"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_told_and_changes_nothing(user: User, words: tuple[str, ...], told: str) -> None:
+    said = user.types(*words)
+    assert said.code == 2, said.out + said.err
+    assert told in said.err
+    assert said.out == "", "what went wrong belongs on stderr"
+    assert sorted(path.name for path in user.project.iterdir()) == ["look.py", "notes.md"]
+
+
+@pytest.mark.parametrize("words", [("configs",), ("configs", "--json")])
+def test_a_full_device_under_stdout_is_a_full_disk(user: User, words: tuple[str, ...]) -> None:
+    env = {**os.environ, "HOME": str(user.home), "PYTHONPATH": str(ROOT)}
+    argv = [sys.executable, "-m", "pipeline", *words]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            argv, cwd=user.project, env=env, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60
+        )
+    assert done.returncode == 22
+    assert b"Traceback" not in done.stderr
+
+
+def test_init_writes_a_config_that_loads_and_a_host_by_its_alias(user: User) -> None:
+    (user.project / "train.py").write_text("loss.backward()\noptimizer.step()\n")
+    said = user.types("init", "--host", "my-rig", "--config", "first", "--json")
+    assert said.code == 0, said.err
+    assert [Path(path).name for path in said.json["written"]] == ["first.yaml", "my-rig.yaml"]
+    hosts = {row["name"]: row["reaches"] for row in user.types("hosts", "--json").json["hosts"]}
+    assert hosts["my-rig"] == "my-rig"
+    plan = user.types("plan", "--config", "first", "--card", "7.5", "--json")
+    assert plan.code == 0, plan.out
+
+
+def test_a_table_that_no_terminal_shows_has_a_line_a_row(user: User) -> None:
+    out = user.types("configs").out.splitlines()
+    assert len(out) == 1 + len(json.loads(user.types("configs", "--json").out)["configs"])
+    assert all(line == line.rstrip() for line in out)
