@@ -112,7 +112,7 @@ def _judge_sum(found: Found, node: ast.BinOp) -> None:
 def _is_padding(value: ast.expr) -> bool:
     """0, or something called a padding token."""
     match value:
-        case ast.Constant(value=0 | 0.0):
+        case ast.Constant(value=0):
             return constant_of(value) is not False
         case ast.Name(id=called) | ast.Attribute(attr=called):
             return PADDING_NAMES.search(called) is not None
