@@ -1,5 +1,7 @@
 """The base model, made once where it is not there: a Llama of 80,000 weights and a tokenizer of single bytes."""
 
+import contextlib
+import tempfile
 from pathlib import Path
 
 import torch
@@ -11,7 +13,15 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 
 def make_base(folder: Path) -> None:
-    """`folder` holds a float16 checkpoint as a hub would give it; the same one every time."""
+    """`folder` holds a float16 checkpoint as a hub would give it, whichever of several processes is first."""
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}-") as made:
+        save_base(Path(made) / folder.name)
+        with contextlib.suppress(OSError):
+            (Path(made) / folder.name).rename(folder)
+
+
+def save_base(folder: Path) -> None:
+    """The same weights every time."""
     torch.manual_seed(3)
     config = LlamaConfig(
         vocab_size=258,
