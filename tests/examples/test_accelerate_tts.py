@@ -70,8 +70,9 @@ def test_each_fixer_uncovers_the_next_fault(example):
     ],
 )
 def test_without_fixers_what_comes_of_it_is_named_and_healed(example, off, named, cures):
+    tts = example(NAME)
     with port_held():
-        healed = example(NAME).go(*(word for fixer in off for word in ("--set", f"fixers.{fixer}=off")))
+        healed = tts.go(*(word for fixer in off for word in ("--set", f"fixers.{fixer}=off")))
     assert healed.exit == 0, healed.text
     assert healed.json["job"]["state"] == "succeeded"
     told = [one["message"] for one in healed.json["findings"] if one["check"] == "healed"]
