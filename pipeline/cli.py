@@ -7,7 +7,6 @@ import difflib
 import errno
 import importlib
 import io
-import os
 import sys
 import traceback
 from typing import Any, cast
@@ -20,6 +19,7 @@ from typer.core import TyperGroup
 
 from pipeline import __version__
 from remote.errors import BadUsage, Defect, DiskFull, HalfstepError, Interrupted
+from remote.protocol.exits import ExitCode
 
 VERBS = {
     "init": "write configs/ for this project, asking little",
@@ -114,6 +114,8 @@ def run(words: list[str]) -> int:
     """The exit code of `pipeline WORDS`."""
     try:
         result = app(words, prog_name="pipeline", standalone_mode=False)
+        if result == ExitCode.INTERRUPTED:  # what typer makes of Ctrl-C
+            raise KeyboardInterrupt
         return int(result) if isinstance(result, int) else 0
     except typer.Exit as done:
         return done.exit_code
@@ -123,9 +125,10 @@ def run(words: list[str]) -> int:
         return _tell(words, error)
     except (KeyboardInterrupt, typer.Abort):
         return _tell(words, Interrupted("interrupted"))
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 0
+    except SystemExit as done:
+        if not isinstance(done.__context__, BrokenPipeError):  # what typer makes of a reader that has gone
+            raise
+        return ExitCode.INTERRUPTED
     except OSError as error:
         full = DiskFull(f"no space left on device: {error.filename or 'what is printed'}", hint="df -h")
         return _tell(words, full if error.errno == errno.ENOSPC else _bug(error))

@@ -48,7 +48,8 @@ def locked(path: Path, doing: str) -> Iterator[None]:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
-            raise Busy(f"another pipeline holds {path}: {_holder(file.read())}", where=str(path)) from None
+            words = f"another pipeline is at work: {_holder(file.read())}"
+            raise Busy(words, where=str(path), hint="pipeline status") from None
         file.truncate(0)
         file.write(json.dumps({"pid": os.getpid(), "doing": doing}).encode())
         file.flush()

@@ -124,8 +124,10 @@ def outcome_of_error(command: str, error: HalfstepError) -> Outcome:
 
 def findings_of(error: HalfstepError) -> tuple[Finding, ...]:
     """All that an exception says, under its class's name: CannotConnect is `cannot-connect`."""
-    name = error_name(type(error))
-    return error.findings or (Finding(name, Severity.ERROR, error.message, error.where, error.hint, error.exit_code),)
+    severity = Severity.WARNING if error.exit_code is ExitCode.INTERRUPTED else Severity.ERROR
+    return error.findings or (
+        Finding(error_name(type(error)), severity, error.message, error.where, error.hint, error.exit_code),
+    )
 
 
 def error_name(kind: type[HalfstepError]) -> str:

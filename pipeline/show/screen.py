@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from textwrap import wrap
+from typing import Self
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
@@ -43,6 +44,13 @@ class Screen:
         self._status: Status | None = None
         self._told = ""
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """However the block ends, nothing turns on the terminal any more and its cursor is there."""
+        self._stop_status()
+
     def heading(self, text: str) -> None:
         self.out.print(Text(safe_text(text), style="bold"))
 
@@ -75,13 +83,14 @@ class Screen:
     def ended(self, stage: StageOutcome) -> None:
         self._stop_status()
         word, style = MARKS[stage.state]
+        reason = stage.reason.partition(". ")[0] if stage.state is StageState.FAILED else stage.reason
         took = duration(stage.seconds) if stage.seconds >= 0.05 else ""
         self.out.print(
             Text.assemble(
                 "  ",
                 (f"{stage.name:<12}", "bold"),
                 (f"{word:<8}", style),
-                safe_text(stage.reason),
+                safe_text(reason),
                 (f"  {took}" if took else "", "dim"),
             )
         )
@@ -125,7 +134,7 @@ class Screen:
         if finding.where:
             self.out.print(Text(f"        in {safe_text(finding.where)}", style="dim"))
         if finding.hint:
-            self.out.print(Text.assemble("        type: ", (safe_text(finding.hint), "cyan")))
+            self.out.print(Text.assemble("        next: ", (safe_text(finding.hint), "cyan")))
 
     def checked(self, findings: Iterable[Finding]) -> None:
         """What was looked at and is well, a line each."""

@@ -20,7 +20,7 @@ def judge_run(run: RunSurvey | None, name: str) -> Report:
         )
     if run.state is JobState.FAILED:
         assert run.result is not None
-        return Report((failure_of(name, run.result),))
+        return Report((failure_of(name, run.result, _kept(run)),))
     newest = max(run.checkpoints, key=lambda checkpoint: checkpoint.step, default=None)
     if newest is not None and newest.problem:
         words = f"{name}: {newest.name} is not whole: {newest.problem}"
@@ -28,19 +28,23 @@ def judge_run(run: RunSurvey | None, name: str) -> Report:
     return Report()
 
 
-def failure_of(name: str, result: JobResult) -> Finding:
-    """How a job ended badly, with the exit code of its kind."""
+def _kept(run: RunSurvey) -> str:
+    """What is left to go on from."""
+    newest = max((checkpoint.step for checkpoint in run.checkpoints if not checkpoint.problem), default=None)
+    return "; it left no checkpoint" if newest is None else f"; its checkpoint of step {newest} is kept"
+
+
+def failure_of(name: str, result: JobResult, kept: str = "") -> Finding:
+    """How a job ended badly, with the exit code of its kind; `kept` says what is left of it, where that is known."""
     if result.preempted:
-        return _finding(
-            "preempted", f"{name} was preempted; its checkpoint is kept", ExitCode.PREEMPTED, "pipeline run"
-        )
+        return _finding("preempted", f"{name} was preempted{kept}", ExitCode.PREEMPTED)
     if result.stopped:
-        return _finding("stopped", f"{name} was stopped; its checkpoint is kept", ExitCode.PREEMPTED, "pipeline run")
+        return _finding("stopped", f"{name} was stopped{kept}", ExitCode.PREEMPTED)
     if result.oom_killed:
         words = f"{name} was killed by the kernel's OOM killer: the host ran out of memory"
         return _finding("oom-killed", words, ExitCode.TRAINING, f"pipeline diagnose {name}")
     how = f"signal {result.signal}" if result.signal else f"exit {result.exit}"
-    words = f"{name} failed ({how}){': ' + result.reason if result.reason else ''}"
+    words = f"{name} failed: {result.reason or how}"
     return _finding("training", words, ExitCode.TRAINING, f"pipeline diagnose {name}")
 
 

@@ -79,6 +79,8 @@ class Train:
             return run.job
         number = next_number(run)
         resume = _resume_point(context, name) if run is not None and run.checkpoints else ""
+        if number > 1 and not resume:
+            context.telling.note(f"{name} left no checkpoint: job {number} begins at its first step")
         answer = start_job(context.host, start_request(context.view, name, number, resume))
         return answer.number
 

@@ -48,13 +48,26 @@ class Verify:
         asked = judge_static(tree_as_fixed(view), view.precision)
         card = try_card(context) if asked.ok else Report()
         if not (asked.ok and card.ok):
-            return Done(asked.and_also(card))
+            return Done(asked.and_also(card), exit_code=code_of(asked.and_also(card)))
         context.telling.progress("running the real command for two optimizer steps")
         proof = prove(context)
         context.story = replace(context.story, proof=proof)
-        said = Report(diagnose_text(proof.output_tail)) if proof.exit else Report()
         notes = tuple(f"{name}: {value}" for name, value in proof.report.facts)
-        return Done(said.and_also(asked).and_also(card).and_also(proof.report), in_words(view, proof), notes)
+        report = named(proof).and_also(asked).and_also(card).and_also(proof.report)
+        return Done(report, in_words(view, proof), notes, code_of(report))
+
+
+def named(proof: ProofReport) -> Report:
+    """What the output of a command that failed says of its cause."""
+    return Report(diagnose_text(proof.output_tail)) if proof.exit else Report()
+
+
+def code_of(report: Report) -> ExitCode:
+    """The first error's exit code; that a training fails means, before it is begun, that it would not train."""
+    if report.ok:
+        return ExitCode.OK
+    code = next((finding.exit_code for finding in report.errors if finding.exit_code), ExitCode.PRECISION)
+    return ExitCode.PRECISION if code is ExitCode.TRAINING else code
 
 
 def what_is_trained(view: View) -> Inputs:

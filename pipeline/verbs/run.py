@@ -42,6 +42,7 @@ def run(
         raise BadUsage(f"--until {until} ends before --force {force}: nothing would be forced", where="--until")
     wishes = Wishes(_stage(until, "--until"), _stage(force, "--force"), detach, not no_heal, yes)
     named = load_named(host, config, overrides or [], Path.cwd())
-    outcome = go(named, screen, wishes, ask=screen)
+    with screen:
+        outcome = go(named, screen, wishes, ask=screen)
     screen.closing(outcome)
     return outcome.exit_code

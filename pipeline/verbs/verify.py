@@ -12,9 +12,8 @@ from pipeline.outcome import Outcome
 from pipeline.session import load_named, working
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Context, Wishes
-from pipeline.stages.verify import in_words, try_card
+from pipeline.stages.verify import code_of, in_words, named, try_card
 from pipeline.verbs.options import AsJson, ConfigName, HostName, Overrides
-from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.precision import announce
 
@@ -31,9 +30,9 @@ def verify(
 ) -> int:
     """Is this host and project ready? Says for each stage whether `run` would have work to do."""
     screen = Screen(as_json=as_json)
-    named = load_named(host, config, overrides or [], Path.cwd())
-    with working(named, screen, Wishes(), keep=False, ask=None if as_json else screen) as context:
-        screen.heading(f"{named.loaded.name} on {named.host.name}: looking only")
+    told = load_named(host, config, overrides or [], Path.cwd())
+    with working(told, screen, Wishes(), keep=False, ask=None if as_json else screen) as context:
+        screen.heading(f"{told.loaded.name} on {told.host.name}: looking only")
         outcome = _looked(context, screen, proof_wanted=not no_proof)
     screen.closing(outcome)
     return outcome.exit_code
@@ -60,10 +59,10 @@ def _looked(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
         screen.checked(proof.findings)
         for unseen in proof.unseen:
             screen.note(f"not checked: {unseen.check}: {unseen.reason}")
-        report = report.and_also(card).and_also(proof.report)
+        report = named(proof).and_also(report).and_also(card).and_also(proof.report)
     return Outcome(
         "verify",
-        _exit_code(report),
+        code_of(report),
         host=view.host.name,
         config=view.loaded.name,
         stages=foreseen.stages,
@@ -74,9 +73,3 @@ def _looked(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
 
 def _not_checked(why: str) -> Finding:
     return Finding("proof", Severity.WARNING, f"not checked: {why}", hint="pipeline run --until verify")
-
-
-def _exit_code(report: Report) -> ExitCode:
-    if report.ok:
-        return ExitCode.OK
-    return next((finding.exit_code for finding in report.errors if finding.exit_code), ExitCode.PRECISION)

@@ -48,6 +48,19 @@ def test_a_full_device_under_stdout_is_a_full_disk(user: User, words: tuple[str,
     assert b"Traceback" not in done.stderr
 
 
+def test_a_reader_that_has_gone_ends_the_verb_quietly(user: User) -> None:
+    env = {**os.environ, "HOME": str(user.home), "PYTHONPATH": str(ROOT)}
+    read, write = os.pipe()
+    os.close(read)
+    argv = [sys.executable, "-m", "pipeline", "explain", "tokenizer"]
+    done = subprocess.run(
+        argv, cwd=user.project, env=env, stdout=write, stderr=subprocess.PIPE, check=False, timeout=60
+    )
+    os.close(write)
+    assert done.returncode == 130
+    assert done.stderr == b""
+
+
 def test_init_writes_a_config_that_loads_and_a_host_by_its_alias(user: User) -> None:
     (user.project / "train.py").write_text("loss.backward()\noptimizer.step()\n")
     said = user.types("init", "--host", "my-rig", "--config", "first", "--json")

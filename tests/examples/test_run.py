@@ -47,7 +47,7 @@ def test_without_one_of_its_fixers_the_failure_is_named_and_healed(case, fixer, 
 def test_without_healing_the_failure_is_named_and_left(example):
     one = example("kaggle-distill")
     said = one.go("--set", "fixers.trainable-fp32=off", "--no-heal")
-    assert said.exit == 40
+    assert said.exit == 23
     assert said.checks[0] == "fp16-unscale"
     assert said.stages["train"] == "pending"
 
