@@ -45,7 +45,20 @@ NO_FAULT = "none"
 CASES = "test_cases.py"
 LAWS = ("test_laws.py", "test_disk_tree.py", "test_pages.py", CASES)
 PROPERTIES = ("test_config_properties.py", "test_properties.py")
-FRAME = ("diff", "disk_tree", "file_plan", "frame", "memory", "on_disk", "pages", "target", "target_of")
+FRAME = (
+    "change",
+    "diff",
+    "disk_tree",
+    "file_plan",
+    "fixed_tree",
+    "found",
+    "frame",
+    "memory",
+    "on_disk",
+    "pages",
+    "target",
+    "target_of",
+)
 QUIET = (
     "-x",
     "-k",

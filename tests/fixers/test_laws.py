@@ -141,7 +141,9 @@ def test_undo_leaves_and_names_a_file_that_was_edited_since(project: Path) -> No
     assert "no longer there" in next(f.message for f in undone.findings if f.where == written[1])
 
 
-@pytest.mark.parametrize("path", ["../outside.py", "/etc/outside.py", "link/inside.py", "a-link.py"])
+@pytest.mark.parametrize(
+    "path", ["../outside.py", "/etc/hostname", "link/inside.py", "a-link.py", "a/../../outside.py"]
+)
 def test_nothing_outside_the_folder_is_written(tmp_path: Path, path: str) -> None:
     root = tmp_path / "project"
     root.mkdir()
@@ -151,7 +153,7 @@ def test_nothing_outside_the_folder_is_written(tmp_path: Path, path: str) -> Non
     (tmp_path / "elsewhere/inside.py").write_bytes(b"x")
     (root / "link").symlink_to(tmp_path / "elsewhere")
     (root / "a-link.py").symlink_to(outside)
-    with pytest.raises(FixRefused):
+    with pytest.raises(FixRefused, match="not a file of this folder"):
         apply_to_disk(root, Plan((), (FileChange(path, b"x", b"y", {}),)))
     assert outside.read_bytes() == (tmp_path / "elsewhere/inside.py").read_bytes() == b"x"
 
