@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 
 def size(count: float) -> str:
     """1,234,567 bytes as '1.2 MB'."""
@@ -22,6 +24,11 @@ def duration(seconds: float) -> str:
     if minutes < 90:
         return f"{minutes} min"
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def moment(unix: float) -> str:
+    """'2026-11-20 05:41:30 UTC'."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(unix))
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

@@ -6,7 +6,7 @@ import time
 
 from pipeline.stages.fix import acts_of
 from pipeline.stages.fixing import plan_for
-from pipeline.stages.readiness import Need, facts_of, judge_clock, judge_host
+from pipeline.stages.readiness import Need, card_name, facts_of, judge_clock, judge_host
 from pipeline.stages.stage import Context, Done, Inputs
 from pipeline.stages.trial import judge_trial
 from pipeline.stages.view import View, survey_request
@@ -72,5 +72,5 @@ def need_of(view: View) -> Need:
 def in_words(view: View) -> str:
     """The environment in one phrase."""
     facts = dict(facts_of(view.survey))
-    cards = facts["gpus"] if view.survey.gpus else "no card"
+    cards = ", ".join(card_name(gpu) for gpu in view.survey.gpus) or "no card"
     return f"Python {facts['python']}, torch {facts['torch']}, {cards}"

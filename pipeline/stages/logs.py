@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipeline.homecoming import bring_home, here_whole
-from pipeline.show.words import size
+from pipeline.show.words import moment, size
 from pipeline.stages.stage import Context, Done, Inputs
 from pipeline.stages.view import View
 from pipeline.stages.which_run import run_id, run_of
@@ -19,7 +19,7 @@ class Logs:
 
     def inputs(self, view: View) -> Inputs:
         run = run_of(view)
-        ended = str(run.result.ended_unix) if run is not None and run.result is not None else "not ended"
+        ended = moment(run.result.ended_unix) if run is not None and run.result is not None else "not ended"
         adapter = run.adapter_sha256 if run is not None else ""
         return {"run": run_id(view), "ended": ended, "adapter": adapter}
 

@@ -52,8 +52,12 @@ def facts_of(survey: Survey) -> Iterator[tuple[str, str]]:
 
 
 def _card(gpu: Gpu) -> str:
-    assumed = " (assumed)" if gpu.assumed else f" {gpu.uuid}"
-    return f"{gpu.name} {gpu.capability[0]}.{gpu.capability[1]}{assumed}"
+    return card_name(gpu) if gpu.assumed else f"{card_name(gpu)} {gpu.uuid}"
+
+
+def card_name(gpu: Gpu) -> str:
+    """'TITAN RTX 7.5', and that it was only assumed."""
+    return f"{gpu.name} {gpu.capability[0]}.{gpu.capability[1]}{' (assumed)' if gpu.assumed else ''}"
 
 
 def judge_interpreter(python: Interpreter, need: Need) -> Iterator[Finding]:

@@ -14,6 +14,7 @@ from fixers.diff import render_diff
 from fixers.disk_tree import DiskTree
 from fixers.frame import plan_fixes
 from fixers.on_disk import apply_to_disk, undo_on_disk
+from fixers.pages import fixer_names
 from fixers.site import Site
 from pipeline.config.load import load_config
 from pipeline.fixing_afar import fix_on_host, undo_on_host
@@ -23,7 +24,7 @@ from pipeline.show.screen import Screen
 from pipeline.show.words import count
 from pipeline.stages.stage import Wishes
 from pipeline.verbs.cards import assumed_card
-from pipeline.verbs.options import AsJson, Overrides
+from pipeline.verbs.options import AsJson, Overrides, config_names, host_names
 from remote.errors import BadUsage
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
@@ -31,13 +32,22 @@ from remote.protocol.findings import Finding, Severity
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
+def _fixers(incomplete: str) -> list[str]:
+    return [name for name in fixer_names() if name.startswith(incomplete)]
+
+
 @app.command()
 def fix(
     path: Annotated[Path | None, typer.Argument(metavar="[PATH]", help="a project's folder here")] = None,
-    host: Annotated[str, typer.Option("--host", help="the project on this host instead")] = "",
-    config: Annotated[str, typer.Option("--config", help="whose `fixers:` and `model:` hold")] = "",
+    host: Annotated[
+        str, typer.Option("--host", help="the project on this host instead", autocompletion=host_names)
+    ] = "",
+    config: Annotated[
+        str, typer.Option("--config", help="whose `fixers:` and `model:` hold", autocompletion=config_names)
+    ] = "",
     only: Annotated[
-        list[str] | None, typer.Option("--only", metavar="NAME", help="only this fixer; may be repeated")
+        list[str] | None,
+        typer.Option("--only", metavar="NAME", help="only this fixer; may be repeated", autocompletion=_fixers),
     ] = None,
     diff: Annotated[bool, typer.Option("--diff", help="show what would change and change nothing")] = False,
     undo: Annotated[bool, typer.Option("--undo", help="put back what fixers changed")] = False,

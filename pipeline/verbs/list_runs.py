@@ -31,6 +31,9 @@ def list_runs(as_json: AsJson = False) -> int:
         step = f"{job.step}/{job.steps}" if job.steps else str(job.step or "")
         rows.append((note.run, note.host, job.state.value, step, duration(now - note.created_unix) + " ago"))
     if not as_json:
+        if not rows:
+            screen.note("this project has no runs yet")
+            return 0
         screen.table(("run", "host", "last seen", "step", "started"), rows)
     more = [{"run": n.run, "host": n.host, "config": n.config, "state": n.state.value, "step": n.step} for n in notes]
     screen.closing(Outcome("list", more={"runs": more}))

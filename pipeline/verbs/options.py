@@ -13,11 +13,11 @@ from pipeline.project import project_here
 from pipeline.runs import list_notes
 
 
-def _hosts(incomplete: str) -> list[str]:
+def host_names(incomplete: str) -> list[str]:
     return [name for name in list_hosts(Path.cwd()) if name.startswith(incomplete)]
 
 
-def _configs(incomplete: str) -> list[str]:
+def config_names(incomplete: str) -> list[str]:
     return [name for name in list_configs(Path.cwd()) if name.startswith(incomplete)]
 
 
@@ -28,9 +28,11 @@ def _runs(incomplete: str) -> list[str]:
 
 HostName = Annotated[
     str,
-    typer.Option("--host", help="a file of configs/hosts, an alias of ~/.ssh/config, or local", autocompletion=_hosts),
+    typer.Option(
+        "--host", help="a file of configs/hosts, an alias of ~/.ssh/config, or local", autocompletion=host_names
+    ),
 ]
-ConfigName = Annotated[str, typer.Option("--config", help="a file of configs/, or a path", autocompletion=_configs)]
+ConfigName = Annotated[str, typer.Option("--config", help="a file of configs/, or a path", autocompletion=config_names)]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="A.B=C", help="override a key: train.learning_rate=1e-5, host.port=2222"),

@@ -19,7 +19,7 @@ from pipeline.show.screen import Screen
 from pipeline.show.words import count, size
 from pipeline.stages.stage import Wishes
 from pipeline.verbs.cards import assumed_card
-from pipeline.verbs.options import AsJson, Overrides
+from pipeline.verbs.options import AsJson, Overrides, config_names, host_names
 from remote.errors import BadUsage
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -27,8 +27,15 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @app.command()
 def plan(
-    host: Annotated[str, typer.Option("--host", help="the host to plan for; left out: --card says which card")] = "",
-    config: Annotated[str, typer.Option("--config", help="a file of configs/, or a path")] = "",
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host", help="the host to plan for; left out: --card says which card", autocompletion=host_names
+        ),
+    ] = "",
+    config: Annotated[
+        str, typer.Option("--config", help="a file of configs/, or a path", autocompletion=config_names)
+    ] = "",
     card: Annotated[str, typer.Option(help="titan-rtx, 7.5: plan for this card without asking a host")] = "",
     overrides: Overrides = None,
     as_json: AsJson = False,

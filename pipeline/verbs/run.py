@@ -24,13 +24,23 @@ def _stage(name: str, option: str) -> str:
     return name
 
 
+def _stages(incomplete: str) -> list[str]:
+    return [name for name in STAGE_NAMES if name.startswith(incomplete)]
+
+
+Until = Annotated[str, typer.Option(metavar="STAGE", help="stop after this stage", autocompletion=_stages)]
+Force = Annotated[
+    str, typer.Option(metavar="STAGE", help="do this stage and all after it again", autocompletion=_stages)
+]
+
+
 @app.command()
 def run(
     host: HostName,
     config: ConfigName,
     overrides: Overrides = None,
-    until: Annotated[str, typer.Option(metavar="STAGE", help="stop after this stage")] = "",
-    force: Annotated[str, typer.Option(metavar="STAGE", help="do this stage and all after it again")] = "",
+    until: Until = "",
+    force: Force = "",
     detach: Annotated[bool, typer.Option("--detach", help="leave once the job runs")] = False,
     no_heal: Annotated[bool, typer.Option("--no-heal", help="tell a failure and stop; apply no cure")] = False,
     yes: Yes = False,

@@ -76,3 +76,21 @@ def test_a_table_that_no_terminal_shows_has_a_line_a_row(user: User) -> None:
     out = user.types("configs").out.splitlines()
     assert len(out) == 1 + len(json.loads(user.types("configs", "--json").out)["configs"])
     assert all(line == line.rstrip() for line in out)
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("pipeline ver", {"verify"}),
+        ("pipeline run --until ver", {"verify"}),
+        ("pipeline run --config tiny_", {"tiny_qwen2audio"}),
+        ("pipeline plan --host lo", {"local"}),
+        ("pipeline fix --only trainable", {"trainable-fp32"}),
+        ("pipeline explain trainable-fp", {"trainable-fp32"}),
+    ],
+)
+def test_names_complete_in_the_shell(user: User, typed: str, offered: set[str]) -> None:
+    user.environment.update(
+        {"_PIPELINE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
+    )
+    assert set(user.types().out.split()) == offered

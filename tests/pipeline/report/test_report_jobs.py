@@ -1,0 +1,34 @@
+"""Every job of a run in its report, as the host tells it."""
+
+from __future__ import annotations
+
+from pipeline.reporting import jobs_of
+from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey, StartAnswer, Started
+
+
+def test_an_earlier_job_ends_as_it_ended() -> None:
+    began = Started(7, 1, "boot", started_unix=100.0)
+    known = (
+        StartAnswer("r", 1, JobState.LOST, fresh=False, started=began),
+        StartAnswer(
+            "r", 2, JobState.FAILED, False, began, JobResult(143, stopped=True, reason="stopped", ended_unix=160)
+        ),
+        StartAnswer("r", 3, JobState.RUNNING, fresh=False, started=began),
+    )
+    run = RunSurvey("r", "c", "f", 3, JobState.SUCCEEDED, began, JobResult(0, ended_unix=130.0), Progress(60))
+    rows = jobs_of(run, known)
+    assert [(row.number, row.state) for row in rows] == [
+        (1, JobState.LOST),
+        (2, JobState.FAILED),
+        (3, JobState.SUCCEEDED),
+    ]
+    assert [(row.seconds, row.reason, row.last_step) for row in rows] == [
+        (None, "", None),
+        (60.0, "stopped", None),
+        (30.0, "", 60),
+    ]
+
+
+def test_where_the_host_told_nothing_of_earlier_jobs_they_are_left_out() -> None:
+    [row] = jobs_of(RunSurvey("r", "c", "f", 3, JobState.RUNNING), ())
+    assert (row.number, row.state) == (3, JobState.RUNNING)
