@@ -33,6 +33,19 @@ def test_names_are_given_once() -> None:
     assert len(set(fixer_names())) == len(fixer_names())
 
 
+def test_a_page_is_markdown_with_every_section_once() -> None:
+    page = render_pages()["bf16-to-fp16.md"]
+    assert [line for line in page.splitlines() if line.startswith("#")] == [
+        "# bf16-to-fp16",
+        *(f"## {section}" for section in SECTIONS),
+        "## Safety",
+    ]
+    assert "```\nargs = TrainingArguments" not in page
+    assert "\nargs = TrainingArguments(output_dir=\"out\", fp16=True)\n```\n" in page
+    assert page.endswith("\n\nsafe, version 1\n")
+    assert page.startswith("# bf16-to-fp16\n\nPython and notebooks ask for float16")
+
+
 def test_docs_are_current() -> None:
     written = {page.name: page.read_text("utf-8") for page in DOCS.glob("*.md")}
     assert written == render_pages(), "run `make docs`"
