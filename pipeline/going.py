@@ -35,6 +35,8 @@ def go(named: Named, telling: Telling, wishes: Wishes, *, ask: Ask | None = None
         working(named, telling, wishes, ask=ask) as context,
     ):
         telling.heading(f"{named.loaded.name} on {named.host.name}")
+        for cure in context.view.cures:
+            telling.note(f"as healed before: {cure.words}")
         record = memory.checkpoints(named.host.name, named.loaded.name)
         kept = memory.story(named.host.name, named.loaded.name)
         context.story = read_story(kept)

@@ -14,7 +14,7 @@ from pipeline.cures import read_cures
 from pipeline.files import locked
 from pipeline.memory import Memory
 from pipeline.stages.stage import Context, Wishes
-from pipeline.stages.view import View, data_folder, survey_request
+from pipeline.stages.view import View, data_folder, python_of, survey_request
 from pipeline.telling import Telling
 from remote.address import Address
 from remote.ask import Ask
@@ -58,7 +58,7 @@ def address_from(name: str, config: HostConfig) -> Address:
         host_key=config.host_key,
         proxy_jump=config.proxy_jump,
         workdir=config.workdir,
-        python=config.python or "python3",
+        python=python_of(config),
         container=config.container,
         scheduler=config.scheduler,
         env=config.env,

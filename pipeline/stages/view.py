@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline.config.load import LoadedConfig, LoadedHost
-from pipeline.config.model import RunConfig
+from pipeline.config.model import HostConfig, RunConfig
 from pipeline.config.override import overridden
 from pipeline.diagnosis.heal import Cure
 from pipeline.memory import Memory
@@ -77,12 +77,17 @@ def data_folder(loaded: LoadedConfig) -> Path | None:
     return shipped_data(data.dataset) if data.dataset else None
 
 
+def python_of(config: HostConfig) -> str:
+    """The interpreter that is to train: the host file's, here our own; empty: the project's there, else its PATH's."""
+    return config.python or (sys.executable if config.host == LOCAL else "")
+
+
 def survey_request(host: LoadedHost, project: str) -> SurveyRequest:
     """What one look at the host asks for."""
     config = host.config
     return SurveyRequest(
         project=project,
-        python=config.python or (sys.executable if config.host == LOCAL else ""),
+        python=python_of(config),
         gpus=config.gpus,
         card=parse_card(config.card) if config.card is not None else None,
     )

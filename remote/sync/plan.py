@@ -12,7 +12,7 @@ from remote.sync.scan import Scan, shown
 MASS_DELETE_OVER = 20
 EDITED = ("edited", "not-regular")
 LOST = ("missing", "damaged")
-FORCE_HINT = "pipeline run --force sync"
+FORCE_HINT = "pipeline run --force sync --until sync"
 
 
 @dataclass(frozen=True)
