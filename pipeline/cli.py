@@ -139,10 +139,10 @@ def run(words: list[str]) -> int:
 def help_of(verb: str) -> str:
     """What `pipeline VERB --help` says, at a fixed width."""
     group = typer.main.get_command(app)
-    context = Context(group, info_name="pipeline", terminal_width=100, max_content_width=100)
+    context = Context(group, info_name="pipeline", help_option_names=["-h", "--help"])
     command = cast(LazyVerbs, group).get_command(context, verb)
     assert command is not None, verb
-    return command.get_help(Context(command, info_name=f"pipeline {verb}", terminal_width=100, max_content_width=100))
+    return command.get_help(Context(command, context, verb, terminal_width=100, max_content_width=100))
 
 
 def _tell_usage(words: list[str], error: ClickException) -> int:

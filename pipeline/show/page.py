@@ -10,4 +10,4 @@ from rich.text import Text
 def show_page(markdown: str) -> None:
     """The page is on stdout."""
     out = Console(highlight=False)
-    out.print(Markdown(markdown) if out.is_terminal else Text(markdown))
+    out.print(Markdown(markdown)) if out.is_terminal else out.print(Text(markdown), soft_wrap=True)

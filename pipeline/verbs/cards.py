@@ -6,6 +6,8 @@ from remote.errors import BadUsage
 from remote.protocol.cards import UnknownCard, parse_card
 from remote.protocol.machine import Gpu
 
+NO_CARD = "no card was named: nothing was rewritten for one (--card titan-rtx)"
+
 
 def assumed_card(card: str) -> Gpu | None:
     """The card of that name or capability; None where none was named. Raises BadUsage with the nearest names."""

@@ -23,7 +23,7 @@ from pipeline.session import alone, load_named, working
 from pipeline.show.screen import Screen
 from pipeline.show.words import count
 from pipeline.stages.stage import Wishes
-from pipeline.verbs.cards import assumed_card
+from pipeline.verbs.cards import NO_CARD, assumed_card
 from pipeline.verbs.options import AsJson, Overrides, config_names, host_names
 from remote.errors import BadUsage
 from remote.protocol.exits import ExitCode
@@ -91,7 +91,7 @@ def _here(screen: Screen, root: Path, site: Site, only: list[str] | None, *, sho
     diff = render_diff(plan)
     screen.diff(diff) if diff else screen.note("nothing to fix")
     if site.gpu is None:
-        screen.note("no card was named: nothing was rewritten for one (--card titan-rtx)")
+        screen.note(NO_CARD)
     changed: tuple[str, ...] = () if show_only else apply_to_disk(root, plan)
     if changed:
         screen.note(f"{count(len(changed), 'file')} rewritten; `pipeline fix {root} --undo` puts them back")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -24,12 +24,14 @@ SEVERITIES = {State.FAILED: Severity.ERROR, State.WARNING: Severity.WARNING}
 
 @app.command()
 def hosts(
-    action: Annotated[Literal["check", ""], typer.Argument(metavar="[check NAME]", help="look at one host")] = "",
+    action: Annotated[str, typer.Argument(metavar="[check NAME]", help="look at one host")] = "",
     name: Annotated[str, typer.Argument(metavar="", help="the host to check")] = "",
     as_json: AsJson = False,
 ) -> int:
     """Every host that has a file; with `check NAME`: is it reached, trusted, fit? An ssh alias needs no file."""
     screen = Screen(as_json=as_json)
+    if action not in ("", "check"):
+        raise BadUsage(f"hosts {action} is not known; hosts alone lists them", hint=f"pipeline hosts check {action}")
     outcome = _checked(screen, name) if action == "check" else _listed(screen)
     screen.closing(outcome)
     return outcome.exit_code

@@ -18,7 +18,7 @@ from pipeline.session import load_named, working
 from pipeline.show.screen import Screen
 from pipeline.show.words import count, size
 from pipeline.stages.stage import Wishes
-from pipeline.verbs.cards import assumed_card
+from pipeline.verbs.cards import NO_CARD, assumed_card
 from pipeline.verbs.options import AsJson, Overrides, config_names, host_names
 from remote.errors import BadUsage
 
@@ -97,4 +97,6 @@ def _for_card(screen: Screen, config: str, card: str, overrides: list[str]) -> O
     made = plan_fixes(site)
     diff = render_diff(made)
     screen.diff(diff or "no fixer would change anything\n")
+    if site.gpu is None:
+        screen.note(NO_CARD)
     return Outcome("plan", config=config, findings=made.findings, more={"diff": diff})

@@ -22,7 +22,7 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 @app.command()
 def stop(
     run: Run = None,
-    grace: Annotated[float | None, typer.Option(help="seconds to save in; left out: the run's own")] = None,
+    grace: Annotated[float | None, typer.Option(min=0, help="seconds to save in; left out: the run's own")] = None,
     as_json: AsJson = False,
 ) -> int:
     """End the job and every process it started; `pipeline run` resumes from its checkpoint."""
