@@ -31,13 +31,9 @@ class Telling(Protocol):
         """How something went, from its first value to its last."""
         ...
 
-    def confirm(self, question: str) -> bool:
-        """The user said yes; False where nobody can be asked."""
-        ...
-
 
 class Silence:
-    """Tells nothing and agrees to nothing."""
+    """Tells nothing."""
 
     def heading(self, text: str) -> None:
         del text
@@ -56,7 +52,3 @@ class Silence:
 
     def curve(self, name: str, values: Sequence[float]) -> None:
         del name, values
-
-    def confirm(self, question: str) -> bool:
-        del question
-        return False

@@ -86,12 +86,6 @@ class TrainConfig(Frozen):
     evaluate: StrictBool = True
 
 
-class DataCollatorConfig(Frozen):
-    """The project's collator file, which the host's must equal."""
-
-    path: StrictStr
-
-
 class FixersConfig(Frozen):
     """Per fixer: `auto` (when it applies), `off`, or its own settings. Names are the fixers' own."""
 

@@ -27,7 +27,6 @@ class Wishes:
     force: str = ""
     detach: bool = False
     heal: bool = True
-    yes: bool = False
 
 
 @dataclass(frozen=True)

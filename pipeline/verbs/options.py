@@ -38,5 +38,5 @@ Overrides = Annotated[
     typer.Option("--set", metavar="A.B=C", help="override a key: train.learning_rate=1e-5, host.port=2222"),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on stdout, prose on stderr")]
-Yes = Annotated[bool, typer.Option("--yes", help="do not ask")]
+Yes = Annotated[bool, typer.Option("--yes", help="ask nothing: what would need an answer is refused")]
 Run = Annotated[str | None, typer.Argument(metavar="[RUN]", help="left out: the newest run here", autocompletion=_runs)]

@@ -50,9 +50,9 @@ def run(
     screen = Screen(as_json=as_json)
     if until and force and STAGE_NAMES.index(_stage(until, "--until")) < STAGE_NAMES.index(_stage(force, "--force")):
         raise BadUsage(f"--until {until} ends before --force {force}: nothing would be forced", where="--until")
-    wishes = Wishes(_stage(until, "--until"), _stage(force, "--force"), detach, not no_heal, yes)
+    wishes = Wishes(_stage(until, "--until"), _stage(force, "--force"), detach, not no_heal)
     named = load_named(host, config, overrides or [], Path.cwd())
     with screen:
-        outcome = go(named, screen, wishes, ask=screen)
+        outcome = go(named, screen, wishes, ask=None if as_json or yes else screen)
     screen.closing(outcome)
     return outcome.exit_code
