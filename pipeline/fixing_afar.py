@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fixers.change import FileChange, Plan
-from fixers.registry import SETUP_FIXERS
+from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
 from pipeline.stages.fix import acts_of, rewrites_left
 from pipeline.stages.fixing import plan_for
 from pipeline.stages.stage import Context
 from pipeline.stages.sync import Sync
+from pipeline.stages.view import View
 from remote.errors import SyncRefused
 from remote.sync.rewrite import rewrite_tree, undo_rewrites
 
@@ -17,7 +18,7 @@ from remote.sync.rewrite import rewrite_tree, undo_rewrites
 def fix_on_host(context: Context, only: Iterable[str] | None, *, show_only: bool) -> Plan:
     """What was left to do there and, unless only shown, is done now. Raises SyncRefused where the tree is not there."""
     view = context.view
-    plan = plan_for(view, context.host, only)
+    plan = plan_for(view, context.host, only if only is None else (*only, *at_work_there(view)))
     rewrites = rewrites_left(plan, view)
     left = {rewrite.path for rewrite in rewrites}
     files = tuple(change for change in plan.changes if isinstance(change, FileChange) and change.path in left)
@@ -29,6 +30,12 @@ def fix_on_host(context: Context, only: Iterable[str] | None, *, show_only: bool
             context.telling.progress(change.summary)
             context.host.act(change.op, change.args)
     return Plan(plan.findings, (*files, *acts_of(plan)))
+
+
+def at_work_there(view: View) -> tuple[str, ...]:
+    """The source fixers whose rewrites lie there: what one more fixer makes is made of theirs, and theirs stay."""
+    known = {fixer.name for fixer in SOURCE_FIXERS}
+    return tuple(sorted({name for row in view.survey.tree.fixed.values() for name in row.fixers} & known))
 
 
 def undo_on_host(context: Context) -> tuple[str, ...]:
