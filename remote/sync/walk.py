@@ -79,8 +79,9 @@ def _sort_out(folder: _Folder, listed: list[os.DirEntry[str]], walk: Walk, track
         is_folder = entry.is_dir(follow_symlinks=False)
         only_tracked = folder.only_tracked
         if folder.git or folder.ours or only_tracked:
-            out = _is_out(folder, tracked, path, name, is_folder)
-            if out and not (is_folder and path in tracked.folders):
+            ours = _last_word(folder, path, name, is_folder)
+            out = _is_out(folder, tracked, path, name, is_folder) if ours is None else ours
+            if ours or (out and not (is_folder and path in tracked.folders)):
                 continue
             only_tracked = out
         if is_folder:
@@ -92,11 +93,13 @@ def _sort_out(folder: _Folder, listed: list[os.DirEntry[str]], walk: Walk, track
             _note(entry, path, walk)
 
 
+def _last_word(folder: _Folder, path: str, name: str, is_folder: bool) -> bool | None:
+    """What .pipelineignore says: it counts for tracked files and folders too. None where it says nothing."""
+    verdicts = (rules.verdict(path, name, is_folder) for rules in folder.ours)
+    return next((verdict for verdict in verdicts if verdict is not None), None)
+
+
 def _is_out(folder: _Folder, tracked: _Tracked, path: str, name: str, is_folder: bool) -> bool:
-    for rules in folder.ours:
-        verdict = rules.verdict(path, name, is_folder)
-        if verdict is not None:
-            return verdict
     if path in tracked.files:
         return False
     return folder.only_tracked or is_ignored(folder.git, tracked.prefix + path, name, is_folder)

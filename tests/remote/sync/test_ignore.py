@@ -190,6 +190,13 @@ def test_pipelineignore_has_the_last_word(tmp_path):
     assert kept_by_us(tmp_path) == {".gitignore", ".pipelineignore", "need.bin"}
 
 
+def test_pipelineignore_leaves_out_a_folder_that_git_tracks(tmp_path):
+    make(tmp_path, {".pipelineignore": "/notes/\n", "notes/n.md": "", "notes/deep/d.md": "", "a.py": ""})
+    git(tmp_path, "init", "-q")
+    git(tmp_path, "add", ".")
+    assert kept_by_us(tmp_path) == {".pipelineignore", "a.py"}
+
+
 @pytest.mark.parametrize("name", [".git/config", ".halfstep/state.json", "__pycache__/a.pyc", "env311/bin/python"])
 def test_what_is_never_code_is_left_out_without_being_asked(tmp_path, name):
     make(tmp_path, {name: "x", "a.py": "x", "env311/pyvenv.cfg": "home = /usr"})
