@@ -72,5 +72,5 @@ def need_of(view: View) -> Need:
 def in_words(view: View) -> str:
     """The environment in one phrase."""
     facts = dict(facts_of(view.survey))
-    cards = ", ".join(card_name(gpu) for gpu in view.survey.gpus) or "no card"
+    cards = ", ".join(card_name(gpu) + " (assumed)" * gpu.assumed for gpu in view.survey.gpus) or "no card"
     return f"Python {facts['python']}, torch {facts['torch']}, {cards}"

@@ -10,6 +10,7 @@ from pipeline.report.model import Fix as ReportedFix
 from pipeline.report.model import fix_of
 from pipeline.show.words import count
 from pipeline.stages.fixing import fixer_versions, plan_for, wishes_of
+from pipeline.stages.readiness import card_name
 from pipeline.stages.stage import Context, Done, Inputs, digest
 from pipeline.stages.sync import Sync
 from pipeline.stages.view import View
@@ -62,7 +63,7 @@ class Fix:
 def card_of(view: View) -> str:
     """The card that files are rewritten for."""
     gpu = view.survey.gpu
-    return f"{gpu.name} {gpu.capability[0]}.{gpu.capability[1]}" if gpu else "no card"
+    return card_name(gpu) if gpu else "no card"
 
 
 def rewrites_left(plan: Plan, view: View) -> tuple[Rewrite, ...]:

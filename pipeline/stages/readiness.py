@@ -52,12 +52,13 @@ def facts_of(survey: Survey) -> Iterator[tuple[str, str]]:
 
 
 def _card(gpu: Gpu) -> str:
-    return card_name(gpu) if gpu.assumed else f"{card_name(gpu)} {gpu.uuid}"
+    return f"{card_name(gpu)} (assumed)" if gpu.assumed else f"{card_name(gpu)} {gpu.uuid}"
 
 
 def card_name(gpu: Gpu) -> str:
-    """'TITAN RTX 7.5', and that it was only assumed."""
-    return f"{gpu.name} {gpu.capability[0]}.{gpu.capability[1]}{' (assumed)' if gpu.assumed else ''}"
+    """'TITAN RTX 7.5'."""
+    capability = ".".join(map(str, gpu.capability))
+    return gpu.name if gpu.name.endswith(f" {capability}") else f"{gpu.name} {capability}"
 
 
 def judge_interpreter(python: Interpreter, need: Need) -> Iterator[Finding]:
