@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable
+from dataclasses import replace
 
 from pipeline.outcome import outcome_of_error
 from pipeline.show.screen import Screen
@@ -14,7 +15,18 @@ from remote.errors import HalfstepError
 def tell(words: list[str], error: HalfstepError) -> None:
     """The error is on stderr, or is the JSON object where `--json` was typed."""
     command = next((word for word in words if not word.startswith("-")), "")
-    Screen(as_json="--json" in words, on_stderr=True).closing(outcome_of_error(command, error))
+    outcome = replace(outcome_of_error(command, error), host=after(words, "--host"), config=after(words, "--config"))
+    Screen(as_json="--json" in words, on_stderr=True).closing(outcome)
+
+
+def after(words: list[str], option: str) -> str:
+    """What was typed for an option, as `--option word` or `--option=word`; empty where it was not."""
+    for at, word in enumerate(words):
+        if word == option and at + 1 < len(words):
+            return words[at + 1]
+        if word.startswith(f"{option}="):
+            return word.partition("=")[2]
+    return ""
 
 
 def keep_traceback(lines: Iterable[str]) -> str:

@@ -58,7 +58,9 @@ def test_BI_30_a_key_the_server_does_not_know_is_named(user: User, sshd: Sshd, t
 
 def test_BI_26_a_closed_port_is_told(user: User, sshd: Sshd) -> None:
     user.knows("titan", sshd, port=free_port())
-    refused(runs(user), 10, "refused")
+    said = runs(user)
+    refused(said, 10, "refused")
+    assert (said.json["host"], said.json["config"]) == ("titan", "tiny")
 
 
 def test_an_unknown_key_in_a_config_names_the_nearest(user: User) -> None:
