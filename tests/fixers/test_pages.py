@@ -41,7 +41,7 @@ def test_a_page_is_markdown_with_every_section_once() -> None:
         "## Safety",
     ]
     assert "```\nargs = TrainingArguments" not in page
-    assert "\nargs = TrainingArguments(output_dir=\"out\", fp16=True)\n```\n" in page
+    assert '\nargs = TrainingArguments(output_dir="out", fp16=True)\n```\n' in page
     assert page.endswith("\n\nsafe, version 1\n")
     assert page.startswith("# bf16-to-fp16\n\nPython and notebooks ask for float16")
 
