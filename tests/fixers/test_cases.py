@@ -37,7 +37,7 @@ def test_the_findings_are_those_the_case_names(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", [case for case in EVERY if case.after is not None], ids=lambda case: case.name)
-def test_a_second_pass_changes_nothing(case: Case) -> None:
+def test_FI_34_a_second_pass_changes_nothing(case: Case) -> None:
     assert case.after is not None
     assert _planned(case, case.after).change is None
 

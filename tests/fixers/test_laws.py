@@ -54,7 +54,7 @@ def test_there_is_one_change_per_file_with_every_fixer_that_acted(project: Path)
     assert all(change.before != change.after and change.why for change in changes)
 
 
-def test_after_applying_nothing_is_left_to_do(project: Path) -> None:
+def test_FI_34_after_applying_nothing_is_left_to_do(project: Path) -> None:
     written = apply_to_disk(project, _plan(project))
     assert written
     assert _plan(project).changes == ()
@@ -82,7 +82,7 @@ class _Killed(BaseException):
 
 
 @pytest.mark.parametrize("moment", [1, 2, 3, 4, 7, 12, 25])
-def test_killed_between_any_two_writes_the_next_run_arrives_at_the_same_bytes(
+def test_FI_33_killed_between_any_two_writes_the_next_run_arrives_at_the_same_bytes(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: int
 ) -> None:
     before = _digests(project)
@@ -232,7 +232,7 @@ def test_a_diff_shows_reasons_lines_and_bytes_that_are_not_text(tmp_path: Path) 
     assert render_diff(Plan()) == ""
 
 
-def test_a_huge_file_is_told_and_left(tmp_path: Path) -> None:
+def test_BI_59_a_huge_file_is_told_and_left(tmp_path: Path) -> None:
     with (tmp_path / "big.py").open("wb") as file:
         file.write(b"import torch\nx = torch.bfloat16\n")
         file.truncate(50 * 2**20)

@@ -111,7 +111,7 @@ def test_a_whole_file_is_left_alone_without_a_word(host, hub, whole):
 
 
 @pytest.mark.parametrize("at", [0, 1, 32768, -1], ids=["0", "1", "32768", "size-1"])
-def test_fi_36_a_download_that_is_cut_is_tried_again_and_never_seen(host, hub, whole, at):
+def test_FI_36_a_download_that_is_cut_is_tried_again_and_never_seen(host, hub, whole, at):
     put(host, FILE, whole[:100])
     hub.faults["tokenizer.json"] = fault = Fault("cut", at % len(whole) if at >= 0 else len(whole) - 1, times=1)
     apply(host, tokenizer.plan(site_of(host, hub)))
@@ -128,7 +128,7 @@ FALSE_BYTES = {
 
 
 @pytest.mark.parametrize(("fault", "words"), FALSE_BYTES.values(), ids=FALSE_BYTES)
-def test_fi_37_what_answers_200_with_other_bytes_is_refused(host, hub, whole, fault, words):
+def test_FI_37_what_answers_200_with_other_bytes_is_refused(host, hub, whole, fault, words):
     before = whole[:32768]
     put(host, FILE, before)
     hub.faults["tokenizer.json"] = Fault(fault.kind)
@@ -142,7 +142,7 @@ def test_fi_37_what_answers_200_with_other_bytes_is_refused(host, hub, whole, fa
     assert leftovers(host) == []
 
 
-def test_fi_37_one_false_answer_is_followed_by_the_true_one(host, hub, whole):
+def test_FI_37_one_false_answer_is_followed_by_the_true_one(host, hub, whole):
     put(host, FILE, whole[:32768])
     hub.faults["tokenizer.json"] = fault = Fault("html", times=1)
     apply(host, tokenizer.plan(site_of(host, hub)))

@@ -85,7 +85,7 @@ def test_merges_are_applied_and_own_keys_win():
     assert plain(compose(text))["run"] == {"x": 9, "y": 2}
 
 
-def test_bi_04_a_duplicate_key_is_found_with_both_lines():
+def test_BI_04_a_duplicate_key_is_found_with_both_lines():
     (duplicate,) = duplicates(compose("train:\n  lr: 1\n  seed: 2\n  lr: 3\nlr: 4\n"))
     assert duplicate.path == ("train", "lr")
     assert (duplicate.first.line, duplicate.second.line) == (2, 4)
@@ -111,7 +111,7 @@ def test_a_broken_document_is_refused_with_its_place(data, words, line, column):
     assert (refusal.value.line, refusal.value.column) == (line, column)
 
 
-def test_bi_08_a_tag_is_refused_and_never_obeyed(tmp_path):
+def test_BI_08_a_tag_is_refused_and_never_obeyed(tmp_path):
     canary = tmp_path / "canary"
     text = f"a: !!python/object/apply:os.system ['touch {canary}']\n"
     assert plain(compose(text)) == {"a": [f"touch {canary}"]}
@@ -121,7 +121,7 @@ def test_bi_08_a_tag_is_refused_and_never_obeyed(tmp_path):
     assert not canary.exists()
 
 
-def test_bi_09_a_billion_laughs_are_refused_at_once():
+def test_BI_09_a_billion_laughs_are_refused_at_once():
     lines = ["l0: &l0 [ha, ha, ha, ha, ha, ha, ha, ha, ha, ha]"]
     lines += [f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 10)}]" for i in range(1, 40)]
     started = time.perf_counter()
@@ -140,12 +140,12 @@ def test_a_chain_of_aliases_counts_as_depth():
         compose("[" * 3000 + "]" * 3000)
 
 
-def test_bi_10_a_document_over_the_limit_is_refused_unread():
+def test_BI_10_a_document_over_the_limit_is_refused_unread():
     with pytest.raises(YamlProblem, match="1048576 is the most"):
         compose(b"a: 1\n" * 2_000_000)
     assert compose(b"a: 1\n", Limits(bytes=5)) is not None
 
 
 @pytest.mark.parametrize("data", [b"", b"# only words\n", b"---\n", "\ufeff".encode()])
-def test_bi_01_an_empty_document_is_no_node_or_null(data):
+def test_BI_01_an_empty_document_is_no_node_or_null(data):
     assert plain(compose(data)) is None

@@ -200,7 +200,7 @@ def hostile(report: RunReport) -> RunReport:
     )
 
 
-def test_bi55_hostile_words_stay_words_everywhere():
+def test_BI_55_hostile_words_stay_words_everywhere():
     page = render_report(hostile(FULL))
     reader = Reader(page)
     assert not {tag for tag, _ in reader.tags} & {"script", "img"}

@@ -69,7 +69,7 @@ def flip(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [zero, truncate, flip, os.unlink])
 @pytest.mark.parametrize("name", FILES)
-def test_FI_56_57_a_damaged_file_is_named_and_the_checkpoint_before_it_taken(run: Path, name: str, damage):
+def test_FI_56_FI_57_a_damaged_file_is_named_and_the_checkpoint_before_it_taken(run: Path, name: str, damage):
     damage(run / "checkpoints" / "checkpoint-10" / name)
     problem = checkpoints.verify(str(run / "checkpoints" / "checkpoint-10"))
     assert problem.startswith(name), problem
@@ -78,7 +78,7 @@ def test_FI_56_57_a_damaged_file_is_named_and_the_checkpoint_before_it_taken(run
 
 @pytest.mark.parametrize("damage", [zero, truncate, os.unlink])
 @pytest.mark.parametrize("name", FILES)
-def test_FI_56_57_a_save_that_was_damaged_before_its_manifest_is_never_published(tmp_path: Path, name: str, damage):
+def test_FI_56_FI_57_a_save_that_was_damaged_before_its_manifest_is_never_published(tmp_path: Path, name: str, damage):
     checkpoints.publish(str(save(tmp_path / "checkpoints", 5)))
     folder = save(tmp_path / "checkpoints", 10)
     damage(folder / name)
@@ -229,7 +229,7 @@ def test_a_resume_begins_at_the_newest_verified_and_sets_the_broken_aside(bench:
     assert prepare_resume(bench.host, PROJECT, bench.run) == type(point)(point.path, point.checkpoint)
 
 
-def test_no_checkpoint_at_all_is_exit_43_and_never_a_start_from_nothing(bench: Bench):
+def test_BI_58_no_checkpoint_at_all_is_exit_43_and_never_a_start_from_nothing(bench: Bench):
     bench.start("--steps", 5, "--save-every", 5)
     until(lambda: bench.survey().result, "the end")
     (Path(bench.layout.checkpoints) / "checkpoint-5" / "optimizer.pt").unlink()

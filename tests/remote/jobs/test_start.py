@@ -204,7 +204,7 @@ def test_a_run_name_that_leads_elsewhere_is_refused(bench: Bench, name: str):
     assert fault.value.exit_code is ExitCode.USAGE
 
 
-def test_secrets_reach_the_trainer_and_nothing_else(bench: Bench):
+def test_FI_58_secrets_reach_the_trainer_and_nothing_else(bench: Bench):
     canary = "hf_CANARY0123456789abcdef"
     bench.start("--print", "$HF_TOKEN", "--until", bench.workdir / "go", secrets=("HF_TOKEN",), request={
         "secrets": {"HF_TOKEN": canary, "NOT_NAMED": "other-" + canary},

@@ -80,7 +80,7 @@ def test_records_are_here_as_they_are_written_and_it_ends_with_the_job(box):
     assert b"".join(seen) == box.mirrored.read_bytes() == b"".join(RECORDS)
 
 
-def test_fi59_a_line_lost_again_and_again_loses_and_repeats_no_byte(box):
+def test_FI_59_a_line_lost_again_and_again_loses_and_repeats_no_byte(box):
     box.events.write_bytes(b"")
     unsteady = Unsteady(box, after=1)
     waits = []
@@ -103,7 +103,7 @@ def test_fi59_a_line_lost_again_and_again_loses_and_repeats_no_byte(box):
     assert b"".join(seen) == b"".join(RECORDS[:25]) == box.mirrored.read_bytes()
 
 
-def test_fi60_a_file_replaced_while_it_is_followed_goes_on_under_a_new_name(box):
+def test_FI_60_a_file_replaced_while_it_is_followed_goes_on_under_a_new_name(box):
     box.events.write_bytes(b"".join(RECORDS[:5]))
     paths = []
     following = follow_events(box.host, box.key, box.name, box.mirror, job=1)
@@ -213,7 +213,7 @@ def pushed(name: str, data: bytes, *, offset: int = 0, fresh: bool = False) -> J
     return {"name": name, "offset": offset, "fresh": fresh, "data": base64.b64encode(data).decode()}
 
 
-def test_bi53_what_a_hostile_host_pushes_is_passed_over(tmp_path):
+def test_BI_53_what_a_hostile_host_pushes_is_passed_over(tmp_path):
     good = "tensorboard/events.out.tfevents.1"
 
     class Hostile:

@@ -18,7 +18,7 @@ RECORDS = [pack_record(bytes([n]) * 90) for n in range(1, 41)]
 
 
 @pytest.mark.ssh
-def test_fi59_sessions_killed_again_and_again_lose_and_repeat_no_byte(sshd, tmp_path):
+def test_FI_59_sessions_killed_again_and_again_lose_and_repeat_no_byte(sshd, tmp_path):
     work = tmp_path / "work"
     run = work / ProjectLayout("p").run("r").root
     (run / "tensorboard").mkdir(parents=True)

@@ -35,7 +35,7 @@ def test_a_shortened_log_goes_on_under_a_new_name(box):
     assert second.path.read_bytes() == b"again\n"
 
 
-def test_bi55_hostile_output_is_kept_as_it_is_and_shown_as_words(box):
+def test_BI_55_hostile_output_is_kept_as_it_is_and_shown_as_words(box):
     hostile = (
         b"\x1b[2J\x1b]52;c;eA==\x07\x1b]8;;http://x\x07link 10%\r 99%\r100% \xe2\x80\xae\xff\n" + b"x" * 10_000_000
     )

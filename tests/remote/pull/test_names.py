@@ -57,7 +57,7 @@ def test_a_name_offered_twice_is_taken_once():
     assert judge_names(["a", "a"]).accepted == ("a",)
 
 
-def test_bi53_a_million_names_are_refused_without_reading_them_all():
+def test_BI_53_a_million_names_are_refused_without_reading_them_all():
     seen = 0
 
     def names():

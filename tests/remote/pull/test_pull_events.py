@@ -30,7 +30,7 @@ def test_what_the_host_has_is_here_and_the_second_pull_brings_nothing(box):
     assert box.mirrored.stat().st_mode & 0o777 == 0o600
 
 
-def test_fi59_cut_at_any_byte_the_mirror_is_a_prefix_of_whole_records(box):
+def test_FI_59_cut_at_any_byte_the_mirror_is_a_prefix_of_whole_records(box):
     whole = b"".join(RECORDS)
     ends = [0]
     for record in RECORDS:
@@ -48,7 +48,7 @@ def test_fi59_cut_at_any_byte_the_mirror_is_a_prefix_of_whole_records(box):
         assert (pulled.state is PulledState.WHOLE) == (cut in ends)
 
 
-def test_fi60_a_shorter_file_goes_on_under_a_new_name_and_the_old_one_stays(box):
+def test_FI_60_a_shorter_file_goes_on_under_a_new_name_and_the_old_one_stays(box):
     box.events.write_bytes(b"".join(RECORDS))
     box.pull()
     box.events.write_bytes(b"".join(RECORDS[:3]))
@@ -61,7 +61,7 @@ def test_fi60_a_shorter_file_goes_on_under_a_new_name_and_the_old_one_stays(box)
     assert box.pull_one().added_bytes == 0
 
 
-def test_fi60_another_file_of_that_name_goes_on_under_a_new_name_and_grows_there(box):
+def test_FI_60_another_file_of_that_name_goes_on_under_a_new_name_and_grows_there(box):
     box.events.write_bytes(b"".join(RECORDS))
     box.pull()
     box.events.unlink()
@@ -77,7 +77,7 @@ def test_fi60_another_file_of_that_name_goes_on_under_a_new_name_and_grows_there
     assert check_mirror(box.survey(), box.mirror).ok
 
 
-def test_fi60_a_file_replaced_by_an_empty_one_is_waited_for(box):
+def test_FI_60_a_file_replaced_by_an_empty_one_is_waited_for(box):
     box.events.write_bytes(b"".join(RECORDS))
     box.pull()
     box.events.write_bytes(b"")
@@ -89,7 +89,7 @@ def test_fi60_a_file_replaced_by_an_empty_one_is_waited_for(box):
 
 
 @pytest.mark.parametrize("zeros", [1, 11, 12, 4096])
-def test_fi61_zeros_at_the_end_are_waited_for(box, zeros):
+def test_FI_61_zeros_at_the_end_are_waited_for(box, zeros):
     box.events.write_bytes(b"".join(RECORDS) + bytes(zeros))
 
     pulled = box.pull_one()
@@ -99,7 +99,7 @@ def test_fi61_zeros_at_the_end_are_waited_for(box, zeros):
     assert box.mirrored.read_bytes() == b"".join(RECORDS)
 
 
-def test_fi61_a_record_half_written_into_preallocated_space_is_waited_for(box):
+def test_FI_61_a_record_half_written_into_preallocated_space_is_waited_for(box):
     half = RECORDS[40][:100] + bytes(len(RECORDS[40]) - 100) + bytes(500)
     box.events.write_bytes(RECORDS[0] + half)
 
@@ -108,7 +108,7 @@ def test_fi61_a_record_half_written_into_preallocated_space_is_waited_for(box):
     assert (pulled.state, box.mirrored.read_bytes()) == (PulledState.WAITING, RECORDS[0])
 
 
-def test_bi54_a_length_of_2_to_the_63_is_skipped_with_its_reason(box):
+def test_BI_54_a_length_of_2_to_the_63_is_skipped_with_its_reason(box):
     box.events.write_bytes((2**63).to_bytes(8, "little") + b"sums" + b"x" * 100)
 
     pulled = box.pull_one()
@@ -117,7 +117,7 @@ def test_bi54_a_length_of_2_to_the_63_is_skipped_with_its_reason(box):
     assert "length" in pulled.reason
 
 
-def test_bi54_a_true_sum_over_a_length_of_2_to_the_63_is_skipped_too(box):
+def test_BI_54_a_true_sum_over_a_length_of_2_to_the_63_is_skipped_too(box):
     length = (2**63).to_bytes(8, "little")
     box.events.write_bytes(length + masked_crc32c(length).to_bytes(4, "little") + b"x" * 100)
 
@@ -127,7 +127,7 @@ def test_bi54_a_true_sum_over_a_length_of_2_to_the_63_is_skipped_too(box):
     assert "64 MiB" in pulled.reason
 
 
-def test_bi54_a_damaged_first_record_is_skipped_and_a_later_one_ends_the_file(box):
+def test_BI_54_a_damaged_first_record_is_skipped_and_a_later_one_ends_the_file(box):
     first = bytearray(RECORDS[0])
     first[-6] ^= 1
     box.events.write_bytes(bytes(first) + RECORDS[1])
@@ -141,7 +141,7 @@ def test_bi54_a_damaged_first_record_is_skipped_and_a_later_one_ends_the_file(bo
     assert f"at byte {len(RECORDS[0])}" in later.reason
 
 
-def test_bi54_an_empty_file_is_waited_for_and_a_folder_of_that_name_is_none(box):
+def test_BI_54_an_empty_file_is_waited_for_and_a_folder_of_that_name_is_none(box):
     box.events.write_bytes(b"")
     box.events.with_name("events.out.tfevents.folder").mkdir()
     os.mkfifo(box.events.with_name("events.out.tfevents.fifo"))
@@ -152,7 +152,7 @@ def test_bi54_an_empty_file_is_waited_for_and_a_folder_of_that_name_is_none(box)
     assert (pulled.state, pulled.reason) == (PulledState.WAITING, "it has no record yet")
 
 
-def test_bi54_a_file_that_became_a_folder_or_link_after_the_survey_is_skipped(box):
+def test_BI_54_a_file_that_became_a_folder_or_link_after_the_survey_is_skipped(box):
     for name in ("a", "b"):
         box.events.with_name(f"events.out.tfevents.{name}").write_bytes(RECORDS[0])
     files = box.survey()

@@ -56,7 +56,7 @@ def size_of(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def test_fi62_killed_at_any_moment_the_mirror_is_a_prefix_and_the_next_pull_completes_it(box):
+def test_FI_62_killed_at_any_moment_the_mirror_is_a_prefix_and_the_next_pull_completes_it(box):
     box.events.write_bytes(BIG)
     seed = random.Random(62)
     sizes = set()
@@ -81,7 +81,7 @@ def test_fi62_killed_at_any_moment_the_mirror_is_a_prefix_and_the_next_pull_comp
     assert box.mirrored.read_bytes() == BIG
 
 
-def test_fi62_pulls_at_the_same_time_all_end_well_with_one_whole_file(box):
+def test_FI_62_pulls_at_the_same_time_all_end_well_with_one_whole_file(box):
     box.events.write_bytes(BIG)
     processes = [pulling(box) for _ in range(3)]
     told = [process.communicate(timeout=120)[0] for process in processes]
@@ -101,7 +101,7 @@ def small_disk(box) -> Iterator[Path]:
 
 
 @pytest.mark.root
-def test_fi24_fi62_a_full_disk_here_ends_as_22_and_with_room_the_pull_completes(box, small_disk):
+def test_FI_24_FI_62_a_full_disk_here_ends_as_22_and_with_room_the_pull_completes(box, small_disk):
     box.events.write_bytes(BIG[: whole_prefix(BIG[: 2**20]).size_bytes])
 
     with pytest.raises(DiskFull) as caught:
@@ -117,7 +117,7 @@ def test_fi24_fi62_a_full_disk_here_ends_as_22_and_with_room_the_pull_completes(
     assert box.mirrored.read_bytes() == box.events.read_bytes()
 
 
-def test_fi59_tensorboards_python_and_rust_readers_load_every_record(box, tmp_path):
+def test_FI_59_tensorboards_python_and_rust_readers_load_every_record(box, tmp_path):
     version = Event(wall_time=1.0, file_version="brain.Event:2").SerializeToString()
     whole = pack_record(version) + b"".join(scalar_record(step) for step in range(40))
     seed = random.Random(5)
@@ -207,7 +207,7 @@ BAD_NAMES = [
 
 
 @pytest.mark.parametrize("name", BAD_NAMES)
-def test_bi53_a_bad_name_is_an_error_50_and_writes_nothing(tmp_path, name):
+def test_BI_53_a_bad_name_is_an_error_50_and_writes_nothing(tmp_path, name):
     report = pull_from(Hostile(), tmp_path / "mirror", name)
 
     (finding,) = report.findings
@@ -215,7 +215,7 @@ def test_bi53_a_bad_name_is_an_error_50_and_writes_nothing(tmp_path, name):
     assert list(tmp_path.rglob("*")) == []
 
 
-def test_bi53_good_names_beside_bad_ones_are_pulled(tmp_path):
+def test_BI_53_good_names_beside_bad_ones_are_pulled(tmp_path):
     report = pull_from(Hostile(segment(0, RECORD)), tmp_path / "mirror", BAD_NAMES[0], NAME)
 
     assert [file.state for file in report.files] == [PulledState.WHOLE, PulledState.REFUSED]
@@ -223,7 +223,7 @@ def test_bi53_good_names_beside_bad_ones_are_pulled(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["mirror"]
 
 
-def test_bi53_a_million_files_are_refused(tmp_path):
+def test_BI_53_a_million_files_are_refused(tmp_path):
     with pytest.raises(PullRefused) as caught:
         pull_from(Hostile(), tmp_path / "mirror", *(f"events.out.tfevents.{n}" for n in range(10**6)))
     assert caught.value.exit_code is ExitCode.PULL
@@ -235,7 +235,7 @@ def test_bi53_a_million_files_are_refused(tmp_path):
     [segment(1, RECORD), segment(0, b"", size=2**63), segment(0, b"", size=2**27)],
     ids=["another file", "2^63 bytes", "more than a record may have"],
 )
-def test_bi53_a_stream_that_breaks_the_rules_ends_the_connection(tmp_path, stream):
+def test_BI_53_a_stream_that_breaks_the_rules_ends_the_connection(tmp_path, stream):
     host = Hostile(stream)
     with pytest.raises(PullRefused):
         pull_from(host, tmp_path / "mirror")
@@ -247,7 +247,7 @@ def test_bi53_a_stream_that_breaks_the_rules_ends_the_connection(tmp_path, strea
     [RECORD[:-1], RECORD + b"x", bytes(64), RECORD[:20] + b"?" + RECORD[21:]],
     ids=["torn", "more", "zeros", "bit"],
 )
-def test_bi54_bytes_that_are_no_whole_records_are_not_written(tmp_path, data):
+def test_BI_54_bytes_that_are_no_whole_records_are_not_written(tmp_path, data):
     report = pull_from(Hostile(segment(0, data)), tmp_path / "mirror")
     assert report.files[0].state is PulledState.SKIPPED
     assert not (tmp_path / "mirror" / NAME).exists()
