@@ -101,7 +101,7 @@ class TestSmallDisk:
     [("EDQUOT", "over the disk quota"), ("ENOSPC", "no space left"), ("EROFS", "read-only")],
     ids=["fi-19-quota", "fi-17-space", "fi-20-read-only"],
 )
-def test_a_write_that_fails_is_named_and_the_old_tree_stays(bench, tmp_path, error, words):
+def test_FI_17_FI_19_FI_20_a_write_that_fails_is_named_and_the_old_tree_stays(bench, tmp_path, error, words):
     bench.sync()
     older = contents(bench.tree)
     bench.write({"new.bin": noise(300_000)})

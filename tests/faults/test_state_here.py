@@ -1,0 +1,138 @@
+"""The laptop's record of stages under a full disk, a quota and kill -9: the old record or the new one, never another."""
+
+from __future__ import annotations
+
+import collections
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.checkpoints import Claims, claim_now, parse_claims, read_claims, write_claims
+from remote.errors import DiskFull
+from remote.protocol.exits import ExitCode
+
+CHANGES = "openat,mkdir,write,fchmod,chmod,fsync,rename,renameat,renameat2,unlink,unlinkat,ftruncate"
+WRITER = """
+import sys
+from pathlib import Path
+from pipeline.checkpoints import claim_now, read_claims, write_claims
+path = Path(sys.argv[1])
+write_claims(path, read_claims(path).with_claim(claim_now("fix", "new", {}, seconds=2.0)))
+"""
+
+
+def old_claims() -> Claims:
+    return Claims().with_claim(claim_now("sync", "old", {"files": "a" * 64}, seconds=1.5))
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    """A record of one stage, alone in its folder."""
+    path = tmp_path / "state" / "titan" / "plain.json"
+    write_claims(path, old_claims())
+    return path
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system with a record of one stage and a page of room."""
+    folder = tmp_path / "full"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False).returncode:
+        pytest.skip("mounting a small tmpfs needs root")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
+
+
+@pytest.mark.root
+def test_FI_24_a_full_disk_here_is_exit_22_and_the_old_record_stands(full_disk: Path) -> None:
+    path = full_disk / "state.json"
+    write_claims(path, old_claims())
+    before = path.read_bytes()
+    filler = full_disk / "filler"
+    with pytest.raises(OSError, match="No space left"):
+        filler.write_bytes(bytes(2**20))
+
+    with pytest.raises(DiskFull, match="no space left") as caught:
+        write_claims(path, old_claims().with_claim(claim_now("fix", "new", {"files": "b" * 20_000}, seconds=1.0)))
+
+    assert caught.value.exit_code is ExitCode.DISK
+    assert caught.value.where == str(path)
+    assert path.read_bytes() == before
+    assert sorted(entry.name for entry in full_disk.iterdir()) == ["filler", "state.json"]
+    filler.unlink()
+    write_claims(path, Claims())
+    assert read_claims(path) == Claims()
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [("EDQUOT", "over the disk quota"), ("ENOSPC", "no space left"), ("EROFS", "the file system is read-only")],
+)
+def test_FI_24_what_the_disk_says_is_told_in_words(record: Path, tmp_path: Path, fault: str, words: str) -> None:
+    before = record.read_bytes()
+    log = tmp_path / "calls"
+    struck = run_writer(record, log, f"--inject=fsync:error={fault}")
+    assert struck.returncode == 1
+    assert f"DiskFull: cannot write {record}: {words}" in struck.stderr
+    assert record.read_bytes() == before
+    assert [entry.name for entry in record.parent.iterdir()] == [record.name]
+
+
+def test_FI_25_killed_at_any_change_the_record_is_the_old_or_the_new(record: Path, tmp_path: Path) -> None:
+    log = tmp_path / "calls"
+    before = record.read_bytes()
+    old = parse_claims(before).stages
+    assert run_writer(record, log).returncode == 0
+    assert set(read_claims(record).stages) == {"sync", "fix"}
+    struck = 0
+    told: collections.Counter[str] = collections.Counter()
+    for call, number in blows(log, record.parent):
+        record.write_bytes(before)
+        if run_writer(record, log, f"--inject={call}:signal=KILL:when={number}").returncode == 0:
+            continue
+        struck += 1
+        claims = read_claims(record)
+        assert claims.problem == "", (call, number)
+        if "fix" in claims.stages:
+            assert claims.stages["sync"] == old["sync"]
+            assert claims.stages["fix"].fingerprint == "new"
+            told["new"] += 1
+        else:
+            assert claims.stages == old, (call, number)
+            assert record.read_bytes() == before, (call, number)
+            told["old"] += 1
+    assert struck >= 4, "the kill must really have struck"
+    assert told["old"] >= 3
+    record.write_bytes(before)
+    assert run_writer(record, log).returncode == 0
+    assert set(read_claims(record).stages) == {"sync", "fix"}, "what a kill left behind is in nobody's way"
+
+
+def run_writer(record: Path, log: Path, *inject: str) -> subprocess.CompletedProcess[str]:
+    """Somebody adds a claim, traced from the first change in the record's folder."""
+    if shutil.which("strace") is None:
+        pytest.skip("no strace on this machine")
+    argv = ["strace", "-qq", "-y", "-o", str(log), "-e", f"trace={CHANGES}", *inject]
+    argv += [sys.executable, "-B", "-c", WRITER, str(record)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(argv, check=False, capture_output=True, text=True, env=environment)
+
+
+def blows(log: Path, folder: Path) -> Iterator[tuple[str, int]]:
+    """Every call that touches something in the folder as (name, how many of that name there were so far)."""
+    seen: collections.Counter[str] = collections.Counter()
+    found = []
+    for line in log.read_text(errors="replace").splitlines():
+        name = line.partition("(")[0]
+        if name.isidentifier():
+            seen[name] += 1
+            if str(folder) in line:
+                found.append((name, seen[name]))
+    yield from found
