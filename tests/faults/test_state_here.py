@@ -1,4 +1,4 @@
-"""The laptop's record of stages under a full disk, a quota and kill -9: the old record or the new one, never another."""
+"""The laptop's record of stages under a full disk, a quota and kill -9: the old record or the new one, whole."""
 
 from __future__ import annotations
 
