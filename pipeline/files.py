@@ -18,7 +18,7 @@ FULL = {errno.ENOSPC: "no space left", errno.EDQUOT: "over the disk quota", errn
 
 def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
     """`path` holds exactly `data`, also after a power cut; a reader sees the old bytes or the new. Raises DiskFull."""
-    try:
+    with _told_when_full(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         fd, part = tempfile.mkstemp(prefix=".hs-part-", dir=path.parent)
         try:
@@ -31,29 +31,37 @@ def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
         except BaseException:
             Path(part).unlink(missing_ok=True)
             raise
-    except OSError as error:
-        if error.errno in FULL:
-            raise DiskFull(
-                f"cannot write {path}: {FULL[error.errno]}", where=str(path), hint=f"df -h {path.parent}"
-            ) from error
-        raise
 
 
 @contextlib.contextmanager
 def locked(path: Path, doing: str) -> Iterator[None]:
     """Held by this process until the end of the block, or its own; raises Busy naming who holds it instead."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+b") as file:
+    with _told_when_full(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+b", buffering=0)
+    with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             file.seek(0)
             words = f"another pipeline is at work: {_holder(file.read())}"
             raise Busy(words, where=str(path), hint="pipeline status") from None
-        file.truncate(0)
-        file.write(json.dumps({"pid": os.getpid(), "doing": doing}).encode())
-        file.flush()
+        with _told_when_full(path):
+            file.truncate(0)
+            file.write(json.dumps({"pid": os.getpid(), "doing": doing}).encode())
         yield
+
+
+@contextlib.contextmanager
+def _told_when_full(path: Path) -> Iterator[None]:
+    """Raises DiskFull, naming `path`, where the block ran out of room."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        words = f"cannot write {path}: {FULL[error.errno]}"
+        raise DiskFull(words, where=str(path), hint=f"df -h {path.parent}") from error
 
 
 def _holder(data: bytes) -> str:

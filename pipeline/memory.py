@@ -13,6 +13,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.files import write_whole
+
 FOLDER = ".halfstep"
 
 
@@ -49,8 +51,7 @@ class Memory:
         """The folder is there and hides itself from git."""
         ignore = self.folder / ".gitignore"
         if not ignore.exists():
-            self.folder.mkdir(parents=True, exist_ok=True)
-            ignore.write_text("*\n")
+            write_whole(ignore, b"*\n")
 
 
 def safe_name(name: str) -> str:

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.checkpoints import Claims, claim_now, parse_claims, read_claims, write_claims
-from remote.errors import DiskFull
+from pipeline.files import locked
+from pipeline.memory import Memory
+from remote.errors import Busy, DiskFull
 from remote.protocol.exits import ExitCode
 
 CHANGES = "openat,mkdir,write,fchmod,chmod,fsync,rename,renameat,renameat2,unlink,unlinkat,ftruncate"
@@ -69,6 +71,27 @@ def test_FI_24_a_full_disk_here_is_exit_22_and_the_old_record_stands(full_disk: 
     filler.unlink()
     write_claims(path, Claims())
     assert read_claims(path) == Claims()
+
+
+@pytest.mark.root
+def test_FI_24_without_room_for_the_lock_or_the_folder_s_marker_exit_22_names_the_file(full_disk: Path) -> None:
+    memory = Memory(full_disk / "project")
+    lock = memory.lock("titan", "plain")
+    lock.parent.mkdir(parents=True)
+    with pytest.raises(OSError, match="No space left"):
+        (full_disk / "filler").write_bytes(bytes(2**20))
+
+    with pytest.raises(DiskFull, match="no space left") as caught, locked(lock, "run"):
+        pytest.fail("nobody would know who holds it")
+    assert caught.value.where == str(lock)
+    with pytest.raises(DiskFull, match="no space left"):
+        memory.prepare()
+    assert not (memory.folder / ".gitignore").exists(), "an empty one would hide nothing and never be mended"
+    (full_disk / "filler").unlink()
+    memory.prepare()
+    assert (memory.folder / ".gitignore").read_text() == "*\n"
+    with locked(lock, "run"), pytest.raises(Busy, match=f"pid {os.getpid()}, run"), locked(lock, "look"):
+        pass
 
 
 @pytest.mark.parametrize(
