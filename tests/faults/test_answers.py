@@ -1,0 +1,127 @@
+"""FI-38: what answers once with noise or garbage is refused once; noise before the answer is no answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from remote.agent import AgentHost
+from remote.errors import HalfstepError
+from remote.greeting import Retries
+from remote.protocol.exits import ExitCode
+from remote.wire import ProcessStarter, Wire
+
+THREE = Retries(tries=3, first_wait_s=0.01)
+BANNER = (
+    b"\x1b[2J*** maintenance on Sunday ***\r\n" + b"J\0\0\0\x02{}" + b'{"ok": true, "result": {}}\n' + bytes(70_000)
+)
+
+
+@dataclass
+class Meddled:
+    """A wire whose agent is real, and on which something else is heard `before` what the agent says from then on."""
+
+    wire: Wire
+    before: list[bytes] = field(default_factory=list)
+
+    def read_some(self, limit: int, timeout_s: float) -> bytes:
+        if self.before:
+            said, self.before[0] = self.before[0][:limit], self.before[0][limit:]
+            if not self.before[0]:
+                del self.before[0]
+            return said
+        return self.wire.read_some(limit, timeout_s)
+
+    def write(self, data: bytes, timeout_s: float) -> None:
+        self.wire.write(data, timeout_s)
+
+    def last_words(self) -> str:
+        return self.wire.last_words()
+
+    def close(self) -> None:
+        self.wire.close()
+
+
+class Starter:
+    """This machine's agents, over wires that a test can meddle with; `banners` are heard first on the next of them."""
+
+    def __init__(self, *banners: bytes) -> None:
+        self._starter = ProcessStarter()
+        self.banners = list(banners)
+        self.wires: list[Meddled] = []
+
+    def start(self, argv: Sequence[str]) -> Wire:
+        banner = [self.banners.pop(0)] if self.banners else []
+        self.wires.append(Meddled(self._starter.start(argv), banner))
+        return self.wires[-1]
+
+    def describe(self) -> tuple[tuple[str, str], ...]:
+        return ()
+
+    def warnings(self) -> tuple[str, ...]:
+        return ()
+
+    def close(self) -> None:
+        self._starter.close()
+
+
+@pytest.fixture
+def starter() -> Starter:
+    return Starter()
+
+
+@pytest.fixture
+def host(starter: Starter, tmp_path: Path) -> Iterator[AgentHost]:
+    host = AgentHost("titan", starter, workdir=str(tmp_path / "work"), retries=THREE)
+    yield host
+    host.close()
+
+
+def test_FI_38_a_banner_on_standard_output_is_passed_over(host: AgentHost, starter: Starter) -> None:
+    starter.banners.append(BANNER)
+    assert host.probe(["echo", "well"]).stdout == b"well\n"
+    assert len(starter.wires) == 1
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b'J\0\0\0\x05{"ok"',
+        b"J\0\0\0\x02[]",
+        b"Last login: Friday\r\n",
+        b"J\xff\xff\xff\xff",
+        bytes(5),
+        b"J\0\0\0\x02{}",
+    ],
+    ids=["half-json", "no-object", "banner", "4-gib", "zeros", "neither-result-nor-error"],
+)
+def test_FI_38_an_answer_of_garbage_is_told_once_and_the_next_is_believed(
+    host: AgentHost, starter: Starter, garbage: bytes
+) -> None:
+    assert host.probe(["true"]).ok
+    starter.wires[0].before.append(garbage)
+
+    with pytest.raises(HalfstepError, match="what titan sent is not what our agent says") as caught:
+        host.probe(["echo", "never believed"])
+
+    assert caught.value.exit_code is ExitCode.TEMPORARY
+    assert "try again" in caught.value.hint
+    assert "\x1b" not in str(caught.value)
+    assert host.probe(["echo", "well"]).stdout == b"well\n"
+    assert len(starter.wires) == 2, "a line that is out of step is not used again"
+
+
+def test_FI_38_a_change_answered_with_garbage_is_not_made_twice(
+    host: AgentHost, starter: Starter, tmp_path: Path
+) -> None:
+    assert host.probe(["true"]).ok
+    count = tmp_path / "count"
+    starter.wires[0].before.append(b"garbage")
+    with pytest.raises(HalfstepError) as caught:
+        host.run(["sh", "-c", 'echo once >> "$0"', str(count)])
+    assert caught.value.exit_code is ExitCode.TEMPORARY
+    assert host.run(["true"]).ok
+    assert not count.exists() or count.read_text() == "once\n"
