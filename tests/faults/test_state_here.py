@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import collections
 import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,8 +15,8 @@ from pipeline.files import locked
 from pipeline.memory import Memory
 from remote.errors import Busy, DiskFull
 from remote.protocol.exits import ExitCode
+from tests.faults.struck import blows, killing, run_traced
 
-CHANGES = "openat,mkdir,write,fchmod,chmod,fsync,rename,renameat,renameat2,unlink,unlinkat,ftruncate"
 WRITER = """
 import sys
 from pathlib import Path
@@ -101,7 +99,7 @@ def test_FI_24_without_room_for_the_lock_or_the_folder_s_marker_exit_22_names_th
 def test_FI_24_what_the_disk_says_is_told_in_words(record: Path, tmp_path: Path, fault: str, words: str) -> None:
     before = record.read_bytes()
     log = tmp_path / "calls"
-    struck = run_writer(record, log, f"--inject=fsync:error={fault}")
+    struck = run_traced(WRITER, (str(record),), log, f"--inject=fsync:error={fault}")
     assert struck.returncode == 1
     assert f"DiskFull: cannot write {record}: {words}" in struck.stderr
     assert record.read_bytes() == before
@@ -112,50 +110,27 @@ def test_FI_25_killed_at_any_change_the_record_is_the_old_or_the_new(record: Pat
     log = tmp_path / "calls"
     before = record.read_bytes()
     old = parse_claims(before).stages
-    assert run_writer(record, log).returncode == 0
+    assert run_traced(WRITER, (str(record),), log).returncode == 0
     assert set(read_claims(record).stages) == {"sync", "fix"}
     struck = 0
     told: collections.Counter[str] = collections.Counter()
-    for call, number in blows(log, record.parent):
+    for blow in list(blows(log, record.parent)):
         record.write_bytes(before)
-        if run_writer(record, log, f"--inject={call}:signal=KILL:when={number}").returncode == 0:
+        if run_traced(WRITER, (str(record),), log, killing(blow)).returncode == 0:
             continue
         struck += 1
         claims = read_claims(record)
-        assert claims.problem == "", (call, number)
+        assert claims.problem == "", blow
         if "fix" in claims.stages:
             assert claims.stages["sync"] == old["sync"]
             assert claims.stages["fix"].fingerprint == "new"
             told["new"] += 1
         else:
-            assert claims.stages == old, (call, number)
-            assert record.read_bytes() == before, (call, number)
+            assert claims.stages == old, blow
+            assert record.read_bytes() == before, blow
             told["old"] += 1
     assert struck >= 4, "the kill must really have struck"
     assert told["old"] >= 3
     record.write_bytes(before)
-    assert run_writer(record, log).returncode == 0
+    assert run_traced(WRITER, (str(record),), log).returncode == 0
     assert set(read_claims(record).stages) == {"sync", "fix"}, "what a kill left behind is in nobody's way"
-
-
-def run_writer(record: Path, log: Path, *inject: str) -> subprocess.CompletedProcess[str]:
-    """Somebody adds a claim, traced from the first change in the record's folder."""
-    if shutil.which("strace") is None:
-        pytest.skip("no strace on this machine")
-    argv = ["strace", "-qq", "-y", "-o", str(log), "-e", f"trace={CHANGES}", *inject]
-    argv += [sys.executable, "-B", "-c", WRITER, str(record)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.run(argv, check=False, capture_output=True, text=True, env=environment)
-
-
-def blows(log: Path, folder: Path) -> Iterator[tuple[str, int]]:
-    """Every call that touches something in the folder as (name, how many of that name there were so far)."""
-    seen: collections.Counter[str] = collections.Counter()
-    found = []
-    for line in log.read_text(errors="replace").splitlines():
-        name = line.partition("(")[0]
-        if name.isidentifier():
-            seen[name] += 1
-            if str(folder) in line:
-                found.append((name, seen[name]))
-    yield from found

@@ -125,6 +125,23 @@ def test_BI_15_missing_directory_and_unreadable_are_three_messages(tmp_path: Pat
     assert "is a directory" in said[1]
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("train: {fp16: true, bf16: true}\n", ["train.fp16: no such key", "train.bf16: no such key", "mine.yaml:4"]),
+        ("fp16: true\nbf16: true\n", ["fp16: no such key", "bf16: no such key", "precision"]),
+        ("precision: [fp16-mixed, bf16]\n", ["precision: should be", "'fp16-mixed'", "got ['fp16-mixed', 'bf16']"]),
+        ("precision: fp16-mixed\nprecision: bf16\n", ["precision: written twice, in lines 4 and 5"]),
+    ],
+)
+def test_BI_17_two_precisions_cannot_be_asked_for(tmp_path: Path, text: str, words: list[str]) -> None:
+    """There is one key for it; every way to name two is told as what it is."""
+    write(tmp_path, GOOD + text)
+    said = told(tmp_path)
+    for word in words:
+        assert word in said, said
+
+
 @pytest.mark.parametrize("kind", ["fifo", "zero"])
 def test_BI_16_what_is_not_a_file_is_not_read(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "c.yaml"

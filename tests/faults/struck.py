@@ -1,0 +1,41 @@
+"""A Python program killed, or failed, at one system call of its own that changes a folder."""
+
+from __future__ import annotations
+
+import collections
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CHANGES = "openat,mkdir,write,fchmod,chmod,fsync,rename,renameat,renameat2,unlink,unlinkat,ftruncate"
+
+
+def run_traced(code: str, words: tuple[str, ...], log: Path, *inject: str) -> subprocess.CompletedProcess[str]:
+    """`python -c CODE WORDS`, its changing calls written to `log`; `inject` as strace takes it."""
+    if shutil.which("strace") is None:
+        pytest.skip("no strace on this machine")
+    argv = ["strace", "-qq", "-y", "-o", str(log), "-e", f"trace={CHANGES}", *inject]
+    argv += [sys.executable, "-B", "-c", code, *words]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(argv, check=False, capture_output=True, text=True, env=environment)
+
+
+def blows(log: Path, folder: Path) -> Iterator[tuple[str, int]]:
+    """Every call in the log that names something in the folder, as (name, how many of that name so far)."""
+    seen: collections.Counter[str] = collections.Counter()
+    for line in log.read_text(errors="replace").splitlines():
+        name = line.partition("(")[0]
+        if name.isidentifier():
+            seen[name] += 1
+            if str(folder) in line:
+                yield name, seen[name]
+
+
+def killing(blow: tuple[str, int]) -> str:
+    """What kills the program at that call."""
+    return f"--inject={blow[0]}:signal=KILL:when={blow[1]}"
