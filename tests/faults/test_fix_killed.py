@@ -1,0 +1,63 @@
+"""A fix is killed at every change it makes here: every file whole, its original kept, and a second try finishes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fixers.change import FileChange, Plan
+from fixers.on_disk import apply_to_disk, undo_on_disk
+from tests.faults.struck import blows, killing, run_traced
+
+BEFORE = {"train.py": b"dtype = bfloat16\n", "src/model.py": b"other = bfloat16\n"}
+AFTER = {path: data.replace(b"bfloat16", b"float16") for path, data in BEFORE.items()}
+FIX = """
+import sys
+from pathlib import Path
+from fixers.change import FileChange, Plan
+from fixers.on_disk import apply_to_disk
+root = Path(sys.argv[1])
+files = {path: (root / path).read_bytes() for path in ("train.py", "src/model.py")}
+apply_to_disk(root, Plan(changes=tuple(
+    FileChange(path, data, data.replace(b"bfloat16", b"float16"), {"bf16-to-fp16": 1}, ("why",))
+    for path, data in files.items()
+)))
+"""
+
+
+def make(root: Path) -> Path:
+    for path, data in BEFORE.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(data)
+    return root
+
+
+def read(root: Path) -> dict[str, bytes]:
+    return {path: (root / path).read_bytes() for path in BEFORE}
+
+
+def apply_what_is_left(root: Path) -> None:
+    changes = (FileChange(path, data, AFTER[path], {"bf16-to-fp16": 1}, ("why",)) for path, data in read(root).items())
+    apply_to_disk(root, Plan(changes=tuple(change for change in changes if change.before != change.after)))
+
+
+def test_FI_33_killed_at_any_change_the_originals_are_there_and_a_second_try_finishes(tmp_path: Path) -> None:
+    log = tmp_path / "calls"
+    counted = make(tmp_path / "counted")
+    assert run_traced(FIX, (str(counted),), log).returncode == 0
+    assert read(counted) == AFTER
+    halves = 0
+    renames = [blow for blow in blows(log, counted) if blow[0] in {"rename", "fsync", "fchmod", "renameat"}]
+    assert len(renames) >= 12, "each file, its original and the journal are written beside and renamed"
+    for number, blow in enumerate(renames):
+        finished, undone = make(tmp_path / f"finished-{number}"), make(tmp_path / f"undone-{number}")
+        for root in (finished, undone):
+            assert run_traced(FIX, (str(root),), log, killing(blow)).returncode != 0, blow
+            found = read(root)
+            assert all(data in (BEFORE[path], AFTER[path]) for path, data in found.items()), blow
+            halves += found not in (BEFORE, AFTER)
+        apply_what_is_left(finished)
+        assert read(finished) == AFTER, blow
+        for root in (finished, undone):
+            assert undo_on_disk(root).findings == (), blow
+            assert read(root) == BEFORE, blow
+    assert halves, "some kill must have struck between two files"
