@@ -1,0 +1,124 @@
+"""FI-58: values of secrets are in the trainer's environment and nowhere that anybody else reads."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from remote.errors import HalfstepError
+from remote.host import Host
+from remote.jobs import follow_job, start_job
+from remote.protocol.jobs import JobState, StartRequest
+from remote.pull.log import read_log
+from remote.reach import open_host
+from tests.lab.sshd import Sshd
+from tests.remote.jobs.jobs_bench import PROJECT, Bench, ours, until
+
+CANARIES = {
+    "HF_TOKEN": "hf_CanaryOfTheHub0123456789",
+    "WANDB_API_KEY": "canary0f3d5e7a9b1c2d4e6f8a0b2c4d6e8f0a1b3c5d7e9",
+}
+CRASH = (
+    "import os, sys, time\n"
+    "assert os.environ['HF_TOKEN'].startswith('hf_Canary') and os.environ['WANDB_API_KEY'].startswith('canary')\n"
+    "open(os.environ['HALFSTEP_RUN_DIR'] + '/began', 'w').close()\n"
+    "while not os.path.exists(sys.argv[1]): time.sleep(0.01)\n"
+    "raise RuntimeError('CUDA out of memory, says the canary')\n"
+)
+
+
+class Sampled:
+    """What /proc/*/cmdline held while it was looked at, about fifty times a second."""
+
+    def __init__(self) -> None:
+        self.rounds = 0
+        self.seen: set[bytes] = set()
+        self.over = threading.Event()
+
+    def look(self) -> None:
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                try:
+                    self.seen.add(Path(f"/proc/{name}/cmdline").read_bytes())
+                except OSError:
+                    continue
+        self.rounds += 1
+
+    def look_on(self) -> None:
+        while not self.over.wait(0.01):
+            self.look()
+
+
+@contextmanager
+def sampling() -> Iterator[Sampled]:
+    sampled = Sampled()
+    thread = threading.Thread(target=sampled.look_on)
+    thread.start()
+    try:
+        yield sampled
+    finally:
+        sampled.over.set()
+        thread.join()
+
+
+def hits(folder: Path) -> list[str]:
+    """Files under the folder with a canary in their bytes or their name."""
+    found = []
+    for path in folder.rglob("*"):
+        try:
+            data = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+        except FileNotFoundError:  # /dev/shm is everybody's
+            continue
+        if any(value.encode() in data or value in path.name for value in CANARIES.values()):
+            found.append(str(path))
+    return found
+
+
+def everything_told(host: Host, run: str) -> str:
+    """The job's own output as the laptop reads it."""
+    log = bytearray()
+    read_log(host, PROJECT, run, log.extend)
+    return log.decode()
+
+
+@pytest.mark.ssh
+def test_FI_58_secrets_of_a_job_that_crashes_are_in_no_command_line_log_or_record(sshd: Sshd, tmp_path: Path) -> None:
+    host = open_host(sshd.address())
+    bench = Bench(host, sshd.home / "halfstep")
+    go = tmp_path / "go"
+    shm = Path(f"/dev/shm/hs-{os.getuid()}")
+    try:
+        with sampling() as sampled:
+            bench.run = "crash-01234567"
+            spec = bench.spec(secrets=tuple(CANARIES), environment={"PLAIN": "value"})
+            spec = replace(spec, argv=(bench.python, "-c", CRASH, str(go)))
+            start_job(host, StartRequest(PROJECT, spec, "plain", secrets=CANARIES))
+            until(lambda: (Path(bench.layout.root) / "began").exists(), "the trainer with its secrets")
+            rounds = sampled.rounds
+            until(lambda: sampled.rounds > rounds + 2, "a look while it runs")
+            go.touch()
+            *_, last = follow_job(host, PROJECT, bench.run)
+        assert last.state is JobState.FAILED
+        assert last.result.exit == 1
+        told = everything_told(host, bench.run)
+        assert "says the canary" in told, "the crash was really read"
+        survey = repr(bench.look())
+        with pytest.raises(HalfstepError) as refused:
+            host.ask("no.such.operation", {"why": "x"})
+        for value in CANARIES.values():
+            assert not [line for line in sampled.seen if value.encode() in line]
+            assert value not in told + survey + str(refused.value)
+        assert any(b"raise RuntimeError" in line for line in sampled.seen), "the trainer was among what was looked at"
+        assert hits(sshd.home) == []
+        assert hits(shm) == []
+        assert not any(value in sshd.log for value in CANARIES.values())
+    finally:
+        go.touch()
+        host.close()
+    until(lambda: not ours(bench.workdir), "no process of ours")
