@@ -99,7 +99,7 @@ def test_FI_58_secrets_of_a_job_that_crashes_are_in_no_command_line_log_or_recor
             spec = bench.spec(secrets=tuple(CANARIES), environment={"PLAIN": "value"})
             spec = replace(spec, argv=(bench.python, "-c", CRASH, str(go)))
             start_job(host, StartRequest(PROJECT, spec, "plain", secrets=CANARIES))
-            until(lambda: (Path(bench.layout.root) / "began").exists(), "the trainer with its secrets")
+            until((Path(bench.layout.root) / "began").exists, "the trainer with its secrets")
             rounds = sampled.rounds
             until(lambda: sampled.rounds > rounds + 2, "a look while it runs")
             go.touch()

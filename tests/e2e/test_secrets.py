@@ -1,0 +1,33 @@
+"""FI-58 on the laptop: a secret that a config names is in nothing that a verb prints or keeps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.user import User
+
+CANARY = "hf_CanaryOfTheLaptop0123456789"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("run", "--dry-run"), ("run", "--until", "sync"), ("run", "--until", "environment", "--set", "python=1")],
+    ids=["dry-run", "sync", "refused"],
+)
+def test_FI_58_a_secret_is_neither_printed_nor_kept(user: User, words: tuple[str, ...]) -> None:
+    (user.project / "configs").mkdir()
+    (user.project / "configs" / "plain.yaml").write_text(
+        "project: .\ncommand: [python, look.py]\nsecrets: [HF_TOKEN]\n"
+    )
+    user.environment["HF_TOKEN"] = CANARY
+    said = user.types(*words, "--host", "local", "--config", "plain", "--json")
+    assert CANARY not in said.out + said.err
+    assert said.json["config"] == "plain"
+    places = (user.project, user.home)
+    assert [path for place in places for path in place.rglob("*") if keeps(path)] == []
+
+
+def keeps(path: Path) -> bool:
+    return path.is_file() and CANARY.encode() in path.read_bytes()

@@ -1,0 +1,58 @@
+"""BI-59: a source file that cannot be read as what it is stays as it is, and is told with exit 31, file and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fixers.disk_tree import DiskTree
+from fixers.frame import plan_fixes
+from fixers.on_disk import apply_to_disk
+from fixers.site import Site
+from remote.protocol.findings import Severity
+from tests.fixers.casebook import TITAN_RTX
+
+FLIP = b"import torch\ndtype = torch.bfloat16\n"
+MIB = 2**20
+UNREADABLE = [
+    ("syntax.py", FLIP + b"def f(:\n", 3),
+    ("unclosed.py", FLIP + b"x = (1,\n", 3),
+    ("tabs.py", FLIP + b"if dtype:\n        a = 1\n\tb = 2\n", 5),
+    ("latin.py", b"import torch\n# caf\xe9\ndtype = torch.bfloat16\n", 2),
+    ("cookie.py", b"# coding: no-such-code\n" + FLIP, 1),
+    ("null.py", FLIP + b"x = 1\0\n", 1),
+    ("big.py", FLIP + b"#" * (50 * MIB), 1),
+    ("huge.yaml", b"bf16: true\n" + b"# " + b"x" * (50 * MIB), 1),
+    ("broken.ipynb", b'{"cells": [{"cell_type": "code", "source": ["x = torch.bfloat16"', 1),
+]
+
+
+@pytest.mark.parametrize(("name", "data", "line"), UNREADABLE, ids=[name for name, _, _ in UNREADABLE])
+def test_BI_59_what_cannot_be_read_is_told_with_its_line_and_left(
+    tmp_path: Path, name: str, data: bytes, line: int
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    (tmp_path / "good.py").write_bytes(FLIP)
+
+    plan = plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX))
+    assert apply_to_disk(tmp_path, plan) == ("good.py",)
+
+    assert (tmp_path / name).read_bytes() == data
+    assert b"torch.float16" in (tmp_path / "good.py").read_bytes(), "one bad file keeps no other from its fix"
+    [error] = [finding for finding in plan.findings if finding.where.startswith(name)]
+    assert (error.check, error.severity, error.exit_code) == ("unparsable-source", Severity.ERROR, 31)
+    assert error.where == f"{name}:{line}"
+    assert "left as it was" in error.message
+    assert error.hint
+
+
+def test_BI_59_a_config_that_may_be_a_template_is_a_warning_with_its_line(tmp_path: Path) -> None:
+    data = b"bf16: true\nlist: [1, 2\nnext: 3\n"
+    (tmp_path / "broken.yaml").write_bytes(data)
+    plan = plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX))
+    assert apply_to_disk(tmp_path, plan) == ()
+    assert (tmp_path / "broken.yaml").read_bytes() == data
+    [finding] = plan.findings
+    assert (finding.severity, finding.where) == (Severity.WARNING, "broken.yaml:3")
+    assert "left as it was" in finding.message
