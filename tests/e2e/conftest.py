@@ -25,13 +25,13 @@ def user(tmp_path: Path) -> User:
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 8 MB."""
     if os.getuid() != 0:
-        pytest.skip("mounting a file system needs root")
+        pytest.skip("mounting a small tmpfs needs root")
     folder = tmp_path / "small"
     folder.mkdir()
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", folder], check=False, capture_output=True
     )
     if mounted.returncode:
-        pytest.skip("this machine mounts no tmpfs")
+        pytest.skip("mounting a small tmpfs needs root")
     yield folder
     subprocess.run(["umount", "-l", folder], check=True)
