@@ -29,7 +29,6 @@ ELSEWHERE = {
     "modelwrapper": "tests/fixers/test_tokenizer.py",
     "tokenizer-json-corrupt": "tests/fixers/test_tokenizer.py",
     "phi4-sampling-rate": "tests/fixers/test_data_collator.py",
-    "offload-meta": "a warning: nothing failed",
 }
 """Cures that act on a host, tested with one; and what `run` is never led to."""
 
