@@ -26,7 +26,6 @@ CURED = sorted((SCRIPTS / "cured").glob("*.py"))
 TURING = Gpu(0, "", "TITAN RTX", (7, 5), 24 * 2**30, assumed=True)
 
 ELSEWHERE = {
-    "modelwrapper": "tests/fixers/test_tokenizer.py",
     "tokenizer-json-corrupt": "tests/fixers/test_tokenizer.py",
     "phi4-sampling-rate": "tests/fixers/test_data_collator.py",
 }
