@@ -28,7 +28,7 @@ NAMES = (MAIN, *COMPANIONS)
 ROUND_TRIPS = ("The quick brown fox, 3 times!", "naïve café — 12.5 Hz", "发音 評価 тест 🙂")
 """Plain words, accents and punctuation, and scripts that byte-level vocabularies must carry."""
 
-LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+LFS_POINTER = b"version https://git-lfs."
 MAX_PARSED = 256 * 2**20
 PAIRED_MERGES_FROM = (0, 20)
 """The first tokenizers release that reads merges written as pairs; older ones say "untagged enum ModelWrapper"."""

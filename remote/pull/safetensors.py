@@ -1,7 +1,7 @@
 """Whether a safetensors file is what its header says, without loading a tensor.
 
-The format has no checksum (a digest must vouch for the data), but its header accounts for every byte:
-https://github.com/huggingface/safetensors#format.
+The format has no checksum (a digest must vouch for the data), but its header accounts for every byte
+(the "Format" section of the library's README).
 """
 
 from __future__ import annotations

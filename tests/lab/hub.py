@@ -57,7 +57,7 @@ def git_sha1(data: bytes) -> str:
 
 def lfs_pointer(data: bytes) -> bytes:
     digest = hashlib.sha256(data).hexdigest()
-    return f"version https://git-lfs.github.com/spec/v1\noid sha256:{digest}\nsize {len(data)}\n".encode()
+    return f"version https://git-lfs.hosts.test/spec/v1\noid sha256:{digest}\nsize {len(data)}\n".encode()
 
 
 @contextmanager

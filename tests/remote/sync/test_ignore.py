@@ -163,17 +163,23 @@ def test_the_index_is_read_in_every_version_that_git_writes(tmp_path, version):
 def test_rules_above_the_project_and_in_info_exclude_count(tmp_path):
     make(
         tmp_path,
-        {".gitignore": "*.tmp\n/work/cache/\n", "work/cache/x": "", "work/a.tmp": "", "work/a.py": "", "work/b.no": ""},
+        {
+            ".gitignore": "*.tmp\n/inner/cache/\n",
+            "inner/cache/x": "",
+            "inner/a.tmp": "",
+            "inner/a.py": "",
+            "inner/b.no": "",
+        },
     )
     git(tmp_path, "init", "-q")
     (tmp_path / ".git/info/exclude").write_text("*.no\n")
-    assert kept_by_us(tmp_path / "work") == {"a.py"}
+    assert kept_by_us(tmp_path / "inner") == {"a.py"}
 
 
 def test_a_project_inside_an_ignored_folder_is_still_a_project(tmp_path):
-    make(tmp_path, {".gitignore": "work/\n", "work/a.py": ""})
+    make(tmp_path, {".gitignore": "inner/\n", "inner/a.py": ""})
     (tmp_path / ".git").mkdir()
-    assert kept_by_us(tmp_path / "work") == {"a.py"}
+    assert kept_by_us(tmp_path / "inner") == {"a.py"}
 
 
 def test_pipelineignore_has_the_last_word(tmp_path):
