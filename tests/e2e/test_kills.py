@@ -1,26 +1,35 @@
-"""kill -9 of `pipeline run` in every stage, then the same line again: one training, the same end, no work left."""
+"""A few rounds of the soak, one of each kind: whatever is struck, the same line again ends the same; see tests/soak."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
-from tests.lab.sshd import Sshd
-from tests.soak import STAGES, kill_and_finish, new_world, strip_names, timeline
+from tests.lab.sshd import have_sshd
+from tests.soak.rounds import Soak, play, prepare
+from tests.soak.world import new_world
 
-pytestmark = [pytest.mark.train, pytest.mark.ssh, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.train, pytest.mark.ssh, pytest.mark.timeout(1200)]
+ROUNDS = {"sync": 3, "train": 5, "verify": 1, "whole": 1}
 
 
-def test_a_run_killed_in_any_stage_ends_the_same(start_sshd: Callable[..., Sshd], tmp_path: Path) -> None:
-    """One random moment a stage here; `make soak` kills five hundred times."""
-    dice = random.Random(20)
-    reference = new_world(tmp_path / "reference", start_sshd("reference-host"))
-    spans = timeline(reference)
-    honest = strip_names(reference.end_state())
-    for stage in STAGES:
-        world = new_world(tmp_path / stage, start_sshd(f"{stage}-host"))
-        state = kill_and_finish(world, stage, dice.uniform(0.0, spans[stage]))
-        assert sorted(strip_names(state)) == sorted(honest), stage
+@pytest.fixture(scope="module")
+def soak(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Soak]:
+    if not have_sshd():
+        pytest.skip("no OpenSSH server on this machine")
+    world = new_world(tmp_path_factory.mktemp("soak"))
+    yield prepare(world)
+    world.close()
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+def test_whatever_is_struck_the_same_line_again_ends_the_same(soak: Soak, name: str) -> None:
+    """`make soak` strikes five hundred times."""
+    only = replace(soak, kinds=[kind for kind in soak.kinds if kind.name == name])
+    for number in range(ROUNDS[name]):
+        told: list[str] = []
+        play(only, random.Random(f"{name}:{number}"), told.append)
+        assert told

@@ -1,0 +1,64 @@
+"""`python -m tests.soak --kills 500 --seed 1`: a `pipeline run` struck at a random moment, then typed again.
+
+Struck are the laptop's command, the line, sshd's session, the agent, the supervisor, the trainer, or all of the host's
+processes at once, with SIGKILL, over a real sshd. After each blow every invariant of tests/soak/oracle.py must hold.
+Prints a line a kill, and exits 1 at the first violation with what replays it. `--from N` goes on where one stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.soak.rounds import Soak, play, prepare
+from tests.soak.world import new_world
+
+
+def main(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--from", type=int, default=1, dest="first", help="number of the first kill")
+    parser.add_argument("--only", type=int, default=0, help="this kill alone")
+    wanted = parser.parse_args(words)
+    numbers = [wanted.only] if wanted.only else range(wanted.first, wanted.kills + 1)
+    root = Path(tempfile.mkdtemp(prefix="soak-"))
+    world = new_world(root)
+    try:
+        soak = prepare(world)
+        for number in numbers:
+            if not play_one(soak, wanted.seed, number):
+                say(f"replay: python -m tests.soak --seed {wanted.seed} --only {number}; as it was left: {root}")
+                return 1
+    finally:
+        world.close()
+    shutil.rmtree(root)
+    say(f"{len(numbers)} kills, 0 violations")
+    return 0
+
+
+def play_one(soak: Soak, seed: int, number: int) -> bool:
+    """Whether every invariant held; the same seed and number are the same blow."""
+    told: list[str] = []
+    began = time.monotonic()
+    try:
+        play(soak, random.Random(f"{seed}:{number}"), told.append)
+    except AssertionError as violation:
+        say(f"{number}: {told[-1] if told else ''}: VIOLATION {violation}")
+        return False
+    say(f"{number}: {told[-1]}: all held ({time.monotonic() - began:.1f} s)")
+    return True
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

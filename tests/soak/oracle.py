@@ -1,0 +1,192 @@
+"""What must be true whatever was struck: the invariants, each an AssertionError that begins with its number."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import re
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.checkpoints import parse_claims
+from remote.protocol.exits import ExitCode
+from remote.protocol.records import whole_prefix
+from tests.soak.strikes import there, wait_for
+from tests.soak.world import World, digests
+
+GONE_WITHIN_S = 60.0
+LOOK_S = 0.05
+SAME_NAME = (
+    (re.compile(r"/jobs/\d+"), "/jobs/N"),
+    (re.compile(r"output-\d+"), "output-N"),
+    (re.compile(r"events\.out\.tfevents\.[^/]+$"), "EVENTS"),
+)
+
+
+@dataclass(frozen=True)
+class End:
+    """What an undisturbed run comes to: files there by content, and every name on both machines."""
+
+    tree: dict[str, str]
+    results: dict[str, str]
+    names: frozenset[str]
+
+
+def read_end(world: World) -> End:
+    """How it is now."""
+    runs = world.there / "runs"
+    results = {str(path.relative_to(runs)): path.read_text() for path in sorted(runs.glob("*/loss.json"))}
+    return End(digests(world.there / "tree"), results, frozenset(names_of(world)))
+
+
+def names_of(world: World) -> set[str]:
+    """Every file of ours on both machines; what counts jobs or names a process has the same name in every run."""
+    found = set()
+    for label, root in (("here", world.place), ("there", world.server.home)):
+        for path in root.rglob("*"):
+            if path.is_dir() and not path.is_symlink():
+                continue
+            name = f"{label}/{path.relative_to(root)}"
+            for pattern, same in SAME_NAME:
+                name = pattern.sub(same, name)
+            found.add(name)
+    return found
+
+
+def check_said(code: int, err: str) -> None:
+    """The exit code is one of the published ones and no bug of ours, and nobody saw a traceback."""
+    assert "Traceback" not in err, f"I9: a traceback: {err[-2000:]}"
+    known = {int(one) for one in ExitCode} - {int(ExitCode.BUG)}
+    assert code in known, f"I9: exit {code}: {err[-2000:]}"
+
+
+def check_here(world: World, before: dict[str, str]) -> None:
+    """The project is untouched, and the record of its stages can be read."""
+    assert digests(world.project, without=".halfstep") == before, "I1: the local tree changed"
+    for path in (world.project / ".halfstep").rglob("*.json"):
+        check_record(path)
+
+
+def check_record(path: Path) -> None:
+    """It is whole, or gone."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return
+    try:
+        json.loads(data)
+    except ValueError:
+        raise AssertionError(f"I3: {path} is not whole: {data[:200]!r}") from None
+    if path.parent.parent.name == "state" and path.suffixes == [".json"]:
+        problem = parse_claims(data).problem
+        assert not problem, f"I3: {path}: {problem}"
+
+
+def check_tree(world: World, allowed: dict[str, set[str]]) -> None:
+    """Each file there is one of the whole versions that it may be."""
+    if not (world.server.home / "halfstep" / "projects").is_dir():
+        return
+    for path, digest in digests(world.there / "tree").items():
+        assert path in allowed, f"I2: {path} is in the tree and in no version of the project"
+        assert digest in allowed[path], f"I2: {path} is of no version of the project"
+
+
+def check_mirror(world: World, *, whole: bool) -> None:
+    """Each event file here is whole records and the beginning of the host's; all of it, where the run is over."""
+    for there_file in world.server.home.glob("halfstep/projects/*/runs/*/tensorboard/*tfevents*"):
+        run = there_file.parent.parent
+        here = world.project / ".halfstep" / "runs" / run.name / "tensorboard" / there_file.name
+        data, source = here.read_bytes() if here.exists() else b"", there_file.read_bytes()
+        assert source.startswith(data), f"I7: {here} is not the beginning of the host's"
+        if whole:
+            assert data == source, f"I7: {here} has {len(data)} of {len(source)} bytes"
+            assert whole_prefix(data).size_bytes == len(data), f"I7: {here} ends inside a record"
+            for name in ("adapter_model.safetensors", "adapter_config.json"):
+                ours, theirs = here.parent.parent / "adapter" / name, run / "adapter" / name
+                assert ours.read_bytes() == theirs.read_bytes(), f"I7: {ours} is another than the host's"
+
+
+def check_job(world: World, *, struck_jobs: int) -> None:
+    """One training at a time, each from the newest verified checkpoint, no more of them than were struck down."""
+    for run in world.there.glob("runs/*"):
+        rows: list[dict[str, Any]] = [json.loads(line) for line in (run / "said.jsonl").read_text().splitlines()]
+        assert not [row for row in rows if row["event"] == "overlap"], "I4: two trainings at once"
+        begun = [row for row in rows if row["event"] == "begin"]
+        assert len(begun) <= 1 + struck_jobs, f"I4: {len(begun)} trainings, {struck_jobs} of them struck"
+        assert len(list((run / "jobs").iterdir())) <= 1 + struck_jobs, "I4: more jobs than trainings struck"
+        kept = 0
+        for row in begun:
+            newest = max(row["verified"], default=0)
+            assert newest >= kept, f"I5: checkpoint {kept} was verified once and is gone: {row}"
+            assert row["resume"] == newest, f"I6: began at {row['resume']}, the newest verified is {newest}"
+            kept = newest
+
+
+def check_quiet(world: World) -> None:
+    """Nothing of ours runs there, and every lock can be had."""
+    gone = wait_for(lambda: not there(world) and not world.server.sessions(), GONE_WITHIN_S, 0.02)
+    assert gone, f"I4: still there: {there(world)}, sessions {world.server.sessions()}"
+    for root in (world.server.home, world.project / ".halfstep"):
+        for path in [*root.rglob("lock"), *root.rglob("*.lock")]:
+            with path.open("rb") as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise AssertionError(f"I4: {path} is held and nobody is there") from None
+
+
+def check_end(world: World, honest: End) -> None:
+    """It came to the same as an undisturbed run, and nothing else lies about."""
+    now = read_end(world)
+    differ = sorted(path for path in now.tree | honest.tree if now.tree.get(path) != honest.tree.get(path))
+    assert not differ, f"I10: other files there: {differ[:5]}"
+    assert now.results == honest.results, f"I10: {now.results} instead of {honest.results}"
+    strays = sorted(now.names - honest.names)
+    assert not strays, f"I2: left about: {strays[:8]}"
+    missing = sorted(honest.names - now.names)
+    assert not missing, f"I10: missing: {missing[:8]}"
+
+
+@dataclass
+class Sampler:
+    """Reads every record of both machines again and again while a round runs; what was not whole is told at the end."""
+
+    world: World
+    looks: int = 0
+    problems: list[str] = field(default_factory=list)
+
+    def __enter__(self) -> Sampler:
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _work(self) -> None:
+        while not self._over.wait(LOOK_S):
+            self.looks += 1
+            for path in self._records():
+                try:
+                    check_record(path)
+                except AssertionError as problem:
+                    self.problems.append(str(problem))
+
+    def _records(self) -> list[Path]:
+        projects = self.world.server.home / "halfstep" / "projects"
+        local = self.world.project / ".halfstep"
+        found: list[Path] = []
+        for root, patterns in (
+            (projects, ("*/*.json", "*/runs/*/*.json", "*/runs/*/jobs/*/*.json")),
+            (local, ("state/*/*.json", "runs/*/*.json", "*.json", "agreed/*.json")),
+        ):
+            for pattern in patterns:
+                found += [*root.glob(pattern)]
+        return found
+
+    def check(self) -> None:
+        assert not self.problems, self.problems[0]

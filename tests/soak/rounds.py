@@ -1,0 +1,204 @@
+"""The kinds of rounds: where each begins, what is typed, which stages and whom it may strike; and one round of it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from tests.soak.oracle import (
+    End,
+    Sampler,
+    check_end,
+    check_here,
+    check_job,
+    check_mirror,
+    check_quiet,
+    check_said,
+    check_tree,
+    read_end,
+)
+from tests.soak.strikes import OF_THE_JOB, ON_THE_WAY, STAGES, Typed, kill_quietly, strike, wait_for
+from tests.soak.world import World, change_project, digests
+
+PATIENCE_S = 280.0
+TRIES = 12
+
+
+@dataclass
+class Kind:
+    """`begins` is the saved state it starts from; `weight` of 16 rounds are of this kind. The rest is measured."""
+
+    name: str
+    weight: int
+    begins: str
+    config: str
+    until: str
+    struck: tuple[str, ...]
+    victims: tuple[str, ...]
+    spans: dict[str, float] = field(default_factory=dict)
+    honest: End | None = None
+    allowed: dict[str, set[str]] = field(default_factory=dict)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        return STAGES[: STAGES.index(self.until) + 1]
+
+    @property
+    def end(self) -> End:
+        """What undisturbed runs come to."""
+        assert self.honest is not None, f"{self.name} was not measured"
+        return self.honest
+
+    @property
+    def trains(self) -> bool:
+        return self.until == "logs"
+
+
+def make_kinds() -> list[Kind]:
+    """sync: a changed project goes over and is fixed; train: the job; verify: the proof with torch; whole: all."""
+    return [
+        Kind("sync", 5, "changed", "light", "fix", ("sync", "fix"), ON_THE_WAY),
+        Kind("train", 8, "proved", "light", "logs", ("train", "train", "train", "logs"), ON_THE_WAY + OF_THE_JOB),
+        Kind("verify", 2, "new", "light", "verify", ("sync", "environment", "verify", "verify"), (*ON_THE_WAY, "host")),
+        Kind("whole", 1, "new", "torch", "logs", STAGES, ON_THE_WAY + OF_THE_JOB),
+    ]
+
+
+@dataclass
+class Soak:
+    """The world and its kinds, measured once."""
+
+    world: World
+    kinds: list[Kind]
+
+    def roll(self, dice: random.Random) -> Kind:
+        return dice.choices(self.kinds, [kind.weight for kind in self.kinds])[0]
+
+
+def prepare(world: World) -> Soak:
+    """Every state that a round begins in is saved, and what undisturbed runs come to is known."""
+    kinds = {kind.name: kind for kind in make_kinds()}
+    world.save("new")
+    measure(world, kinds["verify"])
+    run_through(world, Kind("light", 0, "", "light", "verify", (), ()))
+    world.save("proved")
+    world.put_back("new")
+    run_through(world, Kind("fixed", 0, "", "light", "fix", (), ()))
+    first = digests(world.there / "tree")
+    change_project(world.project)
+    world.save("changed")
+    measure(world, kinds["sync"])
+    allow(kinds["sync"], first, digests(world.project, without=".halfstep"), digests(world.there / "tree"))
+    for name in ("train", "whole"):
+        world.put_back(kinds[name].begins)
+        measure(world, kinds[name])
+    raw = digests(world.saved / "new" / "here" / "project")
+    for name in ("train", "verify", "whole"):
+        allow(kinds[name], raw, kinds[name].end.tree)
+    return Soak(world, list(kinds.values()))
+
+
+def allow(kind: Kind, *versions: dict[str, str]) -> None:
+    """Files on the host may be as in any of these."""
+    for version in versions:
+        for path, digest in version.items():
+            kind.allowed.setdefault(path, set()).add(digest)
+
+
+def run_through(world: World, kind: Kind) -> None:
+    """Typed once and undisturbed: how long each stage took, the first one from the connection on."""
+    connections = world.proxy.connections
+    typed = Typed(world.user.starts(*world.words(kind.config, kind.until)))
+    assert wait_for(lambda: world.proxy.connections > connections or typed.over, PATIENCE_S)
+    last = time.monotonic() - typed.began
+    code, err = typed.finish(PATIENCE_S)
+    assert code == 0, err
+    for stage in kind.stages:
+        kind.spans[stage] = typed.ended[stage] - last
+        last = typed.ended[stage]
+
+
+def measure(world: World, kind: Kind) -> None:
+    run_through(world, kind)
+    nothing_left(world, kind)
+    kind.honest = read_end(world)
+
+
+def nothing_left(world: World, kind: Kind) -> None:
+    """Typed once more, every stage is skipped."""
+    said = world.user.types(*world.words(kind.config, kind.until), "--json")
+    check_said(said.code, said.err)
+    assert said.code == 0, f"I10: {said.out}{said.err}"
+    assert set(said.states.values()) == {"skipped"}, f"I10: something was left to do: {said.out}"
+    check_quiet(world)
+
+
+@dataclass(frozen=True)
+class Struck:
+    """One blow, and how the command that it met ended; -9 where it was the victim itself."""
+
+    kind: Kind
+    stage: str
+    victim: str
+    after_s: float
+    code: int
+
+    def __str__(self) -> str:
+        return f"{self.kind.name}: {self.victim} struck in {self.stage} after {self.after_s:.3f} s, exit {self.code}"
+
+
+def play(soak: Soak, dice: random.Random, told: Callable[[str], None]) -> None:
+    """One round: a blow that hit, the line typed again, nothing left to do, and every invariant held."""
+    world, kind = soak.world, soak.roll(dice)
+    for _ in range(TRIES):
+        stage, victim = dice.choice(kind.struck), dice.choice(kind.victims)
+        after_s = dice.uniform(0.0, kind.spans[stage])
+        told(f"{kind.name}: {victim} in {stage} after {after_s:.3f} s")
+        world.put_back(kind.begins)
+        before = digests(world.project, without=".halfstep")
+        with Sampler(world) as sampler:
+            struck = blow(world, kind, stage, victim, after_s)
+            if struck is None:
+                continue
+            told(str(struck))
+            check_here(world, before)
+            check_tree(world, kind.allowed)
+            check_mirror(world, whole=False)
+            again = world.user.types(*world.words(kind.config, kind.until), "--json")
+            check_said(again.code, again.err)
+            assert again.code == 0, f"I10: typed again: exit {again.code}: {again.out}{again.err}"
+        sampler.check()
+        nothing_left(world, kind)
+        check_here(world, before)
+        check_end(world, kind.end)
+        if kind.trains:
+            check_mirror(world, whole=True)
+            check_job(world, struck_jobs=int(victim in OF_THE_JOB))
+        return
+    raise AssertionError(f"{kind.name}: nothing was hit in {TRIES} tries")
+
+
+def blow(world: World, kind: Kind, stage: str, victim: str, after_s: float) -> Struck | None:
+    """The command is begun and that victim hit so long into that stage; None where there was nothing to hit."""
+    connections = world.proxy.connections
+    typed = Typed(world.user.starts(*world.words(kind.config, kind.until)))
+    before = STAGES[: STAGES.index(stage)][-1:]
+
+    def begun() -> bool:
+        return typed.over or (before[0] in typed.ended if before else world.proxy.connections > connections)
+
+    try:
+        assert wait_for(begun, PATIENCE_S), f"I11: {stage} did not begin in {PATIENCE_S:.0f} s"
+        wait_for(lambda: typed.over, after_s)
+        hit = strike(world, victim, typed)
+        if not hit:
+            typed.finish(PATIENCE_S)
+            return None
+        code, err = typed.finish(PATIENCE_S)
+    finally:
+        kill_quietly(typed.process)
+    if victim != "laptop":
+        check_said(code, err)
+    return Struck(kind, stage, victim, after_s, code)

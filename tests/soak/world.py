@@ -1,0 +1,122 @@
+"""A laptop, a line and a server whose state can be put back to what it was: every round begins in a known one."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.e2e.user import ROOT, User
+from tests.lab.chaos import ChaosProxy
+from tests.lab.sshd import Sshd
+
+SCRIPT = Path(__file__).with_name("train.py")
+CONFIG = (
+    "# pipeline run --host titan --config {name}\n"
+    "project: .\ncommand: [python, src/train.py]\ntrain: {{max_steps: 24}}\n"
+    "env: {{SOAK_ROOT: {root}{more}}}\n"
+)
+BFLOAT = "import torch\n\nDTYPE = torch.bfloat16\nNUMBER = {number}\n"
+
+
+@dataclass
+class World:
+    """Everything that a round changes lies in `place` or in the server's home, always under the same paths."""
+
+    place: Path
+    server: Sshd
+    proxy: ChaosProxy
+    saved: Path
+
+    @property
+    def project(self) -> Path:
+        return self.place / "project"
+
+    @property
+    def user(self) -> User:
+        temporary = self.place / "tmp"
+        temporary.mkdir(parents=True, exist_ok=True)
+        return User(self.project, self.place / "laptop", {"TMPDIR": str(temporary)})
+
+    @property
+    def hosts(self) -> Path:
+        """Where the host file lies: beside what is put back."""
+        return self.saved.parent / "hosts"
+
+    def words(self, config: str, until: str) -> tuple[str, ...]:
+        """What the user types."""
+        return ("run", "--host", str(self.hosts / "titan.yaml"), "--config", config, "--until", until)
+
+    @property
+    def there(self) -> Path:
+        """The project's folder on the host."""
+        [folder] = (self.server.home / "halfstep" / "projects").iterdir()
+        return folder
+
+    def save(self, name: str) -> None:
+        """What is now can be put back under that name."""
+        for source, label in ((self.place, "here"), (self.server.home, "there")):
+            (self.saved / name).mkdir(parents=True, exist_ok=True)
+            subprocess.run(["cp", "-a", source, self.saved / name / label], check=True)
+
+    def put_back(self, name: str) -> None:
+        """All is as it was when it was saved under that name."""
+        for target, label in ((self.place, "here"), (self.server.home, "there")):
+            shutil.rmtree(target)
+            subprocess.run(["cp", "-a", self.saved / name / label, target], check=True)
+
+    def close(self) -> None:
+        self.server.close()
+        self.proxy.close()
+
+
+def new_world(root: Path) -> World:
+    """A user who has never spoken to the server, and the project's first version."""
+    server = Sshd(root / "server", environment={"TMPDIR": str(root / "server" / "home" / "tmp")}).start()
+    (server.home / "tmp").mkdir()
+    proxy = ChaosProxy((server.listen, server.port)).start()
+    server.through(proxy.port)
+    world = World(root / "world", server, proxy, root / "saved")
+    world.user.knows("titan", server, folder=world.hosts, port=proxy.port, python=sys.executable, card="titan-rtx")
+    write_project(world.project)
+    return world
+
+
+def write_project(root: Path) -> None:
+    """Two configs of one script, files that a fixer rewrites, and files that it leaves alone."""
+    (root / "src").mkdir(parents=True)
+    (root / "configs").mkdir()
+    shutil.copyfile(SCRIPT, root / "src" / "train.py")
+    for number in range(12):
+        (root / "src" / f"part_{number}.py").write_text(f"VALUE = {number}\n" * (200 * (number + 1)))
+    for number in range(4):
+        (root / "src" / f"half_{number}.py").write_text(BFLOAT.format(number=number))
+    for name, more in (("light", ""), ("torch", ", SOAK_TORCH: '1'")):
+        (root / "configs" / f"{name}.yaml").write_text(CONFIG.format(name=name, root=ROOT, more=more))
+
+
+def change_project(root: Path) -> None:
+    """The second version: files are changed, new and gone, among them such as a fixer has rewritten."""
+    for number in (0, 5):
+        (root / "src" / f"part_{number}.py").write_text("VALUE = 'second'\n" * 3000)
+    (root / "src" / "half_0.py").write_text(BFLOAT.format(number="'second'"))
+    (root / "src" / "half_4.py").write_text(BFLOAT.format(number=4))
+    for name in ("part_1.py", "part_2.py", "half_1.py"):
+        (root / "src" / name).unlink()
+    (root / "src" / "more").mkdir()
+    for number in range(8):
+        (root / "src" / "more" / f"new_{number}.py").write_text(f"NEW = {number}\n" * 500)
+
+
+def digests(root: Path, *, without: str = "") -> dict[str, str]:
+    """SHA-256 and mode of every file under `root` by its path, `without` one folder of the root."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        relative = path.relative_to(root)
+        if path.is_file() and relative.parts[0] != without:
+            mode = path.stat().st_mode & 0o777
+            found[str(relative)] = f"{hashlib.sha256(path.read_bytes()).hexdigest()} {mode:o}"
+    return found
