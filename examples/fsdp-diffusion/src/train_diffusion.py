@@ -1,6 +1,7 @@
 """Trains the denoiser, sharded over the processes that torchrun starts; keeps the best model."""
 
 import argparse
+import gc
 import os
 from pathlib import Path
 
@@ -40,6 +41,7 @@ def main() -> None:
     device = torch.device("cuda", rank) if on_cards else torch.device("cpu")
     torch.manual_seed(0)
     train(arguments, rank, device)
+    gc.collect()  # the sharded model holds the group, whose threads abort a Python that ends before them
     dist.destroy_process_group()
 
 
