@@ -8,6 +8,7 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from tests.lab.injector import Fault, Injector
@@ -84,7 +85,7 @@ class _Connection:
     ) -> None:
         carried = 0
         injector = self._proxy.injector
-        with contextlib.suppress(OSError):
+        with self._resets_both():
             while True:
                 limit = injector.next_limit(direction, carried)
                 data = source.recv(CHUNK if limit is None else max(1, min(CHUNK, limit)))
@@ -118,7 +119,7 @@ class _Connection:
     def _write(
         self, sink: socket.socket, late: collections.deque[tuple[float, bytes]], more: threading.Semaphore
     ) -> None:
-        with contextlib.suppress(OSError):
+        with self._resets_both():
             while True:
                 more.acquire()
                 due, data = late.popleft()
@@ -130,6 +131,14 @@ class _Connection:
                 sink.sendall(data)
                 if self._proxy.bytes_per_s:
                     time.sleep(len(data) / self._proxy.bytes_per_s)
+
+    @contextlib.contextmanager
+    def _resets_both(self) -> Iterator[None]:
+        """A reset by one end is a reset for the other too: a killed client leaves no connection open behind us."""
+        try:
+            yield
+        except OSError:
+            self.reset()
 
     def reset(self) -> None:
         """Both ends get an RST: closing with a linger time of nothing sends one."""

@@ -101,7 +101,8 @@ def part_of(command: bytes) -> str:
         return "supervisor"
     if any(word.endswith(b"train.py") for word in words):
         return "trainer"
-    return "agent" if any(b".pyz" in word for word in words) else "other"
+    # The first agent on a host has no payload's path in its words yet: it was told its program in base64.
+    return "agent" if any(b".pyz" in word or b"base64" in word for word in words) else "other"
 
 
 def strike(world: World, victim: str, typed: Typed) -> int:
