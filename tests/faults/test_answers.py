@@ -38,6 +38,10 @@ class Meddled:
     def write(self, data: bytes, timeout_s: float) -> None:
         self.wire.write(data, timeout_s)
 
+    @property
+    def in_flight(self) -> int | None:
+        return self.wire.in_flight
+
     def last_words(self) -> str:
         return self.wire.last_words()
 

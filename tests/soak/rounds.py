@@ -59,9 +59,9 @@ class Kind:
 def make_kinds() -> list[Kind]:
     """sync: a changed project goes over and is fixed; train: the job; verify: the proof with torch; whole: all."""
     return [
-        Kind("sync", 5, "changed", "light", "fix", ("sync", "fix"), ON_THE_WAY),
+        Kind("sync", 6, "changed", "light", "fix", ("sync", "fix"), ON_THE_WAY),
         Kind("train", 8, "proved", "light", "logs", ("train", "train", "train", "logs"), ON_THE_WAY + OF_THE_JOB),
-        Kind("verify", 2, "new", "light", "verify", ("sync", "environment", "verify", "verify"), (*ON_THE_WAY, "host")),
+        Kind("verify", 1, "new", "light", "verify", ("sync", "environment", "verify", "verify"), (*ON_THE_WAY, "host")),
         Kind("whole", 1, "new", "torch", "logs", STAGES, ON_THE_WAY + OF_THE_JOB),
     ]
 

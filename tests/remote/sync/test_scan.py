@@ -110,7 +110,7 @@ def test_BI_51_a_file_of_50_gb_is_named_and_not_read(tmp_path):
     (tmp_path / "a.py").write_text("")
     began = time.monotonic()
     found = scan(tmp_path)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
     (finding,) = found.report.errors
     assert (finding.check, finding.exit_code) == ("too-large", ExitCode.SYNC)
     assert "weights.bin (47683.7 MiB)" in finding.message and ".pipelineignore" in finding.hint
