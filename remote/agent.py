@@ -66,6 +66,11 @@ class AgentHost:
         """What was not in order on the way, and did not stop anything."""
         return self._starter.warnings()
 
+    @property
+    def in_flight(self) -> int | None:
+        line = self._line
+        return None if line is None else line.wire.in_flight
+
     def _greeted(self) -> Json:
         self._connected()
         return self._greeting

@@ -36,6 +36,10 @@ class FakeHost:
     closed: bool = False
 
     @property
+    def in_flight(self) -> int | None:
+        return 0
+
+    @property
     def changes(self) -> list[tuple[str, str]]:
         """The calls that would have changed a host."""
         return [call for call in self.calls if call[0] in ("run", "write_bytes", "act", "send")]

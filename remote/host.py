@@ -46,6 +46,11 @@ class Host(Protocol):
         """The absolute path of the workdir there."""
         ...
 
+    @property
+    def in_flight(self) -> int | None:
+        """Bytes on their way there that have not arrived; None where that is not known. Asks nobody."""
+        ...
+
     def probe(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed: ...
 
     def run(

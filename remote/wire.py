@@ -24,6 +24,11 @@ class Wire(Protocol):
         """All of `data` is on its way. Raises DeadlineExceeded, ConnectionLost."""
         ...
 
+    @property
+    def in_flight(self) -> int | None:
+        """Bytes written that the other machine has not acknowledged; None where that is not known."""
+        ...
+
     def last_words(self) -> str:
         """What the far process wrote on stderr so far: the reason when it would not start."""
         ...
@@ -96,6 +101,10 @@ class ProcessWire:
                 view = view[os.write(self._stdin, view) :]
             except BrokenPipeError:
                 raise AgentEnded("the agent on this machine ended") from None
+
+    @property
+    def in_flight(self) -> int | None:
+        return 0
 
     def last_words(self) -> str:
         self._listener.join(timeout=1.0)

@@ -3,6 +3,7 @@
 A block is its kind (1 byte), the length of its body (4 bytes, big-endian), and the body. A `FRESH` body and the
 `CODED` ones after it are one stream of the codec, flushed at each block, so that small files share a dictionary; `RAW`
 bodies lie between. A stream begins afresh where compressing more, or less, than before is worth it.
+How hard each block is compressed is asked for each of them: what pays depends on the line at that moment.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ FRESH = 2
 HEADER = struct.Struct(">BI")
 BLOCK = 256 * 1024
 MAX_BODY = 2**20
+AS_IT_IS = 0
 QUICK_LEVEL = 1
 SMALL_LEVEL = 6
 SAMPLE = 32 * 1024
@@ -64,52 +66,60 @@ def is_dense(sample: bytes) -> bool:
     return len(sample) >= SAMPLE and len(zlib.compress(sample, 1)) > 0.9 * len(sample)
 
 
-def always_quick() -> bool:
-    """The line takes whatever is made."""
-    return True
+def always_quick() -> int:
+    """Compressed as fast as compressing goes."""
+    return QUICK_LEVEL
 
 
 def pack_blocks(
-    pieces: Iterable[Tuple[bytes, bool]], codec: str, in_hurry: Callable[[], bool] = always_quick
+    pieces: Iterable[Tuple[bytes, bool]], codec: str, level: Callable[[], int] = always_quick
 ) -> Iterator[bytes]:
     """Blocks of about `BLOCK` bytes from (data, dense) pieces, in order; dense ones are not compressed.
 
-    `in_hurry` False: the line is slower than we are, so the time to compress more is there.
+    `level` is asked for each other block how hard to compress it.
     """
-    coder = _Coder(PACKERS[codec], in_hurry)
+    coder = _Coder(PACKERS[codec], level)
     waiting = bytearray()
     for data, dense in pieces:
-        if dense and waiting:
-            yield coder.code(waiting)
         if dense:
-            for start in range(0, len(data), MAX_BODY):
-                body = data[start : start + MAX_BODY]
-                yield HEADER.pack(RAW, len(body)) + body
+            yield from coder.code(waiting)
+            yield from raw_blocks(data)
         else:
             waiting += data
             if len(waiting) >= BLOCK:
-                yield coder.code(waiting)
-    if waiting:
-        yield coder.code(waiting)
+                yield from coder.code(waiting)
+    yield from coder.code(waiting)
+
+
+def raw_blocks(data: bytes) -> Iterator[bytes]:
+    """`data` as it is."""
+    for start in range(0, len(data), MAX_BODY):
+        body = data[start : start + MAX_BODY]
+        yield HEADER.pack(RAW, len(body)) + body
 
 
 class _Coder:
-    """One codec stream after another, each at the level that the line leaves time for."""
+    """One codec stream after another, each at the level that was asked for."""
 
-    def __init__(self, packer: Callable[[int], Any], in_hurry: Callable[[], bool]) -> None:
-        self._make, self._in_hurry = packer, in_hurry
-        self._level = 0
+    def __init__(self, packer: Callable[[int], Any], level: Callable[[], int]) -> None:
+        self._make, self._level = packer, level
+        self._is_at = AS_IT_IS
         self._packer: Any = None
 
-    def code(self, waiting: bytearray) -> bytes:
-        """One block; what waited is taken."""
-        level = QUICK_LEVEL if self._in_hurry() else SMALL_LEVEL
-        kind = CODED
-        if level != self._level:
-            kind, self._level, self._packer = FRESH, level, self._make(level)
-        body: bytes = self._packer.pack(bytes(waiting))
+    def code(self, waiting: bytearray) -> Iterator[bytes]:
+        """What waited, taken."""
+        data = bytes(waiting)
         waiting.clear()
-        return HEADER.pack(kind, len(body)) + body
+        level = self._level() if data else AS_IT_IS
+        if level == AS_IT_IS:
+            yield from raw_blocks(data)
+            return
+        for start in range(0, len(data), MAX_BODY):
+            kind = CODED
+            if level != self._is_at:
+                kind, self._is_at, self._packer = FRESH, level, self._make(level)
+            body: bytes = self._packer.pack(data[start : start + MAX_BODY])
+            yield HEADER.pack(kind, len(body)) + body
 
 
 def unpack_blocks(chunks: Iterable[bytes], codec: str) -> Iterator[bytes]:

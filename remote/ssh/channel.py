@@ -41,12 +41,14 @@ class ChannelWire:
         why: Callable[[], str],
         within: Callable[[float], AbstractContextManager[None]],
         progress: Callable[[], object],
+        in_flight: Callable[[], int | None],
     ) -> None:
         self._channel = channel
         self._name = name
         self._why = why
         self._within = within
         self._progress = progress
+        self._in_flight = in_flight
         self._stderr = bytearray()
 
     def read_some(self, limit: int, timeout_s: float) -> bytes:
@@ -86,6 +88,10 @@ class ChannelWire:
             if sent == 0:
                 raise self._lost()
             view = view[sent:]
+
+    @property
+    def in_flight(self) -> int | None:
+        return self._in_flight()
 
     def _listen(self) -> None:
         while self._channel.recv_stderr_ready():

@@ -95,7 +95,9 @@ class Connection:
             raise ConnectionLost(f"the line to {name} went away: {self._why() or error}", where=name) from None
         self._started += 1
         within = self._watchdogs[-1].within
-        return ChannelWire(channel, name, self._why, within, lambda: transport.progress_of(channel))
+        return ChannelWire(
+            channel, name, self._why, within, lambda: transport.progress_of(channel), transport.sock.unsent
+        )
 
     def _open(self, command: str) -> None:
         self._reason = ""

@@ -146,7 +146,7 @@ class Transport(paramiko.Transport):  # type: ignore[misc]
 
         In steps of 4 KiB, so that a sign of life asked for is not taken for progress.
         """
-        return channel.out_window_size >> 12, self.sock.unsent() >> 12
+        return channel.out_window_size >> 12, (self.sock.unsent() or 0) >> 12
 
     def ask_sign_of_life(self) -> None:
         """Sends a request that every server answers, if only to say that it does not know it."""

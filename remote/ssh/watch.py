@@ -70,14 +70,14 @@ class Heard:
         """Under the name that paramiko looks for while it waits for its thread to end."""
         return self._ended
 
-    def unsent(self) -> int:
-        """Bytes that the kernel has taken and the other end has not acknowledged; 0 where that cannot be asked."""
+    def unsent(self) -> int | None:
+        """Bytes that the kernel has taken and the other end has not acknowledged; None where that cannot be asked."""
         if not isinstance(self._stream, socket.socket):
-            return 0
+            return None
         try:
             return int.from_bytes(fcntl.ioctl(self._stream, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
         except (OSError, ValueError):
-            return 0
+            return None
 
     def close(self) -> None:
         self._ended = True

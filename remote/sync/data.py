@@ -13,8 +13,8 @@ from pathlib import Path
 
 from remote.errors import ConnectionLost, DeadlineExceeded, RemoteFault, SyncRefused
 from remote.host import Host
-from remote.protocol.blocks import pack_blocks
 from remote.protocol.findings import Finding, Report, Severity
+from remote.sync.ahead import pack_ahead
 from remote.sync.digests import Known, StillChanging, digest_file, look_at, read_memory, write_memory
 from remote.sync.scan import shown
 from remote.sync.secrets import secret_by_name
@@ -102,7 +102,7 @@ def _send(host: Host, scan: DataScan, project: str, progress: Progress | None) -
     have: Mapping[str, int] = seen["have"]
     offsets = {name: have.get(name, 0) if have.get(name, 0) <= size else 0 for name, (_, size) in scan.files.items()}
     head = pack_head({"files": [[name, *known, offsets[name]] for name, known in scan.files.items()]})
-    stream = pack_blocks(_pieces(head, scan, offsets, progress), "zlib")
+    stream = pack_ahead(_pieces(head, scan, offsets, progress), "zlib", lambda: host.in_flight)
     answer = host.send("data.receive", {"project": project, "digest": scan.digest, "codec": "zlib"}, stream)
     if answer["torn"]:
         name = str(answer["torn"][0])

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from remote.errors import RemoteFault
 from remote.host import Host
-from remote.protocol.blocks import pack_blocks
 from remote.protocol.tree import Manifest, Row, TreeSurvey
 from remote.sync.agreed import known_base
+from remote.sync.ahead import pack_ahead
 from remote.sync.rewrite import Change, sha256
 from remote.sync.scan import Scan
 from remote.sync.stream import file_pieces, index_row, pack_head
@@ -56,7 +56,7 @@ def _send(
     index = [index_row(path, row, put=True) for path, row in rows.items()]
     sized = [(digest, rows[path].size) for digest, path in contents.items()]
     head = pack_head({"rows": index, "deletes": [], "contents": sized})
-    stream = pack_blocks(_pieces(head, scan.root, contents, rows, made), "zlib")
+    stream = pack_ahead(_pieces(head, scan.root, contents, rows, made), "zlib", lambda: host.in_flight)
     answer = host.send("tree.scratch", {"project": scan.project, "nonce": nonce, "codec": "zlib"}, stream)
     return str(answer["path"])
 

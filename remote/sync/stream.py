@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import queue
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from remote.protocol.blocks import SAMPLE, is_dense, pack_blocks
+from remote.protocol.blocks import SAMPLE, is_dense
 from remote.protocol.tree import Row
+from remote.sync.ahead import InFlight, pack_ahead
 from remote.sync.digests import open_regular
 from remote.sync.plan import SyncPlan
 
 CHUNK = 2**18
-DEPTH = 8
 
 Progress = Callable[[int, int], None]
 """Told (bytes of files read so far, bytes in all) while a stream goes out."""
 
 
 def stream_plan(
-    root: Path, plan: SyncPlan, codec: str, *, staged: Mapping[str, int] | None = None, progress: Progress | None = None
+    root: Path,
+    plan: SyncPlan,
+    codec: str,
+    *,
+    in_flight: InFlight,
+    staged: Mapping[str, int] | None = None,
+    progress: Progress | None = None,
 ) -> Iterator[bytes]:
     """The stream of a plan. Contents in `staged` are on the host already. A file that shrinks meanwhile is filled with
     zeros to the length that was promised, so that the host finds its digest wrong and nothing else."""
@@ -34,47 +37,7 @@ def stream_plan(
     ]
     sized = [(digest, size) for digest, (_, size) in contents.items()]
     head = pack_head({"rows": rows, "deletes": list(plan.delete), "contents": sized})
-    ahead = Ahead()
-    return ahead.of(pack_blocks(_pieces(root, head, contents, progress), codec, in_hurry=ahead.is_empty))
-
-
-class Ahead:
-    """Chunks that are made while the line takes the ones before."""
-
-    def __init__(self) -> None:
-        self._made: queue.Queue[bytes | BaseException | None] = queue.Queue(DEPTH)
-        self._gone = threading.Event()
-
-    def is_empty(self) -> bool:
-        """The line takes chunks about as fast as they are made."""
-        return self._made.qsize() < DEPTH // 2
-
-    def of(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """The same chunks, up to `DEPTH` of them made before they are asked for."""
-        maker = threading.Thread(target=self._make, args=(chunks,), daemon=True)
-        maker.start()
-        try:
-            while (one := self._made.get()) is not None:
-                if isinstance(one, BaseException):
-                    raise one
-                yield one
-        finally:
-            self._gone.set()
-            maker.join()
-
-    def _make(self, chunks: Iterator[bytes]) -> None:
-        try:
-            if all(self._offer(chunk) for chunk in chunks):
-                self._offer(None)
-        except BaseException as error:  # noqa: BLE001 - raised where the chunks are taken
-            self._offer(error)
-
-    def _offer(self, one: bytes | BaseException | None) -> bool:
-        while not self._gone.is_set():
-            with contextlib.suppress(queue.Full):
-                self._made.put(one, timeout=0.1)
-                return True
-        return False
+    return pack_ahead(_pieces(root, head, contents, progress), codec, in_flight)
 
 
 def pack_head(value: Any) -> bytes:

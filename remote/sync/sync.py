@@ -127,7 +127,14 @@ class _Attempt:
             "force": self.force,
             "codec": codec,
         }
-        stream = stream_plan(self.scan.root, plan, codec, staged=staged, progress=self.progress)
+        stream = stream_plan(
+            self.scan.root,
+            plan,
+            codec,
+            in_flight=lambda: self.host.in_flight,
+            staged=staged,
+            progress=self.progress,
+        )
         return self.host.send("tree.receive", args, self._counted(stream))
 
     def _counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:

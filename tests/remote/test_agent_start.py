@@ -309,6 +309,10 @@ class SocketWire:
     def write(self, data: bytes, timeout_s: float) -> None:
         self._ours.sendall(data)
 
+    @property
+    def in_flight(self) -> int | None:
+        return None
+
     def last_words(self) -> str:
         return ""
 
@@ -399,7 +403,7 @@ def test_a_damaged_compiled_payload_does_not_keep_the_agent_from_starting(sshd: 
     again.close()
 
 
-def wait_until(true: Callable[[], bool], seconds: float = 10.0) -> None:
+def wait_until(true: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < deadline, "it did not become true in time"

@@ -114,6 +114,10 @@ class CutWire:
             raise ConnectionLost("cut")
         self.wire.write(data, timeout_s)
 
+    @property
+    def in_flight(self) -> int | None:
+        return self.wire.in_flight
+
     def last_words(self) -> str:
         return self.wire.last_words()
 

@@ -15,7 +15,15 @@ from hypothesis import strategies as st
 from remote.errors import RemoteFault
 from remote.payload.refusal import Refusal
 from remote.payload.tree_paths import check_link, check_path
-from remote.protocol.blocks import BadStream, is_dense, pack_blocks, unpack_blocks
+from remote.protocol.blocks import (
+    AS_IT_IS,
+    QUICK_LEVEL,
+    SMALL_LEVEL,
+    BadStream,
+    is_dense,
+    pack_blocks,
+    unpack_blocks,
+)
 from remote.protocol.tree import Manifest
 from remote.sync.stream import pack_head
 from tests.remote.sync.sync_bench import contents
@@ -125,14 +133,23 @@ def test_blocks_come_out_as_they_went_in_however_the_line_cuts_them(pieces, cut)
     assert b"".join(unpack_blocks(chunks, "zlib")) == b"".join(data for data, _ in pieces)
 
 
-@given(hurries=st.lists(st.booleans(), min_size=1, max_size=8))
+@given(levels=st.lists(st.sampled_from([AS_IT_IS, QUICK_LEVEL, SMALL_LEVEL]), min_size=1, max_size=8))
 @settings(max_examples=50, deadline=None)
-def test_a_line_that_turns_slow_or_quick_again_gets_the_same_bytes(hurries):
-    code = [f"x_{number} = load({number})\n".encode() * 30_000 for number in range(len(hurries))]
-    turns = iter(hurries)
-    packed = list(pack_blocks([(piece, False) for piece in code], "zlib", in_hurry=lambda: next(turns)))
+def test_a_line_that_turns_slow_or_quick_again_gets_the_same_bytes(levels):
+    code = [f"x_{number} = load({number})\n".encode() * 30_000 for number in range(len(levels))]
+    turns = iter(levels)
+    packed = list(pack_blocks([(piece, False) for piece in code], "zlib", lambda: next(turns)))
     assert len(packed) == len(code)
+    assert [len(block) >= len(piece) for block, piece in zip(packed, code, strict=True)] == [
+        level == AS_IT_IS for level in levels
+    ]
     assert b"".join(unpack_blocks(packed, "zlib")) == b"".join(code)
+
+
+def test_an_index_of_any_size_gets_through():
+    names = random.Random(5).randbytes(6 * 2**20)
+    packed = b"".join(pack_blocks([(names, False)], "zlib"))
+    assert b"".join(unpack_blocks([packed], "zlib")) == names
 
 
 @given(noise=st.binary(max_size=400))

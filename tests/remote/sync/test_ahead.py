@@ -1,0 +1,83 @@
+"""How hard a stream is compressed: as the line that takes it makes worth while, and the bytes are the same."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from remote.protocol.blocks import BLOCK, HEADER, QUICK_LEVEL, SMALL_LEVEL, pack_blocks, unpack_blocks
+from remote.sync.ahead import BUSY_BYTES, DEPTH, Ahead, pack_ahead
+
+CODE = b"x = load(audio, 16_000)\n" * (2 * BLOCK // 24)
+DEADLINE_S = 60.0
+
+
+def pieces(count: int) -> Iterator[tuple[bytes, bool]]:
+    yield from ((CODE, False) for _ in range(count))
+
+
+def blocks_over(in_flight: Callable[[], int | None], count: int = 2 * DEPTH) -> list[bytes]:
+    return list(pack_ahead(pieces(count), "zlib", in_flight))
+
+
+@pytest.mark.parametrize("in_flight", [None, 0, BUSY_BYTES // 2, BUSY_BYTES + 1])
+def test_the_bytes_are_the_same_over_every_line(in_flight):
+    assert b"".join(unpack_blocks(blocks_over(lambda: in_flight), "zlib")) == CODE * 2 * DEPTH
+
+
+@pytest.mark.parametrize("in_flight", [None, BUSY_BYTES // 2, BUSY_BYTES + 1])
+def test_a_line_that_is_unknown_or_still_has_bytes_to_carry_gets_fewer_of_them(in_flight):
+    assert all(len(block) < len(CODE) // 10 for block in blocks_over(lambda: in_flight))
+
+
+def test_a_line_that_delivers_at_once_gets_the_bytes_as_they_are_once_it_has_shown_so():
+    blocks = blocks_over(lambda: 0)
+    assert len(blocks[0]) < len(CODE) // 10
+    assert blocks[-1][HEADER.size :] == CODE
+
+
+def test_nothing_is_taken_for_delivered_before_a_block_was_written():
+    ahead = Ahead(lambda: 0)
+    stream = ahead.of(iter([b"one", b"two"]))
+    next(stream)
+    assert ahead.level() == QUICK_LEVEL
+    next(stream)
+    assert ahead.level() == 0
+    stream.close()
+
+
+def test_a_line_that_bytes_pile_up_in_gets_them_compressed_until_it_has_delivered_all():
+    flying = [0]
+    ahead = Ahead(lambda: flying[0])
+    list(ahead.of(iter([b"one"])))
+    levels = []
+    for flying[0] in (0, BUSY_BYTES, BUSY_BYTES + 1, BUSY_BYTES // 2, 0):
+        levels.append(ahead.level())
+    assert levels == [0, 0, QUICK_LEVEL, QUICK_LEVEL, 0]
+
+
+def test_where_blocks_pile_up_here_they_are_made_smaller():
+    made = threading.Semaphore(0)
+    flying = BUSY_BYTES + 1
+
+    def counted(chunks: Iterator[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            yield chunk
+            made.release()
+
+    ahead = Ahead(lambda: flying)
+    levels: list[int] = []
+
+    def level() -> int:
+        levels.append(ahead.level())
+        return levels[-1]
+
+    stream = ahead.of(counted(pack_blocks(pieces(2 * DEPTH), "zlib", level)))
+    next(stream)
+    for _ in range(DEPTH):
+        assert made.acquire(timeout=DEADLINE_S)
+    stream.close()
+    assert levels[0] == QUICK_LEVEL
+    assert levels[-1] == SMALL_LEVEL
