@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from remote.doors import DryRun, ReadOnly, Traced, Wish
+from remote.doors import Wish, dry_run, read_only, traced
 from remote.errors import ChangeRefused, RemoteFault
 from remote.fake import FakeHost
 from remote.host import Completed, Entry, Host
@@ -29,6 +29,13 @@ CHANGES: dict[str, Callable[[Host], Any]] = {
 }
 
 
+DOORS: list[Callable[[Host], Host]] = [
+    read_only,
+    lambda host: dry_run(host, []),
+    lambda host: traced(host, lambda *told: None),
+]
+
+
 def fake() -> FakeHost:
     return FakeHost(
         files={"/home/fake/halfstep/a": b"one"},
@@ -43,20 +50,21 @@ def test_the_tables_name_every_method_of_a_host() -> None:
     assert methods == set(LOOKS) | set(CHANGES) | {"close"}
 
 
-@pytest.mark.parametrize("door", [ReadOnly, DryRun, lambda host: Traced(host, lambda *told: None)])
+@pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("method", sorted(LOOKS))
 def test_looking_goes_through_every_door_unchanged(door: Callable[[Host], Host], method: str) -> None:
     inner, plain = fake(), fake()
     assert LOOKS[method](door(inner)) == LOOKS[method](plain)
     assert inner.calls == plain.calls
-    assert (door(inner).name, door(inner).workdir) == (plain.name, plain.workdir)
+    behind = door(inner)
+    assert (behind.name, behind.workdir, behind.in_flight) == (plain.name, plain.workdir, plain.in_flight)
 
 
 @pytest.mark.parametrize("method", sorted(CHANGES))
 def test_a_read_only_host_refuses_every_change_before_it_is_sent(method: str) -> None:
     inner = fake()
     with pytest.raises(ChangeRefused, match="fake"):
-        CHANGES[method](ReadOnly(inner))
+        CHANGES[method](read_only(inner))
     assert inner.calls == []
 
 
@@ -71,16 +79,18 @@ def test_a_read_only_host_refuses_every_change_before_it_is_sent(method: str) ->
 )
 def test_a_dry_run_writes_the_change_down_and_makes_none(method: str, wish: Wish) -> None:
     inner = fake()
-    dry = DryRun(inner)
-    CHANGES[method](dry)
-    assert dry.wishes == [wish]
+    wishes: list[Wish] = []
+    CHANGES[method](dry_run(inner, wishes))
+    assert wishes == [wish]
     assert inner.calls == []
 
 
 @pytest.mark.parametrize("method", sorted(LOOKS | CHANGES))
 def test_a_traced_host_tells_of_every_call_once(method: str) -> None:
     told: list[tuple[str, str, float]] = []
-    (LOOKS | CHANGES)[method](Traced(fake(), lambda *words: told.append(words)))
+    inner = fake()
+    (LOOKS | CHANGES)[method](traced(inner, lambda *words: told.append(words)))
+    assert [method for method, _ in inner.calls] == [method]
     assert [words[0] for words in told] == [method]
     assert told[0][2] >= 0.0
 
@@ -88,11 +98,11 @@ def test_a_traced_host_tells_of_every_call_once(method: str) -> None:
 def test_a_traced_host_tells_of_calls_that_fail() -> None:
     told: list[str] = []
     with pytest.raises(RemoteFault):
-        Traced(fake(), lambda method, what, seconds: told.append(what)).ask("nothing")
+        traced(fake(), lambda method, what, seconds: told.append(what)).ask("nothing")
     assert told == ["nothing"]
 
 
-@pytest.mark.parametrize("door", [ReadOnly, DryRun, lambda host: Traced(host, lambda *told: None)])
+@pytest.mark.parametrize("door", DOORS)
 def test_closing_a_door_closes_the_host(door: Callable[[Host], Host]) -> None:
     inner = fake()
     door(inner).close()
