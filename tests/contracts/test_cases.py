@@ -19,7 +19,6 @@ CASES = (*(f"FI-{number:02}" for number in range(1, 63)), *(f"BI-{number:02}" fo
 ABSENT: dict[str, str] = {}
 """Cases that deliberately have no test, and why."""
 LACKING = {
-    "FI-57": "no training shows how the loss would diverge without the check; that the check refuses is tested",
     "BI-45": "a card too small for the model is found by the proof's own steps; nothing estimates it beforehand",
     "BI-57": "the version of transformers is no input of a run, so a resume after an upgrade is not refused; and a "
     "whole checkpoint of another model that somebody copied into a run fails when it is loaded, not before",
