@@ -60,6 +60,7 @@ def start(call: Call) -> Dict[str, Any]:
         if now.state is not JobState.ABSENT:
             return _reply(now)
         _refuse_while_busy(run, spec)
+        _free_reserves(run)
         _prepare(call, run, request)
         launch_job(call.payload, run.job(spec.number), spec, request, probes_machine.user_name())
         return _reply(dataclasses.replace(judge_job(run, spec.number), fresh=True))
@@ -75,6 +76,13 @@ def _refuse_while_busy(run: RunLayout, spec: JobSpec) -> None:
             hint = f"pipeline attach {spec.run}, or pipeline stop {spec.run}"
             message = f"job {number} of {spec.run} is still running{words}"
             raise Refusal("busy", message, where=spec.run, hint=hint, exit_code=ExitCode.BUSY)
+
+
+def _free_reserves(run: RunLayout) -> None:
+    """What a job held back whose supervisor was killed is free: none of the run's jobs lives any more."""
+    for number in range(1, newest_job(run) + 1):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(keeper.reserve_path(run.job(number)))
 
 
 def _pids(processes: Iterable[Process]) -> str:

@@ -42,6 +42,11 @@ def stop_path(job: JobLayout) -> str:
     return f"{job.root}/stop.json"
 
 
+def reserve_path(job: JobLayout) -> str:
+    """Where a running job holds a little disk back."""
+    return f"{job.root}/reserve"
+
+
 class Signals:
     """SIGTERM and SIGINT are noted, SIGHUP is not heard, and a wait ends when one of them or a child's end comes."""
 
@@ -103,7 +108,7 @@ class Keeper:
         self._adopted = adopted
         self._status: Optional[int] = None
         self._watch = Watch(run, job, spec, Limits())
-        self._reserve = Reserve(f"{job.root}/reserve")
+        self._reserve = Reserve(reserve_path(job))
 
     def keep(self, kills_before: Optional[int]) -> JobResult:
         """The job has ended, no process of it is left, and its result is written."""

@@ -92,6 +92,16 @@ def _edit_started(bench: Bench, **changes: object) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
+def test_what_a_lost_job_held_back_is_free_once_another_is_started(bench: Bench):
+    pid = _orphan(bench, "--until", "/never")
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: bench.survey().state is JobState.LOST, "the job is lost")
+    assert Path(bench.job().root, "reserve").exists()
+    bench.start("--exit", 0, number=2)
+    until(lambda: bench.survey().state is JobState.SUCCEEDED, "the second job's end")
+    assert list(Path(bench.layout.root).glob("jobs/*/reserve")) == []
+
+
 def test_FI_48_after_a_reboot_the_job_is_lost_although_its_pid_lives_again(bench: Bench):
     bench.start()
     until(lambda: bench.survey().result, "the end")
