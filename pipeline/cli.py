@@ -48,10 +48,12 @@ class LazyVerbs(TyperGroup):
     """The verbs of the table; `pipeline --help` imports none of them."""
 
     def list_commands(self, ctx: Context) -> list[str]:
+        """Every verb, in the table's order."""
         del ctx
         return list(VERBS)
 
     def get_command(self, ctx: Context, cmd_name: str) -> Command | None:
+        """The verb, its module imported now; None where there is none."""
         if cmd_name not in VERBS:
             return None
         module = importlib.import_module(f"pipeline.verbs.{cmd_name.replace('list', 'list_runs')}")
@@ -60,11 +62,13 @@ class LazyVerbs(TyperGroup):
         return command
 
     def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """The table itself, as `--help` shows it."""
         del ctx
         with formatter.section("Verbs"):
             formatter.write_dl(list(VERBS.items()))
 
     def resolve_command(self, ctx: Context, args: list[str]) -> Any:
+        """The verb that was typed. Raises UsageError naming the nearest one."""
         try:
             return super().resolve_command(ctx, args)
         except UsageError as error:

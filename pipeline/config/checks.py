@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pipeline.config.document import Document
 from pipeline.config.model import RunConfig
-from pipeline.shipped import shipped_data
+from pipeline.config.shipped import shipped_data
 from remote.protocol.findings import Finding
 
 INTERPRETERS = ("python", "python3", "torchrun", "accelerate", "bash", "sh")

@@ -35,6 +35,7 @@ class Document:
         return 0
 
     def problem(self, key: KeyPath, message: str, hint: str = "") -> Finding:
+        """What is wrong with a key, with the file and line where it stands."""
         line = self.line_of(key)
         place = f"{self.path}:{line}" if line else self.path
         name = ".".join(str(part) for part in key)

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeline.shipped import shipped_configs
+from pipeline.config.shipped import shipped_configs
 from remote.errors import BadUsage
 
 SUFFIXES = (".yaml", ".yml")

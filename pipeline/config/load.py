@@ -15,7 +15,7 @@ from pipeline.config.find import find_config, find_host_file
 from pipeline.config.model import HostConfig, RunConfig
 from pipeline.config.override import with_key
 from pipeline.config.problems import validate
-from pipeline.shipped import shipped_configs
+from pipeline.config.shipped import shipped_configs
 from remote.errors import BadUsage
 from remote.protocol.cards import UnknownCard, parse_card
 
@@ -34,6 +34,7 @@ class LoadedConfig:
     fixer_settings: dict[str, Any] = field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
+        """Every key with its value, as plain JSON."""
         return self.config.model_dump(mode="json")
 
 

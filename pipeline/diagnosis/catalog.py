@@ -18,7 +18,7 @@ FILE = Path(__file__).with_name("catalog.json")
 class Entry:
     """One known failure. Earlier entries win where two match one line.
 
-    `cures` are what `run` may try, in order: `fixer:NAME`, `config:NAME` (see heal.py) or `retry`. `repeats`: how many
+    `cures` are what `run` may try, in order: `fixer:NAME`, `config:NAME` (see cures.py) or `retry`. `repeats`: how many
     lines must match before it is told; `consequence`: it mostly follows from another failure, which is told first.
     """
 

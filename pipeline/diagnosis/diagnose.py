@@ -40,6 +40,7 @@ class Diagnosis:
 
     @property
     def check(self) -> str:
+        """The name it goes by in findings."""
         return self.entry.id if self.entry else UNKNOWN
 
 

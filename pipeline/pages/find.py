@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from fixers.pages import fixer_names, fixer_page
-from pipeline.diagnosis.pages import check_page
-from pipeline.diagnosis.pages import page_names as check_names
+from pipeline.pages.checks import check_page
+from pipeline.pages.checks import page_names as check_names
 from pipeline.pages.stages import STAGES
 from remote.errors import BadUsage
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fixers.pages import write_pages as write_fixer_pages
 from pipeline.cli import VERBS, help_of
-from pipeline.diagnosis.pages import write_pages as write_check_pages
+from pipeline.pages.checks import write_pages as write_check_pages
 from pipeline.pages.find import load_findings
 from pipeline.pages.stages import STAGES
 

@@ -85,11 +85,13 @@ class Plot:
     scale: Scale
 
     def x(self, step: float) -> float:
+        """From the left edge, in the frame's units."""
         first, last = self.steps
         share = (step - first) / (last - first) if last > first else 0.5
         return self.frame.left + share * (self.frame.width - self.frame.left - self.frame.right)
 
     def y(self, value: float) -> float:
+        """From the upper edge, in the frame's units; on a logarithmic scale by powers of ten."""
         low, high = (_lift(edge, self.scale) for edge in self.values)
         share = (_lift(value, self.scale) - low) / (high - low) if high > low else 0.5
         return self.frame.height - self.frame.bottom - share * (self.frame.height - self.frame.top - self.frame.bottom)

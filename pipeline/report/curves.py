@@ -22,6 +22,7 @@ class Curve:
 
     @property
     def finite(self) -> tuple[tuple[int, float], ...]:
+        """The points whose value is a number."""
         return tuple(point for point in self.points if math.isfinite(point[1]))
 
     @property
@@ -35,6 +36,7 @@ class Curve:
 
     @property
     def last(self) -> float:
+        """The value at the last step."""
         return self.points[-1][1]
 
 

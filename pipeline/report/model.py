@@ -6,8 +6,8 @@ import difflib
 from dataclasses import dataclass
 from enum import Enum
 
-from fixers.change import FileChange
-from pipeline.outcome import StageOutcome
+from fixers.change import FileChange, HostChange, Plan
+from pipeline.messages.outcome import StageOutcome
 from remote.protocol.events import Scalar
 from remote.protocol.findings import Finding
 from remote.protocol.jobs import JobState
@@ -40,7 +40,7 @@ class JobRow:
 
 
 @dataclass(frozen=True)
-class Fix:
+class FixRow:
     """One change a fixer made: to a file (with its unified diff), or to the host (`path` empty)."""
 
     fixers: tuple[str, ...]
@@ -50,7 +50,7 @@ class Fix:
 
 
 @dataclass(frozen=True)
-class Cure:
+class CureRow:
     """An error met while training: the catalog's name of it, its cause, and what was done about it."""
 
     error: str
@@ -84,9 +84,9 @@ class RunReport:
     stages: tuple[StageOutcome, ...] = ()
     jobs: tuple[JobRow, ...] = ()
     scalars: tuple[Scalar, ...] = ()
-    fixes: tuple[Fix, ...] = ()
+    fixes: tuple[FixRow, ...] = ()
     proof: ProofReport | None = None
-    cures: tuple[Cure, ...] = ()
+    cures: tuple[CureRow, ...] = ()
     findings: tuple[Finding, ...] = ()
     environment: Facts = ()
     config_text: str = ""
@@ -101,7 +101,7 @@ class RunReport:
         return self.ended_unix - self.began_unix
 
 
-def fix_of(change: FileChange) -> Fix:
+def fix_of(change: FileChange) -> FixRow:
     """A file's change with its unified diff; bytes that are no text are compared by size only."""
     try:
         before, after = change.before.decode(), change.after.decode()
@@ -112,4 +112,11 @@ def fix_of(change: FileChange) -> Fix:
             before.splitlines(), after.splitlines(), change.path, change.path, lineterm="", n=2
         )
         diff = "\n".join(lines)
-    return Fix(tuple(sorted(change.fixers)), change.path, change.why, diff)
+    return FixRow(tuple(sorted(change.fixers)), change.path, change.why, diff)
+
+
+def fix_rows(plan: Plan) -> tuple[FixRow, ...]:
+    """Every change of the plan as the report tells it: files with their diffs, then acts on the host."""
+    files = (fix_of(change) for change in plan.changes if isinstance(change, FileChange))
+    acts = (FixRow((act.fixer,), why=(act.summary,)) for act in plan.changes if isinstance(act, HostChange))
+    return (*files, *acts)

@@ -73,6 +73,7 @@ def last_part(tag: str) -> str:
 
 
 def is_evaluation(tag: str) -> bool:
+    """The curve was measured on evaluation data and not trained on."""
     return tag.startswith(EVALUATION) or last_part(tag).startswith("eval_")
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pipeline.outcome import StageOutcome, StageState
-from pipeline.report.model import Cure, Facts, Fix, JobRow
+from pipeline.messages.outcome import StageOutcome, StageState
+from pipeline.report.model import CureRow, Facts, FixRow, JobRow
 from pipeline.report.panels import Drawn
 from pipeline.report.scores import Scores
 from pipeline.report.words import count, duration, number, size, text
@@ -28,14 +28,17 @@ KINDS = {"trainable": "trainable", "frozen": "frozen", "buffer": "buffers", "sta
 
 
 def section(title: str, body: str) -> str:
+    """A titled section; empty text where it would be empty."""
     return f"<section><h2>{text(title)}</h2>{body}</section>" if body else ""
 
 
 def pill(words: str, tone: str) -> str:
+    """A word in a tone of style.css: good, calm, warn, bad, quiet."""
     return f'<span class="pill {tone}">{text(words)}</span>'
 
 
 def charts(loss: Drawn | None, panels: Sequence[Drawn]) -> str:
+    """The loss across the page, the other curves as small charts below it."""
     wide = _figure(loss) if loss else ""
     small = "".join(_figure(panel) for panel in panels)
     return section("Training", wide + (f'<div class="charts">{small}</div>' if small else ""))
@@ -47,6 +50,7 @@ def _figure(drawn: Drawn) -> str:
 
 
 def td(body: str, kind: str = "") -> str:
+    """One cell of a table; `body` is HTML already."""
     return f'<td class="{kind}">{body}</td>' if kind else f"<td>{body}</td>"
 
 
@@ -57,6 +61,7 @@ def table(rows: Iterable[Sequence[str]], head: str = "") -> str:
 
 
 def scores(found: Scores | None) -> str:
+    """What the adapter is worth: correlations per aspect as bars, error rates beside them."""
     if found is None:
         return ""
     head = (
@@ -75,7 +80,7 @@ def scores(found: Scores | None) -> str:
     others = [(td(text(name)), td(text(number(value)), "n")) for name, value in found.others]
     half = 0 if aspects else -(-len(others) // 2)
     left = table(aspects, head) or table(others[:half])
-    return section(f"Evaluation at step {found.step}", _two(left, table(others[half:])))
+    return section(f"Evaluation at step {found.step}", side_by_side(left, table(others[half:])))
 
 
 def _share(value: float | None) -> str:
@@ -89,6 +94,7 @@ def _bar(value: float | None, kind: str = "") -> str:
 
 
 def stages(rows: Iterable[StageOutcome]) -> str:
+    """How each stage stands, how long it took, and why."""
     body = [
         (
             td(text(row.name), "name"),
@@ -136,7 +142,7 @@ def proof(report: ProofReport | None) -> str:
     )
     facts = [(name, value) for name, value in report.report.facts if not name.startswith("not checked")]
     measured = table((td(text(name), "tag soft"), td(text(value))) for name, value in facts if value)
-    top = _two(_dtypes(report.dtypes), measured)
+    top = side_by_side(_dtypes(report.dtypes), measured)
     return section("Proof on the card", top + (f'<div class="checks">{checks}</div>' if checks else ""))
 
 
@@ -168,12 +174,12 @@ def _short(amount: int) -> str:
     return str(amount)
 
 
-def fixes(rows: Sequence[Fix]) -> str:
+def fixes(rows: Sequence[FixRow]) -> str:
     """What was changed and why, each diff folded away."""
     return section("Fixes", "".join(_fix(row) for row in rows))
 
 
-def _fix(row: Fix) -> str:
+def _fix(row: FixRow) -> str:
     path = f' <span class="mono soft">{text(row.path)}</span>' if row.path else ""
     why = f"<ul>{''.join(f'<li>{text(reason)}</li>' for reason in row.why)}</ul>" if row.why else ""
     diff = ""
@@ -197,7 +203,8 @@ def _diff_class(line: str) -> str:
     return {"+": ' class="add"', "-": ' class="del"'}.get(line[:1], "")
 
 
-def cures(rows: Iterable[Cure]) -> str:
+def cures(rows: Iterable[CureRow]) -> str:
+    """Every error that was met while training and what was done about it."""
     head = "<tr><th>error</th><th>cause</th><th>what was done</th><th></th></tr>"
     body = [
         (
@@ -212,6 +219,7 @@ def cures(rows: Iterable[Cure]) -> str:
 
 
 def findings(rows: Iterable[Finding]) -> str:
+    """Each finding with its place and its hint."""
     body = [
         (
             td(text(row.check), "name"),
@@ -233,10 +241,12 @@ def _where(finding: Finding) -> str:
 
 
 def facts(title: str, rows: Facts) -> str:
+    """Two columns: a name and its value."""
     return section(title, table((td(text(name), "tag soft"), td(text(value))) for name, value in rows))
 
 
 def source(title: str, words: str) -> str:
+    """A text as it lies on the laptop, folded away."""
     if not words:
         return ""
     inner = f"<details><summary>{count(len(words.splitlines()), 'line')}</summary><pre>{text(words)}</pre></details>"
@@ -244,12 +254,8 @@ def source(title: str, words: str) -> str:
 
 
 def side_by_side(*sections: str) -> str:
-    """Two columns where there are two to show."""
-    return _two(*(one for one in sections if one))
-
-
-def _two(*parts: str) -> str:
-    parts = tuple(part for part in parts if part)
-    if len(parts) < 2:
-        return "".join(parts)
-    return f'<div class="two">{"".join(f"<div>{part}</div>" for part in parts)}</div>'
+    """Two columns where there are two to show; what is empty takes none."""
+    full = [section for section in sections if section]
+    if len(full) < 2:
+        return "".join(full)
+    return f'<div class="two">{"".join(f"<div>{section}</div>" for section in full)}</div>'

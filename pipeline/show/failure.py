@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pipeline.outcome import outcome_of_error
+from pipeline.messages.errors import outcome_of_error
 from pipeline.show.screen import Screen
 from remote.errors import HalfstepError
 

@@ -16,6 +16,7 @@ class OutputLines:
         self._collapser = LineCollapser()
 
     def feed(self, data: bytes) -> Iterator[str]:
+        """The lines that are whole by now."""
         return self._collapser.feed(self._decoder.decode(data))
 
     def end(self) -> Iterator[str]:

@@ -15,9 +15,10 @@ from rich.markup import escape
 from rich.status import Status
 from rich.text import Text
 
-from pipeline.outcome import JobOutcome, Outcome, StageOutcome, StageState, outcome_to_json
+from pipeline.messages.as_json import outcome_to_json
+from pipeline.messages.outcome import JobOutcome, Outcome, StageOutcome, StageState
+from pipeline.messages.quantities import duration
 from pipeline.show.spark import shares, sparkline
-from pipeline.show.words import duration
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.text import safe_text
 
@@ -52,6 +53,7 @@ class Screen:
         self._stop_status()
 
     def heading(self, text: str) -> None:
+        """A bold line over what follows."""
         self.out.print(Text(safe_text(text), style="bold"))
 
     def line(self, text: str) -> None:
@@ -64,12 +66,14 @@ class Screen:
         sys.stdout.flush()
 
     def began(self, stage: str) -> None:
+        """A spinner turns on a terminal until the stage has ended."""
         self._stop_status()
         if self.err.is_terminal:
             self._status = self.err.status(f"{stage} ...", spinner="dots")
             self._status.start()
 
     def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
+        """The spinner says so; where none turns, a line on stderr does, once for the same words."""
         share = f"  {100 * done / total:3.0f} %" if done is not None and total else ""
         if self._status is not None:
             self._status.update(escape(safe_text(text)) + share)
@@ -78,9 +82,11 @@ class Screen:
             self.err.print(Text(f"  {safe_text(text)}{share}", style="dim"))
 
     def note(self, text: str) -> None:
+        """One indented line that stays."""
         self.out.print(Text(f"  {safe_text(text)}"))
 
     def ended(self, stage: StageOutcome) -> None:
+        """The stage's line: its name, how it ended, why, how long it took."""
         self._stop_status()
         word, style = MARKS[stage.state]
         reason = stage.reason.partition(". ")[0] if stage.state is StageState.FAILED else stage.reason
@@ -101,6 +107,7 @@ class Screen:
             self._status = None
 
     def confirm(self, question: str) -> bool:
+        """Whether the answer was yes; no where nobody can be asked."""
         if not sys.stdin.isatty():
             return False
         self._stop_status()
@@ -122,6 +129,7 @@ class Screen:
         return sys.stdin.readline().strip() or default
 
     def findings(self, findings: Iterable[Finding]) -> None:
+        """Each with its place and what to do next."""
         for finding in findings:
             self._finding(finding)
 
@@ -176,6 +184,7 @@ class Screen:
                 self.out.print(Text(f"{'':<{indent}}{line}"))
 
     def job(self, job: JobOutcome) -> None:
+        """Where the training process is, and how old that knowledge is."""
         steps = f" step {job.step}" + (f" of {job.steps}" if job.steps else "") if job.step is not None else ""
         loss = f", loss {job.loss:.4g}" if job.loss is not None else ""
         age = f" (seen {duration(job.age_s)} ago)" if job.age_s is not None else ""

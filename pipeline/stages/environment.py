@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 
-from pipeline.stages.fix import acts_of
-from pipeline.stages.fixing import plan_for
-from pipeline.stages.readiness import Need, card_name, facts_of, judge_clock, judge_host
-from pipeline.stages.stage import Context, Done, Inputs
-from pipeline.stages.trial import judge_trial
-from pipeline.stages.view import View, survey_request
+from pipeline.hosts.connection import survey_request
+from pipeline.judgements.host import Need, card_name, facts_of, judge_clock, judge_host
+from pipeline.judgements.trial import judge_trial
+from pipeline.records.inputs import Inputs
+from pipeline.stages.stage import Context, Done
+from pipeline.work.fixes import acts_of, plan_for
+from pipeline.work.run_id import machine_inputs
+from pipeline.work.view import View
 from remote.jobs import probe_environment
 from remote.protocol.environment import EnvironmentRequest
 from remote.protocol.exits import ExitCode
@@ -27,10 +29,7 @@ class Environment:
     exit_code = ExitCode.ENVIRONMENT
 
     def inputs(self, view: View) -> Inputs:
-        return {
-            "machine": view.survey.machine.machine_id or view.survey.machine.hostname,
-            **dict(facts_of(view.survey)),
-        }
+        return machine_inputs(view)
 
     def check(self, view: View) -> Report:
         return judge_host(view.survey, need_of(view))
@@ -43,9 +42,9 @@ class Environment:
         and writes for real; the host remembers the answer."""
         view = context.view
         for change in acts_of(plan_for(view, context.host, only=("environment",))):
-            context.telling.progress(change.summary)
+            context.listener.progress(change.summary)
             context.host.act(change.op, change.args)
-        context.telling.progress("asking the interpreter for its torch and its card")
+        context.listener.progress("asking the interpreter for its torch and its card")
         request = survey_request(view.host, view.layout.key)
         need = need_of(view)
         packages = TRAINER_IMPORTS if need.built_in_trainer else ("torch",)

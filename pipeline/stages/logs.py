@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pipeline.homecoming import bring_home, here_whole
-from pipeline.show.words import moment, size
-from pipeline.stages.stage import Context, Done, Inputs
-from pipeline.stages.view import View
-from pipeline.stages.which_run import run_id, run_of
+from pipeline.hosts.pull import judge_pulled, pull_run
+from pipeline.messages.quantities import moment, size
+from pipeline.records.inputs import Inputs
+from pipeline.stages.stage import Context, Done
+from pipeline.work.run_id import run_id, run_of
+from pipeline.work.view import View
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 
@@ -27,7 +28,7 @@ class Logs:
         run = run_of(view)
         if run is None:
             return Report((Finding("logs", Severity.ERROR, "there is no run to bring home", exit_code=ExitCode.PULL),))
-        return here_whole(view.memory.run(run.run), run)
+        return judge_pulled(view.records.run(run.run), run)
 
     def holds(self, view: View) -> str:
         return f"all here, in {_folder(view)}"
@@ -37,11 +38,11 @@ class Logs:
         view = context.view
         run = run_of(view)
         assert run is not None, "train holds before logs is asked"
-        home = bring_home(
-            context.host, view.layout.key, run, view.memory.run(run.run), weights=True, telling=context.telling
+        pulled = pull_run(
+            context.host, view.layout.key, run, view.records.run(run.run), weights=True, listener=context.listener
         )
-        return Done(Report(home.findings), f"{size(home.added_bytes)} came to {_folder(view)}")
+        return Done(Report(pulled.findings), f"{size(pulled.added_bytes)} came to {_folder(view)}")
 
 
 def _folder(view: View) -> str:
-    return str(view.memory.run(run_id(view)).relative_to(view.loaded.root))
+    return str(view.records.run(run_id(view)).relative_to(view.loaded.root))

@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pipeline.checkpoints import Claims, claim_now, read_claims, write_claims
-from pipeline.outcome import StageOutcome, StageState, findings_of
-from pipeline.stages.stage import Context, Done, Stage, digest, judge_standing
+from pipeline.messages.errors import findings_of
+from pipeline.messages.outcome import StageOutcome, StageState
+from pipeline.records.checkpoints import Claims, claim_now, read_claims, write_claims
+from pipeline.records.inputs import digest
+from pipeline.stages.stage import Context, Done, Stage, judge_standing
 from remote.errors import HalfstepError
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report
@@ -19,7 +21,7 @@ Look = Callable[[Context], None]
 
 
 @dataclass
-class Ran:
+class StagesResult:
     """How far the stages came."""
 
     stages: list[StageOutcome] = field(default_factory=list)
@@ -28,12 +30,12 @@ class Ran:
     acted: bool = False
 
 
-def run_stages(context: Context, stages: Sequence[Stage], record: Path, look: Look) -> Ran:
+def run_stages(context: Context, stages: Sequence[Stage], record: Path, look: Look) -> StagesResult:
     """Every stage up to `until` holds, or the first that could not be made true has failed; claims are kept."""
-    ran = Ran()
+    ran = StagesResult()
     claims = read_claims(record)
     if claims.problem:
-        context.telling.note(claims.problem)
+        context.listener.note(claims.problem)
     forced = _forced(stages, context.wishes.force)
     for stage in stages:
         if ran.exit_code is not ExitCode.OK:
@@ -42,7 +44,7 @@ def run_stages(context: Context, stages: Sequence[Stage], record: Path, look: Lo
         standing = judge_standing(stage, context.view, claims.of(stage.name))
         if standing.holds and stage.name not in forced:
             outcome = StageOutcome(stage.name, StageState.SKIPPED, reason=standing.reason)
-            context.telling.ended(outcome)
+            context.listener.ended(outcome)
         else:
             ran.acted = True
             claims = claims.without(tuple(forced & {stage.name}))
@@ -59,8 +61,8 @@ def _forced(stages: Sequence[Stage], first: str) -> set[str]:
     return set(names[names.index(first) :]) if first else set()
 
 
-def _act(context: Context, stage: Stage, claims: Claims, ran: Ran, look: Look) -> tuple[StageOutcome, Claims]:
-    context.telling.began(stage.name)
+def _act(context: Context, stage: Stage, claims: Claims, ran: StagesResult, look: Look) -> tuple[StageOutcome, Claims]:
+    context.listener.began(stage.name)
     began = time.monotonic()
     done = _tried(context, stage, look)
     seconds = time.monotonic() - began
@@ -73,7 +75,7 @@ def _act(context: Context, stage: Stage, claims: Claims, ran: Ran, look: Look) -
         if problem not in done.report.findings:
             ran.findings.append(problem)
     outcome = StageOutcome(stage.name, state, seconds, reason)
-    context.telling.ended(outcome)
+    context.listener.ended(outcome)
     if state is not StageState.DONE:
         return outcome, claims.without((stage.name,))
     inputs = dict(stage.inputs(context.view))

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pipeline.checkpoints import Claim
-from pipeline.stages.view import View
-from pipeline.story import Story
-from pipeline.telling import Telling
+from pipeline.messages.listener import Listener
+from pipeline.records.checkpoints import Claim
+from pipeline.records.inputs import Inputs, digest
+from pipeline.report.evidence import Evidence
+from pipeline.work.view import View
 from remote.host import Host
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report
-from remote.protocol.values import dumps
-
-Inputs = Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -49,9 +45,9 @@ class Context:
 
     host: Host
     view: View
-    telling: Telling
+    listener: Listener
     wishes: Wishes = field(default_factory=Wishes)
-    story: Story = field(default_factory=Story)
+    evidence: Evidence = field(default_factory=Evidence)
 
 
 class Stage(Protocol):
@@ -77,17 +73,14 @@ class Stage(Protocol):
         """One phrase for a stage that has nothing to do."""
         ...
 
-    def run(self, context: Context) -> Done: ...
+    def run(self, context: Context) -> Done:
+        """What this stage makes true is made true, or the report says why not; the runner looks again afterwards."""
+        ...
 
 
 def fingerprint(stage: Stage, view: View) -> str:
     """One digest of everything the stage's work depends on."""
     return digest(dict(stage.inputs(view)))
-
-
-def digest(value: object) -> str:
-    """SHA-256 of a value's canonical JSON."""
-    return hashlib.sha256(dumps(value)).hexdigest()
 
 
 @dataclass(frozen=True)

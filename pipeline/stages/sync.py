@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pipeline.show.words import count, size
-from pipeline.stages.stage import Context, Done, Inputs
-from pipeline.stages.view import View
+from pipeline.messages.quantities import count, size
+from pipeline.records.inputs import Inputs
+from pipeline.stages.stage import Context, Done
+from pipeline.work.view import View
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from remote.sync.data import send_data
@@ -52,7 +53,7 @@ class Sync:
         forced = context.wishes.force == self.name
 
         def told(done: int, total: int) -> None:
-            context.telling.progress("sending the project", done, total)
+            context.listener.progress("sending the project", done, total)
 
         synced = sync_project(context.host, view.scan, view.survey.tree, force=forced, progress=told)
         context.view = replace(view, scan=synced.scan)
@@ -65,7 +66,7 @@ class Sync:
             return ""
 
         def told(done: int, total: int) -> None:
-            context.telling.progress("sending the data", done, total)
+            context.listener.progress("sending the data", done, total)
 
         send_data(context.host, view.data, view.layout.key, progress=told)
         return f"; data: {count(len(view.data.files), 'file')}, {size(view.data.size_bytes)}"

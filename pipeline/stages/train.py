@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import time
 from dataclasses import replace
 
 from pipeline.diagnosis.diagnose import diagnose_text
-from pipeline.following import follow_to_end
-from pipeline.runs import RunNote, write_note
-from pipeline.stages.command import command_of, environment_of, job_place, require_secrets, secrets_of, steps_of
-from pipeline.stages.ending import done_of, judge_run
-from pipeline.stages.stage import Context, Done, Inputs
-from pipeline.stages.view import View
-from pipeline.stages.which_run import next_serial, run_id, run_of, work_fingerprint, work_inputs
+from pipeline.hosts.follow import follow_to_end
+from pipeline.judgements.job import judge_end, judge_run
+from pipeline.records.inputs import Inputs
+from pipeline.records.runs import write_note
+from pipeline.stages.stage import Context, Done
+from pipeline.work.run_id import next_serial, run_id, run_of, work_inputs
+from pipeline.work.start import next_number, note_of, start_request
+from pipeline.work.view import View
 from remote.errors import Busy
 from remote.jobs import adopt_job, prepare_resume, start_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report
-from remote.protocol.jobs import JobSpec, JobState, RunSurvey, StartRequest
+from remote.protocol.jobs import JobNews, JobState
 from remote.pull.log import read_log
 
 DIAGNOSED_LINES = 4000
@@ -51,19 +50,19 @@ class Train:
             _refuse_while_running(context.view)
             context.view = replace(context.view, serial=next_serial(context.view))
         name = run_id(context.view)
-        write_note(context.view.memory, note_of(context.view, name))
+        write_note(context.view.records, note_of(context.view, name))
         if self.check(context.view).ok:
             return Done(reason=f"found on the host: {self.holds(context.view)}")
         number = self._started(context, name)
         if context.wishes.detach:
             for line in goes_on(name):
-                context.telling.note(line)
+                context.listener.note(line)
             return Done(reason=f"{name} runs on its own", unfinished=True)
         try:
-            news = follow_to_end(context.host, context.view.layout.key, name, context.telling)
+            news = follow_to_end(context.host, context.view.layout.key, name, context.listener)
         except KeyboardInterrupt:
             for line in goes_on(name):
-                context.telling.note(line)
+                context.listener.note(line)
             raise
         done = done_of(name, number, news)
         return (
@@ -73,14 +72,14 @@ class Train:
     def _started(self, context: Context, name: str) -> int:
         run = run_of(context.view)
         if run is not None and run.state is JobState.RUNNING:
-            context.telling.progress(f"joining {name}, which is under way")
+            context.listener.progress(f"joining {name}, which is under way")
             if run.orphans:
                 adopt_job(context.host, context.view.layout.key, name)
             return run.job
         number = next_number(run)
         resume = _resume_point(context, name) if run is not None and run.checkpoints else ""
         if number > 1 and not resume:
-            context.telling.note(f"{name} left no checkpoint: job {number} begins at its first step")
+            context.listener.note(f"{name} left no checkpoint: job {number} begins at its first step")
         answer = start_job(context.host, start_request(context.view, name, number, resume))
         return answer.number
 
@@ -95,17 +94,10 @@ def _refuse_while_running(view: View) -> None:
         )
 
 
-def next_number(run: RunSurvey | None) -> int:
-    """The number of the job to start: one that was claimed and never begun is begun, not passed over."""
-    if run is None:
-        return 1
-    return max(run.job, 1) if run.state is JobState.ABSENT else run.job + 1
-
-
 def _resume_point(context: Context, name: str) -> str:
     """The newest verified checkpoint to go on from; a run whose every checkpoint is broken stops here, with exit 43."""
     point = prepare_resume(context.host, context.view.layout.key, name)
-    context.telling.note(f"resuming {name} from {point.checkpoint.name}")
+    context.listener.note(f"resuming {name} from {point.checkpoint.name}")
     return point.path
 
 
@@ -126,39 +118,11 @@ def goes_on(name: str) -> tuple[str, ...]:
     )
 
 
-def note_of(view: View, name: str) -> RunNote:
-    """What the project remembers of a run, so that it can be named later without its config."""
-    return RunNote(
-        run=name,
-        host=view.host.name,
-        config=view.loaded.name,
-        project=view.layout.key,
-        created_unix=time.time(),
-        host_config=view.host.config.model_dump(mode="json"),
-        cures=tuple(cure.name for cure in view.cures),
-    )
-
-
-def start_request(view: View, name: str, number: int, resume_from: str) -> StartRequest:
-    """One job's orders. Raises BadUsage where a named secret is not in the laptop's environment."""
-    require_secrets(view.host.config, view.config)
-    names = secrets_of(view.host.config, view.config)
-    spec = JobSpec(
-        run=name,
-        number=number,
-        fingerprint=work_fingerprint(view),
-        argv=command_of(view, job_place(view)),
-        environment=environment_of(view),
-        secrets=names,
-        steps=steps_of(view),
-        resume_from=resume_from,
-        grace_s=view.config.grace_s,
-    )
-    return StartRequest(
-        project=view.layout.key,
-        spec=spec,
-        config=view.loaded.name,
-        settings={"config": view.config.model_dump(mode="json"), "cures": [cure.name for cure in view.cures]},
-        secrets={secret: os.environ[secret] for secret in names},
-        backend="slurm" if view.host.config.scheduler == "slurm" else "auto",
-    )
+def done_of(name: str, number: int, news: JobNews | None) -> Done:
+    """What the end of a job means for the stage."""
+    failure = judge_end(name, news)
+    if failure is not None:
+        return Done(Report((failure,)), exit_code=failure.exit_code)
+    steps = f"{news.progress.step} steps" if news is not None and news.progress else "done"
+    loss = f", loss {news.progress.loss:.4g}" if news and news.progress and news.progress.loss is not None else ""
+    return Done(reason=f"{name}: {steps}{loss}", notes=(f"job {number}",))

@@ -6,14 +6,14 @@ import os
 from dataclasses import replace
 
 from pipeline.diagnosis.diagnose import diagnose_text
-from pipeline.show.words import duration
-from pipeline.stages.command import command_of, environment_of, interpreter_of, proof_place, secrets_of, steps_of
-from pipeline.stages.environment import Environment
-from pipeline.stages.fix import card_of
-from pipeline.stages.fixing import tree_as_fixed
-from pipeline.stages.stage import Context, Done, Inputs, digest
-from pipeline.stages.view import View
-from pipeline.static import judge_static
+from pipeline.judgements.static import judge_static
+from pipeline.messages.quantities import duration
+from pipeline.records.inputs import Inputs
+from pipeline.stages.stage import Context, Done
+from pipeline.work.command import command_of, environment_of, interpreter_of, proof_place, secrets_of, steps_of
+from pipeline.work.fixes import tree_as_fixed
+from pipeline.work.run_id import what_is_trained
+from pipeline.work.view import View
 from remote.proof import run_proof, step_card
 from remote.protocol.card import CardRequest
 from remote.protocol.exits import ExitCode
@@ -21,8 +21,6 @@ from remote.protocol.findings import Report
 from remote.protocol.proof import ProofReport, ProofRequest, StepSeen
 
 PROOF_VERSION = 1
-CHANGE_NO_TRAINING = ("project", "fixers", "logs", "secrets", "grace_s")
-"""Config keys whose value does not reach the training process; what fixers did is seen in the files themselves."""
 
 
 class Verify:
@@ -49,9 +47,9 @@ class Verify:
         card = try_card(context) if asked.ok else Report()
         if not (asked.ok and card.ok):
             return Done(asked.and_also(card), exit_code=code_of(asked.and_also(card)))
-        context.telling.progress("running the real command for two optimizer steps")
+        context.listener.progress("running the real command for two optimizer steps")
         proof = prove(context)
-        context.story = replace(context.story, proof=proof)
+        context.evidence = replace(context.evidence, proof=proof)
         notes = tuple(f"{name}: {value}" for name, value in proof.report.facts)
         report = named(proof).and_also(asked).and_also(card).and_also(proof.report)
         return Done(report, in_words(view, proof), notes, code_of(report))
@@ -68,17 +66,6 @@ def code_of(report: Report) -> ExitCode:
         return ExitCode.OK
     code = next((finding.exit_code for finding in report.errors if finding.exit_code), ExitCode.PRECISION)
     return ExitCode.PRECISION if code is ExitCode.TRAINING else code
-
-
-def what_is_trained(view: View) -> Inputs:
-    """Everything that reaches the training process: files as fixed, machine, config as the user wrote it."""
-    config = {key: value for key, value in view.loaded.as_json().items() if key not in CHANGE_NO_TRAINING}
-    return {
-        "files as fixed": view.survey.tree.digest_there,
-        "card": card_of(view),
-        **Environment().inputs(view),
-        "config": digest({"run": config, "env": dict(view.host.config.env)}),
-    }
 
 
 def proof_request(view: View, source: str = "") -> ProofRequest:
@@ -103,7 +90,7 @@ def try_card(context: Context) -> Report:
     gpu = view.survey.gpu
     if gpu is None or gpu.assumed:
         return Report(facts=(("not checked: card-step", "the host has no card that could be asked"),))
-    context.telling.progress("twenty steps of a small LoRA model on the card")
+    context.listener.progress("twenty steps of a small LoRA model on the card")
     gpus = view.host.config.gpus
     request = CardRequest(view.layout.key, interpreter_of(view), view.precision, gpus, environment_of(view))
     return Report(step_card(context.host, request).findings)
@@ -117,7 +104,7 @@ def prove(context: Context, source: str = "") -> ProofReport:
         nonlocal seen
         seen += 1
         loss = f", loss {step.loss:.4g}" if step.loss is not None else ""
-        context.telling.progress(f"step {seen} {'applied' if step.applied else 'skipped'}{loss}")
+        context.listener.progress(f"step {seen} {'applied' if step.applied else 'skipped'}{loss}")
 
     return run_proof(context.host, proof_request(context.view, source), told=told)
 

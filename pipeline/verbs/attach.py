@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from pipeline.afar import run_afar
+from pipeline.hosts.open_run import open_run
 from pipeline.show.output import OutputLines
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson, Run
@@ -23,14 +23,14 @@ RECENT_LINES = 20
 def attach(run: Run = None, as_json: AsJson = False) -> int:
     """Follow a run that is under way, then say how it ended with the exit code of `wait`."""
     screen = Screen(as_json=as_json)
-    with run_afar(run, Path.cwd(), ask=None if as_json else screen) as afar:
-        name, survey = afar.note.run, afar.survey()
+    with open_run(run, Path.cwd(), ask=None if as_json else screen) as opened:
+        name, survey = opened.note.run, opened.survey()
         if survey.orphans:
-            adopt_job(afar.host, afar.note.project, name)
+            adopt_job(opened.host, opened.note.project, name)
         if not as_json and survey.state is JobState.RUNNING:
             screen.note(f"{name} runs on its own: Ctrl-C only leaves it. `pipeline stop {name}` ends it.")
             output = OutputLines()
-            for chunk in follow_log(afar.host, afar.note.project, name, lines=RECENT_LINES):
+            for chunk in follow_log(opened.host, opened.note.project, name, lines=RECENT_LINES):
                 for line in output.feed(chunk):
                     screen.raw(line)
     return wait(name, as_json)

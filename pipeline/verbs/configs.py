@@ -7,7 +7,7 @@ from pathlib import Path
 import typer
 
 from pipeline.config.find import list_configs
-from pipeline.outcome import Outcome
+from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson
 

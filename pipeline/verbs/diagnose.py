@@ -8,12 +8,11 @@ from typing import Annotated
 
 import typer
 
-from pipeline.afar import run_afar
 from pipeline.diagnosis.diagnose import Diagnosis, as_finding, diagnose_log
-from pipeline.memory import Memory
-from pipeline.outcome import Outcome
-from pipeline.project import project_here
-from pipeline.runs import list_notes
+from pipeline.hosts.open_run import open_run
+from pipeline.messages.outcome import Outcome
+from pipeline.records.layout import Records, project_here
+from pipeline.records.runs import list_notes
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson
 from remote.errors import BadUsage
@@ -57,13 +56,13 @@ def _text(screen: Screen, what: str) -> str:
                 hint=f"tail -c 100M {path} | pipeline diagnose -",
             )
         return path.read_bytes().decode("utf-8", "replace")
-    if what and not any(note.run == what for note in list_notes(Memory(project_here(Path.cwd())))):
+    if what and not any(note.run == what for note in list_notes(Records(project_here(Path.cwd())))):
         raise BadUsage(
             f"{what!r} is neither a file here nor a run of this project", where="FILE|RUN|-", hint="pipeline list"
         )
     data = bytearray()
-    with run_afar(what or None, Path.cwd(), ask=None if screen.as_json else screen, keep=False) as afar:
-        read_log(afar.host, afar.note.project, afar.note.run, data.extend)
+    with open_run(what or None, Path.cwd(), ask=None if screen.as_json else screen, keep=False) as opened:
+        read_log(opened.host, opened.note.project, opened.note.run, data.extend)
     return data.decode("utf-8", "replace")
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from pipeline.outcome import Outcome
+from pipeline.messages.outcome import Outcome
 from pipeline.pages.find import all_names, page_of
 from pipeline.show.page import show_page
 from pipeline.show.screen import Screen

@@ -16,12 +16,12 @@ from fixers.frame import plan_fixes
 from fixers.on_disk import apply_to_disk, undo_on_disk
 from fixers.pages import fixer_names
 from fixers.site import Site
+from pipeline.actions.fix import fix_on_host, undo_on_host
+from pipeline.actions.session import alone, load_named, working
 from pipeline.config.load import load_config
-from pipeline.fixing_afar import fix_on_host, undo_on_host
-from pipeline.outcome import Outcome
-from pipeline.session import alone, load_named, working
+from pipeline.messages.outcome import Outcome
+from pipeline.messages.quantities import count
 from pipeline.show.screen import Screen
-from pipeline.show.words import count
 from pipeline.stages.stage import Wishes
 from pipeline.verbs.cards import NO_CARD, assumed_card
 from pipeline.verbs.options import AsJson, Overrides, config_names, host_names

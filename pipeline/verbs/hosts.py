@@ -9,8 +9,8 @@ import typer
 
 from pipeline.config.find import list_hosts
 from pipeline.config.load import load_host
-from pipeline.outcome import Outcome
-from pipeline.session import address_of
+from pipeline.hosts.connection import address_of
+from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson
 from remote.errors import BadUsage, HalfstepError

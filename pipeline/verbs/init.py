@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from fixers.disk_tree import DiskTree
+from pipeline.config.draft import Answers, guess_project, render_config, render_host
 from pipeline.config.find import find_host_file
-from pipeline.drafting import Answers, guess_project, render_config, render_host
-from pipeline.files import write_whole
-from pipeline.memory import safe_name
-from pipeline.outcome import Outcome
+from pipeline.messages.outcome import Outcome
+from pipeline.records.files import write_whole
+from pipeline.records.layout import safe_name
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson
 from remote.address import judge_host

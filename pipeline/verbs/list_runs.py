@@ -7,13 +7,11 @@ from pathlib import Path
 
 import typer
 
-from pipeline.afar import job_from_memory
-from pipeline.memory import Memory
-from pipeline.outcome import Outcome
-from pipeline.project import project_here
-from pipeline.runs import list_notes
+from pipeline.messages.outcome import Outcome
+from pipeline.messages.quantities import duration
+from pipeline.records.layout import Records, project_here
+from pipeline.records.runs import job_last_seen, list_notes
 from pipeline.show.screen import Screen
-from pipeline.show.words import duration
 from pipeline.verbs.options import AsJson
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -24,10 +22,10 @@ def list_runs(as_json: AsJson = False) -> int:
     """Every run of this project, the newest first, as last seen; `pipeline status RUN` asks its host."""
     screen = Screen(as_json=as_json)
     now = time.time()
-    notes = list_notes(Memory(project_here(Path.cwd())))
+    notes = list_notes(Records(project_here(Path.cwd())))
     rows = []
     for note in notes:
-        job = job_from_memory(note, now)
+        job = job_last_seen(note, now)
         step = f"{job.step}/{job.steps}" if job.steps else str(job.step or "")
         rows.append((note.run, note.host, job.state.value, step, duration(now - note.created_unix) + " ago"))
     if not as_json:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from pipeline.afar import run_afar
-from pipeline.outcome import Outcome
+from pipeline.hosts.open_run import open_run
+from pipeline.messages.outcome import Outcome
 from pipeline.show.output import OutputLines
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson, Run
@@ -34,14 +34,14 @@ def logs(
         for line in output.feed(data):
             show(line)
 
-    with run_afar(run, Path.cwd(), ask=None if as_json else screen, keep=False) as afar:
+    with open_run(run, Path.cwd(), ask=None if as_json else screen, keep=False) as opened:
         if follow:
-            for chunk in follow_log(afar.host, afar.note.project, afar.note.run, lines=tail):
+            for chunk in follow_log(opened.host, opened.note.project, opened.note.run, lines=tail):
                 take(chunk)
         else:
-            read_log(afar.host, afar.note.project, afar.note.run, take, lines=tail)
+            read_log(opened.host, opened.note.project, opened.note.run, take, lines=tail)
         for line in output.end():
             show(line)
     more = {"lines": [line.rstrip("\n") for line in kept]} if as_json else {}
-    screen.closing(Outcome("logs", host=afar.note.host, config=afar.note.config, run=afar.note.run, more=more))
+    screen.closing(Outcome("logs", host=opened.note.host, config=opened.note.config, run=opened.note.run, more=more))
     return 0

@@ -8,21 +8,22 @@ from typing import Annotated
 import typer
 
 from pipeline.config.find import list_configs, list_hosts
-from pipeline.memory import Memory
-from pipeline.project import project_here
-from pipeline.runs import list_notes
+from pipeline.records.layout import Records, project_here
+from pipeline.records.runs import list_notes
 
 
 def host_names(incomplete: str) -> list[str]:
+    """Hosts whose names begin so, for the shell's completion."""
     return [name for name in list_hosts(Path.cwd()) if name.startswith(incomplete)]
 
 
 def config_names(incomplete: str) -> list[str]:
+    """Configs whose names begin so, for the shell's completion."""
     return [name for name in list_configs(Path.cwd()) if name.startswith(incomplete)]
 
 
 def _runs(incomplete: str) -> list[str]:
-    notes = list_notes(Memory(project_here(Path.cwd())))
+    notes = list_notes(Records(project_here(Path.cwd())))
     return [note.run for note in notes if note.run.startswith(incomplete)]
 
 

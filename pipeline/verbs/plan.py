@@ -11,12 +11,12 @@ from fixers.diff import render_diff
 from fixers.disk_tree import DiskTree
 from fixers.frame import plan_fixes
 from fixers.site import Site
+from pipeline.actions.preview import Preview, preview
+from pipeline.actions.session import load_named, working
 from pipeline.config.load import load_config
-from pipeline.foresight import Foreseen, foresee
-from pipeline.outcome import Outcome
-from pipeline.session import load_named, working
+from pipeline.messages.outcome import Outcome
+from pipeline.messages.quantities import count, size
 from pipeline.show.screen import Screen
-from pipeline.show.words import count, size
 from pipeline.stages.stage import Wishes
 from pipeline.verbs.cards import NO_CARD, assumed_card
 from pipeline.verbs.options import AsJson, Overrides, config_names, host_names
@@ -58,28 +58,28 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: list
     of_card = [f"host.card={card}"] if card else []
     named = load_named(host, config, [*overrides, *of_card], Path.cwd())
     with working(named, screen, Wishes(), keep=False, ask=None if screen.as_json else screen) as context:
-        foreseen = foresee(context)
+        seen = preview(context)
     screen.heading(f"{named.loaded.name} on {named.host.name}: what `run` would do")
-    for stage in foreseen.stages:
+    for stage in seen.stages:
         screen.ended(stage)
-    _show_sync(screen, foreseen)
-    screen.diff(foreseen.diff or "no fixer would change anything\n")
+    _show_sync(screen, seen)
+    screen.diff(seen.diff or "no fixer would change anything\n")
     return Outcome(
         "plan",
         host=named.host.name,
         config=named.loaded.name,
-        stages=foreseen.stages,
-        findings=foreseen.sync.report.findings + foreseen.fixes.findings,
+        stages=seen.stages,
+        findings=seen.sync.report.findings + seen.fixes.findings,
         more={
-            "send": sorted(foreseen.sync.send),
-            "delete": list(foreseen.sync.delete),
-            "diff": foreseen.diff,
+            "send": sorted(seen.sync.send),
+            "delete": list(seen.sync.delete),
+            "diff": seen.diff,
         },
     )
 
 
-def _show_sync(screen: Screen, foreseen: Foreseen) -> None:
-    sync = foreseen.sync
+def _show_sync(screen: Screen, seen: Preview) -> None:
+    sync = seen.sync
     if sync.empty:
         return
     screen.note(f"would send {count(len(sync.send), 'file')}, {size(sync.send_bytes)}; delete {len(sync.delete)}")

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import typer
 
-from pipeline.afar import job_from_memory, remembered
-from pipeline.outcome import Outcome
-from pipeline.reporting import draw_report, has_report
-from pipeline.runs import artifacts_of
+from pipeline.messages.outcome import Outcome
+from pipeline.records.runs import artifacts_of, job_last_seen, named_run
+from pipeline.report.kept import draw_report, has_report
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson, Run
 from remote.errors import HalfstepError
@@ -22,8 +21,8 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def report(run: Run = None, as_json: AsJson = False) -> int:
     """Draw the run's page from what is here: stages, fixes, proofs, curves, cures."""
     screen = Screen(as_json=as_json)
-    note, memory = remembered(run, Path.cwd())
-    folder = memory.run(note.run)
+    note, records = named_run(run, Path.cwd())
+    folder = records.run(note.run)
     if not has_report(folder):
         raise HalfstepError(
             f"{note.run} has nothing to report yet",
@@ -38,8 +37,8 @@ def report(run: Run = None, as_json: AsJson = False) -> int:
             host=note.host,
             config=note.config,
             run=note.run,
-            job=job_from_memory(note, note.seen_unix),
-            artifacts=artifacts_of(memory, note.run),
+            job=job_last_seen(note, note.seen_unix),
+            artifacts=artifacts_of(records, note.run),
         )
     )
     return 0

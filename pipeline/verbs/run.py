@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from pipeline.going import go
-from pipeline.session import load_named
+from pipeline.actions.run import run_project
+from pipeline.actions.session import load_named
 from pipeline.show.screen import Screen
 from pipeline.stages.order import STAGE_NAMES
 from pipeline.stages.stage import Wishes
@@ -53,6 +53,6 @@ def run(
     wishes = Wishes(_stage(until, "--until"), _stage(force, "--force"), detach, not no_heal)
     named = load_named(host, config, overrides or [], Path.cwd())
     with screen:
-        outcome = go(named, screen, wishes, ask=None if as_json or yes else screen)
+        outcome = run_project(named, screen, wishes, ask=None if as_json or yes else screen)
     screen.closing(outcome)
     return outcome.exit_code

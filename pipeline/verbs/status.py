@@ -7,12 +7,12 @@ from pathlib import Path
 
 import typer
 
-from pipeline.afar import OUT_OF_REACH, job_from_host, job_from_memory, remembered, run_afar
-from pipeline.memory import Memory
-from pipeline.outcome import Outcome
-from pipeline.runs import RunNote, artifacts_of
+from pipeline.hosts.open_run import OUT_OF_REACH, open_run
+from pipeline.judgements.job import judge_run
+from pipeline.messages.outcome import Outcome, job_outcome
+from pipeline.records.layout import Records
+from pipeline.records.runs import RunNote, artifacts_of, job_last_seen, named_run
 from pipeline.show.screen import Screen
-from pipeline.stages.ending import judge_run
 from pipeline.verbs.options import AsJson, Run
 from remote.errors import HalfstepError
 from remote.protocol.findings import Finding, Severity
@@ -25,14 +25,14 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def status(run: Run = None, as_json: AsJson = False) -> int:
     """How far a run is and how it ended. A host out of reach is told with what was last seen, never taken for dead."""
     screen = Screen(as_json=as_json)
-    note, memory = remembered(run, Path.cwd())
+    note, records = named_run(run, Path.cwd())
     try:
-        with run_afar(note.run, Path.cwd(), ask=None if as_json else screen, keep=False) as afar:
-            outcome = _from_host(note, memory, afar.survey())
+        with open_run(note.run, Path.cwd(), ask=None if as_json else screen, keep=False) as opened:
+            outcome = _from_host(note, records, opened.survey())
     except HalfstepError as error:
         if error.exit_code not in OUT_OF_REACH:
             raise
-        outcome = _from_memory(note, memory, error)
+        outcome = _from_records(note, records, error)
     screen.heading(f"{note.run} on {note.host}")
     if outcome.job:
         screen.job(outcome.job)
@@ -40,7 +40,7 @@ def status(run: Run = None, as_json: AsJson = False) -> int:
     return outcome.exit_code
 
 
-def _from_host(note: RunNote, memory: Memory, run: RunSurvey) -> Outcome:
+def _from_host(note: RunNote, records: Records, run: RunSurvey) -> Outcome:
     findings = [*([] if run.state is JobState.RUNNING else judge_run(run, note.run).findings)]
     if run.stalled:
         findings.append(Finding("stalled", Severity.WARNING, "no new optimizer step for long; not ended", note.run))
@@ -51,13 +51,13 @@ def _from_host(note: RunNote, memory: Memory, run: RunSurvey) -> Outcome:
         config=note.config,
         run=note.run,
         findings=tuple(findings),
-        job=job_from_host(run),
-        artifacts=artifacts_of(memory, note.run),
+        job=job_outcome(run),
+        artifacts=artifacts_of(records, note.run),
         more={"cures": list(note.cures)} if note.cures else {},
     )
 
 
-def _from_memory(note: RunNote, memory: Memory, error: HalfstepError) -> Outcome:
+def _from_records(note: RunNote, records: Records, error: HalfstepError) -> Outcome:
     words = f"{note.host} is out of reach ({error.message}); this is what was last seen"
     return Outcome(
         "status",
@@ -66,6 +66,6 @@ def _from_memory(note: RunNote, memory: Memory, error: HalfstepError) -> Outcome
         config=note.config,
         run=note.run,
         findings=(Finding("unreachable", Severity.WARNING, words, note.host, error.hint, error.exit_code),),
-        job=job_from_memory(note, time.time()),
-        artifacts=artifacts_of(memory, note.run),
+        job=job_last_seen(note, time.time()),
+        artifacts=artifacts_of(records, note.run),
     )

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from pipeline.afar import job_from_host, run_afar
-from pipeline.outcome import Outcome
+from pipeline.hosts.open_run import open_run
+from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson, Run
 from remote.jobs import stop_job
@@ -27,23 +27,23 @@ def stop(
 ) -> int:
     """End the job and every process it started; `pipeline run` resumes from its checkpoint."""
     screen = Screen(as_json=as_json)
-    with run_afar(run, Path.cwd(), ask=None if as_json else screen) as afar:
-        survey = afar.survey()
+    with open_run(run, Path.cwd(), ask=None if as_json else screen) as opened:
+        survey = opened.survey()
         left: tuple[int, ...] = ()
         if survey.state is JobState.RUNNING or survey.orphans:
             screen.progress(f"stopping {survey.run}")
-            left = stop_job(afar.host, afar.note.project, survey.run, grace_s=grace).left
-            survey = afar.survey()
+            left = stop_job(opened.host, opened.note.project, survey.run, grace_s=grace).left
+            survey = opened.survey()
     screen.note(_ended(survey))
-    findings = tuple(_unkillable(pid, afar.note.host) for pid in left)
+    findings = tuple(_unkillable(pid, opened.note.host) for pid in left)
     outcome = Outcome(
         "stop",
         ExitCode.BUSY if findings else ExitCode.OK,
-        host=afar.note.host,
-        config=afar.note.config,
+        host=opened.note.host,
+        config=opened.note.config,
         run=survey.run,
         findings=findings,
-        job=job_from_host(survey),
+        job=job_outcome(survey),
     )
     screen.closing(outcome)
     return outcome.exit_code

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from pipeline.afar import run_afar
-from pipeline.outcome import Outcome
+from pipeline.hosts.open_run import open_run
+from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson, Run
 from remote.protocol.events import Scalar
@@ -29,8 +29,8 @@ def tail(
     """Every scalar as `step tag value`, until the job has ended."""
     screen = Screen(as_json=as_json)
     seen: list[Scalar] = []
-    with run_afar(run, Path.cwd(), ask=None if as_json else screen, keep=False) as afar:
-        for scalar in tail_scalars(afar.host, afar.note.project, afar.note.run, afar.folder, history=not new):
+    with open_run(run, Path.cwd(), ask=None if as_json else screen, keep=False) as opened:
+        for scalar in tail_scalars(opened.host, opened.note.project, opened.note.run, opened.folder, history=not new):
             if only and not any(word in scalar.tag for word in only):
                 continue
             if as_json:
@@ -38,5 +38,5 @@ def tail(
             else:
                 screen.raw(f"{scalar.step:>8}  {scalar.tag:<32} {scalar.value:.6g}\n")
     more = {"scalars": [{"step": s.step, "tag": s.tag, "value": s.value} for s in seen]} if as_json else {}
-    screen.closing(Outcome("tail", host=afar.note.host, config=afar.note.config, run=afar.note.run, more=more))
+    screen.closing(Outcome("tail", host=opened.note.host, config=opened.note.config, run=opened.note.run, more=more))
     return 0

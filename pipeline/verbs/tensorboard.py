@@ -12,7 +12,8 @@ from typing import Annotated
 
 import typer
 
-from pipeline.afar import OUT_OF_REACH, Afar, remembered, run_afar
+from pipeline.hosts.open_run import OUT_OF_REACH, OpenRun, open_run
+from pipeline.records.runs import named_run
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import Run
 from remote.errors import HalfstepError
@@ -36,13 +37,13 @@ def tensorboard(
             hint="pipx inject halfstep tensorboard",
             exit_code=ExitCode.ENVIRONMENT,
         )
-    note, memory = remembered(run, Path.cwd())
-    folder = memory.run(note.run)
+    note, records = named_run(run, Path.cwd())
+    folder = records.run(note.run)
     folder.mkdir(parents=True, exist_ok=True)
     with _viewer(folder, port) as viewer:
         try:
-            with run_afar(note.run, Path.cwd(), ask=screen, keep=False) as afar:
-                _keep_live(afar, screen, viewer)
+            with open_run(note.run, Path.cwd(), ask=screen, keep=False) as opened:
+                _keep_live(opened, screen, viewer)
         except HalfstepError as error:
             if error.exit_code not in OUT_OF_REACH:
                 raise
@@ -74,9 +75,9 @@ def _viewer(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
             viewer.wait()
 
 
-def _keep_live(afar: Afar, screen: Screen, viewer: subprocess.Popen[bytes]) -> None:
+def _keep_live(opened: OpenRun, screen: Screen, viewer: subprocess.Popen[bytes]) -> None:
     """The mirror has every record as it is written, until the job ends or nobody looks any more."""
-    for new in follow_events(afar.host, afar.note.project, afar.note.run, afar.folder):
+    for new in follow_events(opened.host, opened.note.project, opened.note.run, opened.folder):
         screen.progress(f"{new.name}: {len(new.records)} bytes more")
         if viewer.poll() is not None:
             return

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from pipeline.foresight import can_be_proved, foresee, judge_without_proof, prove_in_scratch
-from pipeline.outcome import Outcome
-from pipeline.session import load_named, working
+from pipeline.actions.preview import judge_without_proof, preview
+from pipeline.actions.proof import can_be_proved, prove_in_scratch
+from pipeline.actions.session import load_named, working
+from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Context, Wishes
 from pipeline.stages.verify import code_of, in_words, named, try_card
@@ -40,11 +41,11 @@ def verify(
 
 def _looked(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
     view = context.view
-    foreseen = foresee(context)
-    for stage in foreseen.stages:
+    seen = preview(context)
+    for stage in seen.stages:
         screen.ended(stage)
     screen.note(announce(view.precision))
-    report = judge_without_proof(view).and_also(Report(foreseen.sync.report.findings + foreseen.fixes.findings))
+    report = judge_without_proof(view).and_also(Report(seen.sync.report.findings + seen.fixes.findings))
     why_not = can_be_proved(view) if proof_wanted else "--no-proof was given"
     if not report.ok:
         why_not = "something above must be put right first"
@@ -54,7 +55,7 @@ def _looked(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
         card = try_card(context)
         screen.checked(card.findings)
         screen.progress("running the real command for two optimizer steps")
-        proof = prove_in_scratch(context, foreseen.fixes)
+        proof = prove_in_scratch(context, seen.fixes)
         screen.note(in_words(view, proof))
         screen.checked(proof.findings)
         for unseen in proof.unseen:
@@ -65,7 +66,7 @@ def _looked(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
         code_of(report),
         host=view.host.name,
         config=view.loaded.name,
-        stages=foreseen.stages,
+        stages=seen.stages,
         findings=report.findings,
         more={"facts": dict(report.facts)},
     )

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import typer
 
-from pipeline.afar import job_from_host, run_afar
-from pipeline.following import follow_to_end
-from pipeline.outcome import Outcome
-from pipeline.runs import artifacts_of
+from pipeline.hosts.follow import follow_to_end
+from pipeline.hosts.open_run import open_run
+from pipeline.judgements.job import judge_run
+from pipeline.messages.outcome import Outcome, job_outcome
+from pipeline.records.runs import artifacts_of
 from pipeline.show.screen import Screen
-from pipeline.stages.ending import judge_run
 from pipeline.verbs.options import AsJson, Run
 from remote.jobs import adopt_job
 from remote.protocol.exits import ExitCode
@@ -24,23 +24,23 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 def wait(run: Run = None, as_json: AsJson = False) -> int:
     """Return when the job has ended: 0 well, 40 failed, 41 lost, 42 stopped or preempted with its checkpoint kept."""
     screen = Screen(as_json=as_json)
-    with run_afar(run, Path.cwd(), ask=None if as_json else screen) as afar:
-        survey = afar.survey()
+    with open_run(run, Path.cwd(), ask=None if as_json else screen) as opened:
+        survey = opened.survey()
         while survey.state is JobState.RUNNING:
             if survey.orphans:
-                adopt_job(afar.host, afar.note.project, survey.run)
-            follow_to_end(afar.host, afar.note.project, survey.run, screen)
-            survey = afar.survey()
+                adopt_job(opened.host, opened.note.project, survey.run)
+            follow_to_end(opened.host, opened.note.project, survey.run, screen)
+            survey = opened.survey()
     findings = judge_run(survey, survey.run).findings
     outcome = Outcome(
         "wait",
         next((finding.exit_code for finding in findings), ExitCode.OK),
-        host=afar.note.host,
-        config=afar.note.config,
+        host=opened.note.host,
+        config=opened.note.config,
         run=survey.run,
         findings=findings,
-        job=job_from_host(survey),
-        artifacts=artifacts_of(afar.memory, survey.run),
+        job=job_outcome(survey),
+        artifacts=artifacts_of(opened.records, survey.run),
     )
     if outcome.job:
         screen.job(outcome.job)

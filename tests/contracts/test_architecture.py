@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -49,6 +50,36 @@ def test_imports_point_down() -> None:
         if (target := module_named(found.name)) and not may_import(module.name, target)
     ]
     assert wrong == []
+
+
+def rooms_of_pipeline() -> list[str]:
+    """The folders of pipeline/ from the top down, as docs/architecture.md lists them."""
+    drawn = (ROOT / "docs" / "architecture.md").read_text().partition("    fixers/ ")[0]
+    return re.findall(r"^      ([a-z]+)/ ", drawn, re.MULTILINE)
+
+
+def test_every_folder_of_pipeline_is_in_the_list_of_rooms_and_only_the_command_line_is_outside() -> None:
+    folders = {path.name for path in (ROOT / "pipeline").iterdir() if (path / "__init__.py").is_file()}
+    assert set(rooms_of_pipeline()) == folders
+    loose = {path.name for path in (ROOT / "pipeline").glob("*.py")}
+    assert loose == {"__init__.py", "__main__.py", "cli.py"}
+
+
+def test_a_room_of_pipeline_imports_only_from_rooms_below_it() -> None:
+    floor = {f"pipeline.{room}": number for number, room in enumerate(rooms_of_pipeline())}
+    upwards = [
+        f"{importer} imports {target}"
+        for importer, targets in graph().items()
+        for target in targets
+        if (above := floor.get(room_of(importer))) is not None
+        and (below := floor.get(room_of(target))) is not None
+        and below < above
+    ]
+    assert upwards == []
+
+
+def room_of(module: str) -> str:
+    return ".".join(module.split(".")[:2])
 
 
 def test_no_import_of_ours_stands_inside_a_function() -> None:

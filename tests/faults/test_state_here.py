@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.checkpoints import Claims, claim_now, parse_claims, read_claims, write_claims
-from pipeline.files import locked
-from pipeline.memory import Memory
+from pipeline.records.checkpoints import Claims, claim_now, parse_claims, read_claims, write_claims
+from pipeline.records.files import locked
+from pipeline.records.layout import Records
 from remote.errors import Busy, DiskFull
 from remote.protocol.exits import ExitCode
 from tests.faults.struck import blows, killing, run_traced
@@ -20,7 +20,7 @@ from tests.faults.struck import blows, killing, run_traced
 WRITER = """
 import sys
 from pathlib import Path
-from pipeline.checkpoints import claim_now, read_claims, write_claims
+from pipeline.records.checkpoints import claim_now, read_claims, write_claims
 path = Path(sys.argv[1])
 write_claims(path, read_claims(path).with_claim(claim_now("fix", "new", {}, seconds=2.0)))
 """
@@ -73,8 +73,8 @@ def test_FI_24_a_full_disk_here_is_exit_22_and_the_old_record_stands(full_disk: 
 
 @pytest.mark.root
 def test_FI_24_without_room_for_the_lock_or_the_folder_s_marker_exit_22_names_the_file(full_disk: Path) -> None:
-    memory = Memory(full_disk / "project")
-    lock = memory.lock("titan", "plain")
+    records = Records(full_disk / "project")
+    lock = records.lock("titan", "plain")
     lock.parent.mkdir(parents=True)
     with pytest.raises(OSError, match="No space left"):
         (full_disk / "filler").write_bytes(bytes(2**20))
@@ -83,11 +83,11 @@ def test_FI_24_without_room_for_the_lock_or_the_folder_s_marker_exit_22_names_th
         pytest.fail("nobody would know who holds it")
     assert caught.value.where == str(lock)
     with pytest.raises(DiskFull, match="no space left"):
-        memory.prepare()
-    assert not (memory.folder / ".gitignore").exists(), "an empty one would hide nothing and never be mended"
+        records.prepare()
+    assert not (records.folder / ".gitignore").exists(), "an empty one would hide nothing and never be mended"
     (full_disk / "filler").unlink()
-    memory.prepare()
-    assert (memory.folder / ".gitignore").read_text() == "*\n"
+    records.prepare()
+    assert (records.folder / ".gitignore").read_text() == "*\n"
     with locked(lock, "run"), pytest.raises(Busy, match=f"pid {os.getpid()}, run"), locked(lock, "look"):
         pass
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline.config.load import load_config, load_host
-from pipeline.memory import Memory
-from pipeline.stages.view import View
-from pipeline.stages.which_run import run_id
+from pipeline.records.layout import Records
+from pipeline.work.run_id import run_id
+from pipeline.work.view import View
 from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey
 from remote.protocol.machine import Disk, Driver, Interpreter, Machine, Torch
 from remote.protocol.survey import Survey
@@ -38,7 +38,7 @@ def view_of(root: Path, state: JobState | None = JobState.SUCCEEDED) -> View:
     digest = scan.manifest.digest_here()
     tree = TreeSurvey(True, digest, digest, len(scan.manifest.rows))
     view = View(
-        load_config("plain", root), load_host("local", root), Memory(root), scan, survey_of(tree), "/home/me/halfstep"
+        load_config("plain", root), load_host("local", root), Records(root), scan, survey_of(tree), "/home/me/halfstep"
     )
     return view if state is None else view.with_survey(survey_of(tree, run_in(view, state)))
 

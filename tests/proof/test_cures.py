@@ -13,8 +13,8 @@ from fixers.frame import plan_fixes
 from fixers.on_disk import apply_to_disk
 from fixers.site import Site
 from pipeline.diagnosis.catalog import load_catalog
+from pipeline.diagnosis.cures import next_cure
 from pipeline.diagnosis.diagnose import diagnose_text
-from pipeline.diagnosis.heal import next_cure
 from remote.payload.launch import Launch, job_environment
 from remote.protocol.jobs import JobSpec
 from remote.protocol.layout import RunLayout

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.checkpoints import parse_claims
+from pipeline.records.checkpoints import parse_claims
 from remote.protocol.exits import ExitCode
 from remote.protocol.records import whole_prefix
 from tests.soak.strikes import there, wait_for

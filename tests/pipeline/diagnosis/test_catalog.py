@@ -8,8 +8,8 @@ import pytest
 
 from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
 from pipeline.diagnosis.catalog import find_entry, identify, load_catalog
+from pipeline.diagnosis.cures import CONFIG_CURES
 from pipeline.diagnosis.diagnose import diagnose_text
-from pipeline.diagnosis.heal import CONFIG_CURES
 
 ENTRIES = load_catalog()
 SAMPLES = [(entry.id, sample) for entry in ENTRIES for sample in entry.samples]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.reporting import jobs_of
+from pipeline.report.compose import jobs_of
 from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey, StartAnswer, Started
 
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fixers.change import FileChange
-from pipeline.outcome import StageOutcome, StageState
-from pipeline.report.model import Cure, Fix, JobRow, RunReport, Verdict, fix_of
+from pipeline.messages.outcome import StageOutcome, StageState
+from pipeline.report.model import CureRow, FixRow, JobRow, RunReport, Verdict, fix_of
 from pipeline.report.page import render_report
 from remote.protocol.events import Scalar
 from remote.protocol.findings import Finding, Severity
@@ -85,14 +85,16 @@ FULL = replace(
         Scalar("eval/mdd/wer", 60, 0.081, 5000.0, "tensorboard/e"),
     ),
     fixes=(
-        Fix(("bf16-to-fp16",), "src/train.py", ("line 3: float16",), "--- a\n+++ b\n@@ -1 +1 @@\n-bfloat16\n+float16"),
+        FixRow(
+            ("bf16-to-fp16",), "src/train.py", ("line 3: float16",), "--- a\n+++ b\n@@ -1 +1 @@\n-bfloat16\n+float16"
+        ),
     ),
     proof=ProofReport(
         findings=(Finding("finite-loss", Severity.INFO, "3.2, then 3.1"),),
         unseen=(Unseen("bandwidth", "one card only"),),
         dtypes=(DtypeRow("trainable", "float32", 8, 1_500_000, 6_000_000),),
     ),
-    cures=(Cure("cuda-out-of-memory", "the longest recordings", "checkpointing on", 1),),
+    cures=(CureRow("cuda-out-of-memory", "the longest recordings", "checkpointing on", 1),),
     findings=(Finding("slow-link", Severity.WARNING, "0.1 MB/s", "titan", "pipeline hosts check titan"),),
     environment=(("torch", "2.13.0"),),
     config_text="lora: {r: 64}",
@@ -184,14 +186,14 @@ def hostile(report: RunReport) -> RunReport:
             Scalar(f"eval/{HOSTILE}/pearson", 1, 0.5, 1.0, HOSTILE),
             Scalar(f"eval/{HOSTILE}/wer", 1, 0.5, 1.0, HOSTILE),
         ),
-        fixes=(Fix((HOSTILE,), HOSTILE, (HOSTILE,), HOSTILE),),
+        fixes=(FixRow((HOSTILE,), HOSTILE, (HOSTILE,), HOSTILE),),
         proof=ProofReport(
             (Finding(HOSTILE, Severity.ERROR, HOSTILE),),
             (Unseen(HOSTILE, HOSTILE),),
             (DtypeRow(HOSTILE, HOSTILE, 1, 1, 1),),
             device=HOSTILE,
         ),
-        cures=(Cure(HOSTILE, HOSTILE, HOSTILE),),
+        cures=(CureRow(HOSTILE, HOSTILE, HOSTILE),),
         findings=(Finding(HOSTILE, Severity.ERROR, HOSTILE, HOSTILE, HOSTILE),),
         environment=((HOSTILE, HOSTILE),),
         config_text=HOSTILE,
@@ -257,7 +259,7 @@ def test_a_files_change_becomes_a_diff_of_lines():
 
 def test_a_long_diff_is_cut_and_says_so():
     diff = "\n".join(f"+line {n}" for n in range(1000))
-    words = Reader(render_report(replace(FULL, fixes=(Fix(("x",), "a", (), diff),)))).text
+    words = Reader(render_report(replace(FULL, fixes=(FixRow(("x",), "a", (), diff),)))).text
     assert "line 399" in words
     assert "line 400" not in words
     assert "600 more lines" in words

@@ -1,0 +1,63 @@
+"""The fixers alone, on a host: planned against what lies there, applied or only shown, and taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from fixers.change import FileChange, Plan
+from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
+from pipeline.stages.stage import Context
+from pipeline.stages.sync import Sync
+from pipeline.work.fixes import acts_of, plan_for, rewrites_left
+from pipeline.work.view import View
+from remote.errors import SyncRefused
+from remote.sync.rewrite import rewrite_tree, undo_rewrites
+
+
+def fix_on_host(context: Context, only: Iterable[str] | None, *, show_only: bool) -> Plan:
+    """What was left to do there and, unless only shown, is done now. Raises SyncRefused where the tree is not there."""
+    view = context.view
+    plan = plan_for(view, context.host, only if only is None else (*only, *at_work_there(view)))
+    rewrites = rewrites_left(plan, view)
+    left = {rewrite.path for rewrite in rewrites}
+    files = tuple(change for change in plan.changes if isinstance(change, FileChange) and change.path in left)
+    if not show_only:
+        _require_synced(context)
+        if rewrites:
+            rewrite_tree(context.host, view.scan, rewrites)
+        for change in acts_of(plan):
+            context.listener.progress(change.summary)
+            context.host.act(change.op, change.args)
+    return Plan(plan.findings, (*files, *acts_of(plan)))
+
+
+def at_work_there(view: View) -> tuple[str, ...]:
+    """The source fixers whose rewrites lie there: what one more fixer makes is made of theirs, and theirs stay."""
+    known = {fixer.name for fixer in SOURCE_FIXERS}
+    return tuple(sorted({name for row in view.survey.tree.fixed.values() for name in row.fixers} & known))
+
+
+def undo_on_host(context: Context) -> tuple[str, ...]:
+    """Every file that a fixer rewrote there is as it was sent, and what fixers made beside it is gone; their names."""
+    _require_synced(context)
+    fixed = tuple(context.view.survey.tree.fixed)
+    made = [_undone(context, fixer.name, fixed) for fixer in SETUP_FIXERS]
+    if fixed:
+        undo_rewrites(context.host, context.view.scan)
+    return (*fixed, *(path for paths in made for path in paths))
+
+
+def _undone(context: Context, fixer: str, fixed: tuple[str, ...]) -> tuple[str, ...]:
+    """What that setup fixer put back or took away, beside the files of `fixed`."""
+    answer = context.host.act("fix.undo", {"project": context.view.layout.key, "fixer": fixer})
+    tree = f"{context.host.workdir}/{context.view.layout.tree}/"
+    return tuple(path for path in answer["restored"] if path.removeprefix(tree) not in fixed)
+
+
+def _require_synced(context: Context) -> None:
+    problems = Sync().check(context.view).errors
+    if problems:
+        raise SyncRefused(
+            f"the host's tree is not this project as it lies here: {problems[0].message}",
+            hint=f"pipeline run --host {context.view.host.name} --config {context.view.loaded.name} --until sync",
+        )

@@ -1,0 +1,81 @@
+"""A run that heals itself: the cure that a known failure names is applied, remembered, and the stages go on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from fixers.frame import OFF
+from fixers.registry import SOURCE_FIXERS
+from pipeline.actions.session import look_again
+from pipeline.diagnosis.cures import Cure, is_known, next_cure
+from pipeline.records.cures import write_cures
+from pipeline.report.model import CureRow
+from pipeline.stages.runner import StagesResult, run_stages
+from pipeline.stages.stage import Context, Stage
+from pipeline.work.fixes import wishes_of
+from pipeline.work.run_id import run_of
+from pipeline.work.view import View
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+
+HEALED = (ExitCode.PRECISION, ExitCode.TRAINING, ExitCode.GPU)
+
+
+def run_and_heal(context: Context, stages: Sequence[Stage], record: Path) -> StagesResult:
+    """The stages, and again after each cure that a failure names; a cure is tried once, and at most two are."""
+    ran = run_stages(context, stages, record, look_again)
+    while context.wishes.heal and ran.exit_code in HEALED:
+        cure = cure_for(context.view, ran)
+        if cure is None:
+            break
+        context.listener.note(f"healing: {cure.words}")
+        remember_cure(context, cure)
+        context.wishes = replace(context.wishes, force="")
+        context.evidence = replace(context.evidence, cures=(*context.evidence.cures, cure_row(context.view, ran, cure)))
+        again = run_stages(context, stages, record, look_again)
+        healed = Finding(
+            "healed", Severity.WARNING, f"{_what_failed(ran)}; {cure.words}", hint=f"pipeline explain {cure.name}"
+        )
+        again.findings[:0] = [*(finding for finding in ran.findings if finding.check == healed.check), healed]
+        again.acted = True
+        ran = again
+    return ran
+
+
+def cure_for(view: View, ran: StagesResult) -> Cure | None:
+    """The next thing to try for what was found."""
+    return next_cure([cure.name for cure in view.cures], known_errors(ran), view.loaded.as_json(), spent_fixers(view))
+
+
+def known_errors(ran: StagesResult) -> list[Finding]:
+    """The errors that the catalog names or that have a cure, the first found first."""
+    return [finding for finding in ran.findings if finding.severity is Severity.ERROR and is_known(finding.check)]
+
+
+def spent_fixers(view: View) -> frozenset[str]:
+    """Source fixers that were on: what they make of the same files is the same again."""
+    wishes = wishes_of(view)
+    return frozenset(fixer.name for fixer in SOURCE_FIXERS if wishes.get(fixer.name) not in OFF)
+
+
+def remember_cure(context: Context, cure: Cure) -> None:
+    """This and every later run of the config has it."""
+    view = context.view
+    cures = (*view.cures, cure)
+    write_cures(view.records.cures(view.host.name, view.loaded.name), view.loaded.as_json(), cures)
+    context.view = replace(view, cures=cures)
+
+
+def cure_row(view: View, ran: StagesResult, cure: Cure) -> CureRow:
+    """A cure as the report tells it."""
+    run = run_of(view)
+    job = run.job if run is not None else 0
+    first = next(iter(known_errors(ran)), None)
+    return CureRow(first.check if first else "", first.message if first else "", cure.words, job)
+
+
+def _what_failed(ran: StagesResult) -> str:
+    first = next(iter(known_errors(ran)), None)
+    return f"{first.check}: {first.message}" if first else "the run failed"

@@ -1,0 +1,67 @@
+"""`verify` and `plan`: what `run` would find to do, looked at without changing anything outside a scratch folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fixers.change import Plan
+from fixers.diff import render_diff
+from pipeline.judgements.host import judge_host
+from pipeline.judgements.static import judge_static
+from pipeline.messages.outcome import StageOutcome, StageState
+from pipeline.records.checkpoints import Claims, read_claims
+from pipeline.stages.environment import need_of
+from pipeline.stages.order import STAGES
+from pipeline.stages.stage import Context, Standing, judge_standing
+from pipeline.work.fixes import acts_of, plan_for, rewrites_left, tree_as_fixed
+from pipeline.work.view import View
+from remote.protocol.findings import Report
+from remote.sync.agreed import ask_base, known_base
+from remote.sync.plan import SyncPlan, plan_sync
+
+REST_ON_FILES = ("verify", "train", "logs")
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What `run` would do: what it would send, what fixers would change."""
+
+    sync: SyncPlan
+    fixes: Plan
+    stages: tuple[StageOutcome, ...]
+
+    @property
+    def diff(self) -> str:
+        """Every change of a file or of the host that fixers would make, as text."""
+        return render_diff(self.fixes)
+
+
+def preview(context: Context) -> Preview:
+    """Every stage judged, nothing changed."""
+    view = context.view
+    claims = read_claims(view.records.checkpoints(view.host.name, view.loaded.name))
+    base = known_base(context.host, view.scan, view.survey.tree) or ask_base(context.host, view.scan)[0]
+    sync = plan_sync(view.scan, view.survey.tree, base)
+    plan = plan_for(view, context.host)
+    left = {rewrite.path for rewrite in rewrites_left(plan, view)}
+    changes = tuple(change for change in plan.changes if getattr(change, "path", "") in left or change in acts_of(plan))
+    stages = preview_stages(view, claims, files_change=bool(left) or not sync.empty)
+    return Preview(sync, Plan(plan.findings, changes), stages)
+
+
+def preview_stages(view: View, claims: Claims, *, files_change: bool) -> tuple[StageOutcome, ...]:
+    """For each stage whether `run` would have work to do: a proof of files that will be others is none."""
+    outcomes = []
+    for stage in STAGES:
+        standing = judge_standing(stage, view, claims.of(stage.name))
+        if standing.holds and files_change and stage.name in REST_ON_FILES:
+            standing = Standing(False, "the files it was done with will change")
+        state = StageState.SKIPPED if standing.holds else StageState.PENDING
+        outcomes.append(StageOutcome(stage.name, state, reason=standing.reason))
+    return tuple(outcomes)
+
+
+def judge_without_proof(view: View) -> Report:
+    """What can be said of host and project before anything is run there."""
+    asked = judge_static(tree_as_fixed(view), view.precision)
+    return judge_host(view.survey, need_of(view)).and_also(asked).and_also(view.scan.report)

@@ -1,0 +1,43 @@
+"""The proof of `verify`: on the project as the fixers would leave it, in a scratch folder that is gone afterwards."""
+
+from __future__ import annotations
+
+import secrets
+
+from fixers.change import FileChange, Plan
+from pipeline.stages.stage import Context
+from pipeline.stages.verify import prove
+from pipeline.work.command import SCRATCH_DATA
+from pipeline.work.view import View
+from remote.protocol.proof import ProofReport
+from remote.sync.scratch import remove_scratch, send_scratch
+
+LARGEST_SCRATCH_DATA = 64 * 10**6
+
+
+def can_be_proved(view: View) -> str:
+    """Why a proof has to wait for `run`, or nothing."""
+    if not view.data_digest or view.data_digest in view.survey.data or data_files(view):
+        return ""
+    return "the data is not on the host yet, and is too large to be sent for a proof alone"
+
+
+def prove_in_scratch(context: Context, plan: Plan) -> ProofReport:
+    """The proof on the project as it would be after the fixers, in a scratch folder that is gone afterwards."""
+    view, nonce = context.view, secrets.token_hex(8)
+    files = [change for change in plan.changes if isinstance(change, FileChange)]
+    if view.data_digest and view.data_digest not in view.survey.data:
+        files += [FileChange(f"{SCRATCH_DATA}/{name}", b"", data, {}) for name, data in data_files(view)]
+    try:
+        source = send_scratch(context.host, view.scan, view.survey.tree, files, nonce)
+        return prove(context, source)
+    finally:
+        remove_scratch(context.host, view.scan, nonce)
+
+
+def data_files(view: View) -> tuple[tuple[str, bytes], ...]:
+    """The data that would be uploaded apart from code, by name; nothing where it is too large to be read at once."""
+    data = view.data
+    if data is None or data.size_bytes > LARGEST_SCRATCH_DATA or data.root.is_file():
+        return ()
+    return tuple((name, (data.root / name).read_bytes()) for name in data.files)

@@ -1,0 +1,99 @@
+"""`run`: every stage of one project on one host, under a lock, with what is to be said about it at the end."""
+
+from __future__ import annotations
+
+from pipeline.actions.heal import run_and_heal
+from pipeline.actions.session import Named, alone, working
+from pipeline.messages.listener import Listener
+from pipeline.messages.outcome import JobOutcome, Outcome, job_outcome
+from pipeline.records.layout import Records
+from pipeline.records.runs import artifacts_of, note_seen
+from pipeline.report.compose import jobs_of, report_of
+from pipeline.report.evidence import read_evidence, write_evidence
+from pipeline.report.kept import keep_report
+from pipeline.stages.order import STAGES
+from pipeline.stages.runner import StagesResult
+from pipeline.stages.stage import Context, Wishes
+from pipeline.work.command import require_secrets
+from pipeline.work.run_id import run_id, run_of
+from remote.ask import Ask
+from remote.errors import HalfstepError
+from remote.jobs import list_jobs
+from remote.protocol.exits import ExitCode
+from remote.protocol.jobs import JobState, RunSurvey, StartAnswer
+from remote.pull.live import mirrored_scalars
+
+LOSS_TAGS = ("train/loss", "loss", "Loss/train", "train_loss")
+
+
+def run_project(named: Named, listener: Listener, wishes: Wishes, *, ask: Ask | None = None) -> Outcome:
+    """Everything is as the config wants it, or the outcome says which stage failed and what to type."""
+    records = Records(named.loaded.root)
+    require_secrets(named.host.config, named.loaded.config)
+    with (
+        alone(named, f"run {named.loaded.name} on {named.host.name}"),
+        working(named, listener, wishes, ask=ask) as context,
+    ):
+        listener.heading(f"{named.loaded.name} on {named.host.name}")
+        for cure in context.view.cures:
+            listener.note(f"as healed before: {cure.words}")
+        record = records.checkpoints(named.host.name, named.loaded.name)
+        kept = records.evidence(named.host.name, named.loaded.name)
+        context.evidence = read_evidence(kept)
+        ran = run_and_heal(context, STAGES, record)
+        if ran.acted:
+            write_evidence(kept, context.evidence)
+            report(context, ran)
+        outcome = outcome_of(context, ran)
+        listener.curve("loss", loss_of(records, outcome.run))
+    if not ran.acted and ran.exit_code is ExitCode.OK:
+        listener.note("nothing to do")
+    return outcome
+
+
+def report(context: Context, ran: StagesResult) -> None:
+    """The run, if there is one by now, has its page."""
+    view = context.view
+    run = run_of(view)
+    if run is not None and run.state is not JobState.ABSENT:
+        jobs = jobs_of(run, earlier_jobs(context, run))
+        told = report_of(view, run, jobs, context.evidence, tuple(ran.stages), tuple(ran.findings))
+        keep_report(view.records.run(run.run), told)
+
+
+def earlier_jobs(context: Context, run: RunSurvey) -> tuple[StartAnswer, ...]:
+    """The jobs before the newest, if there are any and the host still answers."""
+    if run.job < 2:
+        return ()
+    try:
+        return list_jobs(context.host, context.view.layout.key, run.run)
+    except HalfstepError:
+        return ()
+
+
+def outcome_of(context: Context, ran: StagesResult) -> Outcome:
+    """What a run of the stages came to."""
+    view = context.view
+    run = run_of(view)
+    if run is not None:
+        note_seen(view.records, run)
+    return Outcome(
+        "run",
+        ran.exit_code,
+        host=view.host.name,
+        config=view.loaded.name,
+        run=run_id(view) if run is not None else "",
+        stages=tuple(ran.stages),
+        findings=tuple(ran.findings),
+        job=job_outcome(run) if run is not None else JobOutcome(JobState.ABSENT),
+        artifacts=artifacts_of(view.records, run_id(view)),
+        more={"cures": [cure.name for cure in view.cures]} if view.cures else {},
+    )
+
+
+def loss_of(records: Records, run: str) -> list[float]:
+    """The training loss by step as far as it is here."""
+    if not run:
+        return []
+    scalars = [scalar for scalar in mirrored_scalars(records.run(run)) if scalar.tag in LOSS_TAGS]
+    return [scalar.value for scalar in sorted(scalars, key=lambda scalar: scalar.step)]

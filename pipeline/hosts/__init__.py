@@ -1,0 +1,1 @@
+"""Dealings with a named host: the connection, a run that lies there, following its job, pulling what it made."""

@@ -1,0 +1,31 @@
+"""A job followed to its end: news as they come, told as progress."""
+
+from __future__ import annotations
+
+from pipeline.messages.listener import Listener
+from remote.host import Host
+from remote.jobs import follow_job
+from remote.protocol.jobs import JobNews, JobState
+
+
+def follow_to_end(host: Host, project: str, run: str, listener: Listener) -> JobNews | None:
+    """The last news of the job; None where there was none at all."""
+    last: JobNews | None = None
+    for news in follow_job(host, project, run):
+        last = news
+        if news.progress is not None:
+            listener.progress(in_words(news), news.progress.step, news.progress.steps)
+        elif news.state is JobState.RUNNING:
+            listener.progress("the job is starting")
+    return last
+
+
+def in_words(news: JobNews) -> str:
+    """'step 40 of 120, loss 1.83'."""
+    progress = news.progress
+    if progress is None:
+        return news.state.value
+    steps = f" of {progress.steps}" if progress.steps else ""
+    loss = f", loss {progress.loss:.4g}" if progress.loss is not None else ""
+    slow = ", no new step for long" if news.stalled else ""
+    return f"step {progress.step}{steps}{loss}{slow}"

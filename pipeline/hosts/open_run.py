@@ -1,0 +1,62 @@
+"""A remembered run on its host: found by name or the newest, reached as it was when it started, looked at once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.config.load import LoadedHost
+from pipeline.config.model import HostConfig
+from pipeline.hosts.connection import connected
+from pipeline.records.layout import Records
+from pipeline.records.runs import RunNote, named_run, note_seen
+from remote.ask import Ask
+from remote.errors import RemoteFault
+from remote.host import Host
+from remote.jobs import take_survey
+from remote.protocol.exits import ExitCode
+from remote.protocol.jobs import RunSurvey
+from remote.protocol.survey import SurveyRequest
+
+OUT_OF_REACH = (ExitCode.CONNECT, ExitCode.AUTH, ExitCode.HOST_KEY, ExitCode.TEMPORARY)
+"""Exit codes of errors after which what is remembered here is all there is to tell."""
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run and the open line to its host."""
+
+    note: RunNote
+    records: Records
+    host: Host
+
+    @property
+    def folder(self) -> Path:
+        """Where what came home of the run lies."""
+        return self.records.run(self.note.run)
+
+    def survey(self) -> RunSurvey:
+        """The run as it lies there now; remembered here. Raises RemoteFault where the host has no such run."""
+        request = SurveyRequest(self.note.project, self.note.host_config.get("python") or "python3")
+        run = take_survey(self.host, request).run(self.note.run)
+        if run is None:
+            raise RemoteFault(
+                f"{self.host.name} has no run {self.note.run}",
+                kind="not-found",
+                where=self.host.name,
+                hint=f"pipeline run --host {self.note.host} --config {self.note.config}",
+                exit_code=ExitCode.JOB_LOST,
+            )
+        note_seen(self.records, run)
+        return run
+
+
+@contextlib.contextmanager
+def open_run(run: str | None, here: Path, *, ask: Ask | None = None, keep: bool = True) -> Iterator[OpenRun]:
+    """The run with its host opened. Raises BadUsage, and whatever keeps the host from being reached."""
+    note, records = named_run(run, here)
+    host = LoadedHost(note.host, None, HostConfig.model_validate(note.host_config))
+    with connected(host, keep=keep, ask=ask) as link:
+        yield OpenRun(note, records, link)

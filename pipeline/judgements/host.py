@@ -1,0 +1,173 @@
+"""Judgements of a host against what a run needs: interpreter, torch build, driver, card, disk, memory. All pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pipeline.messages.quantities import size
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Report, Severity
+from remote.protocol.machine import Disk, Driver, Gpu, Interpreter, Machine
+from remote.protocol.survey import Survey
+
+OLDEST_PYTHON = (3, 9)
+OLDEST_PYTHON_OF_TRAINER = (3, 10)
+"""transformers 5 needs it."""
+OLDEST_TORCH = (2, 6)
+"""Older torch.load runs code from a checkpoint (CVE-2025-32434), and transformers 5 refuses it."""
+OCCUPIED_SHARE = 0.10
+CLOCK_SKEW_S = 60.0
+TRAINER_PACKAGES = ("transformers", "peft", "accelerate", "tensorboard", "soundfile")
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a run asks of a host. `gpus_named`: the host file names cards, so having none is an error."""
+
+    free_bytes: int
+    built_in_trainer: bool
+    gpus_named: bool = False
+
+
+def judge_host(survey: Survey, need: Need, now_unix: float | None = None) -> Report:
+    """Everything about the host that this run would stumble over."""
+    found = [
+        *judge_interpreter(survey.interpreter, need),
+        *judge_cards(survey.driver, survey.gpus, survey.interpreter, need),
+        *judge_disk(survey.disk, need),
+        *judge_clock(survey.machine, now_unix),
+    ]
+    return Report(tuple(found), tuple(facts_of(survey)))
+
+
+def facts_of(survey: Survey) -> Iterator[tuple[str, str]]:
+    """The environment in a few words, for people and as the stage's inputs."""
+    python = survey.interpreter
+    yield "python", ".".join(map(str, python.version[:3])) or "none"
+    yield "interpreter", python.path
+    yield "torch", python.torch.version if python.torch else "none"
+    yield "driver", survey.driver.version or "none"
+    yield "gpus", ", ".join(_card(gpu) for gpu in survey.gpus) or "none"
+
+
+def _card(gpu: Gpu) -> str:
+    return f"{card_name(gpu)} (assumed)" if gpu.assumed else f"{card_name(gpu)} {gpu.uuid}"
+
+
+def card_name(gpu: Gpu) -> str:
+    """'TITAN RTX 7.5'."""
+    capability = ".".join(map(str, gpu.capability))
+    return gpu.name if gpu.name.endswith(f" {capability}") else f"{gpu.name} {capability}"
+
+
+def judge_interpreter(python: Interpreter, need: Need) -> Iterator[Finding]:
+    """It runs, is new enough, and has what the trainer imports."""
+    if python.error:
+        yield _error("python", f"{python.path} does not run: {python.error}", "python", _install_hint(python))
+        return
+    oldest = OLDEST_PYTHON_OF_TRAINER if need.built_in_trainer else OLDEST_PYTHON
+    if python.version < oldest:
+        found, wanted = ".".join(map(str, python.version[:2])), ".".join(map(str, oldest))
+        yield _error("python", f"found Python {found}, need {wanted} or newer", python.path, _install_hint(python))
+    if python.torch is None:
+        yield _error("torch", f"{python.path} has no torch", python.path, _install_hint(python))
+    elif _version(python.torch.version) < OLDEST_TORCH and need.built_in_trainer:
+        wanted = ".".join(map(str, OLDEST_TORCH))
+        yield _error("torch", f"found torch {python.torch.version}, need {wanted} or newer", python.path, "")
+    if need.built_in_trainer:
+        missing = [name for name in TRAINER_PACKAGES if name not in python.packages]
+        if missing:
+            words = f"{python.path} has no {', '.join(missing)}; the built-in trainer needs them"
+            yield _error("packages", words, python.path, _install_hint(python))
+
+
+def _install_hint(python: Interpreter) -> str:
+    return f"{python.path or 'python3'} -m pip install 'halfstep[train]'"
+
+
+def _version(text: str) -> tuple[int, ...]:
+    numbers = []
+    for part in text.split("+", maxsplit=1)[0].split("."):
+        if not part.isdigit():
+            break
+        numbers.append(int(part))
+    return tuple(numbers)
+
+
+def judge_cards(driver: Driver, gpus: tuple[Gpu, ...], python: Interpreter, need: Need) -> Iterator[Finding]:
+    """There is a card where one is wanted, this torch can use it, and nobody else fills it."""
+    torch = python.torch
+    if not gpus:
+        yield from _no_card(driver, need, cuda_build=torch is not None and torch.cuda is not None)
+        return
+    for gpu in gpus:
+        if gpu.assumed:
+            words = f"no card could be asked ({driver.error or 'no driver'}); {_card(gpu)} is taken for granted"
+            yield Finding("card-assumed", Severity.WARNING, words, "host.card")
+            continue
+        if torch is not None and torch.cuda is None:
+            words = f"torch {torch.version} is a CPU build and cannot use {gpu.name}"
+            yield _error("torch-build", words, python.path, "pipeline fix --only environment", ExitCode.ENVIRONMENT)
+        elif torch is not None and torch.arch_list is not None and not runs_on(torch.arch_list, gpu.capability):
+            words = f"torch {torch.version} holds no code for {_card(gpu)}: {' '.join(torch.arch_list)}"
+            yield _error("torch-arch", words, python.path, "pipeline fix --only environment", ExitCode.GPU)
+        yield from _occupied(gpu)
+    if torch is not None and torch.cuda and driver.cuda and _version(torch.cuda)[:1] > _version(driver.cuda)[:1]:
+        words = f"torch {torch.version} wants CUDA {torch.cuda}; driver {driver.version} carries up to {driver.cuda}"
+        yield _error("driver", words, "nvidia-smi", "pipeline fix --only environment", ExitCode.GPU)
+
+
+def _no_card(driver: Driver, need: Need, *, cuda_build: bool) -> Iterator[Finding]:
+    why = driver.error or "no NVIDIA driver answers"
+    if need.gpus_named:
+        yield _error(
+            "gpu", f"the host file names cards and none was found: {why}", "host.gpus", "nvidia-smi", ExitCode.GPU
+        )
+    elif cuda_build:
+        words = f"no card was found ({why}) although torch is a CUDA build: the CPU will train"
+        yield Finding("gpu", Severity.WARNING, words, "host", "nvidia-smi")
+
+
+def runs_on(arch_list: tuple[str, ...], capability: tuple[int, int]) -> bool:
+    """A build holds machine code of this major capability at or below its minor, or PTX at or below it."""
+    for arch in arch_list:
+        kind, _, digits = arch.partition("_")
+        digits = digits.rstrip("af")
+        if not digits.isdigit():
+            continue
+        built = (int(digits[:-1]), int(digits[-1]))
+        same_family = built[0] == capability[0] and built[1] <= capability[1]
+        if (kind == "sm" and same_family) or (kind == "compute" and built <= capability):
+            return True
+    return False
+
+
+def _occupied(gpu: Gpu) -> Iterator[Finding]:
+    if gpu.memory_bytes and gpu.used_bytes > OCCUPIED_SHARE * gpu.memory_bytes:
+        who = ", ".join(f"pid {p.pid} {p.name} ({size(p.used_bytes)})" for p in gpu.processes) or "no process of record"
+        words = f"{gpu.name}: {size(gpu.used_bytes)} of {size(gpu.memory_bytes)} are taken by {who}"
+        yield Finding("gpu-occupied", Severity.WARNING, words, gpu.uuid, "pipeline fix --only stale-processes")
+
+
+def judge_disk(disk: Disk, need: Need) -> Iterator[Finding]:
+    """Room, inodes and leave to write where the run will lie."""
+    if disk.error:
+        yield _error("disk", f"{disk.path} cannot be written: {disk.error}", disk.mount, "", ExitCode.DISK)
+    if disk.free_bytes < need.free_bytes:
+        words = f"{size(disk.free_bytes)} free on {disk.mount}, {size(need.free_bytes)} needed"
+        yield _error("disk", words, disk.path, f"df -h {disk.mount}", ExitCode.DISK)
+    if 0 <= disk.free_inodes < 1000:
+        words = f"{disk.free_inodes} free inodes on {disk.mount}"
+        yield _error("disk", words, disk.path, f"df -i {disk.mount}", ExitCode.DISK)
+
+
+def judge_clock(machine: Machine, now_unix: float | None) -> Iterator[Finding]:
+    """Clocks that agree well enough to read curves by."""
+    if now_unix is not None and abs(machine.clock_unix - now_unix) > CLOCK_SKEW_S:
+        words = f"the host's clock is {machine.clock_unix - now_unix:+.0f} s off: curves will carry its times"
+        yield Finding("clock", Severity.WARNING, words, machine.hostname)
+
+
+def _error(check: str, message: str, where: str, hint: str, exit_code: ExitCode = ExitCode.ENVIRONMENT) -> Finding:
+    return Finding(check, Severity.ERROR, message, where, hint, exit_code)

@@ -1,0 +1,62 @@
+"""How a run's job ended, and what that means: judgements over what the host knows of it. All pure."""
+
+from __future__ import annotations
+
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Report, Severity
+from remote.protocol.jobs import JobNews, JobResult, JobState, RunSurvey
+
+
+def judge_run(run: RunSurvey | None, name: str) -> Report:
+    """The run is there, ended well, and its newest checkpoint is whole."""
+    if run is None or run.state is JobState.ABSENT:
+        return Report((_finding("job", f"{name} has not been started", ExitCode.TRAINING),))
+    if run.state is JobState.RUNNING:
+        return Report((_finding("job", f"{name} is still running", ExitCode.TRAINING),))
+    if run.state is JobState.LOST:
+        return Report((_lost(name),))
+    if run.state is JobState.FAILED:
+        assert run.result is not None
+        return Report((failure_of(name, run.result, _kept(run)),))
+    newest = max(run.checkpoints, key=lambda checkpoint: checkpoint.step, default=None)
+    if newest is not None and newest.problem:
+        words = f"{name}: {newest.name} is not whole: {newest.problem}"
+        return Report((_finding("checkpoint", words, ExitCode.CHECKPOINT),))
+    return Report()
+
+
+def _kept(run: RunSurvey) -> str:
+    """What is left to go on from."""
+    newest = max((checkpoint.step for checkpoint in run.checkpoints if not checkpoint.problem), default=None)
+    return "; it left no checkpoint" if newest is None else f"; its checkpoint of step {newest} is kept"
+
+
+def failure_of(name: str, result: JobResult, kept: str = "") -> Finding:
+    """How a job ended badly, with the exit code of its kind; `kept` says what is left of it, where that is known."""
+    if result.preempted:
+        return _finding("preempted", f"{name} was preempted{kept}", ExitCode.PREEMPTED)
+    if result.stopped:
+        return _finding("stopped", f"{name} was stopped{kept}", ExitCode.PREEMPTED)
+    if result.oom_killed:
+        words = f"{name} was killed by the kernel's OOM killer: the host ran out of memory"
+        return _finding("oom-killed", words, ExitCode.TRAINING, f"pipeline diagnose {name}")
+    how = f"signal {result.signal}" if result.signal else f"exit {result.exit}"
+    words = f"{name} failed: {result.reason or how}"
+    return _finding("training", words, ExitCode.TRAINING, f"pipeline diagnose {name}")
+
+
+def judge_end(name: str, news: JobNews | None) -> Finding | None:
+    """What the last news of a job says is wrong; None where it ended well."""
+    if news is None or news.state in (JobState.RUNNING, JobState.ABSENT):
+        return _finding("job", f"{name} could not be followed to its end", ExitCode.CONNECT)
+    if news.state is JobState.LOST:
+        return _lost(name)
+    return failure_of(name, news.result) if news.state is JobState.FAILED and news.result is not None else None
+
+
+def _lost(name: str) -> Finding:
+    return _finding("job-lost", f"{name} was lost: nobody runs it and it left no result", ExitCode.JOB_LOST)
+
+
+def _finding(check: str, message: str, code: ExitCode, hint: str = "pipeline run") -> Finding:
+    return Finding(check, Severity.ERROR, message, "", hint, code)

@@ -1,0 +1,1 @@
+"""What verbs say, as values: outcomes, progress, hints, quantities. Nothing here prints."""

@@ -1,0 +1,55 @@
+"""An outcome as the one JSON object of the published protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipeline.messages.outcome import JobOutcome, Outcome, StageOutcome
+from remote.protocol.findings import Finding
+
+PROTOCOL = 1
+
+
+def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
+    """The object of the published protocol."""
+    told: dict[str, Any] = {
+        "protocol": PROTOCOL,
+        "command": outcome.command,
+        "ok": outcome.ok,
+        "exit_code": int(outcome.exit_code),
+    }
+    for name in ("host", "config", "run"):
+        if value := getattr(outcome, name):
+            told[name] = value
+    if outcome.stages:
+        told["stages"] = [_stage(stage) for stage in outcome.stages]
+    told["findings"] = [_finding(finding) for finding in outcome.told]
+    if outcome.job is not None:
+        told["job"] = _job(outcome.job)
+    if outcome.artifacts:
+        told["artifacts"] = dict(outcome.artifacts)
+    return {**told, **outcome.more}
+
+
+def _stage(stage: StageOutcome) -> dict[str, Any]:
+    return {
+        "name": stage.name,
+        "state": stage.state.value,
+        "seconds": round(stage.seconds, 3),
+        "reason": stage.reason,
+    }
+
+
+def _finding(finding: Finding) -> dict[str, Any]:
+    return {
+        "check": finding.check,
+        "severity": finding.severity.value,
+        "message": finding.message,
+        "where": finding.where,
+        "hint": finding.hint,
+    }
+
+
+def _job(job: JobOutcome) -> dict[str, Any]:
+    fields = {"step": job.step, "steps": job.steps, "exit": job.exit, "loss": job.loss, "age_s": job.age_s}
+    return {"state": job.state.value, **{name: value for name, value in fields.items() if value is not None}}

@@ -1,0 +1,82 @@
+"""What a verb found and did, as one value: stages, findings, job, artifacts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+from pipeline.messages.hints import typed_out
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding
+from remote.protocol.jobs import JobState, RunSurvey
+
+
+class StageState(StrEnum):
+    """`skipped`: its checkpoint holds, nothing was done. `done`: made true just now."""
+
+    DONE = "done"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+    PENDING = "pending"
+    RUNNING = "running"
+
+
+@dataclass(frozen=True)
+class StageOutcome:
+    """How one stage stands, and why in one phrase."""
+
+    name: str
+    state: StageState
+    seconds: float = 0.0
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class JobOutcome:
+    """The training process as last seen. `age_s` is set where it comes from memory and not from the host."""
+
+    state: JobState
+    step: int | None = None
+    steps: int | None = None
+    exit: int | None = None
+    loss: float | None = None
+    age_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Everything there is to say; what a verb does not know stays out."""
+
+    command: str
+    exit_code: ExitCode = ExitCode.OK
+    host: str = ""
+    config: str = ""
+    run: str = ""
+    stages: tuple[StageOutcome, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    job: JobOutcome | None = None
+    artifacts: dict[str, str] = field(default_factory=dict)
+    more: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """The verb exits with 0."""
+        return self.exit_code is ExitCode.OK
+
+    @property
+    def told(self) -> tuple[Finding, ...]:
+        """The findings with hints that can be typed as they stand."""
+        return tuple(replace(one, hint=typed_out(one.hint, self.host, self.config)) for one in self.findings)
+
+
+def job_outcome(run: RunSurvey) -> JobOutcome:
+    """The job as the host tells it now."""
+    progress = run.progress
+    return JobOutcome(
+        run.state,
+        progress.step if progress else None,
+        progress.steps if progress else None,
+        run.result.exit if run.result else None,
+        progress.loss if progress else None,
+    )

@@ -1,0 +1,117 @@
+"""The runs a project remembers: a small note each, so that a run can be named, found again and asked about offline."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from pipeline.messages.outcome import JobOutcome
+from pipeline.records.files import write_whole
+from pipeline.records.layout import Records, project_here
+from remote.errors import BadUsage, HalfstepError
+from remote.protocol.jobs import JobState, RunSurvey
+from remote.protocol.values import Malformed, decode, dumps
+
+NOTE = "run.json"
+
+
+@dataclass(frozen=True)
+class RunNote:
+    """What is remembered of a run. `state`, `step` and `seen_unix` are the last that was seen of its job."""
+
+    run: str
+    host: str
+    config: str
+    project: str
+    created_unix: float
+    host_config: dict[str, Any] = field(default_factory=dict)
+    state: JobState = JobState.ABSENT
+    step: int | None = None
+    steps: int | None = None
+    loss: float | None = None
+    exit: int | None = None
+    seen_unix: float = 0.0
+    cures: tuple[str, ...] = ()
+
+
+def write_note(records: Records, note: RunNote) -> None:
+    """The run is remembered; an earlier note keeps its time of creation."""
+    known = read_note(records.run(note.run))
+    if known is not None:
+        note = replace(note, created_unix=known.created_unix)
+    write_whole(records.run(note.run) / NOTE, dumps(note))
+
+
+def read_note(folder: Path) -> RunNote | None:
+    """The note in a run's folder; None where there is none that can be read."""
+    try:
+        return decode(RunNote, json.loads((folder / NOTE).read_bytes()))
+    except (OSError, ValueError, Malformed):
+        return None
+
+
+def list_notes(records: Records) -> tuple[RunNote, ...]:
+    """Every run of the project, the newest first."""
+    notes = [read_note(folder) for folder in records.runs.iterdir()] if records.runs.is_dir() else []
+    return tuple(sorted((n for n in notes if n is not None), key=lambda note: note.created_unix, reverse=True))
+
+
+def find_note(records: Records, run: str | None) -> RunNote:
+    """The run of that id, or the newest. Raises BadUsage naming the nearest."""
+    notes = list_notes(records)
+    if not notes:
+        raise BadUsage(
+            "this project has no runs yet", where=str(records.root), hint="pipeline run --host HOST --config NAME"
+        )
+    if run is None:
+        return notes[0]
+    for note in notes:
+        if note.run == run:
+            return note
+    names = [note.run for note in notes]
+    near = difflib.get_close_matches(run, names, n=1, cutoff=0.4) or names[:1]
+    raise BadUsage(f"this project has no run {run!r}", where="RUN", hint=f"pipeline status {near[0]}")
+
+
+def artifacts_of(records: Records, run: str) -> dict[str, str]:
+    """What of a run lies here."""
+    folder = records.run(run)
+    places = {"tensorboard": folder / "tensorboard", "adapter": folder / "adapter", "report": folder / "report.html"}
+    return {name: str(path) for name, path in places.items() if path.exists()}
+
+
+def named_run(run: str | None, here: Path) -> tuple[RunNote, Records]:
+    """The run that was named, or the newest one of the project here. Raises BadUsage."""
+    records = Records(project_here(here))
+    return find_note(records, run), records
+
+
+def note_seen(records: Records, run: RunSurvey) -> None:
+    """The project's note of a run says what was last seen of its job."""
+    try:
+        note = find_note(records, run.run)
+    except HalfstepError:
+        return
+    progress, result = run.progress, run.result
+    seen = replace(
+        note,
+        state=run.state,
+        step=progress.step if progress else note.step,
+        steps=progress.steps if progress else note.steps,
+        loss=progress.loss if progress else note.loss,
+        exit=result.exit if result else None,
+        seen_unix=time.time(),
+    )
+    write_whole(records.run(run.run) / NOTE, dumps(seen))
+
+
+def job_last_seen(note: RunNote, now_unix: float) -> JobOutcome:
+    """What was last seen of a run's job, with its age."""
+    age = now_unix - note.seen_unix if note.seen_unix else None
+    return JobOutcome(
+        note.state if note.seen_unix else JobState.ABSENT, note.step, note.steps, note.exit, note.loss, age
+    )

@@ -1,0 +1,80 @@
+"""One run's report: composed from one view, the evidence that was kept, and what the host says of its jobs. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pipeline import __version__
+from pipeline.judgements.host import facts_of
+from pipeline.messages.outcome import StageOutcome
+from pipeline.report.evidence import Evidence
+from pipeline.report.model import JobRow, RunReport, Verdict
+from pipeline.work.view import View, card_of
+from remote.protocol.findings import Finding, Severity
+from remote.protocol.jobs import JobResult, JobState, RunSurvey, StartAnswer, Started
+
+
+def report_of(
+    view: View,
+    run: RunSurvey,
+    jobs: tuple[JobRow, ...],
+    evidence: Evidence,
+    stages: tuple[StageOutcome, ...],
+    findings: tuple[Finding, ...],
+) -> RunReport:
+    """What there is to tell of a run, without its curves."""
+    precision = view.precision
+    folder = view.records.run(run.run)
+    progress = run.progress
+    return RunReport(
+        run=run.run,
+        config=view.loaded.name,
+        host=view.host.name,
+        verdict=verdict_of(run),
+        project=str(view.loaded.root),
+        card=card_of(view),
+        precision=f"{precision.mode.value}: {precision.because}",
+        step=progress.step if progress else None,
+        steps=progress.steps if progress else None,
+        reason=run.result.reason if run.result else "",
+        began_unix=run.created_unix or None,
+        ended_unix=run.result.ended_unix if run.result else None,
+        version=__version__,
+        stages=stages,
+        jobs=jobs,
+        fixes=evidence.fixes,
+        proof=evidence.proof,
+        cures=evidence.cures,
+        findings=tuple(finding for finding in findings if finding.severity is not Severity.INFO),
+        environment=tuple(facts_of(view.survey)),
+        config_text=view.loaded.path.read_text("utf-8", "replace"),
+        artifacts=(("tensorboard", str(folder / "tensorboard")), ("adapter", str(folder / "adapter"))),
+        not_checked=tuple((unseen.check, unseen.reason) for unseen in evidence.proof.unseen) if evidence.proof else (),
+    )
+
+
+def verdict_of(run: RunSurvey) -> Verdict:
+    """The run in one word."""
+    if run.state is JobState.FAILED and run.result is not None and (run.result.stopped or run.result.preempted):
+        return Verdict.STOPPED
+    return {
+        JobState.ABSENT: Verdict.NOT_STARTED,
+        JobState.RUNNING: Verdict.RUNNING,
+        JobState.SUCCEEDED: Verdict.TRAINED,
+        JobState.FAILED: Verdict.FAILED,
+        JobState.LOST: Verdict.LOST,
+    }[run.state]
+
+
+def jobs_of(run: RunSurvey, known: tuple[StartAnswer, ...]) -> tuple[JobRow, ...]:
+    """Every job of the run as the host tells it; where a training process began and ended only of the newest."""
+    rows = {answer.number: _row(answer.number, answer.state, answer.started, answer.result) for answer in known}
+    if run.job:
+        step = run.progress.step if run.progress else None
+        rows[run.job] = replace(_row(run.job, run.state, run.started, run.result), last_step=step)
+    return tuple(rows[number] for number in sorted(rows))
+
+
+def _row(number: int, state: JobState, started: Started | None, result: JobResult | None) -> JobRow:
+    seconds = result.ended_unix - started.started_unix if result and started and started.started_unix else None
+    return JobRow(number, state, seconds=seconds, reason=result.reason if result else "")

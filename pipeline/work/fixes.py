@@ -1,0 +1,72 @@
+"""The site that fixers see for a project and a host, and the plan they make for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fixers.change import FileChange, HostChange, Plan
+from fixers.fixed_tree import as_planned
+from fixers.frame import plan_fixes
+from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
+from fixers.site import Site, Tree
+from pipeline.work.view import View
+from remote.host import Host
+from remote.sync.rewrite import Rewrite, plan_rewrites
+
+
+def site_of(view: View, host: Host | None) -> Site:
+    """The project as it lies here, meant for that host and its card."""
+    return Site(
+        tree=view.scan,
+        gpu=view.survey.gpu,
+        host=host,
+        survey=view.survey,
+        project=view.layout,
+        environment={**view.host.config.env, **view.config.env},
+        wishes=wishes_of(view),
+        config=view.config.model_dump(mode="json"),
+    )
+
+
+def wishes_of(view: View) -> dict[str, Any]:
+    """The config's `fixers:` entries by name; one that a cure has called in is asked whatever was said of it.
+
+    It then has the settings that the file gives it, where `--set` has only turned it off.
+    """
+    called = {cure.fixer: _settings_of(view, cure.fixer) for cure in view.cures if cure.fixer}
+    return {**(view.config.fixers.model_extra or {}), **called}
+
+
+def _settings_of(view: View, fixer: str) -> Any:
+    settings = view.loaded.fixer_settings.get(fixer)
+    return settings if isinstance(settings, dict) else "auto"
+
+
+def plan_for(view: View, host: Host | None, only: Iterable[str] | None = None) -> Plan:
+    """Everything the fixers would change there, with what lies there already taken into account."""
+    return plan_fixes(site_of(view, host), only=only)
+
+
+def fixer_versions() -> str:
+    """Every fixer with its version: a new one, or a better one, looks again."""
+    named = {fixer.name: fixer.version for fixer in SOURCE_FIXERS}
+    named |= {fixer.name: fixer.version for fixer in SETUP_FIXERS}
+    return ",".join(f"{name}={version}" for name, version in sorted(named.items()))
+
+
+def tree_as_fixed(view: View) -> Tree:
+    """The project's files as the source fixers leave them for that card."""
+    site = site_of(view, None)
+    return as_planned(site.tree, plan_fixes(site, only=[fixer.name for fixer in SOURCE_FIXERS]))
+
+
+def rewrites_left(plan: Plan, view: View) -> tuple[Rewrite, ...]:
+    """What of the planned rewrites is not true yet on the host, and old ones there that no fixer wants any more."""
+    files = [change for change in plan.changes if isinstance(change, FileChange)]
+    return plan_rewrites(view.scan, view.survey.tree, files, {fixer.name for fixer in SETUP_FIXERS})
+
+
+def acts_of(plan: Plan) -> tuple[HostChange, ...]:
+    """What of a plan is not an edit of the tree."""
+    return tuple(change for change in plan.changes if isinstance(change, HostChange))

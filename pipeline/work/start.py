@@ -1,0 +1,57 @@
+"""The orders of one job, and what is remembered of its run before it starts."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from pipeline.records.runs import RunNote
+from pipeline.work.command import command_of, environment_of, job_place, require_secrets, secrets_of, steps_of
+from pipeline.work.run_id import work_fingerprint
+from pipeline.work.view import View
+from remote.protocol.jobs import JobSpec, JobState, RunSurvey, StartRequest
+
+
+def next_number(run: RunSurvey | None) -> int:
+    """The number of the job to start: one that was claimed and never begun is begun, not passed over."""
+    if run is None:
+        return 1
+    return max(run.job, 1) if run.state is JobState.ABSENT else run.job + 1
+
+
+def note_of(view: View, name: str) -> RunNote:
+    """What the project remembers of a run, so that it can be named later without its config."""
+    return RunNote(
+        run=name,
+        host=view.host.name,
+        config=view.loaded.name,
+        project=view.layout.key,
+        created_unix=time.time(),
+        host_config=view.host.config.model_dump(mode="json"),
+        cures=tuple(cure.name for cure in view.cures),
+    )
+
+
+def start_request(view: View, name: str, number: int, resume_from: str) -> StartRequest:
+    """One job's orders. Raises BadUsage where a named secret is not in the laptop's environment."""
+    require_secrets(view.host.config, view.config)
+    names = secrets_of(view.host.config, view.config)
+    spec = JobSpec(
+        run=name,
+        number=number,
+        fingerprint=work_fingerprint(view),
+        argv=command_of(view, job_place(view)),
+        environment=environment_of(view),
+        secrets=names,
+        steps=steps_of(view),
+        resume_from=resume_from,
+        grace_s=view.config.grace_s,
+    )
+    return StartRequest(
+        project=view.layout.key,
+        spec=spec,
+        config=view.loaded.name,
+        settings={"config": view.config.model_dump(mode="json"), "cures": [cure.name for cure in view.cures]},
+        secrets={secret: os.environ[secret] for secret in names},
+        backend="slurm" if view.host.config.scheduler == "slurm" else "auto",
+    )

@@ -1,0 +1,82 @@
+"""What stages judge: the local facts and one survey of the host, nothing that can change under them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pipeline.config.load import LoadedConfig, LoadedHost
+from pipeline.config.model import RunConfig
+from pipeline.config.override import overridden
+from pipeline.config.shipped import shipped_data
+from pipeline.diagnosis.cures import Cure
+from pipeline.judgements.host import card_name
+from pipeline.records.layout import Records
+from remote.protocol.layout import ProjectLayout
+from remote.protocol.precision import PrecisionPlan, judge_precision
+from remote.protocol.survey import Survey
+from remote.sync.data import DataScan
+from remote.sync.scan import Scan
+
+
+@dataclass(frozen=True)
+class View:
+    """One project, one host, one config, at one moment. `data` is what is sent apart from code.
+
+    `serial` tells repetitions of the same work apart; None is the newest that the host has. `cures` are what earlier
+    failures of this config were healed with.
+    """
+
+    loaded: LoadedConfig
+    host: LoadedHost
+    records: Records
+    scan: Scan
+    survey: Survey
+    workdir: str
+    data: DataScan | None = None
+    serial: int | None = None
+    cures: tuple[Cure, ...] = ()
+
+    @property
+    def config(self) -> RunConfig:
+        """The run's config as its jobs get it: the user's, with what cures changed."""
+        changes = {key: value for cure in self.cures for key, value in cure.overrides.items()}
+        return overridden(self.loaded.config, changes) if changes else self.loaded.config
+
+    @property
+    def layout(self) -> ProjectLayout:
+        """Where the project lies on the host."""
+        return ProjectLayout(self.scan.project)
+
+    @property
+    def data_digest(self) -> str:
+        """The name of the data on any host; empty where none is sent."""
+        return self.data.digest if self.data is not None else ""
+
+    def with_survey(self, survey: Survey) -> View:
+        """The same view with another look at the host."""
+        return replace(self, survey=survey)
+
+    @property
+    def precision(self) -> PrecisionPlan:
+        """How this run computes on the weakest of its cards."""
+        gpu = self.survey.gpu
+        return judge_precision(
+            capability=gpu.capability if gpu else None,
+            wish=self.config.precision,
+            card=gpu.name if gpu else "",
+        )
+
+
+def data_folder(loaded: LoadedConfig) -> Path | None:
+    """The folder on the laptop that is uploaded apart from code: `data.path`, or a data set that is shipped."""
+    data = loaded.config.data
+    if data.path is not None:
+        return (loaded.root / Path(data.path).expanduser()).resolve()
+    return shipped_data(data.dataset) if data.dataset else None
+
+
+def card_of(view: View) -> str:
+    """The card that files are rewritten for."""
+    gpu = view.survey.gpu
+    return card_name(gpu) if gpu else "no card"

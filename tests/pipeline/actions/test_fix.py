@@ -1,0 +1,68 @@
+"""One fixer alone, on a host where others have been."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fixers.change import FileChange
+from pipeline.actions.fix import fix_on_host
+from pipeline.messages.listener import NoListener
+from pipeline.stages.stage import Context
+from pipeline.work.fixes import plan_for
+from pipeline.work.view import View
+from remote.fake import FakeHost
+from remote.protocol.blocks import unpack_blocks
+from remote.protocol.machine import Gpu
+from remote.protocol.tree import TreeSurvey
+from remote.protocol.values import encode
+from remote.sync.rewrite import sha256
+from remote.sync.scan import scan_project
+from tests.pipeline.views import survey_of, view_of
+
+CAST = "import torch\n\nmodel = model.to(torch.bfloat16)\n"
+PROBE = "import torch\n\nif torch.cuda.is_bf16_supported():\n    print('yes')\n"
+
+
+def on_a_titan(root: Path, **texts: str) -> View:
+    """A project with something for two fixers, on a card of capability 7.5."""
+    view = view_of(root)
+    for name, text in {"cast.py": CAST, "probe.py": PROBE, **texts}.items():
+        (root / name).write_text(text)
+    scan = scan_project(root)
+    digest = scan.manifest.digest_here()
+    survey = survey_of(TreeSurvey(True, digest, digest, len(scan.manifest.rows)))
+    card = Gpu(0, "GPU-1", "TITAN RTX", (7, 5), 24 << 30)
+    return replace(view, scan=scan, survey=replace(survey, gpus=(card,)))
+
+
+def with_rewrites(view: View, changes: tuple[FileChange, ...]) -> View:
+    """The host's tree has those changes."""
+    here = view.scan.manifest.rows
+    fixed = {c.path: replace(here[c.path], there=sha256(c.after), fixers=dict(c.fixers)) for c in changes}
+    return view.with_survey(replace(view.survey, tree=replace(view.survey.tree, fixed=fixed)))
+
+
+def sent(host: FakeHost) -> dict[str, tuple[str, ...]]:
+    """The files that the host was told to rewrite, and the fixers each is then made by."""
+    [(_, data)] = host.sent
+    stream = b"".join(unpack_blocks([data], "zlib"))
+    length = int.from_bytes(stream[:8], "big")
+    return {row[0]: tuple(sorted(row[4])) for row in json.loads(stream[8 : 8 + length])["changes"]}
+
+
+@pytest.mark.parametrize("path", ["probe.py", "cast.py"], ids=["in another file", "in the same file"])
+def test_one_more_fixer_leaves_what_others_made(tmp_path: Path, path: str) -> None:
+    view = on_a_titan(tmp_path, **({"cast.py": CAST + PROBE} if path == "cast.py" else {}))
+    made = tuple(c for c in plan_for(view, None, ["bf16-to-fp16"]).changes if isinstance(c, FileChange))
+    assert [change.path for change in made] == ["cast.py"]
+    fixed = with_rewrites(view, made)
+    host = FakeHost(operations={"tree.rewrite": lambda args: {"survey": encode(fixed.survey.tree)}})
+    plan = fix_on_host(Context(host, fixed, NoListener()), ["bf16-probe"], show_only=False)
+    assert path in {change.path for change in plan.changes if isinstance(change, FileChange)}
+    told = sent(host)
+    assert "bf16-probe" in told[path]
+    assert told.get("cast.py", ("bf16-to-fp16",))[-1] == "bf16-to-fp16", "what another fixer made was taken back"

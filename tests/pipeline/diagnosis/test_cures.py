@@ -1,0 +1,93 @@
+"""What may be tried after a failure: never the same twice, never more than two."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.diagnosis.catalog import load_catalog
+from pipeline.diagnosis.cures import Cure, next_cure
+from pipeline.diagnosis.diagnose import diagnose_text
+from remote.protocol.findings import Finding, Severity
+
+OOM = diagnose_text("torch.OutOfMemoryError: CUDA out of memory.")
+BUILT_IN = {"command": None, "train": {"batch_size": 8, "gradient_accumulation": 4}, "env": {}}
+
+
+def test_half_the_batch_comes_with_twice_the_accumulation():
+    cure = next_cure([], OOM, BUILT_IN)
+    assert cure.overrides == {"train.batch_size": 4, "train.gradient_accumulation": 8}
+
+
+def test_the_second_cure_is_another_one_and_there_is_no_third():
+    first = next_cure([], OOM, BUILT_IN)
+    second = next_cure([first.name], OOM, BUILT_IN)
+    assert second.name == "config:expandable-segments"
+    assert next_cure([first.name, second.name], OOM, BUILT_IN) is None
+
+
+@pytest.mark.parametrize("train", [{"batch_size": 1}, {"batch_size": 3}])
+def test_a_batch_that_cannot_be_halved_is_left_alone(train):
+    assert next_cure([], OOM, {**BUILT_IN, "train": train}).name == "config:expandable-segments"
+
+
+def test_the_batch_of_a_command_of_the_users_is_not_ours_to_change():
+    cure = next_cure([], OOM, {**BUILT_IN, "command": ["python", "train.py"]})
+    assert cure.name == "config:expandable-segments"
+
+
+def test_a_fixer_that_may_never_run_is_not_run_behind_the_users_back():
+    findings = diagnose_text("ValueError: Attempting to unscale FP16 gradients.")
+    assert next_cure([], findings, {}) == Cure(
+        "fixer:trainable-fp32", "running the fixer trainable-fp32", fixer="trainable-fp32"
+    )
+    assert next_cure([], findings, {"fixers": {"trainable-fp32": "never"}}) is None
+    assert next_cure([], findings, {"fixers": {"trainable-fp32": "off"}}) is not None
+
+
+def test_a_fixer_that_was_asked_already_is_passed_over_for_what_comes_next():
+    findings = diagnose_text(
+        "DistNetworkError: port: 29500, code: -98, name: EADDRINUSE, message: address already in use"
+    )
+    assert next_cure([], findings, {}).name == "fixer:port"
+    assert next_cure([], findings, {}, spent=["port"]).name == "config:free-port"
+
+
+def test_a_precision_that_does_not_train_gives_way_but_auto_stays():
+    findings = diagnose_text("halfstep stopped this training: gradient-finite: the gradient norm is nan")
+    assert next_cure([], findings, {"precision": "fp16-pure"}).overrides == {"precision": "auto"}
+    assert next_cure([], findings, {"precision": "auto"}) is None
+
+
+def test_a_failure_without_a_cure_or_without_a_name_is_left_to_people():
+    assert next_cure([], diagnose_text("RuntimeError: CUDA error: device-side assert triggered"), {}) is None
+    assert next_cure([], (), {}) is None
+
+
+@pytest.mark.parametrize(
+    ("check", "cure"),
+    [
+        ("trainable-dtype", "fixer:trainable-fp32"),
+        ("bf16-left", "fixer:bf16-to-fp16"),
+        ("peak-memory", "config:halve-batch"),
+    ],
+)
+def test_what_the_proof_finds_is_cured_before_anything_long_runs(check, cure):
+    failed = Finding("command-failed", Severity.ERROR, "the training command failed")
+    assert next_cure([], (failed, Finding(check, Severity.ERROR, "")), BUILT_IN).name == cure
+
+
+def test_a_known_failure_without_a_cure_is_not_healed_by_that_of_a_later_one():
+    findings = diagnose_text("CUDA error: device-side assert triggered\ntorch.OutOfMemoryError: CUDA out of memory.")
+    assert next_cure([], findings, BUILT_IN) is None
+
+
+def test_no_cure_touches_data_or_how_much_is_learnt():
+    for entry in load_catalog():
+        findings = diagnose_text(f"{entry.samples[0]}\n" * entry.repeats)
+        history: list[str] = []
+        while cure := next_cure(history, findings, {**BUILT_IN, "precision": "fp16-pure"}):
+            history.append(cure.name)
+            assert not any(key.startswith(("data.", "lora.", "model.")) for key in cure.overrides)
+            allowed = {"train.batch_size", "train.gradient_accumulation"}
+            assert {key for key in cure.overrides if key.startswith("train.")} in (set(), allowed)
+        assert len(history) == len(set(history)) <= 2

@@ -1,0 +1,152 @@
+"""What a host lacks is told with its numbers and the exit code of its kind, before anything is sent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pipeline.judgements.host import Need, judge_cards, judge_disk, judge_interpreter, runs_on
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+from remote.protocol.machine import Disk, Driver, Gpu, GpuProcess, Interpreter, Torch
+
+GIB = 2**30
+TURING_BUILD = Torch("2.6.0+cu124", "12.4", ("sm_50", "sm_75", "sm_80", "sm_90"))
+PYTHON = Interpreter("/venv/bin/python", version=(3, 11, 2), torch=TURING_BUILD)
+TITAN = Gpu(0, "GPU-1", "TITAN RTX", (7, 5), 24 * GIB)
+DRIVER = Driver("550.54.14", "12.4")
+PLAIN = Need(GIB, built_in_trainer=False)
+TRAINER = Need(GIB, built_in_trainer=True)
+NAMED = Need(GIB, built_in_trainer=False, gpus_named=True)
+
+
+def words_of(findings: list[Finding]) -> str:
+    return "\n".join(f"{finding.check}: {finding.message} [{finding.hint}]" for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("python", "need", "words"),
+    [
+        (replace(PYTHON, torch=None), PLAIN, ["/venv/bin/python has no torch", "pip install 'halfstep[train]'"]),
+        (replace(PYTHON, torch=Torch("2.5.1+cu121", "12.1")), TRAINER, ["found torch 2.5.1+cu121, need 2.6"]),
+        (replace(PYTHON, version=(3, 8, 10)), PLAIN, ["found Python 3.8, need 3.9"]),
+        (replace(PYTHON, version=(3, 9, 2)), TRAINER, ["found Python 3.9, need 3.10"]),
+        (PYTHON, TRAINER, ["has no transformers, peft, accelerate, tensorboard, soundfile"]),
+        (replace(PYTHON, error="bad interpreter"), PLAIN, ["/venv/bin/python does not run: bad interpreter"]),
+    ],
+)
+def test_BI_44_an_interpreter_that_cannot_train_is_exit_20(python: Interpreter, need: Need, words: list[str]) -> None:
+    found = list(judge_interpreter(python, need))
+    assert found
+    assert {(finding.severity, finding.exit_code) for finding in found} == {(Severity.ERROR, ExitCode.ENVIRONMENT)}
+    for word in words:
+        assert word in words_of(found)
+
+
+CARDS = [
+    (
+        replace(PYTHON, torch=Torch("2.6.0+cpu", None, ())),
+        DRIVER,
+        ExitCode.ENVIRONMENT,
+        ["torch 2.6.0+cpu is a CPU build and cannot use TITAN RTX"],
+    ),
+    (
+        replace(PYTHON, torch=Torch("2.9.0+cu130", "13.0", ("sm_75", "sm_80"))),
+        DRIVER,
+        ExitCode.GPU,
+        ["torch 2.9.0+cu130 wants CUDA 13.0", "driver 550.54.14 carries up to 12.4"],
+    ),
+    (
+        replace(PYTHON, torch=Torch("2.8.0+cu128", "12.8", ("sm_80", "sm_90"))),
+        DRIVER,
+        ExitCode.GPU,
+        ["torch 2.8.0+cu128 holds no code for TITAN RTX 7.5", "sm_80 sm_90"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("python", "driver", "code", "words"), CARDS, ids=["cpu-build", "cuda-newer", "no-code"])
+def test_BI_44_a_build_that_cannot_use_the_card_names_both_versions(
+    python: Interpreter, driver: Driver, code: ExitCode, words: list[str]
+) -> None:
+    [finding] = judge_cards(driver, (TITAN,), python, PLAIN)
+    assert (finding.severity, finding.exit_code) == (Severity.ERROR, code)
+    for word in words:
+        assert word in finding.message
+
+
+@pytest.mark.parametrize("cuda", ["12.1", "12.4", "12.8", "11.8"])
+def test_BI_44_a_driver_of_the_same_family_or_a_newer_one_carries_the_build(cuda: str) -> None:
+    python = replace(PYTHON, torch=replace(TURING_BUILD, cuda=cuda))
+    assert list(judge_cards(DRIVER, (TITAN,), python, PLAIN)) == []
+
+
+@pytest.mark.parametrize(
+    ("need", "severity", "code"),
+    [(NAMED, Severity.ERROR, ExitCode.GPU), (PLAIN, Severity.WARNING, ExitCode.OK)],
+    ids=["cards-named", "cards-not-named"],
+)
+def test_BI_45_no_card_is_an_error_where_the_host_file_names_some(
+    need: Need, severity: Severity, code: ExitCode
+) -> None:
+    [finding] = judge_cards(Driver(error="no nvidia-smi"), (), PYTHON, need)
+    assert (finding.check, finding.severity, finding.exit_code) == ("gpu", severity, code)
+    assert "no nvidia-smi" in finding.message
+
+
+def test_BI_45_without_cards_a_cpu_build_is_what_one_has() -> None:
+    python = replace(PYTHON, torch=Torch("2.6.0+cpu", None, ()))
+    assert list(judge_cards(Driver(error="no nvidia-smi"), (), python, PLAIN)) == []
+
+
+def test_BI_45_a_card_that_others_fill_is_told_with_numbers_and_names() -> None:
+    busy = replace(TITAN, used_bytes=20 * GIB, processes=(GpuProcess(4711, "python", 20 * GIB),))
+    [finding] = judge_cards(DRIVER, (busy,), PYTHON, PLAIN)
+    assert finding.severity is Severity.WARNING
+    for word in ("21.5 GB of 25.8 GB", "pid 4711 python", "TITAN RTX"):
+        assert word in finding.message
+    assert "stale-processes" in finding.hint
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.0, 0), (0.09, 0), (0.11, 1), (1.0, 1)])
+def test_BI_45_a_desktop_on_the_card_is_not_called_busy(share: float, told: int) -> None:
+    used = replace(TITAN, used_bytes=int(share * TITAN.memory_bytes))
+    assert len(list(judge_cards(DRIVER, (used,), PYTHON, PLAIN))) == told
+
+
+@pytest.mark.parametrize(
+    ("arch_list", "capability", "runs"),
+    [
+        (("sm_75",), (7, 5), True),
+        (("sm_70",), (7, 5), True),
+        (("sm_80",), (7, 5), False),
+        (("sm_86",), (8, 0), False),
+        (("compute_70",), (8, 0), True),
+        (("compute_80",), (7, 5), False),
+        (("sm_90a",), (9, 0), True),
+        (("sm_100",), (10, 0), True),
+        (("sm_100",), (1, 0), False),
+        ((), (7, 5), False),
+        (("gfx90a",), (9, 0), False),
+    ],
+)
+def test_BI_45_a_card_too_old_for_the_build_is_seen(
+    arch_list: tuple[str, ...], capability: tuple[int, int], runs: bool
+) -> None:
+    assert runs_on(arch_list, capability) is runs
+
+
+@pytest.mark.parametrize(
+    ("disk", "words"),
+    [
+        (Disk("/w", "/", 10, 10**12, 10**6), ["10 B free on /", "1.1 GB needed"]),
+        (Disk("/w", "/", 10**12, 10**12, 7), ["7 free inodes on /"]),
+        (Disk("/w", "/", 10**12, 10**12, 10**6, error="over the disk quota"), ["/w cannot be written", "quota"]),
+    ],
+)
+def test_BI_46_a_disk_that_will_not_hold_the_run_is_exit_22(disk: Disk, words: list[str]) -> None:
+    [finding] = judge_disk(disk, PLAIN)
+    assert (finding.severity, finding.exit_code) == (Severity.ERROR, ExitCode.DISK)
+    for word in words:
+        assert word in finding.message

@@ -1,0 +1,103 @@
+"""A claim is believed whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from pipeline.records.checkpoints import Claims, claim_now, parse_claims, read_claims, write_claims
+from pipeline.records.files import locked
+from remote.errors import Busy
+
+
+def some_claims() -> Claims:
+    claims = Claims()
+    for name in ("sync", "environment", "fix"):
+        claims = claims.with_claim(claim_now(name, f"print-of-{name}", {"files": "abc"}, seconds=1.5))
+    return claims
+
+
+def test_what_was_written_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    write_claims(path, some_claims())
+    assert read_claims(path).stages == some_claims_with_times_of(path)
+
+
+def some_claims_with_times_of(path: Path) -> dict[str, object]:
+    return dict(parse_claims(path.read_bytes()).stages)
+
+
+def test_a_missing_record_claims_nothing(tmp_path: Path) -> None:
+    assert read_claims(tmp_path / "nothing.json") == Claims()
+
+
+def test_FI_26_a_record_cut_anywhere_claims_nothing_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    write_claims(path, some_claims())
+    whole = path.read_bytes()
+    for length in range(len(whole)):
+        claims = parse_claims(whole[:length])
+        assert claims.stages == {}
+        assert claims.problem
+
+
+def test_FI_27_a_flipped_byte_claims_nothing_or_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    write_claims(path, some_claims())
+    whole = path.read_bytes()
+    honest = parse_claims(whole).stages
+    for at in range(len(whole)):
+        claims = parse_claims(whole[:at] + bytes([whole[at] ^ 0x04]) + whole[at + 1 :])
+        assert claims.stages in ({}, honest), f"byte {at} made another claim"
+
+
+@pytest.mark.parametrize("version", [0, 2, 99, "1"])
+def test_FI_28_a_record_of_another_version_is_not_believed(tmp_path: Path, version: object) -> None:
+    path = tmp_path / "state.json"
+    write_claims(path, some_claims())
+    told = json.loads(path.read_bytes())
+    told["version"] = version
+    claims = parse_claims(json.dumps(told).encode())
+    assert claims.stages == {}
+    assert "version" in claims.problem
+
+
+def test_forgetting_one_stage_keeps_the_others() -> None:
+    assert set(some_claims().without(("fix",)).stages) == {"sync", "environment"}
+
+
+def hold(path: Path, ready: object) -> None:
+    with locked(path, "holding"):
+        ready.set()  # type: ignore[attr-defined]
+        signal.pause()
+
+
+@pytest.fixture
+def holder(tmp_path: Path) -> object:
+    context = multiprocessing.get_context("fork")
+    ready = context.Event()
+    process = context.Process(target=hold, args=(tmp_path / "l.lock", ready))
+    process.start()
+    assert ready.wait(20)
+    yield process
+    if process.is_alive():
+        os.kill(process.pid or 0, signal.SIGKILL)
+    process.join()
+
+
+def test_FI_30_a_held_lock_names_its_holder_even_when_that_is_stopped(tmp_path: Path, holder: object) -> None:
+    os.kill(holder.pid, signal.SIGSTOP)  # type: ignore[attr-defined]
+    with pytest.raises(Busy, match=f"pid {holder.pid}, holding"), locked(tmp_path / "l.lock", "me"):  # type: ignore[attr-defined]
+        pass
+
+
+def test_FI_29_a_killed_holder_lets_go_at_once(tmp_path: Path, holder: object) -> None:
+    os.kill(holder.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+    holder.join()  # type: ignore[attr-defined]
+    with locked(tmp_path / "l.lock", "me"):
+        pass

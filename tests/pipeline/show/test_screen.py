@@ -1,0 +1,44 @@
+"""What a screen shows where the terminal is small, or speaks no Unicode."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from pipeline.show.screen import Screen
+
+
+@pytest.mark.parametrize(("encoding", "told"), [("ascii", "3 -> 1"), ("utf-8", "3 █▁▁ 1")])
+def test_a_curve_is_drawn_only_where_its_bars_can_be_written(
+    encoding: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding=encoding, write_through=True))
+    Screen().curve("loss", [3.0, 1.0, 1.0])
+    assert told in raw.getvalue().decode(encoding)
+
+
+class Terminal(io.StringIO):
+    """A terminal, as far as anybody asks."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_narrow_terminal_the_last_column_is_folded_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", "50")
+    monkeypatch.setenv("LINES", "24")  # rich believes COLUMNS of a dumb terminal only beside LINES
+    monkeypatch.setenv("TERM", "dumb")
+    Screen().table(("check", "found"), [("login", "/home/me/.ssh/id_ed25519; " + "strict " * 9)])
+    lines = terminal.getvalue().splitlines()
+    assert max(len(line) for line in lines) <= 50
+    assert " ".join(line.strip() for line in lines[1:]).split().count("strict") == 9
+
+
+def test_a_table_without_rows_is_its_headings(capsys: pytest.CaptureFixture[str]) -> None:
+    Screen().table(("run", "host"), [])
+    assert capsys.readouterr().out == "run  host\n"

@@ -1,0 +1,169 @@
+"""Done means claimed, for the inputs of now, and a look agrees; a run goes through the stages in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from pipeline.messages.listener import NoListener
+from pipeline.messages.outcome import StageState
+from pipeline.records.checkpoints import claim_now, read_claims
+from pipeline.records.inputs import Inputs, digest
+from pipeline.stages.runner import run_stages
+from pipeline.stages.stage import Context, Done, Wishes, judge_standing
+from pipeline.work.view import View
+from remote.errors import ConnectionLost, DiskFull
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Report, Severity
+
+
+def bad(message: str, code: ExitCode = ExitCode.OK) -> Report:
+    return Report((Finding("test", Severity.ERROR, message, exit_code=code),))
+
+
+@dataclass
+class Toy:
+    """A stage whose world is two fields: what its inputs are, and whether a look finds it in order."""
+
+    name: str
+    depends_on: dict[str, str] = field(default_factory=lambda: {"files": "1"})
+    in_order: bool = False
+    outcome: Done = field(default_factory=Done)
+    makes_it_so: bool = True
+    runs: int = 0
+    exit_code: ExitCode = ExitCode.SYNC
+
+    def inputs(self, view: View) -> Inputs:
+        return self.depends_on
+
+    def check(self, view: View) -> Report:
+        return Report() if self.in_order else bad(f"{self.name} is not in order")
+
+    def holds(self, view: View) -> str:
+        return "as it should be"
+
+    def run(self, context: Context) -> Done:
+        self.runs += 1
+        self.in_order = self.makes_it_so
+        return self.outcome
+
+
+def run(stages: list[Toy], record: Path, **wishes: object) -> tuple[list[StageState], ExitCode]:
+    context = Context(cast("object", None), cast(View, None), NoListener(), Wishes(**wishes))  # type: ignore[arg-type]
+    ran = run_stages(context, stages, record, lambda context: None)
+    return [stage.state for stage in ran.stages], ran.exit_code
+
+
+DONE, SKIPPED, FAILED, PENDING, RUNNING = (
+    StageState.DONE,
+    StageState.SKIPPED,
+    StageState.FAILED,
+    StageState.PENDING,
+    StageState.RUNNING,
+)
+
+
+def test_a_second_run_does_nothing(tmp_path: Path) -> None:
+    stages = [Toy("sync"), Toy("fix"), Toy("train")]
+    assert run(stages, tmp_path / "s.json") == ([DONE] * 3, ExitCode.OK)
+    assert run(stages, tmp_path / "s.json") == ([SKIPPED] * 3, ExitCode.OK)
+    assert [stage.runs for stage in stages] == [1, 1, 1]
+
+
+def test_a_record_alone_is_no_proof(tmp_path: Path) -> None:
+    stages = [Toy("sync"), Toy("fix")]
+    run(stages, tmp_path / "s.json")
+    stages[0].in_order = False
+    assert run(stages, tmp_path / "s.json")[0] == [DONE, SKIPPED]
+
+
+def test_other_inputs_make_the_work_again(tmp_path: Path) -> None:
+    stages = [Toy("sync"), Toy("fix")]
+    run(stages, tmp_path / "s.json")
+    stages[1].depends_on = {"files": "2"}
+    assert run(stages, tmp_path / "s.json")[0] == [SKIPPED, DONE]
+
+
+def test_what_follows_a_failure_is_pending_and_the_code_is_the_findings(tmp_path: Path) -> None:
+    stages = [Toy("sync"), Toy("fix", outcome=Done(bad("no room", ExitCode.DISK))), Toy("train")]
+    assert run(stages, tmp_path / "s.json") == ([DONE, FAILED, PENDING], ExitCode.DISK)
+    assert set(read_claims(tmp_path / "s.json").stages) == {"sync"}
+
+
+def test_a_stage_that_says_done_and_is_not_has_failed(tmp_path: Path) -> None:
+    stages = [Toy("sync", makes_it_so=False)]
+    assert run(stages, tmp_path / "s.json") == ([FAILED], ExitCode.SYNC)
+    assert read_claims(tmp_path / "s.json").stages == {}
+
+
+class Unreachable(Toy):
+    """A stage that cannot act."""
+
+    def run(self, context: Context) -> Done:
+        raise DiskFull("no space left on /data", hint="df -h /data")
+
+
+def test_a_stage_that_cannot_act_has_failed_with_the_reason_and_what_to_type(tmp_path: Path) -> None:
+    context = Context(cast("object", None), cast(View, None), NoListener(), Wishes())  # type: ignore[arg-type]
+    stages = [Toy("sync"), Unreachable("fix"), Toy("train")]
+    ran = run_stages(context, stages, tmp_path / "s.json", lambda context: None)
+    assert [stage.state for stage in ran.stages] == [DONE, FAILED, PENDING]
+    assert ran.stages[1].reason == "no space left on /data"
+    assert ran.exit_code is ExitCode.DISK
+    assert [(finding.check, finding.hint) for finding in ran.findings] == [("disk-full", "df -h /data")]
+    assert set(read_claims(tmp_path / "s.json").stages) == {"sync"}
+
+
+def test_what_a_stage_found_is_told_also_where_the_line_is_lost_afterwards(tmp_path: Path) -> None:
+    def lost(context: Context) -> None:
+        raise ConnectionLost("the line went away")
+
+    context = Context(cast("object", None), cast(View, None), NoListener(), Wishes())  # type: ignore[arg-type]
+    stages = [Toy("train", outcome=Done(bad("loss is NaN", ExitCode.TRAINING), exit_code=ExitCode.TRAINING))]
+    ran = run_stages(context, stages, tmp_path / "s.json", lost)
+    assert ran.exit_code is ExitCode.TRAINING
+    assert [finding.message for finding in ran.findings] == ["loss is NaN", "the line went away"]
+
+
+def test_until_stops_after_its_stage(tmp_path: Path) -> None:
+    stages = [Toy("sync"), Toy("fix"), Toy("train")]
+    assert run(stages, tmp_path / "s.json", until="fix")[0] == [DONE, DONE]
+    assert stages[2].runs == 0
+
+
+def test_force_does_the_stage_and_all_after_it_again(tmp_path: Path) -> None:
+    stages = [Toy("sync"), Toy("fix"), Toy("train")]
+    run(stages, tmp_path / "s.json")
+    assert run(stages, tmp_path / "s.json", force="fix")[0] == [SKIPPED, DONE, DONE]
+
+
+def test_a_detached_job_is_running_and_claims_nothing(tmp_path: Path) -> None:
+    stages = [Toy("train", outcome=Done(unfinished=True), makes_it_so=False), Toy("logs")]
+    assert run(stages, tmp_path / "s.json") == ([RUNNING], ExitCode.OK)
+    assert read_claims(tmp_path / "s.json").stages == {}
+
+
+def test_a_damaged_record_makes_every_stage_look_again(tmp_path: Path) -> None:
+    stages = [Toy("sync"), Toy("fix")]
+    run(stages, tmp_path / "s.json")
+    (tmp_path / "s.json").write_bytes(b"{")
+    assert run(stages, tmp_path / "s.json")[0] == [DONE, DONE]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "reason"),
+    [
+        ({"torch": "2.9.0"}, {"torch": "2.9.1"}, "torch: 2.9.0 -> 2.9.1"),
+        ({"files": "a" * 64}, {"files": "b" * 64}, "files changed"),
+        ({"a": "1", "b": "1"}, {"a": "2", "b": "2"}, "a: 1 -> 2 (and 1 more)"),
+        ({}, {"driver": "560"}, "driver: none -> 560"),
+    ],
+)
+def test_a_stage_says_what_changed(before: dict[str, str], now: dict[str, str], reason: str) -> None:
+    stage = Toy("sync", depends_on=now, in_order=True)
+    claim = claim_now("sync", digest(before), before, seconds=0)
+    standing = judge_standing(stage, cast(View, None), claim)
+    assert (standing.holds, standing.reason) == (False, reason)

@@ -1,0 +1,67 @@
+"""Which run some work is: what would make a checkpoint unfit to go on from makes another run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pipeline.config.load import load_config
+from pipeline.work.run_id import run_id, run_of, work_inputs
+from pipeline.work.view import View
+from remote.protocol.jobs import Checkpoint, RunSurvey
+from remote.protocol.machine import Gpu, Torch
+from tests.pipeline.views import view_of
+
+TITAN = Gpu(0, "GPU-1", "TITAN RTX", (7, 5), 24 * 2**30)
+
+
+def asks(view: View, *overrides: str) -> View:
+    return replace(view, loaded=load_config("plain", view.loaded.root, overrides))
+
+
+def elsewhere(view: View, **facts: object) -> View:
+    """The same work on a host of which something else is true."""
+    return view.with_survey(replace(view.survey, **facts))  # type: ignore[arg-type]
+
+
+def with_torch(view: View, version: str) -> View:
+    return elsewhere(view, interpreter=replace(view.survey.interpreter, torch=Torch(version)))
+
+
+OTHER_WORK = {
+    "world size": lambda view: asks(view, "processes=2"),
+    "model": lambda view: asks(view, "model={id: tiny/qwen2-audio}"),
+    "rank of the adapter": lambda view: asks(view, "lora.r=8"),
+    "precision": lambda view: asks(view, "precision=fp32"),
+    "torch": lambda view: with_torch(view, "2.14.0"),
+    "card": lambda view: elsewhere(view, gpus=(TITAN,)),
+    "files": lambda view: elsewhere(view, tree=replace(view.survey.tree, digest_there="0" * 64)),
+}
+
+
+@pytest.mark.parametrize("what", OTHER_WORK)
+def test_BI_57_checkpoints_of_other_work_are_another_run_s_and_never_resumed(tmp_path: Path, what: str) -> None:
+    view = view_of(tmp_path)
+    run = run_of(view)
+    assert run is not None
+    saved = replace(run, checkpoints=(Checkpoint("checkpoints/checkpoint-10", 10, 10**6),))
+    view = elsewhere(view, runs=(saved,))
+    assert run_of(view) == saved
+    other = OTHER_WORK[what](view)
+    assert run_id(other) != run_id(view)
+    assert run_of(other) is None
+    assert {key for key, value in work_inputs(other).items() if work_inputs(view)[key] != value}, "no input tells"
+
+
+@pytest.mark.parametrize("override", ["grace_s=5", "secrets=[HF_TOKEN]", "fixers={port: off}"])
+def test_what_never_reaches_the_training_goes_on_in_the_same_run(tmp_path: Path, override: str) -> None:
+    view = view_of(tmp_path)
+    assert run_id(asks(view, override)) == run_id(view)
+
+
+def test_the_same_work_is_the_same_run_on_every_look(tmp_path: Path) -> None:
+    found = [run_of(view_of(tmp_path)) for _ in range(2)]
+    assert isinstance(found[0], RunSurvey)
+    assert found[0] == found[1]
