@@ -30,9 +30,13 @@ class Named:
     host: LoadedHost
 
 
-def load_named(host: str, config: str, overrides: Sequence[str], here: Path) -> Named:
-    """Config and host of those names; `--set host.KEY=...` goes to the host, everything else to the config."""
+def load_named(host: str, config: str, overrides: Sequence[str], here: Path, *, card: str = "") -> Named:
+    """Config and host of those names; `--set host.KEY=...` goes to the host, everything else to the config.
+
+    `card` is what the host is assumed to have, whatever its file says. Raises BadUsage, BadConfig.
+    """
     of_host = [override.removeprefix("host.") for override in overrides if override.startswith("host.")]
+    of_host += [f"card={card}"] if card else []
     of_run = [override for override in overrides if not override.startswith("host.")]
     return Named(load_config(config, here, of_run), load_host(host, here, of_host))
 

@@ -19,12 +19,9 @@ def is_path(name: str) -> bool:
 
 def find_config(name: str, here: Path) -> Path:
     """The file of a run's config. Raises BadUsage naming the nearest one."""
-    if is_path(name):
-        return Path(name).expanduser() if Path(name).is_absolute() else here / name
-    for folder in config_folders(here):
-        for suffix in SUFFIXES:
-            if (path := folder / f"{name}{suffix}").is_file():
-                return path
+    path = _file_of(name, here, "")
+    if path is not None:
+        return path
     near = difflib.get_close_matches(name, list_configs(here), n=1)
     hint = f"pipeline run --config {near[0]}" if near else "pipeline configs"
     raise BadUsage(f"there is no config {name!r} in {_places(here)}", where="--config", hint=hint)
@@ -32,13 +29,15 @@ def find_config(name: str, here: Path) -> Path:
 
 def find_host_file(name: str, here: Path) -> Path | None:
     """The file of a host, or None: the name is then an alias of ~/.ssh/config, an address, or `local`."""
+    return _file_of(name, here, "hosts")
+
+
+def _file_of(name: str, here: Path, inside: str) -> Path | None:
+    """The path that was written, or the first file of that name; `inside` a folder of configs/."""
     if is_path(name):
         return Path(name).expanduser() if Path(name).is_absolute() else here / name
-    for folder in config_folders(here):
-        for suffix in SUFFIXES:
-            if (path := folder / "hosts" / f"{name}{suffix}").is_file():
-                return path
-    return None
+    choices = (folder / inside / f"{name}{suffix}" for folder in config_folders(here) for suffix in SUFFIXES)
+    return next((path for path in choices if path.is_file()), None)
 
 
 def list_configs(here: Path) -> dict[str, Path]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pipeline.messages.outcome import StageOutcome, StageState
+from pipeline.messages.quantities import count
 from pipeline.report.model import CureRow, Facts, FixRow, JobRow
 from pipeline.report.panels import Drawn
 from pipeline.report.scores import Scores
-from pipeline.report.words import count, duration, number, size, text
+from pipeline.report.words import duration, number, size, text
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState
 from remote.protocol.proof import DtypeRow, ProofReport

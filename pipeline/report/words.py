@@ -56,8 +56,3 @@ def duration(seconds: float) -> str:
 def moment(unix: float) -> str:
     """A time, in UTC, to the minute."""
     return datetime.datetime.fromtimestamp(unix, datetime.UTC).strftime("%-d %B %Y, %H:%M UTC")
-
-
-def count(amount: int, word: str) -> str:
-    """`1 file`, `2 files`."""
-    return f"{amount} {word}" if amount == 1 else f"{amount} {word}s"

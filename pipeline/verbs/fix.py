@@ -11,7 +11,6 @@ import typer
 
 from fixers.change import FileChange, HostChange, Plan
 from fixers.diff import render_diff
-from fixers.disk_tree import DiskTree
 from fixers.frame import plan_fixes
 from fixers.on_disk import apply_to_disk, undo_on_disk
 from fixers.pages import fixer_names
@@ -23,7 +22,7 @@ from pipeline.messages.outcome import Outcome
 from pipeline.messages.quantities import count
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Wishes
-from pipeline.verbs.cards import NO_CARD, assumed_card
+from pipeline.verbs.local_site import NO_CARD, local_site
 from pipeline.verbs.options import AsJson, Overrides, config_names, host_names
 from remote.errors import BadUsage
 from remote.protocol.exits import ExitCode
@@ -62,28 +61,22 @@ def fix(
     if host and path is not None:
         raise BadUsage("fix takes a PATH or --host, not both", hint="pipeline fix . --card titan-rtx")
     if host:
-        outcome = _afar(screen, host, config, only, card, overrides or [], show_only=diff, undo=undo)
+        outcome = _on_host(screen, host, config, only, card, overrides or [], show_only=diff, undo=undo)
+    elif undo:
+        outcome = _undone(screen, _folder(path))
     else:
-        root = (path or Path.cwd()).resolve()
-        if not root.is_dir():
-            raise BadUsage(f"{root} is not a folder", where="PATH")
-        outcome = (
-            _undone(screen, root)
-            if undo
-            else _here(screen, root, _site(root, config, overrides or [], card), only, show_only=diff)
-        )
+        root = _folder(path)
+        loaded = load_config(config, root, overrides or []) if config else None
+        outcome = _here(screen, root, local_site(root, card, loaded), only, show_only=diff)
     screen.closing(outcome)
     return outcome.exit_code
 
 
-def _site(root: Path, config: str, overrides: list[str], card: str) -> Site:
-    """The folder, with what a config of its own says of fixers where one was named."""
-    site = Site(tree=DiskTree(root), gpu=assumed_card(card))
-    if not config:
-        return site
-    loaded = load_config(config, root, overrides)
-    wishes = loaded.config.fixers.model_extra or {}
-    return replace(site, environment=loaded.config.env, wishes=wishes, config=loaded.as_json())
+def _folder(path: Path | None) -> Path:
+    root = (path or Path.cwd()).resolve()
+    if not root.is_dir():
+        raise BadUsage(f"{root} is not a folder", where="PATH")
+    return root
 
 
 def _here(screen: Screen, root: Path, site: Site, only: list[str] | None, *, show_only: bool) -> Outcome:
@@ -107,7 +100,7 @@ def _undone(screen: Screen, root: Path) -> Outcome:
     return Outcome("fix", _exit_code(undone.findings), findings=undone.findings, more={"undone": list(undone.restored)})
 
 
-def _afar(
+def _on_host(
     screen: Screen,
     host: str,
     config: str,
@@ -122,8 +115,7 @@ def _afar(
         raise BadUsage(
             "fix on a host wants a config", where="--config", hint=f"pipeline fix --host {host} --config NAME"
         )
-    of_card = [f"host.card={card}"] if card else []
-    named = load_named(host, config, [*overrides, *of_card], Path.cwd())
+    named = load_named(host, config, overrides, Path.cwd(), card=card)
     with (
         nullcontext() if show_only else alone(named, f"fix {named.loaded.name} on {named.host.name}"),
         working(named, screen, Wishes(), keep=not show_only, ask=None if screen.as_json else screen) as context,

@@ -8,9 +8,7 @@ from typing import Annotated
 import typer
 
 from fixers.diff import render_diff
-from fixers.disk_tree import DiskTree
 from fixers.frame import plan_fixes
-from fixers.site import Site
 from pipeline.actions.preview import Preview, preview
 from pipeline.actions.session import load_named, working
 from pipeline.config.load import load_config
@@ -18,7 +16,7 @@ from pipeline.messages.outcome import Outcome
 from pipeline.messages.quantities import count, size
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Wishes
-from pipeline.verbs.cards import NO_CARD, assumed_card
+from pipeline.verbs.local_site import NO_CARD, local_site
 from pipeline.verbs.options import AsJson, Overrides, config_names, host_names
 from remote.errors import BadUsage
 
@@ -55,8 +53,7 @@ def plan(
 
 
 def _for_host(screen: Screen, host: str, config: str, card: str, overrides: list[str]) -> Outcome:
-    of_card = [f"host.card={card}"] if card else []
-    named = load_named(host, config, [*overrides, *of_card], Path.cwd())
+    named = load_named(host, config, overrides, Path.cwd(), card=card)
     with working(named, screen, Wishes(), keep=False, ask=None if screen.as_json else screen) as context:
         seen = preview(context)
     screen.heading(f"{named.loaded.name} on {named.host.name}: what `run` would do")
@@ -88,12 +85,8 @@ def _show_sync(screen: Screen, seen: Preview) -> None:
 
 
 def _for_card(screen: Screen, config: str, card: str, overrides: list[str]) -> Outcome:
-    root, wishes, whole = Path.cwd(), {}, {}
-    if config:
-        loaded = load_config(config, Path.cwd(), overrides)
-        root, whole = loaded.root, loaded.as_json()
-        wishes = dict(loaded.config.fixers.model_extra or {})
-    site = Site(tree=DiskTree(root), gpu=assumed_card(card), wishes=wishes, config=whole)
+    loaded = load_config(config, Path.cwd(), overrides) if config else None
+    site = local_site(loaded.root if loaded else Path.cwd(), card, loaded)
     made = plan_fixes(site)
     diff = render_diff(made)
     screen.diff(diff or "no fixer would change anything\n")
