@@ -27,6 +27,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from fixers.change import Plan
+from fixers.host_hub import asking
 from fixers.site import Site
 from fixers.tokenizer import HINTS, origin_of
 from remote.errors import RemoteFault
@@ -50,14 +51,7 @@ def plan(site: Site) -> Plan:
     repo = origin_of(site).repo if model.get("id") else ""
     if site.host is None or site.project is None or not repo:
         return Plan(found)
-    interpreter = site.survey.interpreter if site.survey else None
-    request = {
-        "project": site.project.key,
-        "python": interpreter.path if interpreter and not interpreter.error else "",
-        "environment": dict(site.environment),
-        "repo": repo,
-        "revision": str(model.get("revision") or ""),
-    }
+    request = {**asking(site), "repo": repo, "revision": str(model.get("revision") or "")}
     try:
         look = decode(HubLook, site.host.ask("fix.hub.look", request, timeout_s=90.0))
     except RemoteFault as fault:
@@ -85,7 +79,7 @@ def judge_access(repo: str, look: HubLook, secrets: Collection[str]) -> tuple[Fi
         message = f"{repo} is not in the host's cache ({look.cache}), and HF_HUB_OFFLINE forbids to fetch it"
     if closed and not look.token and not given_later:
         message += "; the host has no token"
-    if (closed and given_later) or look.fault in TOLD_ONLY:
-        return (Finding(name, Severity.WARNING, message, where=repo, hint=HINTS.get(look.fault, "")),)
     hint = HINTS.get(look.fault, "")
+    if (closed and given_later) or look.fault in TOLD_ONLY:
+        return (Finding(name, Severity.WARNING, message, where=repo, hint=hint),)
     return (Finding(name, Severity.ERROR, message, where=repo, hint=hint, exit_code=ExitCode.ENVIRONMENT),)

@@ -39,7 +39,7 @@ from fixers.change import FileChange, HostChange, Plan, mended
 from fixers.host_hub import HostHub, asking
 from fixers.laptop_hub import HubUnavailable, ask_laptop_hub, fetch_on_laptop
 from fixers.site import Site, Tree
-from fixers.tokenizer_judgement import NAME, Complaint, good_copy, judge_files
+from fixers.tokenizer_judgement import NAME, UPGRADE, Complaint, good_copy, judge_files
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.tokenizer_files import (
@@ -57,7 +57,6 @@ name = NAME
 version = 1
 safety = "safe"
 
-UPGRADE = 'pip install -U "tokenizers>=0.20" "transformers>=4.45"'
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[\w.-]+")
 OURS = "tiny/"
 HINTS = {

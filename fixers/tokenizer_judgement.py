@@ -11,6 +11,7 @@ from remote.protocol.findings import Finding, Severity
 from remote.protocol.tokenizer_files import PAIRED_MERGES_FROM, TokenizerFile, version_of
 
 NAME = "tokenizer"
+UPGRADE = 'pip install -U "tokenizers>=0.20" "transformers>=4.45"'
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,9 @@ def _judge(file: TokenizerFile, installed: str) -> Complaint | None:
     return None
 
 
-def _error(file: TokenizerFile, reason: str, hint: str = "") -> Finding:
+def _error(file: TokenizerFile, reason: str) -> Finding:
     message = f"{posixpath.basename(file.path)} is broken: {reason}"
-    return Finding(NAME, Severity.ERROR, message, where=file.path, hint=hint, exit_code=ExitCode.FIXER)
+    return Finding(NAME, Severity.ERROR, message, where=file.path, exit_code=ExitCode.FIXER)
 
 
 def _too_new(file: TokenizerFile, reason: str) -> Finding:
@@ -54,7 +55,7 @@ def _too_new(file: TokenizerFile, reason: str) -> Finding:
         Severity.ERROR,
         f"{posixpath.basename(file.path)} is newer than the library that reads it: {reason}",
         where=file.path,
-        hint='pip install -U "tokenizers>=0.20" "transformers>=4.45"',
+        hint=UPGRADE,
         exit_code=ExitCode.ENVIRONMENT,
     )
 

@@ -1,11 +1,14 @@
 """Mutation testing of fixers/: small faults are put into a sample of its lines, and the tests have to notice.
 
-    python -m tests.mutation              # 200 faults in the source fixers and their frame
+    python -m tests.mutation              # 300 faults, drawn from every place in fixers/
     MUTANTS=1000 SEED=3 JOBS=8 python -m tests.mutation
+    MODULES=environment.py,sources/names.py python -m tests.mutation
+    MODULES=setup python -m tests.mutation                     # what acts on hosts, by itself
 
 Faults are those of cosmic-ray. One is drawn per place and kind, so that an operator with eleven replacements counts
 once; annotations, protocols and `frozen=True`, on which no behaviour rests, are left out. A mutant is the module with
-one fault, loaded in a fork that has the rest imported already; it is killed where a test fails, or uses 90 s of CPU.
+one fault, loaded in a fork that has all but fixers imported already; it is killed where a test fails, or uses 90 s of
+CPU. Setup fixers are measured by the tables in tests/fixers/setup alone: tests with real hosts would notice more.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import ast
 import importlib.abc
 import importlib.util
+import io
 import os
 import random
 import resource
@@ -20,8 +24,10 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -36,12 +42,12 @@ from tests import conftest  # noqa: F401 - imported before forking, once for all
 ROOT = Path(__file__).resolve().parent.parent
 FIXERS = ROOT / "fixers"
 TESTS = ROOT / "tests" / "fixers"
-MUTANTS = int(os.environ.get("MUTANTS", "200"))
+TABLES = TESTS / "setup"
+MUTANTS = int(os.environ.get("MUTANTS", "300"))
 SEED = int(os.environ.get("SEED", "1"))
 JOBS = int(os.environ.get("JOBS", str(os.cpu_count() or 1)))
 GOAL = 0.80
 LIMIT_CPU_S = 90
-NO_FAULT = "none"
 CASES = "test_cases.py"
 LAWS = ("test_laws.py", "test_disk_tree.py", "test_pages.py", CASES)
 PROPERTIES = ("test_config_properties.py", "test_properties.py")
@@ -143,9 +149,12 @@ def _not_evaluated(tree: ast.Module) -> Iterator[tuple[tuple[int, int], tuple[in
 
 
 def tests_for(module: str) -> tuple[str, ...]:
-    """What looks at a module: its own tests, the cases of fixers, the laws of the frame, the properties of parsers."""
+    """What looks at a module: its table of setup; or its own tests, the cases of fixers, the laws of the frame, the
+    properties of parsers."""
     name = module.rpartition(".")[2]
-    own = sorted(str(file) for file in TESTS.rglob(f"test_{name}*.py")) or [str(TESTS / "test_setup_judgements.py")]
+    if tables := sorted(str(file) for file in TABLES.glob(f"test_{name}*.py")):
+        return tuple(tables)
+    own = sorted(str(file) for file in TESTS.rglob(f"test_{name}*.py"))
     if name in FRAME:
         return (*own, *(str(TESTS / test) for test in LAWS))
     parsers = [str(TESTS / "sources"), *(str(TESTS / test) for test in PROPERTIES)] if ".sources." in module else []
@@ -155,33 +164,47 @@ def tests_for(module: str) -> tuple[str, ...]:
 def run_mutant(place: Place, operator: str, occurrence: int) -> int:
     """In a process of its own: the exit status of the tests with the fault in place."""
     file = ROOT / (place.module.replace(".", "/") + ".py")
-    source = file.read_text("utf-8")
-    if operator != NO_FAULT:
-        source = mutate_code(source, cosmic_ray.plugins.get_operator(operator)(), occurrence)
+    source = mutate_code(file.read_text("utf-8"), cosmic_ray.plugins.get_operator(operator)(), occurrence)
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_CPU_S, LIMIT_CPU_S))
     sys.meta_path.insert(0, Mutated(place.module, file, source))
+    return run_tests(tests_for(place.module))
+
+
+def run_tests(tests: Sequence[str]) -> int:
+    """The exit status of pytest, whose words go nowhere, or to the file that SAID names."""
     with Path(os.environ.get("SAID", os.devnull)).open("w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)
-        return int(pytest.main([*QUIET, "--rootdir", str(ROOT), *tests_for(place.module)]))
+        return int(pytest.main([*QUIET, "--rootdir", str(ROOT), *tests]))
+
+
+def in_a_fork(act: Callable[[], int]) -> int:
+    """The id of a new process that does `act` and ends with its status."""
+    pid = os.fork()
+    if pid == 0:
+        status = 70
+        try:
+            status = act()
+        finally:
+            os._exit(status)
+    return pid
+
+
+def pass_without_a_fault(tests: Sequence[str]) -> bool:
+    """Otherwise every mutant would count as killed."""
+    _, status = os.waitpid(in_a_fork(lambda: run_tests(tests)), 0)
+    return status == 0
 
 
 def run_all(chosen: Sequence[tuple[Place, str, int]]) -> Iterator[Verdict]:
     """Every chosen mutant, several at a time, each in a fork."""
-    waiting, running = list(chosen), dict[int, tuple[Place, str]]()
+    waiting, running = list(chosen), dict[int, tuple[Place, str, int]]()
     while waiting or running:
         while waiting and len(running) < JOBS:
-            place, operator, occurrence = waiting.pop()
-            pid = os.fork()
-            if pid == 0:
-                status = 70
-                try:
-                    status = run_mutant(place, operator, occurrence)
-                finally:
-                    os._exit(status)
-            running[pid] = (place, operator)
+            mutant = waiting.pop()
+            running[in_a_fork(partial(run_mutant, *mutant))] = mutant
         pid, status = os.wait()
-        place, operator = running.pop(pid)
+        place, operator, _ = running.pop(pid)
         code = os.waitstatus_to_exitcode(status)
         if code == -signal.SIGINT:
             raise KeyboardInterrupt
@@ -195,41 +218,29 @@ def choose(places: Sequence[Place]) -> list[tuple[Place, str, int]]:
     return [(place, *rng.choice(place.variants)) for place in sample]
 
 
-def source_modules() -> list[Path]:
-    """The frame and what source fixers are made of; what acts on hosts is driven by slower tests of its own."""
-    if named := os.environ.get("MODULES", ""):
-        return [FIXERS / name for name in named.split(",")]
-    reached: set[Path] = set()
-    waiting = [*(FIXERS / f"{name}.py" for name in FRAME), *source_fixers()]
-    while waiting:
-        module = waiting.pop()
-        if module not in reached and module.name != "registry.py":
-            reached.add(module)
-            waiting += imported_by(module)
-    return sorted(reached)
+def chosen_modules() -> list[Path]:
+    """Every module of fixers/ on which behaviour rests, or those that MODULES names."""
+    every = sorted(file for file in FIXERS.rglob("*.py") if file.name not in ("__init__.py", "registry.py"))
+    named = os.environ.get("MODULES", "")
+    if named == "setup":
+        return [file for file in every if (TABLES / f"test_{file.name}").exists()]
+    return [FIXERS / name for name in named.split(",")] if named else every
 
 
-def source_fixers() -> Iterator[Path]:
-    """The modules that the registry lists as source fixers, read and not imported: forks import them anew."""
-    for node in ast.walk(ast.parse((FIXERS / "registry.py").read_text("utf-8"))):
-        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "SOURCE_FIXERS":
-            assert isinstance(node.value, ast.Tuple)
-            yield from (FIXERS / f"{ast.unparse(element)}.py" for element in node.value.elts)
-
-
-def imported_by(module: Path) -> Iterator[Path]:
-    for node in ast.walk(ast.parse(module.read_text("utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("fixers."):
-            file = ROOT / f"{(node.module or '').replace('.', '/')}.py"
-            if file.exists():
-                yield file
+def import_all_but_fixers() -> None:
+    """What the tests import is there before forking, but for what a fork may have to load with a fault in it."""
+    with redirect_stdout(io.StringIO()):
+        pytest.main([*QUIET, "--collect-only", "--rootdir", str(ROOT), str(TESTS)])
+    for name in list(sys.modules):
+        if name.startswith(("fixers", "tests.fixers", "test_")):
+            del sys.modules[name]
 
 
 def main() -> int:
-    places = [place for module in source_modules() for place in find_places(module)]
+    places = [place for module in chosen_modules() for place in find_places(module)]
     start = time.monotonic()
-    sound = [(Place(name, NO_FAULT, 0, 0, ()), NO_FAULT, 0) for name in sorted({place.module for place in places})[:1]]
-    if any(verdict.killed for verdict in run_all(sound)):
+    import_all_but_fixers()
+    if not pass_without_a_fault(sorted({test for place in places for test in tests_for(place.module)})):
         print("the tests fail without any fault; nothing was measured")
         return 1
     print(f"the tests pass without a fault, in {time.monotonic() - start:.0f} s", flush=True)

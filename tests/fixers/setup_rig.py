@@ -8,7 +8,7 @@ from typing import Any
 
 from fixers.site import Site
 from remote.protocol.layout import ProjectLayout
-from remote.protocol.machine import Disk, Driver, Interpreter, Machine
+from remote.protocol.machine import Disk, Driver, Gpu, Interpreter, Machine
 from remote.protocol.survey import Survey
 from remote.protocol.tree import Manifest, Row, TreeSurvey, pack_manifest, parse_manifest
 from remote.protocol.values import dumps
@@ -36,6 +36,11 @@ def machine(**known: Any) -> Machine:
         "clock_unix": 0.0,
     }  # fmt: skip
     return Machine(**{**plain, **known})
+
+
+def card(**known: Any) -> Gpu:
+    plain = {"index": 0, "uuid": "GPU-1", "name": "TITAN RTX", "capability": (7, 5), "memory_bytes": 24 * 2**30}
+    return Gpu(**{**plain, **known})
 
 
 def survey_of(**known: Any) -> Survey:

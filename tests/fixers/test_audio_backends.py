@@ -7,74 +7,12 @@ import sys
 import pytest
 
 from fixers import audio_backends
-from fixers.audio_backends import judge_torchcodec, needed_packages
-from fixers.audio_imports import AudioUse, uses_in, uses_of
 from remote.errors import RemoteFault
 from remote.local import local_host
-from remote.protocol.audio import AudioLook
 from remote.protocol.findings import Severity
 from remote.protocol.machine import Interpreter
-from tests.fixers.setup_rig import PROJECT, MemoryTree, site_at, survey_of
+from tests.fixers.setup_rig import PROJECT, site_at, survey_of
 from tests.fixers.test_environment import wheel
-
-FFMPEG = AudioLook((6,))
-
-
-@pytest.mark.parametrize(
-    ("code", "packages", "audio"),
-    [
-        ("import soundfile as sf", {"soundfile"}, False),
-        ("from torchaudio.transforms import Resample", {"torchaudio"}, False),
-        ("def f():\n    import librosa", {"librosa"}, False),
-        ("try:\n    import torchcodec\nexcept ImportError:\n    torchcodec = None", set(), False),
-        ("from datasets import Audio, load_dataset\nd.cast_column('a', Audio(sampling_rate=16000))", set(), True),
-        ("import datasets\nd.cast_column('a', datasets.Audio())", set(), True),
-        ("from datasets import Audio\nd.cast_column('a', Audio(decode=False))", set(), False),
-        ("from datasets import Audio\nd.cast_column('a', Audio(decode=True))", set(), True),
-        ("from IPython.display import Audio\nAudio(x)", set(), False),
-        ("# import soundfile", set(), False),
-        ("from . import soundfile", set(), False),
-        ("import soundfile (", set(), False),
-    ],
-)
-def test_what_a_file_decodes_audio_with(code, packages, audio):
-    assert uses_in(code.encode()) == AudioUse(frozenset(packages), audio)
-
-
-def test_tests_of_the_project_do_not_count_and_the_built_in_trainer_does():
-    tree = MemoryTree({"a.py": b"import librosa", "tests/b.py": b"import torchcodec", "c.txt": b"import soundfile"})
-    assert uses_of(tree) == AudioUse(frozenset({"librosa"}))
-    assert uses_of(tree, built_in=True) == AudioUse(frozenset({"librosa", "soundfile"}))
-
-
-@pytest.mark.parametrize(
-    ("use", "packages", "needed"),
-    [
-        (AudioUse(frozenset({"soundfile"})), {}, ("soundfile",)),
-        (AudioUse(datasets_audio=True), {"datasets": "4.1.0"}, ("torchcodec",)),
-        (AudioUse(datasets_audio=True), {"datasets": "3.6.0"}, ()),
-        (AudioUse(datasets_audio=True), {}, ()),
-    ],
-)
-def test_datasets_4_decodes_through_torchcodec(use, packages, needed):
-    assert needed_packages(use, packages) == needed
-
-
-@pytest.mark.parametrize(
-    ("packages", "look", "words"),
-    [
-        ({"torchcodec": "0.9.1", "torch": "2.9.0+cu128"}, FFMPEG, []),
-        ({"torchcodec": "0.7", "torch": "2.9.0"}, FFMPEG, ["made for torch 2.8"]),
-        ({"torchcodec": "0.14", "torch": "2.13"}, FFMPEG, []),
-        ({"torchcodec": "0.9", "torch": "2.9"}, AudioLook(), ["FFmpeg 4 to 8"]),
-        ({"torchcodec": "0.9", "torch": "2.9"}, AudioLook((3,)), ["FFmpeg 4 to 8"]),
-        ({"torchcodec": "0.7", "torch": "2.9"}, AudioLook(), ["made for torch 2.8", "FFmpeg 4 to 8"]),
-    ],
-)
-def test_torchcodec_must_fit_torch_and_find_ffmpeg(packages, look, words):
-    findings = judge_torchcodec(packages, look)
-    assert len(findings) == len(words)
-    assert all(word in finding.message for word, finding in zip(words, findings, strict=True))
 
 
 @pytest.fixture

@@ -7,12 +7,10 @@ import pytest
 
 from fixers import data_collator
 from fixers.change import FileChange
-from fixers.data_collator import collator_of, judge_collator
 from fixers.frame import plan_fixes
 from fixers.site import Site
 from remote.errors import RemoteFault
 from remote.local import local_host
-from remote.protocol.collator import CollatorLook, Copy
 from remote.protocol.findings import Severity
 from remote.protocol.machine import Interpreter
 from tests.fixers.setup_rig import PROJECT, MemoryTree, apply, lies_there, manifest_row, put, site_at, survey_of
@@ -104,34 +102,6 @@ def test_no_path_leads_out_of_the_project(host, path):
             {"project": PROJECT.key, "fixer": "data-collator", "path": path, "expected": "", "data": ""},
         )
     assert refusal.value.kind == "bad-path"
-
-
-@pytest.mark.parametrize(
-    ("paths", "found"),
-    [
-        (["src/AudioDataCollator.py", "train.py"], "src/AudioDataCollator.py"),
-        (["collator.py", "tests/test_collator.py"], "collator.py"),
-        (["a/collator.py", "b/collator.py"], ""),
-        (["collator.md", "train.py"], ""),
-    ],
-)
-def test_a_collator_is_found_by_its_name_where_there_is_only_one(paths, found):
-    assert collator_of(paths) == found
-
-
-@pytest.mark.parametrize(
-    ("look", "severities"),
-    [
-        (CollatorLook("aa"), []),
-        (CollatorLook(""), []),
-        (CollatorLook("bb"), [Severity.ERROR]),
-        (CollatorLook("bb", edited=True), [Severity.ERROR]),
-        (CollatorLook("aa", copies=(Copy("/x", "aa"),)), []),
-        (CollatorLook("aa", copies=(Copy("/x", "cc"), Copy("/y", "cc", True))), [Severity.WARNING] * 2),
-    ],
-)
-def test_the_judgement_of_a_look(look, severities):
-    assert [finding.severity for finding in judge_collator(FILE, "aa", look)] == severities
 
 
 def test_a_listed_copy_in_the_project_becomes_equal_here_and_on_the_host(host):

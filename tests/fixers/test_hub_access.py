@@ -5,10 +5,8 @@ import sys
 import pytest
 
 from fixers import hub_access
-from fixers.hub_access import judge_access, judge_environment
 from remote.local import local_host
 from remote.protocol.findings import Severity
-from remote.protocol.hub_access import HubLook
 from remote.protocol.machine import Interpreter
 from tests.fixers.setup_rig import site_at, survey_of
 from tests.lab.hub import COMMIT, Hub, Repository, serve
@@ -89,27 +87,3 @@ def test_a_revision_that_is_not_there_is_an_error(host, hub, tmp_path):
 def test_a_model_that_is_no_hubs_is_not_asked_for(host, hub, tmp_path, model):
     assert plan_of(host, hub, tmp_path, model=model) == hub_access.Plan()
     assert hub.requests == []
-
-
-def test_a_token_in_env_is_told_without_its_value():
-    (finding,) = judge_environment({"HF_TOKEN": "hf_secret", "A": "1"})
-    assert "hf_secret" not in finding.message + finding.hint
-    assert finding.hint == "secrets: [HF_TOKEN]"
-
-
-@pytest.mark.parametrize(
-    ("look", "secrets", "severities"),
-    [
-        (HubLook(True, "/c", fault="gated"), (), []),
-        (HubLook(False, "/c"), (), []),
-        (HubLook(False, "/c", fault="gated"), (), [ERROR]),
-        (HubLook(False, "/c", fault="gated"), ("HF_TOKEN",), [WARNING]),
-        (HubLook(False, "/c", "HF_TOKEN", "gated"), ("HF_TOKEN",), [ERROR]),
-        (HubLook(False, "/c", fault="unreachable"), ("HF_TOKEN",), [ERROR]),
-        (HubLook(False, "/c", fault="rate-limited"), (), [WARNING]),
-        (HubLook(False, "/c", fault="no-library"), (), [WARNING]),
-        (HubLook(False, "/c", fault="no-revision"), (), [ERROR]),
-    ],
-)
-def test_the_judgement_of_what_the_hub_says(look, secrets, severities):
-    assert [finding.severity for finding in judge_access("a/b", look, secrets)] == severities

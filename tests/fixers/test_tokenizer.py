@@ -383,25 +383,3 @@ def test_the_model_beside_a_tokenizer_says_whose_it_is(host, hub, whole):
     assert there.args["repo"] == REPO
     certain = tokenizer.plan(site_of(host, hub, files, wish={"repo": "lab/elsewhere"}))
     assert "lab/elsewhere" in certain.findings[0].message
-
-
-@pytest.mark.parametrize(
-    ("config", "repo"),
-    [
-        (b'{"_name_or_path": "a/b"}', "a/b"),
-        (b'{"_name_or_path": "/data/b"}', ""),
-        (b'{"_name_or_path": "./b"}', ""),
-        (b'{"_name_or_path": 3}', ""),
-        (b"{}", ""),
-        (b"[]", ""),
-        (b"{", ""),
-    ],
-)
-def test_only_a_hubs_id_says_whose_a_tokenizer_is(config, repo):
-    assert tokenizer.named_beside(MemoryTree({"m/config.json": config}), "m") == repo
-
-
-def test_a_tokenizer_on_the_laptop_that_belongs_to_nothing_is_told():
-    plan = tokenizer.plan(Site(MemoryTree({FILE: b'{"model": {'})))
-    assert plan.empty
-    assert "fixers.tokenizer.repo" in plan.findings[0].hint

@@ -1,0 +1,244 @@
+"""What a host lacks to decode a project's audio: tables, and a host that is a dictionary."""
+
+import pytest
+
+from fixers import audio_backends
+from fixers.audio_backends import judge_torchcodec, needed_packages
+from fixers.audio_imports import AudioUse
+from fixers.change import HostChange, Plan, mended
+from remote.fake import FakeHost
+from remote.protocol.audio import AudioLook
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+from remote.protocol.machine import Interpreter
+from remote.protocol.values import encode
+from tests.fixers.setup_rig import PROJECT, site_at, survey_of
+
+FFMPEG = AudioLook((6,))
+TREE = f"/home/fake/halfstep/{PROJECT.tree}"
+OURS, THEIRS = f"{TREE}/venv/bin/python", "/usr/bin/python3"
+
+
+def error(message, hint):
+    return Finding("audio-backends", Severity.ERROR, message, "interpreter", hint, ExitCode.ENVIRONMENT)
+
+
+def lacks(package, python=THEIRS):
+    return error(
+        f"the project decodes audio with {package}, and {python} has none", f"{python} -m pip install {package}"
+    )
+
+
+NO_FFMPEG = error(
+    "no shared libraries of FFmpeg 4 to 8 were found, which torchcodec loads",
+    "apt-get install ffmpeg, or Audio(decode=False) and soundfile",
+)
+
+
+def misfit(codec, wanted, torch, fitting):
+    message = f"torchcodec {codec} is made for torch {wanted}, and torch is {torch}"
+    return error(message, f'pip install "{fitting}"')
+
+
+@pytest.mark.parametrize(
+    ("use", "packages", "needed"),
+    [
+        (AudioUse(), {}, ()),
+        (AudioUse(frozenset({"soundfile", "librosa"})), {}, ("librosa", "soundfile")),
+        (AudioUse(datasets_audio=True), {"datasets": "4.0.0"}, ("torchcodec",)),
+        (AudioUse(datasets_audio=True), {"datasets": "4"}, ("torchcodec",)),
+        (AudioUse(datasets_audio=True), {"datasets": "10.1"}, ("torchcodec",)),
+        (AudioUse(datasets_audio=True), {"datasets": "3.6.0"}, ()),
+        (AudioUse(datasets_audio=True), {}, ()),
+        (AudioUse(), {"datasets": "4.1.0"}, ()),
+        (AudioUse(frozenset({"soundfile"}), True), {"datasets": "4.1.0"}, ("soundfile", "torchcodec")),
+    ],
+)
+def test_datasets_4_decodes_through_torchcodec(use, packages, needed):
+    assert needed_packages(use, packages) == needed
+
+
+PAIRS = [
+    ("0.1.1", "2.5.1"),
+    ("0.2", "2.6.0"),
+    ("0.3.0", "2.7.1"),
+    ("0.6.0", "2.8.0"),
+    ("0.7.0", "2.8.0+cu128"),
+    ("0.8.1", "2.9.0"),
+    ("0.9.1", "2.9.1+cu126"),
+]
+
+
+@pytest.mark.parametrize(("codec", "torch"), PAIRS)
+def test_releases_that_were_made_for_each_other_are_left_without_a_word(codec, torch):
+    assert judge_torchcodec({"torchcodec": codec, "torch": torch}, FFMPEG) == ()
+
+
+@pytest.mark.parametrize(
+    ("codec", "wanted", "torch", "fitting"),
+    [
+        ("0.1.1", "2.5", "2.6.0", "torchcodec==0.2.*"),
+        ("0.9.1", "2.9", "2.5.1", "torchcodec==0.1.*"),
+        ("0.9", "2.9", "2.7.0+cu128", "torchcodec==0.3.*"),
+        ("0.9.1", "2.9", "2.8.0", "torchcodec==0.7.*"),
+        ("0.7", "2.8", "2.9.0", "torchcodec==0.9.*"),
+        ("0.8.0", "2.9", "2.10.0", "torchcodec"),
+    ],
+)
+def test_a_misfit_says_which_release_fits_the_torch_that_is_there(codec, wanted, torch, fitting):
+    packages = {"torchcodec": codec, "torch": torch}
+    assert judge_torchcodec(packages, FFMPEG) == (misfit(codec, wanted, torch, fitting),)
+
+
+@pytest.mark.parametrize(
+    "packages",
+    [
+        {"torchcodec": "0.14", "torch": "2.13"},
+        {"torchcodec": "0.4.0", "torch": "2.13"},
+        {"torchcodec": "0.9.1"},
+        {"torchcodec": "unknown", "torch": "2.9"},
+        {"torchcodec": "1", "torch": "2.9"},
+        {"torch": "2.9"},
+        {},
+    ],
+)
+def test_releases_that_are_not_known_are_not_judged(packages):
+    assert judge_torchcodec(packages, FFMPEG) == ()
+
+
+@pytest.mark.parametrize(
+    ("releases", "found"),
+    [
+        ((), False),
+        ((3,), False),
+        ((4,), True),
+        ((6,), True),
+        ((8,), True),
+        ((9,), False),
+        ((3, 9), False),
+        ((3, 5), True),
+    ],
+)
+def test_torchcodec_loads_ffmpeg_4_to_8(releases, found):
+    packages = {"torchcodec": "0.9", "torch": "2.9"}
+    assert judge_torchcodec(packages, AudioLook(releases)) == (() if found else (NO_FFMPEG,))
+
+
+def test_a_misfit_and_missing_libraries_are_told_both():
+    told = judge_torchcodec({"torchcodec": "0.7", "torch": "2.9"}, AudioLook())
+    assert told == (misfit("0.7", "2.8", "2.9", "torchcodec==0.9.*"), NO_FFMPEG)
+
+
+def plan_of(code, packages=None, python=THEIRS, look=FFMPEG, **known):
+    """The plan for a project with this code, and what the host was asked."""
+    asked = []
+
+    def answer(args):
+        asked.append(args)
+        return encode(look)
+
+    host = FakeHost(operations={"fix.audio.look": answer})
+    survey = survey_of(interpreter=Interpreter(python, packages=packages or {}, error=known.pop("error", "")))
+    site = site_at(host, {"a.py": code}, **{"survey": survey, "environment": {"LD_LIBRARY_PATH": "/l"}, **known})
+    return audio_backends.plan(site), asked
+
+
+DATASETS = b"from datasets import Audio\nd.cast_column('a', Audio())"
+
+
+@pytest.mark.parametrize(
+    ("code", "packages", "findings"),
+    [
+        (b"import torch", {}, ()),
+        (b"import soundfile", {"soundfile": "0.13"}, ()),
+        (b"import soundfile", {}, (lacks("soundfile"),)),
+        (b"import soundfile, librosa", {}, (lacks("librosa"), lacks("soundfile"))),
+        (b"import soundfile, librosa", {"Librosa": "0.11"}, (lacks("soundfile"),)),
+    ],
+)
+def test_what_is_missing_in_an_interpreter_that_is_not_ours_is_only_told(code, packages, findings):
+    assert plan_of(code, packages) == (Plan(findings), [])
+
+
+def installation(*packages):
+    args = {
+        "project": PROJECT.key,
+        "fixer": "audio-backends",
+        "python": OURS,
+        "packages": list(packages),
+        "environment": {"LD_LIBRARY_PATH": "/l"},
+    }
+    summary = f"install {', '.join(packages)} into {OURS}"
+    return HostChange("audio-backends", summary, "fix.packages.install", args, undo="fix.undo")
+
+
+def test_what_is_missing_in_the_projects_own_venv_is_installed_at_once():
+    plan, _ = plan_of(b"import soundfile, librosa", {"torch": "2.9.0"}, OURS)
+    assert plan.findings == (mended(lacks("librosa", OURS)), mended(lacks("soundfile", OURS)))
+    assert plan.changes == (installation("librosa", "soundfile"),)
+
+
+def test_what_is_there_is_not_installed_again():
+    assert plan_of(b"import soundfile", {"soundfile": "0.13"}, OURS) == (Plan(), [])
+
+
+@pytest.mark.parametrize(
+    ("torch", "wanted"),
+    [
+        ("2.9.1", "torchcodec==0.9.*"),
+        ("2.8.0+cu126", "torchcodec==0.7.*"),
+        ("2.13.0", "torchcodec"),
+        ("", "torchcodec"),
+    ],
+)
+def test_the_release_of_torchcodec_that_is_installed_is_the_one_for_this_torch(torch, wanted):
+    plan, asked = plan_of(DATASETS, {"datasets": "4.1.0", "torch": torch}, OURS)
+    assert plan.changes == (installation(wanted),)
+    assert asked == [{"environment": {"LD_LIBRARY_PATH": "/l"}}]
+
+
+def test_other_packages_are_installed_beside_it_in_the_release_that_pip_chooses():
+    plan, _ = plan_of(DATASETS + b"\nimport soundfile", {"datasets": "4.1.0", "torch": "2.9.1"}, OURS)
+    assert plan.changes == (installation("soundfile", "torchcodec==0.9.*"),)
+
+
+def test_missing_libraries_of_ffmpeg_are_told_beside_the_installation_and_beside_the_advice():
+    packages = {"datasets": "4.1.0", "torch": "2.9.1"}
+    ours, _ = plan_of(DATASETS, packages, OURS, AudioLook())
+    assert ours == Plan((mended(lacks("torchcodec", OURS)), NO_FFMPEG), (installation("torchcodec==0.9.*"),))
+    theirs, _ = plan_of(DATASETS, packages, THEIRS, AudioLook())
+    assert theirs == Plan((lacks("torchcodec"), NO_FFMPEG))
+
+
+def test_torchcodec_that_is_there_is_judged_and_kept():
+    packages = {"datasets": "4.1.0", "torch": "2.9.1", "torchcodec": "0.7.0"}
+    plan, _ = plan_of(DATASETS, packages, OURS)
+    assert plan == Plan((misfit("0.7.0", "2.8", "2.9.1", "torchcodec==0.9.*"),))
+
+
+@pytest.mark.parametrize(
+    ("config", "findings"),
+    [
+        ({"model": {"id": "a/b"}}, (lacks("soundfile"),)),
+        ({"model": {"id": "a/b"}, "command": None}, (lacks("soundfile"),)),
+        ({"model": {"id": "a/b"}, "command": ["python", "a.py"]}, ()),
+        ({"model": None}, ()),
+        ({}, ()),
+    ],
+)
+def test_the_built_in_trainer_needs_soundfile(config, findings):
+    assert plan_of(b"import torch", config=config) == (Plan(findings), [])
+
+
+@pytest.mark.parametrize("known", [{"survey": None}, {"project": None}, {"error": "gone"}])
+def test_without_an_interpreter_in_a_project_on_a_host_nothing_is_said(known):
+    assert plan_of(b"import soundfile", **known) == (Plan(), [])
+
+
+def test_a_folder_on_the_laptop_is_not_judged():
+    assert audio_backends.plan(site_at(None, {"a.py": b"import soundfile"})) == Plan()
+
+
+def test_a_folder_whose_name_begins_as_the_trees_does_is_not_the_projects():
+    plan, _ = plan_of(b"import soundfile", {}, f"{TREE}-old/venv/bin/python")
+    assert plan.changes == ()

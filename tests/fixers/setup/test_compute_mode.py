@@ -1,0 +1,73 @@
+"""What the compute mode of each card means for a run: tables, no host."""
+
+import pytest
+
+from fixers import compute_mode
+from fixers.change import Plan
+from fixers.compute_mode import judge_modes
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+from remote.protocol.machine import GpuProcess
+from tests.fixers.setup_rig import card, site_at, survey_of
+
+GIB = 2**30
+OURS = GpuProcess(11, "python", 4 * GIB, "me", "paper-1")
+ANN = GpuProcess(12, "python", 2 * GIB, "ann")
+BOB = GpuProcess(14, "train", GIB, "bob")
+EXCLUSIVE = card(compute_mode="Exclusive_Process")
+
+
+def error(message, hint, where="GPU-1"):
+    return Finding("compute-mode", Severity.ERROR, message, where, hint, ExitCode.GPU)
+
+
+NOBODY = error("TITAN RTX computes for nobody (Prohibited)", "nvidia-smi -c DEFAULT, as root")
+SHARED = error("TITAN RTX takes one process (Exclusive_Process); 2 are to share 1 card(s)", "processes: 1")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "processes", "findings"),
+    [
+        ((), 2, ()),
+        ((card(),), 2, ()),
+        ((card(processes=(ANN,)),), 1, ()),
+        ((EXCLUSIVE,), 1, ()),
+        ((EXCLUSIVE,), 2, (SHARED,)),
+        ((EXCLUSIVE, card(uuid="GPU-2")), 2, ()),
+        ((card(compute_mode="Exclusive Process", processes=(OURS,)),), 1, ()),
+        (
+            (card(compute_mode="Exclusive Process", processes=(OURS, ANN, BOB)),),
+            1,
+            (
+                error(
+                    "TITAN RTX takes one process (Exclusive Process) and has one: pid 12 python, pid 14 train",
+                    "choose another card in gpus:, or wait for it to end",
+                ),
+            ),
+        ),
+        ((card(compute_mode="Prohibited", processes=(ANN,)),), 1, (NOBODY,)),
+        ((card(uuid="GPU-2"), card(compute_mode="Prohibited"), EXCLUSIVE), 3, (NOBODY,)),
+    ],
+)
+def test_an_exclusive_card_takes_one_process_and_a_prohibited_one_none(gpus, processes, findings):
+    assert judge_modes(gpus, processes) == findings
+
+
+def test_every_card_is_told_by_itself():
+    gpus = (EXCLUSIVE, card(uuid="GPU-2", name="A100", compute_mode="Exclusive_Process"))
+    assert [(finding.where, finding.hint) for finding in judge_modes(gpus, 3)] == [
+        ("GPU-1", "processes: 2"),
+        ("GPU-2", "processes: 2"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("config", "findings"),
+    [({"processes": 2}, (SHARED,)), ({"processes": 1}, ()), ({"processes": None}, ()), ({}, ())],
+)
+def test_the_number_of_processes_is_the_configs_and_one_where_it_says_none(config, findings):
+    assert compute_mode.plan(site_at(None, survey=survey_of(gpus=(EXCLUSIVE,)), config=config)) == Plan(findings)
+
+
+def test_without_a_survey_nothing_is_said():
+    assert compute_mode.plan(site_at(None, survey=None, config={"processes": 2})) == Plan()

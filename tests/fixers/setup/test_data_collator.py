@@ -1,0 +1,171 @@
+"""Which collator the host runs, and which copies are stale: tables, and a host that is a dictionary."""
+
+import base64
+import hashlib
+
+import pytest
+
+from fixers import data_collator
+from fixers.change import FileChange, HostChange, Plan, mended
+from fixers.data_collator import collator_of, judge_collator
+from remote.fake import FakeHost
+from remote.protocol.collator import CollatorLook, Copy
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+from remote.protocol.machine import Interpreter
+from remote.protocol.values import encode
+from tests.fixers.setup_rig import PROJECT, MemoryTree, site_at, survey_of
+
+FILE = "src/AudioDataCollator.py"
+NEW, OLD = b"padding = -100\n", b"padding = 0\n"
+DIGEST = hashlib.sha256(NEW).hexdigest()
+
+
+def error(message, where=FILE, hint="pipeline fix --only data-collator", code=ExitCode.FIXER):
+    return Finding("data-collator", Severity.ERROR, message, where, hint, code)
+
+
+def copy_told(path, reach=""):
+    message = f"another {path.rpartition('/')[2]} on the host has other bytes{reach}"
+    return Finding("data-collator", Severity.WARNING, message, path, f"rm {path}")
+
+
+NOT_OURS = error("AudioDataCollator.py on the host is not the project's")
+EDITED = error("AudioDataCollator.py on the host was edited there")
+
+
+@pytest.mark.parametrize(
+    ("paths", "found"),
+    [
+        (["src/AudioDataCollator.py", "train.py"], "src/AudioDataCollator.py"),
+        (["collator.py", "tests/test_collator.py"], "collator.py"),
+        (["my_COLLATOR.py"], "my_COLLATOR.py"),
+        (["a/collator.py", "b/collator.py"], ""),
+        (["collator.md", "collator/train.py"], ""),
+        ([], ""),
+    ],
+)
+def test_a_collator_is_found_by_its_name_where_there_is_only_one(paths, found):
+    assert collator_of(paths) == found
+
+
+@pytest.mark.parametrize(
+    ("look", "findings"),
+    [
+        (CollatorLook(DIGEST), ()),
+        (CollatorLook(""), ()),
+        (CollatorLook("", edited=True), ()),
+        (CollatorLook(DIGEST, edited=True), ()),
+        (CollatorLook("bb"), (NOT_OURS,)),
+        (CollatorLook("bb", edited=True), (EDITED,)),
+        (CollatorLook("zz", copies=(Copy("/a/b.py", "cc"),)), (NOT_OURS, copy_told("/a/b.py"))),
+        (CollatorLook(DIGEST, copies=(Copy("/x", DIGEST), Copy("/y", ""))), ()),
+        (
+            CollatorLook(DIGEST, copies=(Copy("/a/x.py", "cc"), Copy("/b/x.py", "zz", True))),
+            (copy_told("/a/x.py"), copy_told("/b/x.py", "; it is found before the project's")),
+        ),
+    ],
+)
+def test_the_judgement_of_what_lies_on_the_host(look, findings):
+    assert judge_collator(FILE, DIGEST, look) == findings
+
+
+def plan_of(look, wish="auto", files=None, **known):
+    """The plan, and what the host was asked for it."""
+    asked = []
+
+    def answer(args):
+        asked.append(args)
+        return encode(look)
+
+    host = FakeHost(operations={"fix.collator.look": answer})
+    site = site_at(known.pop("host", host), files or {FILE: NEW}, wishes={"data-collator": wish}, **known)
+    return data_collator.plan(site), asked
+
+
+def replacement(expected):
+    args = {
+        "project": PROJECT.key,
+        "fixer": "data-collator",
+        "path": FILE,
+        "expected": expected,
+        "data": base64.b64encode(NEW).decode(),
+    }
+    return HostChange(
+        "data-collator", f"make {FILE} on the host the project's", "fix.collator.replace", args, undo="fix.undo"
+    )
+
+
+@pytest.mark.parametrize(
+    ("look", "plan"),
+    [
+        (CollatorLook(DIGEST), Plan()),
+        (CollatorLook("bb"), Plan((mended(NOT_OURS),), (replacement("bb"),))),
+        (CollatorLook("bb", edited=True), Plan((mended(EDITED),), (replacement("bb"),))),
+        (CollatorLook(DIGEST, copies=(Copy("/c.py", "cc"),)), Plan((copy_told("/c.py"),))),
+        (
+            CollatorLook("bb", copies=(Copy("/c.py", "cc"),)),
+            Plan((mended(NOT_OURS), copy_told("/c.py")), (replacement("bb"),)),
+        ),
+    ],
+)
+@pytest.mark.parametrize("wish", ["auto", {"path": FILE}, {"path": None}], ids=["found", "named", "named nothing"])
+def test_the_hosts_collator_becomes_the_projects_and_other_copies_are_told(look, plan, wish):
+    assert plan_of(look, wish)[0] == plan
+
+
+def test_the_host_looks_where_its_interpreter_would():
+    survey = survey_of(interpreter=Interpreter("/v/bin/python", prefix="/v"))
+    _, (asked,) = plan_of(CollatorLook(""), survey=survey, environment={"PYTHONPATH": "/p"})
+    assert asked == {"project": PROJECT.key, "path": FILE, "prefix": "/v", "environment": {"PYTHONPATH": "/p"}}
+    _, (unknown,) = plan_of(CollatorLook(""), survey=None)
+    assert unknown["prefix"] == ""
+
+
+def absent(wanted, hint, key="path"):
+    message = f"the project has no {wanted}, which fixers.data-collator.{key} names"
+    return error(message, wanted, hint, ExitCode.USAGE)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "hint"),
+    [
+        ("src/AudioDatacollator.py", f"set fixers.data-collator.path to {FILE}"),
+        ("a/very/long/way/from/the/AudioDataCollator.py", f"set fixers.data-collator.path to {FILE}"),
+        ("x.cfg", "put fixers.data-collator.path right"),
+    ],
+)
+def test_a_path_that_the_project_does_not_have_names_the_nearest(wanted, hint):
+    files = {FILE: NEW, "train.py": b"", "zz.py": b""}
+    assert plan_of(CollatorLook("bb"), {"path": wanted}, files) == (Plan((absent(wanted, hint),)), [])
+
+
+@pytest.mark.parametrize("wish", ["auto", {"copies": ["x.py"]}])
+def test_a_project_without_a_collator_is_not_looked_at(wish):
+    assert plan_of(CollatorLook("bb"), wish, {"train.py": b""}) == (Plan(), [])
+
+
+STALE = "copy.py is a stale copy of src/AudioDataCollator.py"
+COPY_MENDED = mended(Finding("data-collator", Severity.ERROR, STALE, where="copy.py"))
+COPY_CHANGE = FileChange("copy.py", OLD, NEW, {"data-collator": 1}, (STALE,))
+
+
+@pytest.mark.parametrize("known", [{"host": None}, {"project": None}])
+def test_listed_copies_in_the_project_become_equal_without_a_host(known):
+    wish = {"path": FILE, "copies": ["gone.py", "even.py", "copy.py"]}
+    files = {FILE: NEW, "copy.py": OLD, "even.py": NEW, "unlisted.py": OLD}
+    plan, asked = plan_of(CollatorLook("bb"), wish, files, **known)
+    assert plan == Plan(
+        (absent("gone.py", "put fixers.data-collator.copies right", "copies"), COPY_MENDED), (COPY_CHANGE,)
+    )
+    assert asked == []
+
+
+def test_listed_copies_come_before_what_is_done_on_the_host():
+    plan, _ = plan_of(CollatorLook("bb"), {"path": FILE, "copies": ["copy.py"]}, {FILE: NEW, "copy.py": OLD})
+    assert plan == Plan((COPY_MENDED, mended(NOT_OURS)), (COPY_CHANGE, replacement("bb")))
+
+
+def test_the_tree_is_read_as_the_source_fixers_leave_it():
+    site = site_at(None, tree=MemoryTree({FILE: NEW}))
+    assert data_collator._as_sent(site, FILE) == NEW

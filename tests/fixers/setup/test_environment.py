@@ -1,0 +1,206 @@
+"""Whether an interpreter suits a card, and the venv that would: tables, and a host that is a dictionary."""
+
+import pytest
+
+from fixers import environment
+from fixers.change import HostChange, Plan, mended
+from fixers.environment import judge_interpreter, venv_of
+from remote.fake import FakeHost
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+from remote.protocol.machine import Driver, Interpreter, Torch
+from tests.fixers.setup_rig import PROJECT, card, site_at, survey_of
+
+TURING = card()
+ASSUMED = card(assumed=True)
+PASCAL = card(name="P100", capability=(6, 0))
+TREE = f"/home/fake/halfstep/{PROJECT.tree}"
+PYTHON = f"{TREE}/venv/bin/python"
+
+
+def error(message, where=PYTHON, hint=""):
+    return Finding("environment", Severity.ERROR, message, where, hint, ExitCode.ENVIRONMENT)
+
+
+CPU = Torch("2.13.0+cpu", None, ())
+NO_CODE = "torch 2.11.0+cu128 holds no code for {}: {}"
+
+
+def built_for(*architectures, cuda="12.8"):
+    return Torch("2.11.0+cu128", cuda, architectures)
+
+
+@pytest.mark.parametrize(
+    ("torch", "gpu", "driver", "message"),
+    [
+        (None, None, "", f"{PYTHON} has no torch"),
+        (None, TURING, "550.1", f"{PYTHON} has no torch"),
+        (CPU, None, "", None),
+        (CPU, ASSUMED, "", None),
+        (CPU, TURING, "550.1", "torch 2.13.0+cpu is a CPU build, and there is a TITAN RTX"),
+        (built_for("sm_75", "sm_80"), TURING, "550.1", None),
+        (built_for("sm_70"), TURING, "550.1", None),
+        (built_for("sm_75"), ASSUMED, "550.1", None),
+        (built_for("sm_75", "sm_80"), PASCAL, "550.1", NO_CODE.format("P100", "sm_75 sm_80")),
+        (built_for("sm_80"), TURING, "550.1", NO_CODE.format("TITAN RTX", "sm_80")),
+        (built_for("strange"), TURING, "550.1", NO_CODE.format("TITAN RTX", "strange")),
+        (built_for("strange", "sm_75"), TURING, "550.1", None),
+        (built_for("sm_90a"), card(capability=(9, 0)), "550.1", None),
+        (built_for("sm_100", "sm_120"), card(name="B200", capability=(10, 0)), "550.1", None),
+        (built_for("sm_120"), card(name="B200", capability=(10, 0)), "550.1", NO_CODE.format("B200", "sm_120")),
+        (built_for("compute_50"), PASCAL, "550.1", None),
+        (built_for("compute_60"), PASCAL, "550.1", None),
+        (built_for("sm_90", "compute_90"), TURING, "550.1", NO_CODE.format("TITAN RTX", "sm_90 compute_90")),
+        (built_for("sm_60"), TURING, "550.1", NO_CODE.format("TITAN RTX", "sm_60")),
+        (Torch("2.13.0", "12.8", None), TURING, "550.1", None),
+        (built_for("sm_75", cuda="13.0"), TURING, "580.65", None),
+        (built_for("sm_75", cuda="13.0"), TURING, "", None),
+        (built_for("sm_75", cuda="unknown"), TURING, "550.1", None),
+        (
+            built_for("sm_75", cuda="13.0"),
+            TURING,
+            "579.1",
+            "driver 579.1 does not carry CUDA 13.0, which torch wants",
+        ),
+    ],
+)
+def test_an_interpreter_is_judged_by_the_card_and_its_driver(torch, gpu, driver, message):
+    finding = judge_interpreter(Interpreter(PYTHON, torch=torch), gpu, Driver(driver))
+    assert finding == (None if message is None else error(message))
+
+
+def test_an_interpreter_that_does_not_run_says_why():
+    finding = judge_interpreter(Interpreter(PYTHON, error="no such file"), None, Driver())
+    assert finding == error(f"{PYTHON} does not run: no such file")
+
+
+@pytest.mark.parametrize(
+    ("path", "venv"),
+    [
+        ("/w/tree/venv/bin/python", "venv"),
+        ("/w/tree/envs/a/bin/python3.11", "envs/a"),
+        ("venv/bin/python", "venv"),
+        ("/usr/bin/python3", None),
+        ("/w/trees/venv/bin/python", None),
+        ("/w/tree/../x/bin/python", None),
+        ("../x/bin/python", None),
+        ("python3", None),
+        ("/bin/python3", None),
+        ("/w/tree/venv/bin/pip", None),
+    ],
+)
+def test_only_a_venv_inside_the_project_is_ours_to_make(path, venv):
+    assert venv_of(path, "/w/tree") == venv
+
+
+MISSING = Interpreter(PYTHON, error="no such file")
+UNFIT = error(f"{PYTHON} does not run: no such file")
+
+
+def plan_of(wish, gpu=TURING, driver="550.54.15", interpreter=MISSING, **known):
+    survey = survey_of(interpreter=interpreter, driver=Driver(driver))
+    wishes = {"environment": wish} if wish is not None else {}
+    host = known.pop("host", FakeHost())
+    files = {"requirements.txt": b"", "requirements/train.txt": b""}
+    site = {"survey": survey, "gpu": gpu, "wishes": wishes, "environment": {"PIP_INDEX_URL": "u"}, **known}
+    return environment.plan(site_at(host, files, **site))
+
+
+def change(words, **args):
+    plain = {
+        "project": PROJECT.key,
+        "fixer": "environment",
+        "venv": "venv",
+        "base": "python3",
+        "requirements": ["requirements.txt"],
+        "torch": "torch==2.13.*",
+        "index": "",
+        "find_links": "",
+        "no_index": False,
+        "capability": [7, 5],
+        "environment": {"PIP_INDEX_URL": "u"},
+    }
+    summary = f"make venv on the host with {words}"
+    return HostChange("environment", summary, "fix.environment.create", {**plain, **args}, undo="fix.undo")
+
+
+NEWEST = "torch 2.13 (cu129)"
+NO_CARD = {"torch": "", "capability": []}
+
+
+@pytest.mark.parametrize(
+    ("wish", "wanted"),
+    [
+        ("create", change(NEWEST)),
+        (True, change(NEWEST)),
+        ({"base": "python3.11"}, change(NEWEST, base="python3.11")),
+        ({"torch": "2.11"}, change("torch 2.11 (cu128)", torch="torch==2.11.*")),
+        ({"torch": "2.10.1"}, change("torch 2.10 (cu128)", torch="torch==2.10.*")),
+        ({"torch": 2}, change(NEWEST)),
+        ({"index": "u/{build}/w"}, change(NEWEST, index="u/cu129/w")),
+        ({"find_links": "wheels", "no_index": True}, change(NEWEST, find_links="wheels", no_index=True)),
+        ({"requirements": "requirements/train.txt"}, change(NEWEST, requirements=["requirements/train.txt"])),
+        (
+            {"requirements": ["requirements/train.txt", "gone.txt", "requirements.txt"]},
+            change(NEWEST, requirements=["requirements/train.txt", "requirements.txt"]),
+        ),
+        ({"requirements": []}, change(NEWEST, requirements=[])),
+    ],
+)
+def test_a_venv_is_made_as_the_config_wishes(wish, wanted):
+    assert plan_of(wish) == Plan((mended(UNFIT),), (wanted,))
+
+
+@pytest.mark.parametrize(
+    ("gpu", "driver", "wish", "wanted"),
+    [
+        (PASCAL, "580.1", "create", change("torch 2.13 (cu126)", capability=[6, 0])),
+        (TURING, "580.1", {"index": "{build}"}, change("torch 2.13 (cu132)", index="cu132")),
+        (None, "", "create", change("the requirements", **NO_CARD)),
+        (None, "550.1", {"index": "{build}"}, change("the requirements", **NO_CARD, index="cpu")),
+        (ASSUMED, "550.1", "create", change("the requirements", **NO_CARD)),
+        (ASSUMED, "", {"torch": "torch==2.9.1"}, change("the requirements", torch="torch==2.9.1", capability=[])),
+    ],
+)
+def test_torch_is_chosen_for_a_card_that_is_really_there(gpu, driver, wish, wanted):
+    assert plan_of(wish, gpu, driver) == Plan((mended(UNFIT),), (wanted,))
+
+
+@pytest.mark.parametrize("wish", [None, "auto", "off", False, {}])
+def test_nothing_is_made_unless_it_is_asked_for(wish):
+    assert plan_of(wish) == Plan()
+
+
+@pytest.mark.parametrize("known", [{"survey": None}, {"project": None}, {"host": None}])
+def test_nothing_is_made_without_a_project_on_a_host(known):
+    assert plan_of("create", **known) == Plan()
+
+
+def test_an_interpreter_that_suits_the_card_is_left_without_a_word():
+    assert plan_of("create", interpreter=Interpreter(PYTHON, torch=built_for("sm_75"))) == Plan()
+
+
+def impossible(card_words, driver):
+    message = f"no torch build from 2.8 on is for {card_words} under driver {driver}"
+    return error(message, hint="update the driver, or make the environment by hand")
+
+
+@pytest.mark.parametrize(
+    ("gpu", "driver", "wish", "told"),
+    [
+        (card(name="K80", capability=(3, 7)), "470.1", "create", impossible("K80 (3.7)", "470.1")),
+        (TURING, "", "create", impossible("TITAN RTX (7.5)", "none")),
+        (TURING, "550.1", {"torch": "2.7"}, impossible("TITAN RTX (7.5)", "550.1")),
+    ],
+)
+def test_a_card_that_no_build_is_for_is_told(gpu, driver, wish, told):
+    assert plan_of(wish, gpu, driver) == Plan((UNFIT, told))
+
+
+def test_an_interpreter_outside_the_project_is_told_and_left():
+    outside = Interpreter("/usr/bin/python3", error="gone")
+    unfit = error("/usr/bin/python3 does not run: gone", "/usr/bin/python3")
+    message = "/usr/bin/python3 lies outside the project, so no venv is made there"
+    told = error(message, "/usr/bin/python3", "python: venv/bin/python in the host file")
+    assert plan_of("create", interpreter=outside) == Plan((unfit, told))
+    assert plan_of("create", None, "", outside) == Plan((unfit, told))

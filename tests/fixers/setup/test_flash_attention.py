@@ -1,0 +1,58 @@
+"""Which flash-attn a card cannot run: tables, no host."""
+
+import pytest
+
+from fixers import flash_attention
+from fixers.change import Plan
+from fixers.flash_attention import judge_flash
+from remote.protocol.findings import Finding, Severity
+from remote.protocol.machine import Interpreter
+from tests.fixers.setup_rig import card, site_at, survey_of
+
+
+def warning(message, hint):
+    return Finding("flash-attention", Severity.WARNING, message, "interpreter", hint)
+
+
+TWO = warning(
+    "flash-attn 2.8.3 needs compute capability 8.0; TITAN RTX has 7.5",
+    "pip uninstall flash-attn, or ask for sdpa by name",
+)
+TWO_AS_MODULE = warning(
+    "flash_attn 2.8.3 needs compute capability 8.0; TITAN RTX has 7.0",
+    "pip uninstall flash-attn, or ask for sdpa by name",
+)
+THREE = warning(
+    "flash-attn-3 3.0 needs compute capability 9.0; TITAN RTX has 8.9",
+    "pip uninstall flash-attn-3, or ask for sdpa by name",
+)
+
+
+@pytest.mark.parametrize(
+    ("packages", "capability", "findings"),
+    [
+        ({"flash-attn": "2.8.3"}, (7, 5), (TWO,)),
+        ({"flash_attn": "2.8.3"}, (7, 0), (TWO_AS_MODULE,)),
+        ({"flash-attn": "2.8.3"}, (8, 0), ()),
+        ({"flash-attn": "2.8.3"}, (8, 6), ()),
+        ({"flash-attn-3": "3.0"}, (8, 9), (THREE,)),
+        ({"flash-attn-3": "3.0"}, (9, 0), ()),
+        ({"flash_attn_3": "3.0"}, (10, 0), ()),
+        ({"torch": "2.13"}, (7, 5), ()),
+        ({}, (7, 5), ()),
+    ],
+)
+def test_flash_attention_is_told_where_the_card_cannot_run_it(packages, capability, findings):
+    assert judge_flash(packages, card(capability=capability)) == findings
+
+
+def test_both_flash_attentions_are_told_on_a_card_that_runs_neither():
+    told = judge_flash({"flash-attn": "2.8.3", "flash_attn_3": "3.0"}, card())
+    assert [finding.message.split()[0] for finding in told] == ["flash-attn", "flash_attn_3"]
+
+
+def test_it_needs_a_survey_and_a_known_card():
+    survey = survey_of(interpreter=Interpreter("python", packages={"flash-attn": "2.8.3"}))
+    assert flash_attention.plan(site_at(None, survey=survey, gpu=card())) == Plan((TWO,))
+    assert flash_attention.plan(site_at(None, survey=survey)) == Plan()
+    assert flash_attention.plan(site_at(None, survey=None, gpu=card())) == Plan()

@@ -1,0 +1,54 @@
+"""What is said to a host with every question about hubs, and that each is asked once."""
+
+import pytest
+
+from fixers.host_hub import HostHub, asking
+from remote.errors import RemoteFault
+from remote.fake import FakeHost
+from remote.protocol.exits import ExitCode
+from remote.protocol.machine import Interpreter
+from tests.fixers.setup_rig import PROJECT, site_at, survey_of
+
+RUNS = survey_of(interpreter=Interpreter("/v/bin/python"))
+DOES_NOT = survey_of(interpreter=Interpreter("/v/bin/python", error="no such file"))
+
+
+@pytest.mark.parametrize(("survey", "python"), [(RUNS, "/v/bin/python"), (DOES_NOT, ""), (None, "")])
+def test_a_question_names_project_interpreter_and_environment(survey, python):
+    assert asking(site_at(None, survey=survey, environment={"HF_HOME": "/hf"})) == {
+        "project": PROJECT.key,
+        "python": python,
+        "environment": {"HF_HOME": "/hf"},
+    }
+
+
+def test_a_repository_is_asked_for_once_per_revision():
+    asked = []
+
+    def answer(args):
+        asked.append((args["python"], args["repo"], args["revision"]))
+        return {"commit": f"c{len(asked)}"}
+
+    hub = HostHub(site_at(FakeHost(operations={"fix.tokenizer.hub": answer}), survey=RUNS))
+    told = [
+        hub.tree(*each)["commit"] for each in (("a/b", "x"), ("a/b", "y"), ("a/b", "x"), ("a/c", "x"), ("a/b", "y"))
+    ]
+    assert told == ["c1", "c2", "c1", "c3", "c2"]
+    assert asked == [("/v/bin/python", *each) for each in (("a/b", "x"), ("a/b", "y"), ("a/c", "x"))]
+
+
+def test_without_an_interpreter_nothing_is_asked():
+    host = FakeHost()
+    assert HostHub(site_at(host, survey=DOES_NOT)).tree("a/b", "") == {
+        "fault": "no-library",
+        "message": "the project's interpreter cannot be run, so the hub was not asked",
+    }
+    assert host.calls == []
+
+
+def test_a_host_that_cannot_answer_is_told_in_its_words():
+    def refuse(args):
+        raise RemoteFault("no such module", kind="x", exit_code=ExitCode.BUG)
+
+    host = FakeHost(operations={"fix.tokenizer.hub": refuse})
+    assert HostHub(site_at(host, survey=RUNS)).tree("a/b", "") == {"fault": "no-library", "message": "no such module"}

@@ -1,0 +1,179 @@
+"""What keeps a host from its model, by what the hub said: tables, and a host that is a dictionary."""
+
+import pytest
+
+from fixers import hub_access
+from fixers.change import Plan
+from fixers.hub_access import judge_access, judge_environment
+from remote.errors import RemoteFault
+from remote.fake import FakeHost
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+from remote.protocol.hub_access import HubLook
+from remote.protocol.machine import Interpreter
+from remote.protocol.values import encode
+from tests.fixers.setup_rig import PROJECT, site_at, survey_of
+
+REPO = "lab/speech"
+
+
+def warning(message, hint="", where=REPO):
+    return Finding("hub-access", Severity.WARNING, message, where, hint)
+
+
+def error(message, hint=""):
+    return Finding("hub-access", Severity.ERROR, message, REPO, hint, ExitCode.ENVIRONMENT)
+
+
+SAYS = "lab/speech is not in the host's cache, and the hub says"
+LICENCE = "accept the model's licence on its page, and name HF_TOKEN in `secrets:`"
+NAME_TOKEN = "name HF_TOKEN in `secrets:` of the host or the config"
+PUT_ID_RIGHT = "put the model's id right in `fixers.tokenizer.repo`; a private one needs HF_TOKEN"
+NO_TOKEN = "; the host has no token"
+
+
+@pytest.mark.parametrize(
+    ("look", "secrets", "finding"),
+    [
+        (HubLook(True, "/c", fault="gated", message="m"), (), None),
+        (HubLook(False, "/c"), (), None),
+        (HubLook(False, "/c", fault="gated", message="m"), (), error(f"{SAYS} gated: m{NO_TOKEN}", LICENCE)),
+        (
+            HubLook(False, "/c", fault="gated", message="m"),
+            ("WANDB_API_KEY",),
+            error(f"{SAYS} gated: m{NO_TOKEN}", LICENCE),
+        ),
+        (HubLook(False, "/c", fault="gated", message="m"), ("HF_TOKEN",), warning(f"{SAYS} gated: m", LICENCE)),
+        (HubLook(False, "/c", "file", "gated", "m"), ("HF_TOKEN",), error(f"{SAYS} gated: m", LICENCE)),
+        (
+            HubLook(False, "/c", fault="unauthorized", message="m"),
+            ("HUGGING_FACE_HUB_TOKEN",),
+            warning(f"{SAYS} unauthorized: m", NAME_TOKEN),
+        ),
+        (
+            HubLook(False, "/c", fault="not-found", message="m"),
+            (),
+            error(f"{SAYS} not-found: m{NO_TOKEN}", PUT_ID_RIGHT),
+        ),
+        (
+            HubLook(False, "/c", fault="not-found", message="m"),
+            ("HF_TOKEN",),
+            warning(f"{SAYS} not-found: m", PUT_ID_RIGHT),
+        ),
+        (
+            HubLook(False, "/c", fault="no-revision", message="m"),
+            ("HF_TOKEN",),
+            error(f"{SAYS} no-revision: m", "put `model.revision` right"),
+        ),
+        (
+            HubLook(False, "/c", fault="offline", message="m"),
+            (),
+            error(
+                "lab/speech is not in the host's cache (/c), and HF_HUB_OFFLINE forbids to fetch it",
+                "unset HF_HUB_OFFLINE for this once",
+            ),
+        ),
+        (
+            HubLook(False, "/c", fault="unreachable", message="m"),
+            ("HF_TOKEN",),
+            error(f"{SAYS} unreachable: m", "set HF_ENDPOINT to a mirror that the host can reach"),
+        ),
+        (
+            HubLook(False, "/c", fault="rate-limited", message="m"),
+            (),
+            warning(f"{SAYS} rate-limited: m", "run it again in some minutes, or with HF_TOKEN"),
+        ),
+        (
+            HubLook(False, "/c", fault="no-library", message="m"),
+            (),
+            warning(f"{SAYS} no-library: m", "pip install huggingface_hub"),
+        ),
+        (HubLook(False, "/c", fault="server", message="m"), (), warning(f"{SAYS} server: m")),
+        (HubLook(False, "/c", fault="strange", message="m"), (), error(f"{SAYS} strange: m")),
+    ],
+)
+def test_the_judgement_of_what_the_hub_says(look, secrets, finding):
+    assert judge_access(REPO, look, secrets) == (() if finding is None else (finding,))
+
+
+TOKEN_TOLD = warning("HF_TOKEN is written in env:", "secrets: [HF_TOKEN]", "HF_TOKEN")
+
+
+def test_a_token_in_env_is_told_without_its_value():
+    assert judge_environment({"A": "1"}) == ()
+    assert judge_environment({"HF_TOKEN": "hf_secret", "A": "1"}) == (TOKEN_TOLD,)
+    assert [finding.where for finding in judge_environment(("HUGGING_FACE_HUB_TOKEN", "HF_TOKEN"))] == [
+        "HF_TOKEN",
+        "HUGGING_FACE_HUB_TOKEN",
+    ]
+
+
+def asked_of(look, **known):
+    """The plan, and what the host was asked for it."""
+    asked = []
+
+    def answer(args):
+        asked.append(args)
+        if isinstance(look, Exception):
+            raise look
+        return encode(look)
+
+    host = FakeHost(operations={"fix.hub.look": answer})
+    config = {"model": {"id": REPO, "revision": "abc"}, **known.pop("config", {})}
+    return hub_access.plan(site_at(known.pop("host", host), **{"config": config, **known})), asked
+
+
+GATED = HubLook(False, "/c", fault="gated", message="m")
+
+
+def test_the_host_is_asked_for_the_configs_model_with_its_own_environment():
+    survey = survey_of(interpreter=Interpreter("/v/bin/python"))
+    plan, asked = asked_of(GATED, survey=survey, environment={"HF_HOME": "/hf"}, config={"secrets": ["HF_TOKEN"]})
+    assert plan == Plan((warning(f"{SAYS} gated: m", LICENCE),))
+    assert asked == [
+        {
+            "project": PROJECT.key,
+            "python": "/v/bin/python",
+            "environment": {"HF_HOME": "/hf"},
+            "repo": REPO,
+            "revision": "abc",
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("config", "revision"), [({"model": {"id": REPO}}, ""), ({"model": {"id": REPO, "revision": None}}, "")]
+)
+def test_a_model_without_a_revision_is_asked_for_at_none(config, revision):
+    plan, (asked,) = asked_of(GATED, config=config)
+    assert asked["revision"] == revision
+    assert plan.findings == (error(f"{SAYS} gated: m{NO_TOKEN}", LICENCE),)
+
+
+@pytest.mark.parametrize("survey", [None, survey_of(interpreter=Interpreter("/v/bin/python", error="gone"))])
+def test_an_interpreter_that_cannot_be_run_is_not_named(survey):
+    _, (asked,) = asked_of(GATED, survey=survey)
+    assert asked["python"] == ""
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"host": None},
+        {"project": None},
+        {"config": {"model": None}},
+        {"config": {"model": {"id": ""}}},
+        {"config": {"model": {"id": "./model"}}},
+        {"config": {"model": {}}, "wishes": {"tokenizer": {"repo": REPO}}},
+    ],
+)
+def test_what_is_no_hubs_or_on_no_host_is_not_asked_for_and_a_token_is_told_all_the_same(known):
+    assert asked_of(GATED, environment={"HF_TOKEN": "x"}, **known) == (Plan((TOKEN_TOLD,)), [])
+
+
+def test_a_hub_that_was_not_asked_is_a_warning_beside_what_was_seen():
+    fault = RemoteFault("it hung", kind="timeout", exit_code=ExitCode.TEMPORARY)
+    plan, _ = asked_of(fault, environment={"HF_TOKEN": "x"})
+    assert plan == Plan((TOKEN_TOLD, warning("the hub was not asked: it hung")))
+    told, _ = asked_of(GATED, environment={"HF_TOKEN": "x"})
+    assert told == Plan((TOKEN_TOLD, error(f"{SAYS} gated: m{NO_TOKEN}", LICENCE)))

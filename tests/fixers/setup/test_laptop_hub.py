@@ -1,0 +1,76 @@
+"""The hub asked from the laptop: the real client in a process of its own, against a hub on loopback."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from fixers.laptop_hub import HubUnavailable, ask_laptop_hub, fetch_on_laptop
+from remote.protocol.tokenizer_files import digest_of
+from tests.lab.hub import COMMIT, Hub, Repository, serve
+
+REPO = "lab/speech"
+DATA = b'{"model_max_length": 4096}\n'
+NAME = "tokenizer_config.json"
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    with serve(Hub({REPO: Repository({NAME: DATA})})) as served:
+        for name, value in {**served.environment, "HF_HOME": str(tmp_path / "hf")}.items():
+            monkeypatch.setenv(name, value)
+        yield served
+
+
+@pytest.mark.usefixtures("hub")
+def test_a_file_comes_as_it_is_at_the_commit():
+    assert fetch_on_laptop(REPO, COMMIT, NAME, digest_of(DATA)) == DATA
+
+
+@pytest.mark.usefixtures("hub")
+def test_a_file_that_cannot_be_had_says_whose_and_why():
+    with pytest.raises(HubUnavailable) as refusal:
+        fetch_on_laptop("lab/gone", COMMIT, NAME, digest_of(DATA))
+    assert refusal.value.message.startswith("lab/gone: ")
+    assert len(refusal.value.message) > len("lab/gone: ")
+
+
+def client(monkeypatch, tmp_path, program: str) -> None:
+    """What stands for our interpreter is a program of the test's."""
+    script = tmp_path / "client"
+    script.write_text(f"#!/bin/sh\n{program}\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+
+
+def test_the_client_is_our_payloads_with_the_question_on_its_input(monkeypatch, tmp_path):
+    client(monkeypatch, tmp_path, """printf '{"argv": "%s", "at": "%s", "asked": %s}' "$*" "$(pwd)" "$(cat)"; exit 3""")
+    assert ask_laptop_hub({"do": "tree"}) == {
+        "argv": "-m remote.payload hub",
+        "at": str(Path(__file__).parents[3]),
+        "asked": {"do": "tree"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("echo traceback >&2; echo 'ImportError: no hub' >&2; exit 1", "ImportError: no hub"),
+        ("printf 'bad \\377 byte' >&2; echo not json", "bad \ufffd byte"),
+        ("exit 1", "the hub's client ended without a word"),
+    ],
+)
+def test_a_client_that_gives_no_answer_is_told_by_its_last_word(monkeypatch, tmp_path, program, words):
+    client(monkeypatch, tmp_path, program)
+    with pytest.raises(HubUnavailable) as refusal:
+        ask_laptop_hub({"do": "tree"})
+    assert (refusal.value.message, refusal.value.hint) == (words, "")
+
+
+def test_without_the_clients_library_nothing_is_started(monkeypatch, tmp_path):
+    client(monkeypatch, tmp_path, "echo '{}'")
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(HubUnavailable) as refusal:
+        ask_laptop_hub({"do": "tree"})
+    assert refusal.value.hint == "pip install huggingface_hub"
+    assert "nothing was fetched" in refusal.value.message

@@ -1,0 +1,59 @@
+"""Whether /dev/shm of a container carries a run: tables, no host."""
+
+import pytest
+
+from fixers import shared_memory
+from fixers.change import Plan
+from fixers.shared_memory import judge_shared_memory
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+from tests.fixers.setup_rig import machine, site_at, survey_of
+
+MIB, GIB = 2**20, 2**30
+
+
+def finding(severity, message, code=ExitCode.OK):
+    return Finding("shared-memory", severity, message, "/dev/shm", "docker run --shm-size 8g, or --ipc=host", code)
+
+
+def warning(size):
+    return finding(
+        Severity.WARNING, f"/dev/shm has {size} MiB, 1 process(es) and their data workers want 256 MiB", ExitCode.OK
+    )
+
+
+def error(size, processes):
+    message = f"/dev/shm has {size} MiB, {processes} process(es) and their data workers want 1024 MiB"
+    return finding(Severity.ERROR, message, ExitCode.ENVIRONMENT)
+
+
+@pytest.mark.parametrize(
+    ("container", "size", "processes", "findings"),
+    [
+        (True, 64 * MIB, 1, (warning(64),)),
+        (True, 256 * MIB - 1, 1, (warning(255),)),
+        (True, 256 * MIB, 1, ()),
+        (True, 64 * MIB, 2, (error(64, 2),)),
+        (True, GIB - 1, 2, (error(1023, 2),)),
+        (True, GIB, 2, ()),
+        (True, 512 * MIB, 8, (error(512, 8),)),
+        (True, 8 * GIB, 8, ()),
+        (False, 64 * MIB, 1, ()),
+        (False, 64 * MIB, 8, ()),
+    ],
+)
+def test_shared_memory_of_a_container_is_measured_by_what_passes_through_it(container, size, processes, findings):
+    assert judge_shared_memory(machine(container=container, shm_bytes=size), processes) == findings
+
+
+@pytest.mark.parametrize(
+    ("config", "findings"),
+    [({"processes": 2}, (error(64, 2),)), ({"processes": None}, (warning(64),)), ({}, (warning(64),))],
+)
+def test_the_number_of_processes_is_the_configs_and_one_where_it_says_none(config, findings):
+    survey = survey_of(machine=machine(container=True, shm_bytes=64 * MIB))
+    assert shared_memory.plan(site_at(None, survey=survey, config=config)) == Plan(findings)
+
+
+def test_without_a_survey_nothing_is_said():
+    assert shared_memory.plan(site_at(None, survey=None)) == Plan()

@@ -1,0 +1,200 @@
+"""Where a good tokenizer file comes from: plans for a host that is a dictionary, and for a laptop."""
+
+import pytest
+
+from fixers import tokenizer
+from fixers.change import FileChange, HostChange, Plan, mended
+from fixers.site import Site
+from remote.fake import FakeHost
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+from remote.protocol.machine import Interpreter
+from remote.protocol.tokenizer_files import Digest, Fault, TokenizerFile, digest_of
+from remote.protocol.values import encode
+from tests.fixers.setup_rig import PROJECT, MemoryTree, site_at, survey_of
+
+TREE = f"/home/fake/halfstep/{PROJECT.tree}"
+FILE = "model/tokenizer.json"
+THERE = f"{TREE}/{FILE}"
+REPO = "lab/speech"
+COMMIT = "c0ffee" * 6 + "beef"
+CUT, WHOLE = b'{"model": {', b'{"model": {"type": "BPE"}}'
+GOOD = digest_of(WHOLE)
+
+
+BAD = TokenizerFile(THERE, "/blobs/1", len(CUT), digest_of(CUT).sha256, Fault("truncated", "d"))
+IS_BROKEN = "tokenizer.json is broken: truncated: d"
+BROKEN = Finding("tokenizer", Severity.ERROR, IS_BROKEN, THERE, exit_code=ExitCode.FIXER)
+HUB_HAS = {"commit": COMMIT, "digests": {"tokenizer.json": encode(GOOD)}}
+
+
+def plan_of(*files, hub=HUB_HAS, tree=None, packages=None, **known):
+    """The plan for a host where these files lie, and every question that it was asked."""
+    asked = []
+
+    def look(args):
+        asked.append(args)
+        return {"files": encode(files)}
+
+    def tell(args):
+        asked.append((args["repo"], args["revision"]))
+        return hub
+
+    host = FakeHost(operations={"fix.tokenizer.look": look, "fix.tokenizer.hub": tell})
+    survey = survey_of(interpreter=Interpreter("/v/bin/python", packages=packages or {}))
+    config = {"model": {"id": REPO, "revision": "r"}}
+    return tokenizer.plan(site_at(host, tree or {}, **{"survey": survey, "config": config, **known})), asked
+
+
+def change(summary, **args):
+    whole = {
+        "project": PROJECT.key,
+        "python": "/v/bin/python",
+        "environment": {},
+        "fixer": "tokenizer",
+        "path": "/blobs/1",
+        "expected": digest_of(CUT).sha256,
+        "name": "tokenizer.json",
+        **args,
+    }
+    return HostChange("tokenizer", summary, "fix.tokenizer.replace", whole, undo="fix.undo")
+
+
+FROM_HUB = change(
+    f"replace {THERE} (11 bytes) by the one of lab/speech at c0ffeec0ffee (26 bytes)",
+    repo=REPO,
+    revision=COMMIT,
+    digest=encode(GOOD),
+)
+
+
+def test_a_broken_file_is_replaced_by_the_hubs_at_one_commit():
+    plan, asked = plan_of(BAD)
+    assert plan == Plan((mended(BROKEN),), (FROM_HUB,))
+    question = {"project": PROJECT.key, "python": "/v/bin/python", "environment": {}, "folders": []}
+    assert asked == [{**question, "models": [{"repo": REPO, "revision": "r"}]}, (REPO, "r")]
+
+
+def test_the_host_looks_into_the_folders_that_the_config_names():
+    _, (asked,) = plan_of(config={"model": {"id": "./m"}}, wishes={"tokenizer": {"folders": ["/data/tok"]}})
+    assert (asked["folders"], asked["models"]) == (["/data/tok"], [])
+
+
+CACHED = TokenizerFile("/hub/tokenizer.json", "/hub/b", 26, GOOD.sha256, known_from="cache", repo=REPO, revision="r")
+
+
+def test_a_copy_in_the_cache_of_the_same_revision_is_taken_without_asking_the_hub():
+    plan, asked = plan_of(BAD, CACHED)
+    digest = encode(Digest(26, GOOD.sha256))
+    assert plan.changes == (
+        change(f"replace {THERE} (11 bytes) by the one of /hub/b (26 bytes)", copy="/hub/b", digest=digest),
+    )
+    assert len(asked) == 1
+
+
+def test_a_copy_in_the_projects_folder_that_the_config_names_is_taken():
+    asset = TokenizerFile(f"{TREE}/assets/tokenizer.json", "/real", 26, GOOD.sha256)
+    plan, asked = plan_of(BAD, CACHED, asset, wishes={"tokenizer": {"source": "assets"}})
+    assert [each.args["copy"] for each in plan.changes] == ["/real"]
+    assert len(asked) == 1
+
+
+def test_a_repair_that_was_cut_before_it_was_noted_is_noted():
+    noted = TokenizerFile(THERE, "/blobs/1", 26, GOOD.sha256, Fault("unrecorded", "d"))
+    (told,) = plan_of(noted)[0].changes
+    assert (told.args["copy"], told.args["expected"]) == ("/blobs/1", GOOD.sha256)
+    assert told.args["digest"] == encode(Digest(26, GOOD.sha256))
+
+
+def unmended(reason, hint):
+    message = f"{IS_BROKEN}; no good one could be had: {reason}"
+    return Finding("tokenizer", Severity.ERROR, message, THERE, hint, ExitCode.FIXER)
+
+
+EXPLAIN = "pipeline explain tokenizer"
+
+
+@pytest.mark.parametrize(
+    ("hub", "reason", "hint"),
+    [
+        ({"fault": "offline", "message": "m"}, "lab/speech: m", "unset HF_HUB_OFFLINE for this once"),
+        ({"fault": "strange", "message": "m"}, "lab/speech: m", EXPLAIN),
+        ({"commit": COMMIT, "digests": {}}, "lab/speech has no tokenizer.json at c0ffeec0ffee", EXPLAIN),
+        (
+            {"commit": COMMIT, "digests": {"tokenizer.json": encode(digest_of(CUT))}},
+            "it is the file that lab/speech has, so its reader is too old for it",
+            'pip install -U "tokenizers>=0.20" "transformers>=4.45"',
+        ),
+    ],
+)
+def test_a_file_that_no_good_one_can_be_had_for_is_told_and_left(hub, reason, hint):
+    assert plan_of(BAD, hub=hub)[0] == Plan((unmended(reason, hint),))
+
+
+def test_a_file_that_belongs_to_nothing_is_told_and_the_hub_is_not_asked():
+    plan, asked = plan_of(BAD, config={})
+    assert plan.findings == (
+        unmended("nothing says which model it belongs to", "set fixers.tokenizer.repo in the config"),
+    )
+    assert len(asked) == 1
+
+
+def test_one_file_that_cannot_be_mended_does_not_keep_the_others_from_it():
+    lost = TokenizerFile(f"{TREE}/model/vocab.json", "v", 0, "bb", Fault("empty", "d"))
+    old = TokenizerFile(f"{TREE}/b/tokenizer.json", "x", 9, "cc", paired_merges=True)
+    plan, _ = plan_of(old, lost, BAD, packages={"tokenizers": "0.19.1"})
+    assert [finding.severity for finding in plan.findings] == [Severity.ERROR, Severity.ERROR, Severity.INFO]
+    assert "newer than the library" in plan.findings[0].message
+    assert plan.changes == (FROM_HUB,)
+
+
+@pytest.mark.parametrize("survey", [None, survey_of()])
+def test_a_library_that_is_not_known_is_not_too_old(survey):
+    pairs = TokenizerFile(THERE, "x", 9, "cc", paired_merges=True)
+    assert plan_of(pairs, survey=survey)[0] == Plan()
+
+
+ASSETS = {FILE: CUT, "assets/tokenizer.json": WHOLE}
+SOURCE = {"tokenizer": {"source": "assets"}}
+REASON = f"{IS_BROKEN}; the whole one has 26 bytes"
+IN_TREE = FileChange(FILE, CUT, WHOLE, {"tokenizer": 1}, (REASON,))
+
+
+def test_a_file_as_broken_here_as_there_is_one_change_of_the_tree():
+    assert plan_of(BAD, tree=ASSETS, wishes=SOURCE)[0] == Plan((mended(BROKEN),), (IN_TREE,))
+
+
+@pytest.mark.parametrize(
+    ("tree", "wishes"),
+    [
+        (ASSETS, {}),
+        ({FILE: CUT + b" ", "assets/tokenizer.json": WHOLE}, SOURCE),
+        ({"assets/tokenizer.json": WHOLE}, SOURCE),
+        ({FILE: CUT}, SOURCE),
+    ],
+)
+def test_a_file_that_is_broken_otherwise_or_has_no_copy_here_is_changed_there(tree, wishes):
+    changes = plan_of(BAD, tree=tree, wishes=wishes)[0].changes
+    assert [type(each) for each in changes] == [HostChange]
+
+
+def test_a_file_not_sent_yet_is_judged_from_the_laptop_and_one_that_was_by_the_host():
+    plan, _ = plan_of(tree={FILE: CUT})
+    assert [(each.args["path"], each.args["expected"]) for each in plan.changes] == [(THERE, digest_of(CUT).sha256)]
+    sent = TokenizerFile(THERE, THERE, 26, GOOD.sha256)
+    assert plan_of(sent, tree={FILE: CUT})[0] == Plan()
+
+
+@pytest.mark.parametrize("known", [{"host": None}, {"project": None}])
+def test_on_the_laptop_a_copy_in_the_project_is_taken(known):
+    site = site_at(FakeHost(), ASSETS, wishes=SOURCE)
+    site = Site(site.tree, host=known.get("host", site.host), project=known.get("project", site.project), wishes=SOURCE)
+    plan = tokenizer.plan(site)
+    assert [(each.path, each.before, each.after) for each in plan.changes] == [(FILE, CUT, WHOLE)]
+    assert [finding.severity for finding in plan.findings] == [Severity.INFO]
+
+
+def test_on_the_laptop_a_file_that_belongs_to_nothing_is_told():
+    (finding,) = tokenizer.plan(Site(MemoryTree({FILE: CUT}))).findings
+    assert (finding.where, finding.hint) == (FILE, "set fixers.tokenizer.repo in the config")
+    assert tokenizer.plan(Site(MemoryTree({FILE: WHOLE}))) == Plan()
