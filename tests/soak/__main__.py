@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -29,6 +30,9 @@ def main(words: list[str]) -> int:
     parser.add_argument("--only", type=int, default=0, help="this kill alone")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at a violation")
     wanted = parser.parse_args(words)
+    # Begun in the background of a script, SIGINT would be ignored: either signal ends us, and what we started with us.
+    for one in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(one, lambda *_: sys.exit(1))
     numbers = [wanted.only] if wanted.only else range(wanted.first, wanted.kills + 1)
     root = Path(tempfile.mkdtemp(prefix="soak-"))
     world = new_world(root)
