@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fixers.edit_list import EditList
 from fixers.precision_words import (
     ATTENTION,
     FLASH_SWITCH,
@@ -30,10 +31,8 @@ from fixers.precision_words import (
     option,
     twin_of,
 )
-from fixers.source_fixer import Rewrite
 from fixers.sources.nodes import Mapping, Node, Scalar, Sequence
-from fixers.sources.splice import Edit, line_of, newline_of
-from remote.protocol.findings import Finding, Severity
+from fixers.sources.splice import newline_of
 
 FP16_BLOCK = (
     ("loss_scale", "0"),
@@ -48,22 +47,17 @@ WHY_BLOCK = "float16 needs a loss scale"
 
 @dataclass
 class Settings:
-    """A growing list of what would be edited in one file, and what is only told."""
+    """The settings of one file, read once; `found` is what comes of them."""
 
-    path: str
-    data: bytes
-    check: str
-    edits: dict[int, Edit] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
+    found: EditList
     entered: set[int] = field(default_factory=set)
 
     @property
-    def rewrite(self) -> Rewrite:
-        return Rewrite(tuple(self.edits[start] for start in sorted(self.edits)), tuple(self.findings))
+    def data(self) -> bytes:
+        return self.found.data
 
     def tell(self, node: Node, message: str, hint: str = "") -> None:
-        where = f"{self.path}:{line_of(self.data, node.place.start)}"
-        self.findings.append(Finding(self.check, Severity.WARNING, message, where=where, hint=hint))
+        self.found.tell(node.place.start, message, hint)
 
     def replace(self, node: Scalar, text: str, why: str) -> None:
         """The scalar says `text`, in the quotes it had. One that is not written as it is meant is told instead."""
@@ -72,7 +66,7 @@ class Settings:
             self.tell(node, f"{node.text.strip()[:40]!r} is written so that it cannot be edited in place ({why})")
         elif node.text != text:
             new = f"{node.style}{text}{node.style}".encode() if expected else b" " + text.encode()
-            self.edits.setdefault(node.place.start, Edit(node.place.start, expected, new, why))
+            self.found.put(node.place.start, node.place.end, new, why)
 
     def read(self, node: Node, ours: bool = False, within: str = "") -> None:
         """Every mapping below judged; what several aliases share once."""
@@ -184,8 +178,7 @@ class Settings:
 
     def _set(self, node: Scalar, text: str) -> None:
         """A truth value without the quotes that "auto" had."""
-        expected = self.data[node.place.start : node.place.end]
-        self.edits.setdefault(node.place.start, Edit(node.place.start, expected, text.encode(), WHY_BF16))
+        self.found.put(node.place.start, node.place.end, text.encode(), WHY_BF16)
 
     def _insert_block(self, siblings: Mapping, auto: bool) -> None:
         """An fp16 block behind the bf16 one, laid out as that is."""
@@ -210,7 +203,7 @@ class Settings:
         lead = ("," if siblings.flow else "") + (newline + indent if alone else " ")
         text = f"{lead}{quote}fp16{quote}:{' ' if value.flow else ''}{body}"
         at = value.place.end if value.flow else self._line_end(value.place.end)
-        self.edits[at] = Edit(at, b"", text.encode("latin-1"), WHY_BLOCK)
+        self.found.put(at, at, text.encode("latin-1"), WHY_BLOCK)
 
     def _line_end(self, at: int) -> int:
         """Where the line ends, behind a comment."""

@@ -28,9 +28,9 @@ How to undo
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 from fixers.config_forms import Settings
+from fixers.edit_list import EditList
 from fixers.launch_forms import SHELLS, Launch
 from fixers.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
 from fixers.sources.commands import read_commands, reads_commands
@@ -38,7 +38,6 @@ from fixers.sources.config_commands import commands_in_config
 from fixers.sources.config_files import read_config, reads_config
 from fixers.sources.shell_words import scan_shell
 from fixers.sources.source import Source
-from fixers.sources.splice import Edit
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.words import Heredoc, Script
 from fixers.target import Target
@@ -66,32 +65,32 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         script = _commands(source)
     except Unparsable as error:
         return _unread(source, error) if reads_commands(source.path) else NOTHING
-    launch = Launch(source.path, source.data, name)
+    launch = Launch(EditList(source.path, source.data, name))
     launch.read(script)
-    written = [edit for heredoc in script.heredocs for edit in _heredoc(launch, heredoc)]
-    edits = sorted((*written, *launch.rewrite.edits), key=lambda edit: edit.start)
-    return Rewrite(tuple(edits), tuple(launch.findings))
+    for heredoc in script.heredocs:
+        _read_heredoc(launch, heredoc)
+    return launch.found.rewrite
 
 
-def _heredoc(launch: Launch, heredoc: Heredoc) -> tuple[Edit, ...]:
-    """The edits of a config that a heredoc writes; commands in one are judged with the others, the rest is told."""
+def _read_heredoc(launch: Launch, heredoc: Heredoc) -> None:
+    """A config that a heredoc writes is judged by itself, commands in one with the others; the rest is told."""
     body = launch.data[heredoc.start : heredoc.stop]
-    found = re.search(rb"bf16|bfloat16", body)
+    word = re.search(rb"bf16|bfloat16", body)
     try:
         if heredoc.program in READS_COMMANDS:
             launch.read(scan_shell(launch.data, heredoc.start, heredoc.stop))
-            return ()
+            return
         if heredoc.program in WRITERS and reads_config(heredoc.target):
-            settings = Settings(launch.path, body, name)
+            settings = Settings(launch.found.part(heredoc.start, heredoc.stop))
             for document in read_config(heredoc.target, body):
                 settings.read(document)
-            return tuple(replace(edit, start=edit.start + heredoc.start) for edit in settings.rewrite.edits)
+            launch.found.take(settings.found, heredoc.start)
+            return
     except Unparsable:
         pass
-    if found:
+    if word:
         message = "a heredoc asks for bfloat16; what it is for is not known, so it was left as it is"
-        launch.tell(heredoc.start + found.start(), message)
-    return ()
+        launch.found.tell(heredoc.start + word.start(), message)
 
 
 def _commands(source: Source) -> Script:

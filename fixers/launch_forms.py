@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from fixers.edit_list import EditList
 from fixers.precision_words import (
     ATTENTION,
     FLASH_SWITCH,
@@ -32,12 +33,9 @@ from fixers.precision_words import (
     option,
     twin_of,
 )
-from fixers.source_fixer import Rewrite
 from fixers.sources.shell_words import scan_shell
-from fixers.sources.splice import Edit, line_of
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.words import Assignment, Command, Script, Word
-from remote.protocol.findings import Finding, Severity
 
 SHOWS = {"echo", "printf", "grep", "egrep", "rg", "test", "[", "[[", "git", "pip", "conda", "sed", "awk", "case"}
 KEYWORDS = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "sudo", "exec"}
@@ -71,27 +69,18 @@ class Given:
 
 @dataclass
 class Launch:
-    """A growing list of what would be edited in one file, and what is only told."""
+    """The commands of one file; `found` is what comes of them, `linked` the variables that options take values from."""
 
-    path: str
-    data: bytes
-    check: str
-    edits: dict[int, Edit] = field(default_factory=dict)
-    findings: list[Finding] = field(default_factory=list)
+    found: EditList
     linked: set[str] = field(default_factory=set)
 
     @property
-    def rewrite(self) -> Rewrite:
-        return Rewrite(tuple(self.edits[start] for start in sorted(self.edits)), tuple(self.findings))
-
-    def tell(self, offset: int, message: str, hint: str = "") -> None:
-        where = f"{self.path}:{line_of(self.data, offset)}"
-        self.findings.append(Finding(self.check, Severity.WARNING, message, where=where, hint=hint))
+    def data(self) -> bytes:
+        return self.found.data
 
     def replace(self, piece: Piece, text: str, why: str) -> None:
-        expected = self.data[piece.start : piece.end]
-        if expected != text.encode():
-            self.edits.setdefault(piece.start, Edit(piece.start, expected, text.encode(), why))
+        if self.data[piece.start : piece.end] != text.encode():
+            self.found.put(piece.start, piece.end, text.encode(), why)
 
     def read(self, script: Script) -> None:
         """Every command judged; then the variables that gave precision options their values."""
@@ -153,7 +142,7 @@ class Launch:
 
     def judge_value(self, each: Given, piece: Piece, value: str) -> None:
         if value in NO_TWIN and MEANS_PRECISION.fullmatch(each.name):
-            self.tell(piece.start, NO_TWIN_WORDS, f"{each.name}=16-mixed")
+            self.found.tell(piece.start, NO_TWIN_WORDS, f"{each.name}=16-mixed")
         twin = twin_of(each.name, value)
         if twin is not None:
             self.replace(piece, twin, WHY_BF16 if twin in TWINS.values() or twin == "16" else WHY_REDUCE)
@@ -164,7 +153,9 @@ class Launch:
             return
         twin = next((other for other in given if other.name == fp16_name(each.name)), None)
         if twin is None and not IS_BF16.fullmatch(each.name):
-            self.tell(each.flag.start, f"{each.flag.raw} asks for bfloat16; what would ask for float16 is not known")
+            self.found.tell(
+                each.flag.start, f"{each.flag.raw} asks for bfloat16; what would ask for float16 is not known"
+            )
         elif twin is None:
             self.replace(each.flag, fp16_name(each.flag.raw), WHY_BF16)
             if each.value and value in ("auto", "full"):
@@ -174,12 +165,14 @@ class Launch:
             if not is_true(twin.value.text):
                 self.replace(twin.value, as_true(twin.value.text), WHY_BF16)
         else:
-            self.tell(each.flag.start, "both --bf16 and --fp16 are given; which one counts is not known", "keep --fp16")
+            self.found.tell(
+                each.flag.start, "both --bf16 and --fp16 are given; which one counts is not known", "keep --fp16"
+            )
 
     def judge_tf32(self, each: Given) -> None:
         if each.value is None:
             message = "--tf32 needs a card of compute capability 8.0; Trainer refuses it on this one"
-            self.tell(each.flag.start, message, "--tf32 False")
+            self.found.tell(each.flag.start, message, "--tf32 False")
         elif each.value.text and is_true(each.value.text):
             self.replace(each.value, as_false(each.value.text), WHY_TF32)
 
@@ -201,7 +194,9 @@ class Launch:
             self.replace(each.value, as_false(value), WHY_FLASH)
             return True
         if each.value is None:
-            self.tell(each.flag.start, f"{each.flag.raw} asks for FlashAttention, which does not run on this card")
+            self.found.tell(
+                each.flag.start, f"{each.flag.raw} asks for FlashAttention, which does not run on this card"
+            )
         return False
 
     def follow(self, piece: Piece) -> None:
@@ -224,11 +219,13 @@ class Launch:
         if known and found:
             self.judge_default(value, found)
         elif value.text in NO_TWIN and known:
-            self.tell(value.start, NO_TWIN_WORDS)
+            self.found.tell(value.start, NO_TWIN_WORDS)
         elif value.text in TWINS and known:
             self.replace(value, TWINS[value.text or ""], WHY_BF16)
         elif value.text in TWINS and MEANS_PRECISION.fullmatch(name):
-            self.tell(value.start, f"{name} is {value.text}, and nothing here says what it is for", f"{name}=fp16")
+            self.found.tell(
+                value.start, f"{name} is {value.text}, and nothing here says what it is for", f"{name}=fp16"
+            )
 
 
 def options_of(words: Sequence[Word]) -> Iterator[Given]:

@@ -33,6 +33,7 @@ from __future__ import annotations
 import posixpath
 
 from fixers.config_forms import Settings
+from fixers.edit_list import EditList
 from fixers.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
 from fixers.sources.config_files import read_config, reads_config
 from fixers.sources.nodes import Mapping, Node
@@ -72,7 +73,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     except Unparsable as error:
         message = f"could not be read ({error.message}); left as it was"
         return Rewrite(findings=(_told(source, error.line, message, "look at its precision by hand"),))
-    settings = Settings(source.path, source.data, name)
+    settings = Settings(EditList(source.path, source.data, name))
     for document in documents:
         twice = duplicates(document)
         if twice:
@@ -80,7 +81,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
             return Rewrite(findings=(_told(source, twice[0].second.line, message, "keep one of the two"),))
         if not _describes_a_checkpoint(document):
             settings.read(document, is_ours(document))
-    return settings.rewrite
+    return settings.found.rewrite
 
 
 def is_ours(document: Node) -> bool:

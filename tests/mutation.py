@@ -7,7 +7,7 @@
 
 Faults are those of cosmic-ray. One is drawn per place and kind, so that an operator with eleven replacements counts
 once; annotations, protocols and `frozen=True`, on which no behaviour rests, are left out. A mutant is the module with
-one fault, loaded in a fork that has all but fixers imported already; it is killed where a test fails, or uses 90 s of
+one fault, loaded in a fork that has all but fixers imported already; it is killed where a test fails, or uses 40 s of
 CPU. Setup fixers are measured by the tables in tests/fixers/setup alone: tests with real hosts would notice more.
 """
 
@@ -47,7 +47,7 @@ MUTANTS = int(os.environ.get("MUTANTS", "300"))
 SEED = int(os.environ.get("SEED", "1"))
 JOBS = int(os.environ.get("JOBS", str(os.cpu_count() or 1)))
 GOAL = 0.80
-LIMIT_CPU_S = 90
+LIMIT_CPU_S = 40
 CASES = "test_cases.py"
 LAWS = ("test_laws.py", "test_disk_tree.py", "test_pages.py", CASES)
 PROPERTIES = ("test_config_properties.py", "test_properties.py")

@@ -1,0 +1,8 @@
+#!/bin/bash
+
+cat > conf/train.yaml <<EOF
+trainer:
+  precision: bf16-true
+  seed: 1
+EOF
+python train.py --fp16 True
