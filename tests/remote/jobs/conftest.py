@@ -17,9 +17,10 @@ from tests.remote.jobs.jobs_bench import Bench, ours
 @pytest.fixture
 def bench(tmp_path: Path) -> Iterator[Bench]:
     workdir = tmp_path / "work dir"
-    host = local_host(str(workdir))
-    yield Bench(host, workdir)
-    host.close()
+    made = Bench(local_host(str(workdir)), workdir)
+    yield made
+    # The one it has now: a test may have closed the first one and opened another.
+    made.host.close()
     while pids := ours(workdir):
         for pid in pids:
             try:
