@@ -95,7 +95,7 @@ def test_FI_05_kill_9_here_at_a_random_point(bench, seed):
     before = contents(bench.root)
     argv = [sys.executable, "-c", KILLED, bench.root, bench.workdir, str(rng.randrange(40))]
     here = str(Path(remote.__file__).parents[1])
-    killed = subprocess.run(argv, env={**os.environ, "PYTHONPATH": here}, check=False, timeout=60)
+    killed = subprocess.run(argv, env={**os.environ, "PYTHONPATH": here}, check=False, timeout=200)
     assert killed.returncode == -signal.SIGKILL
     bench.close()
     assert contents(bench.root) == before
@@ -110,7 +110,7 @@ def wait_for_lock(bench: Bench) -> None:
     """The agent of a laptop that was killed sees the end of its line and goes."""
     from remote.payload.lock import holder  # noqa: PLC0415
 
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while holder(str(bench.home / "lock")) is not None and time.monotonic() < deadline:
         time.sleep(0.01)
 
@@ -155,7 +155,7 @@ def flip_staged(bench: Bench, monkeypatch) -> list[str]:
         def through():
             *all_but_last, last = [byte for chunk in chunks for byte in split(chunk)]
             yield from all_but_last
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 60
             size = (bench.root / "src/model.py").stat().st_size
             while not flips and not (staged.exists() and staged.stat().st_size == size) and time.monotonic() < deadline:
                 time.sleep(0.005)
@@ -187,8 +187,8 @@ def test_FI_13_a_slow_line_is_no_dead_line(tmp_path):
 
             def slowly(data, timeout_s):
                 for start in range(0, len(data), 4096):
-                    time.sleep(0.002)
-                    write(data[start : start + 4096], 0.2)
+                    time.sleep(0.008)
+                    write(data[start : start + 4096], 2.0)
 
             wire.write = slowly
             return wire
@@ -198,7 +198,7 @@ def test_FI_13_a_slow_line_is_no_dead_line(tmp_path):
     seen: list[int] = []
     began = time.monotonic()
     bench.sync(progress=lambda done, total: seen.append(done))
-    assert time.monotonic() - began > 0.5 and seen == sorted(seen) and seen[-1] == 1_500_000
+    assert time.monotonic() - began > 2.0 and seen == sorted(seen) and seen[-1] == 1_500_000
     assert contents(bench.tree) == contents(bench.root)
     bench.close()
 
