@@ -55,14 +55,12 @@ class Train:
             return Done(reason=f"found on the host: {self.holds(context.view)}")
         number = self._started(context, name)
         if context.wishes.detach:
-            for line in goes_on(name):
-                context.listener.note(line)
+            _say(context, goes_on(name))
             return Done(reason=f"{name} runs on its own", unfinished=True)
         try:
             news = follow_to_end(context.host, context.view.layout.key, name, context.listener)
         except KeyboardInterrupt:
-            for line in goes_on(name):
-                context.listener.note(line)
+            _say(context, goes_on(name))
             raise
         done = done_of(name, number, news)
         return (
@@ -80,8 +78,16 @@ class Train:
         resume = _resume_point(context, name) if run is not None and run.checkpoints else ""
         if number > 1 and not resume:
             context.listener.note(f"{name} left no checkpoint: job {number} begins at its first step")
-        answer = start_job(context.host, start_request(context.view, name, number, resume))
-        return answer.number
+        try:
+            return start_job(context.host, start_request(context.view, name, number, resume)).number
+        except KeyboardInterrupt:
+            _say(context, ways_back(f"{name} may have begun. To see, to come back to it, or to end it:", name))
+            raise
+
+
+def _say(context: Context, lines: tuple[str, ...]) -> None:
+    for line in lines:
+        context.listener.note(line)
 
 
 def _refuse_while_running(view: View) -> None:
@@ -110,12 +116,12 @@ def _why(context: Context, name: str) -> Report:
 
 def goes_on(name: str) -> tuple[str, ...]:
     """What somebody who leaves must know."""
-    return (
-        f"{name} goes on by itself. To come back to it, or to end it:",
-        f"  pipeline attach {name}",
-        f"  pipeline status {name}",
-        f"  pipeline stop {name}",
-    )
+    return ways_back(f"{name} goes on by itself. To come back to it, or to end it:", name)
+
+
+def ways_back(first: str, name: str) -> tuple[str, ...]:
+    """That sentence, and what to type to reach the run."""
+    return (first, f"  pipeline attach {name}", f"  pipeline status {name}", f"  pipeline stop {name}")
 
 
 def done_of(name: str, number: int, news: JobNews | None) -> Done:

@@ -31,3 +31,30 @@ def test_forcing_what_is_under_way_is_refused(tmp_path: Path, force: str) -> Non
     with pytest.raises(Busy) as refused:
         Train().run(Context(FakeHost(), view, NoListener(), Wishes(force=force)))
     assert refused.value.hint == f"pipeline stop {view.survey.runs[0].run}"
+
+
+class Leaver(NoListener):
+    """Keeps what somebody was told who pressed Ctrl-C."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.told.append(text)
+
+
+def test_ctrl_c_while_the_start_is_under_way_says_that_the_run_may_have_begun(tmp_path: Path) -> None:
+    def press_ctrl_c(args: object) -> object:
+        raise KeyboardInterrupt
+
+    view, leaver = view_of(tmp_path, None), Leaver()
+    host = FakeHost(operations={"job.start": press_ctrl_c})
+    with pytest.raises(KeyboardInterrupt):
+        Train().run(Context(host, view, leaver))
+    run = find_note(view.records, None).run
+    assert leaver.told == [
+        f"{run} may have begun. To see, to come back to it, or to end it:",
+        f"  pipeline attach {run}",
+        f"  pipeline status {run}",
+        f"  pipeline stop {run}",
+    ]
