@@ -26,7 +26,7 @@ CURED = sorted((SCRIPTS / "cured").glob("*.py"))
 TURING = Gpu(0, "", "TITAN RTX", (7, 5), 24 * 2**30, assumed=True)
 
 ELSEWHERE = {
-    "tokenizer-json-corrupt": "tests/fixers/test_tokenizer.py",
+    "tokenizer-json-corrupt": "tests/fixers/tokenizer/test_downloads.py",
     "phi4-sampling-rate": "tests/fixers/test_data_collator.py",
 }
 """Cures that act on a host, tested with one; and what `run` is never led to."""
