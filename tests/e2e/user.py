@@ -58,7 +58,8 @@ class User:
     def _argv(self, words: tuple[str, ...]) -> list[str]:
         return [sys.executable, "-m", "pipeline", *words]
 
-    def _env(self) -> dict[str, str]:
+    @property
+    def environment_of_commands(self) -> dict[str, str]:
         keep = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
         ours = {"HOME": str(self.home), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
         return {**keep, **ours, **self.environment}
@@ -68,7 +69,7 @@ class User:
         done = subprocess.run(
             self._argv(words),
             cwd=self.project,
-            env=self._env(),
+            env=self.environment_of_commands,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=patience_s,
@@ -81,7 +82,7 @@ class User:
         return subprocess.Popen(
             self._argv(words),
             cwd=self.project,
-            env=self._env(),
+            env=self.environment_of_commands,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import time
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from tests.soak.oracle import (
     check_tree,
     read_end,
 )
-from tests.soak.strikes import OF_THE_JOB, ON_THE_WAY, STAGES, Typed, kill_quietly, strike, wait_for
+from tests.soak.strikes import OF_THE_JOB, ON_THE_WAY, STAGES, Typed, strike, wait_for
 from tests.soak.world import World, change_project, digests
 
 PATIENCE_S = 280.0
@@ -28,7 +29,7 @@ TRIES = 12
 
 @dataclass
 class Kind:
-    """`begins` is the saved state it starts from; `weight` of 16 rounds are of this kind. The rest is measured."""
+    """`begins` is the saved state it starts from; `weight` of 32 rounds are of this kind. The rest is measured."""
 
     name: str
     weight: int
@@ -57,11 +58,12 @@ class Kind:
 
 
 def make_kinds() -> list[Kind]:
-    """sync: a changed project goes over and is fixed; train: the job; verify: the proof with torch; whole: all."""
+    """sync: a changed project goes over and is fixed; train: the job; the others need torch, which takes its time."""
     return [
-        Kind("sync", 6, "changed", "light", "fix", ("sync", "fix"), ON_THE_WAY),
-        Kind("train", 8, "proved", "light", "logs", ("train", "train", "train", "logs"), ON_THE_WAY + OF_THE_JOB),
-        Kind("verify", 1, "new", "light", "verify", ("sync", "environment", "verify", "verify"), (*ON_THE_WAY, "host")),
+        Kind("sync", 11, "changed", "light", "fix", ("sync", "fix"), ON_THE_WAY),
+        Kind("train", 16, "proved", "light", "logs", ("train", "train", "train", "logs"), ON_THE_WAY + OF_THE_JOB),
+        Kind("environment", 1, "new", "light", "environment", ("sync", "environment"), (*ON_THE_WAY, "host")),
+        Kind("verify", 3, "fixed", "light", "verify", ("verify",), (*ON_THE_WAY, "host")),
         Kind("whole", 1, "new", "torch", "logs", STAGES, ON_THE_WAY + OF_THE_JOB),
     ]
 
@@ -81,21 +83,22 @@ def prepare(world: World) -> Soak:
     """Every state that a round begins in is saved, and what undisturbed runs come to is known."""
     kinds = {kind.name: kind for kind in make_kinds()}
     world.save("new")
-    measure(world, kinds["verify"])
-    run_through(world, Kind("light", 0, "", "light", "verify", (), ()))
-    world.save("proved")
-    world.put_back("new")
-    run_through(world, Kind("fixed", 0, "", "light", "fix", (), ()))
+    measure(world, kinds["environment"])
+    run_through(world, Kind("", 0, "", "light", "fix", (), ()))
     first = digests(world.there / "tree")
+    world.save("fixed")
     change_project(world.project)
     world.save("changed")
     measure(world, kinds["sync"])
     allow(kinds["sync"], first, digests(world.project, without=".halfstep"), digests(world.there / "tree"))
+    world.put_back("fixed")
+    measure(world, kinds["verify"])
+    world.save("proved")
     for name in ("train", "whole"):
         world.put_back(kinds[name].begins)
         measure(world, kinds[name])
     raw = digests(world.saved / "new" / "here" / "project")
-    for name in ("train", "verify", "whole"):
+    for name in ("environment", "verify", "train", "whole"):
         allow(kinds[name], raw, kinds[name].end.tree)
     return Soak(world, list(kinds.values()))
 
@@ -110,11 +113,11 @@ def allow(kind: Kind, *versions: dict[str, str]) -> None:
 def run_through(world: World, kind: Kind) -> None:
     """Typed once and undisturbed: how long each stage took, the first one from the connection on."""
     connections = world.proxy.connections
-    typed = Typed(world.user.starts(*world.words(kind.config, kind.until)))
+    typed = Typed(world.types(kind.config, kind.until))
     assert wait_for(lambda: world.proxy.connections > connections or typed.over, PATIENCE_S)
     last = time.monotonic() - typed.began
-    code, err = typed.finish(PATIENCE_S)
-    assert code == 0, err
+    code = typed.finish(PATIENCE_S)
+    assert code == 0, typed.out + typed.err
     for stage in kind.stages:
         kind.spans[stage] = typed.ended[stage] - last
         last = typed.ended[stage]
@@ -128,11 +131,18 @@ def measure(world: World, kind: Kind) -> None:
 
 def nothing_left(world: World, kind: Kind) -> None:
     """Typed once more, every stage is skipped."""
-    said = world.user.types(*world.words(kind.config, kind.until), "--json")
-    check_said(said.code, said.err)
-    assert said.code == 0, f"I10: {said.out}{said.err}"
-    assert set(said.states.values()) == {"skipped"}, f"I10: something was left to do: {said.out}"
+    states = said(world, kind)
+    assert set(states.values()) == {"skipped"}, f"I10: something was left to do: {states}"
     check_quiet(world)
+
+
+def said(world: World, kind: Kind) -> dict[str, str]:
+    """Typed to its end, it ends well; the state of each stage."""
+    typed = Typed(world.types(kind.config, kind.until, "--json"))
+    code = typed.finish(PATIENCE_S)
+    check_said(code, typed.err)
+    assert code == 0, f"I10: typed again: exit {code}: {typed.out}{typed.err}"
+    return {stage["name"]: stage["state"] for stage in json.loads(typed.out)["stages"]}
 
 
 @dataclass(frozen=True)
@@ -166,9 +176,7 @@ def play(soak: Soak, dice: random.Random, told: Callable[[str], None]) -> None:
             check_here(world, before)
             check_tree(world, kind.allowed)
             check_mirror(world, whole=False)
-            again = world.user.types(*world.words(kind.config, kind.until), "--json")
-            check_said(again.code, again.err)
-            assert again.code == 0, f"I10: typed again: exit {again.code}: {again.out}{again.err}"
+            said(world, kind)
         sampler.check()
         nothing_left(world, kind)
         check_here(world, before)
@@ -183,7 +191,7 @@ def play(soak: Soak, dice: random.Random, told: Callable[[str], None]) -> None:
 def blow(world: World, kind: Kind, stage: str, victim: str, after_s: float) -> Struck | None:
     """The command is begun and that victim hit so long into that stage; None where there was nothing to hit."""
     connections = world.proxy.connections
-    typed = Typed(world.user.starts(*world.words(kind.config, kind.until)))
+    typed = Typed(world.types(kind.config, kind.until))
     before = STAGES[: STAGES.index(stage)][-1:]
 
     def begun() -> bool:
@@ -196,9 +204,9 @@ def blow(world: World, kind: Kind, stage: str, victim: str, after_s: float) -> S
         if not hit:
             typed.finish(PATIENCE_S)
             return None
-        code, err = typed.finish(PATIENCE_S)
+        code = typed.finish(PATIENCE_S)
     finally:
-        kill_quietly(typed.process)
+        typed.kill()
     if victim != "laptop":
-        check_said(code, err)
+        check_said(code, typed.err)
     return Struck(kind, stage, victim, after_s, code)

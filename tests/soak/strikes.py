@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.soak.laptop import Running
 from tests.soak.world import World
 
 STAGES = ("sync", "environment", "fix", "verify", "train", "logs")
@@ -22,48 +22,51 @@ OF_THE_JOB = ("supervisor", "trainer", "host")
 class Typed:
     """A command under way: its lines as they come, and its end."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self.process = process
+    def __init__(self, running: Running) -> None:
+        self._running = running
         self.began = time.monotonic()
         self.ended: dict[str, float] = {}
-        self._said: dict[str, bytes] = {"stderr": b""}
-        self._threads = [threading.Thread(target=work, daemon=True) for work in (self._read_out, self._read_err)]
-        for thread in self._threads:
+        self.out = self.err = ""
+        self.code: int | None = None
+        self._threads = [threading.Thread(target=one, daemon=True) for one in (self._read_out, self._read_err)]
+        self._waiter = threading.Thread(target=self._wait, daemon=True)
+        for thread in (*self._threads, self._waiter):
             thread.start()
 
     def _read_out(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            word = line.decode().split()[:1]
-            if word and word[0] in STAGES:
-                self.ended.setdefault(word[0], time.monotonic() - self.began)
+        with os.fdopen(self._running.stdout, encoding="utf-8", errors="replace") as stream:
+            for line in stream:
+                self.out += line
+                word = line.split()[:1]
+                if word and word[0] in STAGES:
+                    self.ended.setdefault(word[0], time.monotonic() - self.began)
 
     def _read_err(self) -> None:
-        assert self.process.stderr is not None
-        self._said["stderr"] = self.process.stderr.read()
+        with os.fdopen(self._running.stderr, encoding="utf-8", errors="replace") as stream:
+            self.err = stream.read()
+
+    def _wait(self) -> None:
+        self.code = self._running.wait()
 
     @property
     def over(self) -> bool:
-        return self.process.poll() is not None
+        return not self._waiter.is_alive()
 
-    def finish(self, patience_s: float) -> tuple[int, str]:
-        """Its exit code and what it said on stderr. Raises AssertionError where it does not end in that time."""
-        try:
-            self.process.wait(patience_s)
-        except subprocess.TimeoutExpired:
-            raise AssertionError(f"I11: the struck command did not end in {patience_s:.0f} s") from None
-        finally:
-            kill_quietly(self.process)
-            for thread in self._threads:
-                thread.join(20)
-        return self.process.returncode, self._said["stderr"].decode("utf-8", "replace")
+    def finish(self, patience_s: float) -> int:
+        """Its exit code; all that it said is in `out` and `err`. Raises AssertionError where it takes longer."""
+        self._waiter.join(patience_s)
+        late = not self.over
+        self.kill()
+        assert not late, f"I11: a command did not end in {patience_s:.0f} s"
+        assert self.code is not None
+        return self.code
 
-
-def kill_quietly(process: subprocess.Popen[bytes]) -> None:
-    """It and everything in its session is gone; its pipes are left to their readers."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    def kill(self) -> None:
+        """It and everything in its session is gone, where it was not."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._running.pid, signal.SIGKILL)
+        for thread in (self._waiter, *self._threads):
+            thread.join(60)
 
 
 def wait_for(condition: Callable[[], bool], seconds: float, step_s: float = 0.003) -> bool:
@@ -119,7 +122,7 @@ def strike(world: World, victim: str, typed: Typed) -> int:
     if typed.over:
         return 0
     if victim == "laptop":
-        kill_quietly(typed.process)
+        typed.kill()
         return 1
     if victim == "line":
         world.proxy.cut()

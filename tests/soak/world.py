@@ -12,6 +12,7 @@ from pathlib import Path
 from tests.e2e.user import ROOT, User
 from tests.lab.chaos import ChaosProxy
 from tests.lab.sshd import Sshd
+from tests.soak.laptop import Laptop, Running
 
 SCRIPT = Path(__file__).with_name("train.py")
 CONFIG = (
@@ -30,6 +31,7 @@ class World:
     server: Sshd
     proxy: ChaosProxy
     saved: Path
+    laptop: Laptop
 
     @property
     def project(self) -> Path:
@@ -45,6 +47,11 @@ class World:
     def hosts(self) -> Path:
         """Where the host file lies: beside what is put back."""
         return self.saved.parent / "hosts"
+
+    def types(self, config: str, until: str, *more: str) -> Running:
+        """`pipeline run` as far as that stage is under way."""
+        user = self.user
+        return self.laptop.types((*self.words(config, until), *more), user.project, user.environment_of_commands)
 
     def words(self, config: str, until: str) -> tuple[str, ...]:
         """What the user types."""
@@ -69,6 +76,7 @@ class World:
             subprocess.run(["cp", "-a", self.saved / name / label, target], check=True)
 
     def close(self) -> None:
+        self.laptop.close()
         self.server.close()
         self.proxy.close()
 
@@ -79,7 +87,7 @@ def new_world(root: Path) -> World:
     (server.home / "tmp").mkdir()
     proxy = ChaosProxy((server.listen, server.port)).start()
     server.through(proxy.port)
-    world = World(root / "world", server, proxy, root / "saved")
+    world = World(root / "world", server, proxy, root / "saved", Laptop(root / "modules"))
     world.user.knows("titan", server, folder=world.hosts, port=proxy.port, python=sys.executable, card="titan-rtx")
     write_project(world.project)
     return world
