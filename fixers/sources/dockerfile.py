@@ -15,6 +15,8 @@ from fixers.sources.words import Assignment, Command, Script, Word
 INSTRUCTION = re.compile(
     rb"[ \t]*(?:ONBUILD[ \t]+)?(RUN|CMD|ENTRYPOINT|HEALTHCHECK|ENV|ARG)[ \t]+(?:--[\w-]+=\S+[ \t]+)*", re.IGNORECASE
 )
+BEHIND_BACKSLASH = re.compile(rb"\\([ \t]+)(?=\r?$)", re.MULTILINE)
+BETWEEN_LINES = re.compile(rb"(?<=\n)[ \t]*(?:#[^\n]*|\r?)\n")
 
 
 def scan_dockerfile(data: bytes) -> Script:
@@ -49,10 +51,18 @@ def _commands(data: bytes, instruction: bytes, start: int, stop: int) -> tuple[C
     try:
         if data[start:stop].lstrip().startswith(b"["):
             return (Command((), _exec_form(data, start, stop)),)
-        commands = scan_shell(data, start, stop).commands
+        commands = scan_shell(_as_one_line(data, start, stop), start, stop).commands
     except Unparsable:
         return ()
     return tuple(_legacy(command) for command in commands) if instruction == b"ENV" else commands
+
+
+def _as_one_line(data: bytes, start: int, stop: int) -> bytes:
+    """The file with what the builder reads over blanked in one instruction: blanks behind a backslash, lines of
+    comment between continued ones."""
+    text = BEHIND_BACKSLASH.sub(rb"\1\\", data[start:stop])
+    text = BETWEEN_LINES.sub(lambda found: b" " * len(found[0]), text)
+    return data if text == data[start:stop] else data[:start] + text + data[stop:]
 
 
 def _exec_form(data: bytes, start: int, stop: int) -> tuple[Word, ...]:

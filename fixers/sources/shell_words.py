@@ -125,8 +125,8 @@ class _Scanner:
         if redirect is None:
             return 0
         at = self.blanks(redirect.end())
-        if self.text.startswith("(", at):
-            return self.script(at + 1, ")")
+        if self.text.startswith(("(", "<(", ">("), at):
+            return self.script(self.text.index("(", at) + 1, ")")
         if at >= self.stop:
             return at
         word, after = self.word(at)
@@ -174,11 +174,8 @@ class _Scanner:
             if self.text[at] in "\r\n":
                 at += 1
                 continue
-            word, after = self.word(at)
-            if after == at:
-                raise self.fail(f"{self.text[at]!r} cannot stand in an array", at)
+            word, at = self.word(at)
             items.append(word)
-            at = after
 
     def word(self, start: int, *, empty: bool = False) -> tuple[Word, int]:
         """The word at `start`; one character at least, unless it may be empty."""
@@ -234,9 +231,8 @@ class _Scanner:
         """Behind an expansion; the literal text where a lone `$` is only that."""
         if self.text[at] == "`":
             return self.script(at + 1, "`"), ""
-        if self.text.startswith("$((", at):
-            end = self.text.find("))", at, self.stop)
-            return (end + 2, "") if end >= 0 else (self.script(at + 2, ")"), "")
+        if self.text.startswith("$((", at) and (end := self.arithmetic(at + 1)):
+            return end, ""
         if self.text.startswith("$(", at):
             return self.script(at + 2, ")"), ""
         if self.text.startswith("${", at):
@@ -245,6 +241,15 @@ class _Scanner:
             return self.ansi_quoted(at), ""
         name = VARIABLE.match(self.text, at, self.stop)
         return (name.end(), "") if name else (at + 1, "$")
+
+    def arithmetic(self, start: int) -> int:
+        """Behind `((...))`; 0 where the two brackets do not close together, so that commands stand there."""
+        depth = 0
+        for at in range(start, self.stop):
+            depth += {"(": 1, ")": -1}.get(self.text[at], 0)
+            if not depth:
+                return at + 1 if self.text[at - 1] == ")" else 0
+        return 0
 
     def braces(self, start: int) -> int:
         at, depth = start + 2, 1
