@@ -1,4 +1,4 @@
-"""One run's report: composed from one view, the evidence that was kept, and what the host says of its jobs. Pure."""
+"""One run's report: composed from one view, the evidence that was kept, and what the host says of its jobs."""
 
 from __future__ import annotations
 

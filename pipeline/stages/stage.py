@@ -41,7 +41,7 @@ class Done:
 
 @dataclass
 class Context:
-    """What a stage acts with. `view` is looked at anew after every stage that acted; `story` is what reports tell."""
+    """What a stage acts with. `view` is looked at anew after every stage that acted; `evidence` is for the report."""
 
     host: Host
     view: View

@@ -51,11 +51,11 @@ class Verify:
         proof = prove(context)
         context.evidence = replace(context.evidence, proof=proof)
         notes = tuple(f"{name}: {value}" for name, value in proof.report.facts)
-        report = named(proof).and_also(asked).and_also(card).and_also(proof.report)
+        report = diagnosed(proof).and_also(asked).and_also(card).and_also(proof.report)
         return Done(report, in_words(view, proof), notes, code_of(report))
 
 
-def named(proof: ProofReport) -> Report:
+def diagnosed(proof: ProofReport) -> Report:
     """What the output of a command that failed says of its cause."""
     return Report(diagnose_text(proof.output_tail)) if proof.exit else Report()
 

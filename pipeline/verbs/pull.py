@@ -1,4 +1,4 @@
-"""`pipeline pull`: bring a run's logs (and its adapter) pulled."""
+"""`pipeline pull`: bring a run's logs (and its adapter) home."""
 
 from __future__ import annotations
 

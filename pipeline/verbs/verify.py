@@ -13,7 +13,7 @@ from pipeline.actions.session import load_named, working
 from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Context, Wishes
-from pipeline.stages.verify import code_of, in_words, named, try_card
+from pipeline.stages.verify import code_of, diagnosed, in_words, try_card
 from pipeline.verbs.options import AsJson, ConfigName, HostName, Overrides
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.precision import announce
@@ -31,9 +31,9 @@ def verify(
 ) -> int:
     """Is this host and project ready? Says for each stage whether `run` would have work to do."""
     screen = Screen(as_json=as_json)
-    told = load_named(host, config, overrides or [], Path.cwd())
-    with working(told, screen, Wishes(), keep=False, ask=None if as_json else screen) as context:
-        screen.heading(f"{told.loaded.name} on {told.host.name}: looking only")
+    named = load_named(host, config, overrides or [], Path.cwd())
+    with working(named, screen, Wishes(), keep=False, ask=None if as_json else screen) as context:
+        screen.heading(f"{named.loaded.name} on {named.host.name}: looking only")
         outcome = _looked(context, screen, proof_wanted=not no_proof)
     screen.closing(outcome)
     return outcome.exit_code
@@ -60,7 +60,7 @@ def _looked(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
         screen.checked(proof.findings)
         for unseen in proof.unseen:
             screen.note(f"not checked: {unseen.check}: {unseen.reason}")
-        report = named(proof).and_also(report).and_also(card).and_also(proof.report)
+        report = diagnosed(proof).and_also(report).and_also(card).and_also(proof.report)
     return Outcome(
         "verify",
         code_of(report),
