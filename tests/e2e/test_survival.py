@@ -13,18 +13,12 @@ import pytest
 
 from tests.e2e.user import User, kill
 from tests.lab.sshd import Sshd
+from tests.lab.wait import until
 
 pytestmark = [pytest.mark.train, pytest.mark.ssh, pytest.mark.timeout(600)]
 STEPS = 24
 LONG = ("--set", f"train.max_steps={STEPS}", "--set", "train.save_steps=4", "--set", "train.evaluate=false")
 PATIENCE_S = 240.0
-
-
-def wait_until(true: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not true():
-        assert time.monotonic() < deadline, f"{what} did not come about in {PATIENCE_S:.0f} s"
-        time.sleep(0.05)
 
 
 def run_folders(server: Sshd) -> list[Path]:
@@ -62,7 +56,7 @@ def test_a_killed_laptop_leaves_one_job_that_the_next_run_joins(user: User, sshd
     user.knows("titan", sshd)
     words = ("run", "--host", "titan", "--config", "tiny", *LONG)
     first = user.starts(*words)
-    wait_until(under_way(sshd, 1), "the first step")
+    until(under_way(sshd, 1), "the first step", PATIENCE_S)
     kill(first)
     [folder] = run_folders(sshd)
     [trainer] = trainers(sshd)
@@ -80,7 +74,7 @@ def test_stop_ends_every_process_and_keeps_a_checkpoint_that_run_resumes_from(us
     started = user.types(*words, "--detach", "--json")
     assert started.code == 0, started.err + started.out
     assert started.states["train"] == "running"
-    wait_until(under_way(sshd, 5), "the fifth step")
+    until(under_way(sshd, 5), "the fifth step", PATIENCE_S)
     stopped = user.types("stop", "--json")
     assert stopped.code == 0, stopped.err + stopped.out
     assert trainers(sshd) == []
@@ -103,7 +97,7 @@ def test_stop_ends_every_process_and_keeps_a_checkpoint_that_run_resumes_from(us
 def test_ctrl_c_while_training_leaves_the_job_and_says_how_to_come_back(user: User, sshd: Sshd) -> None:
     user.knows("titan", sshd)
     first = user.starts("run", "--host", "titan", "--config", "tiny", *LONG)
-    wait_until(under_way(sshd, 1), "the first step")
+    until(under_way(sshd, 1), "the first step", PATIENCE_S)
     began = time.monotonic()
     os.kill(first.pid, signal.SIGINT)
     out, err = first.communicate(timeout=30)

@@ -6,7 +6,6 @@ import hashlib
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.precision import judge_precision
 from remote.protocol.proof import ProofRequest
 from remote.protocol.values import encode
+from tests.lab.wait import until
 
 SCRIPTS = Path(__file__).parent / "scripts"
 TURING = (7, 5)
@@ -65,15 +65,6 @@ def script(place, text):
 def living(place):
     mark = f"HALFSTEP_TEST_MARK={place}".encode()
     return [process.pid for process in all_processes() if not process.dead and mark in read_environment(process.pid)]
-
-
-def wait_until(true, seconds=30.0):
-    until = time.monotonic() + seconds
-    while time.monotonic() < until:
-        if true():
-            return
-        time.sleep(0.02)
-    raise AssertionError("it did not come true")
 
 
 def digests(root):
@@ -174,8 +165,8 @@ def test_when_the_laptop_goes_away_nothing_is_left(place, host):
     next(event for event in events if "step" in event)
     assert living(place)
     events.close()
-    wait_until(lambda: not living(place))
-    wait_until(lambda: not (place / "work" / "projects").exists())
+    until(lambda: not living(place))
+    until(lambda: not (place / "work" / "projects").exists())
 
 
 def test_when_the_runner_is_killed_training_ends_and_the_next_proof_sweeps(place, host):
@@ -188,7 +179,7 @@ def test_when_the_runner_is_killed_training_ends_and_the_next_proof_sweeps(place
     next(event for event in events if "step" in event)
     scratch = next((place / "work" / "projects" / "p-1" / "scratch").iterdir())
     os.kill(int(_owner(scratch)), signal.SIGKILL)
-    wait_until(lambda: not living(place))
+    until(lambda: not living(place))
     assert scratch.exists()
     events.close()
     run_proof(host, request(place, script(place, SMALL.format(steps=1000)), wish="fp32"))

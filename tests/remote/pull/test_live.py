@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import struct
 import threading
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -17,6 +16,7 @@ from remote.protocol.records import pack_record
 from remote.pull.live import follow_events, mirrored_scalars, tail_scalars
 from remote.pull.log import follow_log
 from remote.pull.patience import Patience, follow_on
+from tests.lab.wait import until
 
 RECORDS = [pack_record(bytes([n]) * n) for n in range(1, 200)]
 TAG_LOSS = b"\x0a\x04loss"
@@ -48,13 +48,6 @@ def writing(write: Callable[[], None]) -> threading.Thread:
     thread = threading.Thread(target=write)
     thread.start()
     return thread
-
-
-def until(condition: Callable[[], bool], patience_s: float = 60.0) -> None:
-    deadline = time.monotonic() + patience_s
-    while not condition():
-        assert time.monotonic() < deadline, "nothing happened"
-        time.sleep(0.005)
 
 
 def test_records_are_here_as_they_are_written_and_it_ends_with_the_job(box):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
@@ -13,6 +12,7 @@ from remote.pull.live import follow_events
 from remote.pull.log import follow_log
 from remote.pull.patience import Patience
 from remote.reach import open_host
+from tests.lab.wait import until
 
 RECORDS = [pack_record(bytes([n]) * 90) for n in range(1, 41)]
 
@@ -31,12 +31,6 @@ def test_FI_59_sessions_killed_again_and_again_lose_and_repeat_no_byte(sshd, tmp
     lines: list[bytes] = []
     lost: list[str] = []
     patience = Patience(first_s=0.01, on_lost=lambda error, wait_s: lost.append(error.message))
-
-    def until(condition) -> None:
-        deadline = time.monotonic() + 60
-        while not condition():
-            assert time.monotonic() < deadline, "nothing came"
-            time.sleep(0.005)
 
     def write() -> None:
         for number, record in enumerate(RECORDS, start=1):

@@ -1,0 +1,61 @@
+"""How the tests of bad lines reach a host: as every day, with limits counted in tenths of seconds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from remote.address import Address
+from remote.agent import AgentHost
+from remote.greeting import Retries
+from remote.ssh.dial import Patience
+from remote.ssh.starter import SshStarter
+from tests.lab.chaos import ChaosProxy
+
+Chaos = Callable[..., ChaosProxy]
+# The same rules as everywhere, counted in tenths of seconds: see `test_the_limits_of_every_day`.
+IMPATIENT = Patience(connect_s=5.0, ping_s=0.4, silence_s=1.6)
+QUICK = Retries(tries=5, first_wait_s=0.05)
+SEEN_S = 30.0
+"""Long for a machine with much else to do, and short for whoever would wait for an answer that never comes."""
+
+
+def reach(address: Address, patience: Patience = IMPATIENT, retries: Retries = QUICK) -> AgentHost:
+    return AgentHost(address.name, SshStarter(address, patience=patience), workdir=address.workdir, retries=retries)
+
+
+def laptop(program: str, address: Address, *words: str, stdin: int | None = None) -> subprocess.Popen[bytes]:
+    """A process of its own that reaches `address`, given to it as its first word."""
+    kept = ("name", "host", "port", "user", "identity_file", "known_hosts", "workdir")
+    given = {key: getattr(address, key) for key in kept}
+    root = Path(__file__).parents[2]
+    return subprocess.Popen(
+        [sys.executable, "-c", program, repr(given), *words],
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+    )
+
+
+def when(true: Callable[[], bool], act: Callable[[], None]) -> None:
+    """`act` is called, from a thread, once that is true."""
+
+    def wait() -> None:
+        deadline = time.monotonic() + 60.0
+        while not true() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        act()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def endless() -> Iterator[bytes]:
+    while True:
+        yield os.urandom(100_000)

@@ -1,0 +1,151 @@
+"""Lines that are stuck or only slow: the dead are seen within seconds, the slow are waited for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from remote.errors import ConnectionLost, DeadlineExceeded
+from remote.greeting import Retries
+from remote.protocol.exits import ExitCode
+from remote.ssh.dial import Patience
+from tests.faults.lines import IMPATIENT, SEEN_S, Chaos, endless, laptop, reach, when
+from tests.lab.distance import Distance
+from tests.lab.injector import Fault
+from tests.lab.sshd import Sshd
+
+
+def test_the_limits_of_every_day() -> None:
+    patience = Patience()
+    assert patience.connect_s <= 15.0
+    assert patience.silence_s + 1.0 <= 45.0
+    assert patience.ping_s * 2 < patience.silence_s
+    assert Retries().tries == 5
+
+
+def test_FI_02_a_black_hole_in_the_middle_of_sending_is_seen(sshd: Sshd, chaos: Chaos) -> None:
+    proxy = chaos(("127.0.0.1", sshd.port))
+    proxy.injector.plan(Fault.BLACK_HOLE, direction="up", after=3_000_000)
+    host = reach(sshd.through(proxy.port))
+    host.ask("file.list", {"path": "."})
+    start = time.monotonic()
+    with pytest.raises(ConnectionLost) as caught:
+        host.send("file.write", {"path": "big"}, endless())
+    assert time.monotonic() - start < SEEN_S
+    assert "nothing came over the line" in caught.value.message
+    assert "unknown" in caught.value.message
+    assert caught.value.exit_code is ExitCode.CONNECT
+    assert host.list_files(".") == () or all(entry.path != "big" for entry in host.list_files("."))
+    host.close()
+
+
+def test_FI_02_a_black_hole_while_waiting_for_an_answer_is_opened_again(sshd: Sshd, chaos: Chaos) -> None:
+    proxy = chaos(("127.0.0.1", sshd.port))
+    host = reach(sshd.through(proxy.port))
+    host.ask("file.list", {"path": "."})
+    proxy.black_hole()
+    start = time.monotonic()
+    assert host.probe(["echo", "hi"]).stdout == b"hi\n"
+    assert time.monotonic() - start < SEEN_S
+    assert proxy.connections == 2
+    host.close()
+
+
+@pytest.mark.root
+def test_FI_03_packets_that_are_dropped_in_the_middle_of_a_command_end_the_wait(
+    start_sshd: Callable[..., Sshd], go_far: Callable[..., Distance], tmp_path: Path
+) -> None:
+    line = go_far(one_way_ms=5)
+    server = start_sshd(listen=line.far, prefix=line.prefix)
+    host = reach(server.address())
+    host.ask("file.list", {"path": "."})
+    when((tmp_path / "begun").exists, line.cut)
+    start = time.monotonic()
+    with pytest.raises(ConnectionLost):
+        host.run(["sh", "-c", f": > {tmp_path}/begun; sleep 60"])
+    assert time.monotonic() - start < SEEN_S
+    line.mend()
+    assert host.probe(["echo", "hi"]).stdout == b"hi\n"
+    host.close()
+
+
+def test_FI_10_a_stopped_server_process_is_as_a_black_hole(sshd: Sshd) -> None:
+    host = reach(sshd.address())
+    host.ask("file.list", {"path": "."})
+    stopped = sshd.sessions()
+    assert sshd.kill_sessions(signal.SIGSTOP) >= 1
+    try:
+        start = time.monotonic()
+        assert host.probe(["echo", "hi"]).stdout == b"hi\n"
+        assert time.monotonic() - start < SEEN_S
+    finally:
+        for pid in stopped:
+            os.kill(pid, signal.SIGCONT)
+    host.close()
+
+
+def test_FI_13_a_slow_line_is_no_dead_line(sshd: Sshd, chaos: Chaos) -> None:
+    proxy = chaos(("127.0.0.1", sshd.port), bytes_per_s=250_000.0)
+    host = reach(sshd.through(proxy.port), Patience(connect_s=15.0, ping_s=0.4, silence_s=3.0))
+    data = os.urandom(900_000)
+    start = time.monotonic()
+    host.send("file.write", {"path": "slow"}, [data], timeout_s=3.0)
+    assert time.monotonic() - start > 3.0
+    assert host.read_bytes("slow") == data
+    host.close()
+
+
+def test_FI_14_a_late_line_with_stalls_carries_everything(sshd: Sshd, chaos: Chaos) -> None:
+    proxy = chaos(("127.0.0.1", sshd.port), delay_s=0.4)
+    stalls = proxy.injector.plan(Fault.STALL, direction="up", after=50_000, times=3, seconds=0.5)
+    host = reach(sshd.through(proxy.port), Patience())
+    data = os.urandom(500_000)
+    host.write_bytes("late", data)
+    assert host.read_bytes("late") == data
+    assert stalls.hits == 3
+    host.close()
+
+
+SLEEPER = """
+import sys
+from tests.faults.lines import reach
+from remote.address import Address
+host = reach(Address(**eval(sys.argv[1])))
+host.ask("file.list", {"path": "."})
+print("asleep", flush=True)
+sys.stdin.readline()
+sys.stdout.write(host.probe(["echo", "awake"]).stdout.decode())
+host.close()
+"""
+
+
+def test_FI_09_a_laptop_that_slept_drops_the_line_and_goes_on(sshd: Sshd) -> None:
+    process = laptop(SLEEPER, sshd.address(), stdin=subprocess.PIPE)
+    assert process.stdout
+    assert process.stdout.readline() == b"asleep\n"
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(IMPATIENT.silence_s * 2)
+    process.send_signal(signal.SIGCONT)
+    stdout, stderr = process.communicate(b"\n", timeout=60)
+    assert (stdout, stderr) == (b"awake\n", b"")
+
+
+def test_an_agent_that_says_nothing_is_left_after_its_deadline(sshd: Sshd) -> None:
+    host = reach(sshd.address())
+    pid = host.greeting["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        start = time.monotonic()
+        with pytest.raises(DeadlineExceeded):
+            host.ask("file.list", {"path": "."}, timeout_s=1.0)
+        assert time.monotonic() - start < SEEN_S
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert host.probe(["echo", "hi"]).stdout == b"hi\n"
+    host.close()
