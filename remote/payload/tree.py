@@ -11,10 +11,10 @@ from remote.payload.atomic import write_whole
 from remote.payload.call import Call
 from remote.payload.lock import holder
 from remote.payload.refusal import Refusal
-from remote.payload.tree_commit import commit_change, known_manifest, unsound
+from remote.payload.tree_commit import commit_change, known_manifest, look_again
 from remote.payload.tree_lock import held_project, open_project
-from remote.payload.tree_paths import Folders
-from remote.payload.tree_state import Commit, Project, boot_id, is_as, lying, read_stats
+from remote.payload.tree_paths import Folders, Ways
+from remote.payload.tree_state import MISSING, Commit, Project, boot_id, is_as, lying, read_stats
 from remote.payload.tree_stream import Index, Inflow, Wanted, read_index, stage
 from remote.payload.tree_survey import owner_of, staged_digests, survey_of, survey_tree
 from remote.protocol.blocks import UNPACKERS, BadStream, unpack_blocks
@@ -66,11 +66,12 @@ def tree_receive(call: Call) -> Dict[str, Any]:
         _guard(manifest, index, force)
         staged = stage(project, inflow, index.contents, index.needed, index.inodes, Heart(call).alive)
         inflow.finish()
-        torn = sorted(staged.torn) + unsound(project, staged.looks)
+        sound = look_again(project, staged.looks)
+        torn = sorted(staged.torn) + sound.torn
         if torn:
             return {"torn": torn}
         commit, edited = _plan(project, manifest, index, force)
-        after, seen = commit_change(project, commit)
+        after, seen = commit_change(project, commit, sound.modes)
         return {
             "torn": [],
             "edited": sorted(edited),
@@ -145,11 +146,11 @@ def _plan(project: Project, manifest: Manifest, index: Index, force: bool) -> Tu
         if found.kind != "missing" and not found.damaged and not is_as(manifest.rows[path], found):
             edited.add(path)
         before[path] = manifest.rows[path]
-    ways = _Ways(folders, deletes - edited)
+    ways = Ways(folders, deletes - edited)
     for wanted in index.wanted:
         path, old = wanted.path, manifest.rows.get(wanted.path)
         row = _row(wanted, old)
-        found = lying(project.tree, path, stats, boot)
+        found = lying(project.tree, path, stats, boot) if ways.has_folder_of(path) else MISSING
         fine = found.kind == "missing" or found.damaged or is_as(row, found) or (old is not None and is_as(old, found))
         if wanted.put and not fine and not _only_holds(folders.file(path), path, deletes):
             edited.add(path)
@@ -187,20 +188,3 @@ def _only_holds(folder: str, path: str, deletes: Set[str]) -> bool:
         if any(f"{prefix}/{name}" not in deletes for name in names):
             return False
     return True
-
-
-class _Ways:
-    """Whether a file or a link that stays stands where a folder must be; each folder is looked at once."""
-
-    def __init__(self, folders: Folders, going: Set[str]) -> None:
-        self._folders, self._going = folders, going
-        self._known: Dict[str, str] = {"": ""}
-
-    def blocked_by(self, path: str) -> str:
-        """The path that stands in the way, or nothing."""
-        parent = os.path.dirname(path)
-        if parent not in self._known:
-            full = self._folders.file(parent)
-            stands = os.path.lexists(full) and (os.path.islink(full) or not os.path.isdir(full))
-            self._known[parent] = self.blocked_by(parent) or (parent if stands and parent not in self._going else "")
-        return self._known[parent]

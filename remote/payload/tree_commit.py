@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import time
-from typing import Dict, Iterator, List, Optional, Set, Tuple
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from remote.payload.atomic import PART
 from remote.payload.refusal import Refusal
@@ -62,14 +63,19 @@ def recover(project: Project) -> bool:
     return True
 
 
-def commit_change(project: Project, commit: Commit) -> Tuple[Manifest, Dict[str, Lying]]:
-    """The change is made and the manifest says so; also what lies at every path of it now."""
+def commit_change(project: Project, commit: Commit, staged: Mapping[str, int]) -> Tuple[Manifest, Dict[str, Lying]]:
+    """The change is made and the manifest says so; also what lies at every path of it now.
+
+    `staged`: the modes of the contents that were just seen in staging.
+    """
     if commit.before or commit.after:
         write_commit(project, commit)
-    return _finish(project, commit, fresh=True)
+    return _finish(project, commit, staged)
 
 
-def _finish(project: Project, commit: Commit, *, fresh: bool = False) -> Tuple[Manifest, Dict[str, Lying]]:
+def _finish(
+    project: Project, commit: Commit, just_staged: Optional[Mapping[str, int]] = None
+) -> Tuple[Manifest, Dict[str, Lying]]:
     stats, boot = read_stats(project), boot_id()
     folders = Folders(project.tree)
     left = _Left(project, commit, stats, boot)
@@ -81,8 +87,8 @@ def _finish(project: Project, commit: Commit, *, fresh: bool = False) -> Tuple[M
             _unlink(folders.file(path))
     folders.prune(commit.deletes)
     # A commit that was just planned was planned against what lies there; one that was found may be old.
-    taken = set() if fresh else {path for path in commit.puts if left.may_not_touch(path)}
-    placed = dict(_place(project, commit, taken, folders))
+    taken = set() if just_staged is not None else {path for path in commit.puts if left.may_not_touch(path)}
+    placed = dict(_place(project, commit, taken, folders, just_staged or {}))
     for path, row in commit.after.items():
         if path not in placed and not row.link and left.now(path).kind == "file":
             os.chmod(folders.file(path), row.mode)
@@ -130,7 +136,7 @@ class _Left:
 
 
 def _place(
-    project: Project, commit: Commit, taken: Set[str], folders: Folders
+    project: Project, commit: Commit, taken: Set[str], folders: Folders, modes: Mapping[str, int]
 ) -> Iterator[Tuple[str, Tuple[Look, str]]]:
     users: Dict[str, int] = {}
     for path in commit.puts:
@@ -145,23 +151,26 @@ def _place(
             folders.make_parents(path)
         except Refusal:
             continue
-        staged = _staged(project, row, last=users[row.there] == 0)
+        staged = _staged(project, row, modes, last=users[row.there] == 0)
         if staged is None:
             continue
-        os.replace(staged, folders.file(path))
+        place = folders.file(path)
+        os.replace(staged, place)
         if not row.link:
-            yield path, (look_at(os.lstat(folders.file(path))), row.there)
+            yield path, (look_at(os.lstat(place)), row.there)
 
 
-def _staged(project: Project, row: Row, *, last: bool) -> Optional[str]:
+def _staged(project: Project, row: Row, modes: Mapping[str, int], *, last: bool) -> Optional[str]:
     """A file in staging that may be moved to its place, with its mode; None where it was moved before a cut."""
-    whole = os.path.join(project.staging, row.there)
-    spare = os.path.join(project.staging, PART + row.there)
+    whole = f"{project.staging}/{row.there}"
+    spare = f"{project.staging}/{PART}{row.there}"
     if row.link:
         os.makedirs(project.staging, exist_ok=True)
         _unlink(spare)
         os.symlink(row.link, spare)
         return spare
+    if last and modes.get(row.there) == row.mode:
+        return whole
     if not os.path.exists(whole):
         return None
     if not last:
@@ -191,15 +200,25 @@ def _wait_for_clock(project: Project, placed: Dict[str, Tuple[Look, str]]) -> No
         os.unlink(probe)
 
 
-def unsound(project: Project, digests: Dict[str, Look]) -> List[str]:
-    """The staged contents that are no longer what they were when they came."""
-    bad = []
-    for digest, look in digests.items():
-        path = os.path.join(project.staging, digest)
-        if look_at(os.lstat(path)) != look and digest_of_file(path) != digest:
+class Sound(NamedTuple):
+    """Contents in staging that are what they were when they came, with their modes, and those that are not."""
+
+    modes: Dict[str, int]
+    torn: List[str]
+
+
+def look_again(project: Project, looks: Mapping[str, Look]) -> Sound:
+    """What became of staged contents since they came; torn ones are removed."""
+    sound = Sound({}, [])
+    for digest, look in looks.items():
+        path = f"{project.staging}/{digest}"
+        status = os.lstat(path)
+        if look_at(status) == look or digest_of_file(path) == digest:
+            sound.modes[digest] = stat.S_IMODE(status.st_mode)
+        else:
             os.unlink(path)
-            bad.append(digest)
-    return bad
+            sound.torn.append(digest)
+    return sound
 
 
 def _unlink(path: str) -> None:

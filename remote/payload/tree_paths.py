@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import stat
-from typing import Iterable, List, Set
+from typing import Dict, Iterable, List, Set, Tuple
 
 from remote.payload.refusal import Refusal
 from remote.protocol.exits import ExitCode
@@ -13,6 +13,11 @@ from remote.protocol.exits import ExitCode
 MAX_NAME = 255
 MAX_PATH = 3000
 NO_NAMES = frozenset({b"", b".", b".."})
+
+
+def folder_of(path: str) -> str:
+    """The folder above a checked name; empty for the tree itself."""
+    return path.rpartition("/")[0]
 
 
 def check_path(path: str) -> str:
@@ -54,13 +59,13 @@ class Folders:
 
     def make_parents(self, path: str) -> None:
         """Every folder above `path` is there and is a folder. Raises Refusal where a link or a file stands there."""
-        parent = posixpath.dirname(path)
+        parent = folder_of(path)
         missing: List[str] = []
         while parent not in self._good:
             missing.append(parent)
             if not parent:
                 break
-            parent = posixpath.dirname(parent)
+            parent = folder_of(parent)
         for folder in reversed(missing):
             self._make(folder)
             self._good.add(folder)
@@ -101,6 +106,35 @@ class Folders:
             except OSError:
                 continue
             self._good.discard(folder)
+
+
+class Ways:
+    """The folders above names that shall be: which are there, and where something else stands that stays.
+
+    Each is looked at once. `going`: names that will be gone, and stand in nobody's way.
+    """
+
+    def __init__(self, folders: Folders, going: Set[str]) -> None:
+        self._folders, self._going = folders, going
+        self._known: Dict[str, Tuple[str, bool]] = {"": ("", os.path.lexists(folders.root))}
+
+    def blocked_by(self, path: str) -> str:
+        """The name of a file or a link that stands where a folder above `path` must be, or nothing."""
+        return self._way(folder_of(path))[0]
+
+    def has_folder_of(self, path: str) -> bool:
+        """Something is there under the name of the folder above `path`."""
+        return self._way(folder_of(path))[1]
+
+    def _way(self, folder: str) -> Tuple[str, bool]:
+        if folder not in self._known:
+            blocker, there = self._way(folder_of(folder))
+            try:
+                stands = there and not stat.S_ISDIR(os.lstat(self._folders.file(folder)).st_mode)
+            except (FileNotFoundError, NotADirectoryError):
+                stands = there = False
+            self._known[folder] = blocker or (folder if stands and folder not in self._going else ""), there
+        return self._known[folder]
 
 
 def _ancestors(folder: str) -> List[str]:

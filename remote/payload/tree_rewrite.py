@@ -10,7 +10,7 @@ from remote.payload.atomic import write_whole
 from remote.payload.call import Call
 from remote.payload.refusal import Refusal
 from remote.payload.tree import Heart, open_inflow
-from remote.payload.tree_commit import commit_change, known_manifest, unsound
+from remote.payload.tree_commit import commit_change, known_manifest, look_again
 from remote.payload.tree_lock import held_project, open_project
 from remote.payload.tree_paths import check_path
 from remote.payload.tree_state import Commit, Project, boot_id, is_as, lying, read_stats
@@ -47,13 +47,13 @@ def tree_rewrite(call: Call) -> Dict[str, Any]:
             raise Refusal("bad-index", f"not an index: {error}", exit_code=ExitCode.BUG) from None
         staged = stage(project, inflow, contents, {c.after for c in changes}, 2 * len(changes), Heart(call).alive)
         inflow.finish()
-        torn = sorted(staged.torn) + unsound(project, staged.looks)
-        if torn:
+        sound = look_again(project, staged.looks)
+        if staged.torn or sound.torn:
             raise Refusal("torn", "a rewritten file arrived damaged", exit_code=ExitCode.TEMPORARY)
         manifest = known_manifest(project)
         commit = _plan(project, manifest, changes)
         _keep_originals(project, commit)
-        after, seen = commit_change(project, commit)
+        after, seen = commit_change(project, commit, sound.modes)
         _drop_originals(project, after)
         return {"survey": encode(survey_of(project, after, seen))}
 
@@ -83,7 +83,7 @@ def tree_undo(call: Call) -> Dict[str, Any]:
                     data = file.read()
                 write_whole(os.path.join(project.staging, row.here), data)
                 after[path] = Row(row.here, row.here, row.mode, len(data))
-        done, seen = commit_change(project, Commit(fixed, after, tuple(after)))
+        done, seen = commit_change(project, Commit(fixed, after, tuple(after)), {})
         _drop_originals(project, done)
         return {"restored": sorted(fixed), "survey": encode(survey_of(project, done, seen))}
 

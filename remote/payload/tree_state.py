@@ -8,7 +8,7 @@ import json
 import os
 import stat
 from dataclasses import dataclass, field
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from remote.payload.atomic import PART, write_whole
 from remote.protocol.layout import ProjectLayout
@@ -162,8 +162,7 @@ def digest_of_link(target: str) -> str:
     return hashlib.sha256(b"link:" + os.fsencode(target)).hexdigest()
 
 
-@dataclass(frozen=True)
-class Lying:
+class Lying(NamedTuple):
     """What lies at a path now: kind `file`, `link`, `other` (a folder, a device) or `missing`; its digest and its look.
 
     `damaged`: nobody wrote to it since we did, yet its bytes are others: the machine went down before they were kept.
@@ -175,13 +174,16 @@ class Lying:
     damaged: bool = False
 
 
+MISSING = Lying("missing")
+
+
 def lying(tree: str, path: str, stats: Stats, boot: str) -> Lying:
     """What lies there now; read only where it looks other than remembered, or the machine was down since."""
     full = f"{tree}/{path}"
     try:
         status = os.lstat(full)
     except (FileNotFoundError, NotADirectoryError):
-        return Lying("missing")
+        return MISSING
     if stat.S_ISLNK(status.st_mode):
         return Lying("link", digest_of_link(os.readlink(full)))
     if not stat.S_ISREG(status.st_mode):

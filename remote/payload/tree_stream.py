@@ -9,10 +9,10 @@ import os
 import re
 import shutil
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from remote.payload.refusal import Refusal
-from remote.payload.tree_paths import check_link, check_path
+from remote.payload.tree_paths import check_link, check_path, folder_of
 from remote.payload.tree_state import Look, Project, digest_of_file, look_at
 from remote.payload.tree_survey import staged_digests
 from remote.protocol.exits import ExitCode
@@ -53,8 +53,7 @@ class Inflow:
             pass
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(NamedTuple):
     """One path as it shall be. `put` False: the bytes are there already and only the mode is new."""
 
     path: str
@@ -81,7 +80,7 @@ class Index:
     @property
     def inodes(self) -> int:
         """How many files and folders this may make."""
-        return len(self.wanted) + len({os.path.dirname(wanted.path) for wanted in self.wanted})
+        return len(self.wanted) + len({folder_of(wanted.path) for wanted in self.wanted})
 
 
 def read_head(inflow: Inflow) -> Any:
@@ -196,7 +195,7 @@ def stage(
     torn: Set[str] = set()
     try:
         for digest, size in contents:
-            look = receive_one(os.path.join(project.staging, digest), inflow, digest, size)
+            look = receive_one(f"{project.staging}/{digest}", inflow, digest, size)
             if look is None:
                 torn.add(digest)
             else:
@@ -212,7 +211,7 @@ def stage(
 def receive_one(path: str, inflow: Inflow, digest: str, size: int) -> Optional[Look]:
     """The next `size` bytes lie at `path`, with how it looks then; None, and no file, where their digest is another."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(path, flags, 0o600)
+    descriptor = os.open(path, flags, 0o644)
     try:
         whole = hashlib.sha256()
         left = size
@@ -233,8 +232,9 @@ def receive_one(path: str, inflow: Inflow, digest: str, size: int) -> Optional[L
 def _adopt_left_over(
     project: Project, needed: Set[str], looks: Dict[str, Look], torn: Set[str], alive: Callable[[], None]
 ) -> None:
-    left_over = staged_digests(project)
-    for digest in sorted(needed - looks.keys() - torn):
+    missing = sorted(needed - looks.keys() - torn)
+    left_over = staged_digests(project) if missing else {}
+    for digest in missing:
         path = os.path.join(project.staging, digest)
         if digest in left_over and digest_of_file(path) == digest:
             looks[digest] = look_at(os.lstat(path))

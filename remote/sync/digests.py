@@ -87,12 +87,13 @@ def write_state(folder: Path, name: str, value: Any) -> None:
         return
 
 
-def digest_file(path: Path, name: str, *, follow: bool = False) -> Known:
+def digest_file(path: Path | str, name: str, *, follow: bool = False) -> Known:
     """The file's digest, of bytes that did not change meanwhile. Raises StillChanging, OSError."""
     for _ in range(TRIES):
         with open_regular(path, follow=follow) as file:
             before = look_at(os.fstat(file.fileno()))
-            first = file.read(CHUNK)
+            # One byte more than there should be: a file that grew is read on, and found to have changed.
+            first = file.read(min(CHUNK, before[0] + 1))
             whole = hashlib.sha256(first)
             while len(first) == CHUNK and (chunk := file.read(CHUNK)):
                 whole.update(chunk)
@@ -101,7 +102,7 @@ def digest_file(path: Path, name: str, *, follow: bool = False) -> Known:
     raise StillChanging(name)
 
 
-def open_regular(path: Path, *, follow: bool = False) -> FileIO:
+def open_regular(path: Path | str, *, follow: bool = False) -> FileIO:
     """The file, opened without waiting for anybody. Raises OSError for a link, and for what is no regular file."""
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | (0 if follow else getattr(os, "O_NOFOLLOW", 0))
     file = FileIO(os.open(path, flags), "rb")

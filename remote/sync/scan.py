@@ -102,6 +102,7 @@ def _read_rows(root: Path, walk: Walk) -> tuple[dict[str, Row], list[Finding]]:
     known: dict[str, Known] = {}
     rows: dict[str, Row] = {}
     findings: list[Finding] = []
+    top = str(root)
     for path, status in walk.files.items():
         why = secret_by_name(path)
         if why:
@@ -110,7 +111,7 @@ def _read_rows(root: Path, walk: Walk) -> tuple[dict[str, Row], list[Finding]]:
         one = memory.get(path)
         if one is None or one.look != look_at(status):
             try:
-                one = digest_file(root / path, path)
+                one = digest_file(f"{top}/{path}", path)
             except StillChanging:
                 findings.append(_refusal("changing", path, "kept changing while it was read"))
                 continue

@@ -15,13 +15,13 @@ NAMES = frozenset(
 ENDINGS = (".p12", ".pfx", ".ppk", ".jks", ".keystore", ".kdbx")
 HARMLESS_ENV = (".example", ".sample", ".template", ".dist", ".defaults")
 FOLDERS = (
-    ".ssh/",
-    ".aws/",
-    ".gnupg/",
-    ".docker/config.json",
-    ".kube/config",
-    ".huggingface/token",
-    "huggingface/token",
+    "/.ssh/",
+    "/.aws/",
+    "/.gnupg/",
+    "/.docker/config.json",
+    "/.kube/config",
+    "/.huggingface/token",
+    "/huggingface/token",
 )
 
 KEY_BEGINS = re.compile(rb"\s*(?:-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-\d)")
@@ -40,7 +40,7 @@ def secret_by_name(path: str) -> str:
     if lower.endswith(ENDINGS):
         return f"a file ending in {lower[lower.rindex('.') :]} holds keys"
     slashed = f"/{path}"
-    if any(f"/{folder}" in slashed for folder in FOLDERS):
+    if any(folder in slashed for folder in FOLDERS):
         return "credentials of a tool"
     return ""
 

@@ -66,14 +66,14 @@ def _pieces(
     yield head, False
     total, done = sum(size for _, size in contents.values()), 0
     for path, size in contents.values():
-        for piece in file_pieces(root / path, size):
+        for piece in file_pieces(f"{root}/{path}", size):
             yield piece
             done += len(piece[0])
             if progress is not None:
                 progress(done, total)
 
 
-def file_pieces(path: Path, size: int, *, start: int = 0, follow: bool = False) -> Iterator[tuple[bytes, bool]]:
+def file_pieces(path: Path | str, size: int, *, start: int = 0, follow: bool = False) -> Iterator[tuple[bytes, bool]]:
     """Exactly `size` bytes of a file in pieces, each with whether it is dense; zeros where it ends early."""
     left, dense = size, False
     try:

@@ -54,6 +54,10 @@ class DirectHost:
 
     act = ask
 
+    @property
+    def in_flight(self):
+        return 0
+
     def send(self, op, args, chunks, **_):
         return self._call(op, args, chunks)
 
