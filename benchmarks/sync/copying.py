@@ -1,0 +1,87 @@
+"""Who copies: halfstep, and what one would use instead. Each opens a connection of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import fabric
+import paramiko
+
+from benchmarks.sync.places import Place
+from remote.protocol.tree import TreeSurvey
+from remote.protocol.values import decode
+from remote.reach import open_host
+from remote.sync.identity import project_of
+from remote.sync.scan import Limits, scan_project
+from remote.sync.sync import sync_project
+
+LIMITS = Limits(file_bytes=2 * 2**30, total_bytes=4 * 2**30)
+SLOW_PLACES = ("scp", "sftp", "fabric")
+
+
+def ours(place: Place, root: Path) -> None:
+    """What `pipeline run` does for its first stage: scan while connecting, one look, one stream."""
+    host = open_host(place.server.address(workdir=str(place.there / "halfstep")))
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            scanned = pool.submit(scan_project, root, limits=LIMITS)
+            tree = decode(TreeSurvey, host.ask("tree.survey", {"project": project_of(root)}))
+            report = sync_project(host, scanned.result(), tree)
+        assert report.report.ok, report.report
+    finally:
+        host.close()
+
+
+def rsync(place: Place, root: Path, flags: str) -> None:
+    there = place.there / f"rsync{flags}"
+    argv = [
+        "rsync",
+        flags,
+        "--delete",
+        "--exclude=.halfstep",
+        "-e",
+        place.ssh,
+        f"{root}/",
+        f"{place.server.listen}:{there}/",
+    ]
+    subprocess.run(argv, check=True)
+
+
+def scp(place: Place, root: Path) -> None:
+    server = place.server
+    options = place.ssh.split()[3:]
+    subprocess.run(
+        ["scp", "-q", "-r", "-P", str(server.port), *options, root, f"{server.listen}:{place.there}/scp"], check=True
+    )
+
+
+def paramiko_put(place: Place, root: Path) -> None:
+    with paramiko.SSHClient() as client:
+        client.load_host_keys(str(place.server.known_hosts))
+        client.connect(
+            place.server.listen, place.server.port, key_filename=str(place.server.user_key), allow_agent=False
+        )
+        sftp = client.open_sftp()
+        put_all(root, place.there / "sftp", sftp.mkdir, sftp.put)
+
+
+def fabric_put(place: Place, root: Path) -> None:
+    options = {"key_filename": str(place.server.user_key), "allow_agent": False, "look_for_keys": False}
+    with fabric.Connection(place.server.listen, port=place.server.port, connect_kwargs=options) as connection:
+        folder = connection.sftp().mkdir
+        put_all(root, place.there / "fabric", folder, connection.put)
+
+
+def put_all(root: Path, there: Path, mkdir: Callable[[str], None], put: Callable[[str, str], object]) -> None:
+    mkdir(str(there))
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if name != ".halfstep"]
+        inside = there / Path(folder).relative_to(root)
+        for name in folders:
+            mkdir(str(inside / name))
+        for name in names:
+            put(str(Path(folder, name)), str(inside / name))

@@ -1,0 +1,48 @@
+"""What the laptop's process takes at its peak while a tree of 1 GB goes out."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.sync.places import Place, forget
+
+GOAL_MIB = 150
+
+SEND = """
+import sys
+from pathlib import Path
+from remote.address import Address
+from remote.protocol.tree import TreeSurvey
+from remote.protocol.values import decode
+from remote.reach import open_host
+from remote.sync.scan import scan_project
+from remote.sync.sync import sync_project
+
+root, listen, port, user, key, known, workdir = sys.argv[1:]
+address = Address("near", listen, int(port), user, key, known, workdir=workdir)
+host, scan = open_host(address), scan_project(Path(root))
+tree = decode(TreeSurvey, host.ask("tree.survey", {"project": scan.project}))
+assert sync_project(host, scan, tree).sent_bytes >= 10**9
+host.close()
+# Not ru_maxrss: that begins at what the process that started this one had.
+print(next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")))
+"""
+
+
+def measure_memory(place: Place, root: Path) -> bool:
+    """Whether the peak is under the goal; it is printed."""
+    block = random.Random(3).randbytes(20 * 10**6)
+    root.mkdir(parents=True)
+    for number in range(50):
+        (root / f"{number}.bin").write_bytes(number.to_bytes(4, "big") + block)
+    address, there = place.server.address(), place.there / "memory"
+    words = (address.host, address.port, address.user, address.identity_file, address.known_hosts, there)
+    argv = [sys.executable, "-c", SEND, str(root), *map(str, words)]
+    told = subprocess.run(argv, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    forget(root, there)
+    peak_mib = int(told.stdout) // 1024
+    print(f"\nmemory while sending 1 GB: {peak_mib} MiB   < {GOAL_MIB}")
+    return peak_mib < GOAL_MIB

@@ -1,0 +1,77 @@
+"""Where it is copied to: a server on loopback, and one behind a line of real packets."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from tests.lab.distance import Distance, why_no_distance
+from tests.lab.sshd import Sshd
+
+Row = tuple[str, str]
+"""A case, and who copied."""
+
+
+@dataclass
+class Place:
+    """A server, and a folder of its own on it. `seconds` has what each copy took; `sampled` the rows of which only a
+    part was copied."""
+
+    server: Sshd
+    there: Path
+    round_trip_ms: int
+    seconds: dict[Row, list[float]] = field(default_factory=dict)
+    sampled: set[Row] = field(default_factory=set)
+
+    @property
+    def ssh(self) -> str:
+        server = self.server
+        return (
+            f"ssh -p {server.port} -i {server.user_key} -o IdentitiesOnly=yes -o BatchMode=yes -F /dev/null"
+            f" -o UserKnownHostsFile={server.known_hosts} -o LogLevel=ERROR"
+        )
+
+    def timed(self, case: str, name: str, act: Callable[[], None]) -> None:
+        began = time.perf_counter()
+        act()
+        self.seconds.setdefault((case, name), []).append(time.perf_counter() - began)
+
+
+@contextlib.contextmanager
+def places(folder: Path) -> Iterator[list[Place]]:
+    """A server on loopback, and one 50 ms away where this machine can carry the line."""
+    with contextlib.ExitStack() as stack:
+        near = Sshd(folder / "near").start()
+        stack.callback(near.close)
+        found = [Place(near, folder / "there-near", 0)]
+        if reason := why_no_distance():
+            print(f"not measured at 50 ms: {reason}", file=sys.stderr)
+        else:
+            line = Distance(folder / "line")
+            stack.callback(line.close)
+            line.start()
+            far = Sshd(folder / "far", listen=line.far, prefix=line.prefix)
+            stack.callback(far.close)
+            found.append(Place(far.start(), folder / "there-far", 50))
+        for place in found:
+            place.there.mkdir()
+        yield found
+
+
+def fresh(place: Place, number: int) -> Place:
+    """A place for one round, with our payload there: nothing is deleted before a round, because a file system that has
+    just lost 2,000 files is slow to make new ones (ext4 looks at every inode it has freed within the last minute)."""
+    there = place.there / f"round-{number}"
+    (there / "halfstep").mkdir(parents=True)
+    shutil.copytree(place.there / "halfstep" / "payload", there / "halfstep" / "payload")
+    return replace(place, there=there)
+
+
+def forget(*folders: Path) -> None:
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)

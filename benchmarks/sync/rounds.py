@@ -1,0 +1,77 @@
+"""The rounds: every case by us and by rsync, close to each other in time and in a random order; bytes are compared."""
+
+from __future__ import annotations
+
+import filecmp
+import random
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from benchmarks.sync.copying import SLOW_PLACES, fabric_put, ours, paramiko_put, rsync, scp
+from benchmarks.sync.places import Place, forget, fresh
+from benchmarks.sync.project import FILES, SAMPLES
+from remote.sync.identity import project_of
+
+ORDER = random.Random(50)
+
+
+def measure_tree(place: Place, root: Path, rounds: int) -> None:
+    ours(place, root)  # the payload lies there from now on
+    for number in range(rounds):
+        now = fresh(place, number)
+        mine = now.there / "halfstep/projects" / project_of(root) / "tree"
+        forget(root / ".halfstep")
+        in_turn(now, "first copy", root, "-az", "-a")
+        check_equal(root, mine)
+        check_equal(root, now.there / "rsync-az")
+        in_turn(now, "nothing changed", root, "-az")
+        (root / "pkg3/sub3/module_3.py").write_text(f"x = {number}\n" * 400)
+        in_turn(now, "one file changed", root, "-az")
+        check_equal(root, mine)
+
+
+def measure_blob(place: Place, root: Path, rounds: int) -> None:
+    for number in range(rounds):
+        now = fresh(place, 1000 + number)
+        forget(root / ".halfstep")
+        in_turn(now, "200 MB file", root, "-a")
+        check_equal(root, now.there / "halfstep/projects" / project_of(root) / "tree")
+        forget(now.there)
+    forget(root / ".halfstep")
+    for name, act in (("scp", scp), ("paramiko put", paramiko_put), ("fabric put", fabric_put)):
+        place.timed("200 MB file", name, partial(act, place, root))
+    forget(*(place.there / name for name in SLOW_PLACES))
+
+
+def in_turn(place: Place, case: str, root: Path, *flags: str) -> None:
+    """We, and rsync with each of `flags`: none of them is always the first."""
+    acts: list[tuple[str, Callable[[], None]]] = [("halfstep", partial(ours, place, root))]
+    acts += [(f"rsync {each}", partial(rsync, place, root, each)) for each in flags]
+    for name, act in ORDER.sample(acts, len(acts)):
+        place.timed(case, name, act)
+
+
+def measure_slow_peers(place: Place, root: Path, samples: tuple[Path, Path], *, full: bool) -> None:
+    """All files, or what two samples say of them: the connection is in both, the difference is what files cost."""
+    forget(root / ".halfstep")
+    for name, act in (("scp -r", scp), ("paramiko put", paramiko_put), ("fabric put", fabric_put)):
+        seconds = []
+        for part in (root,) if full else samples:
+            forget(*(place.there / name for name in SLOW_PLACES))
+            began = time.perf_counter()
+            act(place, part)
+            seconds.append(time.perf_counter() - began)
+        if not full:
+            per_file = (seconds[1] - seconds[0]) / (SAMPLES[1] - SAMPLES[0])
+            seconds = [seconds[1] + per_file * (FILES - SAMPLES[1])]
+            place.sampled.add(("first copy", name))
+        place.seconds["first copy", name] = seconds
+
+
+def check_equal(one: Path, other: Path) -> None:
+    """Every file is there with its bytes."""
+    for path in one.rglob("*"):
+        if path.is_file() and ".halfstep" not in path.parts:
+            assert filecmp.cmp(path, other / path.relative_to(one), shallow=False), path

@@ -1,0 +1,49 @@
+"""The table, and the goals in it."""
+
+from __future__ import annotations
+
+import statistics
+
+from benchmarks.sync.places import Place
+from benchmarks.sync.project import SAMPLES
+
+CASES = ("first copy", "nothing changed", "one file changed", "200 MB file")
+GOALS = {
+    (50, "first copy"): ("rsync -az", 0.9),
+    (50, "nothing changed"): ("rsync -az", 0.55),
+    (50, "one file changed"): ("rsync -az", 0.55),
+    (50, "200 MB file"): ("rsync -a", 1.0),
+    (0, "first copy"): ("rsync -az", 1.2),
+    (0, "nothing changed"): ("rsync -az", 1.2),
+    (0, "one file changed"): ("rsync -az", 1.2),
+    (0, "200 MB file"): ("rsync -a", 1.2),
+}
+"""By round trip in ms and case: the peer, and how many times its seconds we may take."""
+
+
+def print_table(place: Place) -> bool:
+    """The rows of one distance; whether every goal was met."""
+    met = True
+    print(f"\nround trip {place.round_trip_ms} ms{'':24}seconds  (quartiles)   of rsync   goal")
+    for case in CASES:
+        peer, goal = GOALS[place.round_trip_ms, case]
+        base = statistics.median(place.seconds[case, peer])
+        for (at, name), seconds in place.seconds.items():
+            if at != case:
+                continue
+            ratio = statistics.median(seconds) / base
+            verdict = ""
+            if name == "halfstep":
+                met &= ratio <= goal
+                verdict = f"<= {goal:.2f} {'met' if ratio <= goal else 'MISSED'}"
+            sampled = f" (from {SAMPLES[1]} files)" if (at, name) in place.sampled else ""
+            print(f"  {case:17} {name:14} {in_words(seconds)} {ratio:9.2f}x   {verdict}{sampled}")
+    return met
+
+
+def in_words(seconds: list[float]) -> str:
+    """The median, and between which values the middle half lies."""
+    if len(seconds) < 3:
+        return f"{statistics.median(seconds):14.2f} {'':13}"
+    low, middle, high = statistics.quantiles(seconds, n=4, method="inclusive")
+    return f"{middle:14.2f} ({low:5.2f}-{high:5.2f})"
