@@ -1,0 +1,120 @@
+"""The user's laptop: `pipeline` is loaded once, and every command line runs in a fork of that, in a session of its own.
+
+What is typed is the same program in a process of its own; only the half second in which it loads is spared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+MOST = 65536
+
+
+@dataclass
+class Running:
+    """A command line under way."""
+
+    pid: int
+    stdout: int
+    stderr: int
+    laptop: Laptop
+    _status: int | None = None
+
+    def wait(self) -> int:
+        """Its exit code, or minus the signal that ended it."""
+        if self._status is None:
+            self._status = int(self.laptop.read()["status"])
+        return self._status
+
+
+class Laptop:
+    """One command line at a time."""
+
+    def __init__(self, modules: Path) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            argv = [sys.executable, "-m", "tests.soak.laptop", str(theirs.fileno()), str(modules)]
+            self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+        self._line = ours
+
+    def types(self, words: tuple[str, ...], folder: Path, environment: dict[str, str]) -> Running:
+        """The command line is under way; whoever asked for it closes its two streams."""
+        order = {"words": words, "folder": str(folder), "environment": environment}
+        out, out_end = os.pipe()
+        err, err_end = os.pipe()
+        socket.send_fds(self._line, [json.dumps(order).encode()], [out_end, err_end])
+        os.close(out_end)
+        os.close(err_end)
+        return Running(self.read()["pid"], out, err, self)
+
+    def read(self) -> dict[str, int]:
+        answer: dict[str, int] = json.loads(self._line.recv(MOST))
+        return answer
+
+    def close(self) -> None:
+        self._line.close()
+        self._process.wait()
+
+
+def become(order: dict[str, object], out: int, err: int, modules: Path) -> NoReturn:
+    """In the child: the command line, to its end; the first to end well tells what it had loaded."""
+    os.setsid()
+    os.chdir(str(order["folder"]))
+    os.environ.clear()
+    os.environ.update(dict(order["environment"]))  # type: ignore[call-overload]
+    os.dup2(out, 1)
+    os.dup2(err, 2)
+    os.closerange(3, 256)
+    sys.argv = ["pipeline", *order["words"]]  # type: ignore[misc]
+    code = 1
+    try:
+        code = importlib.import_module("pipeline.cli").main() or 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    finally:
+        if not modules.exists() and code == 0:
+            modules.write_text("\n".join(sys.modules))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def load(modules: Path) -> None:
+    """Whatever a command line needed before is loaded for all that come."""
+    if modules.exists():
+        for name in modules.read_text().splitlines():
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+
+
+def main(line: socket.socket, modules: Path) -> None:
+    """Until whoever types closes the line."""
+    loaded = False
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(line, MOST, 2)
+        if not data:
+            return
+        if not loaded and modules.exists():
+            load(modules)
+            loaded = True
+        pid = os.fork()
+        if pid == 0:
+            become(json.loads(data), descriptors[0], descriptors[1], modules)
+        for one in descriptors:
+            os.close(one)
+        line.send(json.dumps({"pid": pid}).encode())
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        line.send(json.dumps({"status": status}).encode())
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])), Path(sys.argv[2]))
