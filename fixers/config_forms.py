@@ -27,6 +27,7 @@ from fixers.precision_words import (
     as_false,
     as_true,
     fp16_name,
+    is_false,
     is_true,
     option,
     twin_of,
@@ -101,9 +102,8 @@ class Settings:
             elif IS_TF32.fullmatch(name):
                 if is_true(value.text):
                     self.replace(value, as_false(value.text), WHY_TF32)
-            elif NO_FLASH_SWITCH.fullmatch(name) and value.text.lower() in ("false", "no", "off", "0"):
-                self.replace(value, as_true(value.text), WHY_FLASH)
-                return True
+            elif NO_FLASH_SWITCH.fullmatch(name):
+                return self.judge_no_flash(value)
             elif ATTENTION.fullmatch(name) or FLASH_SWITCH.fullmatch(name):
                 return self.judge_attention(name, value)
             elif not (ours and name == "precision"):
@@ -144,6 +144,13 @@ class Settings:
             self.replace(key, wanted, WHY_BF16)
             if not is_true(value.text):
                 self.replace(value, "true", WHY_BF16)
+
+    def judge_no_flash(self, value: Scalar) -> bool:
+        """`disable_flash_attn: false`, which is yes said twice."""
+        if not is_false(value.text):
+            return False
+        self.replace(value, as_true(value.text), WHY_FLASH)
+        return True
 
     def judge_attention(self, name: str, value: Scalar) -> bool:
         if FLASH_VALUE.fullmatch(value.text):

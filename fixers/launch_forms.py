@@ -29,6 +29,7 @@ from fixers.precision_words import (
     as_false,
     as_true,
     fp16_name,
+    is_false,
     is_true,
     option,
     twin_of,
@@ -44,7 +45,7 @@ RUNS_TEXT = re.compile(r"-[a-z]*c")
 PRECISION_VARIABLES = ("ACCELERATE_MIXED_PRECISION",)
 VARIABLE = re.compile(r"\"?\$(?:\{(\w+)(?::?-([^}\"$`]*))?\}|\((\w+)\)|(\w+))\"?")
 OVERRIDE = re.compile(r"(\+{0,2}|--)([\w.-]+)=(.*)", re.DOTALL)
-SWITCHES = (LIKE_BF16, IS_TF32, FLASH_SWITCH, NO_FLASH_SWITCH)
+SWITCHES = (LIKE_BF16, LIKE_FP16, IS_TF32, FLASH_SWITCH, NO_FLASH_SWITCH)
 FLAG = re.compile(r"--?[A-Za-z][\w.-]*")
 
 
@@ -178,7 +179,7 @@ class Launch:
 
     def judge_no_flash(self, each: Given) -> bool:
         """`--disable_flash_attn2 False`, which is yes said twice."""
-        if each.value is None or (each.value.text or "").lower() not in ("false", "no", "off", "0"):
+        if each.value is None or not is_false(each.value.text or ""):
             return False
         self.replace(each.value, as_true(each.value.text or ""), WHY_FLASH)
         return True
@@ -248,13 +249,7 @@ def options_of(words: Sequence[Word]) -> Iterator[Given]:
 def _takes(flag: str, value: Word) -> bool:
     """A switch takes the next word only where that is a truth value or an expansion; other options take any word."""
     name = option(flag)
-    if not (
-        NO_FLASH_SWITCH.fullmatch(name)
-        or LIKE_BF16.fullmatch(name)
-        or LIKE_FP16.fullmatch(name)
-        or IS_TF32.fullmatch(name)
-        or FLASH_SWITCH.fullmatch(name)
-    ):
+    if not any(switch.fullmatch(name) for switch in SWITCHES):
         return True
     text = (value.text or "").lower()
     truths = ("true", "false", "yes", "no", "on", "off", "0", "1", "auto", "full")

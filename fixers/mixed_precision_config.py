@@ -44,9 +44,9 @@ from fixers.target import Target
 from remote.protocol.findings import Finding, Severity
 
 name = "mixed-precision-config"
-version = 1
+version = 2
 safety = "safe"
-needles: tuple[bytes, ...] = (b"bf16", b"bfloat16", b"BF16", b"tf32", b"flash")
+needles: tuple[bytes, ...] = (b"bf16", b"bfloat16", b"BF16", b"tf32", b"flash", b"attn")
 below = BFLOAT16_SINCE
 brings: tuple[str, ...] = ()
 matches = reads_config

@@ -37,7 +37,7 @@ from fixers.sources.unparsable import Unparsable
 from fixers.target import Target
 
 name = "port"
-version = 1
+version = 2
 safety = "safe"
 needles: tuple[bytes, ...] = (b"accelerate", b"29500", b"main_process_port")
 below = None

@@ -54,9 +54,18 @@ def twin_of(name: str, value: str) -> str | None:
     return TWINS.get(value)
 
 
+NO_TO_YES = {"false": "true", "no": "yes", "off": "on", "0": "1"}
+YES_TO_NO = {yes: no for no, yes in NO_TO_YES.items()}
+
+
 def is_true(value: str) -> bool:
     """The ways in which flags and configs say yes."""
-    return value.lower() in ("true", "yes", "on", "1")
+    return value.lower() in YES_TO_NO
+
+
+def is_false(value: str) -> bool:
+    """The ways in which they say no."""
+    return value.lower() in NO_TO_YES
 
 
 def fp16_name(name: str) -> str:
@@ -68,21 +77,15 @@ def fp16_name(name: str) -> str:
 
 def as_false(value: str) -> str:
     """No, in the way that `value` says yes."""
-    falses = {"true": "false", "yes": "no", "on": "off", "1": "0"}
-    false = falses.get(value.lower(), "false")
-    return (
-        false.capitalize()
-        if value[:1].isupper() and not value.isupper()
-        else false.upper()
-        if value.isupper()
-        else false
-    )
+    return _in_the_case_of(value, YES_TO_NO.get(value.lower(), "false"))
 
 
 def as_true(value: str) -> str:
     """Yes, in the way that `value` says no."""
-    trues = {"false": "true", "no": "yes", "off": "on", "0": "1"}
-    true = trues.get(value.lower(), "true")
-    return (
-        true.capitalize() if value[:1].isupper() and not value.isupper() else true.upper() if value.isupper() else true
-    )
+    return _in_the_case_of(value, NO_TO_YES.get(value.lower(), "true"))
+
+
+def _in_the_case_of(value: str, word: str) -> str:
+    if value.isupper():
+        return word.upper()
+    return word.capitalize() if value[:1].isupper() else word
