@@ -12,6 +12,7 @@ import os
 import socket
 import subprocess
 import sys
+import traceback
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -80,6 +81,8 @@ def become(order: dict[str, object], out: int, err: int, modules: Path) -> NoRet
         code = importlib.import_module("pipeline.cli").main() or 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:  # noqa: BLE001 - as the interpreter itself would
+        traceback.print_exc()
     finally:
         if not modules.exists() and code == 0:
             modules.write_text("\n".join(sys.modules))
