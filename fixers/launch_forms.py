@@ -257,10 +257,16 @@ def _takes(flag: str, value: Word) -> bool:
 
 
 def _override(start: int, end: int, raw: str, text: str | None, found: re.Match[str]) -> Given:
-    at = start + found.start(3)
-    exact = found[3] if text is not None and text.endswith(found[3]) else None
+    quote, inner = unquoted(found[3])
+    exact = inner if text is not None and text.endswith(f"={inner}") else None
     flag = Piece(start, start + found.end(2), found[1] + found[2], raw[: found.end(2)])
-    return Given(option(found[2]), flag, Piece(at, end, exact, found[3]))
+    return Given(option(found[2]), flag, Piece(start + found.start(3) + quote, end - quote, exact, inner))
+
+
+def unquoted(value: str) -> tuple[int, str]:
+    """The length of the quotes around a whole value, and what is between them."""
+    quoted = len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]
+    return (1, value[1:-1]) if quoted else (0, value)
 
 
 def piece_of(word: Word) -> Piece:
@@ -278,9 +284,7 @@ def assignments_of(command: Command) -> Iterator[tuple[str, Piece]]:
         body = word.body or word.inside or (word.start, word.end)
         raw = word.raw[body[0] - word.start : body[1] - word.start]
         for found in re.finditer(r"(?:^|,)([A-Za-z_]\w*)=((?:[^,\"'\s]|\"[^\"]*\"|'[^']*')*)", raw):
-            value = found[2]
-            start = body[0] + found.start(2)
-            quoted = len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]
-            inner = value[1:-1] if quoted else value
+            quote, inner = unquoted(found[2])
+            start = body[0] + found.start(2) + quote
             exact = inner if not set(inner) & set("$`\\") else None
-            yield found[1], Piece(start + quoted, start + quoted + len(inner), exact, inner)
+            yield found[1], Piece(start, start + len(inner), exact, inner)
