@@ -44,7 +44,14 @@ class Laptop:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             argv = [sys.executable, "-m", "tests.soak.laptop", str(theirs.fileno()), str(modules)]
-            self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()])
+            # Its streams are pipes, as those of its forks will be: Python decides at its start what they can do.
+            self._process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=[theirs.fileno()],
+            )
         self._line = ours
 
     def types(self, words: tuple[str, ...], folder: Path, environment: dict[str, str]) -> Running:
@@ -63,7 +70,7 @@ class Laptop:
 
     def close(self) -> None:
         self._line.close()
-        self._process.wait()
+        self._process.communicate()
 
 
 def become(order: dict[str, object], out: int, err: int, modules: Path) -> NoReturn:
