@@ -149,8 +149,8 @@ def _not_evaluated(tree: ast.Module) -> Iterator[tuple[tuple[int, int], tuple[in
 
 
 def tests_for(module: str) -> tuple[str, ...]:
-    """What looks at a module: its table of setup; or its own tests, the cases of fixers, the laws of the frame, the
-    properties of parsers."""
+    """What looks at a module: its table of setup; or its own tests, the cases and forms of source fixers, the laws of
+    the frame, the properties of parsers."""
     name = module.rpartition(".")[2]
     if tables := sorted(str(file) for file in TABLES.glob(f"test_{name}*.py")):
         return tuple(tables)
@@ -158,7 +158,8 @@ def tests_for(module: str) -> tuple[str, ...]:
     if name in FRAME:
         return (*own, *(str(TESTS / test) for test in LAWS))
     parsers = [str(TESTS / "sources"), *(str(TESTS / test) for test in PROPERTIES)] if ".sources." in module else []
-    return (*own, str(TESTS / CASES), *parsers)
+    forms = sorted(str(file) for file in TESTS.glob("test_*_forms.py"))
+    return (*own, str(TESTS / CASES), *forms, *parsers)
 
 
 def run_mutant(place: Place, operator: str, occurrence: int) -> int:
