@@ -16,6 +16,7 @@ from remote.protocol.proof import ProofRequest, Unseen
 Row = Union[Finding, Unseen]
 STRENGTH = {"none": 0, "zero": 1, "nonzero": 2, "nonfinite": 3}
 ADAPTER = re.compile(r"(^|[._])(lora|adapter|ia3|dora|vera|loha|lokr)", re.IGNORECASE)
+REPORT = re.compile(r"rank-.*\.json")
 PEFT_NAME = re.compile(r"\.(?:lora_[A-Za-z_]+|modules_to_save)\.([^.]+)(?:\.|$)")
 
 
@@ -99,11 +100,12 @@ class Seen:
 def read_ranks(folder: str) -> Tuple[Dict[str, Any], ...]:
     """Every rank's newest report in that folder, rank 0 first; half a file is no file."""
     found: Dict[int, Dict[str, Any]] = {}
-    for name in sorted(os.listdir(folder), key=lambda name: os.lstat(os.path.join(folder, name)).st_mtime):
-        if name.startswith("rank-") and name.endswith(".json"):
-            with open(os.path.join(folder, name), encoding="utf-8") as file:
-                report = json.load(file)
-            found[int(report["rank"])] = report
+    # What is still being written goes away under its name at any moment: it is not even looked at.
+    whole = [os.path.join(folder, name) for name in os.listdir(folder) if REPORT.fullmatch(name)]
+    for path in sorted(whole, key=lambda path: os.lstat(path).st_mtime):
+        with open(path, encoding="utf-8") as file:
+            report = json.load(file)
+        found[int(report["rank"])] = report
     return tuple(found[rank] for rank in sorted(found))
 
 
