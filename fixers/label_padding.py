@@ -36,7 +36,7 @@ from fixers.sources.training_setup import tail_of
 from fixers.target import Target
 
 name = "label-padding"
-version = 1
+version = 2
 safety = "safe"
 needles = (b"label",)
 below = None
@@ -45,7 +45,7 @@ matches = reads_python
 
 PADS = re.compile(
     rb"pad_sequence\(|pad\(\s*[\w.\[\]\"']*[Ll]abel|[Ll]abel\w*[\"']?\]?\s*[:=]\s*[\w.]*(?:pad|full|full_like)\("
-    rb"|[Ll]abel[^\n]*\+\s*\[|\]\s*\*[^\n]*[Ll]abel"
+    rb"|[Ll]abel[^\n]*\+\s*\[|(?:\]\s*\*|\*\s*\[)[^\n]*[Ll]abel"
 )
 PADDING = re.compile(rb"pad_sequence|\bpad\b|\bfull|[Ll]abel")
 OWN_RULES = re.compile(rb"ctc|CTC|ignore_index")
