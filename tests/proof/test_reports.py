@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import json
 import os
-import threading
+import subprocess
+import sys
 from pathlib import Path
 
 from remote.payload.proof.seen import read_ranks
 
-
-def write_again_and_again(folder: Path, over: threading.Event) -> None:
-    """As a rank does: beside, then under its name."""
-    path = folder / "rank-0-7.json"
-    while not over.is_set():
-        part = Path(f"{path}.part")
-        part.write_text(json.dumps({"rank": 0, "state": "running"}))
-        os.replace(part, path)
+READS = 20_000
+# As a rank does: beside, then under its name.
+WRITER = """
+import os, sys
+path = sys.argv[1] + "/rank-0-7.json"
+while True:
+    with open(path + ".part", "w") as file:
+        file.write('{"rank": 0, "state": "running"}')
+    os.replace(path + ".part", path)
+"""
 
 
 def test_a_report_that_is_being_written_does_not_disturb_who_reads(tmp_path: Path) -> None:
-    over = threading.Event()
-    writer = threading.Thread(target=write_again_and_again, args=(tmp_path, over))
-    writer.start()
-    try:
-        for _ in range(2000):
-            assert [rank["rank"] for rank in read_ranks(str(tmp_path))] in ([], [0])
-    finally:
-        over.set()
-        writer.join()
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)]) as writer:
+        try:
+            while not read_ranks(str(tmp_path)):
+                assert writer.poll() is None
+            for _ in range(READS):
+                assert [rank["rank"] for rank in read_ranks(str(tmp_path))] == [0]
+        finally:
+            writer.kill()
 
 
 def test_the_newest_report_of_a_rank_counts(tmp_path: Path) -> None:
