@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -93,7 +94,8 @@ class Memory:
             part.replace(self.file)
             _drop_oldest(self.file.parent)
         except OSError:
-            part.unlink(missing_ok=True)
+            with suppress(OSError):
+                part.unlink()
 
 
 def question_of(fixers: Sequence[SourceFixer], target: Target) -> str:

@@ -1,0 +1,128 @@
+"""A notebook's code as one module: which cells, where their characters lie, and how new lines are written there."""
+
+import json
+
+import pytest
+
+from fixers.sources.json_strings import JsonString, NotJson, parse_json
+from fixers.sources.notebook import Placement, code_cells
+from fixers.sources.unparsable import Unparsable
+
+
+def cell(source, kind="code"):
+    return {"cell_type": kind, "source": source}
+
+
+def notebook(*cells, **how):
+    return json.dumps({"cells": cells}, **how).encode()
+
+
+def test_code_cells_are_read_whether_their_source_is_a_list_or_a_string():
+    data = notebook(cell("a = 1\n"), cell("# words", "markdown"), cell(["b\n", "c"]), cell([]), {"x": 1}, cell(None))
+    assert [(each.index, each.source, each.listed) for each in code_cells(data)] == [
+        (0, "a = 1\n", False),
+        (2, "b\nc", True),
+        (3, "", True),
+        (5, "", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "words"),
+    [
+        (b'{"cells": [}', 1, "not JSON: expected a value"),
+        (b'{\n"cells": 1}', 1, "a notebook without cells (nbformat below 4 is not read)"),
+        (b"[]", 1, "a notebook without cells (nbformat below 4 is not read)"),
+        (b'{\n\n"cells" []}', 3, "not JSON: expected ':'"),
+    ],
+)
+def test_what_is_no_notebook_is_refused_with_its_line(data, line, words):
+    with pytest.raises(Unparsable) as refusal:
+        code_cells(data)
+    assert (refusal.value.message, refusal.value.line) == (words, line)
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+def test_every_character_of_the_module_lies_where_the_notebook_writes_it(ascii_only):
+    sources = ['s = "é\\t"\n', "x = '😀'  # \\ü\n", "y"]
+    data = notebook(cell(sources[:2]), cell(sources[2]), ensure_ascii=ascii_only)
+    placement = Placement(data, code_cells(data))
+    module = "".join(sources[:2]) + "\n" + sources[2]
+    assert placement.joints == {len("".join(sources[:2]).encode()), len(module.encode())}
+    for source in sources:
+        begin = len(module[: module.index(source)].encode())
+        for at, character in enumerate(source):
+            start = begin + len(source[:at].encode())
+            first, last = placement.place(start, start + len(character.encode()))
+            assert json.loads(b'"' + data[first:last] + b'"') == character
+
+
+def test_an_edit_over_two_strings_or_before_all_code_is_refused():
+    data = notebook(cell(["ab", "cd"]))
+    placement = Placement(data, code_cells(data))
+    assert data[slice(*placement.place(0, 2))] == b"ab"
+    with pytest.raises(Unparsable, match="spans several"):
+        placement.place(1, 3)
+    with pytest.raises(Unparsable, match="no code there"):
+        Placement(data, ()).place(0, 0)
+
+
+@pytest.mark.parametrize(
+    ("source", "at", "text", "after"),
+    [
+        (["a\n", "b\n"], 2, "x\ny\n", ["a\n", "x\n", "y\n", "b\n"]),
+        (["a\n", "b\n"], 0, "x\n", ["x\n", "a\n", "b\n"]),
+        (["a\n", "b\n"], 2, 'é"x', ["a\n", 'é"xb\n']),
+        (["a\n", "b\n"], 1, "x\n", ["ax\n\n", "b\n"]),
+        ("a\nb\n", 2, "x\n", "a\nx\nb\n"),
+    ],
+)
+@pytest.mark.parametrize("indent", [None, 1])
+def test_whole_lines_become_strings_of_their_own_laid_out_as_their_neighbours(source, at, text, after, indent):
+    data = notebook(cell(source), indent=indent)
+    placement = Placement(data, code_cells(data))
+    start, _ = placement.place(at, at)
+    written = data[:start] + placement.encode(text, at) + data[start:]
+    assert written == notebook(cell(after), indent=indent)
+
+
+def test_lines_before_an_only_string_are_laid_out_as_it_is():
+    data = notebook(cell(["a\n"]), indent=1)
+    placement = Placement(data, code_cells(data))
+    start, _ = placement.place(0, 0)
+    written = data[:start] + placement.encode("x\ny\n", 0) + data[start:]
+    assert written == notebook(cell(["x\n", "y\n", "a\n"]), indent=1)
+
+
+def test_a_notebook_in_unicode_stays_so_and_one_in_ascii_too():
+    for ascii_only, wanted in ((True, b"\\u00e9"), (False, "é".encode())):
+        data = notebook(cell(["a = 'ü'\n"]), ensure_ascii=ascii_only)
+        assert Placement(data, code_cells(data)).encode("é", 1) == wanted
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "words"),
+    [
+        (b'{"a": 1,\n "a": 2}', 2, "the key 'a' is there twice"),
+        (b"{} x", 1, "more after the document"),
+        (b"\n[1 2]", 2, "expected ','"),
+        (b'{"a" 1}', 1, "expected ':'"),
+        (b"{a: 1}", 1, "expected a string"),
+        (b"[1,]", 1, "expected a value"),
+        (b'["a', 1, "Unterminated string starting at"),
+        (b"\n\n[\xff]", 3, "not UTF-8: invalid start byte"),
+        (b"[" * 202, 1, "nested too deeply"),
+    ],
+)
+def test_what_is_no_json_is_told_with_its_line(data, line, words):
+    with pytest.raises(NotJson) as refusal:
+        parse_json(data)
+    assert (refusal.value.message, refusal.value.line) == (words, line)
+
+
+def test_values_are_plain_and_strings_know_their_bytes():
+    data = '\ufeff {"ä": ["b", -1.5e3, true, null, {}, []]}\n'.encode()
+    (value,) = parse_json(data).values()
+    assert value == [JsonString("b", "b", data.index(b'"b"') + 1), "-1.5e3", "true", "null", {}, []]
+    assert data[value[0].end : value[0].end + 1] == b'"'
+    assert parse_json(b"[" * 201 + b"]" * 201)
