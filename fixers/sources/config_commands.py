@@ -52,7 +52,7 @@ def _shell_of(data: bytes, node: Scalar) -> Script:
         start, stop = start + 1, stop - 1
         if b"\\" in data[start:stop] or node.style.encode() in data[start:stop]:
             return Script((), ())
-    if node.style not in ("|", "'", '"'):
+    if node.style != "|":
         unfolded = data[start:stop].replace(b"\r", b" ").replace(b"\n", b" ")
         data = data[:start] + unfolded + data[stop:]
     try:
