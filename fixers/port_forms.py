@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from fixers.launch_forms import Given, options_of
-from fixers.precision_words import is_true
+from fixers.precision_words import is_false
 from fixers.source_fixer import Rewrite
 from fixers.sources.nodes import Mapping, Node, Scalar, walk
 from fixers.sources.splice import Edit
@@ -92,7 +92,7 @@ def _insertion(data: bytes, words: Sequence[Word], launch: Word) -> Edit:
 def _starts_several(each: Given) -> bool:
     value = each.value.text if each.value else None
     if each.name in SEVERAL:
-        return each.value is None or value is None or is_true(value) or not value.isalpha()
+        return value is None or not is_false(value)
     return each.name == "num_processes" and value is not None and value.isdigit() and int(value) > 1
 
 
