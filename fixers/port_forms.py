@@ -11,7 +11,7 @@ from fixers.precision_words import is_false
 from fixers.source_fixer import Rewrite
 from fixers.sources.nodes import Mapping, Node, Scalar, walk
 from fixers.sources.splice import Edit
-from fixers.sources.words import Command, Script, Word
+from fixers.sources.words import Script, Word
 
 DEFAULT = "29500"
 LOCAL_RENDEZVOUS = re.compile(r"((?:localhost|127\.0\.0\.1|\[::1\]):)29500")
@@ -22,7 +22,8 @@ WHY = "29500 is everybody's default; 0 is a free one"
 
 def judge_script(data: bytes, script: Script) -> Rewrite:
     """The edits of every launch in a script."""
-    edits = [edit for command in script.commands for edit in _judge_command(data, command)]
+    lines = [words for each in script.commands for words in (each.words, *(a.items for a in each.assignments))]
+    edits = [edit for words in lines for edit in _judge_words(data, words)]
     return Rewrite(tuple({edit.start: edit for edit in edits}.values()))
 
 
@@ -48,8 +49,7 @@ def _judge_mapping(data: bytes, mapping: Mapping) -> Iterable[Edit]:
         yield Edit(start, DEFAULT.encode(), b"0", WHY)
 
 
-def _judge_command(data: bytes, command: Command) -> Iterable[Edit]:
-    words = command.words
+def _judge_words(data: bytes, words: Sequence[Word]) -> Iterable[Edit]:
     given = tuple(options_of(words))
     if any(_says_several_machines(each) for each in given):
         return
