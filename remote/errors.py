@@ -10,6 +10,7 @@ class HalfstepError(Exception):
     """Could not look, or could not act. `where` names the key, file or address; `hint` is one thing to type.
 
     `findings` are all problems of one kind where several were found at once; they then stand for the message.
+    `about` names what it happened to (host, config, run), where whoever raised it could not know.
     """
 
     exit_code = ExitCode.BUG
@@ -28,6 +29,7 @@ class HalfstepError(Exception):
         self.where = where
         self.hint = hint
         self.findings = findings
+        self.about: dict[str, str] = {}
         if exit_code is not None:
             self.exit_code = exit_code
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pipeline.actions.heal import run_and_heal
 from pipeline.actions.session import Named, alone, working
+from pipeline.hosts.pull import pull_run
 from pipeline.messages.listener import Listener
-from pipeline.messages.outcome import JobOutcome, Outcome, job_outcome
+from pipeline.messages.outcome import JobOutcome, Outcome, StageState, job_outcome
 from pipeline.records.layout import Records
 from pipeline.records.runs import artifacts_of, note_seen
 from pipeline.report.compose import jobs_of, report_of
@@ -42,6 +43,7 @@ def run_project(named: Named, listener: Listener, wishes: Wishes, *, ask: Ask | 
         context.evidence = read_evidence(kept)
         ran = run_and_heal(context, STAGES, record)
         if ran.acted:
+            bring_home_what_failed(context, ran)
             write_evidence(kept, context.evidence)
             report(context, ran)
         outcome = outcome_of(context, ran)
@@ -49,6 +51,21 @@ def run_project(named: Named, listener: Listener, wishes: Wishes, *, ask: Ask | 
     if not ran.acted and ran.exit_code is ExitCode.OK:
         listener.note("nothing to do")
     return outcome
+
+
+def bring_home_what_failed(context: Context, ran: StagesResult) -> None:
+    """The curves and the output of a training that has just ended badly are here, as far as its host gives them."""
+    run = run_of(context.view)
+    failed = any(stage.name == "train" and stage.state is StageState.FAILED for stage in ran.stages)
+    if run is None or not failed:
+        return
+    view = context.view
+    folder = view.records.run(run.run)
+    try:
+        pulled = pull_run(context.host, view.layout.key, run, folder, weights=False, listener=context.listener)
+        ran.findings.extend(pulled.findings)
+    except HalfstepError as error:
+        context.listener.note(f"its logs are not here: {error.message} (pipeline pull {run.run})")
 
 
 def report(context: Context, ran: StagesResult) -> None:

@@ -44,10 +44,13 @@ class Diagnosis:
         return self.entry.id if self.entry else UNKNOWN
 
 
-def parse_log(text: str) -> list[Line]:
-    """Lines without colours and without their rank's prefix; what a progress bar overwrote is a line of its own."""
+def parse_log(text: str, first: int = 1) -> list[Line]:
+    """Lines without colours and without their rank's prefix; what a progress bar overwrote is a line of its own.
+
+    `first` is the number of the text's first line in its log.
+    """
     lines = []
-    for number, raw in enumerate(text.split("\n"), 1):
+    for number, raw in enumerate(text.split("\n"), first):
         for shown in ESCAPES.sub("", raw).split("\r"):
             match = RANK.match(shown)
             rank = next((int(group) for group in match.groups() if group), 0) if match else None
@@ -55,12 +58,12 @@ def parse_log(text: str) -> list[Line]:
     return lines
 
 
-def diagnose_log(text: str) -> tuple[Diagnosis, ...]:
+def diagnose_log(text: str, first: int = 1) -> tuple[Diagnosis, ...]:
     """Everything known in a log: causes, then consequences, then warnings, each in the order of its first line.
 
     Notices (severity info) are told only beside something worse. Where nothing known but a traceback is there, that is.
     """
-    lines = parse_log(text)
+    lines = parse_log(text, first)
     known = list(_known(lines))
     worse = [one for one in known if one.entry and one.entry.severity is not Severity.INFO]
     if not any(one.entry and one.entry.severity is Severity.ERROR and not one.entry.consequence for one in worse):
@@ -125,9 +128,10 @@ def _end_of_traceback(lines: Sequence[Line], start: int) -> int | None:
     return None
 
 
-def as_finding(one: Diagnosis) -> Finding:
-    """A diagnosis as a finding: where in the log, what it means, what to do about it."""
-    where = f"line {one.line.number}" + (f", rank {one.line.rank}" if one.line.rank is not None else "")
+def as_finding(one: Diagnosis, log: str = "") -> Finding:
+    """A diagnosis as a finding: where in which log, what it means, what to do about it."""
+    where = f"{log}, " * bool(log) + f"line {one.line.number}"
+    where += f", rank {one.line.rank}" if one.line.rank is not None else ""
     if one.entry is None:
         words = f"nobody has met this before: {one.line.text.strip()[:400]}"
         return Finding(UNKNOWN, Severity.ERROR, words, where, exit_code=ExitCode.TRAINING)
@@ -135,7 +139,7 @@ def as_finding(one: Diagnosis) -> Finding:
     return Finding(one.entry.id, one.entry.severity, one.entry.cause, where, one.entry.fix, code)
 
 
-def diagnose_text(text: str | Iterable[str]) -> tuple[Finding, ...]:
-    """The findings over one log, the first in time first; () where it is healthy."""
+def diagnose_text(text: str | Iterable[str], log: str = "", first: int = 1) -> tuple[Finding, ...]:
+    """The findings over one log, the first in time first; () where it is healthy. `log` is what it is called."""
     whole = text if isinstance(text, str) else "\n".join(line.rstrip("\n") for line in text)
-    return tuple(as_finding(one) for one in diagnose_log(whole))
+    return tuple(as_finding(one, log) for one in diagnose_log(whole, first))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+
 from pipeline.messages.listener import Listener
+from pipeline.messages.quantities import duration
+from remote.errors import HalfstepError
 from remote.host import Host
 from remote.jobs import follow_job
 from remote.protocol.jobs import JobNews, JobState
+from remote.pull.patience import Patience
 
 
 def follow_to_end(host: Host, project: str, run: str, listener: Listener) -> JobNews | None:
@@ -18,6 +22,15 @@ def follow_to_end(host: Host, project: str, run: str, listener: Listener) -> Job
         elif news.state is JobState.RUNNING:
             listener.progress("the job is starting")
     return last
+
+
+def patience_told(listener: Listener) -> Patience:
+    """The usual patience with a lost line, each loss and each wait told as it happens."""
+
+    def told(error: HalfstepError, wait_s: float) -> None:
+        listener.progress(f"{error.message}; trying again in {duration(wait_s)}")
+
+    return Patience(on_lost=told)
 
 
 def in_words(news: JobNews) -> str:

@@ -13,10 +13,11 @@ from pipeline.hosts.connection import connected
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, named_run, note_seen
 from remote.ask import Ask
-from remote.errors import RemoteFault
+from remote.errors import HalfstepError, RemoteFault
 from remote.host import Host
 from remote.jobs import take_survey
 from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import RunSurvey
 from remote.protocol.survey import SurveyRequest
 
@@ -55,8 +56,18 @@ class OpenRun:
 
 @contextlib.contextmanager
 def open_run(run: str | None, here: Path, *, ask: Ask | None = None, keep: bool = True) -> Iterator[OpenRun]:
-    """The run with its host opened. Raises BadUsage, and whatever keeps the host from being reached."""
+    """The run with its host opened. Raises BadUsage, and whatever keeps the host from being reached, naming the run."""
     note, records = named_run(run, here)
     host = LoadedHost(note.host, None, HostConfig.model_validate(note.host_config))
-    with connected(host, keep=keep, ask=ask) as link:
-        yield OpenRun(note, records, link)
+    try:
+        with connected(host, keep=keep, ask=ask) as link:
+            yield OpenRun(note, records, link)
+    except HalfstepError as error:
+        error.about = {"host": note.host, "config": note.config, "run": note.run}
+        raise
+
+
+def out_of_reach(note: RunNote, error: HalfstepError, instead: str) -> Finding:
+    """That the run's host could not be asked, and what is told instead; its exit code is the error's."""
+    words = f"{note.host} is out of reach ({error.message}); {instead}"
+    return Finding("unreachable", Severity.WARNING, words, note.host, error.hint, error.exit_code)

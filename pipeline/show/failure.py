@@ -15,7 +15,8 @@ from remote.errors import HalfstepError
 def tell(words: list[str], error: HalfstepError) -> None:
     """The error is on stderr, or is the JSON object where `--json` was typed."""
     command = next((word for word in words if not word.startswith("-")), "")
-    outcome = replace(outcome_of_error(command, error), host=after(words, "--host"), config=after(words, "--config"))
+    host, config = (error.about.get(name) or after(words, f"--{name}") for name in ("host", "config"))
+    outcome = replace(outcome_of_error(command, error), host=host, config=config, run=error.about.get("run", ""))
     Screen(as_json="--json" in words, on_stderr=True).closing(outcome)
 
 

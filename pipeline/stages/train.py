@@ -6,19 +6,22 @@ from dataclasses import replace
 
 from pipeline.diagnosis.diagnose import diagnose_text
 from pipeline.hosts.follow import follow_to_end
+from pipeline.hosts.output import end_of
 from pipeline.judgements.job import judge_end, judge_run
+from pipeline.messages.masked import mask
 from pipeline.records.inputs import Inputs
 from pipeline.records.runs import write_note
 from pipeline.stages.stage import Context, Done
+from pipeline.work.command import secret_values
 from pipeline.work.run_id import next_serial, run_id, run_of, work_inputs
 from pipeline.work.start import next_number, note_of, start_request
 from pipeline.work.view import View
-from remote.errors import Busy
+from remote.errors import Busy, HalfstepError
 from remote.jobs import adopt_job, prepare_resume, start_job
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Report
+from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.jobs import JobNews, JobState
-from remote.pull.log import read_log
+from remote.pull.log import pull_log
 
 DIAGNOSED_LINES = 4000
 
@@ -63,9 +66,9 @@ class Train:
             _say(context, goes_on(name))
             raise
         done = done_of(name, number, news)
-        return (
-            done if done.exit_code is ExitCode.OK else replace(done, report=_why(context, name).and_also(done.report))
-        )
+        if done.exit_code is ExitCode.OK:
+            return done
+        return replace(done, report=_why(context, name, number).and_also(done.report))
 
     def _started(self, context: Context, name: str) -> int:
         run = run_of(context.view)
@@ -107,11 +110,17 @@ def _resume_point(context: Context, name: str) -> str:
     return point.path
 
 
-def _why(context: Context, name: str) -> Report:
-    """What the end of the job's output says of its failure."""
-    tail = bytearray()
-    read_log(context.host, context.view.layout.key, name, tail.extend, lines=DIAGNOSED_LINES)
-    return Report(diagnose_text(tail.decode("utf-8", "replace")))
+def _why(context: Context, name: str, number: int) -> Report:
+    """What the end of the job's output says of its failure; the output is here from now on."""
+    view = context.view
+    try:
+        output = pull_log(context.host, view.layout.key, name, number, view.records.run(name)).path
+    except HalfstepError as error:
+        words = f"the output of job {number} could not be brought home: {error.message}"
+        return Report((Finding("output", Severity.WARNING, words, error.where, f"pipeline diagnose {name}"),))
+    text, first = end_of(output.read_bytes(), DIAGNOSED_LINES)
+    secrets = secret_values(view.host.config, view.config).values()
+    return Report(diagnose_text(mask(text, secrets), str(output.relative_to(view.loaded.root)), first))
 
 
 def goes_on(name: str) -> tuple[str, ...]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 from pipeline.diagnosis.diagnose import diagnose_text
 from pipeline.judgements.static import judge_static
+from pipeline.messages.masked import masked
 from pipeline.messages.quantities import duration
 from pipeline.records.inputs import Inputs
 from pipeline.stages.stage import Context, Done
-from pipeline.work.command import command_of, environment_of, interpreter_of, proof_place, secrets_of, steps_of
+from pipeline.work.command import command_of, environment_of, interpreter_of, proof_place, secret_values, steps_of
 from pipeline.work.fixes import tree_as_fixed
 from pipeline.work.run_id import what_is_trained
 from pipeline.work.view import View
@@ -57,7 +57,7 @@ class Verify:
 
 def diagnosed(proof: ProofReport) -> Report:
     """What the output of a command that failed says of its cause."""
-    return Report(diagnose_text(proof.output_tail)) if proof.exit else Report()
+    return Report(diagnose_text(proof.output_tail, "the end of the proof's output")) if proof.exit else Report()
 
 
 def code_of(report: Report) -> ExitCode:
@@ -79,7 +79,7 @@ def proof_request(view: View, source: str = "") -> ProofRequest:
         card_seen=gpu is not None and not gpu.assumed,
         source=source,
         environment=environment_of(view),
-        secrets={name: os.environ[name] for name in secrets_of(view.host.config, view.config) if name in os.environ},
+        secrets=secret_values(view.host.config, view.config),
         run_steps=steps_of(view),
     )
 
@@ -106,7 +106,8 @@ def prove(context: Context, source: str = "") -> ProofReport:
         loss = f", loss {step.loss:.4g}" if step.loss is not None else ""
         context.listener.progress(f"step {seen} {'applied' if step.applied else 'skipped'}{loss}")
 
-    return run_proof(context.host, proof_request(context.view, source), told=told)
+    request = proof_request(context.view, source)
+    return masked(run_proof(context.host, request, told=told), request.secrets.values())
 
 
 def in_words(view: View, proof: ProofReport) -> str:

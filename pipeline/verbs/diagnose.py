@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pipeline.diagnosis.diagnose import Diagnosis, as_finding, diagnose_log
-from pipeline.hosts.open_run import open_run
+from pipeline.hosts.output import read_output
 from pipeline.messages.outcome import Outcome
 from pipeline.records.layout import Records, project_here
-from pipeline.records.runs import list_notes
+from pipeline.records.runs import RunNote, list_notes, named_run
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson
 from remote.errors import BadUsage
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Severity
-from remote.pull.log import read_log
+from remote.protocol.findings import Finding, Severity
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 LARGEST_LOG = 256 * 2**20
@@ -31,43 +32,80 @@ def diagnose(
 ) -> int:
     """What went wrong, the first in time first. Exit 0 where the log is healthy, 40 where it names an error."""
     screen = Screen(as_json=as_json)
-    found = diagnose_log(_text(screen, what))
+    log = _log(screen, what)
+    found = diagnose_log(log.text)
     if not as_json:
         for one in found:
-            _show(screen, one)
+            _show(screen, one, log.name)
         if not found:
             screen.note("nothing that is known to go wrong is in this log")
-    findings = tuple(as_finding(one) for one in found)
+    findings = tuple(as_finding(one, log.name) for one in found)
     failed = any(finding.severity is Severity.ERROR for finding in findings)
-    outcome = Outcome("diagnose", ExitCode.TRAINING if failed else ExitCode.OK, findings=findings if as_json else ())
+    stale = next((finding.exit_code for finding in log.stale), ExitCode.OK)
+    outcome = Outcome(
+        "diagnose",
+        ExitCode.TRAINING if failed else stale,
+        host=log.note.host if log.note else "",
+        config=log.note.config if log.note else "",
+        run=log.note.run if log.note else "",
+        findings=(*(findings if as_json else ()), *log.stale),
+        more={"diagnoses": [_in_full(one, log.name) for one in found]},
+    )
     screen.closing(outcome)
     return outcome.exit_code
 
 
-def _text(screen: Screen, what: str) -> str:
+@dataclass(frozen=True)
+class Log:
+    """What is diagnosed: its text, what it is called, whose output it is where it is a run's."""
+
+    text: str
+    name: str
+    note: RunNote | None = None
+    stale: tuple[Finding, ...] = ()
+
+
+def _log(screen: Screen, what: str) -> Log:
     if what == "-":
-        return sys.stdin.buffer.read(LARGEST_LOG).decode("utf-8", "replace")
+        return Log(sys.stdin.buffer.read(LARGEST_LOG).decode("utf-8", "replace"), "standard input")
     path = Path(what)
     if what and path.is_file():
         if path.stat().st_size > LARGEST_LOG:
             raise BadUsage(
                 f"{path} is larger than {LARGEST_LOG} bytes",
                 where=what,
-                hint=f"tail -c 100M {path} | pipeline diagnose -",
+                hint=f"tail -c 100M {shlex.quote(what)} | pipeline diagnose -",
             )
-        return path.read_bytes().decode("utf-8", "replace")
+        return Log(path.read_bytes().decode("utf-8", "replace"), what)
     if what and not any(note.run == what for note in list_notes(Records(project_here(Path.cwd())))):
         raise BadUsage(
             f"{what!r} is neither a file here nor a run of this project", where="FILE|RUN|-", hint="pipeline list"
         )
+    note, records = named_run(what or None, Path.cwd())
     data = bytearray()
-    with open_run(what or None, Path.cwd(), ask=None if screen.as_json else screen, keep=False) as opened:
-        read_log(opened.host, opened.note.project, opened.note.run, data.extend)
-    return data.decode("utf-8", "replace")
+    stale = read_output(note, records, data.extend, ask=None if screen.as_json else screen)
+    return Log(data.decode("utf-8", "replace"), f"output of {note.run}", note, stale)
 
 
-def _show(screen: Screen, one: Diagnosis) -> None:
-    finding, entry = as_finding(one), one.entry
+def _in_full(one: Diagnosis, log: str) -> dict[str, object]:
+    """All that the catalog knows of it, for --json."""
+    finding, entry = as_finding(one, log), one.entry
+    return {
+        "check": finding.check,
+        "log": log,
+        "line": one.line.number,
+        "rank": one.line.rank,
+        "count": one.count,
+        "context": list(one.context),
+        "cause": finding.message,
+        "fix": finding.hint,
+        "folk_wrong": entry.folk_wrong if entry else "",
+        "cures": list(entry.cures) if entry else [],
+    }
+
+
+def _show(screen: Screen, one: Diagnosis, log: str) -> None:
+    finding, entry = as_finding(one, log), one.entry
     screen.entry(one.check, finding.where, [])
     for line in one.context:
         screen.line(f"    | {line}")

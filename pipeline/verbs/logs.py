@@ -7,12 +7,14 @@ from typing import Annotated
 
 import typer
 
-from pipeline.hosts.open_run import open_run
+from pipeline.hosts.follow import patience_told
+from pipeline.hosts.output import read_output
 from pipeline.messages.outcome import Outcome
+from pipeline.records.runs import named_run
 from pipeline.show.output import OutputLines
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson, Run
-from remote.pull.log import follow_log, read_log
+from remote.protocol.exits import ExitCode
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -24,8 +26,8 @@ def logs(
     tail: Annotated[int | None, typer.Option(min=0, help="only the last so many lines")] = None,
     as_json: AsJson = False,
 ) -> int:
-    """What the newest job of the run printed; progress bars as their last state, control characters spelled out."""
-    screen = Screen(as_json=as_json)
+    """What the newest job of the run printed; from here, with its age, where the host is out of reach."""
+    screen = Screen(as_json=as_json, on_stderr=True)
     kept: list[str] = []
     show = kept.append if as_json else screen.raw
     output = OutputLines()
@@ -34,14 +36,19 @@ def logs(
         for line in output.feed(data):
             show(line)
 
-    with open_run(run, Path.cwd(), ask=None if as_json else screen, keep=False) as opened:
-        if follow:
-            for chunk in follow_log(opened.host, opened.note.project, opened.note.run, lines=tail):
-                take(chunk)
-        else:
-            read_log(opened.host, opened.note.project, opened.note.run, take, lines=tail)
-        for line in output.end():
-            show(line)
-    more = {"lines": [line.rstrip("\n") for line in kept]} if as_json else {}
-    screen.closing(Outcome("logs", host=opened.note.host, config=opened.note.config, run=opened.note.run, more=more))
-    return 0
+    note, records = named_run(run, Path.cwd())
+    ask = None if as_json else screen
+    stale = read_output(note, records, take, lines=tail, follow=patience_told(screen) if follow else None, ask=ask)
+    for line in output.end():
+        show(line)
+    outcome = Outcome(
+        "logs",
+        stale[0].exit_code if stale else ExitCode.OK,
+        host=note.host,
+        config=note.config,
+        run=note.run,
+        findings=stale,
+        more={"lines": [line.rstrip("\n") for line in kept]} if as_json else {},
+    )
+    screen.closing(outcome)
+    return outcome.exit_code

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from pipeline.hosts.open_run import OUT_OF_REACH, open_run
+from pipeline.hosts.open_run import OUT_OF_REACH, open_run, out_of_reach
 from pipeline.judgements.job import judge_run
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.records.layout import Records
@@ -58,14 +58,13 @@ def _from_host(note: RunNote, records: Records, run: RunSurvey) -> Outcome:
 
 
 def _from_records(note: RunNote, records: Records, error: HalfstepError) -> Outcome:
-    words = f"{note.host} is out of reach ({error.message}); this is what was last seen"
     return Outcome(
         "status",
         error.exit_code,
         host=note.host,
         config=note.config,
         run=note.run,
-        findings=(Finding("unreachable", Severity.WARNING, words, note.host, error.hint, error.exit_code),),
+        findings=(out_of_reach(note, error, "this is what was last seen"),),
         job=job_last_seen(note, time.time()),
         artifacts=artifacts_of(records, note.run),
     )

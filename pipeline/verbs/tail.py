@@ -7,11 +7,16 @@ from typing import Annotated
 
 import typer
 
-from pipeline.hosts.open_run import open_run
+from pipeline.hosts.follow import patience_told
+from pipeline.hosts.open_run import OUT_OF_REACH, open_run, out_of_reach
 from pipeline.messages.outcome import Outcome
+from pipeline.records.runs import named_run
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson, Run
+from remote.errors import HalfstepError
 from remote.protocol.events import Scalar
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
 from remote.pull.live import tail_scalars
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -26,17 +31,48 @@ def tail(
     new: Annotated[bool, typer.Option("--new", help="leave out what was written before now")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Every scalar as `step tag value`, until the job has ended."""
-    screen = Screen(as_json=as_json)
+    """Every scalar as `step tag value`, until the job has ended; those that are here where the host is out of reach."""
+    screen = Screen(as_json=as_json, on_stderr=True)
+    note, records = named_run(run, Path.cwd())
     seen: list[Scalar] = []
-    with open_run(run, Path.cwd(), ask=None if as_json else screen, keep=False) as opened:
-        for scalar in tail_scalars(opened.host, opened.note.project, opened.note.run, opened.folder, history=not new):
-            if only and not any(word in scalar.tag for word in only):
-                continue
-            if as_json:
-                seen.append(scalar)
-            else:
-                screen.raw(f"{scalar.step:>8}  {scalar.tag:<32} {scalar.value:.6g}\n")
-    more = {"scalars": [{"step": s.step, "tag": s.tag, "value": s.value} for s in seen]} if as_json else {}
-    screen.closing(Outcome("tail", host=opened.note.host, config=opened.note.config, run=opened.note.run, more=more))
-    return 0
+    findings: tuple[Finding, ...] = ()
+    written = False
+    try:
+        with open_run(note.run, records.root, ask=None if as_json else screen, keep=False) as opened:
+            patience = patience_told(screen)
+            for scalar in tail_scalars(
+                opened.host, note.project, note.run, opened.folder, history=not new, patience=patience
+            ):
+                written = True
+                if only and not any(word in scalar.tag for word in only):
+                    continue
+                if as_json:
+                    seen.append(scalar)
+                else:
+                    screen.raw(f"{scalar.step:>8}  {scalar.tag:<32} {scalar.value:.6g}\n")
+    except HalfstepError as error:
+        if error.exit_code not in OUT_OF_REACH:
+            raise
+        findings = (out_of_reach(note, error, "these are the scalars that are here"),)
+    if not written and not new and not findings:
+        findings = (_none_written(note.run),)
+    outcome = Outcome(
+        "tail",
+        next((finding.exit_code for finding in findings), ExitCode.OK),
+        host=note.host,
+        config=note.config,
+        run=note.run,
+        findings=findings,
+        more={"scalars": [{"step": s.step, "tag": s.tag, "value": s.value} for s in seen]} if as_json else {},
+    )
+    screen.closing(outcome)
+    return outcome.exit_code
+
+
+def _none_written(run: str) -> Finding:
+    return Finding(
+        "no-scalars",
+        Severity.WARNING,
+        f"{run} wrote no scalars",
+        hint="write event files to HALFSTEP_TENSORBOARD_DIR, or name their folder: logs: {tensorboard: FOLDER}",
+    )

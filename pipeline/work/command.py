@@ -83,6 +83,11 @@ def secrets_of(host: HostConfig, run: RunConfig) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*host.secrets, *run.secrets)))
 
 
+def secret_values(host: HostConfig, run: RunConfig) -> dict[str, str]:
+    """The secrets that are in the environment here, by name."""
+    return {name: os.environ[name] for name in secrets_of(host, run) if name in os.environ}
+
+
 def require_secrets(host: HostConfig, run: RunConfig) -> None:
     """Every secret that is named is in the environment here. Raises BadUsage."""
     missing = [secret for secret in secrets_of(host, run) if secret not in os.environ]

@@ -36,6 +36,16 @@ def pull_log(host: Host, project_key: str, run: str, job: int, destination: Path
         return transfer.told(name)
 
 
+def mirrored_log(destination: Path) -> Path | None:
+    """The output of the newest job that came home to `destination`; None where none did."""
+    jobs = sorted(int(path.name) for path in destination.glob("jobs/*") if path.name.isdecimal())
+    if not jobs:
+        return None
+    with Folder(destination) as folder:
+        path = destination / Mirror(folder, framed=False).newest(JobLayout(f"jobs/{jobs[-1]}").output)
+    return path if path.is_file() else None
+
+
 def read_log(
     host: Host,
     project_key: str,

@@ -16,7 +16,7 @@ LOST = (ConnectionLost, DeadlineExceeded, CannotConnect)
 class Patience:
     """Waits double from `first_s` to `longest_s`; `tries` failures in a row, without one message between, are given up.
 
-    `on_lost` is told of each failure and of the wait that follows it.
+    `on_lost` is told of each failure and of the wait that follows it. Only a line that once stood is waited for.
     """
 
     first_s: float = 0.5
@@ -29,17 +29,19 @@ class Patience:
 def follow_on(host: Host, op: str, args: Callable[[], Json], patience: Patience) -> Iterator[Json]:
     """What the operation pushes until it ends by itself; after a lost line it is asked again with new `args`.
 
-    Raises the last error when patience is at its end, and at once whatever is not a lost line.
+    Raises the last error when patience is at its end; at once whatever is not a lost line, or a host never reached.
     """
-    failures = 0
+    failures, stood = 0, False
     while True:
         try:
             for event in host.follow(op, args()):
-                failures = 0
+                failures, stood = 0, True
                 yield event
             return
         except LOST as error:
-            failures += 1
+            if not stood and isinstance(error, CannotConnect):
+                raise
+            failures, stood = failures + 1, True
             if failures >= patience.tries:
                 raise
             wait_s = min(patience.longest_s, patience.first_s * 2 ** (failures - 1))

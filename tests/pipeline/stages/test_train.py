@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pipeline.config.load import load_config
 from pipeline.messages.listener import NoListener
 from pipeline.records.runs import find_note
 from pipeline.stages.stage import Context, Wishes
 from pipeline.stages.train import Train
 from remote.errors import Busy
 from remote.fake import FakeHost
-from remote.protocol.jobs import JobState
+from remote.protocol.exits import ExitCode
+from remote.protocol.jobs import JobNews, JobResult, JobState, StartAnswer
+from remote.protocol.segments import SEGMENT
+from remote.protocol.values import encode
 from tests.pipeline.views import view_of
 
 
@@ -58,3 +63,48 @@ def test_ctrl_c_while_the_start_is_under_way_says_that_the_run_may_have_begun(tm
         f"  pipeline status {run}",
         f"  pipeline stop {run}",
     ]
+
+
+def failing(output: bytes) -> FakeHost:
+    """A host where every job ends with exit 1 after printing that."""
+    return FakeHost(
+        operations={
+            "job.start": lambda args: encode(StartAnswer(args["spec"]["run"], 1, JobState.RUNNING, True)),
+            "log.read": lambda args: {},
+        },
+        streams={
+            "job.wait": [encode(JobNews(1, JobState.FAILED, result=JobResult(1)))],
+            "log.read": [SEGMENT.pack(0, 0, len(output)) + output],
+        },
+    )
+
+
+def test_the_output_of_a_failed_job_comes_home_and_its_error_is_told_by_file_and_line(tmp_path: Path) -> None:
+    output = b"progress\n" * 5000 + b"ValueError: Attempting to unscale FP16 gradients.\n"
+    view = view_of(tmp_path, None)
+    done = Train().run(Context(failing(output), view, NoListener()))
+    name = find_note(view.records, None).run
+    log = Path(".halfstep", "runs", name, "jobs", "1", "output.log")
+    assert (tmp_path / log).read_bytes() == output
+    assert [(finding.check, finding.where) for finding in done.report.findings] == [
+        ("fp16-unscale", f"{log}, line 5001"),
+        ("training", ""),
+    ]
+
+
+def test_a_secret_that_the_script_printed_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVICE_TOKEN", "swordfish-4711")
+    view = view_of(tmp_path, None)
+    view = replace(view, loaded=load_config("plain", tmp_path, ["secrets=[SERVICE_TOKEN]"]))
+    output = b"Traceback (most recent call last):\nmylib.OddError: swordfish-4711 was refused\n"
+    done = Train().run(Context(failing(output), view, NoListener()))
+    assert "*** was refused" in done.report.findings[0].message
+    assert "swordfish" not in str(done)
+
+
+def test_a_job_whose_output_cannot_be_had_has_still_failed(tmp_path: Path) -> None:
+    host = failing(b"")
+    del host.operations["log.read"]
+    done = Train().run(Context(host, view_of(tmp_path, None), NoListener()))
+    assert [finding.check for finding in done.report.findings] == ["output", "training"]
+    assert done.exit_code is ExitCode.TRAINING

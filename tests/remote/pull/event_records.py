@@ -1,7 +1,19 @@
-"""Records of an event file: the first tells its version, each later one is longer."""
+"""Records of event files: of one whose first tells its version and each later one is longer, and of scalars."""
 
 from __future__ import annotations
+
+import struct
 
 from remote.protocol.records import pack_record
 
 RECORDS = [pack_record(b"brain.Event:2 of this file"), *(pack_record(bytes([n]) * (7 * n)) for n in range(1, 60))]
+
+TAG_LOSS = b"\x0a\x04loss"
+
+
+def point(step: int, value: float) -> bytes:
+    """A TensorBoard event of one scalar, by hand: wall time, step, summary with a tag and a simple value."""
+    value_message = TAG_LOSS + b"\x15" + struct.pack("<f", value)
+    summary = b"\x0a" + bytes([len(value_message)]) + value_message
+    event = b"\x09" + struct.pack("<d", 1.0) + b"\x10" + bytes([step]) + b"\x2a" + bytes([len(summary)]) + summary
+    return pack_record(event)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import base64
-import struct
 import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from remote.errors import AuthRefused, ConnectionLost
+from remote.errors import AuthRefused, CannotConnect, ConnectionLost
 from remote.host import Json
 from remote.protocol.events import read_scalars
 from remote.protocol.records import pack_record
@@ -17,17 +16,9 @@ from remote.pull.live import follow_events, mirrored_scalars, tail_scalars
 from remote.pull.log import follow_log
 from remote.pull.patience import Patience, follow_on
 from tests.lab.wait import until
+from tests.remote.pull.event_records import point
 
 RECORDS = [pack_record(bytes([n]) * n) for n in range(1, 200)]
-TAG_LOSS = b"\x0a\x04loss"
-
-
-def point(step: int, value: float) -> bytes:
-    """A TensorBoard event of one scalar, by hand: wall time, step, summary with a tag and a simple value."""
-    value_message = TAG_LOSS + b"\x15" + struct.pack("<f", value)
-    summary = b"\x0a" + bytes([len(value_message)]) + value_message
-    event = b"\x09" + struct.pack("<d", 1.0) + b"\x10" + bytes([step]) + b"\x2a" + bytes([len(summary)]) + summary
-    return pack_record(event)
 
 
 class Unsteady:
@@ -190,6 +181,28 @@ def test_patience_ends_with_the_error_and_waits_double(box):
         list(follow_on(Gone(), "follow.log", dict, patience))
     assert waits == [0.5, 1.0, 2.0, 3.0]
     assert told == ["cut"] * 4
+
+
+def test_a_host_that_was_never_reached_is_not_waited_for_and_one_that_was_is():
+    class Reached:
+        def __init__(self, times: int) -> None:
+            self.times = times
+
+        def follow(self, op, args, *, timeout_s=45.0):
+            if not self.times:
+                raise CannotConnect("refused")
+            self.times -= 1
+            yield {"data": ""}
+            raise ConnectionLost("cut")
+
+    waits = []
+    patience = Patience(0.5, tries=4, sleep=waits.append)
+    with pytest.raises(CannotConnect):
+        list(follow_on(Reached(0), "follow.log", dict, patience))
+    assert waits == []
+    with pytest.raises(CannotConnect):
+        list(follow_on(Reached(1), "follow.log", dict, patience))
+    assert waits == [0.5, 1.0, 2.0]
 
 
 def test_a_refused_key_is_not_tried_again():

@@ -1,0 +1,74 @@
+"""A run's output wherever it can be had: on its host, or, where that is out of reach, as far as it came home."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from pipeline.hosts.open_run import OUT_OF_REACH, open_run, out_of_reach
+from pipeline.messages.quantities import duration
+from pipeline.records.layout import Records
+from pipeline.records.runs import RunNote
+from remote.ask import Ask
+from remote.errors import HalfstepError
+from remote.protocol.findings import Finding
+from remote.pull.log import follow_log, mirrored_log, read_log
+from remote.pull.patience import Patience
+
+
+def read_output(
+    note: RunNote,
+    records: Records,
+    sink: Callable[[bytes], None],
+    *,
+    lines: int | None = None,
+    follow: Patience | None = None,
+    ask: Ask | None = None,
+) -> tuple[Finding, ...]:
+    """The output of the run's newest job, or its last `lines`, has been handed to `sink`; a finding tells its age.
+
+    `follow`: until the job ends, waiting so long for a lost line. Raises what keeps it from being read anywhere.
+    """
+    seen = False
+
+    def take(data: bytes) -> None:
+        nonlocal seen
+        seen = True
+        sink(data)
+
+    try:
+        with open_run(note.run, records.root, ask=ask, keep=False) as opened:
+            if follow is None:
+                read_log(opened.host, note.project, note.run, take, lines=lines)
+            else:
+                for chunk in follow_log(opened.host, note.project, note.run, lines=lines, patience=follow):
+                    take(chunk)
+    except HalfstepError as error:
+        path = mirrored_log(records.run(note.run))
+        if path is None or seen or error.exit_code not in OUT_OF_REACH:
+            raise
+        sink(last_lines(path.read_bytes(), lines))
+        age = duration(max(0.0, time.time() - path.stat().st_mtime))
+        return (out_of_reach(note, error, f"this is {_name(path, records, note)} as it came home {age} ago"),)
+    return ()
+
+
+def last_lines(data: bytes, lines: int | None) -> bytes:
+    """The last so many lines, the newest of them whole or not; all of it where None."""
+    if lines is None:
+        return data
+    at = len(data)
+    for _ in range(lines):
+        at = data.rfind(b"\n", 0, max(0, at - 1)) + 1
+    return data[at:]
+
+
+def end_of(data: bytes, lines: int) -> tuple[str, int]:
+    """The last so many lines as text, and the number of the first of them."""
+    end = last_lines(data, lines)
+    return end.decode("utf-8", "replace"), data.count(b"\n", 0, len(data) - len(end)) + 1
+
+
+def _name(path: Path, records: Records, note: RunNote) -> str:
+    return path.relative_to(records.run(note.run)).as_posix()

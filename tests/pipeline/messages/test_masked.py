@@ -1,0 +1,31 @@
+"""A secret is taken out of whatever holds it, and nothing else is."""
+
+from __future__ import annotations
+
+from pipeline.messages.masked import mask, masked
+from remote.protocol.findings import Finding, Severity
+from remote.protocol.proof import DtypeRow, ProofReport, StepSeen, Unseen
+
+
+def test_every_text_of_a_value_is_masked_and_the_rest_stays() -> None:
+    report = ProofReport(
+        (Finding("x", Severity.ERROR, "token hunter2hunter2 refused", "at hunter2hunter2"),),
+        (Unseen("y", "because of hunter2hunter2"),),
+        (DtypeRow("trainable", "float32", 1, 2, 3, ("hunter2hunter2.weight",)),),
+        (StepSeen(True, 0.5, float("inf")),),
+        output_tail="hunter2hunter2\n",
+        largest_outputs=(("layer", 2.0),),
+    )
+    told = masked(report, ["hunter2hunter2"])
+    assert "hunter2" not in str(told)
+    assert (told.findings[0].message, told.output_tail) == ("token *** refused", "***\n")
+    assert (told.steps, told.largest_outputs) == (report.steps, report.largest_outputs)
+    assert masked(report, []) is report
+
+
+def test_a_longer_secret_goes_before_the_one_it_begins_with() -> None:
+    assert mask("abcdefgh abcdef", ["abcdef", "abcdefgh"]) == "*** ***"
+
+
+def test_a_short_value_takes_no_words_out_of_a_text() -> None:
+    assert mask("step 1 of 10", ["1", ""]) == "step 1 of 10"

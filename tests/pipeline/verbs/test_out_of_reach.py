@@ -1,0 +1,101 @@
+"""A host that does not answer: verbs about a run say so at once, name the run, and tell what is here."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli import run
+from pipeline.records.layout import Records
+from pipeline.records.runs import RunNote, write_note
+from remote.protocol.jobs import JobState
+from remote.pull.folder import Folder
+from remote.pull.mirror import Mirror
+from tests.lab.sshd import free_port
+from tests.remote.pull.event_records import point
+
+RUN = "plain-0123abcd"
+UNSCALE = (
+    "loading\nTraceback (most recent call last):\n"
+    '  File "train.py", line 9, in <module>\nValueError: Attempting to unscale FP16 gradients.\n'
+)
+Types = Callable[..., tuple[int, dict[str, object], str]]
+
+
+@pytest.fixture
+def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Records:
+    """A project with one failed run, on a host where nobody listens."""
+    monkeypatch.chdir(tmp_path)
+    known = Records(tmp_path)
+    nobody = {"host": "127.0.0.1", "port": free_port()}
+    write_note(known, RunNote(RUN, "titan", "plain", "p-1", 1.0, nobody, JobState.FAILED, seen_unix=2.0))
+    return known
+
+
+@pytest.fixture
+def types(records: Records, capsys: pytest.CaptureFixture[str]) -> Types:
+    def typed(*words: str) -> tuple[int, dict[str, object], str]:
+        code = run([*words, "--json"])
+        said = capsys.readouterr()
+        return code, json.loads(said.out), said.err
+
+    return typed
+
+
+@pytest.mark.parametrize(
+    "verb", [("pull",), ("stop",), ("wait",), ("attach",), ("logs",), ("logs", "-f"), ("diagnose",)]
+)
+def test_the_object_names_host_config_and_run(types: Types, verb: tuple[str, ...]) -> None:
+    code, told, _ = types(*verb)
+    assert code == 10
+    assert (told["command"], told["host"], told["config"], told["run"]) == (verb[0], "titan", "plain", RUN)
+    assert "refused" in json.dumps(told["findings"])
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [((), UNSCALE.splitlines()), (("--tail", "1"), UNSCALE.splitlines()[-1:]), (("-f",), UNSCALE.splitlines())],
+)
+def test_logs_shows_the_output_that_is_here_and_how_old_it_is(
+    types: Types, records: Records, words: tuple[str, ...], lines: list[str]
+) -> None:
+    bring_home(records, UNSCALE)
+    code, told, _ = types("logs", *words)
+    assert (code, told["lines"]) == (10, lines)
+    [finding] = told["findings"]
+    assert finding["check"] == "unreachable"
+    assert "jobs/2/output.log as it came home" in finding["message"]
+    assert " ago" in finding["message"]
+
+
+def test_diagnose_reads_the_output_that_is_here(types: Types, records: Records) -> None:
+    bring_home(records, UNSCALE)
+    code, told, _ = types("diagnose", RUN)
+    assert code == 40, "what the log says counts for more than where it was read"
+    assert [finding["check"] for finding in told["findings"]] == ["fp16-unscale", "unreachable"]
+    assert told["findings"][0]["where"] == f"output of {RUN}, line 4"
+    assert (told["host"], told["config"], told["run"]) == ("titan", "plain", RUN)
+
+
+def test_tail_shows_the_scalars_that_are_here_and_ends_at_once(types: Types, records: Records) -> None:
+    name = "tensorboard/events.out.tfevents.1"
+    with Folder(records.run(RUN)) as folder:
+        Mirror(folder).append(name, 0, point(1, 4.0), fresh=False)
+    code, told, _ = types("tail")
+    assert code == 10
+    assert told["scalars"] == [{"step": 1, "tag": "loss", "value": 4.0}]
+    [finding] = told["findings"]
+    assert (finding["check"], "these are the scalars that are here" in finding["message"]) == ("unreachable", True)
+
+
+def bring_home(records: Records, text: str) -> None:
+    """Two jobs' outputs lie here, the newer with this text."""
+    for number, output in ((1, "an older job\n"), (2, text)):
+        path = records.run(RUN) / "jobs" / str(number) / "output.log"
+        path.parent.mkdir(parents=True)
+        path.write_text(output)
+    os.utime(path, (1_700_000_000, 1_700_000_000))
