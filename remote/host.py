@@ -48,7 +48,7 @@ class Host(Protocol):
 
     @property
     def in_flight(self) -> int | None:
-        """Bytes on their way there that have not arrived; None where that is not known. Asks nobody."""
+        """Bytes on their way there that have not arrived; None where that is not known, or far away. Asks nobody."""
         ...
 
     def probe(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed: ...

@@ -26,7 +26,7 @@ class Wire(Protocol):
 
     @property
     def in_flight(self) -> int | None:
-        """Bytes written that the other machine has not acknowledged; None where that is not known."""
+        """Bytes written that the other machine has not acknowledged; None where that is not known, or far away."""
         ...
 
     def last_words(self) -> str:

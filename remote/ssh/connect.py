@@ -96,7 +96,7 @@ class Connection:
         self._started += 1
         within = self._watchdogs[-1].within
         return ChannelWire(
-            channel, name, self._why, within, lambda: transport.progress_of(channel), transport.sock.unsent
+            channel, name, self._why, within, lambda: transport.progress_of(channel), transport.sock.in_flight
         )
 
     def _open(self, command: str) -> None:
