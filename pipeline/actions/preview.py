@@ -24,16 +24,17 @@ REST_ON_FILES = ("verify", "train", "logs")
 
 @dataclass(frozen=True)
 class Preview:
-    """What `run` would do: what it would send, what fixers would change."""
+    """What `run` would do: what it would send, what fixers make of the project, and what of that is not there yet."""
 
     sync: SyncPlan
     fixes: Plan
+    left: Plan
     stages: tuple[StageOutcome, ...]
 
     @property
     def diff(self) -> str:
-        """Every change of a file or of the host that fixers would make, as text."""
-        return render_diff(self.fixes)
+        """Every change of a file or of the host that fixers would still make, as text."""
+        return render_diff(self.left)
 
 
 def preview(context: Context) -> Preview:
@@ -43,10 +44,12 @@ def preview(context: Context) -> Preview:
     base = known_base(context.host, view.scan, view.survey.tree) or ask_base(context.host, view.scan)[0]
     sync = plan_sync(view.scan, view.survey.tree, base)
     plan = plan_for(view, context.host)
-    left = {rewrite.path for rewrite in rewrites_left(plan, view)}
-    changes = tuple(change for change in plan.changes if getattr(change, "path", "") in left or change in acts_of(plan))
-    stages = preview_stages(view, claims, files_change=bool(left) or not sync.empty)
-    return Preview(sync, Plan(plan.findings, changes), stages)
+    paths = {rewrite.path for rewrite in rewrites_left(plan, view)}
+    changes = tuple(
+        change for change in plan.changes if getattr(change, "path", "") in paths or change in acts_of(plan)
+    )
+    stages = preview_stages(view, claims, files_change=bool(paths) or not sync.empty)
+    return Preview(sync, plan, Plan(plan.findings, changes), stages)
 
 
 def preview_stages(view: View, claims: Claims, *, files_change: bool) -> tuple[StageOutcome, ...]:

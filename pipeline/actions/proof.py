@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
+from collections.abc import Iterator
 
 from fixers.change import FileChange, Plan
 from pipeline.stages.stage import Context
 from pipeline.stages.verify import prove
 from pipeline.work.command import SCRATCH_DATA
+from pipeline.work.fixes import MADE_THERE
 from pipeline.work.view import View
 from remote.protocol.proof import ProofReport
 from remote.sync.scratch import remove_scratch, send_scratch
@@ -24,13 +27,22 @@ def can_be_proved(view: View) -> str:
 
 def prove_in_scratch(context: Context, plan: Plan) -> ProofReport:
     """The proof on the project as it would be after the fixers, in a scratch folder that is gone afterwards."""
+    with scratch_of(context, plan) as source:
+        return prove(context, source)
+
+
+@contextlib.contextmanager
+def scratch_of(context: Context, plan: Plan) -> Iterator[str]:
+    """A folder on the host with the project as it would be after the whole plan, until the end of the block.
+
+    What of the plan is already true of the host's tree is in `plan` too: the folder is made from the laptop's files.
+    """
     view, nonce = context.view, secrets.token_hex(8)
     files = [change for change in plan.changes if isinstance(change, FileChange)]
     if view.data_digest and view.data_digest not in view.survey.data:
         files += [FileChange(f"{SCRATCH_DATA}/{name}", b"", data, {}) for name, data in data_files(view)]
     try:
-        source = send_scratch(context.host, view.scan, view.survey.tree, files, nonce)
-        return prove(context, source)
+        yield send_scratch(context.host, view.scan, view.survey.tree, files, nonce, made_there=MADE_THERE)
     finally:
         remove_scratch(context.host, view.scan, nonce)
 

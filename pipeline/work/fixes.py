@@ -14,6 +14,9 @@ from pipeline.work.view import View
 from remote.host import Host
 from remote.sync.rewrite import Rewrite, plan_rewrites
 
+MADE_THERE = frozenset(fixer.name for fixer in SETUP_FIXERS)
+"""Fixers that make files of the tree on the host, out of what only the host has."""
+
 
 def site_of(view: View, host: Host | None) -> Site:
     """The project as it lies here, meant for that host and its card."""
@@ -64,7 +67,7 @@ def tree_as_fixed(view: View) -> Tree:
 def rewrites_left(plan: Plan, view: View) -> tuple[Rewrite, ...]:
     """What of the planned rewrites is not true yet on the host, and old ones there that no fixer wants any more."""
     files = [change for change in plan.changes if isinstance(change, FileChange)]
-    return plan_rewrites(view.scan, view.survey.tree, files, {fixer.name for fixer in SETUP_FIXERS})
+    return plan_rewrites(view.scan, view.survey.tree, files, MADE_THERE)
 
 
 def acts_of(plan: Plan) -> tuple[HostChange, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +17,18 @@ from remote.sync.stream import file_pieces, index_row, pack_head
 from remote.sync.sync import named_fault
 
 
-def send_scratch(host: Host, scan: Scan, tree: TreeSurvey, changes: Iterable[Change], nonce: str) -> str:
+def send_scratch(
+    host: Host,
+    scan: Scan,
+    tree: TreeSurvey,
+    changes: Iterable[Change],
+    nonce: str,
+    *,
+    made_there: Collection[str] = (),
+) -> str:
     """The absolute path, there, of the project as it would be; what the host's tree has already is copied there.
 
+    A file that fixers named in `made_there` made on the host is the host's: what they would make is not known here.
     The tree itself is not touched. Remove it with `remove_scratch`, whatever happens in between.
     """
     made = {change.path: change.after for change in changes}
@@ -28,8 +37,10 @@ def send_scratch(host: Host, scan: Scan, tree: TreeSurvey, changes: Iterable[Cha
         digest = sha256(data)
         mode = rows[path].mode if path in rows else 0o644
         rows[path] = Row(digest, digest, mode, len(data))
+    there = _on_host(host, scan, tree)
+    kept = {path: row for path, row in _made_there(tree, rows, made_there).items() if there.get(path) == row.here}
     try:
-        return _send(host, scan, rows, made, nonce, there=_on_host(host, scan, tree))
+        return _send(host, scan, {**rows, **kept}, made, nonce, there=there)
     except RemoteFault as fault:
         if fault.kind != "incomplete":
             raise named_fault(fault) from None
@@ -41,12 +52,20 @@ def remove_scratch(host: Host, scan: Scan, nonce: str) -> None:
     host.act("scratch.remove", {"project": scan.project, "nonce": nonce})
 
 
+def _made_there(tree: TreeSurvey, rows: Mapping[str, Row], fixers: Collection[str]) -> dict[str, Row]:
+    """Rows of what only those fixers made of files that have not changed here since, or made anew."""
+    return {
+        path: replace(row, here=row.there)
+        for path, row in tree.fixed.items()
+        if row.fixers and set(row.fixers) <= set(fixers) and row.here == (rows[path].here if path in rows else "")
+    }
+
+
 def _on_host(host: Host, scan: Scan, tree: TreeSurvey) -> dict[str, str]:
     """What the host's tree has, path to digest, as far as that is known here without asking."""
     base = known_base(host, scan, tree) or Manifest({})
-    fixed = {path: replace(base.rows[path], there=row.there) for path, row in tree.fixed.items() if path in base.rows}
     gone = {deviation.path for deviation in tree.deviations}
-    return {path: row.there for path, row in {**base.rows, **fixed}.items() if path not in gone}
+    return {path: row.there for path, row in {**base.rows, **tree.fixed}.items() if path not in gone}
 
 
 def _send(

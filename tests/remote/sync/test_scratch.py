@@ -90,3 +90,17 @@ def test_a_copy_is_not_made_of_a_tree_that_is_changing(bench, tmp_path, monkeypa
     with take_lock(str(bench.home / "lock"), "a sync"), pytest.raises(Refusal, match="a sync"):
         materialise(str(bench.workdir), bench.scan().project, str(tmp_path / "copy"))
     assert not (tmp_path / "copy").exists()
+
+
+def test_a_file_that_fixers_made_on_the_host_is_the_host_s(bench):
+    bench.write({"tokenizer.json": '{"cut off'})
+    bench.sync()
+    whole = b'{"whole": true}'
+    fix(bench, change(bench, "tokenizer.json", whole, tokenizer=1), change(bench, after=b"older\n"))
+    scan, tree = bench.scan(), bench.survey()
+    place = Path(send_scratch(bench.host, scan, tree, [change(bench)], "nonce3", made_there={"tokenizer"}))
+    assert (place / "tokenizer.json").read_bytes() == whole
+    assert (place / "src/model.py").read_bytes() == FIXED
+    bench.write({"tokenizer.json": '{"another'})
+    later = Path(send_scratch(bench.host, bench.scan(), tree, [change(bench)], "nonce4", made_there={"tokenizer"}))
+    assert (later / "tokenizer.json").read_bytes() == b'{"another'
