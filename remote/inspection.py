@@ -12,6 +12,8 @@ from remote.address import Address
 from remote.agent import AgentHost
 from remote.ask import Ask
 from remote.errors import AuthRefused, HalfstepError, HostKeyRefused, HostUnfit
+from remote.protocol.cards import is_promised, parse_card
+from remote.protocol.exits import ExitCode
 from remote.protocol.survey import Survey, SurveyRequest
 from remote.protocol.values import decode, encode
 from remote.reach import open_host
@@ -57,17 +59,29 @@ def inspect_host(
     *,
     ask: Ask | None = None,
     gpus: tuple[int, ...] | None = None,
+    card: str | int | float | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Inspection:
-    """Everything a run needs of a host as far as can be seen without a project; nothing stays behind there."""
+    """Everything a run needs of a host as far as can be seen without a project; nothing stays behind there.
+
+    `gpus` and `card` are what its file promises: where no card answers although one is promised, that is a failure.
+    """
     host = open_host(address, keep=False, ask=ask)
     try:
-        return _inspect(host, address, gpus, clock)
+        return _inspect(host, address, Promised(gpus, card), clock)
     finally:
         host.close()
 
 
-def _inspect(host: AgentHost, address: Address, gpus: tuple[int, ...] | None, clock: Callable[[], float]) -> Inspection:
+@dataclass(frozen=True)
+class Promised:
+    """What the host's file says of its cards."""
+
+    gpus: tuple[int, ...] | None
+    card: str | int | float | None
+
+
+def _inspect(host: AgentHost, address: Address, promised: Promised, clock: Callable[[], float]) -> Inspection:
     rows: list[Row] = []
     try:
         greeting = host.greeting
@@ -84,14 +98,20 @@ def _inspect(host: AgentHost, address: Address, gpus: tuple[int, ...] | None, cl
     rows.append(Row("agent", State.OK, f"Python {version}, process {greeting['pid']}"))
     try:
         rows.append(Row("round trip", State.OK, f"{_round_trip_ms(host):.1f} ms"))
-        request = SurveyRequest(PROJECT, address.python, gpus=gpus)
+        card = parse_card(promised.card) if promised.card is not None else None
+        request = SurveyRequest(PROJECT, address.python, gpus=promised.gpus, card=card)
         before = clock()
         survey = decode(Survey, host.ask("survey", encode(request)))
         rows += _rows_of(survey, (before + clock()) / 2, host.workdir)
+        elsewhere = address.scheduler is not None
+        missing = is_promised(survey.gpus, gpus=promised.gpus, card=promised.card, elsewhere=elsewhere)
+        rows += _gpu_rows(survey, promised=missing)
     except HalfstepError as error:
         rows.append(Row("survey", State.FAILED, error.message, error.hint))
         return Inspection(_with_rest(rows), int(error.exit_code))
-    return Inspection(tuple(rows), 22 if survey.disk.error else 0)
+    codes = {"workdir": ExitCode.DISK, "gpu": ExitCode.GPU}
+    failed = (codes[row.name] for row in rows if row.state is State.FAILED)
+    return Inspection(tuple(rows), int(next(failed, ExitCode.OK)))
 
 
 def _failed_step(error: HalfstepError) -> str:
@@ -129,7 +149,6 @@ def _rows_of(survey: Survey, now: float, workdir: str) -> Iterator[Row]:
     else:
         yield Row("workdir", State.OK, free)
     yield _python_row(survey)
-    yield from _gpu_rows(survey)
 
 
 def _python_row(survey: Survey) -> Row:
@@ -143,11 +162,17 @@ def _python_row(survey: Survey) -> Row:
     return Row("python", State.OK, f"{python.path}: Python {version}, torch {python.torch.version}")
 
 
-def _gpu_rows(survey: Survey) -> Iterator[Row]:
-    if not survey.gpus:
-        yield Row("gpu", State.WARNING, f"{survey.driver.error or 'no NVIDIA card'}: the CPU would train", "nvidia-smi")
+def _gpu_rows(survey: Survey, *, promised: bool) -> Iterator[Row]:
+    why = survey.driver.error or "no NVIDIA card"
+    if not survey.gpus and promised:
+        yield Row("gpu", State.FAILED, f"the host file names cards and none was found: {why}", "nvidia-smi")
+    elif not survey.gpus:
+        yield Row("gpu", State.WARNING, f"{why}: the CPU would train", "nvidia-smi")
     for gpu in survey.gpus:
         capability = ".".join(map(str, gpu.capability))
+        if gpu.assumed:
+            yield Row("gpu", State.WARNING, f"{why}: {gpu.name}, capability {capability}, is taken for granted")
+            continue
         used = f", {gpu.used_bytes / 2**30:.1f} in use" if gpu.processes else ""
         detail = f"{gpu.index}: {gpu.name}, capability {capability}, {gpu.memory_bytes / 2**30:.0f} GiB{used}"
         yield Row("gpu", State.OK, detail)

@@ -23,11 +23,16 @@ TRAINER_PACKAGES = ("transformers", "peft", "accelerate", "tensorboard", "soundf
 
 @dataclass(frozen=True)
 class Need:
-    """What a run asks of a host. `gpus_named`: the host file names cards, so having none is an error."""
+    """What a run asks of a host. `gpus_named`: the host file names cards, so having none is an error.
+
+    Less than `free_bytes` of disk is an error, less than `usual_bytes` a warning. `host_file` has `python:`.
+    """
 
     free_bytes: int
     built_in_trainer: bool
     gpus_named: bool = False
+    usual_bytes: int = 0
+    host_file: str = "host.python"
 
 
 def judge_host(survey: Survey, need: Need, now_unix: float | None = None) -> Report:
@@ -64,7 +69,8 @@ def card_name(gpu: Gpu) -> str:
 def judge_interpreter(python: Interpreter, need: Need) -> Iterator[Finding]:
     """It runs, is new enough, and has what the trainer imports."""
     if python.error:
-        yield _error("python", f"{python.path} does not run: {python.error}", "python", _install_hint(python))
+        hint = "set `python:` to the interpreter that has torch"
+        yield _error("python", f"{python.path} does not run: {python.error}", need.host_file, hint)
         return
     oldest = OLDEST_PYTHON_OF_TRAINER if need.built_in_trainer else OLDEST_PYTHON
     if python.version < oldest:
@@ -157,6 +163,9 @@ def judge_disk(disk: Disk, need: Need) -> Iterator[Finding]:
     if disk.free_bytes < need.free_bytes:
         words = f"{size(disk.free_bytes)} free on {disk.mount}, {size(need.free_bytes)} needed"
         yield _error("disk", words, disk.path, f"df -h {disk.mount}", ExitCode.DISK)
+    elif disk.free_bytes < need.usual_bytes:
+        words = f"{size(disk.free_bytes)} free on {disk.mount}; a model and its checkpoints often take more"
+        yield Finding("disk", Severity.WARNING, words, disk.path, f"df -h {disk.mount}")
     if 0 <= disk.free_inodes < 1000:
         words = f"{disk.free_inodes} free inodes on {disk.mount}"
         yield _error("disk", words, disk.path, f"df -i {disk.mount}", ExitCode.DISK)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeline.judgements.host import Need
+from pipeline.judgements.host import Need, judge_interpreter
 from remote.protocol.environment import EnvironmentFacts
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
+from remote.protocol.machine import Interpreter
 
 
 def judge_trial(facts: EnvironmentFacts, need: Need) -> Iterator[Finding]:
-    """What the trial showed that versions on paper could not."""
+    """What is missing in the words of a look, and what the trial showed that versions on paper could not."""
     where = facts.interpreter.path
+    yield from judge_interpreter(facts.interpreter, need)
     if facts.interpreter.error:
-        yield _error("python", f"{where} does not run: {facts.interpreter.error}", where)
         return
     if facts.error:
         yield _error("python", f"the trial of {where} did not end well: {facts.error}", where)
@@ -22,13 +23,17 @@ def judge_trial(facts: EnvironmentFacts, need: Need) -> Iterator[Finding]:
         words = f"{facts.disk.path} cannot be written: {facts.disk.error}"
         yield _error("disk", words, facts.disk.mount, ExitCode.DISK)
     for package, problem in facts.imports.items():
-        if problem:
+        if problem and _is_installed(package, facts.interpreter):
             yield _error("packages", f"{package} does not import: {problem}", where)
     for card in facts.cards:
         if card.error:
             yield _error("gpu", f"{card.name} does not compute: {card.error}", str(card.index), ExitCode.GPU)
     if need.gpus_named and not facts.cuda_available and not facts.error:
         yield _error("gpu", "torch sees no card although the host file names some", where, ExitCode.GPU)
+
+
+def _is_installed(package: str, python: Interpreter) -> bool:
+    return python.torch is not None if package == "torch" else package in python.packages
 
 
 def _error(check: str, message: str, where: str, code: ExitCode = ExitCode.ENVIRONMENT) -> Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from pipeline.config.model import RunConfig
 from pipeline.hosts.connection import survey_request
 from pipeline.judgements.host import Need, card_name, facts_of, judge_clock, judge_host
 from pipeline.judgements.trial import judge_trial
@@ -13,12 +14,15 @@ from pipeline.work.fixes import acts_of, plan_for
 from pipeline.work.run_id import machine_inputs
 from pipeline.work.view import View
 from remote.jobs import probe_environment
+from remote.protocol.cards import is_promised
 from remote.protocol.environment import EnvironmentRequest
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report
 
-FREE_BYTES = 5 * 10**9
+USUAL_BYTES = 5 * 10**9
+"""A base model's cache and the checkpoints of one run; what a project's own command takes, nobody can know."""
 FREE_BYTES_OF_TINY = 500 * 10**6
+FREE_BYTES_OF_COMMAND = 100 * 10**6
 TRAINER_IMPORTS = ("torch", "transformers", "peft")
 
 
@@ -59,13 +63,24 @@ class Environment:
 
 def need_of(view: View) -> Need:
     """What this config asks of a host."""
-    config = view.loaded.config
-    tiny = config.model is not None and config.model.id.startswith("tiny/")
-    return Need(
-        free_bytes=FREE_BYTES_OF_TINY if tiny else FREE_BYTES,
-        built_in_trainer=config.command is None,
-        gpus_named=view.host.config.gpus is not None and view.host.config.card is None,
+    config, host = view.loaded.config, view.host
+    promised = is_promised(
+        view.survey.gpus, gpus=host.config.gpus, card=host.config.card, elsewhere=host.config.scheduler is not None
     )
+    return Need(
+        free_bytes=_free_bytes(config),
+        built_in_trainer=config.command is None,
+        gpus_named=promised,
+        usual_bytes=USUAL_BYTES if config.command is not None else 0,
+        host_file=str(host.path) if host.path is not None else "host.python",
+    )
+
+
+def _free_bytes(config: RunConfig) -> int:
+    if config.command is not None:
+        return FREE_BYTES_OF_COMMAND
+    tiny = config.model is not None and config.model.id.startswith("tiny/")
+    return FREE_BYTES_OF_TINY if tiny else USUAL_BYTES
 
 
 def in_words(view: View) -> str:

@@ -55,7 +55,9 @@ def _checked(screen: Screen, name: str) -> Outcome:
     if not name:
         raise BadUsage("hosts check wants a host", hint="pipeline hosts check NAME")
     host = load_host(name, Path.cwd())
-    seen = inspect_host(address_of(host), ask=None if screen.as_json else screen, gpus=host.config.gpus)
+    seen = inspect_host(
+        address_of(host), ask=None if screen.as_json else screen, gpus=host.config.gpus, card=host.config.card
+    )
     if not screen.as_json:
         screen.table(("", "check", "found"), [(row.state.value, row.name, row.detail) for row in seen.rows])
     code = ExitCode(seen.exit_code)

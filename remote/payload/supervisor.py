@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -76,6 +77,9 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
     kills_before = count_oom_kills()
     for folder in (run.checkpoints, run.tensorboard):
         os.makedirs(folder, exist_ok=True)
+    # What an earlier job of the run came to is no news of this one, and no evidence of how far it came.
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(run.progress)
     environment = job_environment(spec, run, given)
     hooks = write_hooks(os.path.join(job.root, "hooks"))
     environment.update(watch_environment(run.root, hooks, environment, progress=not runs_built_in_trainer(spec.argv)))

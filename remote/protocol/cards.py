@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import difflib
 import re
-from typing import Dict, Tuple, Union
+from typing import Dict, Optional, Sequence, Tuple, Union
+
+from remote.protocol.machine import Gpu
 
 Capability = Tuple[int, int]
 
@@ -93,7 +95,20 @@ def parse_card(card: Union[str, int, float]) -> Tuple[str, Capability]:
         return CARDS[short]
     near = difflib.get_close_matches(short, CARDS, n=3)
     hint = f"; did you mean {', '.join(near)}?" if near else ": write a name (titan-rtx) or a capability (7.5)"
-    raise UnknownCard(f"{text!r} names no card{hint}")
+    raise UnknownCard(f"{text!r} names no card{hint}", near[0] if near else "")
+
+
+def is_promised(
+    seen: Sequence[Gpu], *, gpus: Optional[Sequence[int]], card: Optional[object], elsewhere: bool = False
+) -> bool:
+    """Whether a host file's `gpus:` or `card:` says that a card must be found on the host that `seen` was found on.
+
+    A card that is assumed because there is no driver at all is excused; a driver that does not answer is not.
+    `elsewhere`: jobs run on other machines (a login node), so a named card is a plan for those.
+    """
+    if seen and all(gpu.assumed for gpu in seen):
+        return False
+    return not (elsewhere and card is not None) and (gpus is not None or card is not None)
 
 
 def _from_capability(text: str, capability: Capability) -> Tuple[str, Capability]:

@@ -55,7 +55,10 @@ class DtypeRow:
 
 @dataclass(frozen=True)
 class StepSeen:
-    """One tried optimizer step of rank 0. `loss` is the mean of its micro-steps as the script scaled them."""
+    """One tried optimizer step of rank 0. `loss` is the sum of its micro-steps as the script scaled them.
+
+    A script that accumulates divides each micro-step's loss by their number, so that the sum is the step's mean.
+    """
 
     applied: bool
     seconds: float

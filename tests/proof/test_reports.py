@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from remote.payload.proof.judge import step_seen
 from remote.payload.proof.seen import read_ranks
 
 READS = 20_000
@@ -39,3 +40,10 @@ def test_the_newest_report_of_a_rank_counts(tmp_path: Path) -> None:
         os.utime(tmp_path / name, (number, number))
     (tmp_path / "rank-1-4.json.part").write_text("{")
     assert [rank["state"] for rank in read_ranks(str(tmp_path))] == ["done"]
+
+
+def test_the_loss_of_a_step_is_that_of_all_its_micro_steps() -> None:
+    row = {"applied": True, "seconds": 1.0, "losses": [3.75, 3.5], "grad_norm": 1.0, "scale": None, "lr": 1e-3}
+    assert step_seen(row).loss == 7.25
+    assert step_seen({**row, "losses": []}).loss is None
+    assert step_seen({**row, "losses": [1.0, float("nan")]}).loss is None

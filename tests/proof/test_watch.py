@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,11 @@ def test_progress_of_a_plain_script_is_written(watch, tmp_path):
     assert progress.loss > 0
     assert progress.grad_norm > 0
     assert progress.loss_scale == 1024.0
+
+
+def test_the_loss_of_a_step_is_what_all_its_micro_steps_descend(watch, tmp_path):
+    watch(SCRIPTS / "healthy" / "accumulation.py")
+    assert json.loads((tmp_path / "progress.json").read_text())["loss"] > math.log(64) / 2, "a guesser's loss, halved"
 
 
 def test_a_resumed_job_counts_on(watch, tmp_path):

@@ -13,7 +13,7 @@ import pytest
 
 from remote.address import Address
 from remote.inspection import STEPS, Inspection, State, inspect_host
-from tests.lab.cards import A100, TITAN_RTX, write_nvidia_smi
+from tests.lab.cards import A100, NO_DRIVER, TITAN_RTX, write_nvidia_smi
 from tests.lab.sshd import Sshd, free_port, make_key
 
 
@@ -82,3 +82,19 @@ def test_a_workdir_that_cannot_be_written_fails_with_the_disk_code(
     found = inspect_host(server.address(workdir=f"{tmp_path}/full/halfstep"))
     assert states(found)["workdir"] is State.FAILED
     assert found.exit_code == 22
+
+
+def test_a_driver_that_does_not_answer_is_a_failure_where_the_host_file_names_a_card(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    smi = write_nvidia_smi(tmp_path / "bin", fails=NO_DRIVER)
+    monkeypatch.setenv("PATH", f"{smi.parent}:/usr/bin:/bin")
+    address = Address("here", "local", workdir=str(tmp_path / "work"))
+    found = inspect_host(address, gpus=(0,), card="titan-rtx")
+    assert (states(found)["gpu"], found.exit_code) == (State.FAILED, 21)
+    assert NO_DRIVER.split(".")[0] in next(row.detail for row in found.rows if row.name == "gpu")
+    assert states(inspect_host(address))["gpu"] is State.WARNING
+    smi.unlink()
+    taken = inspect_host(address, gpus=(0,), card="titan-rtx")
+    assert (states(taken)["gpu"], taken.exit_code) == (State.WARNING, 0)
+    assert "taken for granted" in next(row.detail for row in taken.rows if row.name == "gpu")

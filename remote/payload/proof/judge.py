@@ -61,7 +61,7 @@ def step_seen(row: Dict[str, Any]) -> StepSeen:
     return StepSeen(
         applied=row["applied"],
         seconds=row["seconds"],
-        loss=_finite(sum(losses) / len(losses)) if losses else None,
+        loss=_finite(sum(losses)) if losses else None,
         grad_norm=_finite(row["grad_norm"]),
         scale=row["scale"],
         learning_rate=row["lr"],

@@ -25,6 +25,14 @@ def words_of(findings: list[Finding]) -> str:
     return "\n".join(f"{finding.check}: {finding.message} [{finding.hint}]" for finding in findings)
 
 
+def test_an_interpreter_that_is_not_there_is_put_right_in_the_host_file() -> None:
+    gone = replace(PYTHON, error="/venv/bin/python: there is no such file")
+    [finding] = judge_interpreter(gone, replace(PLAIN, host_file="configs/hosts/t.yaml"))
+    assert finding.where == "configs/hosts/t.yaml"
+    assert "`python:`" in finding.hint
+    assert "pip" not in finding.hint
+
+
 @pytest.mark.parametrize(
     ("python", "need", "words"),
     [
@@ -150,3 +158,11 @@ def test_BI_46_a_disk_that_will_not_hold_the_run_is_exit_22(disk: Disk, words: l
     assert (finding.severity, finding.exit_code) == (Severity.ERROR, ExitCode.DISK)
     for word in words:
         assert word in finding.message
+
+
+def test_a_disk_with_little_room_is_told_and_stops_nothing() -> None:
+    need = replace(PLAIN, usual_bytes=5 * 10**9)
+    [finding] = judge_disk(Disk("/w", "/data", 4 * 10**9, 10**12, 10**6), need)
+    assert (finding.check, finding.severity) == ("disk", Severity.WARNING)
+    assert "4.0 GB free on /data" in finding.message
+    assert list(judge_disk(Disk("/w", "/data", 5 * 10**9, 10**12, 10**6), need)) == []

@@ -221,3 +221,13 @@ def test_FI_58_secrets_reach_the_trainer_and_nothing_else(bench: Bench):
         for path in place.rglob("*"):
             if path.is_file() and path.stat().st_uid == os.getuid():
                 assert canary.encode() not in path.read_bytes(), path
+
+
+def test_what_an_earlier_job_came_to_is_no_progress_of_the_next(bench: Bench):
+    bench.start("--steps", 5, "--exit", 1, steps=5)
+    until(lambda: bench.survey().result, "the end of the first job")
+    assert bench.survey().progress.step == 5
+    bench.start("--exit", 1, number=2, steps=5)
+    assert {news.progress for news in follow_job(bench.host, PROJECT, bench.run)} == {None}
+    until(lambda: bench.survey().result, "the end of the second job")
+    assert (bench.survey().job, bench.survey().progress) == (2, None)

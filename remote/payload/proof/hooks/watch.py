@@ -144,7 +144,7 @@ class WatchRecorder:
         self.pending = {
             "step": self.before + self.attempts,
             "steps": self.steps,
-            "loss": _mean(losses),
+            "loss": _sum(losses),
             "grad_norm": _finite(norm),
             "loss_scale": scale,
             "skipped_steps": self.skipped,
@@ -221,8 +221,9 @@ def _names(wanted: Dict[int, Any]) -> List[str]:
     return [names.get(key, "(unnamed)") for key in wanted]
 
 
-def _mean(losses: List[float]) -> Optional[float]:
-    return _finite(sum(losses) / len(losses)) if losses else None
+def _sum(losses: List[float]) -> Optional[float]:
+    """What the step descends: a script that accumulates divides each micro-step's loss by their number."""
+    return _finite(sum(losses)) if losses else None
 
 
 def _finite(value: Optional[float]) -> Optional[float]:

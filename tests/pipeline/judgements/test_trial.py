@@ -1,0 +1,45 @@
+"""What only a trial of the interpreter shows, and what a look would have said in the same words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pipeline.judgements.host import Need, judge_interpreter
+from pipeline.judgements.trial import judge_trial
+from remote.protocol.environment import CardTrial, EnvironmentFacts
+from remote.protocol.exits import ExitCode
+from remote.protocol.machine import Disk, Interpreter, Torch
+
+PLAIN = Need(10**9, built_in_trainer=False)
+NAMED = replace(PLAIN, gpus_named=True)
+PYTHON = Interpreter("/venv/bin/python", version=(3, 11, 2), torch=Torch("2.6.0+cu124", "12.4"))
+WELL = EnvironmentFacts(PYTHON, Disk("/w", "/", 10**12, 10**12, 10**6), cuda_available=True, imports={"torch": ""})
+CARD = CardTrial(0, "TITAN RTX", (7, 5), "out of memory")
+
+
+@pytest.mark.parametrize(
+    ("facts", "need", "told"),
+    [
+        (WELL, NAMED, []),
+        (replace(WELL, cuda_available=False), PLAIN, []),
+        (replace(WELL, cuda_available=False), NAMED, [("gpu", ExitCode.GPU)]),
+        (replace(WELL, cards=(CARD,)), NAMED, [("gpu", ExitCode.GPU)]),
+        (replace(WELL, imports={"torch": "OSError: libcudart"}), PLAIN, [("packages", ExitCode.ENVIRONMENT)]),
+        (replace(WELL, error="killed by signal 11"), NAMED, [("python", ExitCode.ENVIRONMENT)]),
+        (replace(WELL, disk=replace(WELL.disk, error="quota")), PLAIN, [("disk", ExitCode.DISK)]),
+    ],
+)
+def test_what_the_trial_shows_is_told(facts: EnvironmentFacts, need: Need, told: list[tuple[str, ExitCode]]) -> None:
+    assert [(finding.check, finding.exit_code) for finding in judge_trial(facts, need)] == told
+
+
+@pytest.mark.parametrize(
+    "python", [replace(PYTHON, torch=None), replace(PYTHON, error="there is no such file")], ids=["no torch", "gone"]
+)
+def test_what_is_missing_is_told_once_and_as_a_look_tells_it(python: Interpreter) -> None:
+    imports = {"torch": "ModuleNotFoundError: No module named 'torch'"}
+    found = list(judge_trial(replace(WELL, interpreter=python, imports=imports), PLAIN))
+    assert found == list(judge_interpreter(python, PLAIN))
+    assert [finding.hint for finding in found] != [""]
