@@ -17,6 +17,7 @@ from fixers.file_plan import FileOutcome
 from fixers.source_fixer import SourceFixer
 from fixers.target import Target
 from remote.protocol.findings import Finding
+from remote.protocol.parts import make_part
 from remote.protocol.values import decode, dumps
 
 FOLDER = ".halfstep/planned"
@@ -87,15 +88,17 @@ class Memory:
         if not self.grown:
             return
         stored = {path: row for path, row in self.rows.items() if path in self.seen}
-        part = self.file.with_name(f".hs-part-{os.getpid()}")
+        part = ""
         try:
             _make_folder(self.file.parent)
-            part.write_bytes(json.dumps(stored, separators=(",", ":")).encode())
-            part.replace(self.file)
+            fd, part = make_part(str(self.file.parent))
+            with os.fdopen(fd, "wb") as file:
+                file.write(json.dumps(stored, separators=(",", ":")).encode())
+            Path(part).replace(self.file)
             _drop_oldest(self.file.parent)
         except OSError:
             with suppress(OSError):
-                part.unlink()
+                Path(part).unlink()
 
 
 def question_of(fixers: Sequence[SourceFixer], target: Target) -> str:

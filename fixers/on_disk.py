@@ -6,7 +6,6 @@ import fcntl
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from fixers.change import FileChange, Plan
 from remote.errors import Busy, FixRefused
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
+from remote.protocol.parts import make_part
 from remote.protocol.values import decode, dumps
 
 UNDO = PurePosixPath(".halfstep/undo")
@@ -84,7 +84,7 @@ def undo_on_disk(root: Path) -> Undone:
 def write_beside(path: Path, data: bytes) -> None:
     """`path` holds exactly `data`, with the mode it had; a reader sees the old bytes or the new ones."""
     mode = path.stat().st_mode & 0o7777 if path.exists() else 0o644
-    fd, part = tempfile.mkstemp(prefix=".hs-part-", dir=path.parent)
+    fd, part = make_part(str(path.parent))
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(data)

@@ -7,11 +7,11 @@ import errno
 import fcntl
 import json
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from remote.errors import Busy, DiskFull
+from remote.protocol.parts import make_part
 
 FULL = {errno.ENOSPC: "no space left", errno.EDQUOT: "over the disk quota", errno.EROFS: "the file system is read-only"}
 
@@ -20,7 +20,7 @@ def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
     """`path` holds exactly `data`, also after a power cut; a reader sees the old bytes or the new. Raises DiskFull."""
     with _told_when_full(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        fd, part = tempfile.mkstemp(prefix=".hs-part-", dir=path.parent)
+        fd, part = make_part(str(path.parent))
         try:
             with os.fdopen(fd, "wb") as file:
                 file.write(data)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import tempfile
 
-PART = ".hs-part-"
+from remote.protocol.parts import PART as PART
+from remote.protocol.parts import make_part
 
 
 def write_whole(path: str, data: bytes, mode: int = 0o644) -> None:
     """`path` holds exactly `data`; a reader sees the old bytes or the new ones. Parents are made."""
     folder = os.path.dirname(path) or "."
     os.makedirs(folder, exist_ok=True)
-    fd, part = tempfile.mkstemp(prefix=PART, dir=folder)
+    fd, part = make_part(folder)
     try:
         with os.fdopen(fd, "wb") as file:
             file.write(data)

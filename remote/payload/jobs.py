@@ -31,6 +31,7 @@ from remote.protocol.jobs import (
     StopAnswer,
 )
 from remote.protocol.layout import JobLayout, RunLayout
+from remote.protocol.parts import sweep
 from remote.protocol.values import decode, encode
 
 START_WAIT_S = 60.0
@@ -60,7 +61,7 @@ def start(call: Call) -> Dict[str, Any]:
         if now.state is not JobState.ABSENT:
             return _reply(now)
         _refuse_while_busy(run, spec)
-        _free_reserves(run)
+        _tidy(run)
         _prepare(call, run, request)
         launch_job(call.payload, run.job(spec.number), spec, request, probes_machine.user_name())
         return _reply(dataclasses.replace(judge_job(run, spec.number), fresh=True))
@@ -78,9 +79,10 @@ def _refuse_while_busy(run: RunLayout, spec: JobSpec) -> None:
             raise Refusal("busy", message, where=spec.run, hint=hint, exit_code=ExitCode.BUSY)
 
 
-def _free_reserves(run: RunLayout) -> None:
-    """What a job held back whose supervisor was killed is free: none of the run's jobs lives any more."""
+def _tidy(run: RunLayout) -> None:
+    """What a killed supervisor held back, or was writing, is gone: none of the run's jobs lives any more."""
     for number in range(1, newest_job(run) + 1):
+        sweep(run.job(number).root)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(keeper.reserve_path(run.job(number)))
 

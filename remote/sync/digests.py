@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from remote.protocol.parts import make_part
 from remote.sync.secrets import HEAD_BYTES, secret_by_head
 
 VERSION = 1
@@ -75,7 +75,7 @@ def write_state(folder: Path, name: str, value: Any) -> None:
     data = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        part, path = tempfile.mkstemp(prefix=".part-", dir=folder)
+        part, path = make_part(str(folder))
         try:
             with os.fdopen(part, "wb") as file:
                 file.write(data)
