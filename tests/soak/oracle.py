@@ -46,7 +46,8 @@ def names_of(world: World) -> set[str]:
     found = set()
     for label, root in (("here", world.place), ("there", world.server.home)):
         for path in root.rglob("*"):
-            if path.is_dir() and not path.is_symlink():
+            # What Python caches, whole or not, is its own.
+            if (path.is_dir() and not path.is_symlink()) or path.parent.name == "__pycache__":
                 continue
             name = f"{label}/{path.relative_to(root)}"
             for pattern, same in SAME_NAME:
