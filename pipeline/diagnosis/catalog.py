@@ -19,7 +19,8 @@ class Entry:
     """One known failure. Earlier entries win where two match one line.
 
     `cures` are what `run` may try, in order: `fixer:NAME`, `config:NAME` (see cures.py) or `retry`. `repeats`: how many
-    lines must match before it is told; `consequence`: it mostly follows from another failure, which is told first.
+    lines must match before it is told; `consequence`: it mostly follows from another failure, which is told first;
+    `is_state`: it goes on while the training does, and no later line takes it back.
     """
 
     id: str
@@ -34,6 +35,7 @@ class Entry:
     cures: tuple[str, ...] = ()
     repeats: int = 1
     consequence: bool = False
+    is_state: bool = False
 
 
 @cache
@@ -56,6 +58,7 @@ def _entry(row: dict[str, object]) -> Entry:
         cures=_texts(row.get("cures", [])),
         repeats=int(_text(str(row.get("repeats", 1)))),
         consequence=row.get("consequence", False) is True,
+        is_state=row.get("is_state", False) is True,
     )
 
 

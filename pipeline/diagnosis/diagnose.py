@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipeline.diagnosis.catalog import Entry, identify
+from pipeline.diagnosis.survived import is_ignored, is_quoted, last_finish
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 
@@ -17,7 +18,8 @@ LONGEST_LINE = 4000
 RANK = re.compile(r"^\[(?:rank|default|Rank )\s*(\d+)\]:?\s?|^\[(?:[\w.-]+):(\d+)\]:\s?|^(\d+):\s(?=\S)")
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 TRACEBACK = re.compile(r"^\s*Traceback \(most recent call last\):")
-EXCEPTION = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Failed|Stopped)\b.*")
+RAISED = re.compile(r"^(?!(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b)[A-Za-z_][\w.]*(?::\s.*|:?\s*)$")
+"""How a traceback ends: the exception's class, and what it says. Any name may be a class."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +33,21 @@ class Line:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One thing that went wrong. `entry` None: nobody knows it, `line` is how its first traceback ended."""
+    """One thing that went wrong. `entry` None: nobody knows it, `line` is how its first traceback ended.
+
+    `survived`: the training ran to its end after it, so it was caught, or only spoken of.
+    """
 
     entry: Entry | None
     line: Line
     context: tuple[str, ...] = ()
     count: int = 1
+    survived: bool = False
+
+    @property
+    def is_cause(self) -> bool:
+        """It ends a training by itself."""
+        return self.entry is None or (self.entry.severity is Severity.ERROR and not self.entry.consequence)
 
     @property
     def check(self) -> str:
@@ -61,13 +72,16 @@ def parse_log(text: str, first: int = 1) -> list[Line]:
 def diagnose_log(text: str, first: int = 1) -> tuple[Diagnosis, ...]:
     """Everything known in a log: causes, then consequences, then warnings, each in the order of its first line.
 
-    Notices (severity info) are told only beside something worse. Where nothing known but a traceback is there, that is.
+    Notices (severity info) and errors that the training survived are told only beside something worse. Where nothing
+    known but a traceback is there, that is.
     """
     lines = parse_log(text, first)
     known = list(_known(lines))
-    worse = [one for one in known if one.entry and one.entry.severity is not Severity.INFO]
-    if not any(one.entry and one.entry.severity is Severity.ERROR and not one.entry.consequence for one in worse):
-        stranger = _first_traceback(lines, {one.line.number for one in worse})
+    if any(one.entry and one.entry.consequence and not one.survived for one in known):
+        known = [replace(one, survived=False) for one in known]
+    worse = [one for one in known if one.entry and one.entry.severity is not Severity.INFO and not one.survived]
+    if not any(one.is_cause for one in worse):
+        stranger = _first_traceback(lines, {one.line.number for one in known}, after=-1 if worse else _finish(lines))
         worse = [*([stranger] if stranger else []), *worse]
     if not worse:
         return ()
@@ -78,20 +92,34 @@ def _importance(one: Diagnosis) -> tuple[int, int]:
     if one.entry is None:
         return (0, one.line.number)
     order = {Severity.ERROR: 0, Severity.WARNING: 2, Severity.INFO: 3}[one.entry.severity]
-    return (1 if one.entry.consequence else order, one.line.number)
+    return (3 if one.survived else 1 if one.entry.consequence else order, one.line.number)
 
 
 def _known(lines: Sequence[Line]) -> Iterator[Diagnosis]:
     counts: Counter[str] = Counter()
     firsts: dict[str, tuple[Entry, int]] = {}
+    finish = _finish(lines)
     for at, line in enumerate(lines):
-        entry = None if _is_source(lines, at) else identify(line.text[:LONGEST_LINE])
-        if entry is not None:
-            counts[entry.id] += 1
-            firsts.setdefault(entry.id, (entry, at))
+        text = line.text[:LONGEST_LINE]
+        entry = None if _is_source(lines, at) else identify(text)
+        if entry is None or _is_spoken_of(entry, text):
+            continue
+        counts[entry.id] += 1
+        if entry.id not in firsts or firsts[entry.id][1] < finish < at:
+            firsts[entry.id] = (entry, at)
     for name, (entry, at) in firsts.items():
         if counts[name] >= entry.repeats:
-            yield Diagnosis(entry, lines[at], _around(lines, at), counts[name])
+            survived = at < finish and entry.severity is Severity.ERROR and not entry.is_state
+            yield Diagnosis(entry, lines[at], _around(lines, at), counts[name], survived)
+
+
+def _is_spoken_of(entry: Entry, text: str) -> bool:
+    match = entry.pattern.search(text)
+    return match is not None and is_quoted(text, match.start(), match.end())
+
+
+def _finish(lines: Sequence[Line]) -> int:
+    return last_finish([line.text for line in lines])
 
 
 def _is_source(lines: Sequence[Line], at: int) -> bool:
@@ -109,10 +137,11 @@ def _around(lines: Sequence[Line], at: int) -> tuple[str, ...]:
     return (*same[-CONTEXT_LINES:], lines[at].text[:400])
 
 
-def _first_traceback(lines: Sequence[Line], told: set[int]) -> Diagnosis | None:
-    """The end of the first traceback that nothing in the catalog explains."""
+def _first_traceback(lines: Sequence[Line], told: set[int], *, after: int) -> Diagnosis | None:
+    """The end of the first traceback behind that line which nothing in the catalog explains."""
+    texts = [line.text for line in lines]
     for at, line in enumerate(lines):
-        if TRACEBACK.match(line.text):
+        if at > after and TRACEBACK.match(line.text) and not is_ignored(texts, at):
             end = _end_of_traceback(lines, at)
             if end is not None and lines[end].number not in told:
                 return Diagnosis(None, lines[end], _around(lines, end))
@@ -123,7 +152,7 @@ def _end_of_traceback(lines: Sequence[Line], start: int) -> int | None:
     rank = lines[start].rank
     for at in range(start + 1, min(start + 2000, len(lines))):
         line = lines[at]
-        if line.rank == rank and line.text and not line.text.startswith((" ", "\t")) and EXCEPTION.match(line.text):
+        if line.rank == rank and RAISED.match(line.text):
             return at
     return None
 

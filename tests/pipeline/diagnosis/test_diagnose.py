@@ -109,3 +109,62 @@ def test_there_is_a_corpus_of_healthy_logs():
 @pytest.mark.parametrize("log", HEALTHY, ids=lambda path: path.stem)
 def test_a_healthy_log_raises_nothing(log):
     assert diagnose_text(log.read_text(encoding="utf-8")) == ()
+
+
+@pytest.mark.parametrize(
+    "end", ["Exception: the dataset is empty", "mypkg.errors.AudioTooLong: utterance 7 has 45 s", "struct.error: short"]
+)
+def test_a_traceback_ends_with_any_class_of_any_name(end):
+    log = f'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\n{end}\n'
+    [finding] = diagnose_text(log)
+    assert finding.check == UNKNOWN
+    assert end in finding.message
+
+
+def test_a_line_of_a_logger_within_a_traceback_is_not_its_end():
+    log = 'Traceback (most recent call last):\nINFO: saving\n  File "a.py", line 1, in f\nOddError: what\n'
+    assert "OddError" in diagnose_text(log)[0].message
+
+
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB.\n"
+FINISH = "{'train_runtime': 120.3, 'train_loss': 1.9}\n"
+STEP = "{'loss': 2.1, 'grad_norm': 1.0}\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        pytest.param(OOM + STEP + FINISH, [], id="caught, and trained to the end"),
+        pytest.param(OOM + STEP, ["cuda-oom"], id="steps behind it may have waited in a buffer"),
+        pytest.param(STEP + FINISH + OOM, ["cuda-oom"], id="after the training"),
+        pytest.param(OOM + FINISH + OOM, ["cuda-oom"], id="caught once, and not the second time"),
+        pytest.param(
+            OOM + FINISH + "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n",
+            ["cuda-oom", "child-failed"],
+            id="one rank finished and another did not",
+        ),
+        pytest.param(
+            OOM + FINISH + "ValueError: Attempting to unscale FP16 gradients.\n",
+            ["fp16-unscale", "cuda-oom"],
+            id="what was survived is told last",
+        ),
+        pytest.param(
+            "{'loss': 0.0, 'grad_norm': nan}\n" + FINISH, ["loss-zero-or-nan"], id="a training on NaN that finished"
+        ),
+    ],
+)
+def test_an_error_that_the_training_outlived_is_no_cause(log, expected):
+    assert checks(log) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('text="CUDA out of memory"', False),
+        ('RuntimeError: "CUDA out of memory" was raised', True),
+        ('{"message": "CUDA out of memory", "level": "error"}', True),
+        ('said "no" and then CUDA out of memory', True),
+    ],
+)
+def test_words_in_quotes_are_spoken_of_unless_an_error_or_a_json_log_says_them(line, told):
+    assert checks(line) == (["cuda-oom"] if told else [])

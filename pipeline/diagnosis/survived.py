@@ -1,0 +1,36 @@
+"""Words of an error that ended nothing: quoted in data, or caught in a training that then ran to its end. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+FINISHED = re.compile(
+    r"""['"]train_runtime['"]\s*:|\b[Tt]raining\s+(?:is\s+|has\s+)?(?:finished|completed?|done)\b""",
+)
+RAISED = re.compile(r"^\s*(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Failed)\b")
+IGNORED = re.compile(r"^Exception ignored in\b")
+
+
+def last_finish(texts: Sequence[str]) -> int:
+    """The last line that says that a training came to its end; -1 where none does.
+
+    Loss lines alone prove nothing: with a buffered stdout the last of them come after the traceback that ended it.
+    """
+    return next((at for at in range(len(texts) - 1, -1, -1) if FINISHED.search(texts[at])), -1)
+
+
+def is_quoted(text: str, start: int, end: int) -> bool:
+    """The words between these positions stand within one pair of double quotes, in a line that raises nothing itself.
+
+    A line of JSON is a log of its own kind: there everything stands in quotes.
+    """
+    if text.lstrip().startswith("{") or RAISED.match(text):
+        return False
+    before = text[:start].count('"')
+    return before % 2 == 1 and '"' not in text[start:end] and '"' in text[end:]
+
+
+def is_ignored(texts: Sequence[str], at: int) -> bool:
+    """The traceback that begins there was printed by Python while it threw an object away, and ended nothing."""
+    return at > 0 and IGNORED.match(texts[at - 1]) is not None
