@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -60,7 +61,9 @@ def chosen_names(site: Site, only: Iterable[str] | None) -> set[str]:
     known = {fixer.name for fixer in SOURCE_FIXERS} | {fixer.name for fixer in SETUP_FIXERS}
     named = known if only is None else set(only)
     if unknown := sorted(named - known):
-        raise BadUsage(f"no fixer is called {unknown[0]!r}", hint="pipeline explain")
+        near = difflib.get_close_matches(unknown[0], known, n=1)
+        instead = (unknown[0], near[0]) if near else None
+        raise BadUsage(f"no fixer is called {unknown[0]!r}", where="--only", hint="pipeline explain", instead=instead)
     named = named | {brought for fixer in SOURCE_FIXERS if fixer.name in named for brought in fixer.brings}
     refused = {name for name in named if site.wishes.get(name) in OFF}
     return named - refused - (PURE_LEAVES if site.config.get("precision") == "fp16-pure" else set())

@@ -10,6 +10,7 @@ class HalfstepError(Exception):
     """Could not look, or could not act. `where` names the key, file or address; `hint` is one thing to type.
 
     `findings` are all problems of one kind where several were found at once; they then stand for the message.
+    `instead`: a word that was typed and the one that was probably meant; the hint is then the same line with that one.
     `about` names what it happened to (host, config, run), where whoever raised it could not know.
     """
 
@@ -23,12 +24,14 @@ class HalfstepError(Exception):
         hint: str = "",
         exit_code: ExitCode | None = None,
         findings: tuple[Finding, ...] = (),
+        instead: tuple[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
         self.where = where
         self.hint = hint
         self.findings = findings
+        self.instead = instead
         self.about: dict[str, str] = {}
         if exit_code is not None:
             self.exit_code = exit_code
@@ -44,6 +47,10 @@ class CannotConnect(HalfstepError):
     """No SSH server answered there in time."""
 
     exit_code = ExitCode.CONNECT
+
+
+class NameUnknown(CannotConnect):
+    """No address goes by that name."""
 
 
 class HungUp(CannotConnect):
@@ -140,6 +147,18 @@ class RemoteFault(HalfstepError):
 
 class ChangeRefused(HalfstepError):
     """A read-only host was asked to change something: a defect of ours."""
+
+
+class ToolFailed(HalfstepError):
+    """A program of this machine that is called here is missing, or ended by itself."""
+
+    exit_code = ExitCode.ENVIRONMENT
+
+
+class Garbled(HalfstepError):
+    """What the host sent is not what our program there says."""
+
+    exit_code = ExitCode.TEMPORARY
 
 
 class FixRefused(HalfstepError):

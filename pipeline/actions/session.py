@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
-from pipeline.config.load import LoadedConfig, LoadedHost, load_config, load_host
+from pipeline.config.document import BadConfig
+from pipeline.config.find import find_config
+from pipeline.config.given import for_host, for_run
+from pipeline.config.hosts import LoadedHost, load_host
+from pipeline.config.load import LoadedConfig, load_config
 from pipeline.hosts.connection import connected, look
+from pipeline.messages.errors import findings_of
+from pipeline.messages.hints import given_beside
 from pipeline.messages.listener import Listener
 from pipeline.records.cures import read_cures
 from pipeline.records.files import locked
@@ -17,17 +24,21 @@ from pipeline.records.layout import Records
 from pipeline.stages.stage import Context, Wishes
 from pipeline.work.view import View, data_folder
 from remote.ask import Ask
+from remote.errors import HalfstepError
 from remote.sync.data import DataScan, scan_data
 from remote.sync.identity import project_of
 from remote.sync.scan import Scan, scan_project
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Named:
-    """What the user named, loaded."""
+    """What the user named, loaded; `given` are the words beside the names, for whoever types them again."""
 
     loaded: LoadedConfig
     host: LoadedHost
+    given: tuple[str, ...] = ()
 
 
 def load_named(host: str, config: str, overrides: Sequence[str], here: Path, *, card: str = "") -> Named:
@@ -35,10 +46,28 @@ def load_named(host: str, config: str, overrides: Sequence[str], here: Path, *, 
 
     `card` is what the host is assumed to have, whatever its file says. Raises BadUsage, BadConfig.
     """
-    of_host = [override.removeprefix("host.") for override in overrides if override.startswith("host.")]
-    of_host += [f"card={card}"] if card else []
-    of_run = [override for override in overrides if not override.startswith("host.")]
-    return Named(load_config(config, here, of_run), load_host(host, here, of_host))
+    loaded = _or_why_not(lambda: load_config(config, here, for_run(overrides)))
+    file = _or_why_not(lambda: find_config(config, here))
+    beside = file if isinstance(file, Path) else None
+    reached = _or_why_not(lambda: load_host(host, here, for_host(overrides), card=card, beside=beside))
+    if isinstance(loaded, HalfstepError) or isinstance(reached, HalfstepError):
+        raise _both(*(one for one in (loaded, reached) if isinstance(one, HalfstepError)))
+    return Named(loaded, reached, given_beside(overrides, card))
+
+
+def _or_why_not(load: Callable[[], T]) -> T | HalfstepError:
+    try:
+        return load()
+    except HalfstepError as error:
+        return error
+
+
+def _both(first: HalfstepError, *more: HalfstepError) -> HalfstepError:
+    """What is wrong with config and host is told at once."""
+    if not more:
+        return first
+    findings = tuple(finding for error in (first, *more) for finding in findings_of(error))
+    return BadConfig(f"{len(findings)} problems", findings=findings)
 
 
 @contextlib.contextmanager

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fixers.sources.yaml_nodes import Limits, Mapping, Node, YamlProblem, compose, find
 from fixers.sources.yaml_values import duplicates, plain
+from pipeline.config.given import Given
+from pipeline.config.override import with_key
 from remote.errors import BadUsage
 from remote.protocol.findings import Finding, Severity
 
@@ -19,11 +22,19 @@ KeyPath = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Document:
-    """A YAML mapping and where its keys stand."""
+    """A YAML mapping and where its keys stand: in the file, or among the words that were typed."""
 
     path: str
     values: dict[str, Any]
     root: Node | None = None
+    given: tuple[Given, ...] = ()
+
+    def with_given(self, given: Sequence[Given]) -> Document:
+        """The document with these keys over what the file says."""
+        values = self.values
+        for one in given:
+            values = with_key(values, one.keys, one.value)
+        return Document(self.path, values, self.root, (*self.given, *given))
 
     def line_of(self, key: KeyPath) -> int:
         """The line of the key, or of the nearest one above it; 0 where the document has none of it."""
@@ -35,11 +46,19 @@ class Document:
         return 0
 
     def problem(self, key: KeyPath, message: str, hint: str = "") -> Finding:
-        """What is wrong with a key, with the file and line where it stands."""
-        line = self.line_of(key)
-        place = f"{self.path}:{line}" if line else self.path
-        name = ".".join(str(part) for part in key)
+        """What is wrong with a key, with the file and line where it stands, or the words that gave it."""
+        line, given = self.line_of(key), self._given_for(key)
+        place = given.typed if given else f"{self.path}:{line}" if line else self.path
+        name = (given.prefix if given else "") + ".".join(str(part) for part in key)
         return Finding("config", Severity.ERROR, f"{name}: {message}" if name else message, place, hint)
+
+    def _given_for(self, key: KeyPath) -> Given | None:
+        """What gave the key; or, where the file has nothing of it, what gave a section that it would lie in."""
+        about = [one for one in self.given if one.about(key)]
+        while key and not about and not self.line_of(key):
+            about = [one for one in self.given if one.inside(key)]
+            key = key[:-1]
+        return about[-1] if about else None
 
 
 class BadConfig(BadUsage):

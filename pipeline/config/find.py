@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pipeline.config.shipped import shipped_configs
@@ -19,24 +19,32 @@ def is_path(name: str) -> bool:
 
 def find_config(name: str, here: Path) -> Path:
     """The file of a run's config. Raises BadUsage naming the nearest one."""
-    path = _file_of(name, here, "")
+    path = _file_of(name, here, config_folders(here))
     if path is not None:
         return path
     near = difflib.get_close_matches(name, list_configs(here), n=1)
-    hint = f"pipeline run --config {near[0]}" if near else "pipeline configs"
-    raise BadUsage(f"there is no config {name!r} in {_places(here)}", where="--config", hint=hint)
+    raise BadUsage(
+        f"there is no config {name!r} in {_places(here)}",
+        where="--config",
+        hint="pipeline configs",
+        instead=(name, near[0]) if near else None,
+    )
 
 
-def find_host_file(name: str, here: Path) -> Path | None:
-    """The file of a host, or None: the name is then an alias of ~/.ssh/config, an address, or `local`."""
-    return _file_of(name, here, "hosts")
+def find_host_file(name: str, here: Path, beside: Path | None = None) -> Path | None:
+    """The file of a host, or None: the name is then an alias of ~/.ssh/config, an address, or `local`.
+
+    `beside` is the file of a run's config: the hosts of its folder come before those of where we stand.
+    """
+    with_it = [beside.parent] if beside is not None else []
+    return _file_of(name, here, [folder / "hosts" for folder in (*with_it, *config_folders(here))])
 
 
-def _file_of(name: str, here: Path, inside: str) -> Path | None:
-    """The path that was written, or the first file of that name; `inside` a folder of configs/."""
+def _file_of(name: str, here: Path, folders: Iterable[Path]) -> Path | None:
+    """The path that was written, or the first file of that name."""
     if is_path(name):
-        return Path(name).expanduser() if Path(name).is_absolute() else here / name
-    choices = (folder / inside / f"{name}{suffix}" for folder in config_folders(here) for suffix in SUFFIXES)
+        return here / Path(name).expanduser()
+    choices = (folder / f"{name}{suffix}" for folder in folders for suffix in SUFFIXES)
     return next((path for path in choices if path.is_file()), None)
 
 
@@ -54,7 +62,7 @@ def _list(here: Path, inside: str) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for folder in config_folders(here):
         for path in sorted((folder / inside).glob("*.y*ml")):
-            if path.suffix in SUFFIXES:
+            if path.suffix in SUFFIXES and path.is_file():
                 found.setdefault(path.stem, path)
     return found
 

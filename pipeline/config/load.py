@@ -7,17 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fixers.sources.yaml_nodes import YamlProblem, compose
-from fixers.sources.yaml_values import plain
 from pipeline.config.checks import check_run_config
-from pipeline.config.document import BadConfig, Document, read_document
-from pipeline.config.find import find_config, find_host_file
-from pipeline.config.model import HostConfig, RunConfig
-from pipeline.config.override import with_key
+from pipeline.config.document import BadConfig, read_document
+from pipeline.config.find import find_config
+from pipeline.config.given import parse_given
+from pipeline.config.model import RunConfig
 from pipeline.config.problems import validate
 from pipeline.config.shipped import shipped_configs
-from remote.errors import BadUsage
-from remote.protocol.cards import UnknownCard, parse_card
 
 
 @dataclass(frozen=True)
@@ -38,20 +34,12 @@ class LoadedConfig:
         return self.config.model_dump(mode="json")
 
 
-@dataclass(frozen=True)
-class LoadedHost:
-    """A host by the name it goes by; `path` None: an ssh alias or address without a file."""
-
-    name: str
-    path: Path | None
-    config: HostConfig
-
-
 def load_config(name: str, here: Path, overrides: Sequence[str] = ()) -> LoadedConfig:
     """The config that `name` means from `here`, with `a.b=c` overrides. Raises BadUsage, BadConfig."""
     path = find_config(name, here)
+    given = [parse_given(override) for override in overrides]
     written = read_document(path)
-    document = _overridden(written, overrides)
+    document = written.with_given(given)
     config = validate(RunConfig, document)
     root = (_base(path, here) / config.project).resolve()
     if not root.is_dir():
@@ -63,38 +51,8 @@ def load_config(name: str, here: Path, overrides: Sequence[str] = ()) -> LoadedC
     return LoadedConfig(path.stem, path, root, config, settings if isinstance(settings, dict) else {})
 
 
-def load_host(name: str, here: Path, overrides: Sequence[str] = ()) -> LoadedHost:
-    """The host that `name` means: a file of configs/hosts, `local`, or an alias of ~/.ssh/config."""
-    path = find_host_file(name, here)
-    document = read_document(path) if path else Document("--host", {"host": name})
-    config = validate(HostConfig, _overridden(document, overrides))
-    if config.card is not None:
-        try:
-            parse_card(config.card)
-        except UnknownCard as error:
-            raise BadConfig(str(error), findings=(document.problem(("card",), str(error)),)) from None
-    return LoadedHost(path.stem if path else name, path, config)
-
-
 def _base(path: Path, here: Path) -> Path:
     """What `project:` is relative to: the folder that holds configs/, the file's own folder, or here if shipped."""
     if path.parent == shipped_configs():
         return here
     return path.parent.parent if path.parent.name == "configs" else path.parent
-
-
-def _overridden(document: Document, overrides: Sequence[str]) -> Document:
-    values = document.values
-    for override in overrides:
-        key, equals, text = override.partition("=")
-        if not equals or not key.strip():
-            raise BadUsage(f"--set wants a.b=c, got {override!r}", where="--set", hint="--set train.learning_rate=1e-5")
-        values = with_key(values, key.strip().split("."), _value(override, text))
-    return Document(document.path, values, document.root)
-
-
-def _value(override: str, text: str) -> Any:
-    try:
-        return plain(compose(text, tags=False))
-    except YamlProblem as error:
-        raise BadUsage(f"--set {override!r}: {error.message}", where="--set") from None

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import json
+import re
+import shlex
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -11,6 +14,10 @@ from pipeline.config.document import BadConfig, Document, KeyPath
 from remote.protocol.findings import Finding
 
 M = TypeVar("M", bound=BaseModel)
+PLAIN_WORD = re.compile(r"-{0,2}[A-Za-z_./][\w./@+-]*")
+YAML_WORDS = ("yes", "no", "on", "off", "true", "false", "null", "y", "n")
+LISTS = ("list_type", "tuple_type")
+MAPPINGS = ("dict_type", "model_type", "model_attributes_type")
 
 
 def validate(model: type[M], document: Document) -> M:
@@ -31,7 +38,7 @@ def _finding(model: type[BaseModel], document: Document, problem: Any) -> Findin
         return document.problem(key, "is needed here and is not there")
     if isinstance(got, bool) and "string" in problem["type"]:
         return document.problem(key, f"got a boolean ({got}); YAML reads yes/no/on/off so: quote it")
-    return document.problem(key, f"{_wanted(problem)}, got {_shown(got)}")
+    return document.problem(key, f"{_wanted(model, key, problem)}, got {_shown(got)}", _meant(model, key, problem))
 
 
 def _unknown(model: type[BaseModel], document: Document, key: KeyPath) -> Finding:
@@ -81,9 +88,42 @@ def _without_echoes(found: list[Finding]) -> tuple[Finding, ...]:
     return tuple(kept.values())
 
 
-def _wanted(problem: Any) -> str:
+def _wanted(model: type[BaseModel], key: KeyPath, problem: Any) -> str:
+    if problem["type"] in LISTS:
+        return "should be a list"
+    if problem["type"] in MAPPINGS:
+        names = _names_at(model, key)
+        return f"should be keys and values ({', '.join(names)})" if names else "should be names and values"
     message = str(problem["msg"])
     return message.replace("Input should be", "should be").replace("a valid ", "")
+
+
+def _meant(model: type[BaseModel], key: KeyPath, problem: Any) -> str:
+    """What was probably meant, as it would be written; empty where nobody can tell."""
+    got, name = problem.get("input"), str(key[-1]) if key else ""
+    if problem["type"] in LISTS and isinstance(got, str | int | float):
+        words = _words_of(got) if key == ("command",) else [str(got)]
+        return f"{name}: [{', '.join(map(_quoted, words))}]"
+    if problem["type"] in MAPPINGS and isinstance(got, str):
+        inner = _names_at(model, key)
+        return f"{name}: {{{inner[0]}: {_quoted(got)}}}" if inner else f"{name}: {{NAME: {_quoted(got)}}}"
+    if problem["type"] == "string_type" and isinstance(got, int | float):
+        return f'{name}: "{got}"'
+    return ""
+
+
+def _words_of(command: object) -> list[str]:
+    """A command line's words; the whole of it where its quotes do not close."""
+    try:
+        return shlex.split(str(command))
+    except ValueError:
+        return [str(command)]
+
+
+def _quoted(word: str) -> str:
+    """The word as YAML reads it inside brackets."""
+    plain = PLAIN_WORD.fullmatch(word) and word.lower() not in YAML_WORDS
+    return word if plain else json.dumps(word, ensure_ascii=False)
 
 
 def _shown(value: Any) -> str:

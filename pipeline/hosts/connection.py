@@ -6,10 +6,11 @@ import contextlib
 import sys
 from collections.abc import Iterator
 
-from pipeline.config.load import LoadedHost
+from pipeline.config.hosts import LoadedHost
 from pipeline.config.model import HostConfig
 from remote.address import LOCAL, Address
 from remote.ask import Ask
+from remote.errors import NameUnknown
 from remote.host import Host
 from remote.jobs import take_survey
 from remote.protocol.cards import parse_card
@@ -39,10 +40,17 @@ def address_of(host: LoadedHost) -> Address:
 
 @contextlib.contextmanager
 def connected(host: LoadedHost, *, keep: bool, ask: Ask | None = None) -> Iterator[Host]:
-    """The host, its connection closed at the end of the block. `keep` False leaves nothing of ours behind."""
+    """The host, its connection closed at the end of the block. `keep` False leaves nothing of ours behind.
+
+    Raises NameUnknown with the nearest name that is known here, beside whatever the block raises.
+    """
     link = open_host(address_of(host), keep=keep, ask=ask)
     try:
         yield link
+    except NameUnknown as error:
+        if host.near and error.where == host.config.host:
+            error.instead = (host.name, host.near[0])
+        raise
     finally:
         link.close()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.config.load import LoadedHost
+from pipeline.config.hosts import LoadedHost
 from pipeline.config.model import HostConfig
 from pipeline.hosts.connection import connected
 from pipeline.records.layout import Records

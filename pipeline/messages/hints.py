@@ -4,13 +4,36 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
+from itertools import pairwise
 
 NEEDS_NAMES = re.compile(r"\bpipeline (run|verify|plan|fix)(?= --|$|[;,.)])")
 
 
-def typed_out(hint: str, host: str, config: str) -> str:
-    """The hint with `--host` and `--config` where a verb in it needs them and has none."""
+def typed_out(hint: str, host: str, config: str, given: tuple[str, ...] = ()) -> str:
+    """The hint with `--host`, `--config` and what was given beside them, where a verb in it needs them and has none."""
     if not host or not config or "--host" in hint or "--config" in hint:
         return hint
-    names = f" --host {shlex.quote(host)} --config {shlex.quote(config)}"
-    return NEEDS_NAMES.sub(lambda match: match.group() + names, hint)
+    words = shlex.join(["--host", host, "--config", config, *given])
+    return NEEDS_NAMES.sub(lambda match: f"{match.group()} {words}", hint)
+
+
+def given_beside(overrides: Sequence[str], card: str = "") -> tuple[str, ...]:
+    """Overrides of keys as words to type; a card that was named is a key of the host, which every verb takes."""
+    named = [*overrides, *([f"host.card={card}"] if card else [])]
+    return tuple(word for override in named for word in ("--set", override))
+
+
+def given_in(words: Sequence[str]) -> tuple[str, ...]:
+    """The overrides that were typed, as they stood."""
+    apart = [after for word, after in pairwise(words) if word == "--set"]
+    return given_beside([*apart, *(word.removeprefix("--set=") for word in words if word.startswith("--set="))])
+
+
+def typed_with(words: Sequence[str], wrong: str, right: str) -> str:
+    """The line that was typed, with the right word in place of the wrong one; empty where that is not in it."""
+    if wrong in words:
+        at = len(words) - 1 - list(reversed(words)).index(wrong)
+        return shlex.join(["pipeline", *words[:at], right, *words[at + 1 :]])
+    fixed = [f"{word.partition('=')[0]}={right}" if word.partition("=")[2] == wrong else word for word in words]
+    return shlex.join(["pipeline", *fixed]) if wrong and fixed != list(words) else ""

@@ -46,7 +46,10 @@ class JobOutcome:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Everything there is to say; what a verb does not know stays out."""
+    """Everything there is to say; what a verb does not know stays out.
+
+    `given` are the words typed beside the names, which a hint that is to be typed has to carry.
+    """
 
     command: str
     exit_code: ExitCode = ExitCode.OK
@@ -58,6 +61,7 @@ class Outcome:
     job: JobOutcome | None = None
     artifacts: dict[str, str] = field(default_factory=dict)
     more: dict[str, Any] = field(default_factory=dict)
+    given: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -67,7 +71,9 @@ class Outcome:
     @property
     def told(self) -> tuple[Finding, ...]:
         """The findings with hints that can be typed as they stand."""
-        return tuple(replace(one, hint=typed_out(one.hint, self.host, self.config)) for one in self.findings)
+        return tuple(
+            replace(one, hint=typed_out(one.hint, self.host, self.config, self.given)) for one in self.findings
+        )
 
 
 def job_outcome(run: RunSurvey) -> JobOutcome:

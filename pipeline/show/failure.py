@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pipeline.messages.errors import outcome_of_error
+from pipeline.messages.hints import given_in, typed_with
 from pipeline.show.screen import Screen
 from remote.errors import HalfstepError
 
@@ -16,8 +17,16 @@ def tell(words: list[str], error: HalfstepError) -> None:
     """The error is on stderr, or is the JSON object where `--json` was typed."""
     command = next((word for word in words if not word.startswith("-")), "")
     host, config = (error.about.get(name) or after(words, f"--{name}") for name in ("host", "config"))
-    outcome = replace(outcome_of_error(command, error), host=host, config=config, run=error.about.get("run", ""))
+    told = outcome_of_error(command, meant(words, error))
+    outcome = replace(told, host=host, config=config, run=error.about.get("run", ""), given=given_in(words))
     Screen(as_json="--json" in words, on_stderr=True).closing(outcome)
+
+
+def meant(words: list[str], error: HalfstepError) -> HalfstepError:
+    """The error; its hint is the line that was typed with the word that was meant, where it knows one."""
+    line = typed_with(words, *error.instead) if error.instead else ""
+    error.hint = line or error.hint
+    return error
 
 
 def after(words: list[str], option: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -87,8 +88,12 @@ def _here(screen: Screen, root: Path, site: Site, only: list[str] | None, *, sho
         screen.note(NO_CARD)
     changed: tuple[str, ...] = () if show_only else apply_to_disk(root, plan)
     if changed:
-        screen.note(f"{count(len(changed), 'file')} rewritten; `pipeline fix {root} --undo` puts them back")
+        _tell_undo(screen, count(len(changed), "file"), str(root))
     return _outcome(plan, changed, diff)
+
+
+def _tell_undo(screen: Screen, what: str, *words: str) -> None:
+    screen.note(f"{what} rewritten; `{shlex.join(['pipeline', 'fix', *words, '--undo'])}` puts back what was there")
 
 
 def _undone(screen: Screen, root: Path) -> Outcome:
@@ -127,9 +132,10 @@ def _on_host(
         plan = fix_on_host(context, only, show_only=show_only)
     diff = render_diff(plan)
     screen.diff(diff) if diff else screen.note("nothing to fix")
-    changed = tuple(_name(change) for change in plan.changes)
-    outcome = _outcome(plan, () if show_only else changed, diff)
-    return replace(outcome, host=host, config=named.loaded.name)
+    changed = () if show_only else tuple(_name(change) for change in plan.changes)
+    if changed:
+        _tell_undo(screen, count(len(changed), "place"), "--host", host, "--config", config, *named.given)
+    return replace(_outcome(plan, changed, diff), host=host, config=named.loaded.name, given=named.given)
 
 
 def _name(change: FileChange | HostChange) -> str:

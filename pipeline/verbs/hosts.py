@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pipeline.config.find import list_hosts
-from pipeline.config.load import load_host
+from pipeline.config.hosts import load_host
 from pipeline.hosts.connection import address_of
 from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
@@ -31,7 +32,9 @@ def hosts(
     """Every host that has a file; with `check NAME`: is it reached, trusted, fit? An ssh alias needs no file."""
     screen = Screen(as_json=as_json)
     if action not in ("", "check"):
-        raise BadUsage(f"hosts {action} is not known; hosts alone lists them", hint=f"pipeline hosts check {action}")
+        # `hosts NAME` means `hosts check NAME`; with two words the first one is a `check` that was typed wrong.
+        hint = f"pipeline hosts check {shlex.quote(name or action)}"
+        raise BadUsage(f"hosts {action} is not known; hosts alone lists them", hint=hint)
     outcome = _checked(screen, name) if action == "check" else _listed(screen)
     screen.closing(outcome)
     return outcome.exit_code
@@ -61,11 +64,12 @@ def _checked(screen: Screen, name: str) -> Outcome:
     if not screen.as_json:
         screen.table(("", "check", "found"), [(row.state.value, row.name, row.detail) for row in seen.rows])
     code = ExitCode(seen.exit_code)
-    findings = tuple(_finding(row, name, code) for row in seen.rows if row.state in SEVERITIES)
+    near = f"pipeline hosts check {host.near[0]}" if host.near and code is ExitCode.CONNECT else ""
+    findings = tuple(_finding(row, name, code, near) for row in seen.rows if row.state in SEVERITIES)
     table = [{"check": row.name, "state": row.state.value, "detail": row.detail} for row in seen.rows]
     hinted = findings if screen.as_json else tuple(one for one in findings if one.hint)
     return Outcome("hosts", code, host=name, findings=hinted, more={"checks": table})
 
 
-def _finding(row: Row, name: str, code: ExitCode) -> Finding:
-    return Finding(row.name.replace(" ", "-"), SEVERITIES[row.state], row.detail, name, row.hint, code)
+def _finding(row: Row, name: str, code: ExitCode, near: str) -> Finding:
+    return Finding(row.name.replace(" ", "-"), SEVERITIES[row.state], row.detail, name, near or row.hint, code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -48,7 +49,8 @@ def init(
         files[here / "configs" / "hosts" / f"{host}.yaml"] = render_host(answers)
     for path in files:
         if path.exists() and not force:
-            raise BadUsage(f"{path} is there already", where=str(path), hint="pipeline init --force")
+            again = shlex.join(["pipeline", "init", "--host", host, "--config", name, "--force"])
+            raise BadUsage(f"{path} is there already", where=str(path), hint=again)
     for path, text in files.items():
         write_whole(path, text.encode())
         screen.note(f"wrote {path.relative_to(here)}")

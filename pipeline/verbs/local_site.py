@@ -30,5 +30,6 @@ def assumed_card(card: str) -> Gpu | None:
     try:
         name, capability = parse_card(card)
     except UnknownCard as error:
-        raise BadUsage(str(error), where="--card", hint="--card titan-rtx") from None
+        instead = (card, error.near) if error.near else None
+        raise BadUsage(str(error), where="--card", hint="--card titan-rtx", instead=instead) from None
     return Gpu(0, "", name, capability, 0, assumed=True)

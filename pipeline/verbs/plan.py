@@ -72,6 +72,7 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: list
             "delete": list(seen.sync.delete),
             "diff": seen.diff,
         },
+        given=named.given,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +22,9 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 def _stage(name: str, option: str) -> str:
     if name and name not in STAGE_NAMES:
-        raise BadUsage(f"there is no stage {name!r}: {', '.join(STAGE_NAMES)}", where=option)
+        near = difflib.get_close_matches(name, STAGE_NAMES, n=1)
+        words = f"there is no stage {name!r}: {', '.join(STAGE_NAMES)}"
+        raise BadUsage(words, where=option, instead=(name, near[0]) if near else None)
     return name
 
 
@@ -54,5 +58,5 @@ def run(
     named = load_named(host, config, overrides or [], Path.cwd())
     with screen:
         outcome = run_project(named, screen, wishes, ask=None if as_json or yes else screen)
-    screen.closing(outcome)
+    screen.closing(replace(outcome, given=named.given))
     return outcome.exit_code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -34,7 +35,7 @@ def verify(
     named = load_named(host, config, overrides or [], Path.cwd())
     with working(named, screen, Wishes(), keep=False, ask=None if as_json else screen) as context:
         screen.heading(f"{named.loaded.name} on {named.host.name}: looking only")
-        outcome = _looked(context, screen, proof_wanted=not no_proof)
+        outcome = replace(_looked(context, screen, proof_wanted=not no_proof), given=named.given)
     screen.closing(outcome)
     return outcome.exit_code
 
@@ -50,7 +51,8 @@ def _looked(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
     if not report.ok:
         why_not = "something above must be put right first"
     if why_not:
-        report = report.and_also(Report((_not_checked(why_not),)))
+        again = "pipeline verify" if not (proof_wanted and report.ok) else "pipeline run --until verify"
+        report = report.and_also(Report((_not_checked(why_not, again),)))
     else:
         card = try_card(context)
         screen.checked(card.findings)
@@ -72,5 +74,5 @@ def _looked(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
     )
 
 
-def _not_checked(why: str) -> Finding:
-    return Finding("proof", Severity.WARNING, f"not checked: {why}", hint="pipeline run --until verify")
+def _not_checked(why: str, again: str) -> Finding:
+    return Finding("proof", Severity.WARNING, f"not checked: {why}", hint=again)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pipeline.config.load import LoadedConfig, LoadedHost
+from pipeline.config.hosts import LoadedHost
+from pipeline.config.load import LoadedConfig
 from pipeline.config.model import RunConfig
 from pipeline.config.override import overridden
 from pipeline.config.shipped import shipped_data

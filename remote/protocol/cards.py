@@ -78,7 +78,11 @@ CARDS: Dict[str, Tuple[str, Capability]] = {
 
 
 class UnknownCard(ValueError):
-    """What was written names no card; the message has the nearest names."""
+    """What was written names no card; the message has the nearest names, `near` the first of them, if any."""
+
+    def __init__(self, message: str, near: str = "") -> None:
+        super().__init__(message)
+        self.near = near
 
 
 def parse_card(card: Union[str, int, float]) -> Tuple[str, Capability]:

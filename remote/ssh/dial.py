@@ -8,7 +8,7 @@ import subprocess
 import time
 from dataclasses import dataclass
 
-from remote.errors import CannotConnect
+from remote.errors import CannotConnect, NameUnknown
 from remote.ssh.route import Station
 
 
@@ -29,7 +29,7 @@ def dial(station: Station, patience: Patience) -> socket.socket:
     try:
         found = socket.getaddrinfo(station.host, station.port, type=socket.SOCK_STREAM)
     except (socket.gaierror, UnicodeError) as error:
-        raise CannotConnect(
+        raise NameUnknown(
             f"cannot resolve {station.host}: {getattr(error, 'strerror', None) or error}",
             where=station.alias,
             hint="check `host:` in configs/hosts or HostName in ~/.ssh/config",

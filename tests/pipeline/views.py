@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.config.load import load_config, load_host
+from pipeline.config.hosts import load_host
+from pipeline.config.load import load_config
 from pipeline.records.layout import Records
 from pipeline.work.run_id import run_id
 from pipeline.work.view import View

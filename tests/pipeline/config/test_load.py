@@ -8,13 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.actions.session import load_named
 from pipeline.config.document import LIMITS
-from pipeline.config.load import load_config, load_host
+from pipeline.config.find import list_configs
+from pipeline.config.hosts import load_host
+from pipeline.config.load import load_config
 from remote.errors import HalfstepError
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
 
 GOOD = "project: .\nmodel: {id: tiny/phi4-multimodal}\ndata: {dataset: tiny-speech}\n"
+HUB_TOKEN = "hf_" + "a1B2" * 8
 
 
 def write(root: Path, text: str | bytes, name: str = "mine") -> Path:
@@ -66,6 +70,24 @@ def told(root: Path, name: str = "mine", overrides: tuple[str, ...] = ()) -> str
         ("BI-19 collator outside", GOOD + "fixers: {data-collator: {path: ../c.py}}\n", ["outside the project"]),
         ("not a mapping", "- 1\n- 2\n", ["key: value"]),
         ("no model", "data: {dataset: tiny-speech}\n", ["built-in trainer needs a model"]),
+        ("a fixer nobody is", GOOD + "fixers: {tokenizr: auto}\n", ["mine.yaml:4", "fixers.tokenizr", "tokenizer?"]),
+        ("off, misspelt", GOOD + "fixers: {bf16-to-fp16: of}\n", ["bf16-to-fp16: should be auto, off, never", "'of'"]),
+        ("a wish that means nothing", GOOD + "fixers: {port: maybe}\n", ["should be auto, off, never, got 'maybe'"]),
+        ("on is not auto", GOOD + "fixers: {port: on}\n", ["got True", "fixers: {port: auto}"]),
+        ("no wish", GOOD + "fixers: {port: }\n", ["fixers.port", "got None"]),
+        ("a setting nobody reads", GOOD + "fixers: {data-collator: {pth: x}}\n", ["data-collator.pth", "path?"]),
+        ("settings of none", GOOD + "fixers: {port: {number: 3}}\n", ["port has no settings"]),
+        ("a setting's type", GOOD + "fixers: {tokenizer: {folders: a}}\n", ["tokenizer.folders: should be a list"]),
+        ("a token", GOOD + "env: {HF_TOKEN: hf_abc}\n", ["mine.yaml:4", "env.HF_TOKEN", "secrets: [HF_TOKEN]"]),
+        ("a key", GOOD + "env: {WANDB_API_KEY: 0123abcd}\n", ["env.WANDB_API_KEY", "secrets: [WANDB_API_KEY]"]),
+        ("a password", GOOD + "env: {DB_PASSWORD: hunter2}\n", ["env.DB_PASSWORD", "name is that of a secret"]),
+        ("a value", GOOD + f"env: {{MINE: {HUB_TOKEN}}}\n", ["env.MINE", "its value looks like a secret"]),
+        ("in a URL", GOOD + "env: {INDEX: 'https://me:pw@lab/x'}\n", ["env.INDEX", "looks like a secret"]),
+        ("in the command", f"command: [look, --token, {HUB_TOKEN}]\n", ["command: a word of it looks like a secret"]),
+        ("a line for a list", "command: python src/train.py -v\n", ["list", "command: [python, src/train.py, -v]"]),
+        ("a word for a list", GOOD + "secrets: HF_TOKEN\n", ["should be a list", "secrets: [HF_TOKEN]"]),
+        ("a word for a section", "model: tiny\n", ["keys and values (id, revision,", "model: {id: tiny}"]),
+        ("a number for a text", GOOD + "env: {A: 1}\n", ["env.A", 'A: "1"']),
         ("unknown data set", "model: {id: tiny/x}\ndata: {dataset: tinyspeech}\n", ["no hub dataset"]),
     ],
 )
@@ -74,6 +96,29 @@ def test_a_bad_config_names_place_and_reason(tmp_path: Path, case: str, text: st
     said = told(tmp_path)
     for word in words:
         assert word in said, f"{case}: {word!r} not in {said!r}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "fixers: {bf16-to-fp16: off, tokenizer: never, port: auto, scaler-gate: 'off'}\n",
+        "fixers: {environment: create}\n",
+        "fixers: {environment: {base: python3.11, torch: 2.8, requirements: [r.txt], no_index: true}}\n",
+        "fixers: {tokenizer: {repo: a/b, revision: x, source: mirror, folders: [m]}}\n",
+        "env: {TOKENIZERS_PARALLELISM: 'false', HF_TOKEN: $MY_TOKEN, HF_HUB_DISABLE_IMPLICIT_TOKEN: '1'}\n",
+        "env: {AUDIO_TOKEN: '<|audio|>', HF_TOKEN_PATH: /data/token, MAX_NEW_TOKENS: '512', HF_HOME: ~/hf}\n",
+        "env: {MIRROR: 'https://lab.example:8080/simple', COMMIT: 0a1b2c3d4e5f0a1b2c3d4e5f0a1b2c3d4e5f0a1b}\n",
+    ],
+)
+def test_what_may_be_said_is_taken(tmp_path: Path, text: str) -> None:
+    write(tmp_path, GOOD + text)
+    assert load_config("mine", tmp_path).path.stem == "mine"
+
+
+def test_a_secret_that_is_refused_is_not_repeated(tmp_path: Path) -> None:
+    write(tmp_path, GOOD + f"env: {{MINE: {HUB_TOKEN}, PASSWORD: hunter2}}\n")
+    assert HUB_TOKEN not in told(tmp_path)
+    assert "hunter2" not in told(tmp_path)
 
 
 def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
@@ -157,7 +202,7 @@ def test_a_name_that_is_almost_right_is_named(tmp_path: Path) -> None:
     write(tmp_path, GOOD, "paper_r65")
     with pytest.raises(HalfstepError) as caught:
         load_config("paper_r6", tmp_path)
-    assert "paper_r6" in caught.value.hint
+    assert caught.value.instead == ("paper_r6", "paper_r65")
 
 
 def test_the_projects_config_comes_before_the_shipped_one(tmp_path: Path) -> None:
@@ -186,9 +231,67 @@ def test_a_set_that_cannot_be_meant_is_refused(tmp_path: Path, override: str) ->
     assert "--set" in told(tmp_path, overrides=(override,))
 
 
-def test_a_set_with_an_unknown_key_names_the_nearest(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("train.epoch=3", "train.epoch: no such key; did you mean epochs?"),
+        ("train={epochs: x}", "train.epochs: should be"),
+        ("model.revision=abc", "model.id: is needed"),
+        ("fixers.port=of", "fixers.port: should be auto"),
+        ("data.path=nowhere", "data.path: there is no nowhere"),
+    ],
+)
+def test_a_problem_of_a_set_names_the_set_and_not_the_file(tmp_path: Path, override: str, words: str) -> None:
+    write(tmp_path, "project: .\ncommand: [look]\n")
+    (found,) = problems(tmp_path, overrides=(override,))
+    assert (found.where, words in found.message) == (f"--set {override}", True), found
+
+
+def test_a_problem_of_the_file_names_the_file_beside_a_set(tmp_path: Path) -> None:
+    write(tmp_path, GOOD + "lora: {r: x}\n")
+    assert [found.where.rpartition(":")[2] for found in problems(tmp_path, overrides=("lora.alpha=4",))] == ["4"]
+
+
+@pytest.mark.parametrize(
+    ("override", "words"), [("host.prt=1", "host.prt: no such key; did you mean port?"), ("host.port=x", "host.port:")]
+)
+def test_a_problem_of_a_set_of_the_host_names_the_set(tmp_path: Path, override: str, words: str) -> None:
+    with pytest.raises(HalfstepError) as caught:
+        load_host("titan", tmp_path, [override])
+    (found,) = caught.value.findings
+    assert (found.where, words in found.message) == (f"--set {override}", True), found
+
+
+def test_config_and_host_tell_their_problems_together(tmp_path: Path) -> None:
+    write(tmp_path, GOOD + "lorra: {}\n")
+    write(tmp_path, "host: a\nprt: 22\n", "hosts/bad")
+    with pytest.raises(HalfstepError) as caught:
+        load_named("bad", "mine", [], tmp_path)
+    assert [Path(found.where).name for found in caught.value.findings] == ["mine.yaml:4", "bad.yaml:2"]
+
+
+def test_a_host_that_lies_with_the_config_is_found_from_elsewhere(tmp_path: Path) -> None:
+    config = write(tmp_path / "project", GOOD)
+    write(tmp_path / "project", "host: there.example\n", "hosts/rig")
+    (tmp_path / "elsewhere").mkdir()
+    assert load_named("rig", str(config), [], tmp_path / "elsewhere").host.config.host == "there.example"
+
+
+def test_a_config_that_is_a_folder_or_leads_nowhere_is_none(tmp_path: Path) -> None:
     write(tmp_path, GOOD)
-    assert "epochs" in told(tmp_path, overrides=("train.epoch=3",))
+    (tmp_path / "configs" / "folder.yaml").mkdir()
+    (tmp_path / "configs" / "gone.yaml").symlink_to("nowhere")
+    (tmp_path / "configs" / "loop.yaml").symlink_to("loop.yaml")
+    assert [name for name, path in list_configs(tmp_path).items() if tmp_path in path.parents] == ["mine"]
+    assert "there is no config" in told(tmp_path, "folder")
+
+
+def test_a_host_that_nobody_knows_has_its_nearest_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ssh").write_text("Host gpubox other-*\n  HostName 10.0.0.1\nHost=titan2\n")
+    monkeypatch.setenv("HALFSTEP_SSH_CONFIG", str(tmp_path / "ssh"))
+    write(tmp_path, "host: a\n", "hosts/titan")
+    assert set(load_host("titn", tmp_path).near) == {"titan", "titan2"}
+    assert load_host("gpubox", tmp_path).near == load_host("local", tmp_path).near == ()
 
 
 def test_a_host_without_a_file_is_an_alias(tmp_path: Path) -> None:
@@ -204,6 +307,8 @@ def test_a_host_without_a_file_is_an_alias(tmp_path: Path) -> None:
         ("user: me\n", "host"),
         ("host: a\ncard: titan-rx\n", "titan-rtx"),
         ("host: a\nscheduler: pbs\n", "scheduler"),
+        ("host: a\nenv: {HF_TOKEN: hf_abc}\n", "secrets: [HF_TOKEN]"),
+        ("host: a\nproxy_jump: gate\n", "proxy_jump: [gate]"),
     ],
 )
 def test_a_bad_host_file_is_told(tmp_path: Path, text: str, word: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.messages.hints import typed_out
+from pipeline.messages.hints import given_in, typed_out, typed_with
 
 NAMES = "--host titan --config 'my run'"
 
@@ -24,6 +24,26 @@ NAMES = "--host titan --config 'my run'"
 )
 def test_names_are_added_where_a_verb_needs_them(hint: str, typed: str) -> None:
     assert typed_out(hint, "titan", "my run") == typed
+
+
+def test_what_overrides_keys_is_typed_again() -> None:
+    given = given_in(["verify", "--set", "host.python=/my env/python", "--json", "--set=train.epochs=2"])
+    assert typed_out("pipeline run", "titan", "a", given) == (
+        "pipeline run --host titan --config a --set 'host.python=/my env/python' --set train.epochs=2"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong", "line"),
+    [
+        (["plan", "--host", "t", "--config", "tny"], "tny", "pipeline plan --host t --config tiny"),
+        (["plan", "--config=tny", "--json"], "tny", "pipeline plan --config=tiny --json"),
+        (["tny", "--config", "tny"], "tny", "pipeline tny --config tiny"),
+        (["plan", "--config", "other"], "tny", ""),
+    ],
+)
+def test_a_word_that_was_wrong_is_put_right_in_the_line_that_was_typed(words: list[str], wrong: str, line: str) -> None:
+    assert typed_with(words, wrong, "tiny") == line
 
 
 def test_nothing_is_made_up_where_no_config_is_known() -> None:

@@ -1,0 +1,70 @@
+"""A host's name and what was said of it on the command line, to a typed config."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.config.document import BadConfig, Document, read_document
+from pipeline.config.find import find_host_file, list_hosts
+from pipeline.config.given import OF_HOST, Given, parse_given
+from pipeline.config.model import HostConfig
+from pipeline.config.problems import validate
+from pipeline.config.secret_values import check_environment
+from remote.address import LOCAL
+from remote.protocol.cards import UnknownCard, parse_card
+from remote.protocol.findings import Finding
+from remote.ssh.aliases import list_aliases
+
+
+@dataclass(frozen=True)
+class LoadedHost:
+    """A host by the name it goes by; `path` None: an ssh alias or address without a file.
+
+    `near`: what can be named and is written almost so, where nothing that is known here has that name.
+    """
+
+    name: str
+    path: Path | None
+    config: HostConfig
+    near: tuple[str, ...] = ()
+
+
+def load_host(
+    name: str, here: Path, overrides: Sequence[str] = (), *, card: str = "", beside: Path | None = None
+) -> LoadedHost:
+    """The host that `name` means: a file of configs/hosts, `local`, or an alias of ~/.ssh/config.
+
+    `overrides` are `host.a=b`, `card` what it is assumed to have whatever its file says; `beside` is the file of the
+    run's config: hosts that lie with it come first.
+    """
+    path = find_host_file(name, here, beside)
+    given = [parse_given(override, OF_HOST) for override in overrides]
+    given += [Given(("card",), card, f"--card {card}")] if card else []
+    document = (read_document(path) if path else Document("--host", {"host": name})).with_given(given)
+    config = validate(HostConfig, document)
+    problems = (*_card_problems(config, document), *check_environment(config.env, document))
+    if problems:
+        raise BadConfig(f"{document.path}: {len(problems)} problems", findings=problems)
+    return LoadedHost(path.stem if path else name, path, config, () if path else _near(name, here))
+
+
+def known_hosts(here: Path) -> tuple[str, ...]:
+    """Every host that can be named without an address: those with a file, and the aliases of ~/.ssh/config."""
+    return tuple(dict.fromkeys((*list_hosts(here), *list_aliases())))
+
+
+def _near(name: str, here: Path) -> tuple[str, ...]:
+    known = known_hosts(here)
+    return () if name in (*known, LOCAL) else tuple(difflib.get_close_matches(name, known, n=3))
+
+
+def _card_problems(config: HostConfig, document: Document) -> Iterator[Finding]:
+    if config.card is None:
+        return
+    try:
+        parse_card(config.card)
+    except UnknownCard as error:
+        yield document.problem(("card",), str(error), f"card: {error.near}" if error.near else "")

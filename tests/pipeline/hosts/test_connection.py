@@ -1,0 +1,23 @@
+"""A host's one connection, and what is said where nobody knows the host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.config.hosts import load_host
+from pipeline.hosts.connection import connected
+from remote.errors import NameUnknown
+
+
+@pytest.mark.parametrize(("unknown", "instead"), [("titn", ("titn", "titan")), ("gateway", None)])
+def test_a_name_without_address_is_told_with_the_nearest_that_is_known(
+    tmp_path: Path, unknown: str, instead: tuple[str, str] | None
+) -> None:
+    with (
+        pytest.raises(NameUnknown) as caught,
+        connected(load_host("titn", tmp_path), keep=False),
+    ):
+        raise NameUnknown(f"cannot resolve {unknown}", where=unknown)
+    assert caught.value.instead == instead
