@@ -13,6 +13,7 @@ VERBS = {
     "supervise": "remote.payload.supervisor",
     "hub": "remote.payload.hub",
     "prove": "remote.payload.proof.prove",
+    "settle": "remote.payload.housekeeping",
     "card-step": "remote.payload.proof.card_step",
 }
 

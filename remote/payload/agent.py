@@ -16,7 +16,7 @@ from remote.payload.refusal import Refusal, refusal_to_json
 from remote.protocol.frames import FrameKind, hello, pack, pack_json, read_frame
 
 # By name: needed once per host and payload, and it would cost every start a fifth of its time.
-COMPILER = "remote.payload.compiled"
+SETTLING = "remote.payload.settling"
 
 
 def main(nonce: str, temporary: str, workdir: str, first: str = "", compiled: str = "") -> int:
@@ -41,7 +41,7 @@ def main(nonce: str, temporary: str, workdir: str, first: str = "", compiled: st
             with hangup.ends(not request.get("change")):
                 line.write(pack_json(answer(request, line, workdir, payload)))
             if compiled:
-                importlib.import_module(COMPILER).compile_behind(payload, compiled)
+                importlib.import_module(SETTLING).settle_behind(payload, compiled, workdir)
                 compiled = ""
     except (BrokenPipeError, EOFError):
         return 0

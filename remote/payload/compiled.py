@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import marshal
-import threading
 import zipfile
 from importlib.util import MAGIC_NUMBER
 
@@ -28,13 +26,3 @@ def compile_payload(payload: str, target: str) -> None:
                 data = HEADER + marshal.dumps(code)
             archive.writestr(name, data)
     write_whole(target, buffer.getvalue(), 0o600)
-
-
-def compile_behind(payload: str, target: str) -> None:
-    """Starts compiling without making anybody wait; a host where it cannot be stored stays as it is."""
-
-    def work() -> None:
-        with contextlib.suppress(OSError, SyntaxError):
-            compile_payload(payload, target)
-
-    threading.Thread(target=work, daemon=True).start()

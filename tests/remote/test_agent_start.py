@@ -374,6 +374,8 @@ def test_a_kept_payload_is_stored_once_under_its_hash(sshd: Sshd) -> None:
         assert host.probe(["true"]).ok
         host.close()
     stored = sshd.home / f"halfstep/payload/{payload_bundle().sha256}.pyz"
+    wait_until(lambda: any(stored.parent.glob("*.zip")))
+    wait_until(lambda: not any(stored.parent.glob(".hs-part-*")))
     assert stored.read_bytes() == payload_bundle().data
     names = {path.suffix for path in stored.parent.iterdir()}
     assert names <= {".pyz", ".zip"}
@@ -415,7 +417,7 @@ def test_the_agent_ends_when_its_line_does(sshd: Sshd) -> None:
     pid = host.greeting["pid"]
     assert Path(f"/proc/{pid}").exists()
     host.close()
-    wait_until(lambda: not Path(f"/proc/{pid}").exists(), 5.0)
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), 30.0)
 
 
 def test_the_agent_ends_with_its_line_while_it_is_looking(sshd: Sshd) -> None:
@@ -424,7 +426,7 @@ def test_the_agent_ends_with_its_line_while_it_is_looking(sshd: Sshd) -> None:
     wire = host._connected().wire
     wire.write(pack_json({"op": "command.probe", "args": {"argv": ["sleep", "60"], "timeout_s": 60}}), 5.0)
     host.close()
-    wait_until(lambda: not Path(f"/proc/{pid}").exists(), 5.0)
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), 30.0)
 
 
 def test_an_agent_that_changes_something_finishes_it_first(tmp_path: Path) -> None:

@@ -1,0 +1,190 @@
+"""Payloads of other versions on a host: removed once a newer one has come, never under somebody who still needs one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from remote import bundle
+from remote.agent import AgentHost
+from remote.jobs import start_job
+from remote.local import local_host
+from remote.payload.old_payloads import needed_payloads, remove_old_payloads
+from remote.protocol.jobs import JobSpec, Started, StartRequest
+from remote.protocol.layout import ProjectLayout
+
+DEADLINE_S = 60.0
+PROJECT, RUN = "speech-00000000", "tiny-01234567"
+
+
+@dataclass(frozen=True)
+class Job:
+    payload: str
+    gate: Path
+    result: Path
+    started: Started
+
+
+@pytest.fixture(autouse=True)
+def _bundles_are_ours_again() -> Iterator[None]:
+    yield
+    bundle.payload_bundle.cache_clear()
+
+
+@pytest.fixture
+def workdir(tmp_path: Path) -> Path:
+    return tmp_path / "work dir"
+
+
+@pytest.fixture
+def version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], str]:
+    """Makes this laptop's halfstep another version; gives its payload's hash back."""
+
+    def become(number: int) -> str:
+        package = tmp_path / f"version-{number}" / "remote"
+        for folder in bundle.FOLDERS:
+            shutil.copytree(
+                Path(bundle.__file__).parent / folder, package / folder, ignore=shutil.ignore_patterns("__pycache__")
+            )
+        (package / "payload/version.py").write_text(f"VERSION = {number}\n")
+        monkeypatch.setattr(bundle, "PACKAGE", package)
+        bundle.payload_bundle.cache_clear()
+        return bundle.payload_bundle().sha256
+
+    return become
+
+
+def arrive(workdir: Path) -> AgentHost:
+    """A host that this version's payload has settled on."""
+    host = local_host(str(workdir))
+    host.ask("file.list", {"path": "nothing"})
+    sha = bundle.payload_bundle().sha256
+    wait_until(lambda: any((workdir / "payload").glob(f"{sha}.*.zip")))
+    return host
+
+
+def leave(host: AgentHost) -> None:
+    pid = host.greeting["pid"]
+    host.close()
+    wait_until(lambda: not is_running(pid))
+
+
+def is_running(pid: int) -> bool:
+    return Path(f"/proc/{pid}").exists()
+
+
+def hashes(workdir: Path) -> set[str]:
+    return {path.name.split(".")[0] for path in (workdir / "payload").glob("*.pyz")}
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not true():
+        assert time.monotonic() < deadline, "it did not become true in time"
+        time.sleep(0.02)
+
+
+def test_the_newest_of_the_others_stays_and_older_ones_go(workdir: Path, version: Callable[[int], str]) -> None:
+    shas = []
+    for number in range(4):
+        shas.append(version(number))
+        leave(arrive(workdir))
+        wait_until(lambda: hashes(workdir) == set(shas[-2:]))
+    names = {path.name.split(".")[0] for path in (workdir / "payload").iterdir()}
+    assert names == set(shas[-2:]), "byte code goes with its payload"
+
+
+def test_an_agent_keeps_the_payload_that_it_was_started_with(workdir: Path, version: Callable[[int], str]) -> None:
+    first = version(0)
+    old = arrive(workdir)
+    shas = []
+    for number in (1, 2, 3):
+        shas.append(version(number))
+        leave(arrive(workdir))
+        wait_until(lambda: hashes(workdir) == {first, *shas[-2:]})
+    # Its module was not imported before: it comes out of the zip only now.
+    assert old.ask("data.survey", {"project": PROJECT, "digest": "0" * 64})["path"] == ""
+    leave(old)
+    version(4)
+    leave(arrive(workdir))
+    wait_until(lambda: first not in hashes(workdir))
+
+
+@pytest.fixture
+def job(workdir: Path, tmp_path: Path, version: Callable[[int], str]) -> Iterator[Job]:
+    """A job that was started by version 0 and waits at a gate."""
+    first = version(0)
+    host = arrive(workdir)
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    spec = JobSpec(RUN, 1, "f" * 64, (sys.executable, "-c", f"open({str(gate)!r}).read()"), grace_s=5.0)
+    answer = start_job(host, StartRequest(PROJECT, spec, "tiny", backend="setsid"))
+    leave(host)
+    assert answer.started is not None
+    yield Job(first, gate, workdir / ProjectLayout(PROJECT).run(RUN).job(1).result, answer.started)
+    for pid in (answer.started.child_pid, answer.started.pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_a_supervisor_keeps_the_payload_that_it_was_started_with(
+    job: Job, workdir: Path, version: Callable[[int], str]
+) -> None:
+    shas = []
+    for number in (1, 2, 3):
+        shas.append(version(number))
+        leave(arrive(workdir))
+        wait_until(lambda: hashes(workdir) == {job.payload, *shas[-2:]})
+    job.gate.write_bytes(b"on you go")
+    wait_until(job.result.exists)
+    assert json.loads(job.result.read_bytes())["exit"] == 0
+    wait_until(lambda: not is_running(job.started.pid))
+    version(4)
+    leave(arrive(workdir))
+    wait_until(lambda: job.payload not in hashes(workdir))
+
+
+def test_nothing_goes_while_a_job_runs_whose_supervisor_cannot_be_seen(
+    job: Job, workdir: Path, version: Callable[[int], str]
+) -> None:
+    os.kill(job.started.pid, signal.SIGKILL)
+    wait_until(lambda: not is_running(job.started.pid))
+    assert needed_payloads(str(workdir)) is None
+    os.kill(job.started.child_pid, signal.SIGKILL)
+    wait_until(lambda: not is_running(job.started.child_pid))
+    assert needed_payloads(str(workdir)) is not None
+
+
+def test_what_is_no_payload_is_left_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "payload"
+    folder.mkdir()
+    for name in ("notes.txt", "abc.pyz", f"{'a' * 64}.pyz.bak", ".hs-part-new"):
+        (folder / name).write_text("")
+    for number, digit in enumerate("bcd"):
+        for ending in (".pyz", ".cpython-39.zip"):
+            path = folder / (digit * 64 + ending)
+            path.write_text("")
+            os.utime(path, (number + 1, number + 1))
+    (folder / ".hs-part-old").write_text("")
+    os.utime(folder / ".hs-part-old", (1, 1))
+    gone = remove_old_payloads(str(folder / f"{'b' * 64}.pyz"), str(tmp_path))
+    assert sorted(gone) == sorted(["c" * 64 + ".pyz", "c" * 64 + ".cpython-39.zip"])
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        [
+            ".hs-part-new",
+            "abc.pyz",
+            f"{'a' * 64}.pyz.bak",
+            "notes.txt",
+            *(digit * 64 + ending for digit in "bd" for ending in (".pyz", ".cpython-39.zip")),
+        ]
+    )
