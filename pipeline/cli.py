@@ -7,6 +7,7 @@ import difflib
 import errno
 import importlib
 import io
+import shlex
 import sys
 import traceback
 from typing import Any, cast
@@ -128,7 +129,7 @@ def run(words: list[str]) -> int:
     except HalfstepError as error:
         return _tell(words, error)
     except (KeyboardInterrupt, typer.Abort):
-        return _tell(words, Interrupted("interrupted"))
+        return _tell(words, Interrupted("interrupted", hint=shlex.join(["pipeline", *words])))
     except SystemExit as done:
         if not isinstance(done.__context__, BrokenPipeError):  # what typer makes of a reader that has gone
             raise

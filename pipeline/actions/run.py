@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 from pipeline.actions.heal import run_and_heal
 from pipeline.actions.session import Named, alone, working
 from pipeline.hosts.pull import pull_run
+from pipeline.messages.errors import findings_of
 from pipeline.messages.listener import Listener
 from pipeline.messages.outcome import JobOutcome, Outcome, StageState, job_outcome
 from pipeline.records.layout import Records
-from pipeline.records.runs import artifacts_of, note_seen
+from pipeline.records.runs import RunNote, artifacts_of, job_last_seen, note_seen, read_note
 from pipeline.report.compose import jobs_of, report_of
 from pipeline.report.evidence import read_evidence, write_evidence
 from pipeline.report.kept import keep_report
@@ -18,7 +21,7 @@ from pipeline.stages.stage import Context, Wishes
 from pipeline.work.command import require_secrets
 from pipeline.work.run_id import run_id, run_of
 from remote.ask import Ask
-from remote.errors import HalfstepError
+from remote.errors import HalfstepError, Interrupted
 from remote.jobs import list_jobs
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState, RunSurvey, StartAnswer
@@ -43,14 +46,25 @@ def run_project(named: Named, listener: Listener, wishes: Wishes, *, ask: Ask | 
         context.evidence = read_evidence(kept)
         ran = run_and_heal(context, STAGES, record)
         if ran.acted:
-            bring_home_what_failed(context, ran)
             write_evidence(kept, context.evidence)
-            report(context, ran)
+            sum_up(context, ran)
         outcome = outcome_of(context, ran)
         listener.curve("loss", loss_of(records, outcome.run))
     if not ran.acted and ran.exit_code is ExitCode.OK:
         listener.note("nothing to do")
     return outcome
+
+
+def sum_up(context: Context, ran: StagesResult) -> None:
+    """What there is to see of the run is here; who wants to wait no longer is not kept."""
+    if ran.exit_code is ExitCode.INTERRUPTED:
+        return
+    try:
+        bring_home_what_failed(context, ran)
+        report(context, ran)
+    except KeyboardInterrupt:
+        ran.exit_code = ExitCode.INTERRUPTED
+        ran.findings.extend(findings_of(Interrupted("interrupted", hint="pipeline run")))
 
 
 def bring_home_what_failed(context: Context, ran: StagesResult) -> None:
@@ -91,21 +105,32 @@ def earlier_jobs(context: Context, run: RunSurvey) -> tuple[StartAnswer, ...]:
 def outcome_of(context: Context, ran: StagesResult) -> Outcome:
     """What a run of the stages came to."""
     view = context.view
-    run = run_of(view)
-    if run is not None:
+    run, left = run_of(view), left_in_training(context, ran)
+    if run is not None and left is None:
         note_seen(view.records, run)
+    job: JobOutcome | None = job_outcome(run) if run is not None else JobOutcome(JobState.ABSENT)
+    if left is not None:
+        job = job_last_seen(left, time.time()) if left.seen_unix else None
     return Outcome(
         "run",
         ran.exit_code,
         host=view.host.name,
         config=view.loaded.name,
-        run=run_id(view) if run is not None else "",
+        run=run_id(view) if run is not None or left is not None else "",
         stages=tuple(ran.stages),
         findings=tuple(ran.findings),
-        job=job_outcome(run) if run is not None else JobOutcome(JobState.ABSENT),
+        job=job,
         artifacts=artifacts_of(view.records, run_id(view)),
         more={"cures": [cure.name for cure in view.cures]} if view.cures else {},
     )
+
+
+def left_in_training(context: Context, ran: StagesResult) -> RunNote | None:
+    """What is remembered of the run whose training somebody left, for the host was not looked at since."""
+    trained = any(stage.name == "train" and stage.state is not StageState.PENDING for stage in ran.stages)
+    if ran.exit_code is not ExitCode.INTERRUPTED or not trained:
+        return None
+    return read_note(context.view.records.run(run_id(context.view)))
 
 
 def loss_of(records: Records, run: str) -> list[float]:

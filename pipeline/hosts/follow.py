@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 
 from pipeline.messages.listener import Listener
 from pipeline.messages.quantities import duration
@@ -12,11 +13,14 @@ from remote.protocol.jobs import JobNews, JobState
 from remote.pull.patience import Patience
 
 
-def follow_to_end(host: Host, project: str, run: str, listener: Listener) -> JobNews | None:
-    """The last news of the job; None where there was none at all."""
+def follow_to_end(
+    host: Host, project: str, run: str, listener: Listener, heard: Callable[[JobNews], None] = lambda _: None
+) -> JobNews | None:
+    """The last news of the job; None where there was none at all. `heard` is called with each."""
     last: JobNews | None = None
     for news in follow_job(host, project, run):
         last = news
+        heard(news)
         if news.progress is not None:
             listener.progress(in_words(news), news.progress.step, news.progress.steps)
         elif news.state is JobState.RUNNING:

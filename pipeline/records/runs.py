@@ -12,11 +12,12 @@ from typing import Any
 from pipeline.messages.outcome import JobOutcome
 from pipeline.records.files import write_whole
 from pipeline.records.layout import Records, project_here
-from remote.errors import BadUsage, HalfstepError
-from remote.protocol.jobs import JobState, RunSurvey
+from remote.errors import BadUsage
+from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey
 from remote.protocol.values import Malformed, decode, dumps
 
 NOTE = "run.json"
+ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.LOST)
 
 
 @dataclass(frozen=True)
@@ -92,21 +93,28 @@ def named_run(run: str | None, here: Path) -> tuple[RunNote, Records]:
 
 def note_seen(records: Records, run: RunSurvey) -> None:
     """The project's note of a run says what was last seen of its job."""
-    try:
-        note = find_note(records, run.run)
-    except HalfstepError:
+    note_job(records, run.run, run.state, run.progress, run.result)
+
+
+def note_job(
+    records: Records, run: str, state: JobState, progress: Progress | None = None, result: JobResult | None = None
+) -> None:
+    """The same of a job whose run was not looked at; what has ended and is known already is not written again."""
+    note = read_note(records.run(run))
+    if note is None:
         return
-    progress, result = run.progress, run.result
     seen = replace(
         note,
-        state=run.state,
+        state=state,
         step=progress.step if progress else note.step,
         steps=progress.steps if progress else note.steps,
         loss=progress.loss if progress else note.loss,
         exit=result.exit if result else None,
         seen_unix=time.time(),
     )
-    write_whole(records.run(run.run) / NOTE, dumps(seen))
+    if state in ENDED and replace(seen, seen_unix=note.seen_unix) == note:
+        return
+    write_whole(records.run(run) / NOTE, dumps(seen))
 
 
 def job_last_seen(note: RunNote, now_unix: float) -> JobOutcome:

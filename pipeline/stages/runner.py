@@ -12,9 +12,11 @@ from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.records.checkpoints import Claims, claim_now, read_claims, write_claims
 from pipeline.records.inputs import digest
 from pipeline.stages.stage import Context, Done, Stage, judge_standing
-from remote.errors import HalfstepError
+from remote.errors import HalfstepError, Interrupted
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Report
+from remote.protocol.findings import Finding, Report, Severity
+
+INTERRUPTED = "interrupted"
 
 Look = Callable[[Context], None]
 """Brings the context's view up to date with the host."""
@@ -66,14 +68,16 @@ def _act(context: Context, stage: Stage, claims: Claims, ran: StagesResult, look
     began = time.monotonic()
     done = _tried(context, stage, look)
     seconds = time.monotonic() - began
-    ran.findings.extend(done.report.findings)
+    report = _told(context, stage, done)
+    ran.findings.extend(report.findings)
     state, reason = StageState.RUNNING if done.unfinished else StageState.DONE, done.reason
-    problem = None if done.unfinished else _problem(context, stage, done)
-    if problem is not None:
+    ran.exit_code = done.exit_code
+    if not done.unfinished and not report.ok:
+        problem = report.errors[0]
         state, reason = StageState.FAILED, problem.message
         ran.exit_code = done.exit_code or problem.exit_code or stage.exit_code
-        if problem not in done.report.findings:
-            ran.findings.append(problem)
+    elif not done.unfinished and done.exit_code is ExitCode.INTERRUPTED:
+        state, reason = StageState.FAILED, INTERRUPTED
     outcome = StageOutcome(stage.name, state, seconds, reason)
     context.listener.ended(outcome)
     if state is not StageState.DONE:
@@ -83,17 +87,28 @@ def _act(context: Context, stage: Stage, claims: Claims, ran: StagesResult, look
 
 
 def _tried(context: Context, stage: Stage, look: Look) -> Done:
-    """What the stage did. What kept it from acting, or us from looking afterwards, is an error that it found."""
+    """What the stage did. What kept it from acting, or us from looking afterwards, is what it found."""
     done = Done()
     try:
         done = stage.run(context)
-        look(context)
+        if done.exit_code is not ExitCode.INTERRUPTED:
+            look(context)
     except HalfstepError as error:
         report = done.report.and_also(Report(findings_of(error)))
         return replace(done, report=report, exit_code=done.exit_code or error.exit_code, unfinished=False)
+    except KeyboardInterrupt:
+        report = Report(findings_of(Interrupted(f"{INTERRUPTED} in {stage.name}", hint="pipeline run")))
+        return replace(done, report=done.report.and_also(report), exit_code=ExitCode.INTERRUPTED, unfinished=False)
     return done
 
 
-def _problem(context: Context, stage: Stage, done: Done) -> Finding | None:
-    """The first error of what the stage found, or of looking again at what it says that it made true."""
-    return next(iter(done.report.errors or stage.check(context.view).errors), None)
+def _told(context: Context, stage: Stage, done: Done) -> Report:
+    """What the stage found, and what a look at what it made true adds: every warning, and the errors if it had none."""
+    if done.unfinished or done.exit_code is ExitCode.INTERRUPTED:
+        return done.report
+    seen = [
+        finding
+        for finding in stage.check(context.view).findings
+        if finding not in done.report.findings and (done.report.ok or finding.severity is not Severity.ERROR)
+    ]
+    return done.report.and_also(Report(tuple(seen)))

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 
 from pipeline.diagnosis.diagnose import diagnose_text
 from pipeline.hosts.follow import follow_to_end
 from pipeline.hosts.output import end_of
 from pipeline.judgements.job import judge_end, judge_run
+from pipeline.messages.errors import findings_of
 from pipeline.messages.masked import mask
 from pipeline.records.inputs import Inputs
-from pipeline.records.runs import write_note
+from pipeline.records.runs import note_job, write_note
 from pipeline.stages.stage import Context, Done
 from pipeline.work.command import secret_values
 from pipeline.work.run_id import next_serial, run_id, run_of, work_inputs
 from pipeline.work.start import next_number, note_of, start_request
 from pipeline.work.view import View
-from remote.errors import Busy, HalfstepError
+from remote.errors import Busy, HalfstepError, Interrupted
 from remote.jobs import adopt_job, prepare_resume, start_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
@@ -60,11 +62,15 @@ class Train:
         if context.wishes.detach:
             _say(context, goes_on(name))
             return Done(reason=f"{name} runs on its own", unfinished=True)
+        last: deque[JobNews] = deque(maxlen=1)
         try:
-            news = follow_to_end(context.host, context.view.layout.key, name, context.listener)
+            news = follow_to_end(context.host, context.view.layout.key, name, context.listener, last.append)
         except KeyboardInterrupt:
             _say(context, goes_on(name))
-            raise
+            return left(name)
+        finally:
+            for seen in last:
+                note_job(context.view.records, name, seen.state, seen.progress, seen.result)
         done = done_of(name, number, news)
         if done.exit_code is ExitCode.OK:
             return done
@@ -82,10 +88,12 @@ class Train:
         if number > 1 and not resume:
             context.listener.note(f"{name} left no checkpoint: job {number} begins at its first step")
         try:
-            return start_job(context.host, start_request(context.view, name, number, resume)).number
+            started = start_job(context.host, start_request(context.view, name, number, resume))
         except KeyboardInterrupt:
             _say(context, ways_back(f"{name} may have begun. To see, to come back to it, or to end it:", name))
             raise
+        note_job(context.view.records, name, started.state, None, started.result)
+        return started.number
 
 
 def _say(context: Context, lines: tuple[str, ...]) -> None:
@@ -121,6 +129,12 @@ def _why(context: Context, name: str, number: int) -> Report:
     text, first = end_of(output.read_bytes(), DIAGNOSED_LINES)
     secrets = secret_values(view.host.config, view.config).values()
     return Report(diagnose_text(mask(text, secrets), str(output.relative_to(view.loaded.root)), first))
+
+
+def left(name: str) -> Done:
+    """Somebody wants to wait no longer; the job goes on."""
+    words = Interrupted(f"interrupted; {name} goes on by itself", hint=f"pipeline attach {name}")
+    return Done(Report(findings_of(words)), f"{name} goes on by itself", exit_code=words.exit_code, unfinished=True)
 
 
 def goes_on(name: str) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ def test_BI_60_ctrl_c_is_one_object_under_json(
     assert run(["diagnose", "-", "--json"]) == 130
     told = json.loads(capsys.readouterr().out)
     assert (told["command"], told["exit_code"], told["ok"]) == ("diagnose", 130, False)
+    assert told["findings"][0]["hint"] == "pipeline diagnose - --json"
 
 
 def test_BI_60_ctrl_c_is_a_word_on_stderr(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

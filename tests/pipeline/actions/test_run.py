@@ -1,17 +1,21 @@
-"""What `run` leaves here of a training that ended badly."""
+"""What `run` leaves here of a training that ended badly, and knows of one that somebody left."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.actions.run import bring_home_what_failed
+from pipeline.actions.run import bring_home_what_failed, outcome_of
 from pipeline.messages.listener import NoListener
 from pipeline.messages.outcome import StageOutcome, StageState
+from pipeline.records.runs import note_job, write_note
 from pipeline.stages.runner import StagesResult
 from pipeline.stages.stage import Context
+from pipeline.work.run_id import run_id
+from pipeline.work.start import note_of
 from remote.fake import FakeHost
-from remote.protocol.jobs import EventFile, JobState
+from remote.protocol.exits import ExitCode
+from remote.protocol.jobs import EventFile, JobState, Progress
 from remote.protocol.segments import SEGMENT
 from tests.pipeline.views import run_in, survey_of, view_of
 from tests.remote.pull.event_records import point
@@ -45,3 +49,19 @@ def test_a_host_that_gives_nothing_takes_nothing_from_what_is_known(tmp_path: Pa
     ran = StagesResult([TRAIN_FAILED])
     bring_home_what_failed(Context(FakeHost(), view_of(tmp_path, JobState.FAILED), NoListener()), ran)
     assert ran.findings == []
+
+
+def test_an_interrupted_run_tells_its_stages_its_run_and_its_job(tmp_path: Path) -> None:
+    view = view_of(tmp_path, None)
+    name = run_id(view)
+    context = Context(FakeHost(), view, NoListener())
+    stages = [StageOutcome("verify", StageState.DONE), StageOutcome("train", StageState.RUNNING)]
+    ran = StagesResult(stages, [], ExitCode.INTERRUPTED, acted=True)
+    write_note(view.records, note_of(view, name))
+    may_have_begun = outcome_of(context, ran)
+    assert (may_have_begun.run, may_have_begun.job) == (name, None)
+    note_job(view.records, name, JobState.RUNNING, Progress(7, 60))
+    told = outcome_of(context, ran)
+    assert (told.exit_code, told.run, [stage.name for stage in told.stages]) == (130, name, ["verify", "train"])
+    assert told.job is not None
+    assert (told.job.state, told.job.step) == (JobState.RUNNING, 7)

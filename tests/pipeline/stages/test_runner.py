@@ -33,6 +33,7 @@ class Toy:
     in_order: bool = False
     outcome: Done = field(default_factory=Done)
     makes_it_so: bool = True
+    warns: tuple[Finding, ...] = ()
     runs: int = 0
     exit_code: ExitCode = ExitCode.SYNC
 
@@ -40,7 +41,8 @@ class Toy:
         return self.depends_on
 
     def check(self, view: View) -> Report:
-        return Report() if self.in_order else bad(f"{self.name} is not in order")
+        seen = Report() if self.in_order else bad(f"{self.name} is not in order")
+        return Report(self.warns).and_also(seen)
 
     def holds(self, view: View) -> str:
         return "as it should be"
@@ -97,6 +99,43 @@ def test_a_stage_that_says_done_and_is_not_has_failed(tmp_path: Path) -> None:
     stages = [Toy("sync", makes_it_so=False)]
     assert run(stages, tmp_path / "s.json") == ([FAILED], ExitCode.SYNC)
     assert read_claims(tmp_path / "s.json").stages == {}
+
+
+def test_a_warning_of_a_look_is_told_once_whatever_the_stage_came_to(tmp_path: Path) -> None:
+    busy = Finding("gpu-occupied", Severity.WARNING, "somebody fills the card")
+    for name, outcome in (("silent", Done()), ("told", Done(Report((busy,)))), ("failed", Done(bad("no torch")))):
+        context = Context(cast("object", None), cast(View, None), NoListener(), Wishes())  # type: ignore[arg-type]
+        stage = Toy("environment", outcome=outcome, warns=(busy,), makes_it_so=name != "failed")
+        ran = run_stages(context, [stage], tmp_path / f"{name}.json", lambda context: None)
+        assert [finding for finding in ran.findings if finding.severity is Severity.WARNING] == [busy], name
+        assert len([finding for finding in ran.findings if finding.severity is Severity.ERROR]) == (name == "failed")
+
+
+class Impatient(Toy):
+    """A stage whose user presses Ctrl-C."""
+
+    def run(self, context: Context) -> Done:
+        raise KeyboardInterrupt
+
+
+def test_what_ran_before_ctrl_c_is_known_and_how_to_come_back(tmp_path: Path) -> None:
+    context = Context(cast("object", None), cast(View, None), NoListener(), Wishes())  # type: ignore[arg-type]
+    stages = [Toy("sync"), Impatient("fix"), Toy("train")]
+    ran = run_stages(context, stages, tmp_path / "s.json", lambda context: None)
+    assert [stage.state for stage in ran.stages] == [DONE, FAILED, PENDING]
+    assert ran.exit_code is ExitCode.INTERRUPTED
+    assert [(finding.check, finding.hint) for finding in ran.findings] == [("interrupted", "pipeline run")]
+    assert set(read_claims(tmp_path / "s.json").stages) == {"sync"}
+
+
+def test_a_host_is_not_asked_again_for_somebody_who_left(tmp_path: Path) -> None:
+    def asked(context: Context) -> None:
+        raise AssertionError("the host was asked")
+
+    context = Context(cast("object", None), cast(View, None), NoListener(), Wishes())  # type: ignore[arg-type]
+    stages = [Toy("train", outcome=Done(exit_code=ExitCode.INTERRUPTED, unfinished=True))]
+    ran = run_stages(context, stages, tmp_path / "s.json", asked)
+    assert ([stage.state for stage in ran.stages], ran.exit_code) == ([RUNNING], ExitCode.INTERRUPTED)
 
 
 class Unreachable(Toy):

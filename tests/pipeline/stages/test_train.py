@@ -9,13 +9,13 @@ import pytest
 
 from pipeline.config.load import load_config
 from pipeline.messages.listener import NoListener
-from pipeline.records.runs import find_note
+from pipeline.records.runs import find_note, list_notes
 from pipeline.stages.stage import Context, Wishes
 from pipeline.stages.train import Train
 from remote.errors import Busy
 from remote.fake import FakeHost
 from remote.protocol.exits import ExitCode
-from remote.protocol.jobs import JobNews, JobResult, JobState, StartAnswer
+from remote.protocol.jobs import JobNews, JobResult, JobState, Progress, StartAnswer
 from remote.protocol.segments import SEGMENT
 from remote.protocol.values import encode
 from tests.pipeline.views import view_of
@@ -108,3 +108,46 @@ def test_a_job_whose_output_cannot_be_had_has_still_failed(tmp_path: Path) -> No
     done = Train().run(Context(host, view_of(tmp_path, None), NoListener()))
     assert [finding.check for finding in done.report.findings] == ["output", "training"]
     assert done.exit_code is ExitCode.TRAINING
+
+
+class LeavesAtNews(NoListener):
+    """Presses Ctrl-C once the first step is told."""
+
+    def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
+        if done is not None:
+            raise KeyboardInterrupt
+
+
+def training(*news: JobNews) -> FakeHost:
+    """A host where a job starts and says that."""
+    started = encode(StartAnswer("r", 1, JobState.RUNNING, True))
+    return FakeHost(operations={"job.start": lambda args: started}, streams={"job.wait": [encode(one) for one in news]})
+
+
+def test_who_leaves_a_training_is_told_the_way_back_and_its_step_is_remembered(tmp_path: Path) -> None:
+    view = view_of(tmp_path, None)
+    done = Train().run(Context(training(JobNews(1, JobState.RUNNING, Progress(7, 60, 1.5))), view, LeavesAtNews()))
+    note = find_note(view.records, None)
+    assert (done.exit_code, done.unfinished) == (ExitCode.INTERRUPTED, True)
+    [finding] = done.report.findings
+    assert (finding.check, finding.hint) == ("interrupted", f"pipeline attach {note.run}")
+    assert (note.state, note.step, note.steps, note.loss) == (JobState.RUNNING, 7, 60, 1.5)
+    assert note.seen_unix > 0
+
+
+@pytest.mark.parametrize(
+    ("news", "state", "step"),
+    [
+        ((), JobState.RUNNING, None),
+        ((JobNews(1, JobState.SUCCEEDED, Progress(60, 60), JobResult(0)),), JobState.SUCCEEDED, 60),
+        ((JobNews(1, JobState.LOST, Progress(9, 60)),), JobState.LOST, 9),
+    ],
+    ids=["no news", "ended", "lost"],
+)
+def test_a_run_that_has_begun_is_not_remembered_as_absent(
+    tmp_path: Path, news: tuple[JobNews, ...], state: JobState, step: int | None
+) -> None:
+    view = view_of(tmp_path, None)
+    Train().run(Context(training(*news), view, NoListener()))
+    [note] = list_notes(view.records)
+    assert (note.state, note.step) == (state, step)
