@@ -31,6 +31,10 @@ OWN = "def fix(m):\n    for p in m.parameters():\n        if p.requires_grad:\n 
             cast("m") + "o = AdamW(p for _, p in m.named_parameters())\n",
         ),
         ("ps = list(m.parameters())\no = AdamW(ps)\n", "ps = list(m.parameters())\n" + cast("m") + "o = AdamW(ps)\n"),
+        (
+            "ps = m.parameters()\no = AdamW(ps)\nps = n.parameters()\n",
+            "ps = m.parameters()\n" + cast("m") + "o = AdamW(ps)\nps = n.parameters()\n",
+        ),
         ("self.o = AdamW(self.m.parameters())\n", cast("self.m") + "self.o = AdamW(self.m.parameters())\n"),
         (
             "o = AdamW(a.parameters())\nq = SGD(b.parameters())\n",

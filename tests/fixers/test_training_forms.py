@@ -27,6 +27,11 @@ from tests.fixers.training_code import STAYS, outcome
             "a = b.float()\na = c\nF.cross_entropy(a, d)",
             "a = b.float()\na = c\nF.cross_entropy(a.float(), d)",
         ),
+        (
+            loss_fp32,
+            "F.cross_entropy(a, d)\na = b.float()",
+            "F.cross_entropy(a.float(), d)\na = b.float()",
+        ),
         (loss_fp32, "l = nn.MSELoss()\nl(a, b)", "l = nn.MSELoss()\nl(a.float(), b.float())"),
         (loss_fp32, "l = nn.CrossEntropyLoss()\nl(a, b)", "l = nn.CrossEntropyLoss()\nl(a.float(), b)"),
         (
