@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from pipeline.config.model import HostConfig, RunConfig
+from pipeline.work.launch import launch_of
 from pipeline.work.view import View
 from remote.errors import BadUsage
 from remote.protocol.training import (
@@ -45,14 +46,12 @@ def proof_place(view: View, source: str) -> Place:
 
 def command_of(view: View, place: Place) -> tuple[str, ...]:
     """The argv of one training process (or of torchrun); {payload} and the like are filled in on the host."""
-    config = view.config
+    config, command = view.config, launch_of(view).command
     python = interpreter_of(view)
-    if config.command is None:
+    if command is None:
         own: tuple[str, ...] = ("-B", "{payload}", "train", dumps(training_spec(view, place)).decode())
         return (python, *own) if config.processes == 1 else _torchrun(python, config.processes, own)
-    if config.command[0] in PYTHONS:
-        return (python, *config.command[1:])
-    return config.command
+    return (python, *command[1:]) if command[0] in PYTHONS else command
 
 
 def _torchrun(python: str, processes: int, own: tuple[str, ...]) -> tuple[str, ...]:
@@ -68,8 +67,8 @@ def interpreter_of(view: View) -> str:
 
 def environment_of(view: View) -> dict[str, str]:
     """What is added to the host's own environment for a job; never a secret."""
-    config, host = view.config, view.host.config
-    told = {**host.env, **config.env, "PYTHONUNBUFFERED": "1"}
+    host = view.host.config
+    told = {**launch_of(view).env, "PYTHONUNBUFFERED": "1"}
     folder = str(PurePosixPath(interpreter_of(view)).parent)
     if folder not in (".", ""):
         told["PATH"] = f"{folder}:$PATH"

@@ -1,0 +1,86 @@
+"""What a run is started with on its card: the config's command and environment as the source fixers leave them. Pure.
+
+The host's copy of the config is rewritten like any other file, but a job is started from the laptop's: with `--set`,
+with cures, from a file that may lie outside of the project. So the fixers are asked about these very words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fixers.fixed_tree import as_planned
+from fixers.frame import plan_fixes
+from fixers.registry import SOURCE_FIXERS
+from fixers.sources.yaml_nodes import compose
+from fixers.sources.yaml_values import plain
+from pipeline.work.fixes import site_of
+from pipeline.work.view import View
+
+FILE = "configs/launch.yaml"
+
+
+@dataclass(frozen=True)
+class Launch:
+    """The argv of the project's own command (None: the built-in trainer), and what `env:` adds, the host's first."""
+
+    command: tuple[str, ...] | None
+    env: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class OneFile:
+    """A tree of one file."""
+
+    path: str
+    data: bytes
+
+    def paths(self) -> Iterable[str]:
+        return (self.path,)
+
+    def read(self, path: str) -> bytes:
+        return self.data
+
+
+def launch_of(view: View) -> Launch:
+    """Command and environment in the precision of the view's card; as they were given where no fixer minds them."""
+    config = view.config
+    given = Launch(config.command, {**view.host.config.env, **config.env})
+    written = write_launch(given)
+    if read_launch(written) != given:
+        return given
+    tree = OneFile(FILE, written)
+    site = replace(site_of(view, None), tree=tree)
+    plan = plan_fixes(site, only=[fixer.name for fixer in SOURCE_FIXERS])
+    return read_launch(as_planned(tree, plan).read(FILE))
+
+
+def write_launch(launch: Launch) -> bytes:
+    """A run config that says only this, in the words that fixers can edit."""
+    lines = ["command:" if launch.command else "command: null"]
+    lines += [f"- {_written(word)}" for word in launch.command or ()]
+    lines.append("env:" if launch.env else "env: {}")
+    lines += [f"  {_quoted(name)}: {_quoted(value)}" for name, value in launch.env.items()]
+    return ("\n".join(lines) + "\n").encode()
+
+
+def _written(word: str) -> str:
+    """One item: text for a shell keeps its lines and quotes as they are, so that it can be read as what it is."""
+    shown = all(line.isprintable() for line in word.replace("\t", " ").split("\n"))
+    if not shown or not any(mark in word for mark in '\n"\\') or not word.strip():
+        return _quoted(word)
+    lines = word.removesuffix("\n").split("\n")
+    return "|2" + ("+" if word.endswith("\n") else "-") + "".join(f"\n  {line}" for line in lines)
+
+
+def _quoted(text: str) -> str:
+    plainly = (one if one.isprintable() and one not in '"\\' else f"\\U{ord(one):08x}" for one in text)
+    return f'"{"".join(plainly)}"'
+
+
+def read_launch(data: bytes) -> Launch:
+    """What `write_launch` wrote, as it reads now."""
+    values: dict[str, Any] = plain(compose(data, tags=False))
+    command = values["command"]
+    return Launch(None if command is None else tuple(map(str, command)), {k: str(v) for k, v in values["env"].items()})

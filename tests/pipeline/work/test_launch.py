@@ -1,0 +1,78 @@
+"""A command and an environment are those of the card, wherever they were written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.config.load import load_config
+from pipeline.diagnosis.cures import Cure
+from pipeline.work.command import Place, command_of, environment_of
+from pipeline.work.launch import Launch, read_launch, write_launch
+from pipeline.work.view import View
+from remote.protocol.machine import Gpu
+from tests.pipeline.views import view_of
+
+PLACE = Place("", "")
+FLASH = ("--attn_implementation", "flash_attention_2")
+
+
+def view_on(root: Path, capability: tuple[int, int], *overrides: str, fixers: str = "{}", **config: Any) -> View:
+    """The project with such a config, on a card of that capability."""
+    view = view_of(root, state=None)
+    written = "".join(f"{key}: {value}\n" for key, value in config.items())
+    (root / "configs" / "plain.yaml").write_text(f"fixers: {fixers}\n{written}")
+    card = Gpu(0, "", "a card", capability, 24 << 30)
+    view = view.with_survey(replace(view.survey, gpus=(card,)))
+    return replace(view, loaded=load_config("plain", root, overrides))
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ('[python, train.py, --bf16, "True"]', ("train.py", "--fp16", "True")),
+        (
+            "[python, train.py, --bf16, --attn_implementation, flash_attention_2]",
+            ("train.py", "--fp16", *FLASH[:1], "sdpa"),
+        ),
+        (
+            "[bash, -c, 'export MODE=\"x\"; accelerate launch --mixed_precision bf16 train.py']",
+            ("-c", 'export MODE="x"; accelerate launch --mixed_precision fp16 train.py'),
+        ),
+        ('[bash, -c, "cd x\\npython train.py --bf16 True\\n"]', ("-c", "cd x\npython train.py --fp16 True\n")),
+        ("[python, train.py, --name, bf16]", ("train.py", "--name", "bf16")),
+    ],
+)
+def test_a_command_starts_training_in_what_the_card_computes_in(tmp_path, command, expected):
+    assert command_of(view_on(tmp_path, (7, 5), command=command), PLACE)[1:] == expected
+
+
+@pytest.mark.parametrize(("capability", "fixers"), [((8, 0), "{}"), ((7, 5), "{launch-flags: off}")])
+def test_a_command_that_no_fixer_may_mind_is_left(tmp_path, capability, fixers):
+    view = view_on(tmp_path, capability, command="[python, train.py, --bf16]", fixers=fixers)
+    assert command_of(view, PLACE)[1:] == ("train.py", "--bf16")
+
+
+def test_what_is_typed_and_what_a_cure_says_are_no_others(tmp_path):
+    view = view_on(tmp_path, (7, 5), "command=[python, train.py, --bf16]", command="[python, train.py]")
+    assert command_of(view, PLACE)[1:] == ("train.py", "--fp16")
+    cure = Cure("x", "x", overrides={"command": ["python", "train.py", "--tf32", "True"]})
+    assert command_of(replace(view, cures=(cure,)), PLACE)[1:] == ("train.py", "--tf32", "False")
+
+
+def test_the_environment_is_the_card_s_too(tmp_path):
+    view = view_on(tmp_path, (7, 5), command="[python, train.py]", env="{ACCELERATE_MIXED_PRECISION: bf16, A: 'b: c'}")
+    told = environment_of(view)
+    assert (told["ACCELERATE_MIXED_PRECISION"], told["A"]) == ("fp16", "b: c")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text(st.characters(codec="utf-8"))), st.dictionaries(st.text("AB_ \"'\\", min_size=1), st.text()))
+def test_what_is_written_reads_as_it_was(words, env):
+    launch = Launch(tuple(words) or None, env)
+    assert read_launch(write_launch(launch)) == launch
