@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from remote.bootstrap import Summons, bootstrap_argv
 from remote.bundle import payload_bundle
-from remote.errors import AgentEnded, ConnectionLost, HalfstepError, HostUnfit, HungUp
+from remote.errors import AgentEnded, ConnectionLost, Garbled, HalfstepError, HostUnfit, HungUp
 from remote.host import Json
 from remote.line import Line
 from remote.protocol.exits import ExitCode
@@ -112,11 +112,10 @@ def _parse(body: bytes, name: str) -> Json:
 
 def not_ours(name: str, error: BadFrame) -> HalfstepError:
     """What to raise where the other end does not keep to the frames."""
-    return HalfstepError(
+    return Garbled(
         f"what {name} sent is not what our agent says: {error}",
         where=name,
         hint="try again; if it stays so, something on the host writes into our channel",
-        exit_code=ExitCode.TEMPORARY,
     )
 
 

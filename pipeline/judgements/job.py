@@ -17,7 +17,7 @@ def judge_run(run: RunSurvey | None, name: str) -> Report:
         return Report((_lost(name),))
     if run.state is JobState.FAILED:
         assert run.result is not None
-        return Report((failure_of(name, run.result, _kept(run)),))
+        return Report((_failure(name, run.result, newest_kept(run)),))
     newest = max(run.checkpoints, key=lambda checkpoint: checkpoint.step, default=None)
     if newest is not None and newest.problem:
         words = f"{name}: {newest.name} is not whole: {newest.problem}"
@@ -25,18 +25,18 @@ def judge_run(run: RunSurvey | None, name: str) -> Report:
     return Report()
 
 
-def _kept(run: RunSurvey) -> str:
-    """What is left to go on from."""
-    newest = max((checkpoint.step for checkpoint in run.checkpoints if not checkpoint.problem), default=None)
-    return "; it left no checkpoint" if newest is None else f"; its checkpoint of step {newest} is kept"
+def newest_kept(run: RunSurvey) -> int | None:
+    """The step of the newest whole checkpoint, to go on from; None where there is none."""
+    return max((checkpoint.step for checkpoint in run.checkpoints if not checkpoint.problem), default=None)
 
 
-def failure_of(name: str, result: JobResult, kept: str = "") -> Finding:
-    """How a job ended badly, with the exit code of its kind; `kept` says what is left of it, where that is known."""
-    if result.preempted:
-        return _finding("preempted", f"{name} was preempted{kept}", ExitCode.PREEMPTED)
-    if result.stopped:
-        return _finding("stopped", f"{name} was stopped{kept}", ExitCode.PREEMPTED)
+def _failure(name: str, result: JobResult, kept: int | None) -> Finding:
+    """How a job ended badly, with the exit code of its kind; `kept` is the step it can go on from."""
+    if result.preempted or result.stopped:
+        check = "preempted" if result.preempted else "stopped"
+        left = "it left no checkpoint" if kept is None else f"its checkpoint of step {kept} is kept"
+        code = ExitCode.TRAINING if kept is None else ExitCode.PREEMPTED
+        return _finding(check, f"{name} was {check}; {left}", code)
     if result.oom_killed:
         words = f"{name} was killed by the kernel's OOM killer: the host ran out of memory"
         return _finding("oom-killed", words, ExitCode.TRAINING, f"pipeline diagnose {name}")
@@ -46,12 +46,14 @@ def failure_of(name: str, result: JobResult, kept: str = "") -> Finding:
 
 
 def judge_end(name: str, news: JobNews | None) -> Finding | None:
-    """What the last news of a job says is wrong; None where it ended well."""
+    """What the last news of a job says is wrong; None where it ended well, or was ended: what is left, a look tells."""
     if news is None or news.state in (JobState.RUNNING, JobState.ABSENT):
         return _finding("job", f"{name} could not be followed to its end", ExitCode.CONNECT)
     if news.state is JobState.LOST:
         return _lost(name)
-    return failure_of(name, news.result) if news.state is JobState.FAILED and news.result is not None else None
+    if news.result is None or news.result.stopped or news.result.preempted or news.state is not JobState.FAILED:
+        return None
+    return _failure(name, news.result, None)
 
 
 def _lost(name: str) -> Finding:

@@ -10,6 +10,7 @@ from pipeline.work.run_id import run_id, run_of
 from pipeline.work.view import View
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
+from remote.protocol.jobs import RunSurvey
 
 
 class Logs:
@@ -31,7 +32,7 @@ class Logs:
         return judge_pulled(view.records.run(run.run), run)
 
     def holds(self, view: View) -> str:
-        return f"all here, in {_folder(view)}"
+        return f"all here, in {_folder(view)}{_without_curves(run_of(view))}"
 
     def run(self, context: Context) -> Done:
         """Brings home what is not here yet: event files append-only, the adapter with its digests verified."""
@@ -41,7 +42,13 @@ class Logs:
         pulled = pull_run(
             context.host, view.layout.key, run, view.records.run(run.run), weights=True, listener=context.listener
         )
-        return Done(Report(pulled.findings), f"{size(pulled.added_bytes)} came to {_folder(view)}")
+        came = f"{size(pulled.added_bytes)} came to {_folder(view)}{_without_curves(run)}"
+        return Done(Report(pulled.findings), came)
+
+
+def _without_curves(run: RunSurvey | None) -> str:
+    """That there are no curves, where the run wrote none."""
+    return "" if run is None or run.events else "; it wrote no event files"
 
 
 def _folder(view: View) -> str:

@@ -10,7 +10,7 @@ from pipeline.hosts.open_run import open_run
 from pipeline.show.output import OutputLines
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson, Run
-from pipeline.verbs.wait import wait
+from pipeline.verbs.wait import wait_for
 from remote.jobs import adopt_job
 from remote.protocol.jobs import JobState
 from remote.pull.log import follow_log
@@ -33,4 +33,4 @@ def attach(run: Run = None, as_json: AsJson = False) -> int:
             for chunk in follow_log(opened.host, opened.note.project, name, lines=RECENT_LINES):
                 for line in output.feed(chunk):
                     screen.raw(line)
-    return wait(name, as_json)
+    return wait_for(name, screen, "attach")

@@ -11,8 +11,7 @@ from pipeline.records.runs import artifacts_of, job_last_seen, named_run
 from pipeline.report.kept import draw_report, has_report
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson, Run
-from remote.errors import HalfstepError
-from remote.protocol.exits import ExitCode
+from remote.errors import BadUsage
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -24,11 +23,10 @@ def report(run: Run = None, as_json: AsJson = False) -> int:
     note, records = named_run(run, Path.cwd())
     folder = records.run(note.run)
     if not has_report(folder):
-        raise HalfstepError(
+        raise BadUsage(
             f"{note.run} has nothing to report yet",
             where=str(folder),
             hint=f"pipeline run --host {note.host} --config {note.config}",
-            exit_code=ExitCode.USAGE,
         )
     draw_report(folder)
     screen.closing(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -23,7 +24,10 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 @app.command()
 def status(run: Run = None, as_json: AsJson = False) -> int:
-    """How far a run is and how it ended. A host out of reach is told with what was last seen, never taken for dead."""
+    """How far a run is and how it ended; exit 0 where that could be asked, however it ended.
+
+    A host out of reach is told with what was last seen, never taken for dead.
+    """
     screen = Screen(as_json=as_json)
     note, records = named_run(run, Path.cwd())
     try:
@@ -41,7 +45,8 @@ def status(run: Run = None, as_json: AsJson = False) -> int:
 
 
 def _from_host(note: RunNote, records: Records, run: RunSurvey) -> Outcome:
-    findings = [*([] if run.state is JobState.RUNNING else judge_run(run, note.run).findings)]
+    ended = () if run.state is JobState.RUNNING else judge_run(run, note.run).findings
+    findings = [replace(finding, severity=Severity.WARNING) for finding in ended]
     if run.stalled:
         findings.append(Finding("stalled", Severity.WARNING, "no new optimizer step for long; not ended", note.run))
     findings += [Finding("job-warning", Severity.WARNING, warning, note.run) for warning in run.warnings]

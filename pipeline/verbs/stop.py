@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pipeline.hosts.open_run import open_run
+from pipeline.judgements.job import newest_kept
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson, Run
@@ -30,11 +31,12 @@ def stop(
     with open_run(run, Path.cwd(), ask=None if as_json else screen) as opened:
         survey = opened.survey()
         left: tuple[int, ...] = ()
-        if survey.state is JobState.RUNNING or survey.orphans:
+        was_alive = survey.state is JobState.RUNNING or bool(survey.orphans)
+        if was_alive:
             screen.progress(f"stopping {survey.run}")
             left = stop_job(opened.host, opened.note.project, survey.run, grace_s=grace).left
             survey = opened.survey()
-    screen.note(_ended(survey))
+    screen.note(in_words(survey, was_alive))
     findings = tuple(_unkillable(pid, opened.note.host) for pid in left)
     outcome = Outcome(
         "stop",
@@ -49,10 +51,15 @@ def stop(
     return outcome.exit_code
 
 
-def _ended(survey: RunSurvey) -> str:
-    newest = max((checkpoint.step for checkpoint in survey.checkpoints if not checkpoint.problem), default=None)
+def in_words(survey: RunSurvey, was_alive: bool) -> str:
+    """'tiny-0123abcd was stopped at step 40 of 120; newest checkpoint: step 38'."""
+    newest = newest_kept(survey)
     kept = f"newest checkpoint: step {newest}" if newest is not None else "it has no checkpoint"
-    return f"{survey.run} is not running ({survey.state.value}); {kept}"
+    progress = survey.progress
+    step = f" at step {progress.step}" + (f" of {progress.steps}" if progress.steps else "") if progress else ""
+    if was_alive and survey.result is not None and survey.result.stopped:
+        return f"{survey.run} was stopped{step}; {kept}"
+    return f"{survey.run} is not running ({survey.state.value}{step}); {kept}"
 
 
 def _unkillable(pid: int, host: str) -> Finding:

@@ -17,7 +17,7 @@ from remote.errors import HalfstepError
 from remote.protocol.events import Scalar
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
-from remote.pull.live import tail_scalars
+from remote.pull.live import mirrored_scalars, tail_scalars
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -40,6 +40,8 @@ def tail(
     try:
         with open_run(note.run, records.root, ask=None if as_json else screen, keep=False) as opened:
             patience = patience_told(screen)
+            if next(mirrored_scalars(opened.folder), None) is None:
+                screen.progress(f"waiting for the first scalar of {note.run}")
             for scalar in tail_scalars(
                 opened.host, note.project, note.run, opened.folder, history=not new, patience=patience
             ):

@@ -3,66 +3,80 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib.util
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from pipeline.hosts.follow import patience_told
 from pipeline.hosts.open_run import OUT_OF_REACH, OpenRun, open_run
-from pipeline.records.runs import named_run
+from pipeline.messages.errors import outcome_of_error
+from pipeline.messages.outcome import Outcome
+from pipeline.records.runs import RunNote, named_run
 from pipeline.show.screen import Screen
-from pipeline.verbs.options import Run
-from remote.errors import HalfstepError
-from remote.protocol.exits import ExitCode
+from pipeline.verbs.options import AsJson, Run
+from remote.errors import Busy, HalfstepError, Interrupted, ToolFailed
 from remote.pull.live import follow_events
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 VIEWER_END_S = 5.0
+HERE = "127.0.0.1"
 
 
 @app.command()
 def tensorboard(
     run: Run = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free one")] = 6006,
+    as_json: AsJson = False,
 ) -> int:
     """Open the printed address in a browser; Ctrl-C ends TensorBoard and leaves the job alone."""
-    screen = Screen()
+    screen = Screen(as_json=as_json)
     if importlib.util.find_spec("tensorboard") is None:
-        raise HalfstepError(
-            "TensorBoard is not installed beside halfstep",
-            hint="pipx inject halfstep tensorboard",
-            exit_code=ExitCode.ENVIRONMENT,
-        )
+        raise ToolFailed("TensorBoard is not installed beside halfstep", hint="pipx inject halfstep tensorboard")
     note, records = named_run(run, Path.cwd())
     folder = records.run(note.run)
     folder.mkdir(parents=True, exist_ok=True)
+    port = free_port(port, note.run)
     with _viewer(folder, port) as viewer:
+        _await_answer(viewer, port, note.run)
+        address = f"http://{HERE}:{port}/"
+        screen.note(f"the curves of {note.run}: {address}")
+        if as_json:
+            more = {"address": address, "mirror": str(folder)}
+            screen.closing(Outcome("tensorboard", host=note.host, config=note.config, run=note.run, more=more))
+        with _told_once(as_json):
+            _keep_live(note, screen, viewer)
+            viewer.wait()
+            raise _ended(viewer, note.run)
+
+
+def free_port(port: int, run: str) -> int:
+    """The port, nobody listening on it yet; any such port for 0. Raises Busy."""
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            with open_run(note.run, Path.cwd(), ask=screen, keep=False) as opened:
-                _keep_live(opened, screen, viewer)
-        except HalfstepError as error:
-            if error.exit_code not in OUT_OF_REACH:
-                raise
-            screen.note(f"{note.host} is out of reach ({error.message}): the curves are those that are here")
-        ended = viewer.wait()
-    raise HalfstepError(
-        f"TensorBoard ended by itself, exit {ended}",
-        where=f"port {port}",
-        hint=f"pipeline tensorboard {note.run} --port 0",
-        exit_code=ExitCode.BUSY,
-    )
+            sock.bind((HERE, port))
+        except OSError as error:
+            why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be had: {error.strerror}"
+            hint = f"pipeline tensorboard {run} --port 0"
+            raise Busy(f"port {port} {why}", where=f"{HERE}:{port}", hint=hint) from None
+        return int(sock.getsockname()[1])
 
 
 @contextlib.contextmanager
 def _viewer(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """TensorBoard over the folder, gone at the end of the block."""
+    """TensorBoard over the folder, gone at the end of the block; what it prints goes to stderr."""
     viewer = subprocess.Popen(
-        [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder), "--host", "127.0.0.1",
-         "--port", str(port), "--reload_interval", "2"]
+        [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder), "--host", HERE,
+         "--port", str(port), "--reload_interval", "2"],
+        stdout=2,
     )  # fmt: skip
     try:
         yield viewer
@@ -75,9 +89,47 @@ def _viewer(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
             viewer.wait()
 
 
-def _keep_live(opened: OpenRun, screen: Screen, viewer: subprocess.Popen[bytes]) -> None:
+def _await_answer(viewer: subprocess.Popen[bytes], port: int, run: str) -> None:
+    """TensorBoard listens. Raises ToolFailed where it ends before."""
+    while viewer.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection((HERE, port), timeout=1.0):
+            return
+        time.sleep(0.1)
+    raise _ended(viewer, run)
+
+
+def _ended(viewer: subprocess.Popen[bytes], run: str) -> ToolFailed:
+    words = f"TensorBoard ended by itself, exit {viewer.returncode}; its own words are above"
+    return ToolFailed(words, where="tensorboard", hint=f"pipeline tensorboard {run} --port 0")
+
+
+@contextlib.contextmanager
+def _told_once(as_json: bool) -> Iterator[None]:
+    """Under --json the one object is out by now: how the block ends is told on stderr and by the exit code."""
+    try:
+        yield
+    except (HalfstepError, KeyboardInterrupt) as end:
+        if not as_json:
+            raise
+        error = end if isinstance(end, HalfstepError) else Interrupted("interrupted")
+        Screen(on_stderr=True).closing(outcome_of_error("tensorboard", error))
+        raise SystemExit(int(error.exit_code)) from None
+
+
+def _keep_live(note: RunNote, screen: Screen, viewer: subprocess.Popen[bytes]) -> None:
     """The mirror has every record as it is written, until the job ends or nobody looks any more."""
-    for new in follow_events(opened.host, opened.note.project, opened.note.run, opened.folder):
+    try:
+        with open_run(note.run, Path.cwd(), ask=None if screen.as_json else screen, keep=False) as opened:
+            _mirror(opened, screen, viewer)
+    except HalfstepError as error:
+        if error.exit_code not in OUT_OF_REACH:
+            raise
+        screen.note(f"{note.host} is out of reach ({error.message}): the curves are those that are here")
+
+
+def _mirror(opened: OpenRun, screen: Screen, viewer: subprocess.Popen[bytes]) -> None:
+    note = opened.note
+    for new in follow_events(opened.host, note.project, note.run, opened.folder, patience=patience_told(screen)):
         screen.progress(f"{new.name}: {len(new.records)} bytes more")
         if viewer.poll() is not None:
             return

@@ -23,8 +23,12 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 @app.command()
 def wait(run: Run = None, as_json: AsJson = False) -> int:
     """Return when the job has ended: 0 well, 40 failed, 41 lost, 42 stopped or preempted with its checkpoint kept."""
-    screen = Screen(as_json=as_json)
-    with open_run(run, Path.cwd(), ask=None if as_json else screen) as opened:
+    return wait_for(run, Screen(as_json=as_json), "wait")
+
+
+def wait_for(run: str | None, screen: Screen, verb: str) -> int:
+    """The run's job has ended, and the screen says how, under the name of the verb that was typed."""
+    with open_run(run, Path.cwd(), ask=None if screen.as_json else screen) as opened:
         survey = opened.survey()
         while survey.state is JobState.RUNNING:
             if survey.orphans:
@@ -33,7 +37,7 @@ def wait(run: Run = None, as_json: AsJson = False) -> int:
             survey = opened.survey()
     findings = judge_run(survey, survey.run).findings
     outcome = Outcome(
-        "wait",
+        verb,
         next((finding.exit_code for finding in findings), ExitCode.OK),
         host=opened.note.host,
         config=opened.note.config,

@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.judgements.job import judge_run
+from pipeline.judgements.job import judge_end, judge_run
 from remote.protocol.exits import ExitCode
-from remote.protocol.jobs import Checkpoint, JobResult, JobState, RunSurvey
+from remote.protocol.jobs import Checkpoint, JobNews, JobResult, JobState, RunSurvey
 
 
 @pytest.mark.parametrize(
-    ("checkpoints", "told"),
+    ("checkpoints", "told", "code"),
     [
-        ((), "left no checkpoint"),
-        ((Checkpoint("checkpoint-8", 8),), "checkpoint of step 8 is kept"),
-        ((Checkpoint("checkpoint-8", 8), Checkpoint("checkpoint-9", 9, problem="cut")), "checkpoint of step 8 is kept"),
+        ((), "left no checkpoint", ExitCode.TRAINING),
+        ((Checkpoint("checkpoint-8", 8, problem="cut"),), "left no checkpoint", ExitCode.TRAINING),
+        ((Checkpoint("checkpoint-8", 8),), "checkpoint of step 8 is kept", ExitCode.PREEMPTED),
+        (
+            (Checkpoint("checkpoint-8", 8), Checkpoint("checkpoint-9", 9, problem="cut")),
+            "checkpoint of step 8 is kept",
+            ExitCode.PREEMPTED,
+        ),
     ],
 )
 @pytest.mark.parametrize(
     ("result", "check"), [(JobResult(143, stopped=True), "stopped"), (JobResult(143, preempted=True), "preempted")]
 )
 def test_a_stopped_run_says_what_is_kept(
-    checkpoints: tuple[Checkpoint, ...], told: str, result: JobResult, check: str
+    checkpoints: tuple[Checkpoint, ...], told: str, code: ExitCode, result: JobResult, check: str
 ) -> None:
     run = RunSurvey("r", "c", "f", 1, JobState.FAILED, result=result, checkpoints=checkpoints)
     [finding] = judge_run(run, "r").findings
-    assert (finding.check, finding.exit_code) == (check, ExitCode.PREEMPTED)
+    assert (finding.check, finding.exit_code) == (check, code)
     assert told in finding.message
+    assert judge_end("r", JobNews(1, JobState.FAILED, result=result)) is None, "only the next look knows what is kept"

@@ -87,6 +87,16 @@ def test_every_error_has_a_page(name: str) -> None:
     assert len(page_of(name)) > 40
 
 
+def test_every_error_that_is_raised_has_a_name_of_its_own() -> None:
+    bare = [
+        f"{module.where}:{node.lineno}"
+        for module in modules()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "HalfstepError"
+    ]
+    assert bare == [], "`pipeline explain halfstep-error` knows no page"
+
+
 @pytest.mark.parametrize(("kind", "name"), sorted(all_names()))
 def test_every_name_that_is_listed_has_its_page(kind: str, name: str) -> None:
     page = page_of(name)

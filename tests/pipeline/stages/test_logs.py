@@ -1,0 +1,36 @@
+"""What the stage `logs` says of what came home."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from pipeline.messages.listener import NoListener
+from pipeline.stages.logs import Logs
+from pipeline.stages.stage import Context
+from remote.fake import FakeHost
+from remote.protocol.jobs import EventFile, JobState
+from remote.protocol.segments import SEGMENT
+from tests.pipeline.views import run_in, survey_of, view_of
+from tests.remote.pull.event_records import point
+
+
+def test_a_run_that_wrote_no_event_files_is_said_to_have_none(tmp_path: Path) -> None:
+    view = view_of(tmp_path)
+    host = FakeHost(operations={"log.read": lambda args: {}})
+    assert Logs().run(Context(host, view, NoListener())).reason.endswith("; it wrote no event files")
+    assert Logs().holds(view).endswith("; it wrote no event files")
+
+
+def test_a_run_with_event_files_is_not(tmp_path: Path) -> None:
+    view, curve = view_of(tmp_path), point(1, 4.0)
+    run = replace(
+        run_in(view, JobState.SUCCEEDED), events=(EventFile("tensorboard/events.out.tfevents.1", len(curve)),)
+    )
+    view = view.with_survey(survey_of(view.survey.tree, run))
+    host = FakeHost(
+        operations={"log.read": lambda args: {}, "events.read": lambda args: {"files": [{"ending": "clean"}]}},
+        streams={"events.read": [SEGMENT.pack(0, 0, len(curve)) + curve]},
+    )
+    done = Logs().run(Context(host, view, NoListener()))
+    assert done.reason == f"{len(curve)} B came to .halfstep/runs/{run.run}"

@@ -1,0 +1,53 @@
+"""A run that ended badly, on a host that answers: each verb says so under its own name and with its own exit code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli import run
+from pipeline.records.layout import Records
+from pipeline.records.runs import RunNote, write_note
+from remote.protocol.jobs import JobResult, RunRecord, Started
+from remote.protocol.layout import ProjectLayout
+from remote.protocol.values import dumps
+
+RUN = "plain-0123abcd"
+Types = Callable[..., tuple[int, dict[str, object]]]
+
+
+@pytest.fixture
+def types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Types:
+    """Verbs of a project whose one run, here on `local`, was stopped before its first checkpoint."""
+    monkeypatch.chdir(tmp_path)
+    workdir = tmp_path / "work"
+    write_note(Records(tmp_path), RunNote(RUN, "here", "plain", "p-1", 1.0, {"host": "local", "workdir": str(workdir)}))
+    layout = ProjectLayout("p-1").run(RUN)
+    job = workdir / layout.job(1).root
+    job.mkdir(parents=True)
+    (workdir / layout.record).write_bytes(dumps(RunRecord(RUN, "plain", "f")))
+    (workdir / layout.job(1).supervisor).write_bytes(dumps(Started(1, 1, "an older boot")))
+    (workdir / layout.job(1).result).write_bytes(dumps(JobResult(143, stopped=True)))
+
+    def typed(*words: str) -> tuple[int, dict[str, object]]:
+        code = run([*words, "--json"])
+        return code, json.loads(capsys.readouterr().out)
+
+    return typed
+
+
+@pytest.mark.parametrize("verb", ["wait", "attach"])
+def test_a_job_that_left_no_checkpoint_exits_40_under_the_verb_that_was_typed(types: Types, verb: str) -> None:
+    code, told = types(verb)
+    assert (code, told["command"], told["run"]) == (40, verb, RUN)
+    [finding] = told["findings"]
+    assert (finding["check"], "left no checkpoint" in finding["message"]) == ("stopped", True)
+
+
+def test_status_only_looks_so_it_is_well_and_says_what_is_not(types: Types) -> None:
+    code, told = types("status")
+    assert (code, told["ok"], told["job"]["state"]) == (0, True, "failed")
+    assert [(finding["check"], finding["severity"]) for finding in told["findings"]] == [("stopped", "warning")]

@@ -1,0 +1,27 @@
+"""What `stop` says of the run it has just ended, and of one that had ended before."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.verbs.stop import in_words
+from remote.protocol.jobs import Checkpoint, JobResult, JobState, Progress, RunSurvey
+
+
+@pytest.mark.parametrize(
+    ("was_alive", "result", "told"),
+    [
+        (True, JobResult(143, stopped=True), "r was stopped at step 5 of 60; newest checkpoint: step 4"),
+        (False, JobResult(143, stopped=True), "r is not running (failed at step 5 of 60); newest checkpoint: step 4"),
+        (True, JobResult(1), "r is not running (failed at step 5 of 60); newest checkpoint: step 4"),
+    ],
+)
+def test_a_job_that_was_just_stopped_is_told_as_stopped(was_alive: bool, result: JobResult, told: str) -> None:
+    checkpoints = (Checkpoint("checkpoint-4", 4),)
+    run = RunSurvey("r", "c", "f", 1, JobState.FAILED, None, result, Progress(5, 60), checkpoints)
+    assert in_words(run, was_alive) == told
+
+
+def test_a_run_without_steps_or_checkpoints_says_so() -> None:
+    run = RunSurvey("r", "c", "f", 1, JobState.FAILED, None, JobResult(143, stopped=True))
+    assert in_words(run, True) == "r was stopped; it has no checkpoint"

@@ -1,0 +1,84 @@
+"""`tensorboard`: one object under --json once it listens; a port that is taken is named before anything starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli import run
+from pipeline.records.layout import Records
+from pipeline.records.runs import RunNote, write_note
+from tests.contracts.house import ROOT
+from tests.lab.sshd import free_port
+
+RUN = "plain-0123abcd"
+# Enough of TensorBoard to be started, to answer, and to print where it should not.
+STAND_IN = """
+import argparse, functools, http.server
+parser = argparse.ArgumentParser()
+for name in ("--logdir", "--host", "--port", "--reload_interval"):
+    parser.add_argument(name)
+told = parser.parse_args()
+print("a line on stdout", flush=True)
+handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=told.logdir)
+http.server.HTTPServer((told.host, int(told.port)), handler).serve_forever()
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with a run on a host where nobody listens, and a stand-in for TensorBoard beside it."""
+    nobody = {"host": "127.0.0.1", "port": free_port()}
+    write_note(Records(tmp_path), RunNote(RUN, "titan", "plain", "p-1", 1.0, nobody))
+    package = tmp_path / "lib" / "tensorboard"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "main.py").write_text(STAND_IN)
+    return tmp_path
+
+
+def test_the_object_says_where_to_look_and_ctrl_c_adds_nothing_to_it(project: Path) -> None:
+    verb = subprocess.Popen(
+        [sys.executable, "-m", "pipeline", "tensorboard", "--port", "0", "--json"],
+        cwd=project,
+        env={**os.environ, "PYTHONPATH": f"{project / 'lib'}:{ROOT}"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert verb.stdout and verb.stderr
+    try:
+        told = json.loads(verb.stdout.readline())
+        assert (told["command"], told["ok"], told["run"]) == ("tensorboard", True, RUN)
+        assert told["mirror"] == str(project / ".halfstep" / "runs" / RUN)
+        with urllib.request.urlopen(f"{told['address']}run.json", timeout=60) as answer:
+            assert json.load(answer)["run"] == RUN
+        while b"out of reach" not in (line := verb.stderr.readline()):
+            assert line, "the host that is off was not told"
+        verb.send_signal(signal.SIGINT)
+        out, _ = verb.communicate(timeout=60)
+        assert (verb.returncode, out) == (130, b"")
+    finally:
+        verb.kill()
+        verb.communicate()
+
+
+def test_a_port_that_is_taken_is_named(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(project)
+    monkeypatch.syspath_prepend(project / "lib")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert run(["tensorboard", "--port", str(port), "--json"]) == 60
+    [finding] = json.loads(capsys.readouterr().out)["findings"]
+    assert (finding["check"], finding["message"]) == ("busy", f"port {port} is in use")
+    assert finding["hint"] == f"pipeline tensorboard {RUN} --port 0"
