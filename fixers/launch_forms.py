@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from fixers.edit_list import EditList
+from fixers.launch_options import Given, Piece, assignments_of, options_of
 from fixers.precision_words import (
     ATTENTION,
     FLASH_SWITCH,
@@ -14,7 +15,6 @@ from fixers.precision_words import (
     IS_BF16,
     IS_TF32,
     LIKE_BF16,
-    LIKE_FP16,
     MEANS_PRECISION,
     NEEDS_FLASH,
     NO_FLASH_SWITCH,
@@ -31,12 +31,12 @@ from fixers.precision_words import (
     fp16_name,
     is_false,
     is_true,
-    option,
     twin_of,
 )
 from fixers.sources.shell_words import scan_shell
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.words import Assignment, Command, Script, Word
+from fixers.text_arguments import holds_arguments, text_of
 
 SHOWS = {"echo", "printf", "grep", "egrep", "rg", "test", "[", "[[", "git", "pip", "conda", "sed", "awk", "case"}
 KEYWORDS = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "sudo", "exec"}
@@ -44,28 +44,6 @@ SHELLS = {"sh", "bash", "zsh", "dash", "ksh", "/bin/sh", "/bin/bash", "/usr/bin/
 RUNS_TEXT = re.compile(r"-[a-z]*c")
 PRECISION_VARIABLES = ("ACCELERATE_MIXED_PRECISION",)
 VARIABLE = re.compile(r"\"?\$(?:\{(\w+)(?::?-([^}\"$`]*))?\}|\((\w+)\)|(\w+))\"?")
-OVERRIDE = re.compile(r"(\+{0,2}|--)([\w.-]+)=(.*)", re.DOTALL)
-SWITCHES = (LIKE_BF16, LIKE_FP16, IS_TF32, FLASH_SWITCH, NO_FLASH_SWITCH)
-FLAG = re.compile(r"--?[A-Za-z][\w.-]*")
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Bytes that one argument gives as a value: where they are and what they say; `text` None where the shell says."""
-
-    start: int
-    end: int
-    text: str | None
-    raw: str
-
-
-@dataclass(frozen=True)
-class Given:
-    """One option of a command: its name as configs spell it, the flag's own place, and its value where it has one."""
-
-    name: str
-    flag: Piece
-    value: Piece | None
 
 
 @dataclass
@@ -90,6 +68,7 @@ class Launch:
         for command in script.commands:
             for name, value in assignments_of(command):
                 self.judge_variable(name, value)
+            self.judge_loop(command.words)
 
     def judge(self, command: Command) -> None:
         for assignment in command.assignments:
@@ -98,12 +77,24 @@ class Launch:
         program = next((word.text for word in command.words if word.text not in KEYWORDS), None)
         if program not in SHOWS:
             self.judge_words(command.words)
+            for word in command.words:
+                self.judge_inner_if_arguments(text_of(word))
 
     def judge_text(self, assignment: Assignment) -> None:
         """`ARGS="--bf16 True --out $OUT"`: a string that begins with a flag is made of arguments."""
-        inside = assignment.value.inside
-        if inside and self.data[slice(*inside)].lstrip(b" \t\r\n\\").startswith(b"-"):
+        self.judge_inner_if_arguments(assignment.value.inside)
+
+    def judge_inner_if_arguments(self, inside: tuple[int, int] | None) -> None:
+        if inside and holds_arguments(self.data[slice(*inside)]):
             self.judge_inner(inside)
+
+    def judge_loop(self, words: Sequence[Word]) -> None:
+        """`for p in bf16; do`: whether the other turns of the loop are meant for this card only a person knows."""
+        match [word.text for word in words[:3]]:
+            case ["for", str(name), "in"] if name in self.linked:
+                for word in words[3:]:
+                    if word.text in TWINS:
+                        self.found.tell(word.start, f"the loop gives {name} {word.text}; no bfloat16 on this card")
 
     def judge_inner(self, inside: tuple[int, int]) -> None:
         try:
@@ -227,64 +218,3 @@ class Launch:
             self.found.tell(
                 value.start, f"{name} is {value.text}, and nothing here says what it is for", f"{name}=fp16"
             )
-
-
-def options_of(words: Sequence[Word]) -> Iterator[Given]:
-    """Flags with the word after them where that is their value; `--name=value`; Hydra's `name=value`."""
-    for at, word in enumerate(words):
-        body = word.body or word.inside
-        if body is None and not word.raw.startswith("-"):
-            continue
-        start, end = body or (word.start, word.end)
-        raw = word.raw[start - word.start : end - word.start]
-        found = OVERRIDE.fullmatch(raw)
-        if found and (found[1] or not found[2].isupper()):
-            yield _override(start, end, raw, word.text, found)
-        elif FLAG.fullmatch(raw):
-            flag = Piece(start, end, raw, raw)
-            value = words[at + 1] if at + 1 < len(words) and not words[at + 1].raw.startswith("-") else None
-            yield Given(option(raw), flag, piece_of(value) if value and _takes(raw, value) else None)
-
-
-def _takes(flag: str, value: Word) -> bool:
-    """A switch takes the next word only where that is a truth value or an expansion; other options take any word."""
-    name = option(flag)
-    if not any(switch.fullmatch(name) for switch in SWITCHES):
-        return True
-    text = (value.text or "").lower()
-    truths = ("true", "false", "yes", "no", "on", "off", "0", "1", "auto", "full")
-    return value.text is None or text in truths or bool(FLASH_VALUE.fullmatch(text))
-
-
-def _override(start: int, end: int, raw: str, text: str | None, found: re.Match[str]) -> Given:
-    quote, inner = unquoted(found[3])
-    exact = inner if text is not None and text.endswith(f"={inner}") else None
-    flag = Piece(start, start + found.end(2), found[1] + found[2], raw[: found.end(2)])
-    return Given(option(found[2]), flag, Piece(start + found.start(3) + quote, end - quote, exact, inner))
-
-
-def unquoted(value: str) -> tuple[int, str]:
-    """The length of the quotes around a whole value, and what is between them."""
-    quoted = len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]
-    return (1, value[1:-1]) if quoted else (0, value)
-
-
-def piece_of(word: Word) -> Piece:
-    """A word as a value: what lies between its quotes, where they are around all of it."""
-    start, end = word.body or word.inside or (word.start, word.end)
-    return Piece(start, end, word.text if word.body else None, word.raw[start - word.start : end - word.start])
-
-
-def assignments_of(command: Command) -> Iterator[tuple[str, Piece]]:
-    """What a command sets: by assignment, `export NAME=value`, `env NAME=value`, `-e NAME=value`."""
-    for assignment in command.assignments:
-        if not assignment.items or assignment.value.text is not None:
-            yield assignment.name, piece_of(assignment.value)
-    for word in command.words:
-        body = word.body or word.inside or (word.start, word.end)
-        raw = word.raw[body[0] - word.start : body[1] - word.start]
-        for found in re.finditer(r"(?:^|,)([A-Za-z_]\w*)=((?:[^,\"'\s]|\"[^\"]*\"|'[^']*')*)", raw):
-            quote, inner = unquoted(found[2])
-            start = body[0] + found.start(2) + quote
-            exact = inner if not set(inner) & set("$`\\") else None
-            yield found[1], Piece(start, start + len(inner), exact, inner)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from fixers.launch_forms import Given, options_of
+from fixers.launch_options import Given, options_of
 from fixers.precision_words import is_false
 from fixers.source_fixer import Rewrite
 from fixers.sources.nodes import Mapping, Node, Scalar, walk
