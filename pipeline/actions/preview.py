@@ -7,15 +7,20 @@ from dataclasses import dataclass
 from fixers.change import Plan
 from fixers.diff import render_diff
 from pipeline.judgements.host import judge_host
+from pipeline.judgements.job import newest_kept
 from pipeline.judgements.static import judge_static
 from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.records.checkpoints import Claims, read_claims
 from pipeline.stages.environment import need_of
+from pipeline.stages.logs import Logs
 from pipeline.stages.order import STAGES
 from pipeline.stages.stage import Context, Standing, judge_standing
+from pipeline.stages.train import Train
 from pipeline.work.fixes import acts_of, plan_for, rewrites_left, tree_as_fixed
+from pipeline.work.run_id import run_of
 from pipeline.work.view import View
 from remote.protocol.findings import Report
+from remote.protocol.jobs import JobState, RunSurvey
 from remote.sync.agreed import ask_base, known_base
 from remote.sync.plan import SyncPlan, plan_sync
 
@@ -24,12 +29,16 @@ REST_ON_FILES = ("verify", "train", "logs")
 
 @dataclass(frozen=True)
 class Preview:
-    """What `run` would do: what it would send, what fixers make of the project, and what of that is not there yet."""
+    """What `run` would do: what it would send, what fixers make of the project, and what of that is not there yet.
+
+    `run` is the run that it would find, join or resume; None where it would begin one.
+    """
 
     sync: SyncPlan
     fixes: Plan
     left: Plan
     stages: tuple[StageOutcome, ...]
+    run: RunSurvey | None = None
 
     @property
     def diff(self) -> str:
@@ -48,23 +57,46 @@ def preview(context: Context) -> Preview:
     changes = tuple(
         change for change in plan.changes if getattr(change, "path", "") in paths or change in acts_of(plan)
     )
-    stages = preview_stages(view, claims, files_change=bool(paths) or not sync.empty)
-    return Preview(sync, plan, Plan(plan.findings, changes), stages)
+    files_change = bool(paths) or not sync.empty
+    stages = preview_stages(view, claims, files_change=files_change)
+    return Preview(sync, plan, Plan(plan.findings, changes), stages, None if files_change else run_of(view))
 
 
 def preview_stages(view: View, claims: Claims, *, files_change: bool) -> tuple[StageOutcome, ...]:
     """For each stage whether `run` would have work to do: a proof of files that will be others is none."""
     outcomes = []
+    trained = True
     for stage in STAGES:
         standing = judge_standing(stage, view, claims.of(stage.name))
         if standing.holds and files_change and stage.name in REST_ON_FILES:
             standing = Standing(False, "the files it was done with will change")
-        state = StageState.SKIPPED if standing.holds else StageState.PENDING
-        outcomes.append(StageOutcome(stage.name, state, reason=standing.reason))
+        state, reason = StageState.SKIPPED if standing.holds else StageState.PENDING, standing.reason
+        if isinstance(stage, Train) and not standing.holds:
+            trained = False
+            if not files_change:
+                state, reason = foreseen(view, reason)
+        elif isinstance(stage, Logs) and not trained:
+            state, reason = StageState.PENDING, "comes after train"
+        outcomes.append(StageOutcome(stage.name, state, reason=reason))
     return tuple(outcomes)
 
 
+def foreseen(view: View, otherwise: str) -> tuple[StageState, str]:
+    """What `run` would do about the training of this work, by what lies of it on the host."""
+    run = run_of(view)
+    if run is None or run.state is JobState.ABSENT:
+        return StageState.PENDING, otherwise
+    if run.state is JobState.RUNNING:
+        step = f", step {run.progress.step}" if run.progress is not None else ""
+        return StageState.RUNNING, f"{run.run} runs{step}"
+    if run.state is JobState.SUCCEEDED:
+        return StageState.PENDING, f"{run.run} ended well and would be found"
+    newest = newest_kept(run)
+    resumed = f"resume at step {newest}" if newest is not None else "begin again at its first step"
+    return StageState.PENDING, f"{run.run} would {resumed}"
+
+
 def judge_without_proof(view: View) -> Report:
-    """What can be said of host and project before anything is run there."""
+    """What can be said of host and code before anything is run there; what a sync would say is in its plan."""
     asked = judge_static(tree_as_fixed(view), view.precision)
-    return judge_host(view.survey, need_of(view)).and_also(asked).and_also(view.scan.report)
+    return judge_host(view.survey, need_of(view)).and_also(asked)

@@ -12,7 +12,7 @@ from fixers.frame import plan_fixes
 from pipeline.actions.preview import Preview, preview
 from pipeline.actions.session import load_named, working
 from pipeline.config.load import load_config
-from pipeline.messages.outcome import Outcome
+from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.messages.quantities import count, size
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Wishes
@@ -65,8 +65,10 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: list
         "plan",
         host=named.host.name,
         config=named.loaded.name,
+        run=seen.run.run if seen.run is not None else "",
         stages=seen.stages,
         findings=seen.sync.report.findings + seen.fixes.findings,
+        job=job_outcome(seen.run) if seen.run is not None else None,
         more={
             "send": sorted(seen.sync.send),
             "delete": list(seen.sync.delete),

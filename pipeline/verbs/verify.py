@@ -11,7 +11,7 @@ import typer
 from pipeline.actions.preview import judge_without_proof, preview
 from pipeline.actions.proof import can_be_proved, prove_in_scratch
 from pipeline.actions.session import load_named, working
-from pipeline.messages.outcome import Outcome
+from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Context, Wishes
 from pipeline.stages.verify import code_of, diagnosed, in_words, try_card
@@ -68,8 +68,10 @@ def _looked(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
         code_of(report),
         host=view.host.name,
         config=view.loaded.name,
+        run=seen.run.run if seen.run is not None else "",
         stages=seen.stages,
         findings=report.findings,
+        job=job_outcome(seen.run) if seen.run is not None else None,
         more={"facts": dict(report.facts)},
     )
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from pipeline.actions.preview import preview_stages
+from pipeline.actions.preview import judge_without_proof, preview_stages
 from pipeline.messages.outcome import StageState
 from pipeline.records.checkpoints import Claims, claim_now
 from pipeline.stages.order import STAGE_NAMES, STAGES
 from pipeline.stages.stage import fingerprint
+from pipeline.work.run_id import run_id
 from pipeline.work.view import View
+from remote.protocol.jobs import Checkpoint, JobState
+from remote.sync.plan import plan_sync
 from tests.pipeline.views import view_of
 
 
@@ -36,6 +40,43 @@ def test_a_proof_and_a_training_of_other_files_do_not_hold(
     assert tuple(stage.name for stage in seen) == STAGE_NAMES
 
 
+@pytest.mark.parametrize(
+    ("state", "checkpoints", "seen", "told"),
+    [
+        (JobState.RUNNING, (), StageState.RUNNING, "{} runs, step 60"),
+        (
+            JobState.FAILED,
+            (Checkpoint("c-8", 8), Checkpoint("c-9", 9, problem="cut")),
+            StageState.PENDING,
+            "{} would resume at step 8",
+        ),
+        (JobState.LOST, (), StageState.PENDING, "{} would begin again at its first step"),
+        (JobState.SUCCEEDED, (), StageState.PENDING, "{} ended well and would be found"),
+        (None, (), StageState.PENDING, "not done yet"),
+    ],
+)
+def test_what_would_become_of_the_training_is_said(
+    tmp_path: Path, state: JobState | None, checkpoints: tuple[Checkpoint, ...], seen: StageState, told: str
+) -> None:
+    view = view_of(tmp_path, state)
+    runs = tuple(replace(run, checkpoints=checkpoints) for run in view.survey.runs)
+    view = view.with_survey(replace(view.survey, runs=runs))
+    claims = claims_of(view).without(("train",))
+    train, logs = preview_stages(view, claims, files_change=False)[-2:]
+    assert (train.state, train.reason) == (seen, told.format(run_id(view)))
+    assert (logs.state, logs.reason) == (StageState.PENDING, "comes after train")
+    other = preview_stages(view, claims, files_change=True)[-2]
+    assert (other.state, other.reason) == (StageState.PENDING, "not done yet"), "that run is of other files"
+
+
 def test_without_a_record_every_stage_has_work(tmp_path: Path) -> None:
     seen = preview_stages(view_of(tmp_path), Claims(), files_change=False)
     assert {stage.state for stage in seen} == {StageState.PENDING}
+
+
+def test_a_secret_file_is_told_by_what_a_sync_would_do_and_not_twice(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("TOKEN=1\n")
+    view = view_of(tmp_path)
+    told = plan_sync(view.scan, view.survey.tree, view.scan.manifest).report.findings
+    assert [finding.check for finding in told] == ["secret-file"]
+    assert not set(told) & set(judge_without_proof(view).findings)
