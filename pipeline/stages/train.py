@@ -126,7 +126,8 @@ def _why(context: Context, name: str, number: int) -> Report:
     except HalfstepError as error:
         words = f"the output of job {number} could not be brought home: {error.message}"
         return Report((Finding("output", Severity.WARNING, words, error.where, f"pipeline diagnose {name}"),))
-    text, first = end_of(output.read_bytes(), DIAGNOSED_LINES)
+    # What a job never said is no file here.
+    text, first = end_of(output.read_bytes() if output.exists() else b"", DIAGNOSED_LINES)
     secrets = secret_values(view.host.config, view.config).values()
     return Report(diagnose_text(mask(text, secrets), str(output.relative_to(view.loaded.root)), first))
 
