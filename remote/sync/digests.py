@@ -17,7 +17,8 @@ from typing import Any
 from remote.protocol.parts import make_part
 from remote.sync.secrets import HEAD_BYTES, secret_by_head
 
-VERSION = 1
+VERSION = 2
+"""Of the rules for secrets too: what is remembered of a file was found under them."""
 MEMORY = "scan.json"
 CHUNK = 2**20
 TRIES = 3

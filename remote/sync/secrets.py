@@ -10,6 +10,7 @@ NAMES = frozenset(
     {
         ".env", ".envrc", ".netrc", "_netrc", ".pypirc", ".git-credentials", ".dockercfg", "kaggle.json",
         "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_ecdsa_sk", "id_ed25519_sk", ".htpasswd", ".pgpass",
+        ".s3cfg", ".boto", "application_default_credentials.json",
     }
 )  # fmt: skip
 ENDINGS = (".p12", ".pfx", ".ppk", ".jks", ".keystore", ".kdbx")
@@ -28,6 +29,9 @@ KEY_BEGINS = re.compile(rb"\s*(?:-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?----
 KEY_INSIDE = re.compile(rb"^-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----\s*$", re.MULTILINE)
 SERVICE_ACCOUNT = re.compile(rb'"private_key"\s*:\s*"-----BEGIN [A-Z ]*PRIVATE KEY-----')
 NPM_TOKEN = re.compile(rb"_authToken\s*=\s*[^\s$]")
+# As the AWS tools write it, forty characters and no quotes: code that reads it from somewhere looks otherwise.
+AWS_SECRET = re.compile(rb"^[ \t]*aws_secret_access_key[ \t]*=[ \t]*[A-Za-z0-9/+]{40}[ \t]*\r?$", re.MULTILINE)
+ONLY_A_TOKEN = re.compile(rb"\s*(?:hf_[A-Za-z0-9]{30,}|gh[opsu]_[A-Za-z0-9]{36,}|github_pat_\w{40,}|sk-[\w-]{40,})\s*")
 KEY_FILES = (".pem", ".key", ".crt", ".cer", ".asc", ".json", ".txt")
 
 
@@ -53,4 +57,8 @@ def secret_by_head(path: str, head: bytes) -> str:
         return "it holds a private key"
     if path.rpartition("/")[2] == ".npmrc" and NPM_TOKEN.search(head):
         return "it holds a registry token"
+    if b"aws_secret_access_key" in head and AWS_SECRET.search(head):
+        return "it holds the secret key of a cloud account"
+    if ONLY_A_TOKEN.fullmatch(head):
+        return "it holds nothing but an access token"
     return ""

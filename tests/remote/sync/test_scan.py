@@ -157,6 +157,9 @@ def test_BI_51_depth_500_is_told_and_ends(tmp_path):
         ("store.p12", "x"),
         (".ssh/config", "Host x"),
         (".npmrc", "//r/:_authToken=abc"),
+        ("credentials", f"[default]\naws_access_key_id = AKIA\naws_secret_access_key = {'k/+9' * 10}\n"),
+        ("token", f"hf_{'Aa1' * 11}\n"),
+        ("application_default_credentials.json", "{}"),
     ],
 )
 def test_BI_52_secrets_are_named_and_never_sent(tmp_path, name, data):
@@ -180,6 +183,12 @@ def test_BI_52_secrets_are_named_and_never_sent(tmp_path, name, data):
         ("ca.pem", "-----BEGIN CERTIFICATE-----\n"),
         (".npmrc", "registry=x\n_authToken=${TOKEN}"),
         ("tokenizer.json", '{"model": {}}'),
+        (
+            "store.py",
+            f"s3(\n    aws_secret_access_key=os.environ[{'k' * 40!r}],\n)\naws_secret_access_key = {'k' * 40!r}\n",
+        ),
+        ("credentials", "aws_secret_access_key = ${FROM_THE_ENVIRONMENT}\n"),
+        ("notes.txt", f"the old token was hf_{'Aa1' * 11}, revoked\n"),
     ],
 )
 def test_what_only_looks_like_a_secret_is_sent(tmp_path, name, data):
