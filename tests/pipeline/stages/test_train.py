@@ -110,6 +110,14 @@ def test_a_job_whose_output_cannot_be_had_has_still_failed(tmp_path: Path) -> No
     assert done.exit_code is ExitCode.TRAINING
 
 
+def test_a_job_that_ended_without_a_word_has_failed(tmp_path: Path) -> None:
+    host = failing(b"")
+    host.streams["log.read"] = []
+    done = Train().run(Context(host, view_of(tmp_path, None), NoListener()))
+    assert [finding.check for finding in done.report.findings] == ["training"]
+    assert done.exit_code is ExitCode.TRAINING
+
+
 class LeavesAtNews(NoListener):
     """Presses Ctrl-C once the first step is told."""
 
