@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
-from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
-from fixers.site import Fixer
-from fixers.source_fixer import SourceFixer
+from fixers.known import KNOWN
 from remote.errors import BadUsage
 
 SECTIONS = ("What it does", "Why", "Before", "After", "What it can break", "How to undo")
@@ -27,15 +26,15 @@ These pages are the docstrings of `fixers/`; `make docs` writes them.
 
 def fixer_names() -> tuple[str, ...]:
     """Every fixer, in the order in which they act."""
-    return tuple(fixer.name for fixer in _all())
+    return tuple(KNOWN)
 
 
 def fixer_page(name: str) -> str:
     """The page of one fixer, as plain text. Raises BadUsage where no fixer is called so."""
-    for fixer in _all():
-        if fixer.name == name:
-            return inspect.cleandoc(fixer.__doc__ or "") + f"\n\nSafety\n    {fixer.safety}, version {fixer.version}\n"
-    raise BadUsage(f"no fixer is called {name!r}", hint="pipeline explain")
+    if name not in KNOWN:
+        raise BadUsage(f"no fixer is called {name!r}", hint="pipeline explain")
+    fixer = importlib.import_module(f"fixers.{name.replace('-', '_')}")
+    return inspect.cleandoc(fixer.__doc__ or "") + f"\n\nSafety\n    {fixer.safety}, version {fixer.version}\n"
 
 
 def fixer_summary(name: str) -> str:
@@ -59,11 +58,6 @@ def write_pages(folder: Path) -> None:
             page.unlink()
     for name, text in pages.items():
         (folder / name).write_text(text, "utf-8")
-
-
-def _all() -> Iterator[SourceFixer | Fixer]:
-    yield from SOURCE_FIXERS
-    yield from SETUP_FIXERS
 
 
 def _markdown(name: str) -> Iterator[str]:

@@ -7,9 +7,12 @@ import difflib
 import errno
 import importlib
 import io
+import os
 import shlex
+import signal
 import sys
 import traceback
+from collections.abc import Iterator
 from typing import Any, cast
 
 import typer
@@ -57,7 +60,8 @@ class LazyVerbs(TyperGroup):
         """The verb, its module imported now; None where there is none."""
         if cmd_name not in VERBS:
             return None
-        module = importlib.import_module(f"pipeline.verbs.{cmd_name.replace('list', 'list_runs')}")
+        with uninterrupted():
+            module = importlib.import_module(f"pipeline.verbs.{cmd_name.replace('list', 'list_runs')}")
         command = typer.main.get_command(module.app)
         command.name = cmd_name
         return command
@@ -109,16 +113,60 @@ def halfstep(
 
 def main() -> None:
     """Runs the verb and exits with its published code; no error ever ends in a traceback on the screen."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
+    open_streams()
+    try:
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # the second one, while the first was being told
+        code = int(ExitCode.INTERRUPTED)
+    signal.signal(signal.SIGINT, lambda *_: os._exit(code))
+    close_streams()
+    sys.exit(code)
+
+
+def open_streams() -> None:
+    """All three standard streams are there, and take any text; what is written to one that was closed is gone."""
+    for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            lead_nowhere(fd)
+            setattr(sys, name, open(fd, mode, closefd=False))  # noqa: SIM115 - a number, for good
+        stream = getattr(sys, name)
+        if mode == "w" and isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    sys.exit(run(sys.argv[1:]))
+
+
+def close_streams() -> None:
+    """Nothing is left to be written when the interpreter ends, which would complain and change the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            lead_nowhere(1 if stream is sys.stdout else 2)
+
+
+def lead_nowhere(fd: int) -> None:
+    """What is written to that file descriptor is gone, and no file of ours takes its number."""
+    null = os.open(os.devnull, os.O_RDWR)
+    if null != fd:
+        os.dup2(null, fd)
+        os.close(null)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C comes at the end of the block: libraries whose import is cut short say things that nobody understands."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def run(words: list[str]) -> int:
     """The exit code of `pipeline WORDS`."""
     try:
-        result = app(words, prog_name="pipeline", standalone_mode=False)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # held since the command began
+        result = app(words or ["--help"], prog_name="pipeline", standalone_mode=False)
+        sys.stdout.flush()
         if result == ExitCode.INTERRUPTED:  # what typer makes of Ctrl-C
             raise KeyboardInterrupt
         return int(result) if isinstance(result, int) else 0
@@ -133,6 +181,8 @@ def run(words: list[str]) -> int:
     except SystemExit as done:
         if not isinstance(done.__context__, BrokenPipeError):  # what typer makes of a reader that has gone
             raise
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
         return ExitCode.INTERRUPTED
     except OSError as error:
         full = DiskFull(f"no space left on device: {error.filename or 'what is printed'}", hint="df -h")
@@ -157,7 +207,8 @@ def _tell_usage(words: list[str], error: ClickException) -> int:
 
 
 def _tell(words: list[str], error: HalfstepError) -> int:
-    with contextlib.suppress(OSError):  # nobody can be told any more; the exit code still is
+    # Where nobody can be told any more, the exit code still is.
+    with contextlib.suppress(OSError, KeyboardInterrupt), uninterrupted():
         importlib.import_module("pipeline.show.failure").tell(words, error)
     return error.exit_code
 

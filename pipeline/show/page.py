@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.markdown import Markdown
+import importlib
+
 from rich.text import Text
+
+from pipeline.show.console import open_console
 
 
 def show_page(markdown: str) -> None:
     """The page is on stdout."""
-    out = Console(highlight=False)
-    out.print(Markdown(markdown)) if out.is_terminal else out.print(Text(markdown), soft_wrap=True)
+    out = open_console()
+    if out.is_terminal:  # only there is it worth loading what draws it
+        out.print(importlib.import_module("rich.markdown").Markdown(markdown))
+    else:
+        out.print(Text(markdown), soft_wrap=True)

@@ -10,7 +10,6 @@ from textwrap import wrap
 from typing import Self
 
 from rich.cells import cell_len, set_cell_size
-from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 from rich.text import Text
@@ -18,6 +17,7 @@ from rich.text import Text
 from pipeline.messages.as_json import outcome_to_json
 from pipeline.messages.outcome import JobOutcome, Outcome, StageOutcome, StageState
 from pipeline.messages.quantities import duration
+from pipeline.show.console import open_console
 from pipeline.show.spark import shares, sparkline
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.text import safe_text
@@ -40,8 +40,8 @@ class Screen:
 
     def __init__(self, *, as_json: bool = False, on_stderr: bool = False) -> None:
         self.as_json = as_json
-        self.out = Console(stderr=as_json or on_stderr, highlight=False, soft_wrap=True)
-        self.err = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.out = open_console(stderr=as_json or on_stderr, soft_wrap=True)
+        self.err = open_console(stderr=True, soft_wrap=True)
         self._status: Status | None = None
         self._told = ""
 
@@ -59,6 +59,12 @@ class Screen:
     def line(self, text: str) -> None:
         """One line of prose."""
         self.out.print(Text(safe_text(text)))
+
+    def words(self, words: Iterable[str]) -> None:
+        """Many short words, as many on a line as there is room for; none of them is cut."""
+        room = max(40, min(110, self.out.width) - 2)
+        for line in wrap("  ".join(safe_text(word) for word in words), room, break_on_hyphens=False):
+            self.out.print(Text(f"  {line}"))
 
     def raw(self, text: str) -> None:
         """Text of the host's or the trainer's, made safe and otherwise as it is, on stdout."""

@@ -36,6 +36,6 @@ def explain(
     if not as_json:
         for kind in dict.fromkeys(kind for kind, _ in names):
             screen.heading(f"{kind}s")
-            screen.line("  " + "  ".join(sorted(known for of, known in names if of == kind)))
+            screen.words(sorted(known for of, known in names if of == kind))
     screen.closing(Outcome("explain", more={"names": [{"kind": kind, "name": known} for kind, known in names]}))
     return 0

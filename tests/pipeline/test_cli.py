@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from pipeline.cli import run
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 class Impatient(io.RawIOBase):
@@ -36,3 +41,55 @@ def test_BI_60_ctrl_c_is_a_word_on_stderr(capsys: pytest.CaptureFixture[str], mo
     said = capsys.readouterr()
     assert said.out == ""
     assert "interrupted" in said.err
+
+
+IMPATIENT = """
+import importlib.abc, os, runpy, signal, sys
+
+class PressesCtrlC(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name == at:
+            os.kill(os.getpid(), signal.SIGINT)
+
+at, *sys.argv[1:] = sys.argv[1:]
+sys.meta_path.insert(0, PressesCtrlC())
+runpy.run_module("pipeline", run_name="__main__")
+"""
+
+
+def typed(*words: str, shell: str = "", program: str = "") -> subprocess.CompletedProcess[str]:
+    """The command as a program of its own, its streams as the shell redirects them."""
+    argv = [sys.executable, *(["-c", program] if program else ["-m", "pipeline"]), *words]
+    line = f"exec {shlex.join(argv)} {shell}"
+    return subprocess.run(["sh", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize("module", ["pipeline.cli", "typer", "pipeline.verbs.list_runs", "rich.console"])
+def test_BI_60_ctrl_c_while_the_command_loads_is_answered(module: str) -> None:
+    """Whatever is being imported when it comes; a traceback says nothing to anybody."""
+    done = typed(module, "list", "--json", program=IMPATIENT)
+    assert (done.returncode, done.stderr) == (130, ""), done.stderr
+    assert json.loads(done.stdout)["findings"][0]["check"] == "interrupted"
+
+
+def test_no_words_at_all_are_answered_with_the_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == 0
+    assert "Verbs:" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "shell", "code"),
+    [
+        (("explain", "--json"), ">&-", 0),
+        (("explain", "tokenizer"), ">&- 2>&-", 0),
+        (("explain", "nothing-at-all"), "<&- >&- 2>&-", 2),
+        (("explain",), ">/dev/full", 22),
+        (("--help",), ">/dev/full", 22),
+        (("explain", "nothing-at-all"), "2>/dev/full", 2),
+    ],
+)
+def test_a_stream_that_is_closed_or_full_changes_no_published_code(
+    words: tuple[str, ...], shell: str, code: int
+) -> None:
+    done = typed(*words, shell=shell)
+    assert (done.returncode, "Traceback" in done.stderr, "ignored" in done.stderr) == (code, False, False), done.stderr

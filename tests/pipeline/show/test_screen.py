@@ -27,6 +27,18 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.parametrize(("name", "plain"), [("NO_COLOR", True), ("UNHEARD_OF", False)])
+def test_NO_COLOR_leaves_text_as_it_is(name: str, plain: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv(name, "1")
+    screen = Screen()
+    screen.heading("bold")
+    screen.diff("+green\n")
+    assert (terminal.getvalue() == "bold\n+green\n") is plain
+
+
 def test_on_a_narrow_terminal_the_last_column_is_folded_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
