@@ -27,17 +27,24 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState, RunSurvey, StartAnswer
 from remote.pull.live import mirrored_scalars
 
+BEFORE_THE_COMMAND = ("sync", "environment", "fix")
 LOSS_TAGS = ("train/loss", "loss", "Loss/train", "train_loss")
 
 
 def run_project(named: Named, listener: Listener, wishes: Wishes, *, ask: Ask | None = None) -> Outcome:
     """Everything is as the config wants it, or the outcome says which stage failed and what to type."""
     records = Records(named.loaded.root)
-    require_secrets(named.host.config, named.loaded.config)
     with (
-        alone(named, f"run {named.loaded.name} on {named.host.name}"),
+        alone(named, f"run {named.loaded.name} on {named.host.name}", sign=False) as lock,
         working(named, listener, wishes, ask=ask) as context,
     ):
+
+        def before_acting(left: tuple[str, ...]) -> None:
+            if starts_the_command(context, left):
+                require_secrets(named.host.config, named.loaded.config)
+            lock.sign()
+
+        context.before_acting = before_acting
         listener.heading(f"{named.loaded.name} on {named.host.name}")
         for cure in context.view.cures:
             listener.note(f"as healed before: {cure.words}")
@@ -53,6 +60,15 @@ def run_project(named: Named, listener: Listener, wishes: Wishes, *, ask: Ask | 
     if not ran.acted and ran.exit_code is ExitCode.OK:
         listener.note("nothing to do")
     return outcome
+
+
+def starts_the_command(context: Context, left: tuple[str, ...]) -> bool:
+    """Whether the project's command will be run, for a proof or as a job, by stages of which those have work left."""
+    if context.wishes.until in BEFORE_THE_COMMAND:
+        return False
+    run = run_of(context.view)
+    goes_on = run is not None and run.state in (JobState.RUNNING, JobState.SUCCEEDED) and not context.wishes.force
+    return not set(left) <= ({"train", "logs"} if goes_on else {"logs"})
 
 
 def sum_up(context: Context, ran: StagesResult) -> None:

@@ -19,7 +19,7 @@ from pipeline.messages.errors import findings_of
 from pipeline.messages.hints import given_beside
 from pipeline.messages.listener import Listener
 from pipeline.records.cures import read_cures
-from pipeline.records.files import locked
+from pipeline.records.files import Lock, locked
 from pipeline.records.layout import Records
 from pipeline.stages.stage import Context, Wishes
 from pipeline.work.view import View, data_folder
@@ -71,12 +71,12 @@ def _both(first: HalfstepError, *more: HalfstepError) -> HalfstepError:
 
 
 @contextlib.contextmanager
-def alone(named: Named, doing: str) -> Iterator[None]:
+def alone(named: Named, doing: str, *, sign: bool = True) -> Iterator[Lock]:
     """No other verb changes this config's host until the end of the block. Raises Busy."""
     records = Records(named.loaded.root)
     records.prepare()
-    with locked(records.lock(named.host.name, named.loaded.name), doing):
-        yield
+    with locked(records.lock(named.host.name, named.loaded.name), doing, sign=sign) as lock:
+        yield lock
 
 
 @contextlib.contextmanager

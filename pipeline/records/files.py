@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import io
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from remote.errors import Busy, DiskFull
@@ -33,9 +35,27 @@ def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
             raise
 
 
+@dataclass(frozen=True)
+class Lock:
+    """A lock that is held. Whoever finds it so is told who holds it, from `sign` on."""
+
+    path: Path
+    doing: str
+    file: io.FileIO
+
+    def sign(self) -> None:
+        """The lock's file names this process and what it does."""
+        with _told_when_full(self.path):
+            self.file.truncate(0)
+            self.file.write(json.dumps({"pid": os.getpid(), "doing": self.doing}).encode())
+
+
 @contextlib.contextmanager
-def locked(path: Path, doing: str) -> Iterator[None]:
-    """Held by this process until the end of the block, or its own; raises Busy naming who holds it instead."""
+def locked(path: Path, doing: str, *, sign: bool = True) -> Iterator[Lock]:
+    """Held by this process until the end of the block, or its own; raises Busy naming who holds it instead.
+
+    `sign` False leaves the file as it is, for a verb that may find nothing to do and then writes nothing.
+    """
     with _told_when_full(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+b", buffering=0)
@@ -46,10 +66,10 @@ def locked(path: Path, doing: str) -> Iterator[None]:
             file.seek(0)
             words = f"another pipeline is at work: {_holder(file.read())}"
             raise Busy(words, where=str(path), hint="pipeline status") from None
-        with _told_when_full(path):
-            file.truncate(0)
-            file.write(json.dumps({"pid": os.getpid(), "doing": doing}).encode())
-        yield
+        lock = Lock(path, doing, file)
+        if sign:
+            lock.sign()
+        yield lock
 
 
 @contextlib.contextmanager
@@ -67,6 +87,9 @@ def _told_when_full(path: Path) -> Iterator[None]:
 def _holder(data: bytes) -> str:
     try:
         told = json.loads(data)
+        os.kill(int(told["pid"]), 0)
         return f"pid {int(told['pid'])}, {str(told['doing'])[:100]}"
-    except (ValueError, KeyError, TypeError):
-        return "it does not say which"
+    except (ValueError, KeyError, TypeError, ProcessLookupError):
+        return "it has not said yet which"
+    except PermissionError:
+        return f"pid {int(told['pid'])} of somebody else, {str(told['doing'])[:100]}"

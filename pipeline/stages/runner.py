@@ -48,6 +48,8 @@ def run_stages(context: Context, stages: Sequence[Stage], record: Path, look: Lo
             outcome = StageOutcome(stage.name, StageState.SKIPPED, reason=standing.reason)
             context.listener.ended(outcome)
         else:
+            if not ran.acted:
+                context.before_acting(_left(context, stages, claims, forced))
             ran.acted = True
             claims = claims.without(tuple(forced & {stage.name}))
             outcome, claims = _act(context, stage, claims, ran, look)
@@ -61,6 +63,17 @@ def run_stages(context: Context, stages: Sequence[Stage], record: Path, look: Lo
 def _forced(stages: Sequence[Stage], first: str) -> set[str]:
     names = [stage.name for stage in stages]
     return set(names[names.index(first) :]) if first else set()
+
+
+def _left(context: Context, stages: Sequence[Stage], claims: Claims, forced: set[str]) -> tuple[str, ...]:
+    """The stages up to `until` that have something to do, as far as can be seen before any of them acts."""
+    names = [stage.name for stage in stages]
+    wanted = stages[: names.index(context.wishes.until) + 1] if context.wishes.until in names else stages
+    return tuple(
+        stage.name
+        for stage in wanted
+        if stage.name in forced or not judge_standing(stage, context.view, claims.of(stage.name)).holds
+    )
 
 
 def _act(context: Context, stage: Stage, claims: Claims, ran: StagesResult, look: Look) -> tuple[StageOutcome, Claims]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -39,15 +40,23 @@ class Done:
     unfinished: bool = False
 
 
+def nothing(left: tuple[str, ...]) -> None:
+    """Nothing has to be done before stages act."""
+
+
 @dataclass
 class Context:
-    """What a stage acts with. `view` is looked at anew after every stage that acted; `evidence` is for the report."""
+    """What a stage acts with. `view` is looked at anew after every stage that acted; `evidence` is for the report.
+
+    `before_acting` is called before the first stage acts, with the names of those that have something to do.
+    """
 
     host: Host
     view: View
     listener: Listener
     wishes: Wishes = field(default_factory=Wishes)
     evidence: Evidence = field(default_factory=Evidence)
+    before_acting: Callable[[tuple[str, ...]], None] = nothing
 
 
 class Stage(Protocol):

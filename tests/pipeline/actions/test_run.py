@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.actions.run import bring_home_what_failed, outcome_of
+import pytest
+
+from pipeline.actions.run import bring_home_what_failed, outcome_of, starts_the_command
 from pipeline.messages.listener import NoListener
 from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.records.runs import note_job, write_note
 from pipeline.stages.runner import StagesResult
-from pipeline.stages.stage import Context
+from pipeline.stages.stage import Context, Wishes
 from pipeline.work.run_id import run_id
 from pipeline.work.start import note_of
 from remote.fake import FakeHost
@@ -65,3 +67,24 @@ def test_an_interrupted_run_tells_its_stages_its_run_and_its_job(tmp_path: Path)
     assert (told.exit_code, told.run, [stage.name for stage in told.stages]) == (130, name, ["verify", "train"])
     assert told.job is not None
     assert (told.job.state, told.job.step) == (JobState.RUNNING, 7)
+
+
+@pytest.mark.parametrize(
+    ("left", "wishes", "state", "starts"),
+    [
+        (("logs",), Wishes(), JobState.SUCCEEDED, False),
+        (("train", "logs"), Wishes(), JobState.SUCCEEDED, False),
+        (("train", "logs"), Wishes(), JobState.RUNNING, False),
+        (("train", "logs"), Wishes(force="train"), JobState.SUCCEEDED, True),
+        (("train", "logs"), Wishes(), JobState.FAILED, True),
+        (("verify", "train", "logs"), Wishes(), JobState.SUCCEEDED, True),
+        (("sync",), Wishes(), None, True),
+        (("sync",), Wishes(until="sync"), None, False),
+        (("sync", "environment", "fix"), Wishes(until="fix"), None, False),
+        (("verify",), Wishes(until="verify"), None, True),
+    ],
+)
+def test_secrets_are_wanted_where_the_command_will_be_run(
+    tmp_path: Path, left: tuple[str, ...], wishes: Wishes, state: JobState | None, starts: bool
+) -> None:
+    assert starts_the_command(Context(FakeHost(), view_of(tmp_path, state), NoListener(), wishes), left) is starts

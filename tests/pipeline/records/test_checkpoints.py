@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,21 @@ def test_FI_30_a_held_lock_names_its_holder_even_when_that_is_stopped(tmp_path: 
     os.kill(holder.pid, signal.SIGSTOP)  # type: ignore[attr-defined]
     with pytest.raises(Busy, match=f"pid {holder.pid}, holding"), locked(tmp_path / "l.lock", "me"):  # type: ignore[attr-defined]
         pass
+
+
+def test_a_lock_that_is_not_signed_is_held_and_keeps_its_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "l.lock"
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    path.write_text(json.dumps({"pid": gone.pid, "doing": "run of yesterday"}))
+    before = path.stat().st_mtime_ns
+    with locked(path, "run", sign=False) as lock:
+        with pytest.raises(Busy, match="not said yet which"), locked(path, "me"):
+            pass
+        assert path.stat().st_mtime_ns == before
+        lock.sign()
+        with pytest.raises(Busy, match=f"pid {os.getpid()}, run"), locked(path, "me"):
+            pass
 
 
 def test_FI_29_a_killed_holder_lets_go_at_once(tmp_path: Path, holder: object) -> None:

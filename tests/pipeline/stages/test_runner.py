@@ -111,6 +111,24 @@ def test_a_warning_of_a_look_is_told_once_whatever_the_stage_came_to(tmp_path: P
         assert len([finding for finding in ran.findings if finding.severity is Severity.ERROR]) == (name == "failed")
 
 
+def test_what_is_left_is_said_once_before_anything_acts_and_not_where_nothing_is_left(tmp_path: Path) -> None:
+    said: list[tuple[str, ...]] = []
+    stages = [Toy("sync"), Toy("fix"), Toy("train"), Toy("logs")]
+    run(stages, tmp_path / "s.json", until="sync")
+
+    def told(**wishes: str) -> list[tuple[str, ...]]:
+        said.clear()
+        context = Context(cast("object", None), cast(View, None), NoListener(), Wishes(**wishes))  # type: ignore[arg-type]
+        context.before_acting = said.append
+        run_stages(context, stages, tmp_path / "s.json", lambda context: None)
+        return list(said)
+
+    assert told(until="train") == [("fix", "train")]
+    assert told() == [("logs",)]
+    assert told() == []
+    assert told(force="train") == [("train", "logs")]
+
+
 class Impatient(Toy):
     """A stage whose user presses Ctrl-C."""
 
