@@ -3,7 +3,8 @@
 What it does
     Where labels are padded with 0 or with the tokenizer's padding token, by `pad_sequence`, `F.pad`, `torch.full` or
     `labels + [0] * n`, they are padded with -100. What is not called labels is left, and so are files that use a CTC
-    loss or an `ignore_index` of their own.
+    loss or an `ignore_index` of their own, and labels whose padding is looked for again: compared with the padding
+    token, or masked with -100 behind it. Labels that the file itself shifts into inputs are told.
 
 Why
     The loss leaves out positions labelled -100 and only those. Padding with 0 teaches the model to say token 0 after
@@ -30,13 +31,15 @@ import re
 from fixers.found import Found
 from fixers.source_fixer import NOTHING, Rewrite
 from fixers.sources.chosen_words import constant_of
+from fixers.sources.label_masks import LABELS, is_padding, is_shifted, masks_padding, mentions_labels
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
+from fixers.sources.splice import Edit
 from fixers.sources.training_setup import tail_of
 from fixers.target import Target
 
 name = "label-padding"
-version = 2
+version = 3
 safety = "safe"
 needles = (b"label",)
 below = None
@@ -49,10 +52,6 @@ PADS = re.compile(
 )
 PADDING = re.compile(rb"pad_sequence|\bpad\b|\bfull|[Ll]abel")
 OWN_RULES = re.compile(rb"ctc|CTC|ignore_index")
-LABELS = re.compile(
-    r"(?<![a-z0-9])(?<!num_)(?<!n_)labels?(?![a-z])(?!_?(?:mask|len|name|map|2|smooth|encoder|count))", re.IGNORECASE
-)
-PADDING_NAMES = re.compile(r"(?<!label_)(?<!labels_)(?:pad(?:ding)?(?:_token)?_(?:id|value|idx|index)|padding_idx)$")
 IGNORED = "-100"
 WHY = "the loss leaves out -100 and nothing else"
 
@@ -78,7 +77,7 @@ def _judge_call(found: Found, call: ast.Call) -> None:
     if meaning in ("torch.full", "torch.full_like"):
         if _becomes_labels(found.source, call):
             _judge_value(found, call, "fill_value", 1, absent=False)
-    elif not (_mentions_labels(found.source, call.args[0]) or _becomes_labels(found.source, call)):
+    elif not (mentions_labels(call.args[0]) or _becomes_labels(found.source, call)):
         return
     elif tail == "pad_sequence":
         _judge_value(found, call, "padding_value", 2, absent=True)
@@ -92,9 +91,9 @@ def _judge_value(found: Found, call: ast.Call, argument: str, position: int, *, 
         given = call.args[position]
     if given is None:
         if absent and not any(keyword.arg is None for keyword in call.keywords):
-            found.edits.append(found.source.append_argument(call, f"{argument}={IGNORED}", WHY))
-    elif _is_padding(given):
-        found.edits.append(found.source.replace_node(given, IGNORED, WHY))
+            _put(found, call, found.source.append_argument(call, f"{argument}={IGNORED}", WHY))
+    elif is_padding(given):
+        _put(found, call, found.source.replace_node(given, IGNORED, WHY))
 
 
 def _judge_sum(found: Found, node: ast.BinOp) -> None:
@@ -102,21 +101,22 @@ def _judge_sum(found: Found, node: ast.BinOp) -> None:
     for labels, padding in ((node.left, node.right), (node.right, node.left)):
         if not isinstance(padding, ast.BinOp) or not isinstance(padding.op, ast.Mult):
             continue
-        if not _mentions_labels(found.source, labels):
+        if not mentions_labels(labels):
             continue
         for part in (padding.left, padding.right):
-            if isinstance(part, ast.List) and len(part.elts) == 1 and _is_padding(part.elts[0]):
-                found.edits.append(found.source.replace_node(part.elts[0], IGNORED, WHY))
+            if isinstance(part, ast.List) and len(part.elts) == 1 and is_padding(part.elts[0]):
+                _put(found, node, found.source.replace_node(part.elts[0], IGNORED, WHY))
 
 
-def _is_padding(value: ast.expr) -> bool:
-    """0, or something called a padding token."""
-    match value:
-        case ast.Constant(value=0):
-            return constant_of(value) is not False
-        case ast.Name(id=called) | ast.Attribute(attr=called):
-            return PADDING_NAMES.search(called) is not None
-    return False
+def _put(found: Found, padded: ast.expr, edit: Edit) -> None:
+    """The edit is made, unless code behind it counts on the padding that is there."""
+    if masks_padding(found.source, padded):
+        return
+    if is_shifted(found.source, padded):
+        message = "labels are padded with a token, and this function shifts them into inputs, where -100 is no token"
+        found.warn(padded, message, hint="mask labels with -100 after the shift")
+        return
+    found.edits.append(edit)
 
 
 def _becomes_labels(source: PythonSource, call: ast.Call) -> bool:
@@ -124,19 +124,10 @@ def _becomes_labels(source: PythonSource, call: ast.Call) -> bool:
     above = source.names.parent(call)
     match above:
         case ast.Assign():
-            return any(_mentions_labels(source, target) for target in above.targets)
+            return any(mentions_labels(target) for target in above.targets)
         case ast.Dict() if call in above.values:
             key = constant_of(above.keys[above.values.index(call)])
             return isinstance(key, str) and LABELS.search(key) is not None
         case ast.keyword(arg=str(called)):
             return LABELS.search(called) is not None
-    return False
-
-
-def _mentions_labels(source: PythonSource, expression: ast.expr) -> bool:
-    for node in ast.walk(expression):
-        match node:
-            case ast.Name(id=called) | ast.Attribute(attr=called) | ast.Constant(value=str(called)):
-                if LABELS.search(called):
-                    return True
     return False

@@ -1,0 +1,91 @@
+"""What is called labels, what is called padding, and where code masks its padded labels itself."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from fixers.sources.chosen_words import constant_of
+from fixers.sources.python import PythonSource
+from fixers.sources.training_setup import tail_of
+
+LABELS = re.compile(
+    r"(?<![a-z0-9])(?<!num_)(?<!n_)labels?(?![a-z])(?!_?(?:mask|len|name|map|2|smooth|encoder|count))", re.IGNORECASE
+)
+PADDING_NAMES = re.compile(r"(?<!label_)(?<!labels_)(?:pad(?:ding)?(?:_token)?_(?:id|value|idx|index)|padding_idx)$")
+COMPARES = frozenset({"eq", "ne", "eq_", "ne_", "equal", "not_equal"})
+MASKS = frozenset({"masked_fill", "masked_fill_", "where", "masked_scatter", "masked_scatter_"})
+SHIFTS = re.compile(r"shift\w*right|shift_?(?:tokens|labels|ids)?$|\w*decoder_input_ids")
+IGNORED = -100
+
+
+def is_padding(value: ast.expr) -> bool:
+    """0, or something called a padding token."""
+    match value:
+        case ast.Constant(value=0):
+            return constant_of(value) is not False
+        case ast.Name(id=called) | ast.Attribute(attr=called):
+            return PADDING_NAMES.search(called) is not None
+    return False
+
+
+def mentions_labels(expression: ast.AST) -> bool:
+    """Some name, attribute or key in the expression is called labels."""
+    for node in ast.walk(expression):
+        match node:
+            case ast.Name(id=called) | ast.Attribute(attr=called) | ast.Constant(value=str(called)):
+                if LABELS.search(called):
+                    return True
+    return False
+
+
+def masks_padding(source: PythonSource, padded: ast.expr) -> bool:
+    """The padding is looked for again: labels are compared with it somewhere, or -100 is put in by a mask behind it."""
+    if source.remember("compares-labels-with-padding", lambda: any(_compared(source))):
+        return True
+    function = source.names.function(padded)
+    behind = (node for node in ast.walk(function) if getattr(node, "lineno", 0) >= padded.lineno)
+    return any(_puts_ignored(source, node) for node in behind)
+
+
+def is_shifted(source: PythonSource, padded: ast.expr) -> bool:
+    """Behind the padding, labels become inputs by a shift that is not the library's, which knows nothing of -100."""
+    function = source.names.function(padded)
+    return any(
+        isinstance(node, ast.Call)
+        and node.lineno >= padded.lineno
+        and SHIFTS.fullmatch(tail_of(node)) is not None
+        and not (source.names.meaning(node.func) or "").startswith("transformers.")
+        and tail_of(node) != "prepare_decoder_input_ids_from_labels"
+        and any(mentions_labels(argument) for argument in node.args)
+        for node in ast.walk(function)
+    )
+
+
+def _compared(source: PythonSource) -> Iterator[bool]:
+    for compare in source.names.of_type(ast.Compare):
+        sides = (compare.left, *compare.comparators)
+        yield any(map(is_padding, sides)) and any(map(mentions_labels, sides))
+    for call in source.names.of_type(ast.Call):
+        if tail_of(call) in COMPARES:
+            sides = (*call.args, *([call.func.value] if isinstance(call.func, ast.Attribute) else []))
+            yield any(map(is_padding, sides)) and any(map(mentions_labels, sides))
+
+
+def _puts_ignored(source: PythonSource, node: ast.AST) -> bool:
+    match node:
+        case ast.Call() if tail_of(node) in MASKS:
+            return any(_is_ignored(argument) for argument in node.args)
+        case ast.Assign(targets=[ast.Subscript(slice=ast.Slice() | ast.Tuple())]):
+            return False
+        case ast.Assign(targets=[ast.Subscript() as target], value=value):
+            return _is_ignored(value) and mentions_labels(target.value)
+    return False
+
+
+def _is_ignored(value: ast.expr) -> bool:
+    match value:
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=number)):
+            return number == -IGNORED
+    return False
