@@ -23,6 +23,7 @@ from remote.wire import Starter
 class AgentHost:
     """A machine behind an agent; the way to it is opened by the first call. `keep` False leaves no payload behind.
 
+    `python` is an interpreter, absolute or under ~/, that may run the agent where no usual one can.
     A call that only looks is asked again, over a new line, when the line is lost. One that changes something is not:
     it raises ConnectionLost, and its outcome is unknown until the host is looked at again. Threads take turns;
     following goes beside everything else.
@@ -36,11 +37,13 @@ class AgentHost:
         workdir: str = "~/halfstep",
         keep: bool = True,
         retries: Retries = FIVE_TRIES,
+        python: str = "",
     ) -> None:
         self._name = name
         self._starter = starter
+        self.other_python = python
         self._retries = retries
-        self._greeter = Greeter(name, starter, workdir, keep, retries)
+        self._greeter = Greeter(name, starter, workdir, keep, retries, python)
         self._line: Line | None = None
         self._greeting: Json = {}
         self._lock = threading.RLock()

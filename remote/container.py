@@ -13,7 +13,8 @@ from remote.wire import Starter, Wire
 ENTER = """
 image=$1 name=$2 work=$3
 shift 3
-engine=$(command -v docker || command -v podman) || { echo "no docker or podman on PATH ($PATH)" >&2; exit 127; }
+fail() { set -f; echo "no container:" $1 >&2; exit 126; }
+engine=$(command -v docker || command -v podman) || fail "no docker or podman on PATH ($PATH)"
 case $work in
   "~" | "~/"*) work=$HOME${work#"~"} ;;
   /*) ;;
@@ -21,23 +22,30 @@ case $work in
 esac
 running() { [ "$("$engine" inspect -f "{{.State.Running}}" "$name" 2>/dev/null)" = "$1" ]; }
 if running false; then
-  "$engine" start "$name" >/dev/null || exit 126
+  said=$("$engine" start "$name" 2>&1) || fail "$said"
 elif ! running true; then
+  said=$("$engine" version 2>&1 >/dev/null) || fail "$said"
   if ! "$engine" image inspect "$image" >/dev/null 2>&1; then
-    while sleep 5; do echo .; done &
+    while sleep 5 >/dev/null 2>&1; do echo .; done &
     dots=$!
-    "$engine" pull -q "$image" >/dev/null || { kill $dots; exit 126; }
+    said=$("$engine" pull -q "$image" 2>&1) || { kill $dots; fail "$said"; }
     kill $dots
   fi
   mkdir -p "$work"
   gpus=
   nvidia-smi -L >/dev/null 2>&1 && gpus="--gpus all"
-  "$engine" run -d --init --name "$name" --user "$(id -u):$(id -g)" --ipc=host $gpus \\
+  said=$("$engine" run -d --init --name "$name" --user "$(id -u):$(id -g)" --ipc=host $gpus \\
     -e HOME="$HOME" -v "$HOME:$HOME" -v "$work:$work" --entrypoint /bin/sh \\
-    "$image" -c "trap exit TERM; while :; do sleep 3600 & wait; done" >/dev/null || running true || exit 126
+    "$image" -c "trap exit TERM; while :; do sleep 3600 & wait; done" 2>&1) || running true || fail "$said"
 fi
 exec "$engine" exec -i -e HOME="$HOME" "$name" "$@"
 """
+NO_CONTAINER = "no container:"
+
+
+def why_no_container(words: str) -> str:
+    """What kept an engine from giving us a container, out of the last words of what should have entered it."""
+    return next((line for line in words.splitlines() if line.startswith(NO_CONTAINER)), "")
 
 
 class ContainerStarter:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from remote.bootstrap import Summons, bootstrap_argv
 from remote.bundle import payload_bundle
+from remote.container import why_no_container
 from remote.errors import AgentEnded, ConnectionLost, Garbled, HalfstepError, HostUnfit, HungUp
 from remote.host import Json
 from remote.line import Line
@@ -40,12 +41,15 @@ FIVE_TRIES = Retries()
 class Greeter:
     """Starts agents on one host, each over a wire of its own."""
 
-    def __init__(self, name: str, starter: Starter, workdir: str, keep: bool, retries: Retries) -> None:
+    def __init__(
+        self, name: str, starter: Starter, workdir: str, keep: bool, retries: Retries, named_python: str = ""
+    ) -> None:
         self._name = name
         self._starter = starter
         self._workdir = workdir
         self._keep = keep
         self._retries = retries
+        self._named_python = named_python
         self.python = ""
 
     def greet(self, first: bytes = b"") -> tuple[Line, Json]:
@@ -95,11 +99,15 @@ class Greeter:
 
     def _greet_otherwise(self, line: Line, first: bytes) -> tuple[Line, Json]:
         """Through another Python of the host's, when the first that was found would not do. Raises HostUnfit."""
-        said = line.noise() or safe_text(line.wire.last_words()).strip()
+        words = safe_text(line.wire.last_words()).strip()
+        said = line.noise() or words
         line.wire.close()
+        if no_container := why_no_container(words):
+            hint = "docker run --rm IMAGE true   (on the host: the same, without us)"
+            raise HostUnfit(f"{self._name}: {no_container}", where=self._name, hint=hint)
         if self.python:
             raise HostUnfit(f"our agent did not start under {self.python} on {self._name}: {said}", where=self._name)
-        self.python = find_python(self._starter, self._name, said)
+        self.python = find_python(self._starter, self._name, said, self._named_python)
         return self._greet_once(first)
 
 

@@ -16,7 +16,8 @@ NEEDED = (3, 9)
 SEARCH_TIMEOUT_S = 30.0
 EXTRA = ("$HOME/miniconda3/bin", "$HOME/anaconda3/bin", "$HOME/miniforge3/bin", "$HOME/.local/bin", "$HOME/venv/bin")
 
-# argv: the mark. Prints it, then per candidate: what it is called, where it is, and its version or what it said.
+# argv: the mark, and the interpreter that the host's file names, or nothing. Prints the mark, then per candidate: what
+# it is called, where it is, and its version or what it said.
 # A link that leads nowhere is told, since `command -v` passes over it in silence.
 SEARCH = f"""
 printf '\\002HS%s\\003\\n' "$1"
@@ -24,6 +25,10 @@ try() {{
   version=$("$2" -S -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>&1) || version="fails: $version"
   printf '%s\\t%s\\t%s\\n' "$1" "$2" "$(printf %s "$version" | tr '\\n\\t' '  ')"
 }}
+case $2 in
+  "~/"*) try "$2" "$HOME/${{2#"~/"}}" ;;
+  ?*) try "$2" "$2" ;;
+esac
 for name in {" ".join(PYTHONS)}; do
   found=$(command -v "$name") && try "$name" "$found"
   IFS=:
@@ -70,12 +75,13 @@ def choose_python(candidates: tuple[Candidate, ...]) -> Candidate | None:
     return next((candidate for candidate in candidates if candidate.version >= NEEDED), None)
 
 
-def find_python(starter: Starter, host: str, said: str) -> str:
+def find_python(starter: Starter, host: str, said: str, named: str = "") -> str:
     """The absolute path of a Python that can run our agent. Raises HostUnfit with everything that was tried.
 
-    `said` is what came instead of an agent: where not even a shell runs, that is the reason.
+    `named` is the interpreter of the host's file where it is absolute: tried before any other. `said` is what came
+    instead of an agent: where not even a shell runs, that is the reason.
     """
-    candidates = parse_candidates(_search(starter, host, said))
+    candidates = parse_candidates(_search(starter, host, said, named))
     chosen = choose_python(candidates)
     if chosen is not None:
         return chosen.path
@@ -98,9 +104,9 @@ def find_python(starter: Starter, host: str, said: str) -> str:
     )
 
 
-def _search(starter: Starter, host: str, said: str) -> str:
+def _search(starter: Starter, host: str, said: str, named: str) -> str:
     nonce = secrets.token_hex(8)
-    wire = starter.start(("/bin/sh", "-c", SEARCH, "sh", nonce))
+    wire = starter.start(("/bin/sh", "-c", SEARCH, "sh", nonce, named))
     line = Line(wire)
     rows: list[str] = []
     try:

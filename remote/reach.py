@@ -24,7 +24,8 @@ def open_host(address: Address, *, keep: bool = True, ask: Ask | None = None) ->
     starter: Starter = ProcessStarter() if address.is_local else _ssh(address, ask)
     if address.container:
         starter = ContainerStarter(starter, address.container, address.workdir)
-    return AgentHost(address.name, starter, workdir=address.workdir, keep=keep)
+    python = address.python if address.python.startswith(("/", "~/")) else ""
+    return AgentHost(address.name, starter, workdir=address.workdir, keep=keep, python=python)
 
 
 def _ssh(address: Address, ask: Ask | None) -> Starter:

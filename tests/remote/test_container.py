@@ -30,6 +30,7 @@ case $verb in
   pull) [ "$2" = broken ] && { echo "no such image" >&2; exit 1; }; touch "$state/pulled" ;;
   run) while [ "$1" != --name ]; do shift; done; echo true > "$state/$2" ;;
   start) echo true > "$state/$1" ;;
+  version) [ ! -f "$state/down" ] || { printf 'Cannot connect to the daemon.\nIs it running?\n' >&2; exit 1; } ;;
   exec) shift 4; exec "$@" ;;
 esac
 """
@@ -100,6 +101,20 @@ def test_an_image_that_cannot_be_had_is_told(titan: Sshd) -> None:
     with pytest.raises(HostUnfit, match="no such image"):
         host.probe(["true"])
     host.close()
+
+
+def test_an_engine_that_is_down_is_told_in_its_own_words_and_asked_once(titan: Sshd, engine: Path) -> None:
+    (engine.parent / "state").mkdir()
+    (engine.parent / "state" / "down").touch()
+    host = open_host(replace(titan.address(), container="torch"))
+    with pytest.raises(HostUnfit) as told:
+        host.probe(["true"])
+    host.close()
+    assert told.value.message == "titan: no container: Cannot connect to the daemon. Is it running?"
+    assert told.value.hint.startswith("docker run")
+    verbs = [call.split()[0] for call in calls(engine)]
+    assert verbs.count("version") == 1
+    assert "pull" not in verbs
 
 
 def test_a_host_without_an_engine_is_told(tmp_path: Path) -> None:
