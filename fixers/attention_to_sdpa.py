@@ -2,8 +2,9 @@
 
 What it does
     On a card below compute capability 8.0, where FlashAttention is chosen by keyword, key, name, default or flag, SDPA
-    is chosen; `use_flash_attention_2=True` and `padding_free=True` become False. Comparisons, lists of choices and
-    branches that already ask the card are left. Sequence packing without FlashAttention mixes samples, so it is told.
+    is chosen; `use_flash_attention_2`, `padding_free` and their kin become False wherever they are True by keyword,
+    key, field or default. Comparisons, lists of choices and branches that already ask the card are left. Sequence
+    packing without FlashAttention mixes samples, so it is told.
 
 Why
     `FlashAttention only supports Ampere GPUs or newer.` SDPA's memory-efficient kernels run float16 from Maxwell on.
@@ -30,14 +31,14 @@ import re
 from fixers.bf16_forms.verdict import Verdict, judge_place
 from fixers.found import Found
 from fixers.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
-from fixers.sources.chosen_words import constant_of, is_chosen, rewritten_literal
+from fixers.sources.chosen_words import is_chosen, rewritten_literal
 from fixers.sources.gates import is_gated
 from fixers.sources.python import reads_python
 from fixers.sources.source import Source
 from fixers.target import Target
 
 name = "attention-to-sdpa"
-version = 1
+version = 2
 safety = "safe"
 needles = (b"flash_att", b"flash-att", b"padding_free")
 below = BFLOAT16_SINCE
@@ -46,14 +47,13 @@ matches = reads_python
 
 ASKS = re.compile(
     rb"""["']flash_?att(?:ention|n)|kernels-community/"""
-    rb"""|(?:use_flash_att(?:ention|n)(?:_2)?|padding_free)["'\]]*[ ]*[=:]"""
+    rb"""|(?:(?:use[_-])?flash[_-]att(?:ention|n)(?:[_-]2)?|padding[_-]free)["'\]]*[ ]*[=:,]"""
 )
-CHOOSES_ATTENTION = re.compile(r"(?:.*[._-])?_?attn_?(?:impl|implementation|type|backend)$|attention_type$")
+CHOOSES_ATTENTION = re.compile(
+    r"(?:.*[._-])?_?(?:attn|attention)(?:[_-]?(?:impl|implementation|type|backend|mode))?$", re.IGNORECASE
+)
 FLASH = re.compile(r"flash_?att(?:ention|n)(?:_[23])?|kernels-community/(?:vllm-)?flash-attn\w*")
-SWITCHES = frozenset(
-    {"use_flash_attention_2", "use_flash_attn", "use_flash_attention", "flash_attention", "padding_free"}
-)
-FLAG = "--attn_implementation"
+SWITCHES = re.compile(r"(?:use[_-])?flash[_-](?:attn|attention)(?:[_-]2)?$|padding[_-]free$")
 WHY = "FlashAttention needs compute capability 8.0"
 
 
@@ -66,12 +66,8 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         match node:
             case ast.Constant(value=str(word)) if FLASH.fullmatch(word):
                 _judge_word(found, node)
-            case ast.keyword(arg=str(argument), value=ast.Constant(value=True)) if argument in SWITCHES:
-                _turn_off(found, node.value)
-            case ast.Dict():
-                _judge_dict(found, node)
-            case ast.Assign(value=ast.Constant(value=True)):
-                _judge_assignment(found, node)
+            case ast.Constant(value=True) if is_chosen(found.source, node, SWITCHES):
+                _turn_off(found, node)
             case ast.keyword(arg="packing", value=ast.Constant(value=True)):
                 found.warn(
                     node, "packing without FlashAttention lets samples attend to each other", hint="packing=False"
@@ -92,17 +88,3 @@ def _judge_word(found: Found, node: ast.Constant) -> None:
 def _turn_off(found: Found, value: ast.expr) -> None:
     if not is_gated(found.source, value):
         found.edits.append(found.source.replace_node(value, "False", WHY))
-
-
-def _judge_dict(found: Found, node: ast.Dict) -> None:
-    for key, value in zip(node.keys, node.values, strict=True):
-        if constant_of(key) in SWITCHES and constant_of(value) is True:
-            _turn_off(found, value)
-
-
-def _judge_assignment(found: Found, node: ast.Assign) -> None:
-    for target in node.targets:
-        match target:
-            case ast.Name(id=called) | ast.Attribute(attr=called) | ast.Subscript(slice=ast.Constant(value=called)):
-                if called in SWITCHES:
-                    _turn_off(found, node.value)

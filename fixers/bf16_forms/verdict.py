@@ -58,7 +58,7 @@ def _judge_step(source: PythonSource, above: ast.AST, child: ast.AST) -> Judged 
         case ast.Dict():
             return _judge_dict(source, above, child)
         case ast.List() | ast.Tuple() | ast.Set():
-            return NEVER if any(_is_other_dtype(source, each) for each in above.elts if each is not child) else None
+            return NEVER if _is_row_of_list(source, above, child) else None
         case ast.IfExp() if child is not above.test:
             other = above.orelse if child is above.body else above.body
             return FALLS_BACK_TO_FP32 if _is_float32(source, other) else None
@@ -72,8 +72,15 @@ def _judge_step(source: PythonSource, above: ast.AST, child: ast.AST) -> Judged 
         case ast.Call():
             return NEVER if _is_cpu_autocast(source, above) or _is_table(source, above, child) else None
         case ast.FunctionDef() | ast.AsyncFunctionDef():
-            return NEVER if child is above.returns or child in above.decorator_list else None
+            return NEVER if child is above.returns or _is_decorator(source, above, child) else None
     return None
+
+
+def _is_decorator(source: PythonSource, above: ast.FunctionDef | ast.AsyncFunctionDef, child: ast.AST) -> bool:
+    """A decorator that says nothing of how the function computes: rows of a test, mostly."""
+    if child not in above.decorator_list:
+        return False
+    return not (isinstance(child, ast.Call) and (source.names.meaning(child.func) or "").endswith("autocast"))
 
 
 def _falls_back(source: PythonSource, node: ast.expr) -> bool:
@@ -95,8 +102,25 @@ def _judge_dict(source: PythonSource, above: ast.Dict, child: ast.AST) -> Judged
         return None
     if NAMES_BF16.search(source.segment(key)):
         return NEVER
-    others = any(_is_other_dtype(source, value) for value in above.values if value is not child)
-    return NEVER if others and not _is_called_dtype(key) else None
+    others = [value for value in above.values if value is not child]
+    is_table = bool(others) and all(_is_dtype(source, value) for value in others)
+    is_word = isinstance(child, ast.Constant) and not _is_dtype(source, child)
+    return NEVER if is_table and not is_word and not _is_called_dtype(key) else None
+
+
+def _is_dtype(source: PythonSource, node: ast.expr) -> bool:
+    if _is_other_dtype(source, node) or source.names.meaning(node) == "torch.bfloat16":
+        return True
+    return isinstance(node, (ast.Name, ast.Attribute, ast.Constant)) and bool(NAMES_BF16.search(source.segment(node)))
+
+
+def _is_row_of_list(source: PythonSource, above: ast.List | ast.Tuple | ast.Set, child: ast.AST) -> bool:
+    """Other dtypes stand beside it, and it does not follow a flag, as the words of a command do."""
+    index = above.elts.index(child) if isinstance(child, ast.expr) and child in above.elts else 0
+    before = above.elts[index - 1] if index else None
+    if isinstance(before, ast.Constant) and isinstance(before.value, str) and before.value.startswith("--"):
+        return False
+    return any(_is_other_dtype(source, each) for each in above.elts if each is not child)
 
 
 def _is_called_dtype(key: ast.expr) -> bool:
