@@ -11,6 +11,12 @@ from pipeline.pages.checks import write_pages as write_check_pages
 from pipeline.pages.find import load_findings
 from pipeline.pages.stages import STAGES
 
+ON_NAMES = """\
+`pipeline --install-completion`, typed once, makes your shell complete verbs, hosts (aliases of ~/.ssh/config too),
+configs, runs, stages, cards and the names of `explain`. RUN may be a run, its config (the newest of it), or how the
+run's name begins; left out, it is the newest run of the project.
+"""
+
 
 def write_all(docs: Path) -> None:
     """`docs` holds every generated page, as the code says it now."""
@@ -30,7 +36,8 @@ def render_all() -> dict[str, str]:
 
 
 def _verbs() -> Iterator[str]:
-    yield "# Verbs\n\nWritten by `make docs` from the command line itself.\n"
+    yield "# Verbs\n\nWritten by `make docs` from the command line itself.\n\n"
+    yield ON_NAMES
     for verb, words in VERBS.items():
         yield f"\n## pipeline {verb}\n\n{words[:1].upper()}{words[1:]}.\n\n```\n{help_of(verb).strip()}\n```\n"
 

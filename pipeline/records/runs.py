@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,10 @@ def list_notes(records: Records) -> tuple[RunNote, ...]:
 
 
 def find_note(records: Records, run: str | None) -> RunNote:
-    """The run of that id, or the newest. Raises BadUsage naming the nearest."""
+    """The run of that id, the newest of that config, the only one that begins so, or the newest of all.
+
+    Raises BadUsage naming the nearest.
+    """
     notes = list_notes(records)
     if not notes:
         raise BadUsage(
@@ -70,12 +74,22 @@ def find_note(records: Records, run: str | None) -> RunNote:
         )
     if run is None:
         return notes[0]
-    for note in notes:
-        if note.run == run:
-            return note
-    names = [note.run for note in notes]
-    near = difflib.get_close_matches(run, names, n=1, cutoff=0.4) or names[:1]
-    raise BadUsage(f"this project has no run {run!r}", where="RUN", hint=f"pipeline status {near[0]}")
+    found = notes_named(notes, run)
+    if len(found) > 1:
+        words = f"{run!r} may be {', '.join(note.run for note in found)}"
+        raise BadUsage(words, where="RUN", hint="pipeline list", instead=(run, found[0].run))
+    if not found:
+        near = difflib.get_close_matches(run, [note.run for note in notes], n=1, cutoff=0.4) or [notes[0].run]
+        raise BadUsage(f"this project has no run {run!r}", where="RUN", hint="pipeline list", instead=(run, near[0]))
+    return found[0]
+
+
+def notes_named(notes: Sequence[RunNote], run: str) -> tuple[RunNote, ...]:
+    """The run of that id, else the newest of that config, else those that begin so; `notes` are the newest first."""
+    for found in ([n for n in notes if n.run == run], [n for n in notes if n.config == run]):
+        if found:
+            return (found[0],)
+    return tuple(note for note in notes if run and note.run.startswith(run))
 
 
 def artifacts_of(records: Records, run: str) -> dict[str, str]:

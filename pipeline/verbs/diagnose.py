@@ -14,9 +14,9 @@ from pipeline.diagnosis.diagnose import Diagnosis, as_finding, diagnose_log
 from pipeline.hosts.output import read_output
 from pipeline.messages.outcome import Outcome
 from pipeline.records.layout import Records, project_here
-from pipeline.records.runs import RunNote, list_notes, named_run
+from pipeline.records.runs import RunNote, list_notes, named_run, notes_named
 from pipeline.show.screen import Screen
-from pipeline.verbs.options import AsJson
+from pipeline.verbs.options import AsJson, run_names
 from remote.errors import BadUsage
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
@@ -27,7 +27,10 @@ LARGEST_LOG = 256 * 2**20
 
 @app.command()
 def diagnose(
-    what: Annotated[str, typer.Argument(metavar="FILE|RUN|-", help="a log, a run, or - for standard input")] = "",
+    what: Annotated[
+        str,
+        typer.Argument(metavar="FILE|RUN|-", help="a log, a run, or - for standard input", autocompletion=run_names),
+    ] = "",
     as_json: AsJson = False,
 ) -> int:
     """What went wrong, the first in time first. Exit 0 where the log is healthy, 40 where it names an error."""
@@ -77,7 +80,7 @@ def _log(screen: Screen, what: str) -> Log:
                 hint=f"tail -c 100M {shlex.quote(what)} | pipeline diagnose -",
             )
         return Log(path.read_bytes().decode("utf-8", "replace"), what)
-    if what and not any(note.run == what for note in list_notes(Records(project_here(Path.cwd())))):
+    if what and not notes_named(list_notes(Records(project_here(Path.cwd()))), what):
         raise BadUsage(
             f"{what!r} is neither a file here nor a run of this project", where="FILE|RUN|-", hint="pipeline list"
         )

@@ -24,7 +24,7 @@ from pipeline.messages.quantities import count
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Wishes
 from pipeline.verbs.local_site import NO_CARD, local_site
-from pipeline.verbs.options import AsJson, Overrides, config_names, host_names
+from pipeline.verbs.options import AsJson, Overrides, card_names, config_names, host_names
 from remote.errors import BadUsage
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
@@ -51,7 +51,7 @@ def fix(
     ] = None,
     diff: Annotated[bool, typer.Option("--diff", help="show what would change and change nothing")] = False,
     undo: Annotated[bool, typer.Option("--undo", help="put back what fixers changed")] = False,
-    card: Annotated[str, typer.Option(help="titan-rtx, 7.5: the card to fix for")] = "",
+    card: Annotated[str, typer.Option(help="titan-rtx, 7.5: the card to fix for", autocompletion=card_names)] = "",
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> int:

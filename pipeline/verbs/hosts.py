@@ -13,7 +13,7 @@ from pipeline.config.hosts import load_host
 from pipeline.hosts.connection import address_of
 from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
-from pipeline.verbs.options import AsJson
+from pipeline.verbs.options import AsJson, host_names
 from remote.errors import BadUsage, HalfstepError
 from remote.inspection import Row, State, inspect_host
 from remote.protocol.exits import ExitCode
@@ -23,10 +23,16 @@ app = typer.Typer(rich_markup_mode=None, add_completion=False)
 SEVERITIES = {State.FAILED: Severity.ERROR, State.WARNING: Severity.WARNING}
 
 
+def _actions(incomplete: str) -> list[str]:
+    return [word for word in ("check",) if word.startswith(incomplete)]
+
+
 @app.command()
 def hosts(
-    action: Annotated[str, typer.Argument(metavar="[check NAME]", help="look at one host")] = "",
-    name: Annotated[str, typer.Argument(metavar="", help="the host to check")] = "",
+    action: Annotated[
+        str, typer.Argument(metavar="[check NAME]", help="look at one host", autocompletion=_actions)
+    ] = "",
+    name: Annotated[str, typer.Argument(metavar="", help="the host to check", autocompletion=host_names)] = "",
     as_json: AsJson = False,
 ) -> int:
     """Every host that has a file; with `check NAME`: is it reached, trusted, fit? An ssh alias needs no file."""

@@ -7,14 +7,21 @@ from typing import Annotated
 
 import typer
 
-from pipeline.config.find import list_configs, list_hosts
+from pipeline.config.find import list_configs
+from pipeline.config.hosts import known_hosts
 from pipeline.records.layout import Records, project_here
 from pipeline.records.runs import list_notes
+from remote.protocol.cards import CARDS
 
 
 def host_names(incomplete: str) -> list[str]:
-    """Hosts whose names begin so, for the shell's completion."""
-    return [name for name in list_hosts(Path.cwd()) if name.startswith(incomplete)]
+    """Hosts whose names begin so, those of ~/.ssh/config too, for the shell's completion."""
+    return [name for name in known_hosts(Path.cwd()) if name.startswith(incomplete)]
+
+
+def card_names(incomplete: str) -> list[str]:
+    """Cards whose names begin so, for the shell's completion."""
+    return [name for name in CARDS if name.startswith(incomplete)]
 
 
 def config_names(incomplete: str) -> list[str]:
@@ -22,7 +29,8 @@ def config_names(incomplete: str) -> list[str]:
     return [name for name in list_configs(Path.cwd()) if name.startswith(incomplete)]
 
 
-def _runs(incomplete: str) -> list[str]:
+def run_names(incomplete: str) -> list[str]:
+    """Runs of this project whose names begin so, for the shell's completion."""
     notes = list_notes(Records(project_here(Path.cwd())))
     return [note.run for note in notes if note.run.startswith(incomplete)]
 
@@ -40,4 +48,6 @@ Overrides = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="one JSON object on stdout, prose on stderr")]
 Yes = Annotated[bool, typer.Option("--yes", help="ask nothing: what would need an answer is refused")]
-Run = Annotated[str | None, typer.Argument(metavar="[RUN]", help="left out: the newest run here", autocompletion=_runs)]
+Run = Annotated[
+    str | None, typer.Argument(metavar="[RUN]", help="left out: the newest run here", autocompletion=run_names)
+]

@@ -17,7 +17,7 @@ from pipeline.messages.quantities import count, size
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Wishes
 from pipeline.verbs.local_site import NO_CARD, local_site
-from pipeline.verbs.options import AsJson, Overrides, config_names, host_names
+from pipeline.verbs.options import AsJson, Overrides, card_names, config_names, host_names
 from remote.errors import BadUsage
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
@@ -34,7 +34,9 @@ def plan(
     config: Annotated[
         str, typer.Option("--config", help="a file of configs/, or a path", autocompletion=config_names)
     ] = "",
-    card: Annotated[str, typer.Option(help="titan-rtx, 7.5: plan for this card without asking a host")] = "",
+    card: Annotated[
+        str, typer.Option(help="titan-rtx, 7.5: plan for this card without asking a host", autocompletion=card_names)
+    ] = "",
     overrides: Overrides = None,
     as_json: AsJson = False,
 ) -> int:

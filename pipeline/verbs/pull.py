@@ -46,6 +46,7 @@ def pull(
     )
     if weights and not survey.adapter_sha256:
         screen.note(f"{survey.run} has no adapter")
-    screen.note(f"{size(pulled.added_bytes)} came home to {opened.folder}")
+    new = f"{size(pulled.added_bytes)} came home to" if pulled.added_bytes else "nothing new; all that came home is in"
+    screen.note(f"{new} {opened.folder}")
     screen.closing(outcome)
     return outcome.exit_code

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.records.layout import Records
+from pipeline.records.runs import RunNote, write_note
 from tests.e2e.user import ROOT, User
 
 TINY = ("run", "--host", "local", "--config", "tiny")
@@ -84,12 +86,18 @@ def test_a_table_that_no_terminal_shows_has_a_line_a_row(user: User) -> None:
         ("pipeline ver", {"verify"}),
         ("pipeline run --until ver", {"verify"}),
         ("pipeline run --config tiny_", {"tiny_qwen2audio"}),
-        ("pipeline plan --host lo", {"local"}),
+        ("pipeline plan --host lo", {"local", "lonely-rig"}),
+        ("pipeline hosts check lo", {"local", "lonely-rig"}),
+        ("pipeline fix --card rtx-409", {"rtx-4090"}),
+        ("pipeline diagnose pla", {"plain-0011aabb"}),
         ("pipeline fix --only trainable", {"trainable-fp32"}),
         ("pipeline explain trainable-fp", {"trainable-fp32"}),
     ],
 )
 def test_names_complete_in_the_shell(user: User, typed: str, offered: set[str]) -> None:
+    (user.home / ".ssh").mkdir()
+    (user.home / ".ssh" / "config").write_text("Host lonely-rig *.lab\n")
+    write_note(Records(user.project), RunNote("plain-0011aabb", "titan", "plain", "key", created_unix=1.0))
     user.environment.update(
         {"_PIPELINE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
     )

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from pipeline.records.layout import Records
-from pipeline.records.runs import NOTE, RunNote, note_job, read_note, write_note
+from pipeline.records.runs import NOTE, RunNote, find_note, note_job, read_note, write_note
+from remote.errors import BadUsage
 from remote.protocol.jobs import JobResult, JobState, Progress
 
 ENDS = [(JobState.SUCCEEDED, JobResult(0)), (JobState.FAILED, JobResult(1)), (JobState.LOST, None)]
@@ -43,6 +44,47 @@ def test_a_run_under_way_is_as_old_as_its_last_look(tmp_path: Path) -> None:
     assert before is not None
     assert after is not None
     assert after.seen_unix > before.seen_unix
+
+
+RUNS = {"plain-0011aabb": ("plain", 1.0), "plain-0022ccdd": ("plain", 2.0), "tiny-5566aabb": ("tiny", 3.0)}
+
+
+def several(root: Path) -> Records:
+    records = Records(root)
+    for run, (config, created) in RUNS.items():
+        write_note(records, RunNote(run, "titan", config, "key", created_unix=created))
+    return records
+
+
+@pytest.mark.parametrize(
+    ("named", "run"),
+    [
+        (None, "tiny-5566aabb"),
+        ("plain-0011aabb", "plain-0011aabb"),
+        ("plain", "plain-0022ccdd"),
+        ("plain-001", "plain-0011aabb"),
+        ("ti", "tiny-5566aabb"),
+    ],
+)
+def test_a_run_is_named_by_its_id_its_config_or_how_it_begins(tmp_path: Path, named: str | None, run: str) -> None:
+    assert find_note(several(tmp_path), named).run == run
+
+
+@pytest.mark.parametrize(
+    ("named", "words", "meant"),
+    [
+        ("plain-00", "may be plain-0022ccdd, plain-0011aabb", "plain-0022ccdd"),
+        ("tiny-5566aabc", "has no run", "tiny-5566aabb"),
+        ("xyz", "has no run", "tiny-5566aabb"),
+        ("", "has no run", "tiny-5566aabb"),
+    ],
+)
+def test_a_run_that_is_not_named_clearly_is_told_with_what_may_be_meant(
+    tmp_path: Path, named: str, words: str, meant: str
+) -> None:
+    with pytest.raises(BadUsage, match=words) as caught:
+        find_note(several(tmp_path), named)
+    assert caught.value.instead == (named, meant)
 
 
 def test_a_run_that_nobody_remembers_is_not_invented(tmp_path: Path) -> None:
