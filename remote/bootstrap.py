@@ -81,7 +81,8 @@ ready = path.startswith(folder) and os.path.exists(compiled)
 if ready or keep != "1": write_to = ""
 else: write_to = compiled
 sys.argv = [path, "agent", nonce, temporary, workdir, first, write_to]
-sys.path[:0] = [compiled, path] if ready else [path]
+sys.path.insert(0, compiled if ready else path)
+sys.path.append(path)
 from remote.payload.__main__ import main
 sys.exit(main())
 """

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import importlib
 import os
 import threading
 import time
 from types import TracebackType
-from typing import List, Optional, Type
+from typing import TYPE_CHECKING, Any, List, Optional, Type
 
-from remote.payload.lease import Lease, lives, read_holder, take_lease
+if TYPE_CHECKING:
+    from remote.payload.lease import Lease
+
 
 BUSY = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.ETIMEDOUT)
 KERNEL_DEADLINE_S = 10.0
+# By name: few file systems need them, and every agent takes locks.
+LEASES = "remote.payload.lease"
 
 
 class Held(Exception):
@@ -55,9 +60,9 @@ def take_lock(path: str, words: str, *, wait_s: float = 0.0) -> Lock:
         while True:
             got = _try(descriptor, fcntl.LOCK_EX)
             if got is None:
-                lease = take_lease(lease_path(path), words, deadline)
+                lease = _leases().take_lease(lease_path(path), words, deadline)
                 if lease is None:
-                    raise Held(read_holder(lease_path(path)).words)
+                    raise Held(_leases().read_holder(lease_path(path)).words)
                 break
             if got:
                 break
@@ -70,6 +75,10 @@ def take_lock(path: str, words: str, *, wait_s: float = 0.0) -> Lock:
         os.close(descriptor)
         raise
     return Lock(descriptor, lease)
+
+
+def _leases() -> Any:
+    return importlib.import_module(LEASES)
 
 
 def lease_path(path: str) -> str:
@@ -85,8 +94,8 @@ def holder(path: str) -> Optional[str]:
     try:
         got = _try(descriptor, fcntl.LOCK_SH)
         if got is None:
-            seen = read_holder(lease_path(path))
-            return seen.words if lives(lease_path(path), seen) else None
+            seen = _leases().read_holder(lease_path(path))
+            return str(seen.words) if _leases().lives(lease_path(path), seen) else None
         return None if got else os.pread(descriptor, 4096, 0).decode("utf-8", "replace")
     finally:
         os.close(descriptor)

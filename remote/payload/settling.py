@@ -14,8 +14,9 @@ def settle_behind(payload: str, compiled: str, workdir: str) -> None:
     null = subprocess.DEVNULL
 
     def work() -> None:
-        # Run, not started: a child that nobody waits for stays a zombie as long as we live.
+        # Run, not started: a child that nobody waits for stays a zombie as long as we live. In our session, because
+        # Linux shares its time between sessions first, and only in one of them does being nice count.
         with contextlib.suppress(OSError):
-            subprocess.run(argv, stdin=null, stdout=null, stderr=null, start_new_session=True, cwd="/", check=False)
+            subprocess.run(argv, stdin=null, stdout=null, stderr=null, cwd="/", check=False)
 
     threading.Thread(target=work, daemon=True).start()
