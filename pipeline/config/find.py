@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -65,6 +66,23 @@ def _list(here: Path, inside: str) -> dict[str, Path]:
             if path.suffix in SUFFIXES and path.is_file():
                 found.setdefault(path.stem, path)
     return found
+
+
+MEMORY = ".halfstep"
+"""The folder in which a project remembers; what is in it is no business of configs."""
+
+
+def project_above(here: Path) -> Path:
+    """The project that `here` belongs to: the nearest folder upwards that remembers runs, else one with configs/ of its
+    own, else `here`. A home folder, or one above it, is no project.
+    """
+    home = Path("~").expanduser() if "HOME" in os.environ else Path()
+    folders = [folder for folder in (here, *here.parents) if not home.is_relative_to(folder)]
+    for mark in (MEMORY, "configs"):
+        for folder in folders:
+            if (folder / mark).is_dir():
+                return folder.resolve()
+    return here.resolve()
 
 
 def config_folders(here: Path) -> Iterator[Path]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipeline.config.checks import check_run_config
 from pipeline.config.document import BadConfig, read_document
-from pipeline.config.find import find_config
+from pipeline.config.find import find_config, project_above
 from pipeline.config.given import parse_given
 from pipeline.config.model import RunConfig
 from pipeline.config.problems import validate
@@ -52,7 +52,7 @@ def load_config(name: str, here: Path, overrides: Sequence[str] = ()) -> LoadedC
 
 
 def _base(path: Path, here: Path) -> Path:
-    """What `project:` is relative to: the folder that holds configs/, the file's own folder, or here if shipped."""
+    """What `project:` is relative to: the folder of configs/, the file's own, or, if shipped, the project we are in."""
     if path.parent == shipped_configs():
-        return here
+        return project_above(here)
     return path.parent.parent if path.parent.name == "configs" else path.parent

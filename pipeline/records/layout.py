@@ -13,9 +13,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.config.find import MEMORY, project_above
 from pipeline.records.files import write_whole
-
-FOLDER = ".halfstep"
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class Records:
     @property
     def folder(self) -> Path:
         """The `.halfstep/` itself."""
-        return self.root / FOLDER
+        return self.root / MEMORY
 
     @property
     def runs(self) -> Path:
@@ -67,5 +66,5 @@ def safe_name(name: str) -> str:
 
 
 def project_here(here: Path) -> Path:
-    """The project that a verb without a config is about: the nearest folder upwards that remembers one, else `here`."""
-    return next((folder for folder in (here, *here.parents) if (folder / FOLDER).is_dir()), here).resolve()
+    """The project that a verb without a config is about."""
+    return project_above(here)

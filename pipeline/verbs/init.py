@@ -10,7 +10,7 @@ import typer
 
 from fixers.disk_tree import DiskTree
 from pipeline.config.draft import Answers, guess_project, render_config, render_host
-from pipeline.config.find import find_host_file
+from pipeline.config.find import find_host_file, project_above
 from pipeline.messages.outcome import Outcome
 from pipeline.records.files import write_whole
 from pipeline.records.layout import safe_name
@@ -51,6 +51,9 @@ def init(
         if path.exists() and not force:
             again = shlex.join(["pipeline", "init", "--host", host, "--config", name, "--force"])
             raise BadUsage(f"{path} is there already", where=str(path), hint=again)
+    around = project_above(here.parent)
+    if project_above(here) != here.resolve() and around in here.resolve().parents:
+        screen.note(f"{around} is a project already; this folder becomes one of its own inside it")
     for path, text in files.items():
         write_whole(path, text.encode())
         screen.note(f"wrote {path.relative_to(here)}")
