@@ -86,7 +86,7 @@ def working(
     """A context with its first view: the project is read here while the connection is made."""
     records = Records(named.loaded.root)
     with connected(named.host, keep=keep, ask=ask) as host, ThreadPoolExecutor(1) as pool:
-        local = pool.submit(_local_facts, named.loaded, records)
+        local = pool.submit(_local_facts, named.loaded, records, must_keep=keep)
         listener.progress(f"connecting to {named.host.name}")
         survey = look(host, named.host, project_of(named.loaded.root))
         scan, data = local.result()
@@ -101,7 +101,12 @@ def look_again(context: Context) -> None:
     context.view = view.with_survey(look(context.host, view.host, view.layout.key))
 
 
-def _local_facts(loaded: LoadedConfig, records: Records) -> tuple[Scan, DataScan | None]:
-    records.prepare()
+def _local_facts(loaded: LoadedConfig, records: Records, *, must_keep: bool) -> tuple[Scan, DataScan | None]:
+    """The project's files and data as they lie here. What is only looked at may be where nothing can be written."""
+    try:
+        records.prepare()
+    except HalfstepError:
+        if must_keep:
+            raise
     folder = data_folder(loaded)
     return scan_project(loaded.root), scan_data(folder, records.folder) if folder else None

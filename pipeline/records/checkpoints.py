@@ -51,7 +51,7 @@ def read_claims(path: Path) -> Claims:
     """The claims in `path`; a missing, damaged or newer file gives none, so that every stage looks again."""
     try:
         return parse_claims(path.read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Claims()
 
 

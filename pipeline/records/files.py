@@ -8,14 +8,22 @@ import fcntl
 import io
 import json
 import os
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from remote.errors import Busy, DiskFull
+from remote.errors import BadUsage, Busy, DiskFull
 from remote.protocol.parts import make_part
 
-FULL = {errno.ENOSPC: "no space left", errno.EDQUOT: "over the disk quota", errno.EROFS: "the file system is read-only"}
+FULL = {
+    errno.ENOSPC: "no space left",
+    errno.EDQUOT: "over the disk quota",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+}
+NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)
 
 
 def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
@@ -74,14 +82,17 @@ def locked(path: Path, doing: str, *, sign: bool = True) -> Iterator[Lock]:
 
 @contextlib.contextmanager
 def _told_when_full(path: Path) -> Iterator[None]:
-    """Raises DiskFull, naming `path`, where the block ran out of room."""
+    """Raises DiskFull, naming `path`, where the block could not write; BadUsage where something is in the way."""
     try:
         yield
     except OSError as error:
+        if error.errno in NO_FOLDER:
+            words = f"{error.filename or path} is in the way of a folder of that name"
+            raise BadUsage(words, where=str(path), hint=f"ls -l {shlex.quote(str(error.filename or path))}") from error
         if error.errno not in FULL:
             raise
         words = f"cannot write {path}: {FULL[error.errno]}"
-        raise DiskFull(words, where=str(path), hint=f"df -h {path.parent}") from error
+        raise DiskFull(words, where=str(path), hint=f"df -h {shlex.quote(str(path.parent))}") from error
 
 
 def _holder(data: bytes) -> str:
