@@ -27,13 +27,13 @@ def main(words: list[str]) -> int:
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--from", type=int, default=1, dest="first", help="number of the first kill")
-    parser.add_argument("--only", type=int, default=0, help="this kill alone")
+    parser.add_argument("--only", type=int, nargs="+", default=[], help="these kills alone")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at a violation")
     wanted = parser.parse_args(words)
     # Begun in the background of a script, SIGINT would be ignored: either signal ends us, and what we started with us.
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, lambda *_: sys.exit(1))
-    numbers = [wanted.only] if wanted.only else range(wanted.first, wanted.kills + 1)
+    numbers = wanted.only or range(wanted.first, wanted.kills + 1)
     root = Path(tempfile.mkdtemp(prefix="soak-"))
     world = new_world(root)
     violations = 0

@@ -62,8 +62,9 @@ def train_in_torch(told: Callable[[int, float], None]) -> float:
 
 def train_lightly(told: Callable[[int, float], None]) -> float:
     """Steps that cost nothing, with checkpoints as the Trainer lays them."""
-    loss = 0.0
-    for step in range(resumed_step() + 1, STEPS + 1):
+    begun = resumed_step()
+    write_progress(begun, STEPS)
+    for step in range(begun + 1, STEPS + 1):
         loss = 2.0 / (step + 1)
         told(step, loss)
         write_progress(step, STEPS)
