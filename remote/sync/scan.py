@@ -7,7 +7,7 @@ import os
 import posixpath
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -71,10 +71,13 @@ def scan_project(root: Path, *, project: str = "", owner: str = "", limits: Limi
     root = _project_root(root)
     limits = limits or Limits()
     walk = walk_project(root)
-    findings = [*_judge_odd(walk), *_judge_limits(walk, limits), *_judge_names(walk)]
-    rows, more = ({}, []) if any(f.check == "too-large" for f in findings) else _read_rows(root, walk)
-    report = Report(tuple(findings + more))
-    manifest = Manifest(dict(sorted(rows.items())))
+    secrets = {path: why for path in walk.files if (why := secret_by_name(path))}
+    links, astray = _read_links(root, walk)
+    large = list(_judge_limits(walk, limits))
+    rows, unread = ({}, []) if large else _read_rows(root, walk, leave=secrets)
+    named = [_secret(path, why) for path, why in secrets.items()]
+    report = Report((*_judge_odd(walk), *large, *_judge_names(walk), *named, *unread, *astray))
+    manifest = Manifest({} if large else dict(sorted({**rows, **links}.items())))
     return Scan(root, project or project_of(root), owner or owner_of(root), manifest, report, limits)
 
 
@@ -97,16 +100,14 @@ def _project_root(root: Path) -> Path:
     return real
 
 
-def _read_rows(root: Path, walk: Walk) -> tuple[dict[str, Row], list[Finding]]:
+def _read_rows(root: Path, walk: Walk, *, leave: Container[str]) -> tuple[dict[str, Row], list[Finding]]:
     memory = read_memory(root / ".halfstep")
     known: dict[str, Known] = {}
     rows: dict[str, Row] = {}
     findings: list[Finding] = []
     top = str(root)
     for path, status in walk.files.items():
-        why = secret_by_name(path)
-        if why:
-            findings.append(_secret(path, why))
+        if path in leave:
             continue
         one = memory.get(path)
         if one is None or one.look != look_at(status):
@@ -125,6 +126,12 @@ def _read_rows(root: Path, walk: Walk) -> tuple[dict[str, Row], list[Finding]]:
         rows[path] = Row(one.digest, one.digest, 0o755 if status.st_mode & 0o100 else 0o644, one.look[0])
     if known != memory:
         write_memory(root / ".halfstep", known)
+    return rows, findings
+
+
+def _read_links(root: Path, walk: Walk) -> tuple[dict[str, Row], list[Finding]]:
+    rows: dict[str, Row] = {}
+    findings: list[Finding] = []
     for path, target in walk.links.items():
         why = _link_problem(root, path, target)
         if why:

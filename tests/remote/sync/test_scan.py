@@ -116,6 +116,17 @@ def test_BI_51_a_file_of_50_gb_is_named_and_not_read(tmp_path):
     assert "weights.bin (47683.7 MiB)" in finding.message and ".pipelineignore" in finding.hint
 
 
+def test_BI_51_what_is_too_large_hides_nothing_else_that_is_wrong(tmp_path):
+    with (tmp_path / "big.bin").open("wb") as file:
+        file.truncate(2 * 2**20)
+    (tmp_path / ".env").write_text("A=1\n")
+    (tmp_path / "outside").symlink_to("/etc/passwd")
+    os.mkfifo(tmp_path / "pipe")
+    scan = scan_project(tmp_path, limits=Limits(file_bytes=2**20))
+    assert {finding.check for finding in scan.report.findings} == {"too-large", "secret-file", "link", "not-regular"}
+    assert scan.manifest.rows == {}
+
+
 def test_BI_51_too_many_files_names_the_folders_that_hold_most(tmp_path):
     for folder, count in (("images", 40), ("src", 3), ("logs/old", 20)):
         (tmp_path / folder).mkdir(parents=True)
