@@ -167,7 +167,7 @@ def run(words: list[str]) -> int:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # held since the command began
         result = app(words or ["--help"], prog_name="pipeline", standalone_mode=False)
         sys.stdout.flush()
-        if result == ExitCode.INTERRUPTED:  # what typer makes of Ctrl-C
+        if is_untold_ctrl_c(result):
             raise KeyboardInterrupt
         return int(result) if isinstance(result, int) else 0
     except typer.Exit as done:
@@ -189,6 +189,11 @@ def run(words: list[str]) -> int:
         return _tell(words, full if error.errno == errno.ENOSPC else _bug(error))
     except Exception as error:  # noqa: BLE001 - the last net: a defect of ours, told without a traceback
         return _tell(words, _bug(error))
+
+
+def is_untold_ctrl_c(result: object) -> bool:
+    """It is what typer makes of Ctrl-C, a bare number, and not the code of a verb that has told it already."""
+    return result == ExitCode.INTERRUPTED and not isinstance(result, ExitCode)
 
 
 def help_of(verb: str) -> str:

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli import run
+from pipeline.cli import is_untold_ctrl_c, run
+from remote.protocol.exits import ExitCode
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -93,3 +94,8 @@ def test_a_stream_that_is_closed_or_full_changes_no_published_code(
 ) -> None:
     done = typed(*words, shell=shell)
     assert (done.returncode, "Traceback" in done.stderr, "ignored" in done.stderr) == (code, False, False), done.stderr
+
+
+@pytest.mark.parametrize(("result", "untold"), [(130, True), (ExitCode.INTERRUPTED, False), (0, False), (None, False)])
+def test_a_verb_that_told_of_ctrl_c_is_believed(result: object, untold: bool) -> None:
+    assert is_untold_ctrl_c(result) is untold
