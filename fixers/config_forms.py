@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from fixers.edit_list import EditList
@@ -43,6 +44,9 @@ FP16_BLOCK = (
     ("min_loss_scale", "1"),
 )
 """What DeepSpeed needs for a dynamic loss scale: 0 means dynamic, 16 starts it at 65536."""
+INTERPOLATED = re.compile(r"\$\{[^{}]*[,:-]\s*(?:bf16|bfloat16)[^{}]*\}")
+BLOCKS = ("bf16", "bfloat16")
+"""DeepSpeed reads its block under the older name too."""
 WHY_BLOCK = "float16 needs a loss scale"
 
 
@@ -94,7 +98,7 @@ class Settings:
             return False
         name = option(key.text)
         if isinstance(value, Mapping):
-            if name == "bf16":
+            if name in BLOCKS:
                 self.judge_block(siblings, value)
         elif isinstance(value, Scalar):
             if LIKE_BF16.fullmatch(name):
@@ -118,6 +122,8 @@ class Settings:
         name = f"trainer.{name}" if ".trainer" in within else name
         if value.text in NO_TWIN and MEANS_PRECISION.fullmatch(name):
             self.tell(value, NO_TWIN_WORDS, "precision: 16-mixed")
+        if MEANS_PRECISION.fullmatch(name) and INTERPOLATED.fullmatch(value.text):
+            self.tell(value, f"{value.text} falls back to bfloat16, which this card has not")
         twin = twin_of(name, value.text)
         if twin is not None:
             self.replace(value, twin, WHY_REDUCE if twin in FULL.values() else WHY_BF16)
@@ -189,7 +195,7 @@ class Settings:
 
     def _insert_block(self, siblings: Mapping, auto: bool) -> None:
         """An fp16 block behind the bf16 one, laid out as that is."""
-        key, value = next((k, v) for k, v in siblings.entries if isinstance(k, Scalar) and k.text == "bf16")
+        key, value = next((k, v) for k, v in siblings.entries if isinstance(k, Scalar) and k.text in BLOCKS)
         assert isinstance(key, Scalar) and isinstance(value, Mapping)
         quote = key.style
         enabled = '"auto"' if auto else "true"

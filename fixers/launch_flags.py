@@ -1,4 +1,4 @@
-"""launch-flags: scripts, Makefiles, Dockerfiles and configured commands start training in float16.
+"""launch-flags: scripts, Makefiles, Dockerfiles, notebook cells and configured commands start training in float16.
 
 What it does
     On a card below compute capability 8.0: `--bf16` becomes `--fp16`, values of precision options and of
@@ -36,6 +36,7 @@ from fixers.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
 from fixers.sources.commands import read_commands, reads_commands
 from fixers.sources.config_commands import commands_in_config
 from fixers.sources.config_files import read_config, reads_config
+from fixers.sources.notebook_commands import commands_in_notebook, is_notebook
 from fixers.sources.shell_words import scan_shell
 from fixers.sources.source import Source
 from fixers.sources.unparsable import Unparsable
@@ -44,23 +45,26 @@ from fixers.target import Target
 from remote.protocol.findings import Finding, Severity
 
 name = "launch-flags"
-version = 2
+version = 3
 safety = "safe"
 needles: tuple[bytes, ...] = (b"bf16", b"bfloat16", b"BF16", b"tf32", b"flash", b"attn")
 below = BFLOAT16_SINCE
 brings: tuple[str, ...] = ()
 
 
+ASKS = re.compile(rb"bf16|bfloat16")
 WRITERS = {"cat", "tee"}
 READS_COMMANDS = {*SHELLS, "sbatch", "srun", "ssh"}
 
 
 def matches(path: str) -> bool:
-    return reads_commands(path) or reads_config(path)
+    return reads_commands(path) or reads_config(path) or is_notebook(path)
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """The file with every launch in float16."""
+    if is_notebook(source.path):
+        return _rewrite_notebook(source)
     try:
         script = _commands(source)
     except Unparsable as error:
@@ -72,10 +76,23 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     return launch.found.rewrite
 
 
+def _rewrite_notebook(source: Source) -> Rewrite:
+    launch = Launch(EditList(source.path, source.data, name))
+    try:
+        script, left = commands_in_notebook(source.data)
+    except Unparsable:
+        return NOTHING
+    launch.read(script)
+    for start in left:
+        if asked := ASKS.search(source.data, start, source.data.find(b"\n", start)):
+            launch.found.tell(asked.start(), f"a command in a cell says {asked[0].decode()}, and could not be read")
+    return launch.found.rewrite
+
+
 def _read_heredoc(launch: Launch, heredoc: Heredoc) -> None:
     """A config that a heredoc writes is judged by itself, commands in one with the others; the rest is told."""
     body = launch.data[heredoc.start : heredoc.stop]
-    word = re.search(rb"bf16|bfloat16", body)
+    word = ASKS.search(body)
     try:
         if heredoc.program in READS_COMMANDS:
             launch.read(scan_shell(launch.data, heredoc.start, heredoc.stop))

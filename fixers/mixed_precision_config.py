@@ -44,7 +44,7 @@ from fixers.target import Target
 from remote.protocol.findings import Finding, Severity
 
 name = "mixed-precision-config"
-version = 2
+version = 3
 safety = "safe"
 needles: tuple[bytes, ...] = (b"bf16", b"bfloat16", b"BF16", b"tf32", b"flash", b"attn")
 below = BFLOAT16_SINCE

@@ -39,6 +39,7 @@ def find_flags(found: Found) -> None:
     names = found.source.names
     for call in names.of_type(ast.Call):
         _judge_call(found, call)
+        _judge_tf32_option(found, call)
     for display in names.of_type(ast.Dict):
         _judge_dict(found, display)
     for definition in names.of_type(ast.ClassDef):
@@ -127,6 +128,15 @@ def _turn_off_tf32(found: Found, flags: Flags) -> None:
     tf32 = flags.get("tf32")
     if tf32 is not None and constant_of(tf32.value) is True:
         found.edits.append(found.source.replace_node(tf32.value, "False", "tf32=True is refused below Ampere"))
+
+
+def _judge_tf32_option(found: Found, call: ast.Call) -> None:
+    """`add_argument("--tf32", default=True)`"""
+    if any(constant_of(each) == "--tf32" for each in call.args):
+        for keyword in call.keywords:
+            if keyword.arg == "default" and constant_of(keyword.value) is True:
+                edit = found.source.replace_node(keyword.value, "False", "tf32=True is refused below Ampere")
+                found.edits.append(edit)
 
 
 def _judge_dict(found: Found, node: ast.Dict) -> None:

@@ -85,7 +85,11 @@ def _may_act(found: Found, node: ast.expr) -> bool:
 
 
 def _keyword_of(found: Found, node: ast.expr) -> str:
+    """The keyword it is given by; the second argument of FSDP's MixedPrecision is its reduce_dtype."""
     above = found.source.names.parent(node)
+    if isinstance(above, ast.Call) and above.args[1:2] == [node]:
+        called = (found.source.names.meaning(above.func) or "").rpartition(".")[2]
+        return "reduce_dtype" if called in ("MixedPrecision", "MixedPrecisionPolicy") else ""
     return above.arg or "" if isinstance(above, ast.keyword) else ""
 
 

@@ -10,7 +10,7 @@ from fixers.found import Found
 from fixers.sources.chosen_words import constant_of, is_chosen, rewritten_literal
 
 MEANS_PRECISION = re.compile(
-    r"(?:.*[._-])?(?:d_?type|data_?type|precision|amp_type|autocast_type|mixed_precision)$", re.IGNORECASE
+    r"(?:.*[._-])?(?:d_?type|data_?type|precision|amp|amp_type|autocast_type|mixed_precision)$", re.IGNORECASE
 )
 WORDS = {
     "bfloat16": "float16",
@@ -21,7 +21,9 @@ WORDS = {
 }
 LIGHTNING_WORDS = {"bf16": "16-mixed", "bf16-mixed": "16-mixed"}
 TRUE_WORDS = ("bf16-true",)
-OVERRIDE = re.compile(r"(\+{0,2}[\w.]*precision=)(bf16(?:-mixed)?)")
+OVERRIDE = re.compile(r"((?:\+{0,2}|--)[\w.-]*(?:precision|d_?type)=)([\w.-]+)")
+FLAGS = re.compile(r"--(?:bf16|mixed_precision[ =]bf16|(?:torch_)?dtype[ =]bfloat16)\b")
+RUN_TEXT = re.compile(r"(?:subprocess\.\w+|os\.(?:system|popen))")
 WHY = "no bfloat16 on this card"
 
 
@@ -37,18 +39,36 @@ def find_words(found: Found) -> None:
             found.warn(node, message, hint='precision="16-mixed"')
         elif node.value == "--bf16":
             _judge_flag(found, node)
+        elif FLAGS.search(node.value) and " " in node.value:
+            _judge_text(found, node)
         else:
             _judge_override(found, node)
 
 
 def _judge_word(found: Found, node: ast.Constant) -> None:
-    if not is_chosen(found.source, node, MEANS_PRECISION):
+    if not is_chosen(found.source, node, MEANS_PRECISION) and not _is_given_on(found, node):
         return
     judged = judge_place(found.source, node)
     if judged.verdict is Verdict.WARN:
         found.warn(node, judged.message)
     elif judged.verdict is Verdict.ACT:
         _replace(found, node, _twin(found, node))
+
+
+def _is_given_on(found: Found, node: ast.Constant) -> bool:
+    """`mp = "bf16"` where `mixed_precision=mp` is all that the name is for."""
+    above = found.source.names.parent(node)
+    match above:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is node:
+            uses = [
+                each
+                for each in found.source.names.of_type(ast.Name)
+                if each.id == name and each is not above.targets[0]
+            ]
+            return bool(uses) and all(
+                isinstance(each.ctx, ast.Load) and is_chosen(found.source, each, MEANS_PRECISION) for each in uses
+            )
+    return False
 
 
 def _twin(found: Found, node: ast.Constant) -> str:
@@ -69,6 +89,16 @@ def _judge_flag(found: Found, node: ast.Constant) -> None:
         _replace(found, node, "--fp16")
 
 
+def _judge_text(found: Found, node: ast.Constant) -> None:
+    """A whole command in one string, handed to a shell."""
+    above = found.source.names.parent(node)
+    if isinstance(above, ast.Call) and RUN_TEXT.fullmatch(found.source.names.meaning(above.func) or ""):
+        flag = FLAGS.search(str(node.value))
+        assert flag is not None
+        message = f"the command in this string says {flag[0]}; no bfloat16 on this card"
+        found.warn(node, message, hint=flag[0].replace("bfloat16", "float16").replace("bf16", "fp16"))
+
+
 def _is_command(found: Found, display: ast.List) -> bool:
     words = [constant_of(each) for each in display.elts]
     if "--fp16" in words:
@@ -80,7 +110,7 @@ def _judge_override(found: Found, node: ast.Constant) -> None:
     """`++model.precision=bf16` as a word of a command or a list of overrides."""
     above = found.source.names.parent(node)
     match = OVERRIDE.fullmatch(str(node.value))
-    if match and isinstance(above, ast.List):
+    if match and match[2] in WORDS and isinstance(above, ast.List):
         _replace(found, node, match[1] + WORDS[match[2]])
 
 

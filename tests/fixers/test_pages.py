@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fixers import bf16_to_fp16
 from fixers.pages import SECTIONS, fixer_names, fixer_page, fixer_summary, render_pages, write_pages
 from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
 from remote.errors import BadUsage
@@ -42,7 +43,7 @@ def test_a_page_is_markdown_with_every_section_once() -> None:
     ]
     assert "```\nargs = TrainingArguments" not in page
     assert '\nargs = TrainingArguments(output_dir="out", fp16=True)\n```\n' in page
-    assert page.endswith("\n\nsafe, version 1\n")
+    assert page.endswith(f"\n\nsafe, version {bf16_to_fp16.version}\n")
     assert page.startswith("# bf16-to-fp16\n\nPython and notebooks ask for float16")
 
 
