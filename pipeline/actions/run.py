@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from pipeline.actions.heal import run_and_heal
 from pipeline.actions.session import Named, alone, working
@@ -11,7 +12,7 @@ from pipeline.messages.errors import findings_of
 from pipeline.messages.listener import Listener
 from pipeline.messages.outcome import JobOutcome, Outcome, StageState, job_outcome
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, artifacts_of, job_last_seen, note_seen, read_note
+from pipeline.records.runs import RunNote, artifacts_of, job_last_seen, note_seen, read_note, write_note
 from pipeline.report.compose import jobs_of, report_of
 from pipeline.report.evidence import read_evidence, write_evidence
 from pipeline.report.kept import keep_report
@@ -20,6 +21,7 @@ from pipeline.stages.runner import StagesResult
 from pipeline.stages.stage import Context, Wishes
 from pipeline.work.command import require_secrets
 from pipeline.work.run_id import run_id, run_of
+from pipeline.work.start import note_of
 from remote.ask import Ask
 from remote.errors import HalfstepError, Interrupted
 from remote.jobs import list_jobs
@@ -123,6 +125,8 @@ def outcome_of(context: Context, ran: StagesResult) -> Outcome:
     view = context.view
     run, left = run_of(view), left_in_training(context, ran)
     if run is not None and left is None:
+        if read_note(view.records.run(run.run)) is None:
+            write_note(view.records, replace(note_of(view, run.run), created_unix=run.created_unix or time.time()))
         note_seen(view.records, run)
     job: JobOutcome | None = job_outcome(run) if run is not None else JobOutcome(JobState.ABSENT)
     if left is not None:

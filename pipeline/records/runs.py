@@ -14,10 +14,12 @@ from pipeline.messages.outcome import JobOutcome
 from pipeline.records.files import write_whole
 from pipeline.records.layout import Records, project_here
 from remote.errors import BadUsage
+from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey
 from remote.protocol.values import Malformed, decode, dumps
 
 NOTE = "run.json"
+AGAIN = "pipeline run --host HOST --config NAME   (as it was started: finds the run on its host, and remembers it)"
 ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.LOST)
 
 
@@ -62,12 +64,36 @@ def list_notes(records: Records) -> tuple[RunNote, ...]:
     return tuple(sorted((n for n in notes if n is not None), key=lambda note: note.created_unix, reverse=True))
 
 
+def damaged_notes(records: Records) -> tuple[Path, ...]:
+    """The notes that are there and cannot be read: their runs cannot be named."""
+    paths = sorted(records.runs.glob(f"*/{NOTE}")) if records.runs.is_dir() else []
+    return tuple(path for path in paths if read_note(path.parent) is None)
+
+
+def judge_notes(records: Records) -> tuple[Finding, ...]:
+    """A warning for each note that cannot be read."""
+    return tuple(
+        Finding(
+            "damaged-note",
+            Severity.WARNING,
+            f"what is remembered of {path.parent.name} cannot be read",
+            str(path),
+            AGAIN,
+        )
+        for path in damaged_notes(records)
+    )
+
+
 def find_note(records: Records, run: str | None) -> RunNote:
     """The run of that id, the newest of that config, the only one that begins so, or the newest of all.
 
     Raises BadUsage naming the nearest.
     """
     notes = list_notes(records)
+    damaged = next((path for path in damaged_notes(records) if path.parent.name == run or not (run or notes)), None)
+    if damaged is not None:
+        words = f"what this project remembers of {damaged.parent.name} cannot be read"
+        raise BadUsage(words, where=str(damaged), hint=AGAIN)
     if not notes:
         raise BadUsage(
             "this project has no runs yet", where=str(records.root), hint="pipeline run --host HOST --config NAME"

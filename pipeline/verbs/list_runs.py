@@ -10,7 +10,7 @@ import typer
 from pipeline.messages.outcome import Outcome
 from pipeline.messages.quantities import duration
 from pipeline.records.layout import Records, project_here
-from pipeline.records.runs import job_last_seen, list_notes
+from pipeline.records.runs import job_last_seen, judge_notes, list_notes
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson
 
@@ -22,17 +22,18 @@ def list_runs(as_json: AsJson = False) -> int:
     """Every run of this project, the newest first, as last seen; `pipeline status RUN` asks its host."""
     screen = Screen(as_json=as_json)
     now = time.time()
-    notes = list_notes(Records(project_here(Path.cwd())))
+    records = Records(project_here(Path.cwd()))
+    notes, damaged = list_notes(records), judge_notes(records)
     rows = []
     for note in notes:
         job = job_last_seen(note, now)
         step = f"{job.step}/{job.steps}" if job.steps else str(job.step or "")
         rows.append((note.run, note.host, job.state.value, step, duration(now - note.created_unix) + " ago"))
     if not as_json:
-        if not rows:
+        if not rows and not damaged:
             screen.note("this project has no runs yet")
             return 0
         screen.table(("run", "host", "last seen", "step", "started"), rows)
     more = [{"run": n.run, "host": n.host, "config": n.config, "state": n.state.value, "step": n.step} for n in notes]
-    screen.closing(Outcome("list", more={"runs": more}))
+    screen.closing(Outcome("list", findings=damaged, more={"runs": more}))
     return 0

@@ -10,7 +10,7 @@ import pytest
 from pipeline.actions.run import bring_home_what_failed, outcome_of, starts_the_command
 from pipeline.messages.listener import NoListener
 from pipeline.messages.outcome import StageOutcome, StageState
-from pipeline.records.runs import note_job, write_note
+from pipeline.records.runs import find_note, note_job, write_note
 from pipeline.stages.runner import StagesResult
 from pipeline.stages.stage import Context, Wishes
 from pipeline.work.run_id import run_id
@@ -45,6 +45,19 @@ def test_curves_and_output_of_a_failed_training_are_here(tmp_path: Path) -> None
     folder = view.records.run(ran.run)
     assert (folder / EVENTS).read_bytes() == curve
     assert (folder / "jobs" / "1" / "output.log").read_bytes() == b"bad"
+
+
+def test_a_run_whose_note_was_damaged_is_remembered_again(tmp_path: Path) -> None:
+    view = view_of(tmp_path)
+    run = run_in(view, JobState.SUCCEEDED).run
+    note = view.records.run(run) / "run.json"
+    note.parent.mkdir(parents=True)
+    note.write_text("torn")
+    outcome_of(Context(FakeHost(), view, NoListener()), StagesResult())
+    assert find_note(view.records, run).state is JobState.SUCCEEDED
+    before = note.read_bytes()
+    outcome_of(Context(FakeHost(), view, NoListener()), StagesResult())
+    assert note.read_bytes() == before
 
 
 def test_a_host_that_gives_nothing_takes_nothing_from_what_is_known(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.records.layout import Records
-from pipeline.records.runs import NOTE, RunNote, find_note, note_job, read_note, write_note
+from pipeline.records.runs import NOTE, RunNote, find_note, judge_notes, note_job, read_note, write_note
 from remote.errors import BadUsage
 from remote.protocol.jobs import JobResult, JobState, Progress
 
@@ -90,3 +90,23 @@ def test_a_run_that_is_not_named_clearly_is_told_with_what_may_be_meant(
 def test_a_run_that_nobody_remembers_is_not_invented(tmp_path: Path) -> None:
     note_job(Records(tmp_path), "r", JobState.RUNNING)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("written", ["", "{", "[]", '{"run": 3}'])
+def test_a_note_that_cannot_be_read_is_named_and_hides_no_other(tmp_path: Path, written: str) -> None:
+    records = several(tmp_path)
+    path = records.run("plain-0022ccdd") / NOTE
+    path.write_text(written)
+    assert [finding.where for finding in judge_notes(records)] == [str(path)]
+    with pytest.raises(BadUsage, match="remembers of plain-0022ccdd cannot be read") as caught:
+        find_note(records, "plain-0022ccdd")
+    assert caught.value.where == str(path)
+    assert find_note(records, None).run == "tiny-5566aabb"
+    assert find_note(records, "plain").run == "plain-0011aabb"
+
+
+def test_a_project_whose_only_note_is_damaged_has_a_run(tmp_path: Path) -> None:
+    records, path = remembered(tmp_path)
+    path.write_text("torn")
+    with pytest.raises(BadUsage, match="remembers of r cannot be read"):
+        find_note(records, None)
