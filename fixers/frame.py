@@ -64,9 +64,21 @@ def chosen_names(site: Site, only: Iterable[str] | None) -> set[str]:
         near = difflib.get_close_matches(unknown[0], known, n=1)
         instead = (unknown[0], near[0]) if near else None
         raise BadUsage(f"no fixer is called {unknown[0]!r}", where="--only", hint="pipeline explain", instead=instead)
-    named = named | {brought for fixer in SOURCE_FIXERS if fixer.name in named for brought in fixer.brings}
+    named = named | set(brought_by(named))
     refused = {name for name in named if site.wishes.get(name) in OFF}
     return named - refused - (PURE_LEAVES if site.config.get("precision") == "fp16-pure" else set())
+
+
+def brought_by(named: Iterable[str]) -> dict[str, str]:
+    """The fixers that come along unasked, each with the one whose work would be wrong without it."""
+    asked = set(named)
+    return {
+        brought: fixer.name
+        for fixer in SOURCE_FIXERS
+        if fixer.name in asked
+        for brought in fixer.brings
+        if brought not in asked
+    }
 
 
 def applies(fixer: SourceFixer, target: Target) -> bool:

@@ -12,7 +12,7 @@ import typer
 
 from fixers.change import FileChange, HostChange, Plan
 from fixers.diff import render_diff
-from fixers.frame import plan_fixes
+from fixers.frame import brought_by, plan_fixes
 from fixers.on_disk import apply_to_disk, undo_on_disk
 from fixers.pages import fixer_names
 from fixers.site import Site
@@ -83,13 +83,21 @@ def _folder(path: Path | None) -> Path:
 def _here(screen: Screen, root: Path, site: Site, only: list[str] | None, *, show_only: bool) -> Outcome:
     plan = plan_fixes(site, only=only)
     diff = render_diff(plan)
-    screen.diff(diff) if diff else screen.note("nothing to fix")
+    _show(screen, plan, diff, only)
     if site.gpu is None:
         screen.note(NO_CARD)
     changed: tuple[str, ...] = () if show_only else apply_to_disk(root, plan)
     if changed:
         _tell_undo(screen, count(len(changed), "file"), str(root))
     return _outcome(plan, changed, diff)
+
+
+def _show(screen: Screen, plan: Plan, diff: str, only: list[str] | None) -> None:
+    """What would change is on the screen, and which fixers came along unasked."""
+    for brought, name in brought_by(only or ()).items():
+        screen.note(f"{brought} comes with {name}: what that one makes would not train without it")
+    bad = any(finding.severity is Severity.ERROR for finding in plan.findings)
+    screen.diff(diff) if diff else screen.note("nothing was changed" if bad else "nothing to fix")
 
 
 def _tell_undo(screen: Screen, what: str, *words: str) -> None:
@@ -131,7 +139,7 @@ def _on_host(
             return Outcome("fix", host=host, config=named.loaded.name, more={"undone": list(undone)})
         plan = fix_on_host(context, only, show_only=show_only)
     diff = render_diff(plan)
-    screen.diff(diff) if diff else screen.note("nothing to fix")
+    _show(screen, plan, diff, only)
     changed = () if show_only else tuple(_name(change) for change in plan.changes)
     if changed:
         _tell_undo(screen, count(len(changed), "place"), "--host", host, "--config", config, *named.given)
