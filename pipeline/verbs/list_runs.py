@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import typer
 
 from pipeline.messages.outcome import Outcome
 from pipeline.messages.quantities import duration
 from pipeline.records.layout import Records, project_here
-from pipeline.records.runs import job_last_seen, judge_notes, list_notes
+from pipeline.records.runs import RunNote, job_last_seen, judge_notes, list_notes
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson
 
@@ -28,12 +29,18 @@ def list_runs(as_json: AsJson = False) -> int:
     for note in notes:
         job = job_last_seen(note, now)
         step = f"{job.step}/{job.steps}" if job.steps else str(job.step or "")
-        rows.append((note.run, note.host, job.state.value, step, duration(now - note.created_unix) + " ago"))
+        seen = job.state.value if note.seen_unix else "not seen yet"
+        rows.append((note.run, note.host, seen, step, duration(now - note.created_unix) + " ago"))
     if not as_json:
         if not rows and not damaged:
             screen.note("this project has no runs yet")
             return 0
         screen.table(("run", "host", "last seen", "step", "started"), rows)
-    more = [{"run": n.run, "host": n.host, "config": n.config, "state": n.state.value, "step": n.step} for n in notes]
-    screen.closing(Outcome("list", findings=damaged, more={"runs": more}))
+    screen.closing(Outcome("list", findings=damaged, more={"runs": [_told(note) for note in notes]}))
     return 0
+
+
+def _told(note: RunNote) -> dict[str, Any]:
+    """A start that was cut short may have begun a job: until its host is asked, nobody knows its state."""
+    seen = {"state": note.state.value} if note.seen_unix else {}
+    return {"run": note.run, "host": note.host, "config": note.config, **seen, "step": note.step}

@@ -1,0 +1,30 @@
+"""What `list` says of runs that no host was asked about."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeline.records.layout import Records
+from pipeline.records.runs import RunNote, note_job, write_note
+from pipeline.verbs.list_runs import list_runs
+from remote.protocol.jobs import JobState, Progress
+
+
+def test_a_run_whose_start_was_cut_short_is_not_called_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = Records(tmp_path)
+    for name, created in (("cut", 2.0), ("seen", 1.0)):
+        write_note(records, RunNote(name, "titan", "plain", "key", created_unix=created))
+    note_job(records, "seen", JobState.RUNNING, Progress(7, 60))
+    monkeypatch.chdir(tmp_path)
+    list_runs(as_json=True)
+    cut, seen = json.loads(capsys.readouterr().out)["runs"]
+    assert (cut["run"], "state" in cut) == ("cut", False)
+    assert (seen["state"], seen["step"]) == ("running", 7)
+    list_runs(as_json=False)
+    _, first, second = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert (first[:5], second[:4]) == (["cut", "titan", "not", "seen", "yet"], ["seen", "titan", "running", "7/60"])
