@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pipeline.config.shipped import shipped_configs
 from remote.errors import BadUsage
+from remote.ssh.aliases import list_aliases
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -57,6 +58,11 @@ def list_configs(here: Path) -> dict[str, Path]:
 def list_hosts(here: Path) -> dict[str, Path]:
     """Every host that has a file; aliases of ~/.ssh/config can be named too."""
     return _list(here, "hosts")
+
+
+def known_hosts(here: Path) -> tuple[str, ...]:
+    """Every host that can be named without an address: those with a file, and the aliases of ~/.ssh/config."""
+    return tuple(dict.fromkeys((*list_hosts(here), *list_aliases())))
 
 
 def _list(here: Path, inside: str) -> dict[str, Path]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.config.document import BadConfig, Document, read_document
-from pipeline.config.find import find_host_file, list_hosts
+from pipeline.config.find import find_host_file, known_hosts
 from pipeline.config.given import OF_HOST, Given, parse_given
 from pipeline.config.model import HostConfig
 from pipeline.config.problems import validate
@@ -16,7 +16,6 @@ from pipeline.config.secret_values import check_environment
 from remote.address import LOCAL
 from remote.protocol.cards import UnknownCard, parse_card
 from remote.protocol.findings import Finding
-from remote.ssh.aliases import list_aliases
 
 
 @dataclass(frozen=True)
@@ -49,11 +48,6 @@ def load_host(
     if problems:
         raise BadConfig(f"{document.path}: {len(problems)} problems", findings=problems)
     return LoadedHost(path.stem if path else name, path, config, () if path else _near(name, here))
-
-
-def known_hosts(here: Path) -> tuple[str, ...]:
-    """Every host that can be named without an address: those with a file, and the aliases of ~/.ssh/config."""
-    return tuple(dict.fromkeys((*list_hosts(here), *list_aliases())))
 
 
 def _near(name: str, here: Path) -> tuple[str, ...]:

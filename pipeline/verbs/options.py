@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pipeline.config.find import list_configs
-from pipeline.config.hosts import known_hosts
+from pipeline.config.find import known_hosts, list_configs
 from pipeline.records.layout import Records, project_here
 from pipeline.records.runs import list_notes
 from remote.protocol.cards import CARDS
