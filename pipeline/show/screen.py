@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from textwrap import wrap
 from typing import Self
@@ -18,6 +19,7 @@ from pipeline.messages.as_json import outcome_to_json
 from pipeline.messages.outcome import JobOutcome, Outcome, StageOutcome, StageState
 from pipeline.messages.quantities import duration
 from pipeline.show.console import open_console
+from pipeline.show.pace import Pace
 from pipeline.show.spark import shares, sparkline
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.text import safe_text
@@ -43,7 +45,7 @@ class Screen:
         self.out = open_console(stderr=as_json or on_stderr, soft_wrap=True)
         self.err = open_console(stderr=True, soft_wrap=True)
         self._status: Status | None = None
-        self._told = ""
+        self._pace = Pace()
 
     def __enter__(self) -> Self:
         return self
@@ -79,12 +81,11 @@ class Screen:
             self._status.start()
 
     def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        """The spinner says so; where none turns, a line on stderr does, once for the same words."""
+        """The spinner says so; where none turns, a line on stderr does, now and then (see Pace)."""
         share = f"  {100 * done / total:3.0f} %" if done is not None and total else ""
         if self._status is not None:
             self._status.update(escape(safe_text(text)) + share)
-        elif text != self._told:
-            self._told = text
+        elif self._pace.due(text, time.monotonic(), done, total):
             self.err.print(Text(f"  {safe_text(text)}{share}", style="dim"))
 
     def note(self, text: str) -> None:

@@ -19,6 +19,7 @@ from pipeline.hosts.follow import patience_told
 from pipeline.hosts.open_run import OUT_OF_REACH, OpenRun, open_run
 from pipeline.messages.errors import outcome_of_error
 from pipeline.messages.outcome import Outcome
+from pipeline.messages.quantities import size
 from pipeline.records.runs import RunNote, named_run
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson, Run
@@ -129,7 +130,9 @@ def _keep_live(note: RunNote, screen: Screen, viewer: subprocess.Popen[bytes]) -
 
 def _mirror(opened: OpenRun, screen: Screen, viewer: subprocess.Popen[bytes]) -> None:
     note = opened.note
+    came = 0
     for new in follow_events(opened.host, note.project, note.run, opened.folder, patience=patience_told(screen)):
-        screen.progress(f"{new.name}: {len(new.records)} bytes more")
+        came += len(new.records)
+        screen.progress(f"{size(came)} of curves came home", came)
         if viewer.poll() is not None:
             return
