@@ -59,5 +59,5 @@ def _require_synced(context: Context) -> None:
     if problems:
         raise SyncRefused(
             f"the host's tree is not this project as it lies here: {problems[0].message}",
-            hint=f"pipeline run --host {context.view.host.name} --config {context.view.loaded.name} --until sync",
+            hint="pipeline run --until sync",
         )

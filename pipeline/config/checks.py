@@ -7,7 +7,7 @@ from pathlib import Path
 from pipeline.config.document import Document
 from pipeline.config.fixer_wishes import check_wishes
 from pipeline.config.model import RunConfig
-from pipeline.config.secret_values import check_argv, check_environment
+from pipeline.config.secret_values import check_argv, check_environment, check_names
 from pipeline.config.shipped import shipped_data
 from remote.protocol.findings import Finding
 
@@ -23,6 +23,7 @@ def check_run_config(config: RunConfig, document: Document, root: Path) -> tuple
         *_data_problems(config, document, root),
         *check_wishes(config.fixers, document),
         *check_environment(config.env, document),
+        *check_names(config.secrets, document),
         *check_argv(config.command or (), document),
     ]
     save, most = config.train.save_steps, config.train.max_steps

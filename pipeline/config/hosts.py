@@ -12,7 +12,7 @@ from pipeline.config.find import find_host_file, known_hosts
 from pipeline.config.given import OF_HOST, Given, parse_given
 from pipeline.config.model import HostConfig
 from pipeline.config.problems import validate
-from pipeline.config.secret_values import check_environment
+from pipeline.config.secret_values import check_environment, check_names
 from remote.address import LOCAL
 from remote.protocol.cards import UnknownCard, parse_card
 from remote.protocol.findings import Finding
@@ -44,7 +44,11 @@ def load_host(
     given += [Given(("card",), card, f"--card {card}")] if card else []
     document = (read_document(path) if path else Document("--host", {"host": name})).with_given(given)
     config = validate(HostConfig, document)
-    problems = (*_card_problems(config, document), *check_environment(config.env, document))
+    problems = (
+        *_card_problems(config, document),
+        *check_environment(config.env, document),
+        *check_names(config.secrets, document),
+    )
     if problems:
         raise BadConfig(f"{document.path}: {len(problems)} problems", findings=problems)
     return LoadedHost(path.stem if path else name, path, config, () if path else _near(name, here))

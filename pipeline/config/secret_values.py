@@ -37,6 +37,13 @@ def check_environment(env: Mapping[str, str], document: Document) -> Iterator[Fi
             yield document.problem(("env", name), words, f"secrets: [{name}]")
 
 
+def check_names(names: Iterable[str], document: Document) -> Iterator[Finding]:
+    """A problem where `secrets:` has a secret itself and not the name of one."""
+    if any(LOOKS.search(name) for name in names):
+        words = "holds a secret itself; write the name of the variable that has it here"
+        yield document.problem(("secrets",), words, "secrets: [NAME]")
+
+
 def check_argv(argv: Iterable[str], document: Document) -> Iterator[Finding]:
     """A problem where a word of the command looks like a secret."""
     if any(LOOKS.search(word) for word in argv):

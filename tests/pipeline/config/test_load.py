@@ -83,6 +83,7 @@ def told(root: Path, name: str = "mine", overrides: tuple[str, ...] = ()) -> str
         ("a password", GOOD + "env: {DB_PASSWORD: hunter2}\n", ["env.DB_PASSWORD", "name is that of a secret"]),
         ("a value", GOOD + f"env: {{MINE: {HUB_TOKEN}}}\n", ["env.MINE", "its value looks like a secret"]),
         ("in a URL", GOOD + "env: {INDEX: 'https://me:pw@lab/x'}\n", ["env.INDEX", "looks like a secret"]),
+        ("a secret for a name", GOOD + f"secrets: [{HUB_TOKEN}]\n", ["secrets: holds a secret itself"]),
         ("in the command", f"command: [look, --token, {HUB_TOKEN}]\n", ["command: a word of it looks like a secret"]),
         ("a line for a list", "command: python src/train.py -v\n", ["list", "command: [python, src/train.py, -v]"]),
         ("a word for a list", GOOD + "secrets: HF_TOKEN\n", ["should be a list", "secrets: [HF_TOKEN]"]),

@@ -1,42 +1,39 @@
-"""What `fix` says of what it did not change, and of fixers that nobody named."""
+"""`pipeline fix` in a folder here: what is said can be typed as it stands."""
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
 
 from pipeline.cli import run
 
-CAST = "import torch\n\nmodel = model.to(torch.bfloat16)\n"
+BEFORE = "import torch\nx = torch.bfloat16\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "my präzise project"
+    folder.mkdir()
+    (folder / "train.py").write_text(BEFORE)
+    return folder
+
+
+def test_the_line_that_takes_a_rewrite_back_does(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fix", str(project), "--card", "titan-rtx"]) == 0
+    assert (project / "train.py").read_text() != BEFORE
+    line = next(line for line in capsys.readouterr().out.splitlines() if "--undo" in line).split("`")[1]
+    assert run(shlex.split(line)[1:]) == 0
+    assert (project / "train.py").read_text() == BEFORE
 
 
 @pytest.mark.parametrize(
-    ("files", "code", "told", "kept_silent"),
-    [
-        ({"tokenizer.json": '{"version": "1.0", "model": {'}, 31, "nothing was changed", "nothing to fix"),
-        ({"notes.py": "print('hello')\n"}, 0, "nothing to fix", "nothing was changed"),
-    ],
-    ids=["broken", "well"],
+    ("words", "meant"),
+    [(["--card", "RTX4090"], ["--card", "rtx-4090"]), (["--only", "tokeniser"], ["--only", "tokenizer"])],
 )
-def test_nothing_to_fix_is_said_only_where_all_is_well(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], files: dict[str, str], code: int, told: str, kept_silent: str
+def test_a_name_that_is_almost_right_is_put_right_in_the_line(
+    project: Path, capsys: pytest.CaptureFixture[str], words: list[str], meant: list[str]
 ) -> None:
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    assert run(["fix", str(tmp_path), "--card", "titan-rtx"]) == code
-    said = capsys.readouterr().out
-    assert told in said
-    assert kept_silent not in said
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [(("--only", "bf16-to-fp16"), True), ((), False), (("--only", "bf16-to-fp16", "--only", "trainable-fp32"), False)],
-)
-def test_a_fixer_that_comes_along_unasked_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], told: bool
-) -> None:
-    (tmp_path / "cast.py").write_text(CAST)
-    assert run(["fix", str(tmp_path), "--card", "titan-rtx", "--diff", *words]) == 0
-    assert ("trainable-fp32 comes with bf16-to-fp16" in capsys.readouterr().out) is told
+    assert run(["fix", str(project), *words]) == 2
+    assert shlex.join(["pipeline", "fix", str(project), *meant]) in capsys.readouterr().err
