@@ -75,7 +75,8 @@ if not good(path):
             if keep == "1": os.fsync(fd)
         if keep == "1": os.replace(part, path)
     except OSError as error:
-        say("DISK %s (%d bytes needed in %s)" % (error.strerror or error, len(data), folder), 22)
+        kind = "WORKDIR" if keep == "1" and error.errno in (1, 13, 20, 30) else "DISK"
+        say("%s %s (%d bytes needed in %s)" % (kind, error.strerror or error, len(data), folder), 22)
 compiled = "%s.%s.zip" % (path[:-4], sys.implementation.cache_tag)
 ready = path.startswith(folder) and os.path.exists(compiled)
 if ready or keep != "1": write_to = ""

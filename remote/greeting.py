@@ -16,6 +16,7 @@ from remote.host import Json
 from remote.line import Line
 from remote.protocol.exits import ExitCode
 from remote.protocol.frames import BadFrame, hello, parse_json
+from remote.protocol.layout import OTHER_WORKDIR
 from remote.protocol.text import safe_text
 from remote.pythons import find_python
 from remote.wire import Starter
@@ -140,8 +141,8 @@ def _bootstrap_failed(word: str, name: str) -> HostUnfit:
         return HostUnfit(
             f"workdir {safe_text(rest)!r}: {name} has no such home", where="workdir", exit_code=ExitCode.USAGE
         )
-    if kind == "DISK":
-        return HostUnfit(
-            f"the payload could not be stored on {name}: {safe_text(rest)}", where=name, exit_code=ExitCode.DISK
-        )
+    if kind in ("DISK", "WORKDIR"):
+        hint = OTHER_WORKDIR if kind == "WORKDIR" else ""
+        words = f"the payload could not be stored on {name}: {safe_text(rest)}"
+        return HostUnfit(words, where=name, hint=hint, exit_code=ExitCode.DISK)
     return HostUnfit(f"our agent did not start on {name}: {safe_text(word)}", where=name, exit_code=ExitCode.TEMPORARY)

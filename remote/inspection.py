@@ -14,6 +14,7 @@ from remote.ask import Ask
 from remote.errors import AuthRefused, HalfstepError, HostKeyRefused, HostUnfit
 from remote.protocol.cards import is_promised, parse_card
 from remote.protocol.exits import ExitCode
+from remote.protocol.layout import OTHER_WORKDIR
 from remote.protocol.survey import Survey, SurveyRequest
 from remote.protocol.values import decode, encode
 from remote.reach import open_host
@@ -145,7 +146,7 @@ def _rows_of(survey: Survey, now: float, workdir: str) -> Iterator[Row]:
     disk = survey.disk
     free = f"{workdir}: {disk.free_bytes / 2**30:.1f} GiB free on {disk.mount}"
     if disk.error:
-        yield Row("workdir", State.FAILED, f"{workdir}: {disk.error}", "set `workdir:` to a folder you may write to")
+        yield Row("workdir", State.FAILED, f"{workdir}: {disk.error}", OTHER_WORKDIR)
     else:
         yield Row("workdir", State.OK, free)
     yield _python_row(survey)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pipeline.messages.quantities import size
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
+from remote.protocol.layout import OTHER_WORKDIR
 from remote.protocol.machine import Disk, Driver, Gpu, Interpreter, Machine
 from remote.protocol.survey import Survey
 
@@ -159,7 +160,7 @@ def _occupied(gpu: Gpu) -> Iterator[Finding]:
 def judge_disk(disk: Disk, need: Need) -> Iterator[Finding]:
     """Room, inodes and leave to write where the run will lie."""
     if disk.error:
-        yield _error("disk", f"{disk.path} cannot be written: {disk.error}", disk.mount, "", ExitCode.DISK)
+        yield unwritable(disk)
     if disk.free_bytes < need.free_bytes:
         words = f"{size(disk.free_bytes)} free on {disk.mount}, {size(need.free_bytes)} needed"
         yield _error("disk", words, disk.path, f"df -h {disk.mount}", ExitCode.DISK)
@@ -169,6 +170,12 @@ def judge_disk(disk: Disk, need: Need) -> Iterator[Finding]:
     if 0 <= disk.free_inodes < 1000:
         words = f"{disk.free_inodes} free inodes on {disk.mount}"
         yield _error("disk", words, disk.path, f"df -i {disk.mount}", ExitCode.DISK)
+
+
+def unwritable(disk: Disk) -> Finding:
+    """Where the run would lie, nothing can be written."""
+    words = f"{disk.path} cannot be written: {disk.error}"
+    return _error("disk", words, disk.path, OTHER_WORKDIR, ExitCode.DISK)
 
 
 def judge_clock(machine: Machine, now_unix: float | None) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pipeline.judgements.host import Need, judge_interpreter
+from pipeline.judgements.host import Need, judge_interpreter, unwritable
 from remote.protocol.environment import EnvironmentFacts
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
@@ -20,8 +20,7 @@ def judge_trial(facts: EnvironmentFacts, need: Need) -> Iterator[Finding]:
     if facts.error:
         yield _error("python", f"the trial of {where} did not end well: {facts.error}", where)
     if facts.disk.error:
-        words = f"{facts.disk.path} cannot be written: {facts.disk.error}"
-        yield _error("disk", words, facts.disk.mount, ExitCode.DISK)
+        yield unwritable(facts.disk)
     for package, problem in facts.imports.items():
         if problem and _is_installed(package, facts.interpreter):
             yield _error("packages", f"{package} does not import: {problem}", where)

@@ -87,7 +87,7 @@ def answer(request: Dict[str, Any], line: Line, workdir: str, payload: str) -> D
     except Exception as error:  # noqa: BLE001 - the seam: every error becomes words on the wire
         if stream == "up":
             _drain(call)
-        result = {"ok": False, "error": refusal_to_json(error)}
+        result = {"ok": False, "error": refusal_to_json(error, workdir)}
     if stream == "down":
         line.write(pack(FrameKind.END))
     return result

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import errno
+import os
 from typing import Any, Dict
 
 from remote.protocol.exits import ExitCode
+from remote.protocol.layout import OTHER_WORKDIR
 
 DISK_ERRORS = {
     errno.ENOSPC: ("no-space", "no space left on the file system"),
     errno.EDQUOT: ("quota", "over the disk quota, although the file system may show free space"),
     errno.EROFS: ("read-only", "the file system is read-only"),
 }
+FORBIDDEN = (errno.EACCES, errno.EPERM)
 
 
 class Refusal(Exception):
@@ -34,8 +37,11 @@ class Refusal(Exception):
         self.exit_code = exit_code
 
 
-def refusal_to_json(error: BaseException) -> Dict[str, Any]:
-    """The words of an error for the wire: a Refusal's own, an OSError's by errno, anything else as a bug."""
+def refusal_to_json(error: BaseException, workdir: str = "") -> Dict[str, Any]:
+    """The words of an error for the wire: a Refusal's own, an OSError's by errno, anything else as a bug.
+
+    That we may not read or write in `workdir` is put right in the host file.
+    """
     if isinstance(error, Refusal):
         return {
             "kind": error.kind,
@@ -45,15 +51,19 @@ def refusal_to_json(error: BaseException) -> Dict[str, Any]:
             "exit_code": int(error.exit_code),
         }
     if isinstance(error, OSError):
-        return _from_os_error(error)
+        return _from_os_error(error, workdir)
     return {"kind": "bug", "message": f"{type(error).__name__}: {error}", "exit_code": int(ExitCode.BUG)}
 
 
-def _from_os_error(error: OSError) -> Dict[str, Any]:
-    where = str(error.filename or "")
+def _from_os_error(error: OSError, workdir: str) -> Dict[str, Any]:
+    where = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else str(error.filename or "")
     if error.errno in DISK_ERRORS:
         kind, message = DISK_ERRORS[error.errno]
         return {"kind": kind, "message": message, "where": where, "exit_code": int(ExitCode.DISK)}
+    if error.errno in FORBIDDEN and workdir and f"{where}/".startswith(f"{workdir}/"):
+        words = f"the workdir may not be used: {error.strerror}: {where}"
+        told = {"kind": "permission", "message": words, "where": where, "hint": OTHER_WORKDIR}
+        return {**told, "exit_code": int(ExitCode.DISK)}
     kind = {errno.ENOENT: "not-found", errno.EACCES: "permission"}.get(error.errno or 0, "os")
     return {
         "kind": kind,

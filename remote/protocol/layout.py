@@ -24,6 +24,8 @@ from dataclasses import dataclass
 
 PAYLOAD = "payload"
 PROJECTS = "projects"
+OTHER_WORKDIR = "set `workdir:` to a folder you may write to"
+"""What to do where the host does not let us write where our things would lie."""
 
 
 @dataclass(frozen=True)

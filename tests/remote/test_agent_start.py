@@ -223,6 +223,7 @@ def test_BI_46_a_disk_that_takes_no_payload_is_told(
         host.probe(["true"])
     host.close()
     assert caught.value.exit_code is ExitCode.DISK
+    assert ("`workdir:`" in caught.value.hint) is (options == "ro")
     assert str(folder) in caught.value.message
     assert f"{len(payload_bundle().data)} bytes needed" in caught.value.message
 
@@ -340,6 +341,7 @@ HUGE = b"J" + (MAX_JSON + 1).to_bytes(4, "big")
         ([hello("NONCE"), b"WHAT\x1b[2J ever\n"], ExitCode.TEMPORARY),
         ([hello("NONCE"), b"y" * 100_000], ExitCode.ENVIRONMENT),
         ([hello("NONCE"), b"DISK 28 No space left on device\n"], ExitCode.DISK),
+        ([hello("NONCE"), b"WORKDIR Permission denied\n"], ExitCode.DISK),
     ],
 )
 def test_BI_56_what_is_not_our_agent_is_refused_without_being_swallowed(words: list[bytes], code: ExitCode) -> None:

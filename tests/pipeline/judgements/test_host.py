@@ -166,3 +166,8 @@ def test_a_disk_with_little_room_is_told_and_stops_nothing() -> None:
     assert (finding.check, finding.severity) == ("disk", Severity.WARNING)
     assert "4.0 GB free on /data" in finding.message
     assert list(judge_disk(Disk("/w", "/data", 5 * 10**9, 10**12, 10**6), need)) == []
+
+
+def test_a_workdir_that_cannot_be_written_is_named_with_what_to_set() -> None:
+    [finding] = judge_disk(Disk("/srv/w/runs", "/", 10**12, 10**12, 10**6, error="/srv may not be written"), PLAIN)
+    assert (finding.where, finding.hint) == ("/srv/w/runs", "set `workdir:` to a folder you may write to")

@@ -1,0 +1,30 @@
+"""An error of the host's kernel in words that say where to put it right."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from remote.payload.refusal import refusal_to_json
+from remote.protocol.exits import ExitCode
+
+
+@pytest.mark.parametrize(
+    ("number", "where", "kind", "code", "hinted"),
+    [
+        (errno.EACCES, "/work/projects/p/sync.json", "permission", ExitCode.DISK, True),
+        (errno.EPERM, "/work", "permission", ExitCode.DISK, True),
+        (errno.EACCES, "/workshop/venv/bin/python", "permission", ExitCode.ENVIRONMENT, False),
+        (errno.EACCES, "", "permission", ExitCode.ENVIRONMENT, False),
+        (errno.EROFS, "/work/projects", "read-only", ExitCode.DISK, False),
+        (errno.ENOENT, "/work/projects/p", "not-found", ExitCode.ENVIRONMENT, False),
+    ],
+)
+def test_a_workdir_that_may_not_be_used_is_put_right_in_the_host_file(
+    number: int, where: str, kind: str, code: ExitCode, hinted: bool
+) -> None:
+    told = refusal_to_json(OSError(number, os.strerror(number), where or None), "/work")
+    assert (told["kind"], told["exit_code"], told["where"]) == (kind, code, where)
+    assert ("`workdir:`" in told.get("hint", "")) is hinted
