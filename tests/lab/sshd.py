@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -9,7 +10,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -41,6 +42,14 @@ def free_port(address: str = "127.0.0.1") -> int:
     with socket.socket(family) as sock:
         sock.bind((address, 0))
         return int(sock.getsockname()[1])
+
+
+@contextlib.contextmanager
+def nobody_listens(address: str = "127.0.0.1") -> Iterator[int]:
+    """A port that refuses every connection until the end of the block: it is taken, and nobody listens there."""
+    with socket.socket() as sock:
+        sock.bind((address, 0))
+        yield int(sock.getsockname()[1])
 
 
 @dataclass

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
-from pipeline.stages.verify import code_of
+from pipeline.config.load import load_config
+from pipeline.messages.listener import NoListener
+from pipeline.stages.stage import Context
+from pipeline.stages.verify import code_of, prove
+from remote.fake import FakeHost
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
+from remote.protocol.proof import ProofReport
+from remote.protocol.values import encode
+from tests.pipeline.views import view_of
 
 
 @pytest.mark.parametrize(
@@ -21,3 +31,12 @@ from remote.protocol.findings import Finding, Report, Severity
 def test_a_training_that_was_never_begun_has_not_failed(codes: tuple[ExitCode, ...], expected: ExitCode) -> None:
     report = Report(tuple(Finding("x", Severity.ERROR, "no", exit_code=code) for code in codes))
     assert code_of(report) is expected
+
+
+def test_a_secret_that_the_proof_saw_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVICE_TOKEN", "swordfish-4711")
+    view = view_of(tmp_path)
+    view = replace(view, loaded=load_config("plain", tmp_path, ["secrets=[SERVICE_TOKEN]"]))
+    seen = ProofReport((), exit=1, output_tail="OddError: swordfish-4711 was refused\n")
+    host = FakeHost(streams={"proof.run": [{"report": encode(seen)}]})
+    assert prove(Context(host, view, NoListener())).output_tail == "OddError: *** was refused\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,7 @@ from pipeline.records.runs import RunNote, write_note
 from remote.protocol.jobs import JobState
 from remote.pull.folder import Folder
 from remote.pull.mirror import Mirror
-from tests.lab.sshd import free_port
+from tests.lab.sshd import nobody_listens
 from tests.remote.pull.event_records import point
 
 RUN = "plain-0123abcd"
@@ -27,13 +27,14 @@ Types = Callable[..., tuple[int, dict[str, object], str]]
 
 
 @pytest.fixture
-def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Records:
+def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Records]:
     """A project with one failed run, on a host where nobody listens."""
     monkeypatch.chdir(tmp_path)
     known = Records(tmp_path)
-    nobody = {"host": "127.0.0.1", "port": free_port()}
-    write_note(known, RunNote(RUN, "titan", "plain", "p-1", 1.0, nobody, JobState.FAILED, seen_unix=2.0))
-    return known
+    with nobody_listens() as port:
+        nobody = {"host": "127.0.0.1", "port": port}
+        write_note(known, RunNote(RUN, "titan", "plain", "p-1", 1.0, nobody, JobState.FAILED, seen_unix=2.0))
+        yield known
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from pipeline.cli import run
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, write_note
 from tests.contracts.house import ROOT
-from tests.lab.sshd import free_port
+from tests.lab.sshd import nobody_listens
 
 RUN = "plain-0123abcd"
 # Enough of TensorBoard to be started, to answer, and to print where it should not.
@@ -34,15 +35,16 @@ http.server.HTTPServer((told.host, int(told.port)), handler).serve_forever()
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
+def project(tmp_path: Path) -> Iterator[Path]:
     """A project with a run on a host where nobody listens, and a stand-in for TensorBoard beside it."""
-    nobody = {"host": "127.0.0.1", "port": free_port()}
-    write_note(Records(tmp_path), RunNote(RUN, "titan", "plain", "p-1", 1.0, nobody))
     package = tmp_path / "lib" / "tensorboard"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
     (package / "main.py").write_text(STAND_IN)
-    return tmp_path
+    with nobody_listens() as port:
+        nobody = {"host": "127.0.0.1", "port": port}
+        write_note(Records(tmp_path), RunNote(RUN, "titan", "plain", "p-1", 1.0, nobody))
+        yield tmp_path
 
 
 def test_the_object_says_where_to_look_and_ctrl_c_adds_nothing_to_it(project: Path) -> None:

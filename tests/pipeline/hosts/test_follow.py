@@ -1,0 +1,47 @@
+"""Somebody who follows a run hears of each loss of the line, and how long it is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from pipeline.hosts.follow import patience_told
+from pipeline.messages.listener import NoListener
+from remote.errors import CannotConnect, ConnectionLost
+from remote.host import Json
+from remote.pull.patience import follow_on
+
+
+class Hears(NoListener):
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
+        self.told.append(text)
+
+
+class GoesAway:
+    """A host that pushes one message, and is off from then on."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def follow(self, op: str, args: Json, *, timeout_s: float = 45.0) -> Iterator[Json]:
+        self.asked += 1
+        if self.asked > 1:
+            raise CannotConnect("titan timed out")
+        yield {"data": ""}
+        raise ConnectionLost("the line to titan went away")
+
+
+def test_each_loss_is_told_with_its_wait() -> None:
+    ears = Hears()
+    patience = replace(patience_told(ears), tries=3, sleep=lambda seconds: None)
+    with pytest.raises(CannotConnect):
+        list(follow_on(GoesAway(), "follow.log", dict, patience))
+    assert ears.told == [
+        "the line to titan went away; trying again in 0.5 s",
+        "titan timed out; trying again in 1.0 s",
+    ]
