@@ -3,9 +3,10 @@
 What it does
     On a card below compute capability 8.0, where a file uses half precision or adapters, a loop that makes every
     trainable parameter float32 is put before the optimizer or trainer is made: after the last adapter load, cast or
-    resume, and before the model is sharded or replicated. Where a trainer attaches the adapter itself, the loop stands
-    after it; where a model is cast once more behind its optimizer, behind that. A loop or call that does this already,
-    at the right place, is recognised. Frozen weights stay float16.
+    resume, and before the model is sharded or replicated. FullyShardedDataParallel flattens frozen parameters together
+    with trained ones and refuses two dtypes, so before it all of them become float32. Where a trainer attaches the
+    adapter itself, the loop stands after it; where a model is cast once more behind its optimizer, behind that. A loop
+    or call that does this already, at the right place, is recognised. Other frozen weights stay float16.
 
 Why
     Under float16 autocast a GradScaler unscales gradients, and it refuses float16 ones: `Attempting to unscale FP16
@@ -38,6 +39,8 @@ import re
 from collections.abc import Iterator
 
 from fixers.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
+from fixers.sources.float_casts import is_cast
+from fixers.sources.model_wraps import before_wrap, calls_in, flattening
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 from fixers.sources.splice import Edit, line_of
@@ -45,19 +48,19 @@ from fixers.sources.training_setup import (
     SIMPLE,
     Consumer,
     block_of,
+    casts_to_half,
     changes_dtype,
     consumers_of,
     function_of,
-    is_cast,
     is_library_trainer,
+    is_same_model,
     tail_of,
-    wraps_model,
 )
 from fixers.target import Target
 from remote.protocol.findings import Finding, Severity
 
 name = "trainable-fp32"
-version = 1
+version = 2
 safety = "safe"
 needles = (b"Trainer", b"optim", b"Adam", b"SGD", b"Adafactor", b"Lion")
 below = BFLOAT16_SINCE
@@ -69,15 +72,24 @@ TRAINS_IN_HALF = re.compile(
 )
 MAKES_OPTIMIZER = re.compile(rb"\w*Trainer\(|(?:Adam|SGD|Adafactor|Lion|RMSprop|Adagrad|LAMB)\w*\(")
 OWN_MASTER_WEIGHTS = re.compile(rb"deepspeed\.initialize\(")
-LOOP = ("for {each} in {owner}.parameters():  # a loss scaler refuses float16 gradients",)
-BODY = ("    if {each}.requires_grad:", "        {each}.data = {each}.data.float()")
+TRAINABLES = (
+    "for {each} in {owner}.parameters():  # a loss scaler refuses float16 gradients",
+    "    if {each}.requires_grad:",
+    "        {each}.data = {each}.data.float()",
+)
+WHOLE = (
+    "for {each} in {owner}.parameters():  # FSDP flattens parameters of one dtype",
+    "    {each}.data = {each}.data.float()",
+)
+GIVES_RATE = re.compile(rb"\b(?:lr|learning_rate)[ ]*=|optim\w*\(")
+TRAINS = ("backward", "train", "step", "fit")
 WHY = "trainable parameters are float32 before the optimizer takes them"
 EACH = ("parameter", "trainable_parameter", "trained_parameter")
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """A float32 cast of the trainables wherever an optimizer or a trainer is made of a half precision model."""
-    if not (TRAINS_IN_HALF.search(source.data) and MAKES_OPTIMIZER.search(source.data)):
+    if not (TRAINS_IN_HALF.search(source.data) and _may_make_optimizer(source.data)):
         return NOTHING
     if OWN_MASTER_WEIGHTS.search(source.data):
         return NOTHING
@@ -89,6 +101,12 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         edits += made
         findings += told
     return Rewrite(_joined(edits), tuple(findings))
+
+
+def _may_make_optimizer(data: bytes) -> bool:
+    if MAKES_OPTIMIZER.search(data):
+        return True
+    return b"parameters(" in data and GIVES_RATE.search(data) is not None
 
 
 def _groups(python: PythonSource) -> Iterator[tuple[Consumer, ...]]:
@@ -109,12 +127,15 @@ def _cast(python: PythonSource, group: tuple[Consumer, ...]) -> tuple[list[Edit]
     edits: list[Edit] = []
     findings: list[Finding] = []
     for statement in _statements(python, group):
-        place, owner = _before_wrap(python, statement, first.owner)
+        place, owner = before_wrap(python, statement, first.owner)
         if _is_done(python, place, owner):
             continue
-        edit = python.insert_before(place, _lines(python, place, owner), WHY)
-        edits += [edit] if edit is not None else []
-        findings += [] if edit is not None else [_told(python, first)]
+        flattens = flattening(python, place, owner)
+        lines = _lines(python, place, owner) if place not in flattens else ()
+        for at, each in ((place, lines), *((flat, _lines(python, flat, owner, WHOLE)) for flat in flattens)):
+            edit = python.insert_before(at, each, WHY) if each else None
+            edits += [edit] if edit is not None else []
+            findings += [_shares_line(python, first)] if each and edit is None else []
     return edits + _cast_again(python, group[-1]), findings
 
 
@@ -126,13 +147,28 @@ def _cast_again(python: PythonSource, consumer: Consumer) -> list[Edit]:
         same = function_of(python, call) is function_of(python, consumer.call)
         if not same or call.lineno <= consumer.call.lineno or not isinstance(statement, SIMPLE):
             continue
-        if tail_of(call) in ("to", "half") and changes_dtype(python, call, consumer.owner):
+        if tail_of(call) in ("to", "half") and _is_cast_again(python, call, consumer.owner):
             block = block_of(python, statement)
             behind = block[block.index(statement) + 1 :][:1]
             edit = python.insert_after(statement, _lines(python, statement, consumer.owner), WHY)
             if edit is not None and not any(is_cast(python, each, consumer.owner) for each in behind):
                 edits.append(edit)
     return edits
+
+
+def _is_cast_again(python: PythonSource, call: ast.Call, owner: str) -> bool:
+    """The model is cast by its name; or, where more training comes, by another one that it has."""
+    if changes_dtype(python, call, owner):
+        return True
+    if getattr(python.names.statement(call), "value", None) is not call or not isinstance(call.func, ast.Attribute):
+        return False
+    halves = call.func.attr == "half" or casts_to_half(python, call)
+    return halves and is_same_model(python, call.func.value, owner) and _trains_behind(python, call)
+
+
+def _trains_behind(python: PythonSource, call: ast.Call) -> bool:
+    later = (each for each in python.names.of_type(ast.Call) if each.lineno > call.lineno and tail_of(each) in TRAINS)
+    return any(function_of(python, each) is function_of(python, call) for each in later)
 
 
 def _cast_after(python: PythonSource, consumer: Consumer) -> tuple[list[Edit], list[Finding]]:
@@ -152,13 +188,13 @@ def _cast_after(python: PythonSource, consumer: Consumer) -> tuple[list[Edit], l
     if any(is_cast(python, later, owner) for later in block[block.index(statement) + 1 :]):
         return [], []
     edit = python.insert_after(statement, _lines(python, statement, owner), WHY)
-    return ([edit], []) if edit is not None else ([], [_told(python, consumer)])
+    return ([edit], []) if edit is not None else ([], [_shares_line(python, consumer)])
 
 
 def _statements(python: PythonSource, group: tuple[Consumer, ...]) -> list[ast.stmt]:
     """Where casts belong: one place for all consumers, or one for each where a load stands between."""
     common = _common_statement(python, [consumer.statement for consumer in group])
-    loads = [call for call in _calls(common) if changes_dtype(python, call, group[0].owner)]
+    loads = [call for call in calls_in(common) if changes_dtype(python, call, group[0].owner)]
     if any(load is not consumer.call for load in loads for consumer in group):
         return [consumer.statement for consumer in group]
     return [common]
@@ -179,46 +215,6 @@ def _is_elif(python: PythonSource, statement: ast.stmt) -> bool:
     return isinstance(statement, ast.If) and python.segment(statement).startswith("elif")
 
 
-def _before_wrap(python: PythonSource, place: ast.stmt, owner: str) -> tuple[ast.stmt, str]:
-    """Where the model is wrapped earlier in the same block, the cast belongs before that, under the inner name."""
-    block = block_of(python, place)
-    for earlier in reversed(block[: block.index(place)]):
-        for call in _calls(earlier):
-            inner = _wrapped(python, earlier, call, owner)
-            if inner is not None and isinstance(earlier, SIMPLE):
-                return _before_wrap(python, earlier, inner)
-            if inner is not None and _assigned_before(python, earlier, inner):
-                return _before_wrap(python, earlier, inner)
-    return place, owner
-
-
-def _wrapped(python: PythonSource, statement: ast.stmt, call: ast.Call, owner: str) -> str | None:
-    """The name of the model that the call wraps, where the result is the owner or the owner itself is wrapped."""
-    if wraps_model(python, call, owner):
-        return owner
-    if isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1:
-        given = [python.segment(each) for each in call.args[:1] if isinstance(each, (ast.Name, ast.Attribute))]
-        if given and python.segment(statement.targets[0]) == owner and wraps_model(python, call, given[0]):
-            return given[0]
-    return None
-
-
-def _assigned_before(python: PythonSource, statement: ast.stmt, owner: str) -> bool:
-    block = block_of(python, statement)
-    root = owner.partition(".")[0]
-    function = function_of(python, statement)
-    if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
-        if root in {argument.arg for argument in arguments}:
-            return True
-    earlier = block[: block.index(statement)]
-    return any(
-        isinstance(node, ast.Name) and node.id == root and isinstance(node.ctx, ast.Store)
-        for each in earlier
-        for node in ast.walk(each)
-    )
-
-
 def _is_done(python: PythonSource, place: ast.stmt, owner: str) -> bool:
     """Going back from the place, a cast of that model comes before anything that could undo it."""
     block = block_of(python, place)
@@ -226,21 +222,17 @@ def _is_done(python: PythonSource, place: ast.stmt, owner: str) -> bool:
     for earlier in reversed(block[: block.index(place)]):
         if is_cast(python, earlier, owner):
             return True
-        if any(changes_dtype(python, call, owner) for call in _calls(earlier)):
+        if any(changes_dtype(python, call, owner) for call in calls_in(earlier)):
             return False
     if isinstance(above, ast.stmt) and not isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return _is_done(python, above, owner)
     return False
 
 
-def _calls(statement: ast.stmt) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(statement) if isinstance(node, ast.Call))
-
-
-def _lines(python: PythonSource, place: ast.stmt, owner: str) -> tuple[str, ...]:
+def _lines(python: PythonSource, place: ast.stmt, owner: str, written: tuple[str, ...] = TRAINABLES) -> tuple[str, ...]:
     bound = python.names.scopes[place].bindings
     each = next((name for name in EACH if name not in bound), EACH[-1])
-    return tuple(line.format(each=each, owner=owner) for line in (*LOOP, *BODY))
+    return tuple(line.format(each=each, owner=owner) for line in written)
 
 
 def _joined(edits: list[Edit]) -> tuple[Edit, ...]:
@@ -254,7 +246,16 @@ def _joined(edits: list[Edit]) -> tuple[Edit, ...]:
 
 
 def _told(python: PythonSource, consumer: Consumer) -> Finding:
-    where = f"{python.path}:{line_of(python.data, python.raw_offset(consumer.statement))}"
     message = "an optimizer or trainer is made here of a model that cannot be named; its trainables must be float32"
     hint = "cast parameters that require gradients with .data = .data.float() before this line"
+    return _finding(python, consumer, message, hint)
+
+
+def _shares_line(python: PythonSource, consumer: Consumer) -> Finding:
+    message = "no line can be put here, because statements share one; trainables must be float32 before"
+    return _finding(python, consumer, message, "put the statement on a line of its own")
+
+
+def _finding(python: PythonSource, consumer: Consumer, message: str, hint: str) -> Finding:
+    where = f"{python.path}:{line_of(python.data, python.raw_offset(consumer.statement))}"
     return Finding(name, Severity.WARNING, message, where, hint)

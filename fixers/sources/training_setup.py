@@ -23,7 +23,9 @@ LOADS = frozenset(
     {"get_peft_model", "load_adapter", "half", "from_pretrained", "add_adapter", "inject_adapter_in_model"}
 )
 PARAMETERS = frozenset({"parameters", "named_parameters", "get_trainable_parameters", "trainable_parameters"})
-CASTERS = frozenset({"cast_mixed_precision_params", "cast_training_params"})
+UNWRAPS = frozenset({"unwrap_model", "extract_model_from_parallel"})
+INNER = ("module", "_orig_mod")
+NOT_TORCH = ("keras", "tensorflow", "optax", "flax", "jax", "mlx", "paddle", "mxnet")
 NAME_OF_MODEL = re.compile(r"(?:name|path|id|repo|checkpoint|dir)$")
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
 HALVES = ("torch.float16", "torch.half", "torch.bfloat16")
@@ -52,15 +54,15 @@ def tail_of(call: ast.Call) -> str:
 
 def wraps_model(source: PythonSource, call: ast.Call, owner: str) -> bool:
     """The call shards, replicates or prepares that model: its parameters must have their dtype before."""
-    return tail_of(call) in WRAPS and any(_written(source, argument) == owner for argument in call.args)
+    return tail_of(call) in WRAPS and any(written(source, argument) == owner for argument in call.args)
 
 
 def changes_dtype(source: PythonSource, call: ast.Call, owner: str) -> bool:
     """After the call the model may have half precision trainables: an adapter came, or the model was cast."""
     tail = tail_of(call)
-    touched = [_written(source, argument) for argument in call.args]
+    touched = [written(source, argument) for argument in call.args]
     if isinstance(call.func, ast.Attribute):
-        touched.append(_written(source, call.func.value))
+        touched.append(written(source, call.func.value))
     if owner not in touched and not _is_assigned(source, call, owner):
         return False
     return tail in LOADS or (tail == "to" and casts_to_half(source, call))
@@ -69,17 +71,22 @@ def changes_dtype(source: PythonSource, call: ast.Call, owner: str) -> bool:
 def casts_to_half(source: PythonSource, call: ast.Call) -> bool:
     """`.to(...)` with a half dtype, or with a variable whose name says that it is one."""
     values = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "dtype")]
-    return any(source.names.meaning(v) in HALVES or _written(source, v).endswith("dtype") for v in values)
+    return any(source.names.meaning(v) in HALVES or written(source, v).endswith("dtype") for v in values)
 
 
-def is_cast(source: PythonSource, statement: ast.stmt, owner: str) -> bool:
-    """The statement makes that model's trainables float32: a loop, a library call, or a function of this file."""
-    if isinstance(statement, ast.For):
-        return _is_cast_loop(source, statement, owner)
-    call = getattr(statement, "value", None)
-    if not isinstance(call, ast.Call) or not _mentions(source, [*call.args, *_values(call)], owner):
-        return False
-    return tail_of(call) in CASTERS or tail_of(call) in _casting_functions(source)
+def is_same_model(source: PythonSource, expression: ast.expr, owner: str) -> bool:
+    """The expression is that model, unwrapped or under another name of the same function."""
+    match expression:
+        case ast.Attribute(attr=attribute, value=inner) if attribute in INNER:
+            return is_same_model(source, inner, owner)
+        case ast.Call(args=[inner, *_]) if tail_of(expression) in UNWRAPS:
+            return is_same_model(source, inner, owner)
+        case ast.Name() | ast.Attribute() if written(source, expression) == owner:
+            return True
+        case ast.Name(id=name):
+            values = [value for value in _assigned(source, expression, name) if not mentions(source, [value], name)]
+            return any(is_same_model(source, value, owner) for value in values)
+    return False
 
 
 def _find_consumers(source: PythonSource) -> Iterator[Consumer]:
@@ -87,8 +94,11 @@ def _find_consumers(source: PythonSource) -> Iterator[Consumer]:
         tail = tail_of(call)
         if TRAINERS.match(tail) and _is_trainer(source, call, tail):
             yield Consumer(call, source.names.statement(call), _model_of_trainer(source, call), True)
-        elif OPTIMIZERS.match(tail) and (call.args or call.keywords) and _is_optimizer(source, call):
+        elif OPTIMIZERS.match(tail) and (call.args or call.keywords) and _is_of_torch(source, call):
             for owner in _owners(source, call):
+                yield Consumer(call, source.names.statement(call), owner, False)
+        elif _takes_parameters(source, call, tail):
+            for owner in _named_owners(source, call):
                 yield Consumer(call, source.names.statement(call), owner, False)
 
 
@@ -98,7 +108,7 @@ def _is_trainer(source: PythonSource, call: ast.Call, tail: str) -> bool:
         return False
     own = [node for node in source.names.of_type(ast.ClassDef) if node.name == tail]
     if own:
-        return any(TRAINERS.match(_written(source, base).rpartition(".")[2]) for base in own[0].bases)
+        return any(TRAINERS.match(written(source, base).rpartition(".")[2]) for base in own[0].bases)
     return is_library_trainer(source, call) or any(keyword.arg == "model" for keyword in call.keywords)
 
 
@@ -114,33 +124,50 @@ def _model_of_trainer(source: PythonSource, call: ast.Call) -> str:
     given = [keyword.value for keyword in call.keywords if keyword.arg == "model"]
     if (source.names.meaning(call.func) or "").startswith("transformers."):
         given += call.args[:1]
-    return _written(source, given[0]) if given and _is_model(source, given[0]) else ""
+    return written(source, given[0]) if given and _is_model(source, given[0]) else ""
 
 
 def _is_model(source: PythonSource, node: ast.expr) -> bool:
     """A variable that holds a model, not one that holds a model's name."""
-    if not _is_path(node) or NAME_OF_MODEL.search(_written(source, node)):
+    if not _is_path(node) or NAME_OF_MODEL.search(written(source, node)):
         return False
     if isinstance(node, ast.Attribute):
-        return _written(source, node).startswith("self.") or node.attr.endswith("model")
-    assigned = list(_assigned(source, node, _written(source, node)))
+        return written(source, node).startswith("self.") or node.attr.endswith("model")
+    assigned = list(_assigned(source, node, written(source, node)))
     return not any(isinstance(value, (ast.Constant, ast.JoinedStr)) for value in assigned)
 
 
-def _is_optimizer(source: PythonSource, call: ast.Call) -> bool:
-    meaning = source.names.meaning(call.func)
-    return meaning is None or meaning.startswith(("torch.", "bitsandbytes.", "transformers.", "apex.", "."))
+def _is_of_torch(source: PythonSource, call: ast.Call) -> bool:
+    return not (source.names.meaning(call.func) or "").startswith(NOT_TORCH)
+
+
+def _takes_parameters(source: PythonSource, call: ast.Call, tail: str) -> bool:
+    """An optimizer by how it is called: with a learning rate, or by a name for optimizers."""
+    rated = any(keyword.arg in ("lr", "learning_rate") for keyword in call.keywords)
+    return (rated or "optim" in tail.lower()) and _is_of_torch(source, call)
 
 
 def _owners(source: PythonSource, call: ast.Call) -> tuple[str, ...]:
-    """The models whose parameters the optimizer is given, directly or through one variable."""
+    """As `_named_owners`, and the empty name where there is none."""
+    return _named_owners(source, call) or ("",)
+
+
+def _named_owners(source: PythonSource, call: ast.Call) -> tuple[str, ...]:
+    """The models whose parameters the call is given, directly or through one variable."""
     given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "params")]
     found = [owner for each in given for owner in _owners_in(source, each)]
     if not found:
         for name in (each.id for each in given if isinstance(each, ast.Name)):
             for value in _assigned(source, call, name):
-                found += _owners_in(source, value)
-    return tuple(dict.fromkeys(found)) or ("",)
+                found += _owners_in(source, value) if _is_collection(value) else ()
+    return tuple(dict.fromkeys(found))
+
+
+def _is_collection(value: ast.expr) -> bool:
+    """Parameters, chosen or grouped; not what was made of them."""
+    if isinstance(value, ast.Call):
+        return tail_of(value) in (*PARAMETERS, "list", "tuple", "filter", "chain", "sorted", "iter")
+    return isinstance(value, (ast.List, ast.Tuple, ast.ListComp, ast.GeneratorExp, ast.BinOp, ast.IfExp))
 
 
 def _owners_in(source: PythonSource, expression: ast.expr) -> Iterator[str]:
@@ -149,7 +176,7 @@ def _owners_in(source: PythonSource, expression: ast.expr) -> Iterator[str]:
             continue
         owner = node.func.value
         if node.func.attr in PARAMETERS and _is_path(owner) and _is_visible(source, owner):
-            yield _written(source, owner)
+            yield written(source, owner)
 
 
 def _assigned(source: PythonSource, before: ast.expr, name: str) -> Iterator[ast.expr]:
@@ -182,54 +209,19 @@ def _is_visible(source: PythonSource, node: ast.expr) -> bool:
 def _is_assigned(source: PythonSource, call: ast.Call, owner: str) -> bool:
     statement = source.names.statement(call)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
-    return any(_written(source, target) == owner for target in targets)
+    return any(written(source, target) == owner for target in targets)
 
 
-def _is_cast_loop(source: PythonSource, loop: ast.For, owner: str) -> bool:
-    if not _mentions(source, [loop.iter], owner):
-        return False
-    return any(
-        isinstance(node, ast.Call) and _makes_float32(source, node) for part in loop.body for node in ast.walk(part)
-    )
-
-
-def _makes_float32(source: PythonSource, call: ast.Call) -> bool:
-    tail = tail_of(call)
-    if tail == "float" and isinstance(call.func, ast.Attribute) and not call.args:
-        return True
-    values = [*call.args, *_values(call)]
-    return tail == "to" and any(source.names.meaning(v) in ("torch.float32", "torch.float") for v in values)
-
-
-def _casting_functions(source: PythonSource) -> frozenset[str]:
-    """Functions of this file that loop over parameters and make trainable ones float32."""
-    return source.remember("casting-functions", lambda: frozenset(_find_casting_functions(source)))
-
-
-def _find_casting_functions(source: PythonSource) -> Iterator[str]:
-    for function in source.names.of_type(ast.FunctionDef):
-        for node in ast.walk(function):
-            if (
-                isinstance(node, ast.For)
-                and "requires_grad" in source.segment(node)
-                and _is_cast_loop(source, node, "")
-            ):
-                yield function.name
-
-
-def _mentions(source: PythonSource, expressions: list[ast.expr], owner: str) -> bool:
+def mentions(source: PythonSource, expressions: list[ast.expr], owner: str) -> bool:
     """Some part of the expressions is the owner; every expression mentions the empty one."""
     if not owner:
         return True
     parts = (node for expression in expressions for node in ast.walk(expression))
-    return any(isinstance(node, (ast.Name, ast.Attribute)) and _written(source, node) == owner for node in parts)
+    return any(isinstance(node, (ast.Name, ast.Attribute)) and written(source, node) == owner for node in parts)
 
 
-def _values(call: ast.Call) -> list[ast.expr]:
-    return [keyword.value for keyword in call.keywords]
-
-
-def _written(source: PythonSource, node: ast.AST) -> str:
+def written(source: PythonSource, node: ast.AST) -> str:
+    """A name or an attribute as it is written; empty for anything else."""
     return source.segment(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
 
 

@@ -15,9 +15,18 @@ def cast(owner, indent="", each="parameter"):
     return "".join(f"{indent}{line}\n" for line in lines)
 
 
+def cast_whole(owner, indent=""):
+    lines = (
+        f"for parameter in {owner}.parameters():  # FSDP flattens parameters of one dtype",
+        "    parameter.data = parameter.data.float()",
+    )
+    return "".join(f"{indent}{line}\n" for line in lines)
+
+
 MADE = "o = AdamW(m.parameters())\n"
 BEFORE_MADE = cast("m") + MADE
 OWN = "def fix(m):\n    for p in m.parameters():\n        if p.requires_grad:\n            p.data = p.data.float()\n"
+COUNT = "def fix(m):\n    for p in m.parameters():\n        if p.requires_grad:\n            s = p.data.float().sum()\n"
 
 
 @pytest.mark.parametrize(
@@ -64,6 +73,20 @@ OWN = "def fix(m):\n    for p in m.parameters():\n        if p.requires_grad:\n 
         ("cast_training_params(m)\n" + MADE, STAYS),
         ("cast_training_params([m], dtype=torch.float32)\n" + MADE, STAYS),
         ("cast_training_params(n)\n" + MADE, "cast_training_params(n)\n" + BEFORE_MADE),
+        (
+            "for p in m.parameters():\n    print(p.float().norm())\n" + MADE,
+            "for p in m.parameters():\n    print(p.float().norm())\n" + BEFORE_MADE,
+        ),
+        (
+            "for p in m.parameters():\n    p.float()\n" + MADE,
+            "for p in m.parameters():\n    p.float()\n" + BEFORE_MADE,
+        ),
+        (
+            "for p in m.parameters():\n    p.grad = p.grad.float()\n" + MADE,
+            "for p in m.parameters():\n    p.grad = p.grad.float()\n" + BEFORE_MADE,
+        ),
+        ("for x in m.modules():\n    x.to(torch.float32)\n" + MADE, STAYS),
+        (COUNT + "fix(m)\n" + MADE, COUNT + "fix(m)\n" + BEFORE_MADE),
         (OWN + "fix(m)\n" + MADE, STAYS),
         (OWN + "fix(n)\n" + MADE, OWN + "fix(n)\n" + BEFORE_MADE),
         ("cast_training_params(m)\nm.half()\n" + MADE, "cast_training_params(m)\nm.half()\n" + BEFORE_MADE),
@@ -86,7 +109,18 @@ OWN = "def fix(m):\n    for p in m.parameters():\n        if p.requires_grad:\n 
         ),
         ("cast_training_params(m)\nn.half()\n" + MADE, STAYS),
         ("cast_training_params(m)\nif x:\n    " + MADE, STAYS),
-        ("m = FSDP(m)\n" + MADE, cast("m") + "m = FSDP(m)\n" + MADE),
+        ("m = FSDP(m)\n" + MADE, cast_whole("m") + "m = FSDP(m)\n" + MADE),
+        (
+            "m = FSDP(m, fsdp_auto_wrap_policy(m))\n" + MADE,
+            cast("m") + "m = FSDP(m, fsdp_auto_wrap_policy(m))\n" + MADE,
+        ),
+        ("b(load_in_4bit=x)\nm = FSDP(m)\n" + MADE, "b(load_in_4bit=x)\n" + cast("m") + "m = FSDP(m)\n" + MADE),
+        (
+            "m = n\nif d:\n    m = FSDP(m)\n" + MADE,
+            "m = n\n" + cast("m") + "if d:\n" + cast_whole("m", "    ") + "    m = FSDP(m)\n" + MADE,
+        ),
+        ("m.float()\nm = FSDP(m)\n" + MADE, STAYS),
+        ("m = m.to(torch.float32)\n" + MADE, STAYS),
         ("w = DDP(m)\no = AdamW(w.parameters())\n", cast("m") + "w = DDP(m)\no = AdamW(w.parameters())\n"),
         ("fully_shard(m)\n" + MADE, cast("m") + "fully_shard(m)\n" + MADE),
         ("w = other(m)\no = AdamW(w.parameters())\n", "w = other(m)\n" + cast("w") + "o = AdamW(w.parameters())\n"),
@@ -94,6 +128,33 @@ OWN = "def fix(m):\n    for p in m.parameters():\n        if p.requires_grad:\n 
         ("parameter = 1\n" + MADE, "parameter = 1\n" + cast("m", each="trainable_parameter") + MADE),
         (MADE + "m.half()\n", BEFORE_MADE + "m.half()\n" + cast("m")),
         (MADE + "m.to('cuda')\n", BEFORE_MADE + "m.to('cuda')\n"),
+        ("Sophia(m.parameters(), lr=1)\n", cast("m") + "Sophia(m.parameters(), lr=1)\n"),
+        ("ps = [*m.parameters()]\nSophia(ps, lr=1)\n", "ps = [*m.parameters()]\n" + cast("m") + "Sophia(ps, lr=1)\n"),
+        (
+            "getattr(torch.optim, n)(m.parameters(), lr=1)\n",
+            cast("m") + "getattr(torch.optim, n)(m.parameters(), lr=1)\n",
+        ),
+        ("optimizer_cls(m.parameters(), **k)\n", cast("m") + "optimizer_cls(m.parameters(), **k)\n"),
+        (
+            "from lion_pytorch import Lion\nLion(m.parameters())\n",
+            "from lion_pytorch import Lion\n" + cast("m") + "Lion(m.parameters())\n",
+        ),
+        ("Sophia(m.parameters())\n", STAYS),
+        ("Sophia(x, lr=1)\n", STAYS),
+        (MADE + "warm_up(o, lr=1)\n", BEFORE_MADE + "warm_up(o, lr=1)\n"),
+        (
+            MADE + "u = a.unwrap_model(m)\nu.half()\nl.backward()\n",
+            BEFORE_MADE + "u = a.unwrap_model(m)\nu.half()\n" + cast("m") + "l.backward()\n",
+        ),
+        (
+            MADE + "m.module.to(torch.float16)\nt.train()\n",
+            BEFORE_MADE + "m.module.to(torch.float16)\n" + cast("m") + "t.train()\n",
+        ),
+        (MADE + "l.backward()\nm.module.half()\nsave(m)\n", BEFORE_MADE + "l.backward()\nm.module.half()\nsave(m)\n"),
+        (
+            MADE + "u = a.unwrap_model(n)\nu.half()\nl.backward()\n",
+            BEFORE_MADE + "u = a.unwrap_model(n)\nu.half()\nl.backward()\n",
+        ),
         ("t = Trainer(model=m)\n", cast("m") + "t = Trainer(model=m)\n"),
         ("t = Trainer(m, args)\n", cast("m") + "t = Trainer(m, args)\n"),
         ("t = SFTTrainer(model='a/b')\n", "t = SFTTrainer(model='a/b')\n" + cast("t.model")),

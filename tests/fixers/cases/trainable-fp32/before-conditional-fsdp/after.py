@@ -8,5 +8,7 @@ def setup(model, distributed):
         if parameter.requires_grad:
             parameter.data = parameter.data.float()
     if distributed:
+        for parameter in model.parameters():  # FSDP flattens parameters of one dtype
+            parameter.data = parameter.data.float()
         model = FSDP(model)
     return torch.optim.AdamW(model.parameters())

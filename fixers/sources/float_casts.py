@@ -1,0 +1,70 @@
+"""What makes a model's trainables float32: a loop, a call of a library, a function of the same file."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from fixers.sources.python import PythonSource
+from fixers.sources.training_setup import mentions, tail_of, written
+
+MODULES = frozenset({"modules", "named_modules", "children", "named_children"})
+CASTERS = frozenset({"cast_mixed_precision_params", "cast_training_params"})
+
+
+def is_cast(source: PythonSource, statement: ast.stmt, owner: str) -> bool:
+    """The statement makes that model's trainables float32: from then on."""
+    if isinstance(statement, ast.For):
+        return _is_cast_loop(source, statement, owner)
+    call = getattr(statement, "value", None)
+    if not isinstance(call, ast.Call):
+        return False
+    if isinstance(call.func, ast.Attribute) and written(source, call.func.value) == owner:
+        return _makes_float32(source, call)
+    if not mentions(source, [*call.args, *_values(call)], owner):
+        return False
+    return tail_of(call) in CASTERS or tail_of(call) in _casting_functions(source)
+
+
+def _is_cast_loop(source: PythonSource, loop: ast.For, owner: str) -> bool:
+    """The loop puts what it makes float32 back where it was: into `.data`, or by `.to` on modules, which keep it."""
+    if not mentions(source, [loop.iter], owner):
+        return False
+    keeps = any(isinstance(each, ast.Call) and tail_of(each) in MODULES for each in ast.walk(loop.iter))
+    for node in (node for part in loop.body for node in ast.walk(part)):
+        match node:
+            case ast.Assign(targets=[ast.Attribute(attr="data")], value=value):
+                if any(isinstance(each, ast.Call) and _makes_float32(source, each) for each in ast.walk(value)):
+                    return True
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name())) as call) if keeps:
+                if _makes_float32(source, call):
+                    return True
+    return False
+
+
+def _makes_float32(source: PythonSource, call: ast.Call) -> bool:
+    tail = tail_of(call)
+    if tail == "float" and isinstance(call.func, ast.Attribute) and not call.args:
+        return True
+    values = [*call.args, *_values(call)]
+    return tail == "to" and any(source.names.meaning(v) in ("torch.float32", "torch.float") for v in values)
+
+
+def _casting_functions(source: PythonSource) -> frozenset[str]:
+    """Functions of this file that loop over parameters and make trainable ones float32."""
+    return source.remember("casting-functions", lambda: frozenset(_find_casting_functions(source)))
+
+
+def _find_casting_functions(source: PythonSource) -> Iterator[str]:
+    for function in source.names.of_type(ast.FunctionDef):
+        for node in ast.walk(function):
+            if (
+                isinstance(node, ast.For)
+                and "requires_grad" in source.segment(node)
+                and _is_cast_loop(source, node, "")
+            ):
+                yield function.name
+
+
+def _values(call: ast.Call) -> list[ast.expr]:
+    return [keyword.value for keyword in call.keywords]
