@@ -23,7 +23,7 @@ from pipeline.messages.outcome import Outcome
 from pipeline.messages.quantities import count
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Wishes
-from pipeline.verbs.local_site import NO_CARD, local_site
+from pipeline.verbs.local_site import judge_card, local_site
 from pipeline.verbs.options import AsJson, Overrides, card_names, config_names, host_names
 from remote.errors import BadUsage
 from remote.protocol.exits import ExitCode
@@ -84,12 +84,10 @@ def _here(screen: Screen, root: Path, site: Site, only: list[str] | None, *, sho
     plan = plan_fixes(site, only=only)
     diff = render_diff(plan)
     _show(screen, plan, diff, only)
-    if site.gpu is None:
-        screen.note(NO_CARD)
     changed: tuple[str, ...] = () if show_only else apply_to_disk(root, plan)
     if changed:
         _tell_undo(screen, count(len(changed), "file"), str(root))
-    return _outcome(plan, changed, diff)
+    return _outcome(Plan(plan.findings + judge_card(site), plan.changes), changed, diff)
 
 
 def _show(screen: Screen, plan: Plan, diff: str, only: list[str] | None) -> None:

@@ -9,9 +9,12 @@ from fixers.site import Site
 from pipeline.config.load import LoadedConfig
 from remote.errors import BadUsage
 from remote.protocol.cards import UnknownCard, parse_card
+from remote.protocol.findings import Finding, Severity
 from remote.protocol.machine import Gpu
 
-NO_CARD = "no card was named: nothing was rewritten for one (--card titan-rtx)"
+NO_CARD = Finding(
+    "no-card", Severity.WARNING, "no card was named: nothing is rewritten for one", "--card", "--card titan-rtx"
+)
 
 
 def local_site(root: Path, card: str, loaded: LoadedConfig | None) -> Site:
@@ -21,6 +24,11 @@ def local_site(root: Path, card: str, loaded: LoadedConfig | None) -> Site:
         return Site(tree=tree, gpu=gpu)
     wishes = loaded.config.fixers.model_extra or {}
     return Site(tree=tree, gpu=gpu, environment=loaded.config.env, wishes=wishes, config=loaded.as_json())
+
+
+def judge_card(site: Site) -> tuple[Finding, ...]:
+    """What is left out of a plan because nobody said for which card."""
+    return (NO_CARD,) if site.gpu is None else ()
 
 
 def assumed_card(card: str) -> Gpu | None:

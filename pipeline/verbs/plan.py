@@ -16,7 +16,7 @@ from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.messages.quantities import count, size
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Wishes
-from pipeline.verbs.local_site import NO_CARD, local_site
+from pipeline.verbs.local_site import judge_card, local_site
 from pipeline.verbs.options import AsJson, Overrides, card_names, config_names, host_names
 from remote.errors import BadUsage
 
@@ -95,6 +95,4 @@ def _for_card(screen: Screen, config: str, card: str, overrides: list[str]) -> O
     made = plan_fixes(site)
     diff = render_diff(made)
     screen.diff(diff or "no fixer would change anything\n")
-    if site.gpu is None:
-        screen.note(NO_CARD)
-    return Outcome("plan", config=config, findings=made.findings, more={"diff": diff})
+    return Outcome("plan", config=config, findings=made.findings + judge_card(site), more={"diff": diff})

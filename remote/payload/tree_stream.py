@@ -135,7 +135,7 @@ def check_space(folder: str, need: int, files: int) -> None:
     status = os.statvfs(folder)
     free, free_inodes = status.f_bavail * status.f_frsize, status.f_favail
     if need + (SPARE_BYTES if need else 0) > free:
-        raise _no_space(folder, need, free)
+        raise _no_space(folder, f"{amount(need)} and {amount(SPARE_BYTES)} in reserve", free)
     if status.f_files and files + SPARE_INODES > free_inodes:
         raise Refusal(
             "no-inodes",
@@ -146,10 +146,10 @@ def check_space(folder: str, need: int, files: int) -> None:
         )
 
 
-def _no_space(folder: str, need: int, free: int) -> Refusal:
+def _no_space(folder: str, need: str, free: int) -> Refusal:
     return Refusal(
         "no-space",
-        f"no space left on {folder} (file system {mount_of(folder)}): need {_mib(need)}, free {_mib(free)}",
+        f"no space left on {folder} (file system {mount_of(folder)}): need {need}, free {amount(free)}",
         where=folder,
         hint=f"df -h {folder}",
         exit_code=ExitCode.DISK,
@@ -164,8 +164,11 @@ def mount_of(folder: str) -> str:
     return here
 
 
-def _mib(size: int) -> str:
-    return f"{size / 2**20:.1f} MiB"
+def amount(size: int) -> str:
+    """1,234,567 bytes as '1.2 MB', and little as something other than 0.0."""
+    if size < 1000:
+        return f"{size} B"
+    return f"{size / 1e6:.1f} MB" if size >= 10**5 else f"{size / 1e3:.1f} kB"
 
 
 @dataclass(frozen=True)
@@ -254,11 +257,11 @@ def disk_error(folder: str, error: OSError, need: int) -> BaseException:
     if error.errno == errno.EDQUOT:
         return Refusal(
             "quota",
-            f"over the disk quota in {folder}: need {_mib(need)}; the file system itself shows {_mib(free)} free",
+            f"over the disk quota in {folder}: need {amount(need)}; the file system itself shows {amount(free)} free",
             where=folder,
             hint="quota -s",
             exit_code=ExitCode.DISK,
         )
     if status.f_files and status.f_favail == 0:
         return Refusal("no-inodes", f"no inodes left on {folder}", where=folder, exit_code=ExitCode.DISK)
-    return _no_space(folder, need, free)
+    return _no_space(folder, amount(need), free)

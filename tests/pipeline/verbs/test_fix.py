@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 
@@ -37,3 +38,19 @@ def test_a_name_that_is_almost_right_is_put_right_in_the_line(
 ) -> None:
     assert run(["fix", str(project), *words]) == 2
     assert shlex.join(["pipeline", "fix", str(project), *meant]) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("card", "told"), [([], ["no-card"]), (["--card", "titan-rtx"], [])])
+@pytest.mark.parametrize("words", [["fix", ".", "--diff"], ["plan"]], ids=["fix", "plan"])
+def test_that_no_card_was_named_is_a_finding(
+    project: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    card: list[str],
+    told: list[str],
+) -> None:
+    monkeypatch.chdir(project)
+    assert run([*words, *card, "--json"]) == 0
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    assert [finding["check"] for finding in findings if finding["check"] == "no-card"] == told

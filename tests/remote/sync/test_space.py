@@ -10,6 +10,7 @@ import re
 import pytest
 
 from remote.errors import DiskFull
+from remote.payload.tree_stream import amount
 from remote.protocol.exits import ExitCode
 from remote.sync.data import scan_data, send_data
 from remote.sync.sync import sync_project
@@ -27,6 +28,13 @@ def noise(size: int, seed: int = 0) -> bytes:
     return random.Random(seed).randbytes(size)
 
 
+@pytest.mark.parametrize(
+    ("size", "words"), [(0, "0 B"), (40, "40 B"), (4_200, "4.2 kB"), (99_999, "100.0 kB"), (831_488, "0.8 MB")]
+)
+def test_what_is_small_is_not_told_as_nothing(size: int, words: str) -> None:
+    assert amount(size) == words
+
+
 class TestSmallDisk:
     pytestmark = needs_root
 
@@ -35,8 +43,9 @@ class TestSmallDisk:
         bench.write({"big.bin": noise(20 * MIB)})
         with pytest.raises(DiskFull) as full:
             bench.sync()
-        need, free = map(float, re.search(r"need ([\d.]+) MiB, free ([\d.]+) MiB", full.value.message).groups())
-        assert 20 <= need < 21 and 20 < free < 24 and str(bench.workdir) in full.value.message
+        numbers = re.search(r"need ([\d.]+) MB and ([\d.]+) MB in reserve, free ([\d.]+) MB", full.value.message)
+        need, reserve, free = map(float, numbers.groups())
+        assert 20 <= need < 22 and 20 < free < 26 and need + reserve > free and str(bench.workdir) in full.value.message
         assert full.value.exit_code == ExitCode.DISK and full.value.hint.startswith("df -h ")
         assert not list(bench.home.glob("staging/*"))
 
@@ -91,7 +100,7 @@ class TestSmallDisk:
     def test_data_that_does_not_fit_is_refused_with_numbers(self, bench, mount, tmp_path):
         bench.workdir = mount("small", "-o", "size=24m")
         (tmp_path / "corpus.bin").write_bytes(noise(30 * MIB))
-        with pytest.raises(DiskFull, match=r"need 30\.0 MiB, free"):
+        with pytest.raises(DiskFull, match=r"need 31\.5 MB and 16\.8 MB in reserve, free"):
             send_data(bench.host, scan_data(tmp_path / "corpus.bin"), "p-1", wait=no_wait)
 
 
