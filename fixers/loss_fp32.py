@@ -4,7 +4,9 @@ What it does
     On a card below compute capability 8.0, in a file that uses half precision, what goes into a loss of
     `torch.nn.functional` (or into a loss module made in the same file) is made float32 first: predictions always, and
     targets of losses whose targets are numbers of the same kind. Operands of a softmax inside are made float32 before
-    it. Losses under autocast, which does this itself, are left; so is what is float32 already.
+    it, and so are the weights of its classes, which must have the same dtype. Losses under autocast, which does this
+    itself, are left; so is what is float32 already. A loss module that is part of a model and has weights is told,
+    because its weights follow the model's dtype.
 
 Why
     Outside autocast a float16 prediction and a float32 target raise `Found dtype Float but expected Half`; in float16 a
@@ -31,13 +33,14 @@ import re
 
 from fixers.found import Found
 from fixers.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
+from fixers.sources.losses import losses_of
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 from fixers.sources.training_setup import tail_of
 from fixers.target import Target
 
 name = "loss-fp32"
-version = 1
+version = 2
 safety = "safe"
 needles = (b"_loss(", b"cross_entropy", b"kl_div", b"Loss(")
 below = BFLOAT16_SINCE
@@ -46,30 +49,10 @@ matches = reads_python
 
 USES_HALF = re.compile(rb"float16|fp16|\.half\(\)|autocast|GradScaler|MixedPrecision|mixed_precision")
 CALLS_LOSS = re.compile(rb"(?:_loss|cross_entropy|kl_div|_logits|Loss)\(")
-BOTH = frozenset(
-    {"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "poisson_nll_loss", "soft_margin_loss"}
-    | {"binary_cross_entropy_with_logits", "binary_cross_entropy"}
-)
-FIRST = frozenset({"cross_entropy", "nll_loss", "ctc_loss", "multi_margin_loss"})
-MODULES = {
-    "MSELoss": BOTH,
-    "L1Loss": BOTH,
-    "SmoothL1Loss": BOTH,
-    "HuberLoss": BOTH,
-    "KLDivLoss": BOTH,
-    "BCEWithLogitsLoss": BOTH,
-    "BCELoss": BOTH,
-    "CrossEntropyLoss": FIRST,
-    "NLLLoss": FIRST,
-    "CTCLoss": FIRST,
-}
-FUNCTIONAL = "torch.nn.functional."
 SOFTMAXES = ("softmax", "log_softmax", "logsigmoid", "sigmoid")
 NOT_PROMOTED = ("huber_loss",)
 FLOAT32 = ("torch.float32", "torch.float")
 ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
-OPERANDS = ("input", "target")
-Modules = dict[str, list[tuple[ast.Assign, frozenset[str]]]]
 WHY = "the loss is computed in float32"
 
 
@@ -78,53 +61,46 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     if not (USES_HALF.search(source.data) and CALLS_LOSS.search(source.data)):
         return NOTHING
     found = Found(source.python, name)
-    modules = _loss_modules(found.source)
-    for call in found.source.names.of_type(ast.Call):
-        operands = _operands(found.source, call, modules)
-        if operands and (_is_huber(found.source, call) or not _under_autocast(found.source, call)):
-            for operand in operands:
-                _make_float32(found, operand)
+    widened: dict[ast.expr, None] = {}
+    for call, loss in losses_of(found.source):
+        if _under_autocast(found.source, call) and not _is_huber(found.source, call):
+            continue
+        if loss.kept:
+            if all(_is_float32(found.source, operand) for operand in loss.operands):
+                continue
+            message = f"{found.source.segment(call.func)} holds weights that follow the model's dtype; left as it was"
+            found.warn(call, message, hint="make its weights and what it is given float32")
+            continue
+        edited = len(found.edits)
+        for operand in loss.operands:
+            _make_float32(found, operand)
+        if len(found.edits) > edited:
+            widened.update(dict.fromkeys(loss.weights))
+    for weight in widened:
+        _widen(found, weight)
     return found.rewrite
 
 
-def _loss_modules(source: PythonSource) -> Modules:
-    """Every assignment of a loss module, under the name that it is given, in the order of the file."""
-    held: Modules = {}
-    for node in source.names.of_type(ast.Assign):
-        if isinstance(node.value, ast.Call):
-            meaning = source.names.meaning(node.value.func) or ""
-            kind = MODULES.get(meaning.rpartition(".")[2]) if meaning.startswith("torch.nn.") else None
-            for target in node.targets if kind is not None else ():
-                held.setdefault(source.segment(target), []).append((node, kind or FIRST))
-    return held
-
-
-def _module_kind(source: PythonSource, call: ast.Call, modules: Modules) -> frozenset[str] | None:
-    """What the called module behaves like: as last assigned before in this function, else as assigned anywhere."""
-    held = modules.get(source.segment(call.func), [])
-    function = source.names.function(call)
-    before = [kind for node, kind in held if source.names.function(node) is function and node.lineno < call.lineno]
-    kinds = before[-1:] or [kind for _, kind in held]
-    if not kinds:
-        return None
-    return BOTH if all(kind is BOTH for kind in kinds) else FIRST
-
-
-def _operands(source: PythonSource, call: ast.Call, modules: Modules) -> list[ast.expr]:
-    meaning = source.names.meaning(call.func) or ""
-    function = meaning.removeprefix(FUNCTIONAL)
-    if meaning.startswith(FUNCTIONAL) and function in BOTH | FIRST:
-        both = function in BOTH
+def _widen(found: Found, weight: ast.expr) -> None:
+    """Weights become float32 too; what may be None stays None."""
+    source = found.source
+    if isinstance(weight, (ast.Name, ast.Attribute)) and not _is_assigned_a_call(source, weight):
+        written = source.segment(weight)
+        found.edits.append(source.insert(source.span(weight)[1], f" if {written} is None else {written}.float()", WHY))
+    elif isinstance(weight, ast.IfExp):
+        for branch in (weight.body, weight.orelse):
+            if isinstance(branch, ast.Call):
+                _make_float32(found, branch)
     else:
-        kind = _module_kind(source, call, modules)
-        if kind is None:
-            return []
-        both = kind is BOTH
-    if any(isinstance(argument, ast.Starred) for argument in call.args):
-        return []
-    named = {keyword.arg: keyword.value for keyword in call.keywords}
-    places = [call.args[at] if at < len(call.args) else named.get(OPERANDS[at]) for at in range(2 if both else 1)]
-    return [place for place in places if place is not None]
+        _make_float32(found, weight)
+
+
+def _is_assigned_a_call(source: PythonSource, weight: ast.expr) -> bool:
+    """What the name was last given in this function is something that was called, so it is not None."""
+    if not isinstance(weight, ast.Name):
+        return False
+    values = [node.value for node in source.names.of_type(ast.Assign) if _assigns(source, node, weight)]
+    return bool(values) and all(isinstance(value, ast.Call) for value in values)
 
 
 def _is_huber(source: PythonSource, call: ast.Call) -> bool:
