@@ -16,7 +16,7 @@ class Classifier(nn.Module):
 class Loop:
     def __init__(self, weight):
         self.model = Classifier(weight).half()
-        self.weighted = nn.CrossEntropyLoss(weight=weight)
+        self.weighted = nn.CrossEntropyLoss(weight=weight if weight is None else weight.float())
 
     def loss(self, x, y):
         return self.weighted(self.model(x).float(), y)
