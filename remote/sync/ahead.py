@@ -11,7 +11,7 @@ from remote.protocol.blocks import AS_IT_IS, QUICK_LEVEL, SMALL_LEVEL, pack_bloc
 
 DEPTH = 8
 DRAINED_BYTES = 16 * 2**10
-BUSY_BYTES = 256 * 2**10
+BUSY_BYTES = 2 * 2**20
 
 InFlight = Callable[[], int | None]
 """Bytes written that have not arrived yet; None where nobody knows. See Host.in_flight."""

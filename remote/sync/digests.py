@@ -9,10 +9,9 @@ import os
 import stat
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from remote.protocol.parts import make_part
 from remote.sync.secrets import HEAD_BYTES, secret_by_head
@@ -28,8 +27,7 @@ COARSE_NS = 2_000_000_000
 Look = tuple[int, int, int, int]
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(NamedTuple):
     """A file's digest, why it must not be sent (or nothing), and its look then: size, mtime, ctime, inode."""
 
     look: Look
@@ -91,23 +89,31 @@ def write_state(folder: Path, name: str, value: Any) -> None:
 def digest_file(path: Path | str, name: str, *, follow: bool = False) -> Known:
     """The file's digest, of bytes that did not change meanwhile. Raises StillChanging, OSError."""
     for _ in range(TRIES):
-        with open_regular(path, follow=follow) as file:
-            before = look_at(os.fstat(file.fileno()))
-            # One byte more than there should be: a file that grew is read on, and found to have changed.
-            first = file.read(min(CHUNK, before[0] + 1))
-            whole = hashlib.sha256(first)
-            while len(first) == CHUNK and (chunk := file.read(CHUNK)):
+        descriptor, status = _open(path, follow)
+        try:
+            before = look_at(status)
+            first = os.read(descriptor, min(CHUNK, status.st_size))
+            whole, seen = hashlib.sha256(first), len(first)
+            while seen < status.st_size and (chunk := os.read(descriptor, CHUNK)):
                 whole.update(chunk)
-            if look_at(os.fstat(file.fileno())) == before:
+                seen += len(chunk)
+            if seen == status.st_size and look_at(os.fstat(descriptor)) == before:
                 return Known(before, whole.hexdigest(), secret_by_head(name, first[:HEAD_BYTES]))
+        finally:
+            os.close(descriptor)
     raise StillChanging(name)
 
 
 def open_regular(path: Path | str, *, follow: bool = False) -> FileIO:
     """The file, opened without waiting for anybody. Raises OSError for a link, and for what is no regular file."""
+    return FileIO(_open(path, follow)[0], "rb")
+
+
+def _open(path: Path | str, follow: bool) -> tuple[int, os.stat_result]:
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | (0 if follow else getattr(os, "O_NOFOLLOW", 0))
-    file = FileIO(os.open(path, flags), "rb")
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
+    descriptor = os.open(path, flags)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
         raise OSError(errno.EINVAL, "not a regular file", str(path))
-    return file
+    return descriptor, status
