@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from remote.payload.call import Call
 from remote.payload.fix_journal import made_by, project_of, replace_kept
+from remote.payload.leftovers import own_name, sweep_scratch
 from remote.payload.project_python import ask_python, job_environment
 from remote.payload.refusal import Refusal
 from remote.payload.tree_state import Project, read_manifest
@@ -60,8 +60,10 @@ def replace_tokenizer_file(call: Call) -> Dict[str, Any]:
     """The file is the one of the named digest, loads, and what lay there before is kept; or nothing changed."""
     project, path = project_of(call), call.path(call.args["path"])
     name, digest = call.args["name"], decode(Digest, call.args["digest"])
-    os.makedirs(project.at(project.layout.scratch), exist_ok=True)
-    folder = tempfile.mkdtemp(prefix="tokenizer-", dir=project.at(project.layout.scratch))
+    scratch = project.at(project.layout.scratch)
+    sweep_scratch(scratch)
+    folder = os.path.join(scratch, own_name("tokenizer"))
+    os.makedirs(folder, mode=0o700)
     try:
         data = _fetched(call, name, digest, folder)
         _require_whole(name, data, digest)

@@ -8,6 +8,7 @@ import shutil
 from typing import Any, Dict, List, Tuple
 
 from remote.payload.call import Call
+from remote.payload.leftovers import claim, remove, sweep_scratch
 from remote.payload.materialise import copy_one, link_untracked
 from remote.payload.refusal import Refusal
 from remote.payload.tree import open_inflow
@@ -31,6 +32,8 @@ def tree_scratch(call: Call) -> Dict[str, Any]:
     folder = _folder(project, call.args["nonce"])
     if os.path.lexists(folder):
         raise Refusal("exists", f"{folder} is there already", where=folder, exit_code=ExitCode.BUG)
+    sweep_scratch(os.path.dirname(folder))
+    claim(folder)
     os.makedirs(folder, mode=0o700)
     code = os.path.join(folder, CODE)
     try:
@@ -44,7 +47,7 @@ def tree_scratch(call: Call) -> Dict[str, Any]:
             _place(project, code, wanted, sources)
         link_untracked(project.tree, known_manifest(project), code)
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
         _prune(project)
         raise
     return {"path": code}
@@ -54,7 +57,7 @@ def scratch_remove(call: Call) -> Dict[str, Any]:
     """scratch/<nonce> is gone, and so are the folders above it that hold nothing else."""
     project = open_project(call)
     folder = _folder(project, call.args["nonce"])
-    shutil.rmtree(folder, ignore_errors=True)
+    remove(folder)
     _prune(project)
     return {"left": os.path.lexists(folder)}
 

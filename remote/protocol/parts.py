@@ -1,4 +1,4 @@
-"""Files on their way under a name of their own: what a killed writer left is told from what a living one writes."""
+"""What is on its way has its writer in its name: what a killed one left is told from what a living one makes."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Optional, Tuple
 
 PART = ".hs-part-"
 FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-NAME = re.compile(re.escape(PART) + r"([0-9a-f]{8})-(\d+)-(\d+)-\w+")
+WRITER = r"[0-9a-f]{8}-\d+-\d+"
+NAME = re.compile(rf"{re.escape(PART)}({WRITER})-\w+")
 
 
 def make_part(folder: str) -> Tuple[int, str]:
     """An open new file of ours in `folder`, and its path; parts there whose writer was killed are gone."""
     sweep(folder)
-    pid = os.getpid()
     # Not tempfile's: every agent would import that, for longer than it takes to write.
-    path = os.path.join(folder, f"{PART}{_machine()}-{pid}-{_started(pid) or 0}-{os.urandom(8).hex()}")
+    path = os.path.join(folder, f"{PART}{writer()}-{os.urandom(8).hex()}")
     return os.open(path, FLAGS, 0o600), path
 
 
@@ -29,19 +29,26 @@ def sweep(folder: str) -> None:
     except OSError:
         return
     for name in names:
-        if name.startswith(PART) and _is_left(name):
+        match = NAME.fullmatch(name)
+        if match is not None and is_gone(match.group(1)):
             with contextlib.suppress(OSError):
                 os.unlink(os.path.join(folder, name))
 
 
-def _is_left(name: str) -> bool:
-    match = NAME.fullmatch(name)
-    if match is None or match.group(1) != _machine():
+def writer() -> str:
+    """This process in a few characters: its machine, its pid, and when it began."""
+    pid = os.getpid()
+    return f"{_machine()}-{pid}-{_started(pid) or 0}"
+
+
+def is_gone(name: str) -> bool:
+    """The process that `writer` named so is dead; one of another machine or boot is not known to be."""
+    machine, pid, started = name.split("-")
+    if machine != _machine():
         return False
-    pid, started = int(match.group(2)), int(match.group(3))
     if not os.path.isdir("/proc/self"):
-        return _is_no_process(pid)
-    return _started(pid) != started
+        return _is_no_process(int(pid))
+    return _started(int(pid)) != int(started)
 
 
 def _is_no_process(pid: int) -> bool:

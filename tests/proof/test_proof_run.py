@@ -178,16 +178,12 @@ def test_when_the_runner_is_killed_training_ends_and_the_next_proof_sweeps(place
     )
     next(event for event in events if "step" in event)
     scratch = next((place / "work" / "projects" / "p-1" / "scratch").iterdir())
-    os.kill(int(_owner(scratch)), signal.SIGKILL)
+    os.kill(int(scratch.name.split("-")[2]), signal.SIGKILL)
     until(lambda: not living(place))
     assert scratch.exists()
     events.close()
     run_proof(host, request(place, script(place, SMALL.format(steps=1000)), wish="fp32"))
     assert not (place / "work" / "projects").exists()
-
-
-def _owner(scratch):
-    return scratch.joinpath("owner.json").read_text().split('"pid": ')[1].split(",")[0]
 
 
 @pytest.mark.train

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import secrets
 import shutil
@@ -11,11 +10,9 @@ import tempfile
 from dataclasses import dataclass
 from typing import Iterator, List
 
+from remote.payload.leftovers import own_name, remove, sweep_scratch, write_temporary
 from remote.payload.materialise import materialise
-from remote.payload.processes import boot_id, is_alive, read_process
 from remote.protocol.layout import PROJECTS, ProjectLayout, RunLayout
-
-OWNER = "owner.json"
 
 
 @dataclass(frozen=True)
@@ -36,13 +33,15 @@ def open_scratch(workdir: str, project: str, source: str) -> Iterator[Scratch]:
     layout = ProjectLayout(project)
     parent = os.path.join(workdir, layout.scratch)
     made = _make(parent)
-    _sweep(parent)
-    root = os.path.join(parent, f"proof-{secrets.token_hex(4)}")
-    temporary = ""
+    sweep_scratch(parent, keep=source)
+    root = os.path.join(parent, own_name("proof"))
+    temporary = os.path.join(tempfile.gettempdir(), f"hs-{secrets.token_hex(6)}")
+    owned = [root]
     try:
         os.mkdir(root, 0o700)
-        temporary = tempfile.mkdtemp(prefix="hs-")
-        _own(root, temporary)
+        write_temporary(root, temporary)
+        os.mkdir(temporary, 0o700)
+        owned.append(temporary)
         run = RunLayout(os.path.join(root, "run"))
         for folder in (run.root, run.checkpoints, run.tensorboard, os.path.join(root, "reports")):
             os.makedirs(folder)
@@ -59,9 +58,8 @@ def open_scratch(workdir: str, project: str, source: str) -> Iterator[Scratch]:
             os.path.join(root, "output.log"),
         )
     finally:
-        _remove(root)
-        if temporary:
-            _remove(temporary)
+        for folder in owned:
+            remove(folder)
         # Ours where they are empty, also where a killed proof made them; a folder that holds anything stays.
         ours = [parent, os.path.join(workdir, layout.root), os.path.join(workdir, PROJECTS)]
         for folder in [*ours, *(one for one in reversed(made) if one not in ours)]:
@@ -79,38 +77,3 @@ def _make(folder: str) -> List[str]:
         with contextlib.suppress(FileExistsError):
             os.mkdir(one)
     return list(reversed(missing))
-
-
-def _own(root: str, temporary: str) -> None:
-    me = read_process(os.getpid())
-    ticks = me.ticks if me is not None else 0
-    with open(os.path.join(root, OWNER), "w", encoding="utf-8") as file:
-        json.dump({"pid": os.getpid(), "ticks": ticks, "boot": boot_id(), "temporary": temporary}, file)
-
-
-def _sweep(parent: str) -> None:
-    """What a proof left whose runner was killed is removed; a living one's is left alone."""
-    for name in os.listdir(parent):
-        root = os.path.join(parent, name)
-        if not name.startswith("proof-"):
-            continue
-        try:
-            with open(os.path.join(root, OWNER), encoding="utf-8") as file:
-                owner = json.load(file)
-            if is_alive(owner["pid"], owner["ticks"], owner["boot"]):
-                continue
-        except (OSError, ValueError, KeyError):
-            # Without a readable owner it may be a moment old: a day later it is not.
-            continue
-        _remove(owner["temporary"])
-        _remove(root)
-
-
-def _remove(folder: str) -> None:
-    """The folder is gone, also where the command took write permission from its own folders."""
-    if not os.path.lexists(folder):
-        return
-    for path, _, _ in os.walk(folder):
-        with contextlib.suppress(OSError):
-            os.chmod(path, 0o700)
-    shutil.rmtree(folder, ignore_errors=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,22 @@ def test_a_file_that_fixers_made_on_the_host_is_the_host_s(bench):
     bench.write({"tokenizer.json": '{"another'})
     later = Path(send_scratch(bench.host, bench.scan(), tree, [change(bench)], "nonce4", made_there={"tokenizer"}))
     assert (later / "tokenizer.json").read_bytes() == b'{"another'
+
+
+def test_what_a_killed_look_left_is_swept_by_the_next(bench):
+    place = scratch(bench, change(bench))
+    os.kill(bench.host.greeting["pid"], signal.SIGKILL)
+    bench.close()
+    assert place.exists()
+    other = Path(send_scratch(bench.host, bench.scan(), bench.survey(), (), "nonce2"))
+    assert other.exists() and not place.parent.exists()
+    remove_scratch(bench.host, bench.scan(), "nonce2")
+    assert not (bench.home / "scratch").exists()
+
+
+def test_what_a_living_look_works_in_is_left_alone(bench):
+    place = scratch(bench, change(bench))
+    host = bench.other_host()
+    other = Path(send_scratch(host, bench.scan(), bench.survey(), (), "nonce2"))
+    assert place.exists() and other.exists()
+    host.close()
