@@ -4,7 +4,8 @@ What it does
     Where a file trains with Trainer, Accelerate or a process group, `device_map="auto"` (and its balanced kin) of a
     `from_pretrained` becomes None, so that the trainer puts the whole model on the card of its own process. A model
     that is quantised while loading, or trained in a loop of its own by several processes, is put on `LOCAL_RANK`
-    instead. Files that only load are left.
+    instead. Files that only load are left, and so is a model that no trainer, optimizer or `prepare` is given, such as
+    a teacher: nothing else would place it.
 
 Why
     "auto" spreads layers over every card and, silently, over CPU memory. Distributed launches refuse such a model
@@ -37,10 +38,11 @@ from fixers.sources.chosen_words import constant_of
 from fixers.sources.imports import imported
 from fixers.sources.python import reads_python
 from fixers.sources.source import Source
+from fixers.sources.trained_models import may_train
 from fixers.target import Target
 
 name = "device-map"
-version = 1
+version = 2
 safety = "safe"
 needles = (b"device_map",)
 below = None
@@ -65,7 +67,8 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     for call in found.source.names.of_type(ast.Call):
         if isinstance(call.func, ast.Attribute) and call.func.attr == "from_pretrained":
             for keyword in call.keywords:
-                if keyword.arg == "device_map" and constant_of(keyword.value) in SPREADS:
+                spread = keyword.arg == "device_map" and constant_of(keyword.value) in SPREADS
+                if spread and may_train(found.source, call):
                     quantised = any(each.arg in QUANTISES for each in call.keywords)
                     _place(found, keyword.value, by_trainer=placed and not quantised)
     return found.rewrite
