@@ -7,13 +7,20 @@ from typing import Any
 from fixers.site import Site
 from remote.errors import RemoteFault
 
+TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+
 
 def asking(site: Site) -> dict[str, Any]:
-    """What every question about hub and tokenizers says of the project: its key, interpreter and environment."""
+    """What every question about hub and tokenizers says of the project: its key, interpreter and environment.
+
+    A token of the hub that the job will be given goes with it; it travels within the connection and is kept nowhere.
+    """
     assert site.project is not None
     interpreter = site.survey.interpreter if site.survey else None
     python = interpreter.path if interpreter and not interpreter.error else ""
-    return {"project": site.project.key, "python": python, "environment": dict(site.environment)}
+    tokens = {name: site.secrets[name] for name in TOKENS if name in site.secrets}
+    environment = {**site.environment, **tokens}
+    return {"project": site.project.key, "python": python, "environment": environment}
 
 
 class HostHub:

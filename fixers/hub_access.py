@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from fixers.change import Plan
-from fixers.host_hub import asking
+from fixers.host_hub import TOKENS, asking
 from fixers.site import Site
 from fixers.tokenizer import HINTS, origin_of
 from remote.errors import RemoteFault
@@ -40,7 +40,6 @@ name = "hub-access"
 version = 1
 safety = "safe"
 
-TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 TOLD_ONLY = ("rate-limited", "no-library", "server")
 
 
@@ -69,7 +68,7 @@ def judge_environment(environment: Collection[str]) -> tuple[Finding, ...]:
 
 
 def judge_access(repo: str, look: HubLook, secrets: Collection[str]) -> tuple[Finding, ...]:
-    """What stands in the way. A token that only the job will have cannot be tried: what it may open is a warning."""
+    """What stands in the way. A token that is named and not here cannot be tried: what it may open is a warning."""
     if look.cached or not look.fault:
         return ()
     given_later = not look.token and any(token in secrets for token in TOKENS)

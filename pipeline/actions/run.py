@@ -19,8 +19,8 @@ from pipeline.report.kept import keep_report
 from pipeline.stages.order import STAGES
 from pipeline.stages.runner import StagesResult
 from pipeline.stages.stage import Context, Wishes
-from pipeline.work.command import require_secrets
 from pipeline.work.run_id import run_id, run_of
+from pipeline.work.secrets import require_secrets
 from pipeline.work.start import note_of
 from remote.ask import Ask
 from remote.errors import HalfstepError, Interrupted

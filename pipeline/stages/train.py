@@ -14,8 +14,8 @@ from pipeline.messages.masked import mask
 from pipeline.records.inputs import Inputs
 from pipeline.records.runs import note_job, write_note
 from pipeline.stages.stage import Context, Done
-from pipeline.work.command import secret_values
 from pipeline.work.run_id import next_serial, run_id, run_of, work_inputs
+from pipeline.work.secrets import secret_values
 from pipeline.work.start import next_number, note_of, start_request
 from pipeline.work.view import View
 from remote.errors import Busy, HalfstepError, Interrupted

@@ -10,9 +10,10 @@ from pipeline.messages.masked import masked
 from pipeline.messages.quantities import duration
 from pipeline.records.inputs import Inputs
 from pipeline.stages.stage import Context, Done
-from pipeline.work.command import command_of, environment_of, interpreter_of, proof_place, secret_values, steps_of
+from pipeline.work.command import command_of, environment_of, interpreter_of, proof_place, steps_of
 from pipeline.work.fixes import tree_as_fixed
 from pipeline.work.run_id import what_is_trained
+from pipeline.work.secrets import secret_values
 from pipeline.work.view import View
 from remote.proof import run_proof, step_card
 from remote.protocol.card import CardRequest

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from pipeline.config.model import HostConfig, RunConfig
 from pipeline.work.launch import launch_of
 from pipeline.work.view import View
-from remote.errors import BadUsage
 from remote.protocol.training import (
     DataSpec,
     LoopSpec,
@@ -75,27 +72,6 @@ def environment_of(view: View) -> dict[str, str]:
     if host.gpus is not None:
         told.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, host.gpus)))
     return told
-
-
-def secrets_of(host: HostConfig, run: RunConfig) -> tuple[str, ...]:
-    """The names of the secrets a job is given; their values come from the laptop's environment."""
-    return tuple(dict.fromkeys((*host.secrets, *run.secrets)))
-
-
-def secret_values(host: HostConfig, run: RunConfig) -> dict[str, str]:
-    """The secrets that are in the environment here, by name."""
-    return {name: os.environ[name] for name in secrets_of(host, run) if name in os.environ}
-
-
-def require_secrets(host: HostConfig, run: RunConfig) -> None:
-    """Every secret that is named is in the environment here. Raises BadUsage."""
-    missing = [secret for secret in secrets_of(host, run) if secret not in os.environ]
-    if missing:
-        raise BadUsage(
-            f"{', '.join(missing)}: named under secrets: and not in the environment here",
-            where="secrets",
-            hint=f"export {missing[0]}=...",
-        )
 
 
 def training_spec(view: View, place: Place) -> TrainingSpec:

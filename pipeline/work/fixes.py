@@ -10,6 +10,7 @@ from fixers.fixed_tree import as_planned
 from fixers.frame import plan_fixes
 from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
 from fixers.site import Site, Tree
+from pipeline.work.secrets import secret_values
 from pipeline.work.view import View
 from remote.host import Host
 from remote.sync.rewrite import Rewrite, plan_rewrites
@@ -27,6 +28,7 @@ def site_of(view: View, host: Host | None) -> Site:
         survey=view.survey,
         project=view.layout,
         environment={**view.host.config.env, **view.config.env},
+        secrets=secret_values(view.host.config, view.config),
         wishes=wishes_of(view),
         config=view.config.model_dump(mode="json"),
     )

@@ -6,8 +6,9 @@ import os
 import time
 
 from pipeline.records.runs import RunNote
-from pipeline.work.command import command_of, environment_of, job_place, require_secrets, secrets_of, steps_of
+from pipeline.work.command import command_of, environment_of, job_place, steps_of
 from pipeline.work.run_id import work_fingerprint
+from pipeline.work.secrets import require_secrets, secrets_of
 from pipeline.work.view import View
 from remote.protocol.jobs import JobSpec, JobState, RunSurvey, StartRequest
 

@@ -32,8 +32,9 @@ def plan_of(host, hub, tmp_path, **known):
     environment = {**hub.environment, "HF_HOME": str(tmp_path / "hf"), **known.pop("environment", {})}
     environment = {name: value for name, value in environment.items() if name != "HF_TOKEN" or value}
     survey = survey_of(interpreter=Interpreter(sys.executable))
+    tokens = known.pop("tokens", {})
     config = {"model": {"id": REPO, "revision": COMMIT}, **known}
-    return hub_access.plan(site_at(host, survey=survey, environment=environment, config=config))
+    return hub_access.plan(site_at(host, survey=survey, environment=environment, secrets=tokens, config=config))
 
 
 def test_a_model_that_may_be_had_is_no_matter(host, hub, tmp_path):
@@ -70,6 +71,17 @@ def test_a_token_that_only_the_job_will_have_makes_it_a_warning(host, hub, tmp_p
     hub.repositories.clear()
     (finding,) = plan_of(host, hub, tmp_path, secrets=["HF_TOKEN"]).findings
     assert finding.severity is WARNING
+
+
+def test_a_token_of_the_laptop_opens_a_private_model_and_stays_nowhere(host, hub, tmp_path):
+    hub.repositories[REPO] = Repository({"config.json": b"{}"}, private=True, token="hf_secret")
+    assert plan_of(host, hub, tmp_path, secrets=["HF_TOKEN"]).findings[0].severity is WARNING
+    opened = plan_of(host, hub, tmp_path, secrets=["HF_TOKEN"], tokens={"HF_TOKEN": "hf_secret"})
+    assert opened == hub_access.Plan()
+    (refused,) = plan_of(host, hub, tmp_path, secrets=["HF_TOKEN"], tokens={"HF_TOKEN": "hf_wrong"}).findings
+    assert refused.severity is ERROR
+    kept = [file for file in tmp_path.rglob("*") if file.is_file() and b"hf_secret" in file.read_bytes()]
+    assert kept == []
 
 
 def test_a_mirror_that_does_not_answer_is_an_error(host, hub, tmp_path):

@@ -32,6 +32,7 @@ class Repository:
     files: dict[str, bytes]
     large: frozenset[str] = frozenset()
     gated: bool = False
+    private: bool = False
     token: str = ""
 
 
@@ -110,7 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._error(self.world.api_status, "")
         name, _, what = rest.partition("/tree/") if "/tree/" in rest else rest.partition("/revision/")
         repository = self.world.repositories.get(name)
-        if repository is None:
+        if repository is None or (repository.private and not self._may_read(repository)):
             return self._error(401, "RepoNotFound")
         if what not in ("", "main", COMMIT):
             return self._error(404, "RevisionNotFound")
@@ -120,6 +121,9 @@ class _Handler(BaseHTTPRequestHandler):
         return self._json(
             {"id": name, "modelId": name, "sha": COMMIT, "siblings": siblings, "gated": False, "tags": []}
         )
+
+    def _may_read(self, repository: Repository) -> bool:
+        return self.headers.get("Authorization") == f"Bearer {repository.token}"
 
     def _entry(self, repository: Repository, file: str) -> dict[str, object]:
         data = repository.files[file]
@@ -135,7 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
         repository = self.world.repositories.get(name)
         if repository is None:
             return self._error(401, "RepoNotFound")
-        if repository.gated and self.headers.get("Authorization") != f"Bearer {repository.token}":
+        if repository.gated and not self._may_read(repository):
             return self._error(401, "GatedRepo")
         if file not in repository.files or revision not in ("main", COMMIT):
             return self._error(404, "EntryNotFound")
