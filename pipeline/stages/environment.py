@@ -57,7 +57,7 @@ class Environment:
         )
         facts = probe_environment(context.host, asked)
         skew = judge_clock(view.survey.machine, time.time())
-        report = Report((*judge_trial(facts, need), *skew))
+        report = Report((*judge_trial(facts, need, view.survey.driver), *skew))
         return Done(report, in_words(view))
 
 

@@ -10,7 +10,7 @@ from pipeline.judgements.host import Need, judge_interpreter
 from pipeline.judgements.trial import judge_trial
 from remote.protocol.environment import CardTrial, EnvironmentFacts
 from remote.protocol.exits import ExitCode
-from remote.protocol.machine import Disk, Interpreter, Torch
+from remote.protocol.machine import Disk, Driver, Interpreter, Torch
 
 PLAIN = Need(10**9, built_in_trainer=False)
 NAMED = replace(PLAIN, gpus_named=True)
@@ -32,7 +32,7 @@ CARD = CardTrial(0, "TITAN RTX", (7, 5), "out of memory")
     ],
 )
 def test_what_the_trial_shows_is_told(facts: EnvironmentFacts, need: Need, told: list[tuple[str, ExitCode]]) -> None:
-    assert [(finding.check, finding.exit_code) for finding in judge_trial(facts, need)] == told
+    assert [(finding.check, finding.exit_code) for finding in judge_trial(facts, need, Driver())] == told
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,11 @@ def test_what_the_trial_shows_is_told(facts: EnvironmentFacts, need: Need, told:
 )
 def test_what_is_missing_is_told_once_and_as_a_look_tells_it(python: Interpreter) -> None:
     imports = {"torch": "ModuleNotFoundError: No module named 'torch'"}
-    found = list(judge_trial(replace(WELL, interpreter=python, imports=imports), PLAIN))
+    found = list(judge_trial(replace(WELL, interpreter=python, imports=imports), PLAIN, Driver()))
     assert found == list(judge_interpreter(python, PLAIN))
     assert [finding.hint for finding in found] != [""]
+
+
+def test_a_card_that_torch_does_not_see_is_told_with_what_the_driver_says() -> None:
+    [finding] = judge_trial(replace(WELL, cuda_available=False), NAMED, Driver(error="cannot communicate"))
+    assert (finding.message.endswith(": cannot communicate"), finding.hint) == (True, "nvidia-smi")
