@@ -36,9 +36,10 @@ def find_config(name: str, here: Path) -> Path:
 def find_host_file(name: str, here: Path, beside: Path | None = None) -> Path | None:
     """The file of a host, or None: the name is then an alias of ~/.ssh/config, an address, or `local`.
 
-    `beside` is the file of a run's config: the hosts of its folder come before those of where we stand.
+    `beside` is the file of a run's config: the hosts of its folder come before those of where we stand, unless it
+    is a shipped one.
     """
-    with_it = [beside.parent] if beside is not None else []
+    with_it = [beside.parent] if beside is not None and beside.parent != shipped_configs() else []
     return _file_of(name, here, [folder / "hosts" for folder in (*with_it, *config_folders(here))])
 
 

@@ -13,6 +13,7 @@ from pipeline.config.document import LIMITS
 from pipeline.config.find import list_configs
 from pipeline.config.hosts import load_host
 from pipeline.config.load import load_config
+from pipeline.config.shipped import shipped_configs
 from remote.errors import HalfstepError
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
@@ -276,6 +277,12 @@ def test_a_host_that_lies_with_the_config_is_found_from_elsewhere(tmp_path: Path
     write(tmp_path / "project", "host: there.example\n", "hosts/rig")
     (tmp_path / "elsewhere").mkdir()
     assert load_named("rig", str(config), [], tmp_path / "elsewhere").host.config.host == "there.example"
+
+
+def test_a_shipped_config_brings_no_host_before_the_projects_own(tmp_path: Path) -> None:
+    write(tmp_path, "host: mine.example\n", "hosts/titan")
+    named = load_named("titan", "tiny", [], tmp_path)
+    assert (named.loaded.path.parent, named.host.config.host) == (shipped_configs(), "mine.example")
 
 
 def test_a_config_that_is_a_folder_or_leads_nowhere_is_none(tmp_path: Path) -> None:
