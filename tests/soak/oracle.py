@@ -46,10 +46,12 @@ def names_of(world: World) -> set[str]:
     found = set()
     for label, root in (("here", world.place), ("there", world.server.home)):
         for path in root.rglob("*"):
-            # What Python caches, whole or not, is its own.
+            # What Python caches is its own; kept originals that no file needs are dropped by the next rewrite.
             if (path.is_dir() and not path.is_symlink()) or path.parent.name == "__pycache__":
                 continue
             name = f"{label}/{path.relative_to(root)}"
+            if "/undo/tree/" in name and not path.name.startswith("."):
+                continue
             for pattern, same in SAME_NAME:
                 name = pattern.sub(same, name)
             found.add(name)
