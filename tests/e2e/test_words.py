@@ -22,7 +22,6 @@ TINY = ("run", "--host", "local", "--config", "tiny")
     [
         (("fix", "--undo", "--diff"), "neither --diff nor --only"),
         ((*TINY, "--until", "sync", "--force", "train"), "nothing would be forced"),
-        ((*TINY, "--set", "secrets=[NOT_EXPORTED]"), "NOT_EXPORTED"),
         (("diagnose", "trian.log"), "neither a file here nor a run"),
         (("init", "--config", "../../elsewhere"), "is no name"),
         (("init", "--host", "a/b"), "is no name"),
@@ -36,6 +35,12 @@ def test_what_cannot_be_meant_is_told_and_changes_nothing(user: User, words: tup
     assert told in said.err
     assert said.out == "", "what went wrong belongs on stderr"
     assert sorted(path.name for path in user.project.iterdir()) == ["look.py", "notes.md"]
+
+
+def test_a_secret_that_is_not_here_is_told_before_anything_is_sent(user: User) -> None:
+    said = user.types(*TINY, "--set", "secrets=[NOT_EXPORTED]", "--json")
+    assert (said.code, said.json["findings"][0]["hint"]) == (2, "export NOT_EXPORTED=...")
+    assert list((user.home / "halfstep").glob("projects/*/tree/*")) == []
 
 
 @pytest.mark.parametrize("words", [("configs",), ("configs", "--json")])
