@@ -81,3 +81,35 @@ def test_a_command_that_leaves_the_hosts_card_alone_is_an_error(prove):
 def test_a_cpu_that_stands_for_a_card_is_said_to_be_one(prove):
     report = prove(SCRIPTS / "healthy" / "lora_loop.py")
     assert "stands for a card of capability 7.5" in next(one.reason for one in report.unseen if one.check == "device")
+
+
+@pytest.mark.parametrize("name", ["card_only_autocast", "accelerated_on_cpu"])
+def test_what_is_on_on_a_card_only_is_not_judged_on_the_cpu_that_stands_for_it(name, prove):
+    report = prove(SCRIPTS / "healthy" / f"{name}.py")
+    assert {"autocast", "scaler"} <= {unseen.check for unseen in report.unseen}
+    assert not {"autocast", "scaler"} & {finding.check for finding in report.findings}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("step_beside_scaler", "optimizer.step() applies gradients that still carry the loss scale"),
+        ("backward_not_scaled", "1024 times too small"),
+        ("every_second_micro_step_scaled", "some backward passes of one step begin at a scaled loss"),
+    ],
+)
+def test_a_loss_scale_that_is_not_taken_out_again_is_told_by_what_was_done(name, words, prove):
+    report = prove(SCRIPTS / "faults" / f"{name}.py")
+    [told] = [finding.message for finding in report.report.errors]
+    assert words in told
+
+
+def test_a_loss_scale_that_is_taken_out_again_is_seen_to_be(prove):
+    report = prove(SCRIPTS / "healthy" / "scaled_in_many_ways.py")
+    assert {"gradient-scale", "clip-before-unscale"} <= {finding.check for finding in report.findings}
+
+
+def test_labels_that_are_no_tokens_of_the_input_hold_no_prompt(prove):
+    report = prove(SCRIPTS / "healthy" / "classification.py")
+    assert [one.reason for one in report.unseen if one.check == "labels-prompt"] != []
+    assert "labels-prompt" not in {finding.check for finding in report.findings}

@@ -21,12 +21,17 @@ MODULES = (
     "hold.py",
     "labels.py",
     "modules.py",
+    "opening.py",
     "proof.py",
     "quiet.py",
     "recorder.py",
+    "scaled.py",
+    "scaler_seams.py",
+    "scaling.py",
     "seams.py",
     "tables.py",
     "tensors.py",
+    "trained.py",
     "watch.py",
 )
 

@@ -59,9 +59,13 @@ def _padding(labels: List[Dict[str, Any]]) -> Iterator[Row]:
 
 
 def _prompt(labels: List[Dict[str, Any]]) -> Iterator[Row]:
+    labels = [row for row in labels if row["of_input"]]
+    if not labels:
+        yield Unseen("labels-prompt", "labels are not the input's own tokens, so no prompt is among them")
+        return
     copies = [row for row in labels if row["copies_input"]]
     share = sum(row["counted"] for row in labels) / sum(row.get("real", row["total"]) for row in labels)
-    if copies and len(copies) == len([row for row in labels if row["copies_input"] is not None]):
+    if len(copies) == len(labels):
         yield warning("labels-prompt", "labels are the input unchanged: the prompt is learnt too, not only the answer")
     elif share > MOST_SHARE:
         yield warning("labels-prompt", f"{share:.0%} of all real positions are learnt; is the prompt masked?")

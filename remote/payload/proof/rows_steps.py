@@ -11,6 +11,7 @@ from remote.protocol.proof import Unseen
 
 LOWEST_SCALE = 128.0
 A_FEW_SKIPS = 4
+_STANDS_IN = ", as torch.cuda.amp and Accelerate do for float16"
 
 
 def judge(seen: Seen) -> Iterator[Row]:
@@ -40,9 +41,17 @@ def _autocast(seen: Seen) -> Iterator[Row]:
         yield error("autocast", "autocast runs in bfloat16 on a card that only emulates it", hint="precision: auto")
     elif wanted and states == ["off"] and seen.first.get("reduce_dtype"):
         yield good("autocast", "off: FSDP's mixed precision casts instead")
+    elif wanted and states == ["off"] and seen.waits_for_card:
+        yield Unseen("autocast", f"off on this CPU; the command asks for it on a card only{_STANDS_IN}")
     elif wanted and states == ["off"]:
         half = [row for row in seen.dtypes("trainable", "frozen") if row["dtype"] == "float16"]
-        if half:
+        if half and seen.on_cpu and seen.flag("autocast_off"):
+            yield warning(
+                "autocast",
+                "autocast is switched off on this CPU, and weights are float16; off on a card too, it would compute "
+                "everything in pure float16",
+            )
+        elif half:
             yield error("autocast", "autocast is off and weights are float16: everything is computed in pure float16")
         else:
             yield warning("autocast", "autocast is off: the command trains in float32, slower and in twice the memory")
@@ -58,6 +67,8 @@ def _scaler(seen: Seen) -> Iterator[Row]:
     half_trained = any(row["dtype"] == "float16" for row in seen.dtypes("trainable"))
     if not seen.attempts and not present:
         yield Unseen("scaler", "no optimizer step was tried")
+    elif not present and seen.on_cpu and (seen.waits_for_card or seen.flag("scaler_waits_for_card")):
+        yield Unseen("scaler", f"off on this CPU; the command asks for one on a card only{_STANDS_IN}")
     elif "float16" in states and not present:
         yield error("scaler", "autocast runs in float16 without a GradScaler: small gradients become 0")
     elif half_trained and not present and seen.plan.mode is not Mode.FP16_PURE:
@@ -117,6 +128,8 @@ def _loss_dtype(seen: Seen) -> Iterator[Row]:
     ]
     if not dtypes:
         yield Unseen("loss-dtype", "no scalar loss was seen going backward")
+    elif ("float16" in dtypes or entropies) and seen.waits_for_card:
+        yield Unseen("loss-dtype", "the command's autocast, which widens most losses, is on on a card only")
     elif "float16" in dtypes or entropies:
         told = "the loss is float16" if "float16" in dtypes else "cross entropy is computed in float16"
         yield error("loss-dtype", f"{told}: from 1.0 on it overflows when it is scaled by 65536", hint="loss.float()")
@@ -200,13 +213,9 @@ def _movement(seen: Seen) -> Iterator[Row]:
 
 
 def _order(seen: Seen) -> Iterator[Row]:
-    if seen.flag("clipped_scaled"):
-        yield error(
-            "clip-before-unscale",
-            "gradients are clipped while they still carry the loss scale, so nearly all of each is cut off",
-            hint="scaler.unscale_(optimizer) before clip_grad_norm_",
-        )
-    if seen.flag("gradients_kept"):
+    yield from _clipping(seen)
+    yield from _scale_kept(seen)
+    if seen.misused("kept"):
         yield error(
             "gradient-cleared",
             "gradients of the step before are still there when the next backward begins",
@@ -216,8 +225,52 @@ def _order(seen: Seen) -> Iterator[Row]:
         yield warning(
             "scheduler-skipped-step", "the learning rate schedule went on although the optimizer step was skipped"
         )
-    if seen.attempts and not any(row["clipped"] for row in seen.attempts):
-        yield good("gradient-clipping", "no clipping was seen")
+
+
+def _clipping(seen: Seen) -> Iterator[Row]:
+    clipped = any(row["clipped"] for row in seen.attempts)
+    if seen.misused("clipped_scaled"):
+        yield error(
+            "clip-before-unscale",
+            "gradients are clipped while they still carry the loss scale, so nearly all of each is cut off",
+            hint="scaler.unscale_(optimizer) before clipping",
+        )
+    elif clipped and any(rank.get("scaler") for rank in seen.ranks):
+        yield good("clip-before-unscale", "what was clipped did not carry the loss scale")
+    if seen.misused("clipped_late"):
+        yield warning(
+            "gradient-clipping",
+            "gradients are clipped after the step that used them, which clips nothing",
+            hint="clip between backward and step",
+        )
+    elif seen.attempts:
+        yield good("gradient-clipping", "gradients are clipped" if clipped else "no clipping was seen")
+
+
+def _scale_kept(seen: Seen) -> Iterator[Row]:
+    """What backward multiplied by the loss scale, the scaler divides by it: all of it, and nothing else."""
+    scales = [row["scale"] for row in seen.attempts if row["scale"]]
+    times = f"{scales[0]:g} times" if scales else "as many times as the scale says"
+    if seen.misused("applied_scaled"):
+        yield error(
+            "gradient-scale",
+            "optimizer.step() applies gradients that still carry the loss scale, far too large",
+            hint="scaler.step(optimizer); scaler.update()",
+        )
+    elif seen.misused("partly_scaled"):
+        yield error(
+            "gradient-scale",
+            f"some backward passes of one step begin at a scaled loss, and some do not: those weigh {times} less",
+            hint="scaler.scale(loss).backward() in every micro-step",
+        )
+    elif seen.misused("divided_plain"):
+        yield error(
+            "gradient-scale",
+            f"the scaler divides gradients of a loss that it never scaled: they are {times} too small",
+            hint="scaler.scale(loss).backward()",
+        )
+    elif any(rank.get("scaling", {}).get("right") for rank in seen.ranks):
+        yield good("gradient-scale", "gradients are divided by the scale they carry")
 
 
 def _rates(seen: Seen) -> Iterator[Row]:

@@ -47,6 +47,15 @@ class Seen:
         return bool(known) and min(known) < (8, 0)
 
     @property
+    def waits_for_card(self) -> bool:
+        """On this CPU, autocast is off only because there is no card to switch it on for."""
+        return self.on_cpu and bool(self.flag("autocast_waits_for_card"))
+
+    @property
+    def on_cpu(self) -> bool:
+        return str(self.first.get("device", {}).get("type", "")) == "cpu"
+
+    @property
     def attempts(self) -> List[Dict[str, Any]]:
         return list(self.first.get("attempts", []))
 
@@ -63,6 +72,10 @@ class Seen:
     def flag(self, name: str) -> Any:
         """The first truthy value any rank noted under that name."""
         return next((rank["flags"][name] for rank in self.ranks if rank.get("flags", {}).get(name)), None)
+
+    def misused(self, name: str) -> bool:
+        """Some rank noted that its loss scale was used in that wrong way."""
+        return any(rank.get("scaling", {}).get("wrong", {}).get(name) for rank in self.ranks)
 
     def every(self, name: str) -> List[Any]:
         """The rows of all ranks under that name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Optional
+from typing import Any, Dict, Optional
 
 from .tensors import short
 
@@ -17,3 +17,12 @@ def autocast_dtype(device_type: str) -> Optional[str]:
     if device_type == "cpu":
         return short(torch.get_autocast_cpu_dtype()) if torch.is_autocast_cpu_enabled() else None
     return short(torch.get_autocast_gpu_dtype()) if torch.is_autocast_enabled() else None
+
+
+def waits_for_card() -> Dict[str, int]:
+    """Accelerate, which the Trainer stands on, makes neither autocast nor scaler for float16 where there is no card."""
+    state = getattr(sys.modules.get("accelerate.state"), "AcceleratorState", None)
+    shared = getattr(state, "_shared_state", {})
+    if shared.get("_mixed_precision") != "fp16" or getattr(shared.get("device"), "type", "cpu") != "cpu":
+        return {}
+    return {"autocast_waits_for_card": 1, "scaler_waits_for_card": 1}

@@ -3,9 +3,34 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional, Tuple
+
+from .autocast import autocast_dtype
 
 IGNORED = -100
+BATCHES = 16
+MOSTLY = 0.8
+
+
+class Batches:
+    """The labels and targets of the first batches."""
+
+    def __init__(self) -> None:
+        self.labels: List[Dict[str, Any]] = []
+        self.targets: List[Dict[str, Any]] = []
+
+    def note_inputs(self, args: Tuple[Any, ...], kwargs: Dict[str, Any], attempt: int) -> None:
+        """What a model is called with, in the optimizer step of that number."""
+        given = next((dict(arg) for arg in args if hasattr(arg, "keys")), {})
+        row = measure_labels({**given, **kwargs})
+        if row is not None and len(self.labels) < BATCHES:
+            self.labels.append({**row, "attempt": attempt})
+
+    def note_targets(self, scores: Any, target: Any, ignored: int) -> None:
+        """What a cross entropy is computed from."""
+        row = measure_targets(scores, target, ignored) if len(self.targets) < BATCHES else None
+        if row is not None:
+            self.targets.append({**row, "autocast": autocast_dtype(scores.device.type)})
 
 
 def measure_labels(inputs: Dict[str, Any]) -> Optional[Dict[str, Any]]:
@@ -21,6 +46,7 @@ def measure_labels(inputs: Dict[str, Any]) -> Optional[Dict[str, Any]]:
         "counted": int(counted.sum()),
         "padding_counted": None,
         "copies_input": None,
+        "of_input": False,
         "edge_run": _edge_run(labels, counted),
     }
     mask, tokens = inputs.get("attention_mask"), inputs.get("input_ids")
@@ -30,9 +56,17 @@ def measure_labels(inputs: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     if isinstance(tokens, torch.Tensor) and tokens.shape == labels.shape:
         real = mask != 0 if isinstance(mask, torch.Tensor) and mask.shape == labels.shape else torch.ones_like(counted)
         row["copies_input"] = bool(((labels == tokens) | ~real).all())
+        row["of_input"] = _of_input(labels, tokens, counted)
     if (items := inputs.get("num_items_in_batch")) is not None:
         row["items"] = float(items)
     return row
+
+
+def _of_input(labels: Any, tokens: Any, counted: Any) -> bool:
+    """The labels are the input's own tokens, each at its place or at that of the one before it."""
+    here = int(((labels == tokens) & counted).sum())
+    ahead = int(((labels == tokens.roll(-1, dims=-1)) & counted).sum())
+    return max(here, ahead) > MOSTLY * int(counted.sum())
 
 
 def _edge_run(labels: Any, counted: Any) -> float:

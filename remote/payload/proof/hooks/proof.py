@@ -10,27 +10,17 @@ import traceback
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .attention import AttentionMeasure
-from .autocast import autocast_dtype
+from .autocast import waits_for_card
 from .device import peak_memory, synchronize
 from .exits import watch_exit
 from .hold import hold, watch_runner
-from .labels import measure_labels, measure_targets
+from .labels import Batches
 from .modules import MEASURED_FORWARDS, ModuleMeasure
 from .quiet import Ledger, quiet
-from .tables import describe, state_dtypes
-from .tensors import (
-    learning_rate,
-    local,
-    mark,
-    measure_gradients,
-    moved,
-    name_parameters,
-    parameters_of,
-    read_losses,
-    short,
-)
+from .scaling import Scaling
+from .tensors import learning_rate, local, measure_gradients, read_losses, short
+from .trained import Trained
 
-BATCHES = 16
 WRITE_EVERY_S = 20.0
 
 
@@ -52,22 +42,17 @@ class ProofRecorder:
         self.release: Callable[[], None] = lambda: None
         self.modules = ModuleMeasure()
         self.attentions = AttentionMeasure()
-        self.roots: List[Any] = []
-        self.built_as: Dict[int, Dict[int, str]] = {}
-        self.optimizers: Dict[int, Any] = {}
-        self.main: Optional[Any] = None
+        self.trained = Trained()
         self.scaler: Optional[Any] = None
-        self.unscaled: Dict[int, bool] = {}
+        self.scaling = Scaling()
         self.attempts: List[Dict[str, Any]] = []
         self.micro: List[Any] = []
         self.clip_norms: List[Any] = []
+        self.clips = 0
         self.loss_dtypes: Dict[str, int] = {}
-        self.labels: List[Dict[str, Any]] = []
-        self.targets: List[Dict[str, Any]] = []
-        self.gradients: Dict[str, List[str]] = {}
-        self.marks: Dict[str, Tuple[Any, Any]] = {}
+        self.batches = Batches()
+        self.norm: Optional[float] = None
         self.flags: Dict[str, Any] = {}
-        self.tables: Dict[str, Any] = {}
         self.began = time.perf_counter()
         self.since = self.began
         self.ready = False
@@ -79,12 +64,12 @@ class ProofRecorder:
 
     @quiet
     def built(self, optimizer: Any) -> None:
-        self.built_as[id(optimizer)] = {id(p): short(p.dtype) for p in parameters_of(optimizer)}
+        self.trained.built(optimizer)
+        self.scaling.built(optimizer)
 
     @quiet
     def forward(self, root: Any) -> None:
-        if not any(root is known for known in self.roots):
-            self.roots.append(root)
+        if self.trained.is_new(root):
             root.register_forward_pre_hook(self._inputs_hook, with_kwargs=True)
         self.modules.begin(root)
         if not root.training:
@@ -96,10 +81,7 @@ class ProofRecorder:
 
     @quiet
     def inputs(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
-        given = next((dict(arg) for arg in args if hasattr(arg, "keys")), {})
-        row = measure_labels({**given, **kwargs})
-        if row is not None and len(self.labels) < BATCHES:
-            self.labels.append({**row, "attempt": len(self.attempts)})
+        self.batches.note_inputs(args, kwargs, len(self.attempts))
 
     @quiet
     def attention(self, query: Any, key: Any, value: Any, settings: Dict[str, Any]) -> None:
@@ -107,21 +89,30 @@ class ProofRecorder:
 
     @quiet
     def cross_entropy(self, scores: Any, target: Any, ignored: int) -> None:
-        if len(self.targets) < BATCHES:
-            row = measure_targets(scores, target, ignored)
-            if row is not None:
-                self.targets.append({**row, "autocast": autocast_dtype(scores.device.type)})
+        self.batches.note_targets(scores, target, ignored)
 
     @quiet
     def checkpointed(self, reentrant: bool, args: Tuple[Any, ...]) -> None:
         torch = sys.modules["torch"]
         if reentrant and not any(isinstance(arg, torch.Tensor) and arg.requires_grad for arg in args):
-            self.flags["reentrant_without_gradient"] = self.flags.get("reentrant_without_gradient", 0) + 1
+            self._flag("reentrant_without_gradient")
 
     @quiet
     def scaled(self, scaler: Any, loss: Any) -> None:
         self.scaler = scaler
-        self.unscaled.setdefault(id(scaler), False)
+
+    @quiet
+    def asked(self, what: str, wanted: bool, on: bool) -> None:
+        if not on:
+            self._flag(f"{what}_waits_for_card" if wanted else f"{what}_off")
+
+    @quiet
+    def accumulating(self) -> None:
+        self.scaling.begin()
+
+    @quiet
+    def accumulated(self, kind: str) -> None:
+        self.scaling.end(kind)
 
     def backward(self, root: Any, loss: Any) -> None:
         self._finish_if_ready()
@@ -129,70 +120,59 @@ class ProofRecorder:
 
     @quiet
     def _backward(self, root: Any, loss: Any) -> None:
+        self.trained.look_late()
         self.micro.append(loss.detach())
         dtype = short(loss.dtype)
         self.loss_dtypes[dtype] = self.loss_dtypes.get(dtype, 0) + 1
-        if self.attempts and self.attempts[-1]["applied"] and len(self.micro) == 1:
-            self._check_cleared()
 
-    def _check_cleared(self) -> None:
-        held = [p for p in parameters_of(self.main) if p.grad is not None and local(p.grad).numel()][:8]
-        if any(bool(local(p.grad).count_nonzero()) for p in held):
-            self.flags["gradients_kept"] = self.flags.get("gradients_kept", 0) + 1
+    def _flag(self, name: str) -> None:
+        self.flags[name] = self.flags.get(name, 0) + 1
 
     @quiet
     def unscaling(self, scaler: Any, optimizer: Any) -> None:
-        self._look(optimizer)
-        self.unscaled[id(scaler)] = True
+        self.trained.look(optimizer)
+        self.scaling.built(optimizer)
+        self.scaling.dividing(optimizer)
 
     @quiet
-    def clipped(self, norm: Any) -> None:
-        self.clip_norms.append(norm.detach() if hasattr(norm, "detach") else norm)
-        if self.unscaled.get(id(self.scaler)) is False:
-            self.flags["clipped_scaled"] = self.flags.get("clipped_scaled", 0) + 1
+    def clipped(self, parameters: List[Any], norm: Any) -> None:
+        self.clips += 1
+        self.scaling.clipped(parameters)
+        if norm is not None:
+            self.clip_norms.append(norm.detach() if hasattr(norm, "detach") else norm)
 
     @quiet
     def attempt(self, optimizer: Any, scaler: Any) -> None:
-        self._look(optimizer)
-
-    def _look(self, optimizer: Any) -> None:
-        """Names, dtypes and marks, before the first change of this optimizer."""
-        if id(optimizer) in self.optimizers:
-            return
-        self.optimizers[id(optimizer)] = optimizer
-        self.main = max(self.optimizers.values(), key=lambda one: sum(p.numel() for p in parameters_of(one)))
-        self.tables = describe(self.roots, list(self.optimizers.values()), self.built_as)
-        self.marks.update(mark(self._named(optimizer)))
-
-    def _named(self, optimizer: Any) -> List[Tuple[str, Any]]:
-        names = name_parameters(self.roots)
-        return [(names.get(id(p), f"(unnamed {at})"), p) for at, p in enumerate(parameters_of(optimizer))]
+        self.trained.look(optimizer)
+        self.scaling.built(optimizer)
+        self.scaling.stepping(optimizer, scaler)
 
     @quiet
     def applying(self, optimizer: Any) -> None:
-        named = self._named(optimizer)
-        states, norm = measure_gradients(named)
-        for name, state in states.items():
-            self.gradients.setdefault(name, []).append(state)
-        self.flags["norm"] = norm
+        if self.trained.knows(optimizer):
+            self.norm = self.trained.measure(optimizer)
 
     def applied(self, optimizer: Any, scaler: Any, scale: Optional[float], skipped: bool) -> None:
         self._applied(optimizer, scaler, scale, skipped)
         # After a scaled step the new scale is still to come, and other optimizers may be.
-        if scaler is None and len(self.optimizers) == 1:
+        if scaler is None and len(self.trained.optimizers) == 1:
             self._finish_if_ready()
 
     @quiet
     def _applied(self, optimizer: Any, scaler: Any, scale: Optional[float], skipped: bool) -> None:
-        if optimizer is not self.main:
+        self.scaling.stepped(optimizer, skipped)
+        if optimizer is not self.trained.main:
             return
         entered = time.perf_counter()
-        synchronize(self.tables.get("device", {}))
+        synchronize(self.trained.tables.get("device", {}))
         now = time.perf_counter()
         norm = float(local(self.clip_norms[-1])) if self.clip_norms and hasattr(self.clip_norms[-1], "detach") else None
         bad = []
+        if self.norm is None and not skipped:
+            # A closure's gradients are there only now.
+            self.norm = self.trained.measure(optimizer)
         if skipped:
-            states, _ = measure_gradients(self._named(optimizer))
+            states, _ = measure_gradients(self.trained.named(optimizer))
             bad = [name for name, state in states.items() if state == "nonfinite"][:10]
         self.attempts.append(
             {
@@ -200,13 +180,13 @@ class ProofRecorder:
                 "scale": scale,
                 "seconds": now - self.since - self.ledger.own_s,
                 "losses": read_losses(self.micro),
-                "grad_norm": norm if norm is not None else (None if skipped else self.flags.get("norm")),
-                "clipped": bool(self.clip_norms),
+                "grad_norm": norm if norm is not None else (None if skipped else self.norm),
+                "clipped": self.clips > 0,
                 "lr": learning_rate(optimizer),
                 "nonfinite": bad,
             }
         )
-        self.micro, self.clip_norms = [], []
+        self.micro, self.clip_norms, self.clips, self.norm = [], [], 0, None
         # What follows in here is ours; waiting for the card was the step's.
         self.since, self.ledger.own_s = now, entered - now
         if len(self.attempts) >= MEASURED_FORWARDS:
@@ -232,7 +212,6 @@ class ProofRecorder:
 
     @quiet
     def _note_scale(self, scaler: Any) -> None:
-        self.unscaled[id(scaler)] = False
         if self.attempts:
             self.attempts[-1]["scale_after"] = float(scaler.get_scale())
 
@@ -243,7 +222,7 @@ class ProofRecorder:
     @quiet
     def scheduled(self, scheduler: Any) -> None:
         if self.attempts and not self.attempts[-1]["applied"]:
-            self.flags["scheduled_after_skip"] = self.flags.get("scheduled_after_skip", 0) + 1
+            self._flag("scheduled_after_skip")
 
     def _finish_if_ready(self) -> None:
         if self.ready and os.getpid() == self.ledger.pid:
@@ -252,7 +231,7 @@ class ProofRecorder:
 
     def write(self, state: str) -> None:
         """rank-R-PID.json holds what was seen so far."""
-        if self.written or not (self.roots or self.attempts):
+        if self.written or not (self.trained.roots or self.attempts):
             return
         self.written = state != "running"
         self.last_write = time.perf_counter()
@@ -271,8 +250,7 @@ class ProofRecorder:
         self.write("exception")
 
     def _report(self, state: str) -> Dict[str, Any]:
-        tables = self.tables or describe(self.roots, list(self.optimizers.values()), self.built_as)
-        after = mark([row for one in self.optimizers.values() for row in self._named(one)])
+        trained = self.trained.summary()
         return {
             "version": 1,
             "state": state,
@@ -281,20 +259,17 @@ class ProofRecorder:
             "torch": sys.modules["torch"].__version__,
             "error": self._last_error,
             "faults": self.ledger.faults,
-            **tables,
-            "optimizer_state": state_dtypes(list(self.optimizers.values())),
-            "optimizers": sorted({type(one).__name__ for one in self.optimizers.values()}),
+            **trained,
             "attempts": self.attempts,
             "open_losses": read_losses(self.micro),
             "loss_dtypes": self.loss_dtypes,
             "scaler": type(self.scaler).__name__ if self.scaler is not None else "",
-            "labels": self.labels,
-            "targets": self.targets,
-            "gradients": self.gradients,
-            "moved": moved(self.marks, after),
+            "scaling": {"wrong": self.scaling.wrong, "right": self.scaling.right},
+            "labels": self.batches.labels,
+            "targets": self.batches.targets,
             "modules": self.modules.summary(),
-            "attention": self.attentions.summary(self.roots),
-            "flags": {key: value for key, value in self.flags.items() if key != "norm"},
-            "memory": peak_memory(tables.get("device", {})),
+            "attention": self.attentions.summary(self.trained.roots),
+            "flags": {**self.flags, **waits_for_card()},
+            "memory": peak_memory(trained.get("device", {})),
             "seconds": time.perf_counter() - self.began,
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, Optional, Protocol, Tuple
+from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple
 
 
 class Recorder(Protocol):
@@ -42,6 +42,18 @@ class Recorder(Protocol):
         """A loss is about to be multiplied by the loss scale."""
         ...
 
+    def asked(self, what: str, wanted: bool, on: bool) -> None:
+        """`autocast` or `scaler` was made: whether it was to be on, and whether it is, which needs a card that can."""
+        ...
+
+    def accumulating(self) -> None:
+        """A backward pass, whatever it starts at, is about to add to gradients."""
+        ...
+
+    def accumulated(self, kind: str) -> None:
+        """It has; `kind`: `scaled` where it started at a scaled loss, `plain` where at one that is not, else empty."""
+        ...
+
     def backward(self, root: Any, loss: Any) -> None:
         """A backward pass starts at `root`; `loss` is the same before scaling."""
         ...
@@ -50,8 +62,8 @@ class Recorder(Protocol):
         """Gradients are about to be divided by the loss scale."""
         ...
 
-    def clipped(self, norm: Any) -> None:
-        """Gradients had this norm and were clipped."""
+    def clipped(self, parameters: List[Any], norm: Any) -> None:
+        """Gradients of these parameters had this norm (None: unknown) and were clipped."""
         ...
 
     def attempt(self, optimizer: Any, scaler: Any) -> None:

@@ -5,23 +5,13 @@ Each seam calls the original with the same arguments and hands its result on unt
 
 from __future__ import annotations
 
-import functools
 import sys
-from typing import Any, Callable, Dict, Optional
+from typing import Any
 
+from .opening import Training, is_wanted, replace
 from .recorder import Recorder
-
-
-class Training:
-    """The seams' shared knowledge of where in a step the process is."""
-
-    def __init__(self) -> None:
-        self.backward_depth = 0
-        self.module_depth = 0
-        self.current: Optional[Any] = None
-        self.current_applied = False
-        self.scaled_from: Optional[Any] = None
-        self.scaled_to: Optional[Any] = None
+from .scaled import kind_of
+from .scaler_seams import watch_scaler
 
 
 def install(recorder: Recorder) -> None:
@@ -29,33 +19,15 @@ def install(recorder: Recorder) -> None:
     torch = sys.modules["torch"]
     training = Training()
     _watch_optimizers(torch, recorder, training)
-    _watch_scaler(torch, recorder, training)
+    watch_scaler(torch, recorder, training)
     _watch_backward(torch, recorder, training)
     _watch_clipping(torch, recorder)
     _watch_schedulers(torch, recorder)
     if recorder.wants_modules:
+        _watch_autocast(torch, recorder)
         _watch_functions(torch, recorder)
         _watch_checkpointing(torch, recorder)
         _watch_modules(torch, recorder, training)
-
-
-def replace(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
-    """`owner.name` is `wrapper(original)`, where there is such a thing."""
-    original = getattr(owner, name, None)
-    if original is not None:
-        setattr(owner, name, functools.wraps(original)(wrapper(original)))
-
-
-def scaler_class(torch: Any) -> Any:
-    """The class all loss scalers derive from: torch.amp's since 2.3, torch.cuda.amp's before."""
-    return getattr(torch.amp, "GradScaler", None) or torch.cuda.amp.GradScaler
-
-
-def scale_of(scaler: Any) -> Optional[float]:
-    """The loss scale now; None for a scaler that is switched off or has not scaled anything."""
-    if scaler is None or not scaler.is_enabled():
-        return None
-    return float(scaler.get_scale())
 
 
 def _found_inf(optimizer: Any) -> bool:
@@ -93,71 +65,15 @@ def _watch_optimizers(torch: Any, recorder: Recorder, training: Training) -> Non
     replace(optimizers.Optimizer, "__init__", init)
 
 
-def _watch_scaler(torch: Any, recorder: Recorder, training: Training) -> None:
-    """Every class in use is opened when its first object is made: FSDP's scaler overrides half of the methods."""
-    opened = set()
-    wrappers = _scaler_wrappers(torch, recorder, training)
-
+def _watch_autocast(torch: Any, recorder: Recorder) -> None:
     def init(original: Any) -> Any:
         def build(self: Any, *args: Any, **kwargs: Any) -> None:
-            for kind in type(self).__mro__:
-                if kind not in opened and hasattr(kind, "get_scale"):
-                    opened.add(kind)
-                    for name in wrappers.keys() & vars(kind).keys():
-                        replace(kind, name, wrappers[name])
             original(self, *args, **kwargs)
+            recorder.asked("autocast", is_wanted(original, self, args, kwargs), bool(getattr(self, "_enabled", True)))
 
         return build
 
-    replace(scaler_class(torch), "__init__", init)
-
-
-def _scaler_wrappers(torch: Any, recorder: Recorder, training: Training) -> Dict[str, Callable[[Any], Any]]:
-    def scale(original: Any) -> Any:
-        def scaling(self: Any, outputs: Any) -> Any:
-            result = original(self, outputs)
-            if isinstance(outputs, torch.Tensor) and self.is_enabled():
-                training.scaled_from, training.scaled_to = outputs, result
-                recorder.scaled(self, outputs)
-            return result
-
-        return scaling
-
-    def step(original: Any) -> Any:
-        def stepping(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            if not self.is_enabled() or training.current is not None:
-                return original(self, optimizer, *args, **kwargs)
-            inner = getattr(optimizer, "optimizer", optimizer)
-            before = scale_of(self)
-            training.current, training.current_applied = inner, False
-            try:
-                recorder.attempt(inner, self)
-                result = original(self, optimizer, *args, **kwargs)
-            finally:
-                training.current = None
-            recorder.applied(inner, self, before, skipped=not training.current_applied)
-            return result
-
-        return stepping
-
-    def unscale(original: Any) -> Any:
-        def unscaling(self: Any, optimizer: Any) -> Any:
-            if self.is_enabled():
-                recorder.unscaling(self, getattr(optimizer, "optimizer", optimizer))
-            return original(self, optimizer)
-
-        return unscaling
-
-    def update(original: Any) -> Any:
-        def updating(self: Any, *args: Any, **kwargs: Any) -> Any:
-            result = original(self, *args, **kwargs)
-            if self.is_enabled():
-                recorder.rescaled(self)
-            return result
-
-        return updating
-
-    return {"scale": scale, "step": step, "unscale_": unscale, "update": update}
+    replace(torch.autocast, "__init__", init)
 
 
 def _watch_backward(torch: Any, recorder: Recorder, training: Training) -> None:
@@ -168,13 +84,19 @@ def _watch_backward(torch: Any, recorder: Recorder, training: Training) -> None:
                 loss = training.scaled_from if root is training.scaled_to else root
                 recorder.backward(root, loss)
                 training.scaled_from = training.scaled_to = None
-            if training.backward_depth == 0:
+            outermost = training.backward_depth == 0
+            if outermost:
                 training.module_depth = 0
+                recorder.accumulating()
+            kind = kind_of(tensors, args, kwargs) if outermost else ""
             training.backward_depth += 1
             try:
-                return original(tensors, *args, **kwargs)
+                result = original(tensors, *args, **kwargs)
             finally:
                 training.backward_depth -= 1
+            if outermost:
+                recorder.accumulated(kind)
+            return result
 
         return run_backward
 
@@ -184,14 +106,18 @@ def _watch_backward(torch: Any, recorder: Recorder, training: Training) -> None:
 def _watch_clipping(torch: Any, recorder: Recorder) -> None:
     def clip(original: Any) -> Any:
         def clipping(parameters: Any, *args: Any, **kwargs: Any) -> Any:
-            norm = original(parameters, *args, **kwargs)
-            recorder.clipped(norm)
-            return norm
+            # A generator can be read once.
+            given = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+            result = original(given, *args, **kwargs)
+            recorder.clipped(given, result)
+            return result
 
         return clipping
 
-    replace(sys.modules["torch.nn.utils.clip_grad"], "clip_grad_norm_", clip)
-    torch.nn.utils.clip_grad_norm_ = sys.modules["torch.nn.utils.clip_grad"].clip_grad_norm_
+    home = sys.modules["torch.nn.utils.clip_grad"]
+    for name in ("clip_grad_norm_", "clip_grad_value_"):
+        replace(home, name, clip)
+        setattr(torch.nn.utils, name, getattr(home, name))
 
 
 def _watch_schedulers(torch: Any, recorder: Recorder) -> None:

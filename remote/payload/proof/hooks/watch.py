@@ -75,6 +75,15 @@ class WatchRecorder:
     def scaled(self, scaler: Any, loss: Any) -> None:
         pass
 
+    def asked(self, what: str, wanted: bool, on: bool) -> None:
+        pass
+
+    def accumulating(self) -> None:
+        pass
+
+    def accumulated(self, kind: str) -> None:
+        pass
+
     def unscaling(self, scaler: Any, optimizer: Any) -> None:
         pass
 
@@ -89,7 +98,7 @@ class WatchRecorder:
         self.micro.append(loss.detach())
 
     @quiet
-    def clipped(self, norm: Any) -> None:
+    def clipped(self, parameters: List[Any], norm: Any) -> None:
         self.clip_norm = norm.detach() if hasattr(norm, "detach") else norm
 
     @quiet
@@ -99,8 +108,11 @@ class WatchRecorder:
 
     @quiet
     def applying(self, optimizer: Any) -> None:
-        if optimizer is not self.main:
-            return
+        # A closure computes its gradients within the step: they are looked at when it is over.
+        if optimizer is self.main and self.micro:
+            self._measure(optimizer)
+
+    def _measure(self, optimizer: Any) -> None:
         if self.vigil.applied < LAST_COVERAGE_STEP and (self.untouched or not self.vigil.applied):
             self._cover(optimizer)
         elif self.clip_norm is None:
@@ -126,6 +138,8 @@ class WatchRecorder:
         if optimizer is not self.main:
             return
         now = time.monotonic()
+        if self.norm is None and self.clip_norm is None and not skipped and _has_gradients(optimizer):
+            self._measure(optimizer)
         losses = [float(local(loss).float()) for loss in self.micro]
         norm = (
             self.norm
@@ -201,6 +215,10 @@ def resumed_step(checkpoint: str) -> int:
 
 def _numbered(optimizer: Any) -> List[Tuple[str, Any]]:
     return [(str(at), p) for at, p in enumerate(parameters_of(optimizer))]
+
+
+def _has_gradients(optimizer: Any) -> bool:
+    return any(p.grad is not None for p in parameters_of(optimizer))
 
 
 def _size(optimizer: Any) -> int:

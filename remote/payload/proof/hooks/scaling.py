@@ -1,0 +1,101 @@
+"""What gradients carry, optimizer by optimizer, where they are clipped, divided by the loss scale and applied."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Dict, List, Optional, Set, Tuple
+
+from .tensors import local, parameters_of
+
+SCALED, PLAIN, DIVIDED, APPLIED, KEPT = "scaled", "plain", "divided", "applied", "kept"
+FEW = 8
+
+Snapshot = List[Tuple[Any, List[Optional[Tuple[int, int]]]]]
+
+
+class Scaling:
+    """Notes what is done to gradients in the wrong order; `wrong` counts it by kind.
+
+    An optimizer's gradients are known by what was added to them since they were cleared: by a backward pass from a
+    scaled loss, or from a plain one. A backward pass that touches none of its gradients says nothing about it.
+    """
+
+    def __init__(self) -> None:
+        self.wrong: Dict[str, int] = {}
+        self.right = 0
+        self._optimizers: Any = weakref.WeakSet()
+        self._carried: Any = weakref.WeakKeyDictionary()
+        self._before: Snapshot = []
+
+    def built(self, optimizer: Any) -> None:
+        """An optimizer to look at."""
+        self._optimizers.add(optimizer)
+
+    def begin(self) -> None:
+        """A backward pass begins: what was cleared since the last one carries nothing any more."""
+        for optimizer in list(self._carried):
+            if _is_clear(optimizer):
+                del self._carried[optimizer]
+        self._before = [(one, _versions(one)) for one in self._optimizers]
+
+    def end(self, kind: str) -> None:
+        """It is over; `kind` is SCALED or PLAIN, or anything else where that cannot be told."""
+        for optimizer, versions in self._before:
+            if versions != _versions(optimizer):
+                carried = self._of(optimizer)
+                if APPLIED in carried:
+                    carried.remove(APPLIED)
+                    carried.add(KEPT)
+                carried.add(kind)
+        self._before = []
+
+    def _of(self, optimizer: Any) -> Set[str]:
+        found: Set[str] = self._carried.setdefault(optimizer, set())
+        return found
+
+    def clipped(self, parameters: List[Any]) -> None:
+        """Gradients of these parameters were clipped."""
+        given = {id(parameter) for parameter in parameters}
+        owners = [one for one in self._optimizers if any(id(p) in given for p in parameters_of(one))]
+        states = [self._of(one) for one in owners]
+        if any(SCALED in state for state in states):
+            self._note("clipped_scaled")
+        elif states and all(state == {APPLIED} for state in states):
+            self._note("clipped_late")
+
+    def dividing(self, optimizer: Any) -> None:
+        """The scaler divides this optimizer's gradients by its scale."""
+        carried = self._of(optimizer)
+        if SCALED in carried and PLAIN in carried:
+            self._note("partly_scaled")
+        elif PLAIN in carried:
+            self._note("divided_plain")
+        elif SCALED in carried:
+            self.right += 1
+        carried -= {SCALED, PLAIN}
+        carried.add(DIVIDED)
+
+    def stepping(self, optimizer: Any, scaler: Any) -> None:
+        """An optimizer is about to take its gradients: through the scaler, or as they are (None)."""
+        if scaler is None and SCALED in self._of(optimizer):
+            self._note("applied_scaled")
+        # Others may have used what is left of them; they count where they are still there in the next step.
+        if KEPT in self._of(optimizer):
+            self._note("kept")
+
+    def stepped(self, optimizer: Any, skipped: bool) -> None:
+        """Its step is over; what is left in its gradients was used."""
+        self._carried[optimizer] = set() if skipped else {APPLIED}
+
+    def _note(self, kind: str) -> None:
+        self.wrong[kind] = self.wrong.get(kind, 0) + 1
+
+
+def _versions(optimizer: Any) -> List[Optional[Tuple[int, int]]]:
+    return [None if p.grad is None else (id(p.grad), p.grad._version) for p in parameters_of(optimizer)]
+
+
+def _is_clear(optimizer: Any) -> bool:
+    """No gradient is left, or a few of them, spread over all, are 0."""
+    held = [p.grad for p in parameters_of(optimizer) if p.grad is not None and local(p.grad).numel()]
+    return not any(bool(local(grad).count_nonzero()) for grad in held[:: max(1, len(held) // FEW)])

@@ -1,0 +1,88 @@
+"""What is trained: the models that were called, the optimizers that step, the gradients and movement of each tensor."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Tuple
+
+from .tables import describe, state_dtypes
+from .tensors import mark, measure_gradients, moved, name_parameters, parameters_of, short
+
+
+class Trained:
+    """`main` is the optimizer with the most weights; `gradients` has the state of each tensor's, step by step."""
+
+    def __init__(self) -> None:
+        self.roots: List[Any] = []
+        self.main: Optional[Any] = None
+        self.gradients: Dict[str, List[str]] = {}
+        self.tables: Dict[str, Any] = {}
+        self._optimizers: Dict[int, Any] = {}
+        self._waiting: List[Any] = []
+        self._built_as: Dict[int, Dict[int, str]] = {}
+        self._marks: Dict[str, Tuple[Any, Any]] = {}
+
+    @property
+    def optimizers(self) -> List[Any]:
+        """Those that have tried a step."""
+        return list(self._optimizers.values())
+
+    def built(self, optimizer: Any) -> None:
+        """Its parameters' dtypes, as they were when it was made over them."""
+        self._built_as[id(optimizer)] = {id(p): short(p.dtype) for p in parameters_of(optimizer)}
+
+    def is_new(self, root: Any) -> bool:
+        """Whether this model is called for the first time; it is known from now on."""
+        if any(root is known for known in self.roots):
+            return False
+        self.roots.append(root)
+        return True
+
+    def knows(self, optimizer: Any) -> bool:
+        """It was looked at before its first change."""
+        return id(optimizer) in self._optimizers
+
+    def look(self, optimizer: Any) -> None:
+        """Names, dtypes and marks, before the first change of this optimizer.
+
+        Where a closure computes the loss, a step begins before any model was called: then when backward begins.
+        """
+        if self.knows(optimizer):
+            return
+        if not self.roots:
+            self._waiting.append(optimizer)
+            return
+        self._optimizers[id(optimizer)] = optimizer
+        self.main = max(self.optimizers, key=lambda one: sum(p.numel() for p in parameters_of(one)))
+        self.tables = self._describe()
+        self._marks.update(mark(self.named(optimizer)))
+
+    def look_late(self) -> None:
+        """Those that began their step before there was a model."""
+        waiting, self._waiting = self._waiting, []
+        for optimizer in waiting:
+            self.look(optimizer)
+
+    def named(self, optimizer: Any) -> List[Tuple[str, Any]]:
+        names = name_parameters(self.roots)
+        return [(names.get(id(p), f"(unnamed {at})"), p) for at, p in enumerate(parameters_of(optimizer))]
+
+    def measure(self, optimizer: Any) -> float:
+        """The norm of the gradients that it is about to apply; the state of each is kept."""
+        states, norm = measure_gradients(self.named(optimizer))
+        for name, state in states.items():
+            self.gradients.setdefault(name, []).append(state)
+        return norm
+
+    def _describe(self) -> Dict[str, Any]:
+        return describe(self.roots, self.optimizers, self._built_as)
+
+    def summary(self) -> Dict[str, Any]:
+        """The tables as they were before the first change, and what has changed since."""
+        after = mark([row for one in self.optimizers for row in self.named(one)])
+        return {
+            **(self.tables or self._describe()),
+            "optimizer_state": state_dtypes(self.optimizers),
+            "optimizers": sorted({type(one).__name__ for one in self.optimizers}),
+            "gradients": self.gradients,
+            "moved": moved(self._marks, after),
+        }

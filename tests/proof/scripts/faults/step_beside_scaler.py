@@ -1,0 +1,17 @@
+"""The loss is scaled, and the optimizer steps beside the scaler: gradients are applied with the scale in them.
+
+expects: gradient-scale
+"""
+
+import mini
+import torch
+
+model = mini.build()
+optimizer = torch.optim.SGD(mini.trained(model), lr=1e-3)
+scaler = mini.scaler()
+for _ in range(30):
+    with mini.autocast():
+        loss = model(**mini.batch())
+    scaler.scale(loss).backward()
+    optimizer.step()
+    optimizer.zero_grad()
