@@ -1,0 +1,35 @@
+"""`pipeline verify`: what it says is not checked can be looked at with the line that it gives."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli import run
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reason"),
+    [([], "--no-proof was given"), (["host.gpus=[63]"], "something above must be put right first")],
+)
+def test_a_proof_left_out_is_got_by_typing_the_hint(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    overrides: list[str],
+    reason: str,
+) -> None:
+    project = tmp_path / "project"
+    (project / "configs").mkdir(parents=True)
+    (project / "train.py").write_text("print('training')\n")
+    (project / "configs" / "plain.yaml").write_text("command: [python, train.py]\n")
+    monkeypatch.chdir(project)
+    keys = [f"host.workdir={tmp_path}/there", *overrides]
+    typed = ["--host", "local", "--config", "plain", *(word for key in keys for word in ("--set", key))]
+    run(["verify", *typed, "--no-proof", "--json"])
+    told = json.loads(capsys.readouterr().out)["findings"]
+    (proof,) = [finding for finding in told if finding["check"] == "proof"]
+    assert (proof["message"], proof["hint"]) == (f"not checked: {reason}", shlex.join(["pipeline", "verify", *typed]))
