@@ -212,9 +212,11 @@ def _tell_usage(words: list[str], error: ClickException) -> int:
 
 
 def _tell(words: list[str], error: HalfstepError) -> int:
-    # Where nobody can be told any more, the exit code still is.
-    with contextlib.suppress(OSError, KeyboardInterrupt), uninterrupted():
-        importlib.import_module("pipeline.show.failure").tell(words, error)
+    # An object that stdout does not take is told in words on stderr; where nobody can be told, the exit code still is.
+    for told in (words, [word for word in words if word != "--json"]):
+        with contextlib.suppress(OSError, KeyboardInterrupt), uninterrupted():
+            importlib.import_module("pipeline.show.failure").tell(told, error)
+            break
     return error.exit_code
 
 

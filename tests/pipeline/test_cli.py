@@ -86,6 +86,7 @@ def test_no_words_at_all_are_answered_with_the_verbs(capsys: pytest.CaptureFixtu
         (("explain", "nothing-at-all"), "<&- >&- 2>&-", 2),
         (("explain",), ">/dev/full", 22),
         (("--help",), ">/dev/full", 22),
+        (("explain", "sync", "--json"), ">/dev/full", 22),
         (("explain", "nothing-at-all"), "2>/dev/full", 2),
     ],
 )
@@ -94,6 +95,8 @@ def test_a_stream_that_is_closed_or_full_changes_no_published_code(
 ) -> None:
     done = typed(*words, shell=shell)
     assert (done.returncode, "Traceback" in done.stderr, "ignored" in done.stderr) == (code, False, False), done.stderr
+    if shell == ">/dev/full":
+        assert "no space left on device" in done.stderr
 
 
 @pytest.mark.parametrize(("result", "untold"), [(130, True), (ExitCode.INTERRUPTED, False), (0, False), (None, False)])
