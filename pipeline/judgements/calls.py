@@ -83,6 +83,12 @@ def halves(module: Module) -> Iterator[ast.expr]:
                 yield value
 
 
+def widens(tree: ast.AST) -> bool:
+    """Something in it becomes float32."""
+    called = (last_name(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return "float" in called or any(isinstance(n, ast.Attribute) and n.attr == "float32" for n in ast.walk(tree))
+
+
 def loads_half(module: Module) -> bool:
     """Some weights of the file become float16."""
     return next(halves(module), None) is not None

@@ -21,12 +21,16 @@ from pipeline.judgements.calls import (
     loads_half,
     makes_scaler,
     parse_module,
+    widens,
 )
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.precision import Mode, PrecisionPlan
 
 CASTS_UP = ("cast_mixed_precision_params", "prepare_model_for_kbit_training", "get_peft_model")
+CLIPPED_SCALED = "clip-before-unscale"
+CLIPS = ("clip_grad_norm_", "clip_grad_value_")
+TRAINS = {"train", "backward", "fit", "step", "training_step"}
 MAKES_INPUTS_REQUIRE_GRAD = {"enable_input_require_grads", "prepare_model_for_kbit_training"}
 
 Places = Iterator[ast.AST]
@@ -48,12 +52,21 @@ def judge_static(tree: Tree, plan: PrecisionPlan) -> Report:
     """Findings over every Python file of the tree that parses; the plan's own come first."""
     findings = list(plan.findings)
     rules = [rule for rule in RULES if rule.only_in in (None, plan.mode)]
+    unscaled = False
     for path in sorted(tree.paths()):
         if path.endswith(".py"):
             module = parse_module(path, tree.read(path))
             if module is not None:
                 findings.extend(_told(rule, module, node) for rule in rules for node in rule.places(module))
-    return Report(tuple(findings))
+                unscaled = unscaled or "unscale_" in module.called
+    return Report(tuple(finding for finding in findings if not (unscaled and finding.check == CLIPPED_SCALED)))
+
+
+def refuted(asked: Report, seen: Report) -> Report:
+    """What code seems to ask for, without what the proof then saw to be well."""
+    well = {finding.check for finding in seen.findings if finding.severity is Severity.INFO}
+    doubts = {rule.check for rule in RULES if rule.severity is Severity.WARNING} & well
+    return Report(tuple(finding for finding in asked.findings if finding.check not in doubts), asked.facts)
 
 
 def _told(rule: Rule, module: Module, node: ast.AST) -> Finding:
@@ -69,12 +82,29 @@ def _no_clipping(module: Module) -> Places:
 
 
 def _autocast_off(module: Module) -> Places:
-    """fp16=False, or a scaler that is switched off, beside weights in half: training in pure float16."""
-    for call in module.calls if loads_half(module) else ():
+    """fp16=False, or a scaler that is switched off, beside weights in half: training in pure float16.
+
+    Autocast that is off for one part, the rest of the file having it on, or around what is widened, is how a loss or
+    a norm is computed in float32.
+    """
+    if not (loads_half(module) and module.called & TRAINS):
+        return
+    islands = set(_islands(module))
+    for call in module.calls:
         for keyword, named in (("fp16", ""), ("enabled", "GradScaler"), ("enabled", "autocast")):
             value = keyword_of(call, keyword)
-            if is_literal(value, False) and (not named or last_name(call.func) == named):
+            if is_literal(value, False) and call not in islands and (not named or last_name(call.func) == named):
                 yield value
+
+
+def _islands(module: Module) -> Iterator[ast.Call]:
+    """Calls that switch autocast off for a part."""
+    casts = [call for call in module.calls if last_name(call.func) == "autocast"]
+    if any(not is_literal(keyword_of(call, "enabled"), False) for call in casts):
+        yield from casts
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.With) and widens(node):
+            yield from (item.context_expr for item in node.items if isinstance(item.context_expr, ast.Call))
 
 
 def _unscale_patched(module: Module) -> Places:
@@ -86,10 +116,10 @@ def _unscale_patched(module: Module) -> Places:
 
 
 def _clip_before_unscale(module: Module) -> Places:
-    """A file that makes a scaler and clips by hand, and never unscales before."""
-    if "GradScaler" in module.called and "unscale_" not in module.called:
+    """A file that makes a scaler and clips by hand; whether anything in the project unscales is asked of all files."""
+    if "GradScaler" in module.called:
         for call in module.calls:
-            if last_name(call.func) == "clip_grad_norm_" and not is_accelerators(call):
+            if last_name(call.func) in CLIPS and not is_accelerators(call):
                 yield call
 
 
@@ -106,10 +136,7 @@ def _reentrant(module: Module) -> Places:
 def _trained_half(module: Module) -> Places:
     """Everything is loaded in float16 and trained under a scaler, and nothing widens what is trained."""
     scaled = any(makes_scaler(call) or is_literal(keyword_of(call, "fp16"), True) for call in module.calls)
-    widened = module.called & {*CASTS_UP, "float"} or any(
-        isinstance(node, ast.Attribute) and node.attr == "float32" for node in ast.walk(module.tree)
-    )
-    if scaled and loads_half(module) and not widened:
+    if scaled and loads_half(module) and not (module.called & set(CASTS_UP) or widens(module.tree)):
         yield next(halves(module))
 
 
@@ -138,10 +165,10 @@ RULES = (
         "take it out; pipeline fix --only trainable-fp32",
     ),
     Rule(
-        "clip-before-unscale",
-        Severity.ERROR,
+        CLIPPED_SCALED,
+        Severity.WARNING,
         _clip_before_unscale,
-        "gradients are clipped while they still carry the loss scale, so nearly all of each is cut off",
+        "gradients are clipped, and nothing in the project unscales them first: nearly all of each would be cut off",
         "scaler.unscale_(optimizer) before it",
     ),
     Rule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pipeline.diagnosis.diagnose import diagnose_text
-from pipeline.judgements.static import judge_static
+from pipeline.judgements.static import judge_static, refuted
 from pipeline.messages.masked import masked
 from pipeline.messages.quantities import duration
 from pipeline.records.inputs import Inputs
@@ -52,6 +52,7 @@ class Verify:
         proof = prove(context)
         context.evidence = replace(context.evidence, proof=proof)
         notes = tuple(f"{name}: {value}" for name, value in proof.report.facts)
+        asked = refuted(asked, Report(proof.findings))
         report = diagnosed(proof).and_also(asked).and_also(card).and_also(proof.report)
         return Done(report, in_words(view, proof), notes, code_of(report))
 

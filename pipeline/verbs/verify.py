@@ -11,6 +11,7 @@ import typer
 from pipeline.actions.preview import judge_without_proof, preview
 from pipeline.actions.proof import can_be_proved, prove_in_scratch
 from pipeline.actions.session import load_named, working
+from pipeline.judgements.static import refuted
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Context, Wishes
@@ -62,6 +63,7 @@ def _looked(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
         screen.checked(proof.findings)
         for unseen in proof.unseen:
             screen.note(f"not checked: {unseen.check}: {unseen.reason}")
+        report = refuted(report, Report(proof.findings))
         report = diagnosed(proof).and_also(report).and_also(card).and_also(proof.report)
     return Outcome(
         "verify",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.judgements.static import judge_static
+from pipeline.judgements.static import judge_static, refuted
 from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.precision import judge_precision
 
 TURING = judge_precision(capability=(7, 5))
@@ -32,17 +33,18 @@ def told(text, plan=TURING):
     [
         ("import torch\nTrainingArguments('o', fp16=True, max_grad_norm=None)\n", "folk-no-clipping", 2),
         (
-            "import torch\nm = load(dtype=torch.float16)\nTrainingArguments('o', fp16=False)\n",
+            "import torch\nm = load(dtype=torch.float16)\nTrainer(m, TrainingArguments('o', fp16=False)).train()\n",
             "folk-autocast-off",
             3,
         ),
         (
-            "import torch\nm = load().half()\ns = torch.amp.GradScaler('cuda', enabled=False)\n",
+            "import torch\nm = load().half()\ns = torch.amp.GradScaler('cuda', enabled=False)\nl.backward()\n",
             "folk-autocast-off",
             3,
         ),
         (
-            "import torch\nm = load(torch_dtype=torch.float16)\nwith torch.autocast('cuda', enabled=False):\n    m()\n",
+            "import torch\nm = load(torch_dtype=torch.float16)\nwith torch.autocast('cuda', enabled=False):\n"
+            "    m().backward()\n",
             "folk-autocast-off",
             3,
         ),
@@ -76,6 +78,13 @@ def test_what_cannot_work_is_told_with_its_line(text, check, line):
         "import torch\nTrainingArguments('o', fp16=True, max_grad_norm=1.0)\n",
         "import torch\nm = load(dtype=torch.float32)\nTrainingArguments('o', fp16=False)\n",
         "import torch\ns = GradScaler('cuda')\ns.unscale_(o)\nclip_grad_norm_(p, 1.0)\n",
+        "import torch\nm = load(dtype=torch.float16)\nTrainer(m, TrainingArguments('o', fp16=False)).evaluate()\n",
+        "import torch\nm = load().half()\nwith torch.autocast('cuda', dtype=torch.float16):\n    y = m(x)\n"
+        "    with torch.autocast('cuda', enabled=False):\n        ce(y, z).backward()\n",
+        "import torch\nm = load().half()\nwith torch.autocast('cuda', enabled=False):\n"
+        "    ce(m(x).float(), z).backward()\n",
+        "import torch\nclass Norm(M):\n    def forward(self, x):\n        with torch.autocast('cuda', enabled=False):\n"
+        "            return self.half()(x)\n",
         "import torch\nGradScaler('cuda')\naccelerator.clip_grad_norm_(p, 1.0)\n",
         "import torch\nmodel.enable_input_require_grads()\ncheckpoint(f, x, use_reentrant=True)\n",
         "import torch\nm = get_peft_model(load(dtype=torch.float16), c)\nTrainingArguments('o', fp16=True)\n",
@@ -101,3 +110,25 @@ def test_a_card_that_needs_no_scaler_may_leave_clipping_out():
 def test_the_plans_own_findings_come_first():
     plan = judge_precision(capability=(7, 5), wish="bf16")
     assert [finding.check for finding in judge_static(Files(), plan).findings] == ["bf16-unsupported"]
+
+
+CLIPS = "import torch\ns = torch.amp.GradScaler('cuda')\ntorch.nn.utils.clip_grad_value_(p, 1.0)\n"
+
+
+def test_gradients_may_be_unscaled_in_another_file():
+    helper = "import torch\ndef clip(scaler, optimizer):\n    scaler.unscale_(optimizer)\n"
+    assert [finding.check for finding in judge_static(Files(train_py=CLIPS), TURING).findings] == [
+        "clip-before-unscale"
+    ]
+    assert judge_static(Files(train_py=CLIPS, a_py=helper), TURING).findings == ()
+    assert judge_static(Files(train_py=CLIPS, z_py=helper), TURING).findings == ()
+
+
+def test_what_is_only_suspected_stops_no_proof_and_is_not_told_where_the_proof_saw_it_well():
+    text = CLIPS + "TrainingArguments('o', max_grad_norm=None)\n"
+    asked = judge_static(Files(train_py=text), TURING)
+    assert [finding.check for finding in asked.errors] == ["folk-no-clipping"]
+    well = [Finding(name, Severity.INFO, "well") for name in ("clip-before-unscale", "folk-no-clipping")]
+    assert [finding.check for finding in refuted(asked, Report(tuple(well))).findings] == ["folk-no-clipping"]
+    bad = Finding("clip-before-unscale", Severity.ERROR, "seen")
+    assert refuted(asked, Report((bad,))) == asked
