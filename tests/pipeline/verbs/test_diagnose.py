@@ -1,0 +1,32 @@
+"""`diagnose` says where in which log, and under --json everything that the catalog knows."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipeline.cli import run
+
+LOG = "loading\nValueError: Attempting to unscale FP16 gradients.\nOddError: what now\n"
+
+
+@pytest.mark.parametrize("what", ["train.log", "-"])
+def test_the_object_has_the_folk_fix_and_the_cures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.log").write_text(LOG)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(LOG.encode())))
+    assert run(["diagnose", what, "--json"]) == 40
+    told = json.loads(capsys.readouterr().out)
+    name = {"-": "standard input"}.get(what, what)
+    assert told["findings"][0]["where"] == f"{name}, line 2"
+    [one] = told["diagnoses"]
+    assert (one["check"], one["log"], one["line"], one["rank"], one["count"]) == ("fp16-unscale", name, 2, None, 1)
+    assert "max_grad_norm" in one["folk_wrong"]
+    assert "fixer:trainable-fp32" in one["cures"]
+    assert one["context"][-1] == "ValueError: Attempting to unscale FP16 gradients."
