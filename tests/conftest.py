@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ from tests.lab.sshd import Sshd, have_sshd
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None)
 settings.load_profile("random" if os.environ.get("HALFSTEP_RANDOM") else "same")
+# In the background of a script SIGINT is ignored, and whatever a test starts would ignore Ctrl-C too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 ALLOWED_SKIPS = Path(__file__).parent / "allowed_skips.txt"
 
 
