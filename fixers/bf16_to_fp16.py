@@ -5,7 +5,7 @@ What it does
     any alias, `.bfloat16()`, `bf16=True`, `mixed_precision="bf16"`, dtypes given as words, defaults of arguments,
     fields and command-line options, DeepSpeed blocks, and what libraries choose when nothing is said. `reduce_dtype`
     becomes float32, `tf32=True` becomes False. Comparisons, tables of dtypes, lists of choices, comments, docstrings
-    and branches that already ask the card are never touched. Always comes with `trainable-fp32`.
+    and branches that already ask the card are never touched. Always comes with `trainable-fp32` and `scaler-gate`.
 
 Why
     Volta and Turing cards have no bfloat16 units. What torch emulates is slow, what libraries check is fooled by the
@@ -46,7 +46,7 @@ version = 2
 safety = "safe"
 needles = (b"bfloat16", b"bf16", b"BF16", b"tf32", b"from_pretrained", b"trl")
 below = BFLOAT16_SINCE
-brings = ("trainable-fp32",)
+brings = ("scaler-gate", "trainable-fp32")
 matches = reads_python
 
 ASKS = re.compile(rb"bfloat16|bf16|BF16|tf32")

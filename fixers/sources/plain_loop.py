@@ -1,0 +1,123 @@
+"""The plain training loop: one optimizer, `loss.backward()`, clipping before `optimizer.step()`, nothing between."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fixers.sources.python import PythonSource
+from fixers.sources.training_setup import block_of, consumers_of, function_of, tail_of, written
+
+CLIPS = frozenset({"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grads_with_norm_"})
+READS_GRADIENTS = frozenset(
+    {"register_hook", "register_full_backward_hook", "register_post_accumulate_grad_hook", "get_total_norm"}
+)
+
+
+@dataclass(frozen=True)
+class PlainLoop:
+    """Where the optimizer is made; every backward; every step; and the statements that clip before each step."""
+
+    optimizer: str
+    made: ast.Assign
+    backwards: tuple[ast.Call, ...]
+    steps: tuple[ast.Call, ...]
+    clips: tuple[ast.stmt, ...]
+
+
+def plain_loop(source: PythonSource) -> PlainLoop | None:
+    """The file's one training loop; None where its gradients are used in any way that is not plain."""
+    backwards = tuple(call for call in source.names.of_type(ast.Call) if tail_of(call) == "backward")
+    made = _made(source)
+    if made is None or not backwards or _reads_gradients(source):
+        return None
+    optimizer = written(source, made.targets[0])
+    steps = tuple(_steps(source, optimizer))
+    clips = _clips(source, steps)
+    acts = (*backwards, *steps)
+    if not steps or clips is None or not all(_is_bare(source, call) for call in acts):
+        return None
+    if not all(_sees(source, call, made) for call in acts):
+        return None
+    return PlainLoop(optimizer, made, backwards, steps, clips)
+
+
+def _made(source: PythonSource) -> ast.Assign | None:
+    """The one assignment of the one optimizer that the file makes."""
+    made = {id(each.call): each for each in consumers_of(source) if not each.trainer}
+    if len(made) != 1:
+        return None
+    (consumer,) = made.values()
+    statement = consumer.statement
+    if not isinstance(statement, ast.Assign) or statement.value is not consumer.call or len(statement.targets) != 1:
+        return None
+    name = written(source, statement.targets[0])
+    assigned = [
+        each
+        for each in source.names.nodes
+        if isinstance(each, (ast.Name, ast.Attribute))
+        and isinstance(each.ctx, ast.Store)
+        and written(source, each) == name
+    ]
+    return statement if name and len(assigned) == 1 else None
+
+
+def _steps(source: PythonSource, optimizer: str) -> Iterator[ast.Call]:
+    for call in source.names.of_type(ast.Call):
+        match call.func:
+            case ast.Attribute(attr="step", value=stepped) if written(source, stepped) == optimizer:
+                yield call
+
+
+def _is_bare(source: PythonSource, call: ast.Call) -> bool:
+    """A statement of its own on a line of its own; a step has no closure, and a backward goes from its loss."""
+    statement = source.names.statement(call)
+    alone = isinstance(statement, ast.Expr) and statement.value is call and source.indentation(statement) is not None
+    return alone and not call.args and isinstance(call.func, ast.Attribute)
+
+
+def _sees(source: PythonSource, call: ast.Call, made: ast.Assign) -> bool:
+    """The name of the optimizer means, where the call is, what was made."""
+    target = made.targets[0]
+    if isinstance(target, ast.Attribute):
+        return written(source, target).startswith("self.") and _class_of(source, call) is _class_of(source, made)
+    assert isinstance(target, ast.Name)
+    function = function_of(source, call)
+    if function is function_of(source, made):
+        return made.lineno < call.lineno
+    scope = source.names.scopes[call]
+    while scope.parent is not None and target.id not in scope.bindings:
+        scope = scope.parent
+    return scope is source.names.scopes[made]
+
+
+def _class_of(source: PythonSource, node: ast.AST) -> ast.AST | None:
+    return next((above for above in source.names.ancestors(node) if isinstance(above, ast.ClassDef)), None)
+
+
+def _reads_gradients(source: PythonSource) -> bool:
+    """Gradients are looked at, hooked or taken by hand."""
+    if any(each.attr == "grad" and isinstance(each.ctx, ast.Load) for each in source.names.of_type(ast.Attribute)):
+        return True
+    return any(tail_of(call) in READS_GRADIENTS for call in source.names.of_type(ast.Call))
+
+
+def _clips(source: PythonSource, steps: tuple[ast.Call, ...]) -> tuple[ast.stmt, ...] | None:
+    """The first statement that clips before each step, beside it; None where anything clips elsewhere."""
+    first: list[ast.stmt] = []
+    covered: set[ast.Call] = set()
+    for step in steps:
+        statement = source.names.statement(step)
+        block = block_of(source, statement)
+        clipping: ast.stmt | None = None
+        for before in reversed(block[: block.index(statement)]):
+            calls = [each for each in ast.walk(before) if isinstance(each, ast.Call)]
+            if any(tail_of(each) in ("backward", "step") for each in calls):
+                break
+            found = [each for each in calls if tail_of(each) in CLIPS]
+            clipping = before if found else clipping
+            covered.update(found)
+        first += [clipping] if clipping is not None else []
+    every = {call for call in source.names.of_type(ast.Call) if tail_of(call) in CLIPS}
+    return tuple(first) if every == covered else None
