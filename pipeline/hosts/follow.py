@@ -19,6 +19,8 @@ def follow_to_end(
     """The last news of the job; None where there was none at all. `heard` is called with each."""
     last: JobNews | None = None
     for news in follow_job(host, project, run):
+        for note in news.watched[len(last.watched) if last is not None else 0 :]:
+            listener.note(f"{note.severity}: {note.message} (step {note.step})  [{note.check}]")
         last = news
         heard(news)
         if news.progress is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
-from remote.protocol.jobs import JobNews, JobResult, JobState, RunSurvey
+from remote.protocol.jobs import JobNews, JobResult, JobState, RunSurvey, WatchNote
 
 
 def judge_run(run: RunSurvey | None, name: str) -> Report:
@@ -23,6 +23,12 @@ def judge_run(run: RunSurvey | None, name: str) -> Report:
         words = f"{name}: {newest.name} is not whole: {newest.problem}"
         return Report((_finding("checkpoint", words, ExitCode.CHECKPOINT),))
     return Report()
+
+
+def judge_watched(name: str, watched: tuple[WatchNote, ...]) -> tuple[Finding, ...]:
+    """What the live watch warned of; an error of its own is in how the job ended."""
+    warned = (note for note in watched if note.severity == "warning")
+    return tuple(Finding(note.check, Severity.WARNING, f"{note.message} (step {note.step})", name) for note in warned)
 
 
 def newest_kept(run: RunSurvey) -> int | None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from pipeline import __version__
 from pipeline.judgements.host import facts_of
+from pipeline.judgements.job import judge_watched
 from pipeline.messages.outcome import StageOutcome
 from pipeline.report.evidence import Evidence
 from pipeline.report.model import JobRow, RunReport, Verdict
@@ -45,12 +46,18 @@ def report_of(
         fixes=evidence.fixes,
         proof=evidence.proof,
         cures=evidence.cures,
-        findings=tuple(finding for finding in findings if finding.severity is not Severity.INFO),
+        findings=told_once(findings, judge_watched(run.run, run.watched)),
         environment=tuple(facts_of(view.survey)),
         config_text=view.loaded.path.read_text("utf-8", "replace"),
         artifacts=(("tensorboard", str(folder / "tensorboard")), ("adapter", str(folder / "adapter"))),
         not_checked=tuple((unseen.check, unseen.reason) for unseen in evidence.proof.unseen) if evidence.proof else (),
     )
+
+
+def told_once(findings: tuple[Finding, ...], watched: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """What is to be seen to, and what the watch saw, also where that was in a job that nobody followed."""
+    seen_to = tuple(finding for finding in findings if finding.severity is not Severity.INFO)
+    return (*seen_to, *(finding for finding in watched if finding not in seen_to))
 
 
 def verdict_of(run: RunSurvey) -> Verdict:

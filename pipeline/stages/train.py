@@ -8,7 +8,7 @@ from dataclasses import replace
 from pipeline.diagnosis.diagnose import diagnose_text
 from pipeline.hosts.follow import follow_to_end
 from pipeline.hosts.output import end_of
-from pipeline.judgements.job import judge_end, judge_run
+from pipeline.judgements.job import judge_end, judge_run, judge_watched
 from pipeline.messages.errors import findings_of
 from pipeline.messages.masked import mask
 from pipeline.records.inputs import Inputs
@@ -151,8 +151,9 @@ def ways_back(first: str, name: str) -> tuple[str, ...]:
 def done_of(name: str, number: int, news: JobNews | None) -> Done:
     """What the end of a job means for the stage."""
     failure = judge_end(name, news)
+    watched = judge_watched(name, news.watched if news is not None else ())
     if failure is not None:
-        return Done(Report((failure,)), exit_code=failure.exit_code)
+        return Done(Report((failure, *watched)), exit_code=failure.exit_code)
     steps = f"{news.progress.step} steps" if news is not None and news.progress else "done"
     loss = f", loss {news.progress.loss:.4g}" if news and news.progress and news.progress.loss is not None else ""
-    return Done(reason=f"{name}: {steps}{loss}", notes=(f"job {number}",))
+    return Done(Report(watched), f"{name}: {steps}{loss}", (f"job {number}",))

@@ -9,7 +9,7 @@ from pathlib import Path
 import typer
 
 from pipeline.hosts.open_run import OUT_OF_REACH, open_run, out_of_reach
-from pipeline.judgements.job import judge_run
+from pipeline.judgements.job import judge_run, judge_watched
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, artifacts_of, job_last_seen, named_run
@@ -50,6 +50,7 @@ def _from_host(note: RunNote, records: Records, run: RunSurvey) -> Outcome:
     if run.stalled:
         findings.append(Finding("stalled", Severity.WARNING, "no new optimizer step for long; not ended", note.run))
     findings += [Finding("job-warning", Severity.WARNING, warning, note.run) for warning in run.warnings]
+    findings += judge_watched(note.run, run.watched)
     return Outcome(
         "status",
         host=note.host,

@@ -8,7 +8,7 @@ import typer
 
 from pipeline.hosts.follow import follow_to_end
 from pipeline.hosts.open_run import open_run
-from pipeline.judgements.job import judge_run
+from pipeline.judgements.job import judge_run, judge_watched
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.records.runs import artifacts_of
 from pipeline.show.screen import Screen
@@ -42,7 +42,7 @@ def wait_for(run: str | None, screen: Screen, verb: str) -> int:
         host=opened.note.host,
         config=opened.note.config,
         run=survey.run,
-        findings=findings,
+        findings=(*findings, *judge_watched(survey.run, survey.watched)),
         job=job_outcome(survey),
         artifacts=artifacts_of(opened.records, survey.run),
     )

@@ -15,6 +15,7 @@ from remote.payload.processes import Process, is_alive
 from remote.payload.records import read_record
 from remote.payload.refusal import Refusal
 from remote.payload.supervisor_watch import Flags, flags_path
+from remote.payload.watched import read_watched
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobNews, JobResult, JobState, Progress, StartAnswer, Started, judge_state
 from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
@@ -91,4 +92,5 @@ def read_news(run: RunLayout, number: int) -> JobNews:
     now = judge_job(run, number)
     flags = read_record(flags_path(run.job(number)), Flags)
     stalled = now.state is JobState.RUNNING and flags is not None and flags.stalled
-    return JobNews(number, now.state, read_record(run.progress, Progress), now.result, stalled)
+    watched = read_watched(run, now.started)
+    return JobNews(number, now.state, read_record(run.progress, Progress), now.result, stalled, watched)

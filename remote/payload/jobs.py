@@ -182,14 +182,14 @@ def look_every_s(job: JobLayout, usual: float) -> float:
 
 
 def follow(call: Call) -> Dict[str, Any]:
-    """Pushes JobNews whenever step, state or stall changed, until the job is no longer running."""
+    """Pushes JobNews whenever step, state, stall or what the watch saw changed, until the job is no longer running."""
     run = run_layout(call, call.args["project"], call.args["run"])
     number = int(call.args.get("job") or newest_job(run))
     told: Optional[Tuple[Any, ...]] = None
     spoke = time.monotonic()
     while not call.line.gone():
         news = read_news(run, number)
-        mark = (news.state, news.progress, news.stalled)
+        mark = (news.state, news.progress, news.stalled, news.watched)
         if mark != told:
             told = mark
             call.push(encode(news))

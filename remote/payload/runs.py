@@ -11,6 +11,7 @@ from remote.payload.events import survey_events
 from remote.payload.job_state import JobLook, look_at_job, newest_job
 from remote.payload.records import read_record
 from remote.payload.supervisor_watch import Flags, flags_path
+from remote.payload.watched import read_watched
 from remote.protocol.jobs import JobState, Progress, RunRecord, RunSurvey
 from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
 
@@ -59,6 +60,7 @@ def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey
         output_bytes=output_size(job),
         created_unix=record.created_unix,
         warnings=(*flags.warnings, *waiting_words(look)),
+        watched=read_watched(run, now.started),
     )
 
 

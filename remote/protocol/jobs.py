@@ -87,6 +87,17 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class WatchNote:
+    """Something the live watch saw in a training, in the step it happened; an error is what ended the training."""
+
+    check: str
+    severity: str
+    message: str
+    step: int
+    at_unix: float = 0.0
+
+
+@dataclass(frozen=True)
 class Checkpoint:
     """A trainer checkpoint as its SHA-256 manifest tells it; `problem` is empty when every digest agrees."""
 
@@ -139,6 +150,7 @@ class RunSurvey:
     output_bytes: int = 0
     created_unix: float = 0.0
     warnings: Tuple[str, ...] = ()
+    watched: Tuple[WatchNote, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -201,6 +213,7 @@ class JobNews:
     progress: Optional[Progress] = None
     result: Optional[JobResult] = None
     stalled: bool = False
+    watched: Tuple[WatchNote, ...] = ()
 
 
 def judge_state(*, started: Optional[Started], result: Optional[JobResult], alive: bool) -> JobState:

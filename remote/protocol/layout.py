@@ -125,6 +125,10 @@ class RunLayout:
         return f"{self.root}/adapter"
 
     @property
+    def watched(self) -> str:
+        return f"{self.root}/watch.jsonl"
+
+    @property
     def progress(self) -> str:
         """The newest step, written whole by the trainer or by our hooks; see jobs.Progress."""
         return f"{self.root}/progress.json"

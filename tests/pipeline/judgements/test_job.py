@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.judgements.job import judge_end, judge_run
+from pipeline.judgements.job import judge_end, judge_run, judge_watched
 from remote.protocol.exits import ExitCode
-from remote.protocol.jobs import Checkpoint, JobNews, JobResult, JobState, RunSurvey
+from remote.protocol.jobs import Checkpoint, JobNews, JobResult, JobState, RunSurvey, WatchNote
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,9 @@ def test_a_stopped_run_says_what_is_kept(
     assert (finding.check, finding.exit_code) == (check, code)
     assert told in finding.message
     assert judge_end("r", JobNews(1, JobState.FAILED, result=result)) is None, "only the next look knows what is kept"
+
+
+def test_what_the_watch_ended_a_training_for_is_told_as_its_end_and_not_again():
+    watched = (WatchNote("loss-zero", "error", "0.0", 3), WatchNote("skipped-steps", "warning", "11 of 50", 60))
+    [finding] = judge_watched("r", watched)
+    assert (finding.check, finding.message, finding.where) == ("skipped-steps", "11 of 50 (step 60)", "r")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from pipeline.report.compose import jobs_of
-from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey, StartAnswer, Started
+from pipeline.judgements.job import judge_watched
+from pipeline.report.compose import jobs_of, told_once
+from remote.protocol.findings import Finding, Severity
+from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey, StartAnswer, Started, WatchNote
 
 
 def test_an_earlier_job_ends_as_it_ended() -> None:
@@ -32,3 +34,11 @@ def test_an_earlier_job_ends_as_it_ended() -> None:
 def test_where_the_host_told_nothing_of_earlier_jobs_they_are_left_out() -> None:
     [row] = jobs_of(RunSurvey("r", "c", "f", 3, JobState.RUNNING), ())
     assert (row.number, row.state) == (3, JobState.RUNNING)
+
+
+def test_what_the_watch_saw_is_in_the_report_once_also_where_nobody_followed() -> None:
+    watched = judge_watched("r", (WatchNote("memory-creep", "warning", "300 MiB more", 80),))
+    other = Finding("autocast", Severity.WARNING, "off")
+    fine = Finding("sync", Severity.INFO, "well")
+    assert told_once((other, fine), watched) == (other, *watched)
+    assert told_once((other, *watched), watched) == (other, *watched)

@@ -15,7 +15,7 @@ from pipeline.stages.train import Train
 from remote.errors import Busy
 from remote.fake import FakeHost
 from remote.protocol.exits import ExitCode
-from remote.protocol.jobs import JobNews, JobResult, JobState, Progress, StartAnswer
+from remote.protocol.jobs import JobNews, JobResult, JobState, Progress, StartAnswer, WatchNote
 from remote.protocol.segments import SEGMENT
 from remote.protocol.values import encode
 from tests.pipeline.views import view_of
@@ -159,3 +159,22 @@ def test_a_run_that_has_begun_is_not_remembered_as_absent(
     Train().run(Context(training(*news), view, NoListener()))
     [note] = list_notes(view.records)
     assert (note.state, note.step) == (state, step)
+
+
+def test_what_the_watch_warned_of_is_told_when_it_comes_and_kept(tmp_path: Path) -> None:
+    creep = WatchNote("memory-creep", "warning", "300 MiB more are held than 40 steps ago", 80)
+    slow = WatchNote("skipped-steps", "warning", "11 of the last 50 steps were skipped", 90)
+    news = (
+        JobNews(1, JobState.RUNNING, Progress(80, 100), watched=(creep,)),
+        JobNews(1, JobState.RUNNING, Progress(90, 100), watched=(creep, slow)),
+        JobNews(1, JobState.SUCCEEDED, Progress(100, 100), JobResult(0), watched=(creep, slow)),
+    )
+    listener = Leaver()
+    done = Train().run(Context(training(*news), view_of(tmp_path, None), listener))
+    told = [line for line in listener.told if line.startswith("warning")]
+    assert [line.rpartition("  ")[2] for line in told] == ["[memory-creep]", "[skipped-steps]"]
+    assert done.report.ok
+    assert [(finding.check, "step" in finding.message) for finding in done.report.findings] == [
+        ("memory-creep", True),
+        ("skipped-steps", True),
+    ]

@@ -1,0 +1,46 @@
+"""What the live watch saw reaches whoever follows a job, and whoever looks later."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from remote.jobs import follow_job, stop_job
+from remote.payload.watched import read_watched
+from remote.protocol.jobs import JobState, Started
+from remote.protocol.layout import RunLayout
+from tests.remote.jobs.jobs_bench import PROJECT, Bench, until
+
+
+def line(check: str, at_unix: float, **more: object) -> str:
+    row = {"check": check, "severity": "warning", "message": "seen", "step": 7, "rank": 0, "at_unix": at_unix}
+    return json.dumps({**row, **more}) + "\n"
+
+
+def test_the_first_of_each_kind_counts_of_this_job_alone(tmp_path: Path):
+    run = RunLayout(str(tmp_path))
+    assert read_watched(run, None) == ()
+    lines = [
+        line("skipped-steps", 10.0, message="of the job before"),
+        line("memory-creep", 100.0, message="rank 0"),
+        "[]\n",
+        line("memory-creep", 100.5, message="rank 1", rank=1),
+        line("adapter-gradient", 101.0)[:-9],
+    ]
+    Path(run.watched).write_text("".join(lines))
+    seen = read_watched(run, Started(1, 1, "b", started_unix=99.0))
+    assert [(note.check, note.message) for note in seen] == [("memory-creep", "rank 0")]
+    assert {note.check for note in read_watched(run, None)} == {"memory-creep", "skipped-steps"}
+
+
+def test_who_follows_hears_it_at_once_and_who_looks_later_reads_it(bench: Bench):
+    bench.start("--steps", 100000, "--step-s", 0.02)
+    until(lambda: bench.survey().progress, "a step")
+    news = follow_job(bench.host, PROJECT, bench.run)
+    assert next(news).watched == ()
+    Path(bench.layout.watched).write_text(line("memory-creep", time.time()))
+    heard = next(told for told in news if told.watched)
+    assert (heard.state, [note.check for note in heard.watched]) == (JobState.RUNNING, ["memory-creep"])
+    stop_job(bench.host, PROJECT, bench.run)
+    assert [note.check for note in bench.survey().watched] == ["memory-creep"]
