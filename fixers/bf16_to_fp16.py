@@ -42,7 +42,7 @@ from fixers.sources.source import Source
 from fixers.target import Target
 
 name = "bf16-to-fp16"
-version = 2
+version = 3
 safety = "safe"
 needles = (b"bfloat16", b"bf16", b"BF16", b"tf32", b"from_pretrained", b"trl")
 below = BFLOAT16_SINCE

@@ -28,7 +28,7 @@ def find_loads(found: Found, target: Target) -> None:
 def _judge_load(found: Found, call: ast.Call, function: ast.Attribute, target: Target) -> None:
     given = [keyword for keyword in call.keywords if keyword.arg in DTYPE_KEYWORDS]
     for keyword in given:
-        if isinstance(keyword.value, ast.Constant) and keyword.value.value == "auto":
+        if isinstance(keyword.value, ast.Constant) and _is_auto(keyword.value):
             literal = rewritten_literal(found.source, keyword.value, "float16")
             if literal is not None:
                 found.edits.append(found.source.replace_node(keyword.value, literal, WHY_AUTO))
@@ -36,12 +36,46 @@ def _judge_load(found: Found, call: ast.Call, function: ast.Attribute, target: T
         return
     if target.at_least("transformers", (5,)) is False:
         return
-    if any(keyword.arg is None for keyword in call.keywords) or target.at_least("transformers", (5,)) is None:
+    starred = [keyword.value for keyword in call.keywords if keyword.arg is None]
+    if any(_holds_dtype(found, value) for value in starred):
+        return
+    if starred or target.at_least("transformers", (5,)) is None:
         message = "no dtype is given: transformers 5 loads a bfloat16 checkpoint as bfloat16"
         found.warn(call, message, hint='dtype="float16"')
         return
     quote = found.source.quote_for(call) or '"'
     _append_keyword(found, call, f"dtype={quote}float16{quote}", WHY_AUTO)
+
+
+def _holds_dtype(found: Found, options: ast.expr) -> bool:
+    """The options are given a dtype of their own in this file."""
+    if isinstance(options, (ast.Dict, ast.Call)):
+        return _gives_dtype(options)
+    written = found.source.segment(options)
+    for assignment in found.source.names.of_type(ast.Assign):
+        for target in assignment.targets:
+            match target:
+                case ast.Subscript(value=held, slice=ast.Constant(value=key)) if key in DTYPE_KEYWORDS:
+                    if found.source.segment(held) == written and not _is_auto(assignment.value):
+                        return True
+                case ast.Name() | ast.Attribute() if found.source.segment(target) == written:
+                    if _gives_dtype(assignment.value):
+                        return True
+    return False
+
+
+def _gives_dtype(value: ast.expr) -> bool:
+    match value:
+        case ast.Dict():
+            pairs = zip(value.keys, value.values, strict=True)
+            return any(isinstance(k, ast.Constant) and k.value in DTYPE_KEYWORDS and not _is_auto(v) for k, v in pairs)
+        case ast.Call(func=ast.Name(id="dict")):
+            return any(each.arg in DTYPE_KEYWORDS and not _is_auto(each.value) for each in value.keywords)
+    return False
+
+
+def _is_auto(value: ast.expr) -> bool:
+    return isinstance(value, ast.Constant) and value.value == "auto"
 
 
 def _is_model(found: Found, owner: ast.expr) -> bool:

@@ -24,14 +24,17 @@ def find_values(found: Found) -> None:
 def _judge_names(found: Found) -> None:
     """Names imported straight from torch: the import follows its uses."""
     imported = _imported_as(found)
-    acted: set[str] = set()
+    acted: dict[str, list[ast.Name]] = {}
     left: set[str] = set()
     for name in found.source.names.of_type(ast.Name) if imported else ():
         if name.id not in imported or not isinstance(name.ctx, ast.Load):
             continue
         meaning = found.source.names.look_up(name)
         if meaning == BFLOAT16:
-            (acted if _judge_name(found, name) else left).add(name.id)
+            if _judge_name(found, name):
+                acted.setdefault(name.id, []).append(name)
+            else:
+                left.add(name.id)
         elif meaning == Rebound(BFLOAT16):
             _warn_rebound(found, name, name.id)
     _rename_imports(found, acted, left)
@@ -107,7 +110,7 @@ def _aliases(found: Found) -> frozenset[str]:
     return frozenset(alias.asname for statement in imports for alias in statement.names if alias.asname)
 
 
-def _rename_imports(found: Found, acted: set[str], left: set[str]) -> None:
+def _rename_imports(found: Found, acted: dict[str, list[ast.Name]], left: set[str]) -> None:
     for statement in found.source.names.of_type(ast.ImportFrom):
         if statement.module != "torch" or statement.level:
             continue
@@ -118,11 +121,17 @@ def _rename_imports(found: Found, acted: set[str], left: set[str]) -> None:
             if local not in left:
                 found.edits.append(found.source.replace(found.source.span(alias)[0], "bfloat16", "float16", WHY))
             elif alias.asname is None:
-                at = found.source.span(alias)[1]
-                found.edits.append(found.source.insert(at, ", float16", WHY))
+                _import_float16(found, alias)
+            elif any("float16" in scope.bindings for scope in found.source.names.scopes.values()):
+                message = f"{local} must stay bfloat16 elsewhere in this file, so its import was left"
+                found.warn(alias, message, hint="use torch.float16 where float16 is meant")
             else:
-                message = f"{local} is compared as well as used, so its import was left; use torch.float16 where used"
-                found.warn(alias, message)
+                _import_float16(found, alias)
+                found.edits += [found.source.replace_node(each, "float16", WHY) for each in acted[local]]
+
+
+def _import_float16(found: Found, alias: ast.alias) -> None:
+    found.edits.append(found.source.insert(found.source.span(alias)[1], ", float16", WHY))
 
 
 def _warn_rebound(found: Found, node: ast.expr, name: str) -> None:

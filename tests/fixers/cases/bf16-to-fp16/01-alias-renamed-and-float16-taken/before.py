@@ -1,0 +1,5 @@
+from torch import bfloat16 as bf
+from numpy import float16
+
+x = bf
+y = x == bf
