@@ -47,7 +47,7 @@ class Ahead:
             self._idle = True
         if self._idle:
             return AS_IT_IS
-        return QUICK_LEVEL if self._made.qsize() < DEPTH // 2 else SMALL_LEVEL
+        return SMALL_LEVEL if self._made.full() else QUICK_LEVEL
 
     def of(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
         """The same chunks, up to `DEPTH` of them made before they are asked for."""

@@ -76,7 +76,7 @@ def test_where_blocks_pile_up_here_they_are_made_smaller():
 
     stream = ahead.of(counted(pack_blocks(pieces(2 * DEPTH), "zlib", level)))
     next(stream)
-    for _ in range(DEPTH):
+    for _ in range(DEPTH + 1):
         assert made.acquire(timeout=DEADLINE_S)
     stream.close()
     assert levels[0] == QUICK_LEVEL
