@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.records.checkpoints import parse_claims
+from remote.payload.checkpoint_files import MANIFEST
 from remote.protocol.exits import ExitCode
 from remote.protocol.records import whole_prefix
 from tests.soak.strikes import there, wait_for
@@ -128,6 +129,13 @@ def check_job(world: World, *, struck_jobs: int) -> None:
             assert newest >= kept, f"I5: checkpoint {kept} was verified once and is gone: {row}"
             assert row["resume"] == newest, f"I6: began at {row['resume']}, the newest verified is {newest}"
             kept = newest
+
+
+def check_nothing_verified(world: World) -> None:
+    """There are trainer checkpoints, and none of them has a manifest: a refusal to resume is right."""
+    folders = [*world.there.glob("runs/*/checkpoints/checkpoint-*")]
+    verified = [folder.name for folder in folders if (folder / MANIFEST).exists()]
+    assert folders and not verified, f"I6: refused to resume from {verified}"
 
 
 def check_quiet(world: World) -> None:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from remote.protocol.exits import ExitCode
 from tests.soak.oracle import (
     End,
     Sampler,
@@ -15,6 +16,7 @@ from tests.soak.oracle import (
     check_here,
     check_job,
     check_mirror,
+    check_nothing_verified,
     check_quiet,
     check_said,
     check_tree,
@@ -131,18 +133,25 @@ def measure(world: World, kind: Kind) -> None:
 
 def nothing_left(world: World, kind: Kind) -> None:
     """Typed once more, every stage is skipped."""
-    states = said(world, kind)
+    states = typed_again(world, kind)
     assert set(states.values()) == {"skipped"}, f"I10: something was left to do: {states}"
     check_quiet(world)
 
 
-def said(world: World, kind: Kind) -> dict[str, str]:
-    """Typed to its end, it ends well; the state of each stage."""
-    typed = Typed(world.types(kind.config, kind.until, "--json"))
+def typed_again(world: World, kind: Kind, *more: str) -> dict[str, str]:
+    """Typed to its end, it ends well; the state of each stage. Raises OnlyBroken where it may and does refuse."""
+    typed = Typed(world.types(kind.config, kind.until, "--json", *more))
     code = typed.finish(PATIENCE_S)
     check_said(code, typed.err)
+    if code == ExitCode.CHECKPOINT and not more:
+        check_nothing_verified(world)
+        raise OnlyBroken
     assert code == 0, f"I10: typed again: exit {code}: {typed.out}{typed.err}"
     return {stage["name"]: stage["state"] for stage in json.loads(typed.out)["stages"]}
+
+
+class OnlyBroken(Exception):
+    """What the training saved was cut, and nothing of it can be resumed from."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +185,15 @@ def play(soak: Soak, dice: random.Random, told: Callable[[str], None]) -> None:
             check_here(world, before)
             check_tree(world, kind.allowed)
             check_mirror(world, whole=False)
-            said(world, kind)
+            try:
+                typed_again(world, kind)
+            except OnlyBroken:
+                # Its first save was cut: to begin at step 0 it must be asked, as its hint says; that is another run.
+                typed_again(world, kind, "--force", "train")
+                told(f"{struck}, then 43")
+                check_here(world, before)
+                check_quiet(world)
+                return
         sampler.check()
         nothing_left(world, kind)
         check_here(world, before)
