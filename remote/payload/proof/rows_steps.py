@@ -69,6 +69,8 @@ def _scaler(seen: Seen) -> Iterator[Row]:
         yield Unseen("scaler", "no optimizer step was tried")
     elif not present and seen.on_cpu and (seen.waits_for_card or seen.flag("scaler_waits_for_card")):
         yield Unseen("scaler", f"off on this CPU; the command asks for one on a card only{_STANDS_IN}")
+    elif "float16" in states and not present and seen.flag("scaled_by_hand"):
+        yield warning("scaler", "the loss is scaled by hand: nothing skips a step that overflows or lowers the scale")
     elif "float16" in states and not present:
         yield error("scaler", "autocast runs in float16 without a GradScaler: small gradients become 0")
     elif half_trained and not present and seen.plan.mode is not Mode.FP16_PURE:

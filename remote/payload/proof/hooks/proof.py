@@ -113,6 +113,8 @@ class ProofRecorder:
     @quiet
     def accumulated(self, kind: str) -> None:
         self.scaling.end(kind)
+        if kind == "by hand":
+            self._flag("scaled_by_hand")
 
     def backward(self, root: Any, loss: Any) -> None:
         self._finish_if_ready()

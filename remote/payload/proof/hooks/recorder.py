@@ -51,7 +51,7 @@ class Recorder(Protocol):
         ...
 
     def accumulated(self, kind: str) -> None:
-        """It has; `kind`: `scaled` where it started at a scaled loss, `plain` where at one that is not, else empty."""
+        """It has; `kind`: whether it started at a loss that is `scaled`, `plain` or scaled `by hand`; else empty."""
         ...
 
     def backward(self, root: Any, loss: Any) -> None:

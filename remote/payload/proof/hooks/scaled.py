@@ -17,9 +17,10 @@ def mark_scaled(result: Any) -> None:
 
 
 def kind_of(start: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> str:
-    """`scaled` where all of what backward starts at, or is computed from near it, is; `plain` where none is; or empty.
+    """`scaled` where all of what backward starts at, or is computed from near it, is; `plain` where none is.
 
-    Gradients that are given from outside may carry a scale of their own.
+    `by hand` where something else multiplied it by as much; empty where gradients are given from outside, which may
+    carry a scale of their own.
     """
     given = args[0] if args else kwargs.get("grad_tensors", kwargs.get("grad_variables"))
     roots = _tensors(start)
@@ -28,7 +29,9 @@ def kind_of(start: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> str:
     kinds = {_is_scaled(root) for root in roots}
     if len(kinds) > 1:
         return ""
-    return "scaled" if kinds.pop() else "" if any(_by_hand(root) for root in roots) else "plain"
+    if kinds.pop():
+        return "scaled"
+    return "by hand" if any(_by_hand(root) for root in roots) else "plain"
 
 
 def _by_hand(root: Any) -> bool:
