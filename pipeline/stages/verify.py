@@ -12,6 +12,7 @@ from pipeline.records.inputs import Inputs
 from pipeline.stages.stage import Context, Done
 from pipeline.work.command import command_of, environment_of, interpreter_of, proof_place, steps_of
 from pipeline.work.fixes import tree_as_fixed
+from pipeline.work.launch import launch_in_words
 from pipeline.work.run_id import what_is_trained
 from pipeline.work.secrets import secret_values
 from pipeline.work.view import View
@@ -48,6 +49,8 @@ class Verify:
         card = try_card(context) if asked.ok else Report()
         if not (asked.ok and card.ok):
             return Done(asked.and_also(card), exit_code=code_of(asked.and_also(card)))
+        if words := launch_in_words(view):
+            context.listener.note(words)
         context.listener.progress("running the real command for two optimizer steps")
         proof = prove(context)
         context.evidence = replace(context.evidence, proof=proof)

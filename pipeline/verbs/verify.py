@@ -17,6 +17,7 @@ from pipeline.show.screen import Screen
 from pipeline.stages.stage import Context, Wishes
 from pipeline.stages.verify import code_of, diagnosed, in_words, try_card
 from pipeline.verbs.options import AsJson, ConfigName, HostName, Overrides
+from pipeline.work.launch import launch_in_words
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.precision import announce
 
@@ -57,6 +58,8 @@ def _looked(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
     else:
         card = try_card(context)
         screen.checked(card.findings)
+        if words := launch_in_words(view):
+            screen.note(words)
         screen.progress("running the real command for two optimizer steps")
         proof = prove_in_scratch(context, seen.fixes)
         screen.note(in_words(view, proof))

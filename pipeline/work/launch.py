@@ -45,8 +45,7 @@ class OneFile:
 
 def launch_of(view: View) -> Launch:
     """Command and environment in the precision of the view's card; as they were given where no fixer minds them."""
-    config = view.config
-    given = Launch(config.command, {**view.host.config.env, **config.env})
+    given = _given(view)
     written = write_launch(given)
     if read_launch(written) != given:
         return given
@@ -54,6 +53,23 @@ def launch_of(view: View) -> Launch:
     site = replace(site_of(view, None), tree=tree)
     plan = plan_fixes(site, only=[fixer.name for fixer in SOURCE_FIXERS])
     return read_launch(as_planned(tree, plan).read(FILE))
+
+
+def _given(view: View) -> Launch:
+    return Launch(view.config.command, {**view.host.config.env, **view.config.env})
+
+
+def launch_in_words(view: View) -> str:
+    """'started with --fp16 instead of --bf16', or nothing where it is started as it was given."""
+    given, launch = _given(view), launch_of(view)
+    before, after = given.command or (), launch.command or ()
+    swaps = [*zip(before, after, strict=False), *zip(pairs_of(given.env), pairs_of(launch.env), strict=False)]
+    words = [f"{now} instead of {was}" for was, now in swaps if was != now and "\n" not in now]
+    return f"started with {', '.join(words)}" if words else ""
+
+
+def pairs_of(env: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in env.items()]
 
 
 def write_launch(launch: Launch) -> bytes:
