@@ -124,12 +124,12 @@ def test_BI_08_a_tag_is_refused_and_never_obeyed(tmp_path):
 def test_BI_09_a_billion_laughs_are_refused_at_once():
     lines = ["l0: &l0 [ha, ha, ha, ha, ha, ha, ha, ha, ha, ha]"]
     lines += [f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 10)}]" for i in range(1, 40)]
-    started = time.perf_counter()
+    started = time.process_time()
     document = compose("\n".join(lines))
     with pytest.raises(YamlProblem, match="aliases make more than"):
         plain(document)
     assert sum(1 for _ in walk(document)) < 1000
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
 
 
 def test_a_chain_of_aliases_counts_as_depth():
