@@ -113,3 +113,10 @@ def test_labels_that_are_no_tokens_of_the_input_hold_no_prompt(prove):
     report = prove(SCRIPTS / "healthy" / "classification.py")
     assert [one.reason for one in report.unseen if one.check == "labels-prompt"] != []
     assert "labels-prompt" not in {finding.check for finding in report.findings}
+
+
+@pytest.mark.parametrize(("name", "severity"), [("autocast_off", "warning"), ("autocast_left_out", "error")])
+def test_pure_float16_is_refused_where_nothing_may_switch_autocast_on_on_a_card(name, severity, prove):
+    report = prove(SCRIPTS / "faults" / f"{name}.py")
+    [finding] = [finding for finding in report.findings if finding.check == "autocast"]
+    assert finding.severity.value == severity

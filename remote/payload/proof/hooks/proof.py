@@ -103,7 +103,8 @@ class ProofRecorder:
 
     @quiet
     def asked(self, what: str, wanted: bool, on: bool) -> None:
-        if not on:
+        # Later on nobody tells a part of a model from the training around it.
+        if not on and (wanted or not self.attempts):
             self._flag(f"{what}_waits_for_card" if wanted else f"{what}_off")
 
     @quiet

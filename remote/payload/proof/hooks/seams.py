@@ -24,7 +24,7 @@ def install(recorder: Recorder) -> None:
     _watch_clipping(torch, recorder)
     _watch_schedulers(torch, recorder)
     if recorder.wants_modules:
-        _watch_autocast(torch, recorder)
+        _watch_autocast(torch, recorder, training)
         _watch_functions(torch, recorder)
         _watch_checkpointing(torch, recorder)
         _watch_modules(torch, recorder, training)
@@ -65,11 +65,14 @@ def _watch_optimizers(torch: Any, recorder: Recorder, training: Training) -> Non
     replace(optimizers.Optimizer, "__init__", init)
 
 
-def _watch_autocast(torch: Any, recorder: Recorder) -> None:
+def _watch_autocast(torch: Any, recorder: Recorder, training: Training) -> None:
     def init(original: Any) -> Any:
         def build(self: Any, *args: Any, **kwargs: Any) -> None:
             original(self, *args, **kwargs)
-            recorder.asked("autocast", is_wanted(original, self, args, kwargs), bool(getattr(self, "_enabled", True)))
+            wanted = is_wanted(original, self, args, kwargs)
+            # A model that computes a part of itself in float32 says nothing of the training around it.
+            if wanted or training.module_depth == 0:
+                recorder.asked("autocast", wanted, bool(getattr(self, "_enabled", True)))
 
         return build
 
