@@ -47,11 +47,12 @@ def names_of(world: World) -> set[str]:
     found = set()
     for label, root in (("here", world.place), ("there", world.server.home)):
         for path in root.rglob("*"):
-            # What Python caches is its own; kept originals that no file needs are dropped by the next rewrite.
+            # What Python caches is its own; kept originals that no file needs are dropped by the next rewrite; a save
+            # that was cut is kept under a name that no trainer picks.
             if (path.is_dir() and not path.is_symlink()) or path.parent.name == "__pycache__":
                 continue
             name = f"{label}/{path.relative_to(root)}"
-            if "/undo/tree/" in name and not path.name.startswith("."):
+            if re.search(r"/undo/tree/[0-9a-f]{64}$|/broken-checkpoint-[^/]+/[^/]+$", name):
                 continue
             for pattern, same in SAME_NAME:
                 name = pattern.sub(same, name)
