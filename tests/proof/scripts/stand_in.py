@@ -4,6 +4,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 UNSET = object()
+FLASH = "flash_attention_2"
 
 
 class Loaded(torch.nn.Module):
