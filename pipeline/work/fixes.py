@@ -12,6 +12,7 @@ from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
 from fixers.site import Site, Tree
 from pipeline.work.secrets import secret_values
 from pipeline.work.view import View
+from remote.doors import read_only
 from remote.host import Host
 from remote.sync.rewrite import Rewrite, plan_rewrites
 
@@ -20,11 +21,11 @@ MADE_THERE = frozenset(fixer.name for fixer in SETUP_FIXERS)
 
 
 def site_of(view: View, host: Host | None) -> Site:
-    """The project as it lies here, meant for that host and its card."""
+    """The project as it lies here, meant for that host and its card; fixers may look at the host and change nothing."""
     return Site(
         tree=view.scan,
         gpu=view.survey.gpu,
-        host=host,
+        host=read_only(host) if host is not None else None,
         survey=view.survey,
         project=view.layout,
         environment={**view.host.config.env, **view.config.env},
