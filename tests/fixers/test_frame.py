@@ -14,6 +14,7 @@ from remote.protocol.findings import Finding, Severity
 from tests.fixers.casebook import AMPERE, TITAN_RTX
 from tests.fixers.setup_rig import MemoryTree, card
 
+BROUGHT = {"bf16-to-fp16", "trainable-fp32", "scaler-gate"}
 EVERY = {fixer.name for fixer in (*SOURCE_FIXERS, *SETUP_FIXERS)}
 
 
@@ -24,10 +25,10 @@ EVERY = {fixer.name for fixer in (*SOURCE_FIXERS, *SETUP_FIXERS)}
         (["port"], {}, {}, {"port"}),
         (["port", "tokenizer"], {}, {}, {"port", "tokenizer"}),
         ([], {}, {}, set()),
-        (["bf16-to-fp16"], {}, {}, {"bf16-to-fp16", "trainable-fp32"}),
-        (["bf16-to-fp16"], {"trainable-fp32": "off"}, {}, {"bf16-to-fp16"}),
-        (["bf16-to-fp16"], {}, {"precision": "fp16-pure"}, {"bf16-to-fp16"}),
-        (["bf16-to-fp16"], {}, {"precision": "auto"}, {"bf16-to-fp16", "trainable-fp32"}),
+        (["bf16-to-fp16"], {}, {}, BROUGHT),
+        (["bf16-to-fp16"], {"trainable-fp32": "off"}, {}, BROUGHT - {"trainable-fp32"}),
+        (["bf16-to-fp16"], {}, {"precision": "fp16-pure"}, BROUGHT - {"trainable-fp32"}),
+        (["bf16-to-fp16"], {}, {"precision": "auto"}, BROUGHT),
         (None, {"port": False, "tokenizer": "never"}, {}, EVERY - {"port", "tokenizer"}),
         (["port"], {"port": "off"}, {}, set()),
         (["port"], {"port": "auto"}, {}, {"port"}),
