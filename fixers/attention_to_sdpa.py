@@ -47,7 +47,7 @@ matches = reads_python
 
 ASKS = re.compile(
     rb"""["']flash_?att(?:ention|n)|kernels-community/"""
-    rb"""|(?:(?:use[_-])?flash[_-]att(?:ention|n)(?:[_-]2)?|padding[_-]free)["'\]]*[ ]*[=:,]"""
+    rb"""|\b(?:(?:use[_-])?flash[_-]att(?:ention|n)(?:[_-]2)?|padding[_-]free)["'\]]*[ ]*[=:,]"""
 )
 CHOOSES_ATTENTION = re.compile(
     r"(?:.*[._-])?_?(?:attn|attention)(?:[_-]?(?:impl|implementation|type|backend|mode))?$", re.IGNORECASE
