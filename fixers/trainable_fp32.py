@@ -81,7 +81,7 @@ WHOLE = (
     "for {each} in {owner}.parameters():  # FSDP flattens parameters of one dtype",
     "    {each}.data = {each}.data.float()",
 )
-GIVES_RATE = re.compile(rb"\b(?:lr|learning_rate)[ ]*=|optim\w*\(")
+GIVES_RATE = re.compile(rb"\b(?:lr|learning_rate)[ ]*=|optim\w*\(\s*[\w.]+\.parameters\(")
 TRAINS = ("backward", "train", "step", "fit")
 WHY = "trainable parameters are float32 before the optimizer takes them"
 EACH = ("parameter", "trainable_parameter", "trained_parameter")
