@@ -164,6 +164,9 @@ def as_finding(one: Diagnosis, log: str = "") -> Finding:
     if one.entry is None:
         words = f"nobody has met this before: {one.line.text.strip()[:400]}"
         return Finding(UNKNOWN, Severity.ERROR, words, where, exit_code=ExitCode.TRAINING)
+    if one.survived:
+        words = f"the training outlived it: {one.entry.cause}"
+        return Finding(one.entry.id, Severity.INFO, words, where, one.entry.fix)
     code = ExitCode.TRAINING if one.entry.severity is Severity.ERROR else ExitCode.OK
     return Finding(one.entry.id, one.entry.severity, one.entry.cause, where, one.entry.fix, code)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline.messages.hints import typed_out
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding
+from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState, RunSurvey
 
 
@@ -20,6 +20,9 @@ class StageState(StrEnum):
     FAILED = "failed"
     PENDING = "pending"
     RUNNING = "running"
+
+
+ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 
 
 @dataclass(frozen=True)
@@ -70,10 +73,9 @@ class Outcome:
 
     @property
     def told(self) -> tuple[Finding, ...]:
-        """The findings with hints that can be typed as they stand."""
-        return tuple(
-            replace(one, hint=typed_out(one.hint, self.host, self.config, self.given)) for one in self.findings
-        )
+        """The findings with hints that can be typed as they stand: errors first, then warnings, each as they came."""
+        worst_first = sorted(self.findings, key=lambda one: ORDER.index(one.severity))
+        return tuple(replace(one, hint=typed_out(one.hint, self.host, self.config, self.given)) for one in worst_first)
 
 
 def job_outcome(run: RunSurvey) -> JobOutcome:

@@ -168,3 +168,11 @@ def test_an_error_that_the_training_outlived_is_no_cause(log, expected):
 )
 def test_words_in_quotes_are_spoken_of_unless_an_error_or_a_json_log_says_them(line, told):
     assert checks(line) == (["cuda-oom"] if told else [])
+
+
+def test_what_was_outlived_is_no_error_beside_a_warning():
+    log = "UserWarning: None of the inputs have requires_grad=True. Gradients will be None\n" + OOM + FINISH
+    assert [(one.check, one.severity.value) for one in diagnose_text(log)] == [
+        ("none-inputs-grad", "warning"),
+        ("cuda-oom", "info"),
+    ]
