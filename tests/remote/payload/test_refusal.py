@@ -14,12 +14,12 @@ from remote.protocol.exits import ExitCode
 @pytest.mark.parametrize(
     ("number", "where", "kind", "code", "hinted"),
     [
-        (errno.EACCES, "/work/projects/p/sync.json", "permission", ExitCode.DISK, True),
+        (errno.EACCES, "/data/projects/p/sync.json", "permission", ExitCode.DISK, True),
         (errno.EPERM, "/work", "permission", ExitCode.DISK, True),
         (errno.EACCES, "/workshop/venv/bin/python", "permission", ExitCode.ENVIRONMENT, False),
         (errno.EACCES, "", "permission", ExitCode.ENVIRONMENT, False),
-        (errno.EROFS, "/work/projects", "read-only", ExitCode.DISK, False),
-        (errno.ENOENT, "/work/projects/p", "not-found", ExitCode.ENVIRONMENT, False),
+        (errno.EROFS, "/data/projects", "read-only", ExitCode.DISK, False),
+        (errno.ENOENT, "/data/projects/p", "not-found", ExitCode.ENVIRONMENT, False),
     ],
 )
 def test_a_workdir_that_may_not_be_used_is_put_right_in_the_host_file(
