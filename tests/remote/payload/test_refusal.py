@@ -15,8 +15,8 @@ from remote.protocol.exits import ExitCode
     ("number", "where", "kind", "code", "hinted"),
     [
         (errno.EACCES, "/data/projects/p/sync.json", "permission", ExitCode.DISK, True),
-        (errno.EPERM, "/work", "permission", ExitCode.DISK, True),
-        (errno.EACCES, "/workshop/venv/bin/python", "permission", ExitCode.ENVIRONMENT, False),
+        (errno.EPERM, "/data", "permission", ExitCode.DISK, True),
+        (errno.EACCES, "/datastore/venv/bin/python", "permission", ExitCode.ENVIRONMENT, False),
         (errno.EACCES, "", "permission", ExitCode.ENVIRONMENT, False),
         (errno.EROFS, "/data/projects", "read-only", ExitCode.DISK, False),
         (errno.ENOENT, "/data/projects/p", "not-found", ExitCode.ENVIRONMENT, False),
@@ -25,6 +25,6 @@ from remote.protocol.exits import ExitCode
 def test_a_workdir_that_may_not_be_used_is_put_right_in_the_host_file(
     number: int, where: str, kind: str, code: ExitCode, hinted: bool
 ) -> None:
-    told = refusal_to_json(OSError(number, os.strerror(number), where or None), "/work")
+    told = refusal_to_json(OSError(number, os.strerror(number), where or None), "/data")
     assert (told["kind"], told["exit_code"], told["where"]) == (kind, code, where)
     assert ("`workdir:`" in told.get("hint", "")) is hinted
