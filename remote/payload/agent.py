@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import os
 import sys
+import threading
 from typing import Any, Dict
 
 from remote.payload.call import Call, Line
@@ -28,10 +29,23 @@ def main(nonce: str, temporary: str, workdir: str, first: str = "", compiled: st
     """
     line = Line(sys.stdin.buffer, os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
-    # Open files keep their bytes: the modules of this zip are found through the name, so it goes at the end.
-    hangup = Hangup(sys.stdin.fileno(), lambda: _forget(temporary))
     payload = os.path.abspath(sys.argv[0])
     workdir = os.path.abspath(workdir)
+    pending = [compiled] if compiled else []
+    settling = threading.Lock()
+
+    def settle() -> None:
+        # Under a lock: whoever comes second ends this process, and the first must have started it by then.
+        with settling:
+            if pending:
+                importlib.import_module(SETTLING).settle_behind(payload, pending.pop(), workdir)
+
+    def leave() -> None:
+        settle()
+        # Open files keep their bytes: the modules of this zip are found through the name, so it goes at the end.
+        _forget(temporary)
+
+    hangup = Hangup(sys.stdin.fileno(), leave)
     try:
         line.write(hello(nonce) + pack_json(greeting(payload, workdir)))
         if first:
@@ -40,13 +54,11 @@ def main(nonce: str, temporary: str, workdir: str, first: str = "", compiled: st
             request = line.next_request()
             with hangup.ends(not request.get("change")):
                 line.write(pack_json(answer(request, line, workdir, payload)))
-            if compiled:
-                importlib.import_module(SETTLING).settle_behind(payload, compiled, workdir)
-                compiled = ""
+            settle()
     except (BrokenPipeError, EOFError):
         return 0
     finally:
-        _forget(temporary)
+        leave()
 
 
 def _forget(temporary: str) -> None:

@@ -49,6 +49,14 @@ def test_a_kept_payload_is_stored_once_under_its_hash(sshd: Sshd) -> None:
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in stored.parent.iterdir())
 
 
+def test_a_payload_is_compiled_even_where_the_line_ends_within_its_first_answer(sshd: Sshd) -> None:
+    host = open_host(sshd.address(workdir="~/halfstep"))
+    wire = host._connected().wire
+    wire.write(pack_json({"op": "command.probe", "args": {"argv": ["sleep", "60"], "timeout_s": 60}}), 5.0)
+    host.close()
+    until(lambda: any((sshd.home / "halfstep/payload").glob("*.zip")), "a compiled payload")
+
+
 def test_a_damaged_payload_is_replaced(sshd: Sshd) -> None:
     stored = sshd.home / f"halfstep/payload/{payload_bundle().sha256}.pyz"
     stored.parent.mkdir(parents=True)

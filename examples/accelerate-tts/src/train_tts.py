@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 import torch
+import torch.distributed.nn  # first met with the group already there, it would hold that for good as a default argument
 from accelerate import Accelerator
 from accelerate.utils import set_seed
 from acoustic_model import AcousticModel, tts_loss
@@ -38,6 +39,13 @@ def main() -> None:
     arguments = parse_arguments()
     precision = os.environ.get("ACCELERATE_MIXED_PRECISION", "no")
     accelerator = make_accelerator(precision)
+    train(accelerator, arguments, precision)
+    accelerator.free_memory()  # the model holds the group, whose threads abort a Python that ends before them
+    accelerator.end_training()
+
+
+def train(accelerator: Accelerator, arguments: argparse.Namespace, precision: str) -> None:
+    """Every epoch over the utterances; the model is kept at the end."""
     set_seed(7)
     model = AcousticModel().to(accelerator.device)
     optimizer = torch.optim.Adam(model.parameters(), lr=arguments.learning_rate)
@@ -66,7 +74,6 @@ def main() -> None:
         writer.close()
         arguments.output_dir.mkdir(parents=True, exist_ok=True)
         torch.save(accelerator.unwrap_model(model).state_dict(), arguments.output_dir / "acoustic_model.pt")
-    accelerator.end_training()
 
 
 def learn(accelerator, model, optimizer, batch, dtype: torch.dtype) -> float:
