@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from fixers.frame.source_fixer import SourceFixer
 from fixers.frame.target import Target
 from fixers.plans.file_plan import FileOutcome
 from remote.protocol.findings import Finding
-from remote.protocol.parts import make_part
+from remote.protocol.parts import replacing
 from remote.protocol.values import decode, dumps
 
 FOLDER = ".halfstep/planned"
@@ -88,17 +87,11 @@ class Memory:
         if not self.grown:
             return
         stored = {path: row for path, row in self.rows.items() if path in self.seen}
-        part = ""
-        try:
+        with suppress(OSError):
             _make_folder(self.file.parent)
-            fd, part = make_part(str(self.file.parent))
-            with os.fdopen(fd, "wb") as file:
+            with replacing(str(self.file)) as file:
                 file.write(json.dumps(stored, separators=(",", ":")).encode())
-            Path(part).replace(self.file)
             _drop_oldest(self.file.parent)
-        except OSError:
-            with suppress(OSError):
-                Path(part).unlink()
 
 
 def question_of(fixers: Sequence[SourceFixer], target: Target) -> str:

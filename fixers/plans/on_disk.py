@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,7 +14,7 @@ from fixers.frame.change import FileChange, Plan
 from remote.errors import Busy, FixRefused
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
-from remote.protocol.parts import make_part
+from remote.protocol.parts import write_beside
 from remote.protocol.values import decode, dumps
 
 UNDO = PurePosixPath(".halfstep/undo")
@@ -55,7 +54,7 @@ def apply_to_disk(root: Path, plan: Plan) -> tuple[str, ...]:
         for change in changes:
             _keep_original(root, change)
             _require_unchanged(root, (change,))
-            write_beside(_inside(root, change.path), change.after)
+            write_keeping_mode(_inside(root, change.path), change.after)
     return tuple(change.path for change in changes)
 
 
@@ -73,7 +72,7 @@ def undo_on_disk(root: Path) -> Undone:
                 findings.append(_edited_since(path, exists=present is not None))
                 continue
             if present != step.before:
-                write_beside(_inside(root, path), _original(root, step.before).read_bytes())
+                write_keeping_mode(_inside(root, path), _original(root, step.before).read_bytes())
                 restored.append(path)
             del left[path]
             _write_journal(root, Journal(dict(left)))
@@ -81,20 +80,10 @@ def undo_on_disk(root: Path) -> Undone:
     return Undone(tuple(restored), tuple(findings))
 
 
-def write_beside(path: Path, data: bytes) -> None:
+def write_keeping_mode(path: Path, data: bytes) -> None:
     """`path` holds exactly `data`, with the mode it had; a reader sees the old bytes or the new ones."""
     mode = path.stat().st_mode & 0o7777 if path.exists() else 0o644
-    fd, part = make_part(str(path.parent))
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        Path(part).replace(path)
-    except BaseException:
-        Path(part).unlink(missing_ok=True)
-        raise
+    write_beside(str(path), data, mode)
 
 
 def _keep_original(root: Path, change: FileChange) -> None:
@@ -107,7 +96,7 @@ def _keep_original(root: Path, change: FileChange) -> None:
     else:
         step = Step(before, (after,))
         _original(root, before).parent.mkdir(parents=True, exist_ok=True)
-        write_beside(_original(root, before), change.before)
+        write_keeping_mode(_original(root, before), change.before)
     _write_journal(root, replace(journal, steps={**journal.steps, change.path: step}))
 
 
@@ -149,7 +138,7 @@ def _read_journal(root: Path) -> Journal:
 
 
 def _write_journal(root: Path, journal: Journal) -> None:
-    write_beside(root / UNDO / "journal.json", dumps(journal))
+    write_keeping_mode(root / UNDO / "journal.json", dumps(journal))
 
 
 def _drop_originals(root: Path, needed: set[str]) -> None:
@@ -166,7 +155,7 @@ def _locked(root: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     unseen = root / ".halfstep" / ".gitignore"
     if not unseen.exists():
-        write_beside(unseen, b"*\n")
+        write_keeping_mode(unseen, b"*\n")
     with (folder / "lock").open("wb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
