@@ -35,9 +35,9 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 PLAN = """
 import sys
 from pathlib import Path
-from fixers.disk_tree import DiskTree
-from fixers.frame import plan_fixes
-from fixers.site import Site
+from fixers.frame.disk_tree import DiskTree
+from fixers.frame.site import Site
+from fixers.plans.site_plan import plan_fixes
 from remote.protocol.machine import Gpu
 card = Gpu(0, "GPU-1", "NVIDIA TITAN RTX", (7, 5), 24 * 2**30, assumed=True)
 plan = plan_fixes(Site(DiskTree(Path(sys.argv[1])), gpu=card), only=sys.argv[2:] or None)

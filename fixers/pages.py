@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
-from fixers.known import KNOWN
+from fixers.known import KNOWN, module_of
 from remote.errors import BadUsage
 
 SECTIONS = ("What it does", "Why", "Before", "After", "What it can break", "How to undo")
@@ -33,7 +33,7 @@ def fixer_page(name: str) -> str:
     """The page of one fixer, as plain text. Raises BadUsage where no fixer is called so."""
     if name not in KNOWN:
         raise BadUsage(f"no fixer is called {name!r}", hint="pipeline explain")
-    fixer = importlib.import_module(f"fixers.{name.replace('-', '_')}")
+    fixer = importlib.import_module(module_of(name))
     return inspect.cleandoc(fixer.__doc__ or "") + f"\n\nSafety\n    {fixer.safety}, version {fixer.version}\n"
 
 

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from fixers import (
+from fixers.code import (
     attention_to_sdpa,
-    audio_backends,
     bf16_probe,
     bf16_to_fp16,
-    compute_mode,
-    data_collator,
     device_map,
-    environment,
-    flash_attention,
-    hub_access,
     label_padding,
-    launch_flags,
     local_rank,
     loss_fp32,
-    mixed_precision_config,
-    port,
     scaler_gate,
-    shared_memory,
-    stale_processes,
-    tokenizer,
     trainable_fp32,
     trainer_arguments,
 )
-from fixers.site import Fixer
-from fixers.source_fixer import SourceFixer
+from fixers.frame.site import Fixer
+from fixers.frame.source_fixer import SourceFixer
+from fixers.settings import launch_flags, mixed_precision_config, port
+from fixers.setup import (
+    audio_backends,
+    compute_mode,
+    data_collator,
+    environment,
+    flash_attention,
+    hub_access,
+    shared_memory,
+    stale_processes,
+    tokenizer,
+)
 
 SOURCE_FIXERS: tuple[SourceFixer, ...] = (
     trainer_arguments,

@@ -2,7 +2,7 @@
 
     python -m tests.mutation              # 300 faults, drawn from every place in fixers/
     MUTANTS=1000 SEED=3 JOBS=8 python -m tests.mutation
-    MODULES=environment.py,sources/names.py python -m tests.mutation
+    MODULES=setup/environment.py,sources/names.py python -m tests.mutation
     MODULES=setup python -m tests.mutation                     # what acts on hosts, by itself
 
 Faults are those of cosmic-ray. One is drawn per place and kind, so that an operator with eleven replacements counts
@@ -49,22 +49,10 @@ JOBS = int(os.environ.get("JOBS", str(os.cpu_count() or 1)))
 GOAL = 0.80
 LIMIT_CPU_S = 40
 CASES = "test_cases.py"
-LAWS = ("test_laws.py", "test_disk_tree.py", "test_pages.py", CASES)
-PROPERTIES = ("test_config_properties.py", "test_properties.py")
-FRAME = (
-    "change",
-    "diff",
-    "disk_tree",
-    "file_plan",
-    "fixed_tree",
-    "found",
-    "frame",
-    "memory",
-    "on_disk",
-    "pages",
-    "target",
-    "target_of",
-)
+LAWS = ("test_laws.py", "frame/test_disk_tree.py", "test_pages.py", CASES)
+PROPERTIES = ("settings/test_config_properties.py", "test_properties.py")
+FRAME = ("fixers.frame.", "fixers.plans.", "fixers.pages")
+"""What every fixer stands on."""
 QUIET = (
     "-x",
     "-k",
@@ -155,10 +143,10 @@ def tests_for(module: str) -> tuple[str, ...]:
     if tables := sorted(str(file) for file in TABLES.glob(f"test_{name}*.py")):
         return tuple(tables)
     own = sorted(str(file) for file in TESTS.rglob(f"test_{name}*.py"))
-    if name in FRAME:
+    if module.startswith(FRAME):
         return (*own, *(str(TESTS / test) for test in LAWS))
     parsers = [str(TESTS / "sources"), *(str(TESTS / test) for test in PROPERTIES)] if ".sources." in module else []
-    forms = sorted(str(file) for file in TESTS.glob("test_*_forms.py"))
+    forms = sorted(str(file) for file in TESTS.rglob("test_*_forms.py"))
     return (*own, str(TESTS / CASES), *forms, *parsers)
 
 

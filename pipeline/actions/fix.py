@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fixers.change import FileChange, Plan
+from fixers.frame.change import FileChange, Plan
 from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
 from pipeline.stages.stage import Context
 from pipeline.stages.sync import Sync

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fixers.frame import OFF
+from fixers.plans.site_plan import OFF
 from fixers.registry import SOURCE_FIXERS
 from pipeline.actions.session import look_again
 from pipeline.diagnosis.cures import Cure, is_known, next_cure

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fixers.change import Plan
-from fixers.diff import render_diff
+from fixers.frame.change import Plan
+from fixers.plans.diff import render_diff
 from pipeline.judgements.host import judge_host
 from pipeline.judgements.job import newest_kept
 from pipeline.judgements.static import judge_static

@@ -6,7 +6,7 @@ import contextlib
 import secrets
 from collections.abc import Iterator
 
-from fixers.change import FileChange, Plan
+from fixers.frame.change import FileChange, Plan
 from pipeline.stages.stage import Context
 from pipeline.stages.verify import prove
 from pipeline.work.command import SCRATCH_DATA

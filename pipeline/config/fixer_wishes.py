@@ -26,7 +26,7 @@ def check_wishes(fixers: FixersConfig, document: Document) -> Iterator[Finding]:
 
 
 def _settings(name: str, settings: dict[str, Any], document: Document) -> Iterator[Finding]:
-    known = KNOWN[name]
+    known = KNOWN[name].settings
     for key, value in settings.items():
         path = (SECTION, name, key)
         if not known:
@@ -43,8 +43,9 @@ def _may_be(name: str, wish: object) -> bool:
 
 
 def _words(name: str) -> str:
+    settings = KNOWN[name].settings
     words = ["auto", "off", "never", *(str(word) for word in ASKED_FOR.get(name, ()) if word is not True)]
-    return ", ".join(words) + (f" or its settings ({', '.join(KNOWN[name])})" if KNOWN[name] else "")
+    return ", ".join(words) + (f" or its settings ({', '.join(settings)})" if settings else "")
 
 
 def _meant(name: str, wish: object) -> str:

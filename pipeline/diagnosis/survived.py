@@ -8,7 +8,7 @@ from collections.abc import Sequence
 FINISHED = re.compile(
     r"""['"]train_runtime['"]\s*:|\b[Tt]raining\s+(?:is\s+|has\s+)?(?:finished|completed?|done)\b""",
 )
-RAISED = re.compile(r"^\s*(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Failed)\b")
+RAISED = re.compile(r"^\s*(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Failed)\b|^(?:[a-z_]\w*\.)+[A-Z]\w*:\s")
 IGNORED = re.compile(r"^Exception ignored in\b")
 
 

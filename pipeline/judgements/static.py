@@ -9,7 +9,7 @@ import ast
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from fixers.site import Tree
+from fixers.frame.site import Tree
 from pipeline.judgements.calls import (
     Module,
     entry_of,

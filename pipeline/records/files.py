@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from remote.errors import BadUsage, Busy, DiskFull
-from remote.protocol.parts import make_part
+from remote.protocol.parts import write_beside
 
 FULL = {
     errno.ENOSPC: "no space left",
@@ -30,17 +30,7 @@ def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
     """`path` holds exactly `data`, also after a power cut; a reader sees the old bytes or the new. Raises DiskFull."""
     with _told_when_full(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        fd, part = make_part(str(path.parent))
-        try:
-            with os.fdopen(fd, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fchmod(file.fileno(), mode)
-                os.fsync(file.fileno())
-            Path(part).replace(path)
-        except BaseException:
-            Path(part).unlink(missing_ok=True)
-            raise
+        write_beside(str(path), data, mode)
 
 
 @dataclass(frozen=True)

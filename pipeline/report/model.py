@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass
 from enum import Enum
 
-from fixers.change import FileChange, HostChange, Plan
+from fixers.frame.change import FileChange, HostChange, Plan
 from pipeline.messages.outcome import StageOutcome
 from remote.protocol.events import Scalar
 from remote.protocol.findings import Finding

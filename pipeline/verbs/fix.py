@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 
-from fixers.change import FileChange, HostChange, Plan
-from fixers.diff import render_diff
-from fixers.frame import brought_by, plan_fixes
-from fixers.on_disk import apply_to_disk, undo_on_disk
+from fixers.frame.change import FileChange, HostChange, Plan
+from fixers.frame.site import Site
 from fixers.pages import fixer_names
-from fixers.site import Site
+from fixers.plans.diff import render_diff
+from fixers.plans.on_disk import apply_to_disk, undo_on_disk
+from fixers.plans.site_plan import brought_by, plan_fixes
 from pipeline.actions.fix import fix_on_host, undo_on_host
 from pipeline.actions.session import alone, load_named, working
 from pipeline.config.load import load_config

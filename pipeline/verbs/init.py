@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fixers.disk_tree import DiskTree
+from fixers.frame.disk_tree import DiskTree
 from pipeline.config.draft import Answers, guess_project, render_config, render_host
 from pipeline.config.find import find_host_file, project_above
 from pipeline.messages.outcome import Outcome

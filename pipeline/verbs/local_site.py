@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fixers.disk_tree import DiskTree
-from fixers.site import Site
+from fixers.frame.disk_tree import DiskTree
+from fixers.frame.site import Site
 from pipeline.config.load import LoadedConfig
 from remote.errors import BadUsage
 from remote.protocol.cards import UnknownCard, parse_card

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from fixers.diff import render_diff
-from fixers.frame import plan_fixes
+from fixers.plans.diff import render_diff
+from fixers.plans.site_plan import plan_fixes
 from pipeline.actions.preview import Preview, preview
 from pipeline.actions.session import load_named, working
 from pipeline.config.load import load_config

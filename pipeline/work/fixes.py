@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fixers.change import FileChange, HostChange, Plan
-from fixers.fixed_tree import as_planned
-from fixers.frame import plan_fixes
+from fixers.frame.change import FileChange, HostChange, Plan
+from fixers.frame.fixed_tree import as_planned
+from fixers.frame.site import Site, Tree
+from fixers.plans.site_plan import plan_fixes
 from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
-from fixers.site import Site, Tree
 from pipeline.work.secrets import secret_values
 from pipeline.work.view import View
 from remote.doors import read_only

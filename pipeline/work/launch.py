@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from fixers.fixed_tree import as_planned
-from fixers.frame import plan_fixes
+from fixers.frame.fixed_tree import as_planned
+from fixers.plans.site_plan import plan_fixes
 from fixers.registry import SOURCE_FIXERS
 from fixers.sources.yaml_nodes import compose
 from fixers.sources.yaml_values import plain

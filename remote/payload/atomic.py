@@ -5,25 +5,14 @@ from __future__ import annotations
 import os
 
 from remote.protocol.parts import PART as PART
-from remote.protocol.parts import make_part
+from remote.protocol.parts import write_beside
 
 
 def write_whole(path: str, data: bytes, mode: int = 0o644) -> None:
     """`path` holds exactly `data`; a reader sees the old bytes or the new ones. Parents are made."""
     folder = os.path.dirname(path) or "."
     os.makedirs(folder, exist_ok=True)
-    fd, part = make_part(folder)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        if os.path.exists(part):
-            os.unlink(part)
-        raise
+    write_beside(path, data, mode)
     sync_folder(folder)
 
 

@@ -1,4 +1,7 @@
-"""What is on its way has its writer in its name: what a killed one left is told from what a living one makes."""
+"""Files appear whole or not at all: written beside, then renamed; what a killed writer left there is swept.
+
+What is on its way has its writer in its name: what a killed one left is told from what a living one makes.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,35 @@ import contextlib
 import os
 import re
 import zlib
-from typing import Optional, Tuple
+from typing import BinaryIO, Iterator, Optional, Tuple
 
 PART = ".hs-part-"
 FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 WRITER = r"[0-9a-f]{8}-\d+-\d+"
 NAME = re.compile(rf"{re.escape(PART)}({WRITER})-\w+")
+
+
+def write_beside(path: str, data: bytes, mode: int) -> None:
+    """`path` holds exactly `data`; a reader sees the old bytes or the new, after a power cut too. Raises OSError."""
+    with replacing(path) as file:
+        file.write(data)
+        file.flush()
+        os.fchmod(file.fileno(), mode)
+        os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def replacing(path: str) -> Iterator[BinaryIO]:
+    """What the block writes takes the place of `path`; where the block fails, nothing of it stays. Raises OSError."""
+    fd, part = make_part(os.path.dirname(path) or ".")
+    try:
+        with os.fdopen(fd, "wb") as file:
+            yield file
+        os.replace(part, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(part)
+        raise
 
 
 def make_part(folder: str) -> Tuple[int, str]:

@@ -13,7 +13,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from remote.protocol.parts import make_part
+from remote.protocol.parts import replacing
 from remote.sync.secrets import HEAD_BYTES, secret_by_head
 
 VERSION = 2
@@ -74,14 +74,8 @@ def write_state(folder: Path, name: str, value: Any) -> None:
     data = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        part, path = make_part(str(folder))
-        try:
-            with os.fdopen(part, "wb") as file:
-                file.write(data)
-            Path(path).replace(folder / name)
-        except BaseException:
-            Path(path).unlink(missing_ok=True)
-            raise
+        with replacing(str(folder / name)) as file:
+            file.write(data)
     except OSError:
         return
 

@@ -52,21 +52,32 @@ def test_imports_point_down() -> None:
     assert wrong == []
 
 
-def rooms_of_pipeline() -> list[str]:
-    """The folders of pipeline/ from the top down, as docs/architecture.md lists them."""
-    drawn = (ROOT / "docs" / "architecture.md").read_text().partition("    fixers/ ")[0]
-    return re.findall(r"^      ([a-z]+)/ ", drawn, re.MULTILINE)
+def rooms_of(package: str) -> list[str]:
+    """The folders and modules of a package from the top down, as docs/architecture.md lists them."""
+    drawn = (ROOT / "docs" / "architecture.md").read_text()
+    lines = re.search(rf"^    {package}/ .*\n((?:      .*\n)*)", drawn, re.MULTILINE)
+    assert lines is not None
+    return re.findall(r"^      ([a-z_]+)(?:/|\.py) ", lines[1], re.MULTILINE)
 
 
-def test_every_folder_of_pipeline_is_in_the_list_of_rooms_and_only_the_command_line_is_outside() -> None:
-    folders = {path.name for path in (ROOT / "pipeline").iterdir() if (path / "__init__.py").is_file()}
-    assert set(rooms_of_pipeline()) == folders
-    loose = {path.name for path in (ROOT / "pipeline").glob("*.py")}
-    assert loose == {"__init__.py", "__main__.py", "cli.py"}
+@pytest.mark.parametrize("package", ["pipeline", "fixers"])
+def test_every_folder_and_module_at_the_top_of_a_package_is_in_the_list_of_rooms(package: str) -> None:
+    folders = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
+    loose = {path.stem for path in (ROOT / package).glob("*.py")} - {"__init__", "__main__"}
+    assert sorted(rooms_of(package)) == sorted(folders | loose)
 
 
-def test_a_room_of_pipeline_imports_only_from_rooms_below_it() -> None:
-    floor = {f"pipeline.{room}": number for number, room in enumerate(rooms_of_pipeline())}
+@pytest.mark.parametrize(
+    ("package", "loose"), [("pipeline", {"__main__", "cli"}), ("fixers", {"known", "pages", "registry"})]
+)
+def test_nothing_else_lies_loose_at_the_top_of_a_package(package: str, loose: set[str]) -> None:
+    assert {path.stem for path in (ROOT / package).glob("*.py")} == loose | {"__init__"}
+
+
+@pytest.mark.parametrize("package", ["pipeline", "fixers"])
+def test_a_room_imports_only_from_rooms_below_it(package: str) -> None:
+    """The command line is left out: it imports none of them, and the pages read its table of verbs."""
+    floor = {f"{package}.{room}": number for number, room in enumerate(rooms_of(package)) if room != "cli"}
     upwards = [
         f"{importer} imports {target}"
         for importer, targets in graph().items()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fixers.change import FileChange, Plan
-from fixers.on_disk import apply_to_disk, undo_on_disk
+from fixers.frame.change import FileChange, Plan
+from fixers.plans.on_disk import apply_to_disk, undo_on_disk
 from tests.faults.struck import blows, killing, run_traced
 
 BEFORE = {"train.py": b"dtype = bfloat16\n", "src/model.py": b"other = bfloat16\n"}
@@ -13,8 +13,8 @@ AFTER = {path: data.replace(b"bfloat16", b"float16") for path, data in BEFORE.it
 FIX = """
 import sys
 from pathlib import Path
-from fixers.change import FileChange, Plan
-from fixers.on_disk import apply_to_disk
+from fixers.frame.change import FileChange, Plan
+from fixers.plans.on_disk import apply_to_disk
 root = Path(sys.argv[1])
 files = {path: (root / path).read_bytes() for path in ("train.py", "src/model.py")}
 apply_to_disk(root, Plan(changes=tuple(

@@ -6,9 +6,9 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
+from fixers.frame.source_fixer import SourceFixer
+from fixers.frame.target import Target
 from fixers.registry import SOURCE_FIXERS
-from fixers.source_fixer import SourceFixer
-from fixers.target import Target
 from remote.protocol.machine import Gpu
 
 CASES = Path(__file__).parent / "cases"

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from fixers.site import Site
+from fixers.frame.site import Site
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.machine import Disk, Driver, Gpu, Interpreter, Machine
 from remote.protocol.survey import Survey

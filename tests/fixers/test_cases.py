@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fixers.frame import applies, plan_file
+from fixers.plans.site_plan import applies, plan_file
 from fixers.registry import SOURCE_FIXERS
 from tests.fixers.casebook import CASES, Case, read_cases
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from fixers.change import FileChange
-from fixers.file_plan import plan_file
+from fixers.frame.change import FileChange
+from fixers.frame.target import Target
+from fixers.plans.file_plan import plan_file
 from fixers.registry import SOURCE_FIXERS
-from fixers.target import Target
 from tests.fixers.casebook import TITAN_RTX
 
 PACKAGES = ("transformers", "peft", "accelerate", "datasets", "torch")

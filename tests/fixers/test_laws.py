@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fixers import on_disk
-from fixers.change import FileChange, Plan
-from fixers.diff import render_diff
-from fixers.disk_tree import DiskTree
-from fixers.frame import plan_fixes
-from fixers.on_disk import apply_to_disk, undo_on_disk
-from fixers.site import Site
+from fixers.frame.change import FileChange, Plan
+from fixers.frame.disk_tree import DiskTree
+from fixers.frame.site import Site
+from fixers.plans import on_disk
+from fixers.plans.diff import render_diff
+from fixers.plans.on_disk import apply_to_disk, undo_on_disk
+from fixers.plans.site_plan import plan_fixes
 from remote.errors import BadUsage, Busy, FixRefused
 from tests.fixers.casebook import AMPERE, TITAN_RTX, read_cases
 

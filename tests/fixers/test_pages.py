@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fixers import bf16_to_fp16
+from fixers.code import bf16_to_fp16
+from fixers.known import module_of
 from fixers.pages import SECTIONS, fixer_names, fixer_page, fixer_summary, render_pages, write_pages
 from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
 from remote.errors import BadUsage
@@ -25,7 +26,7 @@ def test_a_page_says_everything_in_order(name: str) -> None:
 
 @pytest.mark.parametrize("fixer", [*SOURCE_FIXERS, *SETUP_FIXERS], ids=lambda fixer: fixer.name)
 def test_a_fixer_is_named_as_its_module(fixer) -> None:
-    assert fixer.__name__ == f"fixers.{fixer.name.replace('-', '_')}"
+    assert fixer.__name__ == module_of(fixer.name)
     assert fixer.safety in ("safe", "unsafe")
     assert fixer.version >= 1
 

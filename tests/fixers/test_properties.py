@@ -12,15 +12,15 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fixers.disk_tree import DiskTree
-from fixers.file_plan import FileOutcome, plan_file
-from fixers.frame import plan_fixes
-from fixers.on_disk import apply_to_disk, undo_on_disk
+from fixers.frame.disk_tree import DiskTree
+from fixers.frame.site import Site
+from fixers.frame.target import Target
+from fixers.plans.file_plan import FileOutcome, plan_file
+from fixers.plans.on_disk import apply_to_disk, undo_on_disk
+from fixers.plans.site_plan import plan_fixes
 from fixers.registry import SOURCE_FIXERS
-from fixers.site import Site
 from fixers.sources.json_strings import JsonString, NotJson, parse_json
 from fixers.sources.splice import Edit, EditRefused, line_of, newline_of, splice
-from fixers.target import Target
 from tests.fixers.casebook import TITAN_RTX, read_cases
 
 TARGET = Target(TITAN_RTX)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fixers.disk_tree import DiskTree
-from fixers.frame import plan_fixes
-from fixers.on_disk import apply_to_disk
-from fixers.site import Site
+from fixers.frame.disk_tree import DiskTree
+from fixers.frame.site import Site
+from fixers.plans.on_disk import apply_to_disk
+from fixers.plans.site_plan import plan_fixes
 from remote.protocol.findings import Severity
 from tests.fixers.casebook import TITAN_RTX
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fixers.disk_tree import DiskTree
-from fixers.frame import plan_fixes
-from fixers.on_disk import apply_to_disk
-from fixers.site import Site
+from fixers.frame.disk_tree import DiskTree
+from fixers.frame.site import Site
+from fixers.plans.on_disk import apply_to_disk
+from fixers.plans.site_plan import plan_fixes
 from pipeline.diagnosis.catalog import load_catalog
 from pipeline.diagnosis.cures import next_cure
 from pipeline.diagnosis.diagnose import diagnose_text
@@ -26,8 +26,8 @@ CURED = sorted((SCRIPTS / "cured").glob("*.py"))
 TURING = Gpu(0, "", "TITAN RTX", (7, 5), 24 * 2**30, assumed=True)
 
 ELSEWHERE = {
-    "tokenizer-json-corrupt": "tests/fixers/tokenizer/test_downloads.py",
-    "phi4-sampling-rate": "tests/fixers/test_data_collator.py",
+    "tokenizer-json-corrupt": "tests/fixers/hosts/tokenizer/test_downloads.py",
+    "phi4-sampling-rate": "tests/fixers/hosts/test_data_collator.py",
 }
 """Cures that act on a host, tested with one; and what `run` is never led to."""
 

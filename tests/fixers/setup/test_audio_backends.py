@@ -2,10 +2,10 @@
 
 import pytest
 
-from fixers import audio_backends
-from fixers.audio_backends import judge_torchcodec, needed_packages
-from fixers.audio_imports import AudioUse
-from fixers.change import HostChange, Plan, mended
+from fixers.frame.change import HostChange, Plan, mended
+from fixers.setup import audio_backends
+from fixers.setup.audio_backends import judge_torchcodec, needed_packages
+from fixers.setup.audio_imports import AudioUse
 from remote.fake import FakeHost
 from remote.protocol.audio import AudioLook
 from remote.protocol.exits import ExitCode

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fixers.audio_imports import AudioUse, uses_in, uses_of
+from fixers.setup.audio_imports import AudioUse, uses_in, uses_of
 from tests.fixers.setup_rig import MemoryTree
 
 NOTHING = AudioUse()

@@ -2,9 +2,9 @@
 
 import pytest
 
-from fixers import compute_mode
-from fixers.change import Plan
-from fixers.compute_mode import judge_modes
+from fixers.frame.change import Plan
+from fixers.setup import compute_mode
+from fixers.setup.compute_mode import judge_modes
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.machine import GpuProcess

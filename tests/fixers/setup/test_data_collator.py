@@ -5,9 +5,9 @@ import hashlib
 
 import pytest
 
-from fixers import data_collator
-from fixers.change import FileChange, HostChange, Plan, mended
-from fixers.data_collator import collator_of, judge_collator
+from fixers.frame.change import FileChange, HostChange, Plan, mended
+from fixers.setup import data_collator
+from fixers.setup.data_collator import collator_of, judge_collator
 from remote.fake import FakeHost
 from remote.protocol.collator import CollatorLook, Copy
 from remote.protocol.exits import ExitCode

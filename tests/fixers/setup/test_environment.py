@@ -2,9 +2,9 @@
 
 import pytest
 
-from fixers import environment
-from fixers.change import HostChange, Plan, mended
-from fixers.environment import judge_interpreter, venv_of
+from fixers.frame.change import HostChange, Plan, mended
+from fixers.setup import environment
+from fixers.setup.environment import judge_interpreter, venv_of
 from remote.fake import FakeHost
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity

@@ -2,9 +2,9 @@
 
 import pytest
 
-from fixers import flash_attention
-from fixers.change import Plan
-from fixers.flash_attention import judge_flash
+from fixers.frame.change import Plan
+from fixers.setup import flash_attention
+from fixers.setup.flash_attention import judge_flash
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.machine import Interpreter
 from tests.fixers.setup_rig import card, site_at, survey_of

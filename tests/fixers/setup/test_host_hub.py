@@ -2,7 +2,7 @@
 
 import pytest
 
-from fixers.host_hub import HostHub, asking
+from fixers.setup.host_hub import HostHub, asking
 from remote.errors import RemoteFault
 from remote.fake import FakeHost
 from remote.protocol.exits import ExitCode

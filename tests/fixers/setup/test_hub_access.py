@@ -2,9 +2,9 @@
 
 import pytest
 
-from fixers import hub_access
-from fixers.change import Plan
-from fixers.hub_access import judge_access, judge_environment
+from fixers.frame.change import Plan
+from fixers.setup import hub_access
+from fixers.setup.hub_access import judge_access, judge_environment
 from remote.errors import RemoteFault
 from remote.fake import FakeHost
 from remote.protocol.exits import ExitCode

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fixers.laptop_hub import HubUnavailable, ask_laptop_hub, fetch_on_laptop
+from fixers.setup.laptop_hub import HubUnavailable, ask_laptop_hub, fetch_on_laptop
 from remote.protocol.tokenizer_files import digest_of
 from tests.lab.hub import COMMIT, Hub, Repository, serve
 

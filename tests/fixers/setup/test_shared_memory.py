@@ -2,9 +2,9 @@
 
 import pytest
 
-from fixers import shared_memory
-from fixers.change import Plan
-from fixers.shared_memory import judge_shared_memory
+from fixers.frame.change import Plan
+from fixers.setup import shared_memory
+from fixers.setup.shared_memory import judge_shared_memory
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from tests.fixers.setup_rig import machine, site_at, survey_of

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fixers import stale_processes
-from fixers.change import HostChange, Plan
+from fixers.frame.change import HostChange, Plan
+from fixers.setup import stale_processes
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState, RunSurvey

@@ -2,9 +2,9 @@
 
 import pytest
 
-from fixers import tokenizer
-from fixers.change import FileChange, HostChange, Plan, mended
-from fixers.site import Site
+from fixers.frame.change import FileChange, HostChange, Plan, mended
+from fixers.frame.site import Site
+from fixers.setup import tokenizer
 from remote.fake import FakeHost
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fixers.tokenizer_judgement import Complaint, good_copy, judge_files
+from fixers.setup.tokenizer_judgement import Complaint, good_copy, judge_files
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.tokenizer_files import Fault, TokenizerFile

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from fixers.site import Site
-from fixers.tokenizer import Origin, belongs_to, laptop_files, named_beside, origin_of
+from fixers.frame.site import Site
+from fixers.setup.tokenizer import Origin, belongs_to, laptop_files, named_beside, origin_of
 from remote.protocol.tokenizer_files import Fault, TokenizerFile, digest_of
 from tests.fixers.setup_rig import PROJECT, MemoryTree
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fixers.torch_builds import BUILDS, Choice, choose_build, driver_carries, runs_on
+from fixers.setup.torch_builds import BUILDS, Choice, choose_build, driver_carries, runs_on
 
 PRINTED = {
     ("cu126", (2, 8)): "sm_50 sm_60 sm_70 sm_75 sm_80 sm_86 sm_90",

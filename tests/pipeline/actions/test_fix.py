@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fixers.change import FileChange
+from fixers.frame.change import FileChange
 from pipeline.actions.fix import fix_on_host
 from pipeline.messages.listener import NoListener
 from pipeline.stages.stage import Context

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fixers.change import FileChange
+from fixers.frame.change import FileChange
 from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.report.model import CureRow, FixRow, JobRow, RunReport, Verdict, fix_of
 from pipeline.report.page import render_report

@@ -24,7 +24,7 @@ def test_every_name_is_listed_whole(capsys: pytest.CaptureFixture[str]) -> None:
 def test_one_page_loads_no_fixers_and_nothing_that_draws() -> None:
     program = (
         "import sys; from pipeline.cli import run; run(['explain', 'sync']); "
-        "sys.exit(' '.join({'fixers.registry', 'fixers.tokenizer', 'rich.markdown'} & set(sys.modules)))"
+        "sys.exit(' '.join({'fixers.registry', 'fixers.setup.tokenizer', 'rich.markdown'} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=ROOT, check=False

@@ -1,4 +1,4 @@
-"""What a killed writer left is swept by the next; what a living one writes, or one elsewhere, is left alone."""
+"""A file appears whole or not at all; what a killed writer left is swept, what a living one writes is left alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.records.files import write_whole as write_here
 from remote.payload.atomic import write_whole as write_there
-from remote.protocol.parts import PART, make_part, sweep
+from remote.protocol.parts import PART, make_part, replacing, sweep, write_beside
 from remote.sync.digests import write_state
 
 WRITER = """
@@ -27,6 +27,49 @@ def a_writer(folder: Path) -> tuple[subprocess.Popen[str], Path]:
     process = subprocess.Popen([sys.executable, "-c", WRITER, folder], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     return process, Path(process.stdout.readline().strip())
+
+
+@pytest.mark.parametrize("before", [None, b"older and longer"])
+@pytest.mark.parametrize("mode", [0o644, 0o600, 0o755])
+def test_a_file_is_replaced_whole_with_its_mode_and_nothing_is_left_beside_it(tmp_path: Path, before, mode) -> None:
+    path = tmp_path / "record"
+    if before is not None:
+        path.write_bytes(before)
+    write_beside(str(path), b"newer", mode)
+    assert (path.read_bytes(), path.stat().st_mode & 0o7777) == (b"newer", mode)
+    assert os.listdir(tmp_path) == ["record"]
+
+
+def test_a_reader_sees_the_old_bytes_until_the_new_are_whole(tmp_path: Path) -> None:
+    path = tmp_path / "record"
+    path.write_bytes(b"old")
+    with replacing(str(path)) as file:
+        file.write(b"new")
+        file.flush()
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+
+
+def test_a_name_without_a_folder_is_written_where_we_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_beside("record", b"{}", 0o644)
+    assert os.listdir(tmp_path) == ["record"]
+
+
+@pytest.mark.parametrize("fault", [OSError, KeyboardInterrupt])
+def test_a_write_that_is_cut_leaves_the_old_bytes_and_nothing_beside_them(tmp_path: Path, fault) -> None:
+    (tmp_path / "record").write_bytes(b"old")
+    with pytest.raises(fault), replacing(str(tmp_path / "record")) as file:
+        file.write(b"half of")
+        raise fault
+    assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"record": b"old"}
+
+
+def test_what_cannot_be_replaced_is_told_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "record").mkdir()
+    with pytest.raises(IsADirectoryError):
+        write_beside(str(tmp_path / "record"), b"new", 0o644)
+    assert os.listdir(tmp_path) == ["record"]
 
 
 @pytest.mark.parametrize(

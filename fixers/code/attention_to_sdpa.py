@@ -1,0 +1,90 @@
+"""attention-to-sdpa: attention that the card can run.
+
+What it does
+    On a card below compute capability 8.0, where FlashAttention is chosen by keyword, key, name, default or flag, SDPA
+    is chosen; `use_flash_attention_2`, `padding_free` and their kin become False wherever they are True by keyword,
+    key, field or default. Comparisons, lists of choices and branches that already ask the card are left. Sequence
+    packing without FlashAttention mixes samples, so it is told.
+
+Why
+    `FlashAttention only supports Ampere GPUs or newer.` SDPA's memory-efficient kernels run float16 from Maxwell on.
+
+Before
+    model = AutoModel.from_pretrained(name, attn_implementation="flash_attention_2")
+
+After
+    model = AutoModel.from_pretrained(name, attn_implementation="sdpa")
+
+What it can break
+    Nothing that could run: the kernels it replaces do not start on such a card. Remote code that knows only
+    FlashAttention and eager attention refuses the word; give it "eager".
+
+How to undo
+    pipeline fix --undo
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from fixers.code.bf16_forms.verdict import Verdict, judge_place
+from fixers.code.found import Found
+from fixers.frame.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
+from fixers.frame.target import Target
+from fixers.sources.chosen_words import is_chosen, rewritten_literal
+from fixers.sources.gates import is_gated
+from fixers.sources.python import reads_python
+from fixers.sources.source import Source
+
+name = "attention-to-sdpa"
+version = 2
+safety = "safe"
+needles = (b"flash_att", b"flash-att", b"padding_free")
+below = BFLOAT16_SINCE
+brings: tuple[str, ...] = ()
+matches = reads_python
+
+ASKS = re.compile(
+    rb"""["']flash_?att(?:ention|n)|kernels-community/"""
+    rb"""|\b(?:(?:use[_-])?flash[_-]att(?:ention|n)(?:[_-]2)?|padding[_-]free)["'\]]*[ ]*[=:,]"""
+)
+CHOOSES_ATTENTION = re.compile(
+    r"(?:.*[._-])?_?(?:attn|attention)(?:[_-]?(?:impl|implementation|type|backend|mode))?$", re.IGNORECASE
+)
+FLASH = re.compile(r"flash_?att(?:ention|n)(?:_[23])?|kernels-community/(?:vllm-)?flash-attn\w*")
+SWITCHES = re.compile(r"(?:use[_-])?flash[_-](?:attn|attention)(?:[_-]2)?$|padding[_-]free$")
+WHY = "FlashAttention needs compute capability 8.0"
+
+
+def rewrite(source: Source, target: Target) -> Rewrite:
+    """SDPA wherever FlashAttention was chosen."""
+    if not (ASKS.search(source.data) and source.python.mentions(ASKS)):
+        return NOTHING
+    found = Found(source.python, name)
+    for node in found.source.names.nodes:
+        match node:
+            case ast.Constant(value=str(word)) if FLASH.fullmatch(word):
+                _judge_word(found, node)
+            case ast.Constant(value=True) if is_chosen(found.source, node, SWITCHES):
+                _turn_off(found, node)
+            case ast.keyword(arg="packing", value=ast.Constant(value=True)):
+                found.warn(
+                    node, "packing without FlashAttention lets samples attend to each other", hint="packing=False"
+                )
+    return found.rewrite
+
+
+def _judge_word(found: Found, node: ast.Constant) -> None:
+    if not is_chosen(found.source, node, CHOOSES_ATTENTION):
+        return
+    if judge_place(found.source, node).verdict is Verdict.NEVER:
+        return
+    literal = rewritten_literal(found.source, node, "sdpa")
+    if literal is not None:
+        found.edits.append(found.source.replace_node(node, literal, WHY))
+
+
+def _turn_off(found: Found, value: ast.expr) -> None:
+    if not is_gated(found.source, value):
+        found.edits.append(found.source.replace_node(value, "False", WHY))

@@ -1,0 +1,138 @@
+"""`torch.bfloat16` used as a value, by whatever name the module gives it, and `.bfloat16()`."""
+
+from __future__ import annotations
+
+import ast
+
+from fixers.code.bf16_forms.verdict import Verdict, judge_place
+from fixers.code.found import Found
+from fixers.sources.names import Rebound
+
+BFLOAT16 = "torch.bfloat16"
+WHY = "no bfloat16 on this card"
+REDUCED_IN_FP32 = "gradients are reduced in float32: float16 sums overflow"
+
+
+def find_values(found: Found) -> None:
+    """Edits for every place where the dtype is asked for; imports follow their uses."""
+    for attribute in found.source.names.of_type(ast.Attribute):
+        if attribute.attr == "bfloat16":
+            _judge_attribute(found, attribute)
+    _judge_names(found)
+
+
+def _judge_names(found: Found) -> None:
+    """Names imported straight from torch: the import follows its uses."""
+    imported = _imported_as(found)
+    acted: dict[str, list[ast.Name]] = {}
+    left: set[str] = set()
+    for name in found.source.names.of_type(ast.Name) if imported else ():
+        if name.id not in imported or not isinstance(name.ctx, ast.Load):
+            continue
+        meaning = found.source.names.look_up(name)
+        if meaning == BFLOAT16:
+            if _judge_name(found, name):
+                acted.setdefault(name.id, []).append(name)
+            else:
+                left.add(name.id)
+        elif meaning == Rebound(BFLOAT16):
+            _warn_rebound(found, name, name.id)
+    _rename_imports(found, acted, left)
+
+
+def _imported_as(found: Found) -> frozenset[str]:
+    imports = found.source.names.of_type(ast.ImportFrom)
+    aliases = (alias for each in imports if each.module == "torch" for alias in each.names)
+    return frozenset(alias.asname or alias.name for alias in aliases if alias.name == "bfloat16")
+
+
+def _judge_attribute(found: Found, node: ast.Attribute) -> None:
+    source = found.source
+    meaning = source.names.look_up(node)
+    if meaning == BFLOAT16 and isinstance(node.ctx, ast.Load):
+        if _may_act(found, node):
+            found.edits.append(source.replace_attribute(node, _wanted(found, node), _why(node, found)))
+    elif meaning == Rebound(BFLOAT16):
+        _warn_rebound(found, node, source.segment(node.value))
+    elif not isinstance(meaning, (str, Rebound)) and _is_cast(found, node) and _may_act(found, node):
+        found.edits.append(source.replace_attribute(node, "half", ".bfloat16() casts to bfloat16; .half() to float16"))
+
+
+def _is_cast(found: Found, node: ast.Attribute) -> bool:
+    """`anything.bfloat16()`"""
+    call = found.source.names.parent(node)
+    return isinstance(call, ast.Call) and call.func is node and not call.args and not call.keywords
+
+
+def _judge_name(found: Found, node: ast.Name) -> bool:
+    """Whether the name, imported straight from torch, is one to be changed; an alias keeps its spelling."""
+    if not _may_act(found, node):
+        return False
+    if node.id not in _aliases(found):
+        if _keyword_of(found, node) == "reduce_dtype":
+            found.warn(node, "reduce_dtype should be torch.float32 on this card", hint="reduce_dtype=torch.float32")
+        found.edits.append(found.source.replace_node(node, "float16", WHY))
+    return True
+
+
+def _may_act(found: Found, node: ast.expr) -> bool:
+    judged = judge_place(found.source, node)
+    if judged.verdict is Verdict.WARN:
+        found.warn(node, judged.message)
+    if judged.verdict is not Verdict.ACT:
+        return False
+    if _keyword_of(found, node) == "bnb_4bit_quant_storage" and b"fsdp" not in found.source.text.lower():
+        found.warn(node, "bnb_4bit_quant_storage must equal the dtype that FSDP flattens; change both together")
+        return False
+    return True
+
+
+def _keyword_of(found: Found, node: ast.expr) -> str:
+    """The keyword it is given by; the second argument of FSDP's MixedPrecision is its reduce_dtype."""
+    above = found.source.names.parent(node)
+    if isinstance(above, ast.Call) and above.args[1:2] == [node]:
+        called = (found.source.names.meaning(above.func) or "").rpartition(".")[2]
+        return "reduce_dtype" if called in ("MixedPrecision", "MixedPrecisionPolicy") else ""
+    return above.arg or "" if isinstance(above, ast.keyword) else ""
+
+
+def _wanted(found: Found, node: ast.expr) -> str:
+    return "float32" if _keyword_of(found, node) == "reduce_dtype" else "float16"
+
+
+def _why(node: ast.expr, found: Found) -> str:
+    return REDUCED_IN_FP32 if _wanted(found, node) == "float32" else WHY
+
+
+def _aliases(found: Found) -> frozenset[str]:
+    """Names given by `as`: they keep their spelling, the import changes what they mean."""
+    imports = found.source.names.of_type(ast.ImportFrom)
+    return frozenset(alias.asname for statement in imports for alias in statement.names if alias.asname)
+
+
+def _rename_imports(found: Found, acted: dict[str, list[ast.Name]], left: set[str]) -> None:
+    for statement in found.source.names.of_type(ast.ImportFrom):
+        if statement.module != "torch" or statement.level:
+            continue
+        for alias in statement.names:
+            local = alias.asname or alias.name
+            if alias.name != "bfloat16" or local not in acted:
+                continue
+            if local not in left:
+                found.edits.append(found.source.replace(found.source.span(alias)[0], "bfloat16", "float16", WHY))
+            elif alias.asname is None:
+                _import_float16(found, alias)
+            elif any("float16" in scope.bindings for scope in found.source.names.scopes.values()):
+                message = f"{local} must stay bfloat16 elsewhere in this file, so its import was left"
+                found.warn(alias, message, hint="use torch.float16 where float16 is meant")
+            else:
+                _import_float16(found, alias)
+                found.edits += [found.source.replace_node(each, "float16", WHY) for each in acted[local]]
+
+
+def _import_float16(found: Found, alias: ast.alias) -> None:
+    found.edits.append(found.source.insert(found.source.span(alias)[1], ", float16", WHY))
+
+
+def _warn_rebound(found: Found, node: ast.expr, name: str) -> None:
+    found.warn(node, f"{name} is bound to something else too, so what it means here is not known; left as it was")

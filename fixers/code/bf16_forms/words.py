@@ -1,0 +1,123 @@
+"""`"bfloat16"` and `"bf16"` as words: where a dtype or a precision is meant by keyword, key, name, default or flag."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from fixers.code.bf16_forms.verdict import Verdict, judge_place
+from fixers.code.found import Found
+from fixers.sources.chosen_words import constant_of, is_chosen, rewritten_literal
+
+MEANS_PRECISION = re.compile(
+    r"(?:.*[._-])?(?:d_?type|data_?type|precision|amp|amp_type|autocast_type|mixed_precision)$", re.IGNORECASE
+)
+WORDS = {
+    "bfloat16": "float16",
+    "torch.bfloat16": "torch.float16",
+    "bf16": "fp16",
+    "BF16": "FP16",
+    "bf16-mixed": "16-mixed",
+}
+LIGHTNING_WORDS = {"bf16": "16-mixed", "bf16-mixed": "16-mixed"}
+TRUE_WORDS = ("bf16-true",)
+OVERRIDE = re.compile(r"((?:\+{0,2}|--)[\w.-]*(?:precision|d_?type)=)([\w.-]+)")
+FLAGS = re.compile(r"--(?:bf16|mixed_precision[ =]bf16|(?:torch_)?dtype[ =]bfloat16)\b")
+RUN_TEXT = re.compile(r"(?:subprocess\.\w+|os\.(?:system|popen))")
+WHY = "no bfloat16 on this card"
+
+
+def find_words(found: Found) -> None:
+    """Edits for every word for bfloat16 that stands where a precision is chosen."""
+    for node in found.source.names.of_type(ast.Constant):
+        if not isinstance(node.value, str) or "bf" not in node.value.lower():
+            continue
+        if node.value in WORDS:
+            _judge_word(found, node)
+        elif node.value in TRUE_WORDS and is_chosen(found.source, node, MEANS_PRECISION):
+            message = "bf16-true has no safe twin: use 16-mixed, with float32 weights"
+            found.warn(node, message, hint='precision="16-mixed"')
+        elif node.value == "--bf16":
+            _judge_flag(found, node)
+        elif FLAGS.search(node.value) and " " in node.value:
+            _judge_text(found, node)
+        else:
+            _judge_override(found, node)
+
+
+def _judge_word(found: Found, node: ast.Constant) -> None:
+    if not is_chosen(found.source, node, MEANS_PRECISION) and not _is_given_on(found, node):
+        return
+    judged = judge_place(found.source, node)
+    if judged.verdict is Verdict.WARN:
+        found.warn(node, judged.message)
+    elif judged.verdict is Verdict.ACT:
+        _replace(found, node, _twin(found, node))
+
+
+def _is_given_on(found: Found, node: ast.Constant) -> bool:
+    """`mp = "bf16"` where `mixed_precision=mp` is all that the name is for."""
+    above = found.source.names.parent(node)
+    match above:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is node:
+            uses = [
+                each
+                for each in found.source.names.of_type(ast.Name)
+                if each.id == name and each is not above.targets[0]
+            ]
+            return bool(uses) and all(
+                isinstance(each.ctx, ast.Load) and is_chosen(found.source, each, MEANS_PRECISION) for each in uses
+            )
+    return False
+
+
+def _twin(found: Found, node: ast.Constant) -> str:
+    """Lightning says 16-mixed where others say fp16."""
+    above = found.source.names.parent(node)
+    call = found.source.names.parent(above) if isinstance(above, ast.keyword) else None
+    if isinstance(above, ast.keyword) and isinstance(call, ast.Call) and above.arg == "precision":
+        meaning = found.source.names.meaning(call.func) or ""
+        if "lightning" in meaning.partition(".")[0]:
+            return LIGHTNING_WORDS.get(str(node.value), WORDS[str(node.value)])
+    return WORDS[str(node.value)]
+
+
+def _judge_flag(found: Found, node: ast.Constant) -> None:
+    """`--bf16` as a word of a command that is built as a list."""
+    above = found.source.names.parent(node)
+    if isinstance(above, ast.List) and _is_command(found, above):
+        _replace(found, node, "--fp16")
+
+
+def _judge_text(found: Found, node: ast.Constant) -> None:
+    """A whole command in one string, handed to a shell."""
+    above = found.source.names.parent(node)
+    if isinstance(above, ast.Call) and RUN_TEXT.fullmatch(found.source.names.meaning(above.func) or ""):
+        flag = FLAGS.search(str(node.value))
+        assert flag is not None
+        message = f"the command in this string says {flag[0]}; no bfloat16 on this card"
+        found.warn(node, message, hint=flag[0].replace("bfloat16", "float16").replace("bf16", "fp16"))
+
+
+def _is_command(found: Found, display: ast.List) -> bool:
+    words = [constant_of(each) for each in display.elts]
+    if "--fp16" in words:
+        return False
+    return any(isinstance(word, str) and word.endswith((".py", "launch", "torchrun", "python", "-m")) for word in words)
+
+
+def _judge_override(found: Found, node: ast.Constant) -> None:
+    """`++model.precision=bf16` as a word of a command or a list of overrides."""
+    above = found.source.names.parent(node)
+    match = OVERRIDE.fullmatch(str(node.value))
+    if match and match[2] in WORDS and isinstance(above, ast.List):
+        _replace(found, node, match[1] + WORDS[match[2]])
+
+
+def _replace(found: Found, node: ast.Constant, word: str) -> None:
+    literal = rewritten_literal(found.source, node, word)
+    if literal is None:
+        written = found.source.segment(node)
+        found.warn(node, f"{written} means bfloat16 and is not written in one piece; write {word!r}")
+        return
+    found.edits.append(found.source.replace_node(node, literal, WHY))

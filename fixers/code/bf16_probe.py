@@ -1,0 +1,96 @@
+"""bf16-probe: a question about bfloat16 is answered by the card, not by torch's emulation.
+
+What it does
+    On a card below compute capability 8.0, `torch.cuda.is_bf16_supported()` and the questions of transformers and
+    accelerate built on it become a test of the compute capability. Calls that already exclude emulation are left.
+
+Why
+    Since torch 2.4 the question is answered True on Volta and Turing, where bfloat16 is only emulated, so that every
+    `bfloat16 if supported else float16` takes the wrong branch.
+
+Before
+    use_bf16 = torch.cuda.is_bf16_supported()
+
+After
+    use_bf16 = torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 0)
+
+What it can break
+    Nothing known. The test looks at the current device, as the question did.
+
+How to undo
+    pipeline fix --undo
+"""
+
+from __future__ import annotations
+
+import ast
+
+from fixers.code.found import Found
+from fixers.frame.source_fixer import BFLOAT16_SINCE, Rewrite
+from fixers.frame.target import Target
+from fixers.sources.imports import name_of
+from fixers.sources.python import reads_python
+from fixers.sources.source import Source
+
+name = "bf16-probe"
+version = 1
+safety = "safe"
+needles = (b"is_bf16_supported", b"is_torch_bf16", b"is_bf16_available")
+below = BFLOAT16_SINCE
+brings: tuple[str, ...] = ()
+matches = reads_python
+
+PROBES = frozenset({"is_bf16_supported", "is_torch_bf16_gpu_available", "is_torch_bf16_available", "is_bf16_available"})
+LIBRARIES = ("torch.cuda.", "transformers.", "accelerate.")
+WHY = "torch says True where bfloat16 is only emulated"
+TAKES_BARE_TEST = (ast.Assign, ast.AnnAssign, ast.keyword, ast.Return, ast.If, ast.While, ast.Expr)
+
+
+def rewrite(source: Source, target: Target) -> Rewrite:
+    """A test of the compute capability wherever support for bfloat16 was asked for."""
+    found = Found(source.python, name)
+    for node in found.source.names.nodes:
+        if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
+            meaning = found.source.names.meaning(node) or ""
+            if meaning.startswith(LIBRARIES) and meaning.rpartition(".")[2] in PROBES:
+                _judge_probe(found, node)
+    return found.rewrite
+
+
+def _judge_probe(found: Found, node: ast.Name | ast.Attribute) -> None:
+    source = found.source
+    call = source.names.parent(node)
+    if not isinstance(call, ast.Call) or call.func is not node:
+        found.warn(node, f"{source.segment(node)} says True where bfloat16 is only emulated; it is not called here")
+        return
+    if call.args or call.keywords:
+        return
+    cuda = _cuda(found, node)
+    if cuda is None:
+        hint = "torch.cuda.get_device_capability() >= (8, 0)"
+        found.warn(node, "answers True where bfloat16 is only emulated, and torch is not imported here", hint=hint)
+        return
+    found.edits.append(source.replace_node(call, _test(found, call, cuda), WHY))
+
+
+def _cuda(found: Found, node: ast.Name | ast.Attribute) -> str | None:
+    """`torch.cuda` as this file writes it."""
+    if isinstance(node, ast.Attribute) and found.source.names.meaning(node.value) == "torch.cuda":
+        return found.source.segment(node.value)
+    torch = name_of(found.source, "torch")
+    return f"{torch}.cuda" if torch is not None else None
+
+
+def _test(found: Found, call: ast.Call, cuda: str) -> str:
+    capable = f"{cuda}.get_device_capability() >= (8, 0)"
+    above = found.source.names.parent(call)
+    if isinstance(above, ast.BoolOp) and isinstance(above.op, ast.And):
+        available = f"{cuda}.is_available()"
+        before = above.values[: above.values.index(call)]
+        if any(found.source.segment(value) == available for value in before):
+            return capable
+        return f"{available} and {capable}"
+    test = f"{cuda}.is_available() and {capable}"
+    if isinstance(above, TAKES_BARE_TEST) or (isinstance(above, ast.IfExp) and above.test is call):
+        return test
+    return f"({test})"

@@ -1,0 +1,88 @@
+"""device-map: a model that is trained lies whole on its own card.
+
+What it does
+    Where a file trains with Trainer, Accelerate or a process group, `device_map="auto"` (and its balanced kin) of a
+    `from_pretrained` becomes None, so that the trainer puts the whole model on the card of its own process. A model
+    that is quantised while loading, or trained in a loop of its own by several processes, is put on `LOCAL_RANK`
+    instead. Files that only load are left, and so is a model that no trainer, optimizer or `prepare` is given, such as
+    a teacher: nothing else would place it.
+
+Why
+    "auto" spreads layers over every card and, silently, over CPU memory. Distributed launches refuse such a model
+    (`You can't train a model that has been loaded with device_map='auto' in any distributed mode`), and off-loaded
+    layers train at a crawl or not at all.
+
+Before
+    model = AutoModel.from_pretrained(name, device_map="auto")
+    trainer = Trainer(model=model, args=args)
+
+After
+    model = AutoModel.from_pretrained(name, device_map=None)
+    trainer = Trainer(model=model, args=args)
+
+What it can break
+    A model that does not fit one card stops with CUDA out of memory instead of being spread.
+
+How to undo
+    pipeline fix --undo
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from fixers.code.found import Found
+from fixers.frame.source_fixer import NOTHING, Rewrite
+from fixers.frame.target import Target
+from fixers.sources.chosen_words import constant_of
+from fixers.sources.imports import imported
+from fixers.sources.python import reads_python
+from fixers.sources.source import Source
+from fixers.sources.trained_models import may_train
+
+name = "device-map"
+version = 2
+safety = "safe"
+needles = (b"device_map",)
+below = None
+brings: tuple[str, ...] = ()
+matches = reads_python
+
+SPREADS = ("auto", "balanced", "balanced_low_0", "sequential")
+PLACES_MODEL = re.compile(rb"\w*Trainer\(|\bAccelerator\(")
+DISTRIBUTED = re.compile(
+    rb"init_process_group|DistributedDataParallel|FullyShardedDataParallel|LOCAL_RANK|\bDDP\(|\bFSDP\("
+)
+QUANTISES = ("quantization_config", "load_in_4bit", "load_in_8bit")
+WHY = "the model lies whole on the card of its own process"
+
+
+def rewrite(source: Source, target: Target) -> Rewrite:
+    """No model that is trained is spread over cards."""
+    placed = PLACES_MODEL.search(source.data) is not None
+    if not placed and not DISTRIBUTED.search(source.data):
+        return NOTHING
+    found = Found(source.python, name)
+    for call in found.source.names.of_type(ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "from_pretrained":
+            for keyword in call.keywords:
+                spread = keyword.arg == "device_map" and constant_of(keyword.value) in SPREADS
+                if spread and may_train(found.source, call):
+                    quantised = any(each.arg in QUANTISES for each in call.keywords)
+                    _place(found, keyword.value, by_trainer=placed and not quantised)
+    return found.rewrite
+
+
+def _place(found: Found, value: ast.expr, *, by_trainer: bool) -> None:
+    if by_trainer:
+        found.edits.append(found.source.replace_node(value, "None", WHY))
+        return
+    os = imported(found.source, "os", WHY)
+    quote = found.source.quote_for(value)
+    if os is None or quote is None:
+        found.warn(value, "the model is spread over cards and trained", hint='device_map={"": local_rank}')
+        return
+    found.edits += [edit for edit in os.edits if edit not in found.edits]
+    written = f'{{"": int({os.name}.environ.get("LOCAL_RANK", "0"))}}'
+    found.edits.append(found.source.replace_node(value, written.replace('"', quote), WHY))

@@ -1,0 +1,133 @@
+"""label-padding: padded label positions are not learned.
+
+What it does
+    Where labels are padded with 0 or with the tokenizer's padding token, by `pad_sequence`, `F.pad`, `torch.full` or
+    `labels + [0] * n`, they are padded with -100. What is not called labels is left, and so are files that use a CTC
+    loss or an `ignore_index` of their own, and labels whose padding is looked for again: compared with the padding
+    token, or masked with -100 behind it. Labels that the file itself shifts into inputs are told.
+
+Why
+    The loss leaves out positions labelled -100 and only those. Padding with 0 teaches the model to say token 0 after
+    every answer, the more the shorter the answer was.
+
+Before
+    labels = pad_sequence(labels, batch_first=True, padding_value=0)
+
+After
+    labels = pad_sequence(labels, batch_first=True, padding_value=-100)
+
+What it can break
+    Code that decodes labels must drop -100 first: `labels[labels != -100]`.
+
+How to undo
+    pipeline fix --undo
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from fixers.code.found import Found
+from fixers.frame.source_fixer import NOTHING, Rewrite
+from fixers.frame.target import Target
+from fixers.sources.chosen_words import constant_of
+from fixers.sources.label_masks import LABELS, is_padding, is_shifted, masks_padding, mentions_labels
+from fixers.sources.python import PythonSource, reads_python
+from fixers.sources.source import Source
+from fixers.sources.splice import Edit
+from fixers.sources.training_setup import tail_of
+
+name = "label-padding"
+version = 3
+safety = "safe"
+needles = (b"label",)
+below = None
+brings: tuple[str, ...] = ()
+matches = reads_python
+
+PADS = re.compile(
+    rb"pad_sequence\(|pad\(\s*[\w.\[\]\"']*[Ll]abel|[Ll]abel\w*[\"']?\]?\s*[:=]\s*[\w.]*(?:pad|full|full_like)\("
+    rb"|[Ll]abel[^\n]*\+\s*\[|(?:\]\s*\*|\*\s*\[)[^\n]*[Ll]abel"
+)
+PADDING = re.compile(rb"pad_sequence|\bpad\b|\bfull|[Ll]abel")
+OWN_RULES = re.compile(rb"ctc|CTC|ignore_index")
+IGNORED = "-100"
+WHY = "the loss leaves out -100 and nothing else"
+
+
+def rewrite(source: Source, target: Target) -> Rewrite:
+    """Labels padded with -100."""
+    if not PADS.search(source.data) or OWN_RULES.search(source.data) or not source.python.mentions(PADDING):
+        return NOTHING
+    found = Found(source.python, name)
+    for node in found.source.names.nodes:
+        if isinstance(node, ast.Call):
+            _judge_call(found, node)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+            _judge_sum(found, node)
+    return found.rewrite
+
+
+def _judge_call(found: Found, call: ast.Call) -> None:
+    tail = tail_of(call)
+    meaning = found.source.names.meaning(call.func) or ""
+    if not call.args:
+        return
+    if meaning in ("torch.full", "torch.full_like"):
+        if _becomes_labels(found.source, call):
+            _judge_value(found, call, "fill_value", 1, absent=False)
+    elif not (mentions_labels(call.args[0]) or _becomes_labels(found.source, call)):
+        return
+    elif tail == "pad_sequence":
+        _judge_value(found, call, "padding_value", 2, absent=True)
+    elif tail == "pad" and meaning == "torch.nn.functional.pad":
+        _judge_value(found, call, "value", 3, absent=True)
+
+
+def _judge_value(found: Found, call: ast.Call, argument: str, position: int, *, absent: bool) -> None:
+    given = next((keyword.value for keyword in call.keywords if keyword.arg == argument), None)
+    if given is None and len(call.args) > position:
+        given = call.args[position]
+    if given is None:
+        if absent and not any(keyword.arg is None for keyword in call.keywords):
+            _put(found, call, found.source.append_argument(call, f"{argument}={IGNORED}", WHY))
+    elif is_padding(given):
+        _put(found, call, found.source.replace_node(given, IGNORED, WHY))
+
+
+def _judge_sum(found: Found, node: ast.BinOp) -> None:
+    """`labels + [pad] * n` and `[pad] * n + labels`"""
+    for labels, padding in ((node.left, node.right), (node.right, node.left)):
+        if not isinstance(padding, ast.BinOp) or not isinstance(padding.op, ast.Mult):
+            continue
+        if not mentions_labels(labels):
+            continue
+        for part in (padding.left, padding.right):
+            if isinstance(part, ast.List) and len(part.elts) == 1 and is_padding(part.elts[0]):
+                _put(found, node, found.source.replace_node(part.elts[0], IGNORED, WHY))
+
+
+def _put(found: Found, padded: ast.expr, edit: Edit) -> None:
+    """The edit is made, unless code behind it counts on the padding that is there."""
+    if masks_padding(found.source, padded):
+        return
+    if is_shifted(found.source, padded):
+        message = "labels are padded with a token, and this function shifts them into inputs, where -100 is no token"
+        found.warn(padded, message, hint="mask labels with -100 after the shift")
+        return
+    found.edits.append(edit)
+
+
+def _becomes_labels(source: PythonSource, call: ast.Call) -> bool:
+    """What comes out is called labels."""
+    above = source.names.parent(call)
+    match above:
+        case ast.Assign():
+            return any(mentions_labels(target) for target in above.targets)
+        case ast.Dict() if call in above.values:
+            key = constant_of(above.keys[above.values.index(call)])
+            return isinstance(key, str) and LABELS.search(key) is not None
+        case ast.keyword(arg=str(called)):
+            return LABELS.search(called) is not None
+    return False

@@ -1,0 +1,175 @@
+"""local-rank: a process takes the card of its place on its own machine.
+
+What it does
+    Where `RANK` (from the environment, or from `get_rank()`) chooses a device, by `set_device`, `torch.device`, `.to`,
+    `.cuda`, `device_ids`, `output_device`, `device_map` or `f"cuda:{rank}"`, `LOCAL_RANK` is taken instead. The same
+    variable goes on naming the process everywhere else.
+
+Why
+    RANK counts over all machines. On the second machine it names cards that are not there: `invalid device ordinal`.
+
+Before
+    rank = int(os.environ["RANK"])
+    torch.cuda.set_device(rank)
+
+After
+    rank = int(os.environ["RANK"])
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+
+What it can break
+    A launcher that sets RANK but not LOCAL_RANK: torchrun, Accelerate and ours set both.
+
+How to undo
+    pipeline fix --undo
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from fixers.code.found import Found
+from fixers.frame.source_fixer import NOTHING, Rewrite
+from fixers.frame.target import Target
+from fixers.sources.chosen_words import constant_of, rewritten_literal
+from fixers.sources.imports import imported
+from fixers.sources.python import PythonSource, reads_python
+from fixers.sources.source import Source
+from fixers.sources.training_setup import tail_of
+
+name = "local-rank"
+version = 1
+safety = "safe"
+needles = (b"RANK", b"get_rank")
+below = None
+brings: tuple[str, ...] = ()
+matches = reads_python
+
+DEVICE_CALLS = frozenset({"set_device", "device", "to", "cuda"})
+DEVICE_KEYWORDS = frozenset({"device_ids", "output_device", "device_id", "device_map", "device", "device_index"})
+GLOBAL_RANKS = ("torch.distributed.get_rank",)
+WHY = "RANK counts over all machines; a device is chosen by LOCAL_RANK"
+
+
+def rewrite(source: Source, target: Target) -> Rewrite:
+    """Devices chosen by LOCAL_RANK."""
+    if b"cuda" not in source.data and b"device" not in source.data:
+        return NOTHING
+    found = Found(source.python, name)
+    for node in found.source.names.nodes:
+        if isinstance(node, ast.expr) and _is_device(found.source, node):
+            _judge(found, node)
+    return found.rewrite
+
+
+def _is_device(source: PythonSource, node: ast.expr) -> bool:
+    """The expression itself says which device: an argument of a call that takes one, or the number after `cuda:`."""
+    above = source.names.parent(node)
+    if isinstance(above, (ast.List, ast.Dict)):
+        above = source.names.parent(above)
+    match above:
+        case ast.keyword(arg=str(argument)):
+            return argument in DEVICE_KEYWORDS
+        case ast.Call() if node in above.args and tail_of(above) in DEVICE_CALLS:
+            return tail_of(above) != "device" or source.names.meaning(above.func) == "torch.device"
+        case ast.FormattedValue():
+            return _is_device_name(source, above)
+    return False
+
+
+def _is_device_name(source: PythonSource, value: ast.FormattedValue) -> bool:
+    """`f"cuda:{rank}"`"""
+    text = source.names.parent(value)
+    if not isinstance(text, ast.JoinedStr) or len(text.values) != 2 or text.values[1] is not value:
+        return False
+    return constant_of(text.values[0]) == "cuda:"
+
+
+def _judge(found: Found, node: ast.expr) -> None:
+    if isinstance(node, ast.Name):
+        values = list(_values(found.source, node))
+        origins = [_global_rank(found.source, value) for value in values]
+        if values and all(origin is not None for origin in origins):
+            _replace(found, node, origins[-1] or "")
+        return
+    word = _rank_word(found.source, node)
+    if word is not None:
+        literal = rewritten_literal(found.source, word, "LOCAL_RANK")
+        if literal is not None:
+            found.edits.append(found.source.replace_node(word, literal, WHY))
+    elif isinstance(node, ast.Call) and found.source.names.meaning(node.func) in GLOBAL_RANKS:
+        _replace(found, node, "")
+
+
+def _values(source: PythonSource, name: ast.Name) -> Iterator[ast.expr]:
+    """What the name is given before, in its function or in the module."""
+    for node in source.names.of_type(ast.Assign):
+        for target, value in _pairs(node):
+            if isinstance(target, ast.Name) and target.id == name.id and _reaches(source, node, name):
+                yield value
+
+
+def _pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    for target in node.targets:
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            yield from zip(target.elts, node.value.elts, strict=False)
+        else:
+            yield target, node.value
+
+
+def _reaches(source: PythonSource, node: ast.Assign, name: ast.Name) -> bool:
+    function = source.names.function(name)
+    if name.id in source.names.scopes[name].bindings:
+        return source.names.function(node) is function
+    return source.names.function(node) is source.tree
+
+
+def _global_rank(source: PythonSource, value: ast.expr) -> str | None:
+    """The value with LOCAL_RANK for RANK; empty where it has no such words; None where it is not the global rank."""
+    if isinstance(value, ast.Call) and source.names.meaning(value.func) in GLOBAL_RANKS:
+        return ""
+    word = _rank_word(source, value)
+    literal = rewritten_literal(source, word, "LOCAL_RANK") if word is not None else None
+    if word is None or literal is None:
+        return None
+    start, end = source.span(value)
+    first, last = source.span(word)
+    return (source.text[start:first] + literal.encode() + source.text[last:end]).decode("utf-8")
+
+
+def _rank_word(source: PythonSource, value: ast.expr) -> ast.Constant | None:
+    """The `"RANK"` in `int(os.environ["RANK"])`, `os.environ.get("RANK", 0)` and `os.getenv("RANK")`."""
+    inner = value.args[0] if isinstance(value, ast.Call) and tail_of(value) == "int" and value.args else value
+    word: ast.expr | None = None
+    if isinstance(inner, ast.Subscript) and source.names.meaning(inner.value) == "os.environ":
+        word = inner.slice
+    elif isinstance(inner, ast.Call) and source.names.meaning(inner.func) in ("os.environ.get", "os.getenv"):
+        word = inner.args[0] if inner.args else None
+    return word if isinstance(word, ast.Constant) and word.value == "RANK" else None
+
+
+def _replace(found: Found, node: ast.expr, written: str) -> None:
+    local = _local_rank_variable(found.source, node)
+    if local is not None:
+        found.edits.append(found.source.replace_node(node, local, WHY))
+        return
+    quote = found.source.quote_for(node)
+    os = imported(found.source, "os", WHY) if not written else None
+    if quote is None or (os is None and not written):
+        found.warn(node, WHY, hint='int(os.environ["LOCAL_RANK"])')
+        return
+    if os is not None:
+        found.edits += [edit for edit in os.edits if edit not in found.edits]
+        written = f'int({os.name}.environ["LOCAL_RANK"])'
+    found.edits.append(found.source.replace_node(node, re.sub("[\"']", quote, written), WHY))
+
+
+def _local_rank_variable(source: PythonSource, node: ast.expr) -> str | None:
+    """A variable called local_rank that has its value by then."""
+    function = source.names.function(node)
+    for name in source.names.of_type(ast.Name):
+        here = source.names.function(name) in (function, source.tree) and name.lineno < node.lineno
+        if here and name.id == "local_rank" and isinstance(name.ctx, ast.Store):
+            return name.id
+    return None

@@ -1,0 +1,178 @@
+"""loss-fp32: losses are computed in float32.
+
+What it does
+    On a card below compute capability 8.0, in a file that uses half precision, what goes into a loss of
+    `torch.nn.functional` (or into a loss module made in the same file) is made float32 first: predictions always, and
+    targets of losses whose targets are numbers of the same kind. Operands of a softmax inside are made float32 before
+    it, and so are the weights of its classes, which must have the same dtype. Losses under autocast, which does this
+    itself, are left; so is what is float32 already. A loss module that is part of a model and has weights is told,
+    because its weights follow the model's dtype.
+
+Why
+    Outside autocast a float16 prediction and a float32 target raise `Found dtype Float but expected Half`; in float16 a
+    loss above 1.0 times a loss scale of 65536 is infinite at once; and `huber_loss` is not among those that autocast
+    promotes.
+
+Before
+    loss = F.mse_loss(prediction, target)
+
+After
+    loss = F.mse_loss(prediction.float(), target.float())
+
+What it can break
+    Memory: logits exist in float32 beside their float16 form for the time of the loss.
+
+How to undo
+    pipeline fix --undo
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from fixers.code.found import Found
+from fixers.frame.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
+from fixers.frame.target import Target
+from fixers.sources.losses import losses_of
+from fixers.sources.python import PythonSource, reads_python
+from fixers.sources.source import Source
+from fixers.sources.training_setup import tail_of
+
+name = "loss-fp32"
+version = 2
+safety = "safe"
+needles = (b"_loss(", b"cross_entropy", b"kl_div", b"Loss(")
+below = BFLOAT16_SINCE
+brings: tuple[str, ...] = ()
+matches = reads_python
+
+USES_HALF = re.compile(rb"float16|fp16|\.half\(\)|autocast|GradScaler|MixedPrecision|mixed_precision")
+CALLS_LOSS = re.compile(rb"(?:_loss|cross_entropy|kl_div|_logits|Loss)\(")
+SOFTMAXES = ("softmax", "log_softmax", "logsigmoid", "sigmoid")
+NOT_PROMOTED = ("huber_loss",)
+FLOAT32 = ("torch.float32", "torch.float")
+ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
+WHY = "the loss is computed in float32"
+
+
+def rewrite(source: Source, target: Target) -> Rewrite:
+    """Float32 operands for every loss of a file that uses half precision."""
+    if not (USES_HALF.search(source.data) and CALLS_LOSS.search(source.data)):
+        return NOTHING
+    found = Found(source.python, name)
+    widened: dict[ast.expr, None] = {}
+    for call, loss in losses_of(found.source):
+        if _under_autocast(found.source, call) and not _is_huber(found.source, call):
+            continue
+        if loss.kept:
+            if all(_is_float32(found.source, operand) for operand in loss.operands):
+                continue
+            message = f"{found.source.segment(call.func)} holds weights that follow the model's dtype; left as it was"
+            found.warn(call, message, hint="make its weights and what it is given float32")
+            continue
+        edited = len(found.edits)
+        for operand in loss.operands:
+            _make_float32(found, operand)
+        if len(found.edits) > edited:
+            widened.update(dict.fromkeys(loss.weights))
+    for weight in widened:
+        _widen(found, weight)
+    return found.rewrite
+
+
+def _widen(found: Found, weight: ast.expr) -> None:
+    """Weights become float32 too; what may be None stays None."""
+    source = found.source
+    if isinstance(weight, (ast.Name, ast.Attribute)) and not _is_assigned_a_call(source, weight):
+        written = source.segment(weight)
+        found.edits.append(source.insert(source.span(weight)[1], f" if {written} is None else {written}.float()", WHY))
+    elif isinstance(weight, ast.IfExp):
+        for branch in (weight.body, weight.orelse):
+            if isinstance(branch, ast.Call):
+                _make_float32(found, branch)
+    else:
+        _make_float32(found, weight)
+
+
+def _is_assigned_a_call(source: PythonSource, weight: ast.expr) -> bool:
+    """What the name was last given in this function is something that was called, so it is not None."""
+    if not isinstance(weight, ast.Name):
+        return False
+    values = [node.value for node in source.names.of_type(ast.Assign) if _assigns(source, node, weight)]
+    return bool(values) and all(isinstance(value, ast.Call) for value in values)
+
+
+def _is_huber(source: PythonSource, call: ast.Call) -> bool:
+    return tail_of(call) in NOT_PROMOTED
+
+
+def _under_autocast(source: PythonSource, call: ast.Call) -> bool:
+    for above in source.names.ancestors(call):
+        if isinstance(above, (ast.With, ast.AsyncWith)):
+            contexts = (item.context_expr for item in above.items)
+            if any(
+                isinstance(each, ast.Call) and tail_of(each) in ("autocast", "autocast_context") for each in contexts
+            ):
+                return True
+        elif isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return any(_tail(each) == "autocast" for each in above.decorator_list)
+    return False
+
+
+def _tail(decorator: ast.expr) -> str:
+    if isinstance(decorator, ast.Call):
+        return tail_of(decorator)
+    return decorator.attr if isinstance(decorator, ast.Attribute) else ""
+
+
+def _make_float32(found: Found, operand: ast.expr) -> None:
+    source = found.source
+    if isinstance(operand, ast.Call) and tail_of(operand) in SOFTMAXES:
+        inner = _softmaxed(source, operand)
+        if inner is not None:
+            _make_float32(found, inner)
+        return
+    if _is_float32(source, operand) or isinstance(operand, ast.Constant):
+        return
+    start, end = source.span(operand)
+    if isinstance(operand, ATOMS):
+        found.edits.append(source.insert(end, ".float()", WHY))
+    else:
+        found.edits.append(source.insert(start, "(", WHY))
+        found.edits.append(source.insert(end, ").float()", WHY))
+
+
+def _softmaxed(source: PythonSource, call: ast.Call) -> ast.expr | None:
+    """What goes into a softmax, written as a function or as a method."""
+    if (source.names.meaning(call.func) or "").startswith("torch."):
+        return call.args[0] if call.args and not isinstance(call.args[0], ast.Starred) else None
+    return call.func.value if isinstance(call.func, ast.Attribute) else None
+
+
+def _is_float32(source: PythonSource, operand: ast.expr) -> bool:
+    """The expression is a cast to float32, or a name that is only ever given one in this function."""
+    if isinstance(operand, ast.Call):
+        return _casts(source, operand)
+    if isinstance(operand, ast.Name):
+        values = [node.value for node in source.names.of_type(ast.Assign) if _assigns(source, node, operand)]
+        return bool(values) and isinstance(values[-1], ast.Call) and _casts(source, values[-1])
+    return False
+
+
+def _casts(source: PythonSource, call: ast.Call) -> bool:
+    tail = tail_of(call)
+    if tail == "float" and isinstance(call.func, ast.Attribute):
+        return True
+    values = [*call.args, *(keyword.value for keyword in call.keywords)]
+    if any(source.names.meaning(value) in FLOAT32 for value in values):
+        return True
+    inner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    keeps_dtype = tail in ("view", "reshape", "transpose", "permute", "squeeze", "unsqueeze", "contiguous", "flatten")
+    return keeps_dtype and isinstance(inner, ast.Call) and _casts(source, inner)
+
+
+def _assigns(source: PythonSource, node: ast.Assign, operand: ast.Name) -> bool:
+    targets = [target.id for target in node.targets if isinstance(target, ast.Name)]
+    same = source.names.function(node) is source.names.function(operand)
+    return operand.id in targets and same and node.lineno < operand.lineno

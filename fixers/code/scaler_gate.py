@@ -1,0 +1,241 @@
+"""scaler-gate: a loss scaler is on exactly where autocast runs in float16.
+
+What it does
+    A `GradScaler` made without `enabled=`, in a file whose autocast takes its dtype from a variable, gets
+    `enabled=<that variable> == torch.float16`. A plain loop under float16 autocast without any scaler (one optimizer,
+    `loss.backward()`, clipping, `optimizer.step()`) gets one, around all three; any other is told. A scaler whose
+    dtype is written down, or that is already gated, is left.
+
+Why
+    One script often carries several precisions. With bfloat16 a scaler refuses or does nothing useful; with float32 it
+    costs time; without one, float16 gradients below 6e-8 become zero and nothing trains.
+
+Before
+    scaler = torch.amp.GradScaler("cuda")
+    with torch.autocast("cuda", dtype=amp_dtype): ...
+
+After
+    scaler = torch.amp.GradScaler("cuda", enabled=amp_dtype == torch.float16)
+    with torch.autocast("cuda", dtype=amp_dtype): ...
+
+What it can break
+    Code that reads `scaler.get_scale()` sees 1.0 where the scaler is off. A loop that got a scaler skips a step where a
+    gradient overflowed, mostly the first ones, and its checkpoints do not hold the scale, which finds itself again.
+
+How to undo
+    pipeline fix --undo
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from fixers.code.autocasts import (
+    DEVICE,
+    device_of,
+    device_written,
+    dtype_of,
+    is_half,
+    is_old_api,
+    is_on,
+    is_torch,
+    is_variable,
+    values_are_half,
+)
+from fixers.code.found import Found
+from fixers.frame.source_fixer import NOTHING, Rewrite
+from fixers.frame.target import Target
+from fixers.sources.chosen_words import constant_of
+from fixers.sources.imports import name_of
+from fixers.sources.plain_loop import PlainLoop, plain_loop
+from fixers.sources.python import PythonSource, reads_python
+from fixers.sources.source import Source
+from fixers.sources.splice import Edit
+from fixers.sources.training_setup import tail_of
+
+name = "scaler-gate"
+version = 2
+safety = "safe"
+needles = (b"autocast",)
+below = None
+brings: tuple[str, ...] = ()
+matches = reads_python
+
+SCALERS = ("GradScaler", "ShardedGradScaler")
+SCALES = re.compile(r"\w*Trainer$|Accelerator$|Fabric$|LightningModule$|scale_loss$|(?:Sharded)?GradScaler$")
+SCALING_LIBRARIES = ("deepspeed", "lightning", "pytorch_lightning", "accelerate", "apex")
+SHARDS = re.compile(rb"FSDP|FullyShardedDataParallel|fully_shard")
+NAMES = ("scaler", "loss_scaler", "grad_scaler")
+ABSENT = "float16 gradients below 6e-8 are zero without a loss scale"
+WHY = "the scaler is for float16 alone"
+
+
+def rewrite(source: Source, target: Target) -> Rewrite:
+    """Scalers gated by the dtype of autocast; a float16 loop without one has one, or is told."""
+    if b".backward(" not in source.data and b"GradScaler" not in source.data:
+        return NOTHING
+    found = Found(source.python, name)
+    for call in found.source.names.of_type(ast.Call):
+        if tail_of(call) in SCALERS and is_torch(found.source, call):
+            _gate(found, call)
+    if not _scales_already(found.source):
+        _scale(found, target)
+    return found.rewrite
+
+
+def _gate(found: Found, call: ast.Call) -> None:
+    if any(keyword.arg in ("enabled", None) for keyword in call.keywords):
+        return
+    dtypes = {
+        found.source.segment(each) for each in _autocast_dtypes(found.source) if _is_known(found.source, each, call)
+    }
+    torch = name_of(found.source, "torch")
+    if len(dtypes) == 1 and torch is not None:
+        enabled = f"enabled={dtypes.pop()} == {torch}.float16"
+        found.edits.append(found.source.append_argument(call, enabled, WHY))
+
+
+def _autocast_dtypes(source: PythonSource) -> Iterator[ast.Name | ast.Attribute]:
+    """The variables that autocast takes its dtype from."""
+    for call in source.names.of_type(ast.Call):
+        if tail_of(call) == "autocast":
+            for value in (*call.args[1:2], *(each.value for each in call.keywords if each.arg == "dtype")):
+                if isinstance(value, (ast.Name, ast.Attribute)) and source.names.meaning(value) is None:
+                    yield value
+
+
+def _is_known(source: PythonSource, dtype: ast.expr, call: ast.Call | ast.stmt) -> bool:
+    """The variable has its value where the scaler is made."""
+    root = dtype
+    while isinstance(root, ast.Attribute):
+        root = root.value
+    if not isinstance(root, ast.Name):
+        return False
+    if _is_argument(source.names.scopes[call].node, root.id):
+        return True
+    return any(_binds(source, node, root.id, call) for node in source.names.of_type(ast.Name))
+
+
+def _binds(source: PythonSource, node: ast.Name, identifier: str, call: ast.Call | ast.stmt) -> bool:
+    if node.id != identifier or not isinstance(node.ctx, ast.Store):
+        return False
+    function = source.names.function(node)
+    if function is source.names.function(call):
+        return node.lineno < call.lineno
+    return isinstance(function, ast.Module)
+
+
+def _is_argument(function: ast.AST, identifier: str) -> bool:
+    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    arguments = function.args
+    return identifier in {each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+
+
+def _scales_already(source: PythonSource) -> bool:
+    """A scaler is here, is given from elsewhere, or a library has one; a class of this file's own is no library."""
+    own = {each.name for each in source.names.of_type(ast.ClassDef) if not each.bases}
+    calls = source.names.of_type(ast.Call)
+    if any(SCALES.match(tail_of(call)) and tail_of(call) not in own for call in calls):
+        return True
+    bases = (base for each in source.names.of_type(ast.ClassDef) for base in each.bases)
+    if any(SCALES.match(source.segment(base).rpartition(".")[2]) for base in bases):
+        return True
+    meanings = (meaning for bound in source.names.module.bindings.values() for meaning in bound if meaning)
+    if any(meaning.partition(".")[0] in SCALING_LIBRARIES for meaning in meanings):
+        return True
+    return any(tail_of(call) == "backward" and _scaled_already(call) for call in calls)
+
+
+def _scaled_already(backward: ast.Call) -> bool:
+    """`scaler.scale(loss).backward()`, `engine.backward(loss)`"""
+    value = backward.func.value if isinstance(backward.func, ast.Attribute) else None
+    return bool(backward.args) or (isinstance(value, ast.Call) and tail_of(value) == "scale")
+
+
+def _scale(found: Found, target: Target) -> None:
+    """A float16 loop without a scaler has one where it is plain, and is told where it is not."""
+    source = found.source
+    halves = [call for call in source.names.of_type(ast.Call) if tail_of(call) == "autocast" and is_on(source, call)]
+    halves = [call for call in halves if is_half(source, call, target)]
+    if not halves or not any(tail_of(call) == "backward" for call in source.names.of_type(ast.Call)):
+        return
+    shards = SHARDS.search(source.text) is not None
+    loop = None if shards else plain_loop(source)
+    edits = _scaled(source, loop, _options(source, loop, halves, target)) if loop is not None else None
+    if edits is None:
+        message = "backward under float16 autocast without a loss scaler: small gradients become zero"
+        device = device_written(source, halves[0]) or DEVICE
+        made = "ShardedGradScaler()" if shards else f"torch.amp.GradScaler({device})"
+        found.warn(halves[0], message, hint=f"scaler = {made}")
+    else:
+        found.edits += edits
+
+
+def _scaled(source: PythonSource, loop: PlainLoop, options: str | None) -> list[Edit] | None:
+    """The edits that put a scaler around the loop; None where one of them cannot be made."""
+    torch = name_of(source, "torch")
+    scaler = _free_name(source, loop.optimizer)
+    if torch is None or scaler is None or options is None:
+        return None
+    made = f"{scaler} = {options.format(torch=torch)}"
+    lines: list[Edit | None] = [source.insert_after(loop.made, (made,), ABSENT)]
+    lines += [source.insert_before(each, (f"{scaler}.unscale_({loop.optimizer})",), ABSENT) for each in loop.clips]
+    for step in loop.steps:
+        statement = source.names.statement(step)
+        lines.append(source.replace_node(step, f"{scaler}.step({loop.optimizer})", ABSENT))
+        lines.append(source.insert_after(statement, (f"{scaler}.update()",), ABSENT))
+    edits = [each for each in lines if each is not None]
+    if len(edits) < len(lines):
+        return None
+    return edits + [edit for call in loop.backwards for edit in _scaled_backward(source, call, scaler)]
+
+
+def _scaled_backward(source: PythonSource, call: ast.Call, scaler: str) -> list[Edit]:
+    assert isinstance(call.func, ast.Attribute)
+    start, end = source.span(call.func.value)
+    if source.span(call)[0] < start:
+        return [source.insert(source.span(call)[0], f"{scaler}.scale", ABSENT)]
+    return [source.insert(start, f"{scaler}.scale(", ABSENT), source.insert(end, ")", ABSENT)]
+
+
+def _options(source: PythonSource, loop: PlainLoop, halves: list[ast.Call], target: Target) -> str | None:
+    """The call that makes the scaler; None where what autocast is given is not known there, or differs."""
+    calls = {_made_for(source, loop, autocast, target) for autocast in halves}
+    return calls.pop() if len(calls) == 1 else None
+
+
+def _made_for(source: PythonSource, loop: PlainLoop, autocast: ast.Call, target: Target) -> str | None:
+    old = is_old_api(source, autocast)
+    device, dtype = device_of(source, autocast), dtype_of(autocast)
+    switches = [*(autocast.args[:1] if old else []), *(e.value for e in autocast.keywords if e.arg == "enabled")]
+    switches = [each for each in switches if constant_of(each) is not True]
+    given = switches + ([device] if device is not None else [])
+    if not is_torch(source, autocast) or len(autocast.args) > 2 or (device is None and not old):
+        return None
+    if any(not isinstance(each, ast.Constant) and not _is_known(source, each, loop.made) for each in given):
+        return None
+    enabled = [source.segment(each) for each in switches]
+    if dtype is not None and is_variable(source, dtype):
+        if not _is_known(source, dtype, loop.made) and not values_are_half(source, dtype):
+            return None
+        if _is_known(source, dtype, loop.made):
+            enabled.append(f"{source.segment(dtype)} == {{torch}}.float16")
+    if target.at_least("torch", (2, 3)) is False and not old:
+        if constant_of(device) != "cuda":
+            return None
+        old = True
+    options = [] if old or device is None else [source.segment(device)]
+    options += [f"enabled={' and '.join(enabled)}"] if enabled else []
+    return f"{{torch}}.{'cuda.' if old else ''}amp.GradScaler({', '.join(options)})"
+
+
+def _free_name(source: PythonSource, optimizer: str) -> str | None:
+    """A name for the scaler that the file does not have, beside the optimizer."""
+    before = optimizer.rpartition(".")[0]
+    taken = {each.id for each in source.names.of_type(ast.Name)} | {each.arg for each in source.names.of_type(ast.arg)}
+    taken |= {each.attr for each in source.names.of_type(ast.Attribute)}
+    free = next((each for each in NAMES if each not in taken), None)
+    return f"{before}.{free}" if before and free else free

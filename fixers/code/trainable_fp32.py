@@ -1,0 +1,261 @@
+"""trainable-fp32: what is trained is float32 before an optimizer takes it.
+
+What it does
+    On a card below compute capability 8.0, where a file uses half precision or adapters, a loop that makes every
+    trainable parameter float32 is put before the optimizer or trainer is made: after the last adapter load, cast or
+    resume, and before the model is sharded or replicated. FullyShardedDataParallel flattens frozen parameters together
+    with trained ones and refuses two dtypes, so before it all of them become float32. Where a trainer attaches the
+    adapter itself, the loop stands after it; where a model is cast once more behind its optimizer, behind that. A loop
+    or call that does this already, at the right place, is recognised. Other frozen weights stay float16.
+
+Why
+    Under float16 autocast a GradScaler unscales gradients, and it refuses float16 ones: `Attempting to unscale FP16
+    gradients.` Turning bfloat16 into float16 creates exactly that state. Without a scaler, AdamW on float16 weights
+    divides by zero and the loss becomes NaN, which Trainer logs as 0.0.
+
+Before
+    model = get_peft_model(model, config)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
+
+After
+    model = get_peft_model(model, config)
+    for parameter in model.parameters():  # a loss scaler refuses float16 gradients
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
+
+What it can break
+    Memory: trainable weights take four bytes each instead of two. An optimizer that keeps float32 copies of its own
+    then has two of them.
+
+How to undo
+    pipeline fix --undo
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from fixers.frame.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
+from fixers.frame.target import Target
+from fixers.sources.float_casts import is_cast
+from fixers.sources.model_wraps import before_wrap, calls_in, flattening
+from fixers.sources.python import PythonSource, reads_python
+from fixers.sources.source import Source
+from fixers.sources.splice import Edit, line_of
+from fixers.sources.training_setup import (
+    SIMPLE,
+    Consumer,
+    block_of,
+    casts_to_half,
+    changes_dtype,
+    consumers_of,
+    function_of,
+    is_library_trainer,
+    is_same_model,
+    tail_of,
+)
+from remote.protocol.findings import Finding, Severity
+
+name = "trainable-fp32"
+version = 2
+safety = "safe"
+needles = (b"Trainer", b"optim", b"Adam", b"SGD", b"Adafactor", b"Lion")
+below = BFLOAT16_SINCE
+brings: tuple[str, ...] = ()
+matches = reads_python
+
+TRAINS_IN_HALF = re.compile(
+    rb"float16|fp16|\.half\(\)|GradScaler|16-mixed|get_peft_model|load_adapter|PeftModel|mixed_precision"
+)
+MAKES_OPTIMIZER = re.compile(rb"\w*Trainer\(|(?:Adam|SGD|Adafactor|Lion|RMSprop|Adagrad|LAMB)\w*\(")
+OWN_MASTER_WEIGHTS = re.compile(rb"deepspeed\.initialize\(")
+TRAINABLES = (
+    "for {each} in {owner}.parameters():  # a loss scaler refuses float16 gradients",
+    "    if {each}.requires_grad:",
+    "        {each}.data = {each}.data.float()",
+)
+WHOLE = (
+    "for {each} in {owner}.parameters():  # FSDP flattens parameters of one dtype",
+    "    {each}.data = {each}.data.float()",
+)
+GIVES_RATE = re.compile(rb"\b(?:lr|learning_rate)[ ]*=|optim\w*\(\s*[\w.]+\.parameters\(")
+TRAINS = ("backward", "train", "step", "fit")
+WHY = "trainable parameters are float32 before the optimizer takes them"
+EACH = ("parameter", "trainable_parameter", "trained_parameter")
+
+
+def rewrite(source: Source, target: Target) -> Rewrite:
+    """A float32 cast of the trainables wherever an optimizer or a trainer is made of a half precision model."""
+    if not (TRAINS_IN_HALF.search(source.data) and _may_make_optimizer(source.data)):
+        return NOTHING
+    if OWN_MASTER_WEIGHTS.search(source.data):
+        return NOTHING
+    python = source.python
+    edits: list[Edit] = []
+    findings: list[Finding] = []
+    for group in _groups(python):
+        made, told = _cast(python, group)
+        edits += made
+        findings += told
+    return Rewrite(_joined(edits), tuple(findings))
+
+
+def _may_make_optimizer(data: bytes) -> bool:
+    if MAKES_OPTIMIZER.search(data):
+        return True
+    return b"parameters(" in data and GIVES_RATE.search(data) is not None
+
+
+def _groups(python: PythonSource) -> Iterator[tuple[Consumer, ...]]:
+    """Consumers of the same model in the same function belong together."""
+    groups: dict[tuple[ast.AST, str, ast.AST | None], list[Consumer]] = {}
+    for consumer in consumers_of(python):
+        alone = consumer.call if not consumer.owner else None
+        groups.setdefault((function_of(python, consumer.call), consumer.owner, alone), []).append(consumer)
+    yield from (tuple(group) for group in groups.values())
+
+
+def _cast(python: PythonSource, group: tuple[Consumer, ...]) -> tuple[list[Edit], list[Finding]]:
+    first = group[0]
+    if not first.owner:
+        return _cast_after(python, first) if first.trainer else ([], [_told(python, first)])
+    if any(not isinstance(consumer.statement, SIMPLE) for consumer in group):
+        return [], [_told(python, first)]
+    edits: list[Edit] = []
+    findings: list[Finding] = []
+    for statement in _statements(python, group):
+        place, owner = before_wrap(python, statement, first.owner)
+        if _is_done(python, place, owner):
+            continue
+        flattens = flattening(python, place, owner)
+        lines = _lines(python, place, owner) if place not in flattens else ()
+        for at, each in ((place, lines), *((flat, _lines(python, flat, owner, WHOLE)) for flat in flattens)):
+            edit = python.insert_before(at, each, WHY) if each else None
+            edits += [edit] if edit is not None else []
+            findings += [_shares_line(python, first)] if each and edit is None else []
+    return edits + _cast_again(python, group[-1]), findings
+
+
+def _cast_again(python: PythonSource, consumer: Consumer) -> list[Edit]:
+    """A model that is cast once more, after its optimizer exists, is put right behind that cast."""
+    edits: list[Edit] = []
+    for call in python.names.of_type(ast.Call):
+        statement = python.names.statement(call)
+        same = function_of(python, call) is function_of(python, consumer.call)
+        if not same or call.lineno <= consumer.call.lineno or not isinstance(statement, SIMPLE):
+            continue
+        if tail_of(call) in ("to", "half") and _is_cast_again(python, call, consumer.owner):
+            block = block_of(python, statement)
+            behind = block[block.index(statement) + 1 :][:1]
+            edit = python.insert_after(statement, _lines(python, statement, consumer.owner), WHY)
+            if edit is not None and not any(is_cast(python, each, consumer.owner) for each in behind):
+                edits.append(edit)
+    return edits
+
+
+def _is_cast_again(python: PythonSource, call: ast.Call, owner: str) -> bool:
+    """The model is cast by its name; or, where more training comes, by another one that it has."""
+    if changes_dtype(python, call, owner):
+        return True
+    if getattr(python.names.statement(call), "value", None) is not call or not isinstance(call.func, ast.Attribute):
+        return False
+    halves = call.func.attr == "half" or casts_to_half(python, call)
+    return halves and is_same_model(python, call.func.value, owner) and _trains_behind(python, call)
+
+
+def _trains_behind(python: PythonSource, call: ast.Call) -> bool:
+    later = (each for each in python.names.of_type(ast.Call) if each.lineno > call.lineno and tail_of(each) in TRAINS)
+    return any(function_of(python, each) is function_of(python, call) for each in later)
+
+
+def _cast_after(python: PythonSource, consumer: Consumer) -> tuple[list[Edit], list[Finding]]:
+    """A trainer that builds or wraps its model itself is cast once it exists: its optimizer is made in `train()`."""
+    statement = consumer.statement
+    knows_model = is_library_trainer(python, consumer.call)
+    rebuilds = any(keyword.arg == "model_init" for keyword in consumer.call.keywords)
+    if not isinstance(statement, ast.Assign) or statement.value is not consumer.call or len(statement.targets) != 1:
+        return [], [_told(python, consumer)]
+    if rebuilds or not knows_model:
+        return [], [_told(python, consumer)]
+    target = statement.targets[0]
+    if not isinstance(target, (ast.Name, ast.Attribute)):
+        return [], [_told(python, consumer)]
+    owner = f"{python.segment(target)}.model"
+    block = block_of(python, statement)
+    if any(is_cast(python, later, owner) for later in block[block.index(statement) + 1 :]):
+        return [], []
+    edit = python.insert_after(statement, _lines(python, statement, owner), WHY)
+    return ([edit], []) if edit is not None else ([], [_shares_line(python, consumer)])
+
+
+def _statements(python: PythonSource, group: tuple[Consumer, ...]) -> list[ast.stmt]:
+    """Where casts belong: one place for all consumers, or one for each where a load stands between."""
+    common = _common_statement(python, [consumer.statement for consumer in group])
+    loads = [call for call in calls_in(common) if changes_dtype(python, call, group[0].owner)]
+    if any(load is not consumer.call for load in loads for consumer in group):
+        return [consumer.statement for consumer in group]
+    return [common]
+
+
+def _common_statement(python: PythonSource, statements: list[ast.stmt]) -> ast.stmt:
+    """The innermost statement of one block that comes before, or holds the first of, all of these."""
+    chains = [[each, *(a for a in python.names.ancestors(each) if isinstance(a, ast.stmt))] for each in statements]
+    blocks = [{id(block_of(python, step)): step for step in chain} for chain in chains]
+    for step in chains[0]:
+        block = id(block_of(python, step))
+        if all(block in each for each in blocks) and not _is_elif(python, step):
+            return min((each[block] for each in blocks), key=lambda found: found.lineno)
+    return statements[0]
+
+
+def _is_elif(python: PythonSource, statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.If) and python.segment(statement).startswith("elif")
+
+
+def _is_done(python: PythonSource, place: ast.stmt, owner: str) -> bool:
+    """Going back from the place, a cast of that model comes before anything that could undo it."""
+    block = block_of(python, place)
+    above = python.names.parent(place)
+    for earlier in reversed(block[: block.index(place)]):
+        if is_cast(python, earlier, owner):
+            return True
+        if any(changes_dtype(python, call, owner) for call in calls_in(earlier)):
+            return False
+    if isinstance(above, ast.stmt) and not isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return _is_done(python, above, owner)
+    return False
+
+
+def _lines(python: PythonSource, place: ast.stmt, owner: str, written: tuple[str, ...] = TRAINABLES) -> tuple[str, ...]:
+    bound = python.names.scopes[place].bindings
+    each = next((name for name in EACH if name not in bound), EACH[-1])
+    return tuple(line.format(each=each, owner=owner) for line in written)
+
+
+def _joined(edits: list[Edit]) -> tuple[Edit, ...]:
+    """Insertions at one place become one edit, so that none overlaps."""
+    joined: dict[int, Edit] = {}
+    for edit in edits:
+        earlier = joined.get(edit.start)
+        whole = edit.replacement if earlier is None else earlier.replacement + edit.replacement
+        joined[edit.start] = Edit(edit.start, edit.expected, whole, edit.why)
+    return tuple(joined.values())
+
+
+def _told(python: PythonSource, consumer: Consumer) -> Finding:
+    message = "an optimizer or trainer is made here of a model that cannot be named; its trainables must be float32"
+    hint = "cast parameters that require gradients with .data = .data.float() before this line"
+    return _finding(python, consumer, message, hint)
+
+
+def _shares_line(python: PythonSource, consumer: Consumer) -> Finding:
+    message = "no line can be put here, because statements share one; trainables must be float32 before"
+    return _finding(python, consumer, message, "put the statement on a line of its own")
+
+
+def _finding(python: PythonSource, consumer: Consumer, message: str, hint: str) -> Finding:
+    where = f"{python.path}:{line_of(python.data, python.raw_offset(consumer.statement))}"
+    return Finding(name, Severity.WARNING, message, where, hint)

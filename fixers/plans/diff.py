@@ -1,0 +1,40 @@
+"""A plan as a person reads it: unified diffs with the reason for each edit, then the acts on the host."""
+
+from __future__ import annotations
+
+import difflib
+
+from fixers.frame.change import FileChange, HostChange, Plan
+
+LARGEST_SHOWN_BYTES = 512 * 1024
+"""A tokenizer of megabytes on one line says nothing to a reader, and difflib takes minutes over it."""
+
+
+def render_diff(plan: Plan) -> str:
+    """The plan as text; empty where it changes nothing. Bytes that are not UTF-8 are shown escaped."""
+    return "".join(
+        _render_file(change) if isinstance(change, FileChange) else _render_act(change) for change in plan.changes
+    )
+
+
+def _render_file(change: FileChange) -> str:
+    reasons = "".join(f"# {reason}\n" for reason in change.why)
+    if max(len(change.before), len(change.after)) > LARGEST_SHOWN_BYTES:
+        sizes = f"{len(change.before)} bytes become {len(change.after)}"
+        return f"{reasons}# {change.path}: {sizes}, too many to show\n"
+    before, after = _lines(change.before), _lines(change.after)
+    diff = "".join(difflib.unified_diff(before, after, f"a/{change.path}", f"b/{change.path}"))
+    return f"{reasons}{diff}"
+
+
+def _lines(data: bytes) -> list[str]:
+    text = data.decode("utf-8", "backslashreplace")
+    lines = [line.replace("\r", "\\r") + "\n" for line in text.split("\n")]
+    if text.endswith("\n"):
+        return lines[:-1]
+    return [*lines[:-1], f"{lines[-1]}\\ No newline at end of file\n"] if text else []
+
+
+def _render_act(change: HostChange) -> str:
+    undo = "" if change.undo else " (cannot be undone)"
+    return f"# on the host: {change.summary} ({change.fixer}){undo}\n"

@@ -1,0 +1,124 @@
+"""One file: fixers composed in memory, the result parsed and planned again, refused where it does not settle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fixers.frame.change import FileChange
+from fixers.frame.source_fixer import Rewrite, SourceFixer
+from fixers.frame.target import Target
+from fixers.sources.languages import Unchecked, parse_again
+from fixers.sources.source import Source
+from fixers.sources.splice import EditRefused, line_of, splice
+from fixers.sources.unparsable import Unparsable
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+
+LARGEST_SOURCE_BYTES = 16 * 2**20
+
+
+@dataclass(frozen=True)
+class FileOutcome:
+    """What the source fixers make of one file."""
+
+    change: FileChange | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+class Refused(Exception):
+    """One fixer could not do to this file what it should; the file is left as it was."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.message)
+        self.finding = finding
+
+
+def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Target) -> FileOutcome:
+    """What these fixers make of one file: planned, parsed again, and planned again to see that nothing is left."""
+    if not wanted(path, data, fixers):
+        return FileOutcome()
+    if len(data) > LARGEST_SOURCE_BYTES:
+        return FileOutcome(None, (_unparsable(path, f"{len(data)} bytes: too large to be a source file", 1),))
+    try:
+        source = Source(path, data)
+        fixed, change, findings = _compose(source, fixers, target)
+        findings += tuple(_unparsable(path, error.message, error.line) for error in source.unread)
+        if change is not None:
+            _require_settled(fixed, fixers, target)
+    except Unparsable as error:
+        return FileOutcome(None, (_unparsable(path, error.message, error.line),))
+    except Refused as refused:
+        return FileOutcome(None, (refused.finding,))
+    return FileOutcome(change, findings)
+
+
+def wanted(path: str, data: bytes, fixers: Sequence[SourceFixer]) -> bool:
+    """Some fixer reads such files and finds one of its needles in this one."""
+    return any(fixer.matches(path) and any(needle in data for needle in fixer.needles) for fixer in fixers)
+
+
+def _compose(
+    source: Source, fixers: Sequence[SourceFixer], target: Target
+) -> tuple[Source, FileChange | None, tuple[Finding, ...]]:
+    before = source.data
+    findings: list[Finding] = []
+    acted: dict[str, int] = {}
+    why: list[str] = []
+    for fixer in fixers:
+        if not wanted(source.path, source.data, (fixer,)):
+            continue
+        rewrite, fixed = _rewrite(fixer, source, target)
+        findings += rewrite.findings
+        if fixed.data != source.data:
+            acted[fixer.name] = fixer.version
+            lines = ((line_of(source.data, edit.start), edit.why) for edit in rewrite.edits)
+            why += [f"line {line}: {reason} ({fixer.name})" for line, reason in sorted(lines)]
+            source = fixed
+    if source.data == before:
+        return source, None, tuple(findings)
+    return source, FileChange(source.path, before, source.data, acted, tuple(why)), tuple(findings)
+
+
+def _rewrite(fixer: SourceFixer, source: Source, target: Target) -> tuple[Rewrite, Source]:
+    """The fixer's rewrite and the file after it, which parses. Raises Refused with file and line otherwise."""
+    try:
+        rewrite = fixer.rewrite(source, target)
+        fixed = Source(source.path, splice(source.data, rewrite.edits)) if rewrite.edits else source
+    except EditRefused as error:
+        raise Refused(_refusal(fixer.name, source.where(error.offset), error.message)) from None
+    if rewrite.edits:
+        try:
+            parse_again(fixed)
+        except Unparsable as error:
+            message = f"the rewritten file would not parse ({error.message}); left as it was"
+            raise Refused(_refusal(fixer.name, f"{source.path}:{error.line}", message)) from None
+        except Unchecked:
+            raise Refused(_refusal(fixer.name, source.path, "nothing here can parse the rewritten file")) from None
+        if len(fixed.unread) > len(source.unread):
+            part = fixed.unread[0]
+            message = f"after the rewrite {part.message}; left as it was"
+            raise Refused(_refusal(fixer.name, f"{source.path}:{part.line}", message))
+    return rewrite, fixed
+
+
+def _require_settled(fixed: Source, fixers: Sequence[SourceFixer], target: Target) -> None:
+    _, again, _ = _compose(fixed, fixers, target)
+    if again is not None:
+        names = ", ".join(again.fixers)
+        raise Refused(_refusal(names, fixed.path, f"not settled after one pass ({again.why[0]}); left as it was"))
+
+
+def _unparsable(path: str, message: str, line: int) -> Finding:
+    return Finding(
+        "unparsable-source",
+        Severity.ERROR,
+        f"{message}; left as it was",
+        where=f"{path}:{line}",
+        hint="put the file right, or name it in .pipelineignore",
+        exit_code=ExitCode.FIXER,
+    )
+
+
+def _refusal(check: str, where: str, message: str) -> Finding:
+    return Finding(check, Severity.ERROR, message, where=where, exit_code=ExitCode.FIXER)

@@ -1,0 +1,160 @@
+"""What planning found in files that have not changed since, kept in the project's .halfstep folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from fixers.frame.change import FileChange
+from fixers.frame.source_fixer import SourceFixer
+from fixers.frame.target import Target
+from fixers.plans.file_plan import FileOutcome
+from remote.protocol.findings import Finding
+from remote.protocol.parts import replacing
+from remote.protocol.values import decode, dumps
+
+FOLDER = ".halfstep/planned"
+QUESTIONS_KEPT = 8
+
+
+@runtime_checkable
+class Digested(Protocol):
+    """A tree in a folder of this machine that knows its files' SHA-256 without reading them again."""
+
+    root: Path
+
+    def digest(self, path: str) -> str: ...
+
+    def read(self, path: str) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An outcome in few words: the bytes between what the rewritten file shares with the old one at both ends."""
+
+    head: int = 0
+    tail: int = 0
+    middle: str | None = None
+    fixers: dict[str, int] = field(default_factory=dict)
+    why: tuple[str, ...] = ()
+    findings: tuple[Finding, ...] = ()
+
+
+@dataclass
+class Memory:
+    """Outcomes by path and digest, for one question."""
+
+    file: Path
+    rows: dict[str, tuple[str, object]] = field(default_factory=dict)
+    seen: set[str] = field(default_factory=set)
+    grown: bool = False
+
+    @staticmethod
+    def of(root: Path, question: str) -> Memory:
+        """What was remembered there for that question; empty where nothing was, or it cannot be read."""
+        memory = Memory(root / FOLDER / f"{question}.json")
+        try:
+            stored = json.loads(memory.file.read_bytes())
+            memory.rows = {path: (digest, kept) for path, (digest, kept) in stored.items()}
+        except (OSError, ValueError, TypeError, AttributeError):
+            pass
+        return memory
+
+    def recall(self, path: str, digest: str, tree: Digested) -> FileOutcome | None:
+        """The outcome of the last time; None where the file is new or changed."""
+        known, kept = self.rows.get(path, ("", None))
+        if known != digest:
+            return None
+        outcome = FileOutcome() if kept is None else _restored(path, digest, kept, tree)
+        if outcome is not None:
+            self.seen.add(path)
+        return outcome
+
+    def remember(self, path: str, data: bytes, outcome: FileOutcome) -> None:
+        self.grown = True
+        self.seen.add(path)
+        kept = json.loads(dumps(_kept(outcome))) if outcome != FileOutcome() else None
+        self.rows[path] = (hashlib.sha256(data).hexdigest(), kept)
+
+    def save(self) -> None:
+        """The next planning finds what this one did; where nothing may be written here, it does not."""
+        if not self.grown:
+            return
+        stored = {path: row for path, row in self.rows.items() if path in self.seen}
+        with suppress(OSError):
+            _make_folder(self.file.parent)
+            with replacing(str(self.file)) as file:
+                file.write(json.dumps(stored, separators=(",", ":")).encode())
+            _drop_oldest(self.file.parent)
+
+
+def question_of(fixers: Sequence[SourceFixer], target: Target) -> str:
+    """A digest of everything but the files that an outcome depends on: our own code, the fixers and the target."""
+    names = [(fixer.name, fixer.version) for fixer in fixers]
+    card = (target.card.capability, target.card.assumed) if target.card is not None else None
+    asked = repr((our_code(), names, card, sorted(target.packages.items()), sorted(target.wishes.items(), key=str)))
+    return hashlib.sha256(asked.encode()).hexdigest()[:32]
+
+
+@cache
+def our_code() -> str:
+    """A digest of every source file of `fixers/`."""
+    digest = hashlib.sha256()
+    for file in sorted(Path(__file__).parents[1].rglob("*.py")):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _make_folder(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    unseen = folder.parent / ".gitignore"
+    if not unseen.exists():
+        unseen.write_bytes(b"*\n")
+
+
+def _drop_oldest(folder: Path) -> None:
+    answers = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
+    for file in answers[:-QUESTIONS_KEPT]:
+        file.unlink(missing_ok=True)
+
+
+def _kept(outcome: FileOutcome) -> Kept:
+    change = outcome.change
+    if change is None:
+        return Kept(findings=outcome.findings)
+    head = _shared(change.before, change.after)
+    tail = _shared(change.before[head:][::-1], change.after[head:][::-1])
+    middle = change.after[head : len(change.after) - tail].decode("latin-1")
+    return Kept(head, tail, middle, change.fixers, change.why, outcome.findings)
+
+
+def _shared(one: bytes, other: bytes) -> int:
+    """How many bytes both begin with."""
+    least, most = 0, min(len(one), len(other))
+    while least < most:
+        middle = (least + most + 1) // 2
+        if one[:middle] == other[:middle]:
+            least = middle
+        else:
+            most = middle - 1
+    return least
+
+
+def _restored(path: str, digest: str, stored: object, tree: Digested) -> FileOutcome | None:
+    try:
+        kept = decode(Kept, stored)
+    except ValueError:
+        return None
+    if kept.middle is None:
+        return FileOutcome(None, kept.findings)
+    before = tree.read(path)
+    if hashlib.sha256(before).hexdigest() != digest:
+        return None
+    after = before[: kept.head] + kept.middle.encode("latin-1") + before[len(before) - kept.tail :]
+    return FileOutcome(FileChange(path, before, after, kept.fixers, kept.why), kept.findings)

@@ -1,0 +1,175 @@
+"""Applying a plan to a folder on this machine, and taking it back: whole files only, originals kept first."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+
+from fixers.frame.change import FileChange, Plan
+from remote.errors import Busy, FixRefused
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+from remote.protocol.parts import write_beside
+from remote.protocol.values import decode, dumps
+
+UNDO = PurePosixPath(".halfstep/undo")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One rewritten file: the digest of the bytes kept for it, and of those that stood there through our doing."""
+
+    before: str
+    ours: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Journal:
+    """Every file that a fix rewrote here and nobody took back."""
+
+    steps: dict[str, Step] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Undone:
+    """What `undo_on_disk` put back, and what it left because somebody had edited it since."""
+
+    restored: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+
+def apply_to_disk(root: Path, plan: Plan) -> tuple[str, ...]:
+    """Every planned file has its new bytes; their names are returned. Raises FixRefused, before any change, where one
+    is no longer what was planned for. Killed at any point, planning and applying again arrives at the same bytes."""
+    changes = [change for change in plan.changes if isinstance(change, FileChange)]
+    if not changes:
+        return ()
+    with _locked(root):
+        _require_unchanged(root, changes)
+        for change in changes:
+            _keep_original(root, change)
+            _require_unchanged(root, (change,))
+            write_keeping_mode(_inside(root, change.path), change.after)
+    return tuple(change.path for change in changes)
+
+
+def undo_on_disk(root: Path) -> Undone:
+    """Every file that a fix rewrote has the bytes it had before; one that was edited since is left and told."""
+    if not (root / UNDO).is_dir():
+        return Undone((), ())
+    restored: list[str] = []
+    findings: list[Finding] = []
+    with _locked(root):
+        left = dict(_read_journal(root).steps)
+        for path, step in sorted(left.items()):
+            present = _digest_there(root, path)
+            if present not in (step.before, *step.ours):
+                findings.append(_edited_since(path, exists=present is not None))
+                continue
+            if present != step.before:
+                write_keeping_mode(_inside(root, path), _original(root, step.before).read_bytes())
+                restored.append(path)
+            del left[path]
+            _write_journal(root, Journal(dict(left)))
+        _drop_originals(root, {step.before for step in left.values()})
+    return Undone(tuple(restored), tuple(findings))
+
+
+def write_keeping_mode(path: Path, data: bytes) -> None:
+    """`path` holds exactly `data`, with the mode it had; a reader sees the old bytes or the new ones."""
+    mode = path.stat().st_mode & 0o7777 if path.exists() else 0o644
+    write_beside(str(path), data, mode)
+
+
+def _keep_original(root: Path, change: FileChange) -> None:
+    """The bytes before are kept and the journal names them. Two fixes in a row are taken back to before the first."""
+    before, after = _sha256(change.before), _sha256(change.after)
+    journal = _read_journal(root)
+    earlier = journal.steps.get(change.path)
+    if earlier is not None and before in earlier.ours:
+        step = Step(earlier.before, (before, after))
+    else:
+        step = Step(before, (after,))
+        _original(root, before).parent.mkdir(parents=True, exist_ok=True)
+        write_keeping_mode(_original(root, before), change.before)
+    _write_journal(root, replace(journal, steps={**journal.steps, change.path: step}))
+
+
+def _require_unchanged(root: Path, changes: Sequence[FileChange]) -> None:
+    for change in changes:
+        if _digest_there(root, change.path) != _sha256(change.before):
+            raise FixRefused("the file changed after its fix was planned", where=change.path, hint="pipeline fix")
+
+
+def _digest_there(root: Path, path: str) -> str | None:
+    try:
+        return _sha256(_inside(root, path).read_bytes())
+    except FileNotFoundError:
+        return None
+
+
+def _inside(root: Path, path: str) -> Path:
+    """The file under root. Raises FixRefused for a name that leads elsewhere, by `..` or through a link."""
+    name = PurePosixPath(path)
+    there = root / name
+    inside = root.resolve() / name
+    if name.is_absolute() or ".." in name.parts or there.is_symlink() or there.resolve() != inside:
+        raise FixRefused("not a file of this folder", where=path)
+    return there
+
+
+def _original(root: Path, digest: str) -> Path:
+    return root / UNDO / "originals" / digest
+
+
+def _read_journal(root: Path) -> Journal:
+    path = root / UNDO / "journal.json"
+    try:
+        return decode(Journal, json.loads(path.read_bytes()))
+    except FileNotFoundError:
+        return Journal()
+    except ValueError as error:
+        raise FixRefused(f"the record of earlier fixes cannot be read: {error}", where=str(path)) from None
+
+
+def _write_journal(root: Path, journal: Journal) -> None:
+    write_keeping_mode(root / UNDO / "journal.json", dumps(journal))
+
+
+def _drop_originals(root: Path, needed: set[str]) -> None:
+    folder = root / UNDO / "originals"
+    for original in folder.iterdir() if folder.is_dir() else ():
+        if original.name not in needed:
+            original.unlink()
+
+
+@contextmanager
+def _locked(root: Path) -> Iterator[None]:
+    """Nobody else fixes this folder meanwhile; what we keep there is not seen by git. Raises Busy."""
+    folder = root / UNDO
+    folder.mkdir(parents=True, exist_ok=True)
+    unseen = root / ".halfstep" / ".gitignore"
+    if not unseen.exists():
+        write_keeping_mode(unseen, b"*\n")
+    with (folder / "lock").open("wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Busy("another fix is at work in this folder", where=str(root)) from None
+        yield
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _edited_since(path: str, *, exists: bool) -> Finding:
+    what = "was edited after the fix" if exists else "is no longer there"
+    message = f"the file {what}; its fix was not taken back"
+    hint = "the bytes before the fix lie in .halfstep/undo/originals"
+    return Finding("edited-since-fix", Severity.WARNING, message, path, hint, ExitCode.FIXER)

@@ -1,0 +1,1 @@
+"""Fixers of what starts training: settings in YAML and JSON, and the words of commands."""

@@ -1,0 +1,43 @@
+"""What a fixer of settings or commands gathers in one file: one edit for a place, and what is only told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fixers.frame.source_fixer import Rewrite
+from fixers.sources.splice import Edit, line_of
+from remote.protocol.findings import Finding, Severity
+
+
+@dataclass
+class EditList:
+    """A growing list of what would be edited in `data`, and what is only told; `lines_above` are before it."""
+
+    path: str
+    data: bytes
+    check: str
+    lines_above: int = 0
+    edits: dict[int, Edit] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def rewrite(self) -> Rewrite:
+        return Rewrite(tuple(self.edits[start] for start in sorted(self.edits)), tuple(self.findings))
+
+    def tell(self, offset: int, message: str, hint: str = "") -> None:
+        where = f"{self.path}:{self.lines_above + line_of(self.data, offset)}"
+        self.findings.append(Finding(self.check, Severity.WARNING, message, where=where, hint=hint))
+
+    def put(self, start: int, end: int, text: bytes, why: str) -> None:
+        """The bytes from `start` to `end` become `text`; what was put at that place first stays."""
+        self.edits.setdefault(start, Edit(start, self.data[start:end], text, why))
+
+    def part(self, start: int, stop: int) -> EditList:
+        """An empty list for the bytes from `start` to `stop`, which are read by themselves."""
+        return EditList(self.path, self.data[start:stop], self.check, self.lines_above + line_of(self.data, start) - 1)
+
+    def take(self, part: EditList, start: int) -> None:
+        """What a part's list gathered is in this one."""
+        for edit in part.edits.values():
+            self.put(start + edit.start, start + edit.end, edit.replacement, edit.why)
+        self.findings += part.findings

@@ -1,0 +1,123 @@
+"""launch-flags: scripts, Makefiles, Dockerfiles, notebook cells and configured commands start training in float16.
+
+What it does
+    On a card below compute capability 8.0: `--bf16` becomes `--fp16`, values of precision options and of
+    `ACCELERATE_MIXED_PRECISION` become their float16 twins, `--tf32 True` becomes `--tf32 False`, FlashAttention
+    becomes `sdpa`. Only arguments and assignments are edited, and configs that a heredoc writes: comments, strings
+    that are shown, paths, comparisons and commands such as echo or grep are never touched. Where both `--bf16` and
+    `--fp16` are given, their values are set. A variable that is the value of a precision option is edited where it is
+    assigned.
+
+Why
+    A flag on the command line outlives every edit of the script it starts: Trainer takes `--bf16 True` over its
+    default, and `--tf32 True` ends with `--tf32 requires Ampere or a newer GPU arch`.
+
+Before
+    accelerate launch --mixed_precision bf16 train.py --bf16 True --attn_implementation flash_attention_2
+
+After
+    accelerate launch --mixed_precision fp16 train.py --fp16 True --attn_implementation sdpa
+
+What it can break
+    A program outside the project that knows `--bf16` and no `--fp16` refuses the flag. Scripts of the project that
+    declare their options with argparse, click or typer get that spelling from bf16-to-fp16.
+
+How to undo
+    pipeline fix --undo
+"""
+
+from __future__ import annotations
+
+import re
+
+from fixers.frame.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
+from fixers.frame.target import Target
+from fixers.settings.config_forms import Settings
+from fixers.settings.edit_list import EditList
+from fixers.settings.launch_forms import SHELLS, Launch
+from fixers.sources.commands import read_commands, reads_commands
+from fixers.sources.config_commands import commands_in_config
+from fixers.sources.config_files import read_config, reads_config
+from fixers.sources.notebook_commands import commands_in_notebook, is_notebook
+from fixers.sources.shell_words import scan_shell
+from fixers.sources.source import Source
+from fixers.sources.unparsable import Unparsable
+from fixers.sources.words import Heredoc, Script
+from remote.protocol.findings import Finding, Severity
+
+name = "launch-flags"
+version = 3
+safety = "safe"
+needles: tuple[bytes, ...] = (b"bf16", b"bfloat16", b"BF16", b"tf32", b"flash", b"attn")
+below = BFLOAT16_SINCE
+brings: tuple[str, ...] = ()
+
+
+ASKS = re.compile(rb"bf16|bfloat16")
+WRITERS = {"cat", "tee"}
+READS_COMMANDS = {*SHELLS, "sbatch", "srun", "ssh"}
+
+
+def matches(path: str) -> bool:
+    return reads_commands(path) or reads_config(path) or is_notebook(path)
+
+
+def rewrite(source: Source, target: Target) -> Rewrite:
+    """The file with every launch in float16."""
+    if is_notebook(source.path):
+        return _rewrite_notebook(source)
+    try:
+        script = _commands(source)
+    except Unparsable as error:
+        return _unread(source, error) if reads_commands(source.path) else NOTHING
+    launch = Launch(EditList(source.path, source.data, name))
+    launch.read(script)
+    for heredoc in script.heredocs:
+        _read_heredoc(launch, heredoc)
+    return launch.found.rewrite
+
+
+def _rewrite_notebook(source: Source) -> Rewrite:
+    launch = Launch(EditList(source.path, source.data, name))
+    try:
+        script, left = commands_in_notebook(source.data)
+    except Unparsable:
+        return NOTHING
+    launch.read(script)
+    for start in left:
+        if asked := ASKS.search(source.data, start, source.data.find(b"\n", start)):
+            launch.found.tell(asked.start(), f"a command in a cell says {asked[0].decode()}, and could not be read")
+    return launch.found.rewrite
+
+
+def _read_heredoc(launch: Launch, heredoc: Heredoc) -> None:
+    """A config that a heredoc writes is judged by itself, commands in one with the others; the rest is told."""
+    body = launch.data[heredoc.start : heredoc.stop]
+    word = ASKS.search(body)
+    try:
+        if heredoc.program in READS_COMMANDS:
+            launch.read(scan_shell(launch.data, heredoc.start, heredoc.stop))
+            return
+        if heredoc.program in WRITERS and reads_config(heredoc.target):
+            settings = Settings(launch.found.part(heredoc.start, heredoc.stop))
+            for document in read_config(heredoc.target, body):
+                settings.read(document)
+            launch.found.take(settings.found, heredoc.start)
+            return
+    except Unparsable:
+        pass
+    if word:
+        message = "a heredoc asks for bfloat16; what it is for is not known, so it was left as it is"
+        launch.found.tell(heredoc.start + word.start(), message)
+
+
+def _commands(source: Source) -> Script:
+    if reads_commands(source.path):
+        return read_commands(source.path, source.data)
+    return commands_in_config(source.path, source.data)
+
+
+def _unread(source: Source, error: Unparsable) -> Rewrite:
+    message = f"could not be read as a script ({error.message}); left as it was"
+    where = f"{source.path}:{error.line}"
+    return Rewrite(findings=(Finding(name, Severity.WARNING, message, where=where, hint="look at its flags by hand"),))

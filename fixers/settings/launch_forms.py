@@ -1,0 +1,220 @@
+"""The edits of one file of commands: flags, their values, assignments, and what only a person can decide."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from fixers.settings.edit_list import EditList
+from fixers.settings.launch_options import Given, Piece, assignments_of, options_of
+from fixers.settings.precision_words import (
+    ATTENTION,
+    FLASH_SWITCH,
+    FLASH_VALUE,
+    IS_BF16,
+    IS_TF32,
+    LIKE_BF16,
+    MEANS_PRECISION,
+    NEEDS_FLASH,
+    NO_FLASH_SWITCH,
+    NO_TWIN,
+    NO_TWIN_WORDS,
+    TWINS,
+    WHY_BF16,
+    WHY_FLASH,
+    WHY_PACKING,
+    WHY_REDUCE,
+    WHY_TF32,
+    as_false,
+    as_true,
+    fp16_name,
+    is_false,
+    is_true,
+    twin_of,
+)
+from fixers.settings.text_arguments import holds_arguments, text_of
+from fixers.sources.shell_words import scan_shell
+from fixers.sources.unparsable import Unparsable
+from fixers.sources.words import Assignment, Command, Script, Word
+
+SHOWS = {"echo", "printf", "grep", "egrep", "rg", "test", "[", "[[", "git", "pip", "conda", "sed", "awk", "case"}
+KEYWORDS = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "sudo", "exec"}
+SHELLS = {"sh", "bash", "zsh", "dash", "ksh", "/bin/sh", "/bin/bash", "/usr/bin/bash"}
+RUNS_TEXT = re.compile(r"-[a-z]*c")
+PRECISION_VARIABLES = ("ACCELERATE_MIXED_PRECISION",)
+VARIABLE = re.compile(r"\"?\$(?:\{(\w+)(?::?-([^}\"$`]*))?\}|\((\w+)\)|(\w+))\"?")
+
+
+@dataclass
+class Launch:
+    """The commands of one file; `found` is what comes of them, `linked` the variables that options take values from."""
+
+    found: EditList
+    linked: set[str] = field(default_factory=set)
+
+    @property
+    def data(self) -> bytes:
+        return self.found.data
+
+    def replace(self, piece: Piece, text: str, why: str) -> None:
+        if self.data[piece.start : piece.end] != text.encode():
+            self.found.put(piece.start, piece.end, text.encode(), why)
+
+    def read(self, script: Script) -> None:
+        """Every command judged; then the variables that gave precision options their values."""
+        for command in script.commands:
+            self.judge(command)
+        for command in script.commands:
+            for name, value in assignments_of(command):
+                self.judge_variable(name, value)
+            self.judge_loop(command.words)
+
+    def judge(self, command: Command) -> None:
+        for assignment in command.assignments:
+            self.judge_words(assignment.items)
+            self.judge_text(assignment)
+        program = next((word.text for word in command.words if word.text not in KEYWORDS), None)
+        if program not in SHOWS:
+            self.judge_words(command.words)
+            for word in command.words:
+                self.judge_inner_if_arguments(text_of(word))
+
+    def judge_text(self, assignment: Assignment) -> None:
+        """`ARGS="--bf16 True --out $OUT"`: a string that begins with a flag is made of arguments."""
+        self.judge_inner_if_arguments(assignment.value.inside)
+
+    def judge_inner_if_arguments(self, inside: tuple[int, int] | None) -> None:
+        if inside and holds_arguments(self.data[slice(*inside)]):
+            self.judge_inner(inside)
+
+    def judge_loop(self, words: Sequence[Word]) -> None:
+        """`for p in bf16; do`: whether the other turns of the loop are meant for this card only a person knows."""
+        match [word.text for word in words[:3]]:
+            case ["for", str(name), "in"] if name in self.linked:
+                for word in words[3:]:
+                    if word.text in TWINS:
+                        self.found.tell(word.start, f"the loop gives {name} {word.text}; no bfloat16 on this card")
+
+    def judge_inner(self, inside: tuple[int, int]) -> None:
+        try:
+            for command in scan_shell(self.data, *inside).commands:
+                self.judge(command)
+        except Unparsable:
+            return
+
+    def judge_words(self, words: Sequence[Word]) -> None:
+        for at, word in enumerate(words[:-1]):
+            if RUNS_TEXT.fullmatch(word.text or "") and any(w.text in SHELLS for w in words[:at]):
+                inside = words[at + 1].inside
+                if inside:
+                    self.judge_inner(inside)
+        given = tuple(options_of(words))
+        flash_goes = [self.judge_option(each, given) for each in given]
+        for each in given:
+            if any(flash_goes) and each.value and NEEDS_FLASH.fullmatch(each.name) and is_true(each.value.text or ""):
+                self.replace(each.value, as_false(each.value.text or ""), WHY_PACKING)
+
+    def judge_option(self, each: Given, given: Sequence[Given]) -> bool:
+        """The option's edits; True where FlashAttention was chosen and is chosen no more."""
+        value = each.value.text if each.value else None
+        if LIKE_BF16.fullmatch(each.name):
+            self.judge_bf16(each, given)
+        elif IS_TF32.fullmatch(each.name):
+            self.judge_tf32(each)
+        elif NO_FLASH_SWITCH.fullmatch(each.name):
+            return self.judge_no_flash(each)
+        elif ATTENTION.fullmatch(each.name) or FLASH_SWITCH.fullmatch(each.name):
+            return self.judge_attention(each)
+        elif each.value and value is not None:
+            self.judge_value(each, each.value, value)
+        elif each.value and MEANS_PRECISION.fullmatch(each.name):
+            self.follow(each.value)
+        return False
+
+    def judge_value(self, each: Given, piece: Piece, value: str) -> None:
+        if value in NO_TWIN and MEANS_PRECISION.fullmatch(each.name):
+            self.found.tell(piece.start, NO_TWIN_WORDS, f"{each.name}=16-mixed")
+        twin = twin_of(each.name, value)
+        if twin is not None:
+            self.replace(piece, twin, WHY_BF16 if twin in TWINS.values() or twin == "16" else WHY_REDUCE)
+
+    def judge_bf16(self, each: Given, given: Sequence[Given]) -> None:
+        value = each.value.text if each.value else "True"
+        if value is not None and not is_true(value) and value not in ("auto", "full"):
+            return
+        twin = next((other for other in given if other.name == fp16_name(each.name)), None)
+        if twin is None and not IS_BF16.fullmatch(each.name):
+            self.found.tell(
+                each.flag.start, f"{each.flag.raw} asks for bfloat16; what would ask for float16 is not known"
+            )
+        elif twin is None:
+            self.replace(each.flag, fp16_name(each.flag.raw), WHY_BF16)
+            if each.value and value in ("auto", "full"):
+                self.replace(each.value, "true", WHY_BF16)
+        elif each.value and twin.value and value is not None and twin.value.text is not None:
+            self.replace(each.value, as_false(value), WHY_BF16)
+            if not is_true(twin.value.text):
+                self.replace(twin.value, as_true(twin.value.text), WHY_BF16)
+        else:
+            self.found.tell(
+                each.flag.start, "both --bf16 and --fp16 are given; which one counts is not known", "keep --fp16"
+            )
+
+    def judge_tf32(self, each: Given) -> None:
+        if each.value is None:
+            message = "--tf32 needs a card of compute capability 8.0; Trainer refuses it on this one"
+            self.found.tell(each.flag.start, message, "--tf32 False")
+        elif each.value.text and is_true(each.value.text):
+            self.replace(each.value, as_false(each.value.text), WHY_TF32)
+
+    def judge_no_flash(self, each: Given) -> bool:
+        """`--disable_flash_attn2 False`, which is yes said twice."""
+        if each.value is None or not is_false(each.value.text or ""):
+            return False
+        self.replace(each.value, as_true(each.value.text or ""), WHY_FLASH)
+        return True
+
+    def judge_attention(self, each: Given) -> bool:
+        value = each.value.text if each.value else None
+        if each.value and value and FLASH_VALUE.fullmatch(value):
+            self.replace(each.value, "sdpa", WHY_FLASH)
+            return True
+        if not FLASH_SWITCH.fullmatch(each.name):
+            return False
+        if each.value and value and is_true(value):
+            self.replace(each.value, as_false(value), WHY_FLASH)
+            return True
+        if each.value is None:
+            self.found.tell(
+                each.flag.start, f"{each.flag.raw} asks for FlashAttention, which does not run on this card"
+            )
+        return False
+
+    def follow(self, piece: Piece) -> None:
+        """The value is a variable: its default is edited here, what it is assigned is edited there."""
+        found = VARIABLE.fullmatch(piece.raw)
+        if found is None:
+            return
+        self.linked.add(found[1] or found[3] or found[4])
+        self.judge_default(piece, found)
+
+    def judge_default(self, piece: Piece, found: re.Match[str]) -> None:
+        default = found[2]
+        if default in TWINS:
+            start = piece.start + found.start(2)
+            self.replace(Piece(start, start + len(default), default, default), TWINS[default], WHY_BF16)
+
+    def judge_variable(self, name: str, value: Piece) -> None:
+        known = name in PRECISION_VARIABLES or name in self.linked
+        found = VARIABLE.fullmatch(value.raw)
+        if known and found:
+            self.judge_default(value, found)
+        elif value.text in NO_TWIN and known:
+            self.found.tell(value.start, NO_TWIN_WORDS)
+        elif value.text in TWINS and known:
+            self.replace(value, TWINS[value.text or ""], WHY_BF16)
+        elif value.text in TWINS and MEANS_PRECISION.fullmatch(name):
+            self.found.tell(
+                value.start, f"{name} is {value.text}, and nothing here says what it is for", f"{name}=fp16"
+            )

@@ -1,0 +1,102 @@
+"""What the words of a command give: options with their values, and variables that are set."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fixers.settings.precision_words import (
+    FLASH_SWITCH,
+    FLASH_VALUE,
+    IS_TF32,
+    LIKE_BF16,
+    LIKE_FP16,
+    NO_FLASH_SWITCH,
+    option,
+)
+from fixers.sources.words import Command, Word
+
+OVERRIDE = re.compile(r"(\+{0,2}|--)([\w.-]+)=(.*)", re.DOTALL)
+SWITCHES = (LIKE_BF16, LIKE_FP16, IS_TF32, FLASH_SWITCH, NO_FLASH_SWITCH)
+FLAG = re.compile(r"--?[A-Za-z][\w.-]*")
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bytes that one argument gives as a value: where they are and what they say; `text` None where the shell says."""
+
+    start: int
+    end: int
+    text: str | None
+    raw: str
+
+
+@dataclass(frozen=True)
+class Given:
+    """One option of a command: its name as configs spell it, the flag's own place, and its value where it has one."""
+
+    name: str
+    flag: Piece
+    value: Piece | None
+
+
+def options_of(words: Sequence[Word]) -> Iterator[Given]:
+    """Flags with the word after them where that is their value; `--name=value`; Hydra's `name=value`."""
+    for at, word in enumerate(words):
+        body = word.body or word.inside
+        if body is None and not word.raw.startswith("-"):
+            continue
+        start, end = body or (word.start, word.end)
+        raw = word.raw[start - word.start : end - word.start]
+        found = OVERRIDE.fullmatch(raw)
+        if found and (found[1] or not found[2].isupper()):
+            yield _override(start, end, raw, word.text, found)
+        elif FLAG.fullmatch(raw):
+            flag = Piece(start, end, raw, raw)
+            value = words[at + 1] if at + 1 < len(words) and not words[at + 1].raw.startswith("-") else None
+            yield Given(option(raw), flag, piece_of(value) if value and _takes(raw, value) else None)
+
+
+def _takes(flag: str, value: Word) -> bool:
+    """A switch takes the next word only where that is a truth value or an expansion; other options take any word."""
+    name = option(flag)
+    if not any(switch.fullmatch(name) for switch in SWITCHES):
+        return True
+    text = (value.text or "").lower()
+    truths = ("true", "false", "yes", "no", "on", "off", "0", "1", "auto", "full")
+    return value.text is None or text in truths or bool(FLASH_VALUE.fullmatch(text))
+
+
+def _override(start: int, end: int, raw: str, text: str | None, found: re.Match[str]) -> Given:
+    quote, inner = unquoted(found[3])
+    exact = inner if text is not None and text.endswith(f"={inner}") else None
+    flag = Piece(start, start + found.end(2), found[1] + found[2], raw[: found.end(2)])
+    return Given(option(found[2]), flag, Piece(start + found.start(3) + quote, end - quote, exact, inner))
+
+
+def unquoted(value: str) -> tuple[int, str]:
+    """The length of the quotes around a whole value, and what is between them."""
+    quoted = len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]
+    return (1, value[1:-1]) if quoted else (0, value)
+
+
+def piece_of(word: Word) -> Piece:
+    """A word as a value: what lies between its quotes, where they are around all of it."""
+    start, end = word.body or word.inside or (word.start, word.end)
+    return Piece(start, end, word.text if word.body else None, word.raw[start - word.start : end - word.start])
+
+
+def assignments_of(command: Command) -> Iterator[tuple[str, Piece]]:
+    """What a command sets: by assignment, `export NAME=value`, `env NAME=value`, `-e NAME=value`."""
+    for assignment in command.assignments:
+        if not assignment.items or assignment.value.text is not None:
+            yield assignment.name, piece_of(assignment.value)
+    for word in command.words:
+        body = word.body or word.inside or (word.start, word.end)
+        raw = word.raw[body[0] - word.start : body[1] - word.start]
+        for found in re.finditer(r"(?:^|,)([A-Za-z_]\w*)=((?:[^,\"'\s]|\"[^\"]*\"|'[^']*')*)", raw):
+            quote, inner = unquoted(found[2])
+            start = body[0] + found.start(2) + quote
+            exact = inner if not set(inner) & set("$`\\") else None
+            yield found[1], Piece(start, start + len(inner), exact, inner)

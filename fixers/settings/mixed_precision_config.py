@@ -1,0 +1,97 @@
+"""mixed-precision-config: YAML and JSON settings ask for float16 where they asked for bfloat16.
+
+What it does
+    On a card below compute capability 8.0: Accelerate's `mixed_precision: bf16`, dtypes given as values, `bf16: true`
+    and `auto` of Axolotl, LLaMA-Factory and Trainer arguments, Lightning's and NeMo's `precision: bf16-mixed`,
+    DeepSpeed's bf16 block, `tf32: true`, and FlashAttention with the packing that needs it. Where `bf16` and `fp16`
+    both stand there, their values are set; where only `bf16` does, the key is renamed. A DeepSpeed file without an
+    fp16 block gets one, with dynamic loss scale. `bf16-true` has no safe twin and is told.
+
+Why
+    A config outlives every edit of the script that reads it. Renaming `bf16` beside an `fp16: false` would leave two
+    `fp16` keys, of which the reader keeps one and says nothing.
+
+Before
+    mixed_precision: bf16   # A100
+    bf16: true
+    fp16: false
+
+After
+    mixed_precision: fp16   # A100
+    bf16: false
+    fp16: true
+
+What it can break
+    Nothing on a card without bfloat16. A checkpoint's own config.json is never edited: its dtype is chosen at load.
+
+How to undo
+    pipeline fix --undo
+"""
+
+from __future__ import annotations
+
+import posixpath
+
+from fixers.frame.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
+from fixers.frame.target import Target
+from fixers.settings.config_forms import Settings
+from fixers.settings.edit_list import EditList
+from fixers.sources.config_files import read_config, reads_config
+from fixers.sources.nodes import Mapping, Node
+from fixers.sources.source import Source
+from fixers.sources.unparsable import Unparsable
+from fixers.sources.yaml_values import duplicates
+from remote.protocol.findings import Finding, Severity
+
+name = "mixed-precision-config"
+version = 3
+safety = "safe"
+needles: tuple[bytes, ...] = (b"bf16", b"bfloat16", b"BF16", b"tf32", b"flash", b"attn")
+below = BFLOAT16_SINCE
+brings: tuple[str, ...] = ()
+matches = reads_config
+
+OF_A_CHECKPOINT = {
+    "config.json",
+    "params.json",
+    "generation_config.json",
+    "adapter_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "model.safetensors.index.json",
+    "package-lock.json",
+}
+OURS = {"fixers", "lora", "logs", "grace_s"}
+
+
+def rewrite(source: Source, target: Target) -> Rewrite:
+    """The settings with float16 where bfloat16 was chosen."""
+    if posixpath.basename(source.path) in OF_A_CHECKPOINT:
+        return NOTHING
+    try:
+        documents = read_config(source.path, source.data)
+    except Unparsable as error:
+        message = f"could not be read ({error.message}); left as it was"
+        return Rewrite(findings=(_told(source, error.line, message, "look at its precision by hand"),))
+    settings = Settings(EditList(source.path, source.data, name))
+    for document in documents:
+        twice = duplicates(document)
+        if twice:
+            message = f"{twice[0].path[-1]} stands there twice (line {twice[0].first.line} too); left as it was"
+            return Rewrite(findings=(_told(source, twice[0].second.line, message, "keep one of the two"),))
+        if not _describes_a_checkpoint(document):
+            settings.read(document, is_ours(document))
+    return settings.found.rewrite
+
+
+def is_ours(document: Node) -> bool:
+    """The document is a run config of halfstep, whose `precision` is a wish that is judged by the card."""
+    return isinstance(document, Mapping) and any(document.get(key) is not None for key in OURS)
+
+
+def _describes_a_checkpoint(document: Node) -> bool:
+    return isinstance(document, Mapping) and all(document.get(k) is not None for k in ("architectures", "model_type"))
+
+
+def _told(source: Source, line: int, message: str, hint: str) -> Finding:
+    return Finding(name, Severity.WARNING, message, where=f"{source.path}:{line}", hint=hint)

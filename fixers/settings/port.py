@@ -1,0 +1,59 @@
+"""port: a launch that insists on port 29500 takes a free one instead.
+
+What it does
+    `accelerate launch` that starts several processes, or names port 29500, gets `--main_process_port 0`;
+    `main_process_port: 29500` in its config becomes 0; a rendezvous at `localhost:29500` becomes `localhost:0`. Both
+    launchers then ask the system for a free port. Launches over several machines are left: there every machine must
+    name the same port.
+
+Why
+    29500 is everybody's default. A second job on the host, or one that died and left a process behind, holds it, and
+    the launch ends with `address already in use` or `Tried to launch distributed communication on port 29500`.
+
+Before
+    accelerate launch --multi_gpu --num_processes 2 train.py
+    torchrun --rdzv-backend=c10d --rdzv-endpoint=localhost:29500 train.py
+
+After
+    accelerate launch --main_process_port 0 --multi_gpu --num_processes 2 train.py
+    torchrun --rdzv-backend=c10d --rdzv-endpoint=localhost:0 train.py
+
+What it can break
+    A tool of your own that connects to 29500 from outside no longer finds the job there.
+
+How to undo
+    pipeline fix --undo
+"""
+
+from __future__ import annotations
+
+from fixers.frame.source_fixer import NOTHING, Rewrite
+from fixers.frame.target import Target
+from fixers.settings.port_forms import judge_config, judge_script
+from fixers.sources.commands import read_commands, reads_commands
+from fixers.sources.config_commands import commands_in_config
+from fixers.sources.config_files import is_yaml, read_config
+from fixers.sources.source import Source
+from fixers.sources.unparsable import Unparsable
+
+name = "port"
+version = 2
+safety = "safe"
+needles: tuple[bytes, ...] = (b"accelerate", b"29500", b"main_process_port")
+below = None
+brings: tuple[str, ...] = ()
+
+
+def matches(path: str) -> bool:
+    return reads_commands(path) or is_yaml(path)
+
+
+def rewrite(source: Source, target: Target) -> Rewrite:
+    """The file with every launch of one machine on a free port."""
+    try:
+        if reads_commands(source.path):
+            return judge_script(source.data, read_commands(source.path, source.data))
+        documents = read_config(source.path, source.data)
+        return judge_config(source.data, documents, commands_in_config(source.path, source.data))
+    except Unparsable:
+        return NOTHING

@@ -1,0 +1,101 @@
+"""Where launches name port 29500, or leave it to a default that is 29500."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+from fixers.frame.source_fixer import Rewrite
+from fixers.settings.launch_options import Given, options_of
+from fixers.settings.precision_words import is_false
+from fixers.sources.nodes import Mapping, Node, Scalar, walk
+from fixers.sources.splice import Edit
+from fixers.sources.words import Script, Word
+
+DEFAULT = "29500"
+LOCAL_RENDEZVOUS = re.compile(r"((?:localhost|127\.0\.0\.1|\[::1\]):)29500")
+SEVERAL = ("multi_gpu", "use_fsdp", "use_deepspeed", "use_megatron_lm")
+MACHINES = ("num_machines", "machine_rank", "main_process_ip", "nnodes", "node_rank", "master_addr")
+WHY = "29500 is everybody's default; 0 is a free one"
+
+
+def judge_script(data: bytes, script: Script) -> Rewrite:
+    """The edits of every launch in a script."""
+    lines = [words for each in script.commands for words in (each.words, *(a.items for a in each.assignments))]
+    edits = [edit for words in lines for edit in _judge_words(data, words)]
+    return Rewrite(tuple({edit.start: edit for edit in edits}.values()))
+
+
+def judge_config(data: bytes, documents: Iterable[Node], script: Script) -> Rewrite:
+    """The edits of an Accelerate config, and of commands that stand in a config."""
+    edits = list(judge_script(data, script).edits)
+    for document in documents:
+        edits += [edit for mapping in _mappings(document) for edit in _judge_mapping(data, mapping)]
+    return Rewrite(tuple({edit.start: edit for edit in edits}.values()))
+
+
+def _mappings(document: Node) -> Iterable[Mapping]:
+    if isinstance(document, Mapping):
+        yield document
+    yield from (value for _, _, value in walk(document) if isinstance(value, Mapping))
+
+
+def _judge_mapping(data: bytes, mapping: Mapping) -> Iterable[Edit]:
+    port, machines = mapping.get("main_process_port"), mapping.get("num_machines")
+    one = not isinstance(machines, Scalar) or machines.text == "1"
+    if isinstance(port, Scalar) and port.text == DEFAULT and one:
+        start = port.place.start + len(port.style)
+        yield Edit(start, DEFAULT.encode(), b"0", WHY)
+
+
+def _judge_words(data: bytes, words: Sequence[Word]) -> Iterable[Edit]:
+    given = tuple(options_of(words))
+    if any(_says_several_machines(each) for each in given):
+        return
+    for each in given:
+        value = each.value
+        if value is None or value.text is None:
+            continue
+        if each.name == "main_process_port" and value.text == DEFAULT:
+            yield Edit(value.start, DEFAULT.encode(), b"0", WHY)
+        elif each.name == "rdzv_endpoint" and LOCAL_RENDEZVOUS.fullmatch(value.text):
+            yield Edit(value.end - len(DEFAULT), DEFAULT.encode(), b"0", WHY)
+    launch = _accelerate_launch(words)
+    named = any(each.name in ("main_process_port", "config_file") for each in given)
+    if launch is not None and not named and any(_starts_several(each) for each in given):
+        yield _insertion(data, words, launch)
+
+
+def _accelerate_launch(words: Sequence[Word]) -> Word | None:
+    """The word `launch` of `accelerate launch`."""
+    for first, second in pairwise(words):
+        if (first.text or "").rpartition("/")[2] == "accelerate" and second.text == "launch":
+            return second
+    return None
+
+
+def _insertion(data: bytes, words: Sequence[Word], launch: Word) -> Edit:
+    """`--main_process_port 0` behind `launch`, written as its neighbours are: in a list, two quoted items."""
+    after = words[list(words).index(launch) + 1]
+    between = data[launch.end : after.start].decode("latin-1")
+    if "," in between:
+        quote = launch.raw[:1] if launch.raw[:1] in "'\"" else ""
+        text = f", {quote}--main_process_port{quote}, {quote or chr(34)}0{quote or chr(34)}"
+    elif between.strip("\\\r\n\t ") == "-":
+        text = f"{between}--main_process_port{between}'0'"
+    else:
+        text = " --main_process_port 0"
+    return Edit(launch.end, b"", text.encode("latin-1"), WHY)
+
+
+def _starts_several(each: Given) -> bool:
+    value = each.value.text if each.value else None
+    if each.name in SEVERAL:
+        return value is None or not is_false(value)
+    return each.name == "num_processes" and value is not None and value.isdigit() and int(value) > 1
+
+
+def _says_several_machines(each: Given) -> bool:
+    value = each.value.text if each.value else None
+    return each.name in MACHINES and not (each.name in ("num_machines", "nnodes") and value == "1")

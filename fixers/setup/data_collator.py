@@ -1,0 +1,147 @@
+"""data-collator: the host runs the project's collator, byte for byte, and no stale copy of it.
+
+What it does
+    Compares the file named by `fixers.data-collator.path` (left out: the only Python file whose name says collator)
+    with the host's. Where the host's differs, it is replaced by the project's, as the source fixers leave it. Files
+    that `fixers.data-collator.copies` lists are the project's own copies of it, and become equal to it. Other files of
+    that name in the host's project, its environment and on PYTHONPATH are named where their bytes differ.
+
+Why
+    The collator is the file that is edited most and copied by hand most. An old one on the host pads labels with the
+    wrong value or passes arguments that the processor no longer takes, and nothing says that it is old.
+
+Before
+    projects/speech/tree/src/AudioDataCollator.py on the host: edited there in March
+
+After
+    the same bytes as src/AudioDataCollator.py here
+
+What it can break
+    An edit that exists only on the host, or only in a listed copy, leaves the tree. Its bytes are kept for undo.
+
+How to undo
+    pipeline fix --undo
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any
+
+from fixers.frame.change import FileChange, HostChange, Plan, mended
+from fixers.frame.fixed_tree import FixedTree
+from fixers.frame.site import Site
+from remote.protocol.collator import CollatorLook, Copy
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+from remote.protocol.values import decode
+
+name = "data-collator"
+version = 1
+safety = "safe"
+
+
+def plan(site: Site) -> Plan:
+    """The host's collator and every listed copy made the project's, and every other copy named."""
+    paths = sorted(site.tree.paths())
+    wish = site.wishes.get(name)
+    wanted = str(wish.get("path") or "") if isinstance(wish, Mapping) else ""
+    path = wanted or collator_of(paths)
+    if path not in paths:
+        return Plan((_absent(wanted, paths),)) if wanted else Plan()
+    copies = list(wish.get("copies", ())) if isinstance(wish, Mapping) else []
+    return _plan_copies(site, path, [str(copy) for copy in copies]).and_also(_plan_host(site, path))
+
+
+def _plan_copies(site: Site, path: str, copies: Sequence[str]) -> Plan:
+    """Every listed copy in the project has the bytes of `path`."""
+    data, paths = site.tree.read(path), sorted(site.tree.paths())
+    plan = Plan(tuple(_absent(copy, paths, "copies") for copy in copies if copy not in paths))
+    for copy in (each for each in copies if each in paths and site.tree.read(each) != data):
+        words = f"{copy} is a stale copy of {path}"
+        finding = mended(Finding(name, Severity.ERROR, words, where=copy))
+        change = FileChange(copy, site.tree.read(copy), data, {name: version}, (words,))
+        plan = plan.and_also(Plan((finding,), (change,)))
+    return plan
+
+
+def _plan_host(site: Site, path: str) -> Plan:
+    if site.host is None or site.project is None:
+        return Plan()
+    data = site.tree.read(path)
+    request = {
+        "project": site.project.key,
+        "path": path,
+        "prefix": site.survey.interpreter.prefix if site.survey else "",
+        "environment": dict(site.environment),
+    }
+    look = decode(CollatorLook, site.host.ask("fix.collator.look", request))
+    if look.digest == hashlib.sha256(_as_sent(site, path)).hexdigest():
+        look = replace(look, digest="")  # rewritten with the rest of the tree, not here
+    findings = judge_collator(path, hashlib.sha256(data).hexdigest(), look)
+    if not any(finding.severity is Severity.ERROR for finding in findings):
+        return Plan(findings)
+    told = tuple(mended(finding) if finding.severity is Severity.ERROR else finding for finding in findings)
+    return Plan(told, (_replacement(site.project.key, path, data, look),))
+
+
+def _as_sent(site: Site, path: str) -> bytes:
+    return site.tree.tree.read(path) if isinstance(site.tree, FixedTree) else site.tree.read(path)
+
+
+def collator_of(paths: Sequence[str]) -> str:
+    """The only Python file whose name says that it holds a collator; empty where there is none, or more than one."""
+    named = [path for path in paths if path.endswith(".py") and "collator" in posixpath.basename(path).lower()]
+    named = [path for path in named if not posixpath.basename(path).startswith("test_")]
+    return named[0] if len(named) == 1 else ""
+
+
+def judge_collator(path: str, wanted: str, look: CollatorLook) -> tuple[Finding, ...]:
+    """An error where the host's file has another digest than `wanted`, a warning for each other copy that has."""
+    findings: list[Finding] = []
+    if look.digest and look.digest != wanted:
+        why = "was edited there" if look.edited else "is not the project's"
+        findings.append(
+            Finding(
+                name,
+                Severity.ERROR,
+                f"{posixpath.basename(path)} on the host {why}",
+                where=path,
+                hint="pipeline fix --only data-collator",
+                exit_code=ExitCode.FIXER,
+            )
+        )
+    findings += [_other_copy(copy) for copy in look.copies if copy.sha256 not in (wanted, "")]
+    return tuple(findings)
+
+
+def _other_copy(copy: Copy) -> Finding:
+    reach = "; it is found before the project's" if copy.shadows else ""
+    message = f"another {posixpath.basename(copy.path)} on the host has other bytes{reach}"
+    return Finding(name, Severity.WARNING, message, where=copy.path, hint=f"rm {copy.path}")
+
+
+def _absent(wanted: str, paths: Sequence[str], key: str = "path") -> Finding:
+    near = get_close_matches(wanted, paths, 1) or [
+        p for p in paths if posixpath.basename(p) == posixpath.basename(wanted)
+    ]
+    setting = f"fixers.data-collator.{key}"
+    hint = f"set {setting} to {near[0]}" if near else f"put {setting} right"
+    message = f"the project has no {wanted}, which {setting} names"
+    return Finding(name, Severity.ERROR, message, where=wanted, hint=hint, exit_code=ExitCode.USAGE)
+
+
+def _replacement(project: str, path: str, data: bytes, look: CollatorLook) -> HostChange:
+    args: dict[str, Any] = {
+        "project": project,
+        "fixer": name,
+        "path": path,
+        "expected": look.digest,
+        "data": base64.b64encode(data).decode("ascii"),
+    }
+    return HostChange(name, f"make {path} on the host the project's", "fix.collator.replace", args, undo="fix.undo")

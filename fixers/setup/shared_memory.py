@@ -1,0 +1,58 @@
+"""shared-memory: /dev/shm of a container is too small for data workers and NCCL.
+
+What it does
+    In a container, compares /dev/shm with what the workers of this run pass through it, and says which option of the
+    container's start to change.
+
+Why
+    Docker gives 64 MiB. Data workers hand over batches there, and NCCL its buffers: the first ends with
+    `DataLoader worker is killed by signal: Bus error`, the second with `unhandled system error`.
+
+Before
+    docker run --gpus all IMAGE            64 MiB
+
+After
+    docker run --gpus all --shm-size 8g IMAGE
+
+What it can break
+    Nothing: it only tells. A container's limits are set when it starts.
+
+How to undo
+    Nothing to undo.
+"""
+
+from __future__ import annotations
+
+from fixers.frame.change import Plan
+from fixers.frame.site import Site
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+from remote.protocol.machine import Machine
+
+name = "shared-memory"
+version = 1
+safety = "safe"
+
+FOR_WORKERS = 256 * 2**20
+FOR_NCCL = 2**30
+"""NCCL's buffers per process are tens of MiB for each channel and peer; 1 GiB carries eight of them."""
+
+
+def plan(site: Site) -> Plan:
+    """What /dev/shm lacks for this run."""
+    if site.survey is None:
+        return Plan()
+    return Plan(judge_shared_memory(site.survey.machine, int(site.config.get("processes") or 1)))
+
+
+def judge_shared_memory(machine: Machine, processes: int) -> tuple[Finding, ...]:
+    """An error where several processes must meet in too little, a warning where workers may."""
+    needed = FOR_NCCL if processes > 1 else FOR_WORKERS
+    if not machine.container or machine.shm_bytes >= needed:
+        return ()
+    size, wanted = machine.shm_bytes // 2**20, needed // 2**20
+    message = f"/dev/shm has {size} MiB, {processes} process(es) and their data workers want {wanted} MiB"
+    severity = Severity.ERROR if processes > 1 else Severity.WARNING
+    code = ExitCode.ENVIRONMENT if processes > 1 else ExitCode.OK
+    hint = "docker run --shm-size 8g, or --ipc=host"
+    return (Finding(name, severity, message, where="/dev/shm", hint=hint, exit_code=code),)

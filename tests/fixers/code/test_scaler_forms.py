@@ -1,0 +1,105 @@
+"""A float16 loop without a loss scaler: one is put around a plain loop, any other is told."""
+
+import pytest
+
+from fixers.code import scaler_gate
+from fixers.code.bf16_to_fp16 import brings
+from tests.fixers.code.training_code import STAYS, outcome
+
+TOLD = "backward under float16 autocast without a loss scaler: small gradients become zero"
+HALF = "with torch.autocast('cuda', dtype=torch.float16):\n    l = m(x)\n"
+MADE = "o = AdamW(m.parameters())\n"
+LOOP = "l.backward()\no.step()\n"
+GATED = "torch.amp.GradScaler('cuda', enabled=a == torch.float16)"
+SCALED = "scaler.scale(l).backward()\nscaler.step(o)\nscaler.update()\n"
+
+
+def made(call="torch.amp.GradScaler('cuda')"):
+    return f"{MADE}scaler = {call}\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (MADE + HALF + LOOP, made() + HALF + SCALED),
+        (MADE + LOOP + HALF, made() + SCALED + HALF),
+        (
+            "def f():\n    l.backward()\n    o.step()\n" + MADE + HALF,
+            "def f():\n    scaler.scale(l).backward()\n    scaler.step(o)\n    scaler.update()\n" + made() + HALF,
+        ),
+        (
+            "a = torch.half\n" + MADE + "torch.autocast('cuda', a)\n" + LOOP,
+            "a = torch.half\n" + made(GATED) + "torch.autocast('cuda', a)\n" + SCALED,
+        ),
+        (
+            "a = torch.float16 if x else torch.half\n" + MADE + "torch.autocast('cuda', a)\n" + LOOP,
+            "a = torch.float16 if x else torch.half\n" + made(GATED) + "torch.autocast('cuda', a)\n" + SCALED,
+        ),
+        (
+            "a = f(x)\n" + MADE + "torch.autocast('cuda', a)\n" + LOOP,
+            "a = f(x)\n" + made(GATED) + "torch.autocast('cuda', a)\n" + SCALED,
+        ),
+        (
+            "u = f(x)\n" + MADE + "torch.autocast('cuda', dtype=torch.half, enabled=u)\n" + LOOP,
+            "u = f(x)\n"
+            + made("torch.amp.GradScaler('cuda', enabled=u)")
+            + "torch.autocast('cuda', dtype=torch.half, enabled=u)\n"
+            + SCALED,
+        ),
+        (MADE + "torch.autocast('cuda')\n" + LOOP, made() + "torch.autocast('cuda')\n" + SCALED),
+        (MADE + "autocast()\n" + LOOP, made("torch.cuda.amp.GradScaler()") + "autocast()\n" + SCALED),
+        (
+            MADE + HALF + "torch.autocast('cuda', enabled=False)\n" + LOOP,
+            made() + HALF + "torch.autocast('cuda', enabled=False)\n" + SCALED,
+        ),
+        (MADE + "torch.autocast('cpu')\n" + LOOP, STAYS),
+        (MADE + "torch.autocast('cuda', dtype=torch.bfloat16)\n" + LOOP, STAYS),
+        (MADE + "torch.autocast('cuda', enabled=False)\n" + LOOP, STAYS),
+        (MADE + HALF + "o.step()\n", STAYS),
+        (MADE + HALF + "engine.backward(l)\no.step()\n", STAYS),
+        (MADE + HALF + "s.scale(l).backward()\no.step()\n", STAYS),
+        ("Accelerator()\n" + MADE + HALF + LOOP, STAYS),
+        ("Trainer()\n" + MADE + HALF + LOOP, STAYS),
+        ("class T(pl.LightningModule): pass\n" + MADE + HALF + LOOP, STAYS),
+        ("import deepspeed\n" + MADE + HALF + LOOP, STAYS),
+        (
+            "class MyTrainer: pass\nMyTrainer()\n" + MADE + HALF + LOOP,
+            "class MyTrainer: pass\nMyTrainer()\n" + made() + HALF + SCALED,
+        ),
+    ],
+)
+def test_a_plain_loop_gets_a_scaler(before, after):
+    assert outcome(scaler_gate, f"{before}scaled = 1\n") == (f"{before if after is STAYS else after}scaled = 1\n", [])
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "l.backward()\no.step(closure)\n",
+        "l.backward(); o.step()\n",
+        "x = l.backward()\no.step()\n",
+        "l.backward()\nprint(p.grad)\no.step()\n",
+        "l.backward()\np.register_hook(f)\no.step()\n",
+        "clip_grad_norm_(m.parameters())\nl.backward()\no.step()\n",
+        "l.backward()\nif x:\n    o.step()\nclip_grad_norm_(m.parameters())\n",
+        "l.backward()\no.step()\nq = SGD(n.parameters())\nq.step()\n",
+        "l.backward()\no.step()\no = SGD(n.parameters())\n",
+        "def f(o):\n    l.backward()\n    o.step()\n",
+        "def f(x):\n    torch.autocast('cuda', dtype=torch.half, enabled=x)\nl.backward()\no.step()\n",
+        "torch.autocast('cpu', dtype=torch.half)\nl.backward()\no.step()\n",
+        "fully_shard(m)\nl.backward()\no.step()\n",
+        "l.backward()\n",
+    ],
+)
+def test_a_loop_that_is_not_plain_is_told_and_left(loop):
+    assert outcome(scaler_gate, MADE + HALF + loop) == (MADE + HALF + loop, [(2, TOLD)])
+
+
+def test_an_old_torch_has_the_scaler_where_it_was():
+    code = MADE + HALF + LOOP
+    assert outcome(scaler_gate, code, {"torch": "2.2.1"})[0] == made("torch.cuda.amp.GradScaler()") + HALF + SCALED
+    assert outcome(scaler_gate, code, {"torch": "2.3.0"})[0] == made() + HALF + SCALED
+
+
+def test_a_flip_to_float16_brings_the_scaler():
+    assert scaler_gate.name in brings

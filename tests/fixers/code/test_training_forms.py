@@ -1,0 +1,183 @@
+"""Losses, devices, scalers and labels in training code, one form to a row."""
+
+import pytest
+
+from fixers.code import device_map, label_padding, local_rank, loss_fp32, scaler_gate, trainer_arguments
+from tests.fixers.code.training_code import STAYS, outcome
+
+FORMS = {
+    loss_fp32: [
+        ("F.mse_loss(a, b)", "F.mse_loss(a.float(), b.float())"),
+        ("F.mse_loss(a, target=b)", "F.mse_loss(a.float(), target=b.float())"),
+        ("F.mse_loss(input=a + 1, target=b[0])", "F.mse_loss(input=(a + 1).float(), target=b[0].float())"),
+        ("F.cross_entropy(a, b)", "F.cross_entropy(a.float(), b)"),
+        ("F.mse_loss(a)", "F.mse_loss(a.float())"),
+        ("F.mse_loss(*a)", STAYS),
+        ("F.mse_loss(0.5, a.float())", STAYS),
+        ("F.mse_loss(a.to(torch.float32), b.to(dtype=torch.float))", STAYS),
+        ("F.mse_loss(a.float().view(1), b.view(1))", "F.mse_loss(a.float().view(1), b.view(1).float())"),
+        ("F.nll_loss(F.log_softmax(a, -1), b)", "F.nll_loss(F.log_softmax(a.float(), -1), b)"),
+        ("F.nll_loss(a.log_softmax(-1), b)", "F.nll_loss(a.float().log_softmax(-1), b)"),
+        ("F.kl_div(torch.softmax(a), b)", "F.kl_div(torch.softmax(a.float()), b.float())"),
+        ("a = b.float()\nF.l1_loss(a, a)", STAYS),
+        ("a = b.float()\na = c\nF.cross_entropy(a, d)", "a = b.float()\na = c\nF.cross_entropy(a.float(), d)"),
+        ("F.cross_entropy(a, d)\na = b.float()", "F.cross_entropy(a.float(), d)\na = b.float()"),
+        ("l = nn.MSELoss()\nl(a, b)", "l = nn.MSELoss()\nl(a.float(), b.float())"),
+        ("l = nn.CrossEntropyLoss()\nl(a, b)", "l = nn.CrossEntropyLoss()\nl(a.float(), b)"),
+        ("l = nn.MSELoss()\nl = nn.NLLLoss()\nl(a, b)", "l = nn.MSELoss()\nl = nn.NLLLoss()\nl(a.float(), b)"),
+        ("nn.MSELoss()(a, b)", "nn.MSELoss()(a.float(), b.float())"),
+        ("l = nn.L1Loss().to(d)\nl(a, b)", "l = nn.L1Loss().to(d)\nl(a.float(), b.float())"),
+        ("l = nn.L1Loss().to(torch.float16)\nl(a, b)", STAYS),
+        ("F.cross_entropy(a, b, w.half())", "F.cross_entropy(a.float(), b, w.half().float())"),
+        ("F.cross_entropy(a, b, weight=w)", "F.cross_entropy(a.float(), b, weight=w if w is None else w.float())"),
+        ("F.cross_entropy(a, b, weight=None)", "F.cross_entropy(a.float(), b, weight=None)"),
+        ("F.cross_entropy(a.float(), b, weight=w)", STAYS),
+        ("F.nll_loss(a, b, w.half() if x else None)", "F.nll_loss(a.float(), b, w.half().float() if x else None)"),
+        (
+            "w = torch.ones(3)\nl = nn.CrossEntropyLoss(w)\nl(a, b)\nl(c, b)",
+            "w = torch.ones(3)\nl = nn.CrossEntropyLoss(w.float())\nl(a.float(), b)\nl(c.float(), b)",
+        ),
+        (
+            "l = nn.BCEWithLogitsLoss(pos_weight=f(x))\nl(a, b)",
+            "l = nn.BCEWithLogitsLoss(pos_weight=f(x).float())\nl(a.float(), b.float())",
+        ),
+        ("with autocast():\n    F.cross_entropy(a, b, w)", STAYS),
+        ("l = MyLoss()\nl(a, b)", STAYS),
+        ("with autocast():\n    F.mse_loss(a, b)", STAYS),
+        ("with a, torch.autocast('cuda'):\n    F.mse_loss(a, b)", STAYS),
+        ("with autocast():\n    F.huber_loss(a, b)", "with autocast():\n    F.huber_loss(a.float(), b.float())"),
+        ("@torch.autocast('cuda')\ndef f():\n    F.mse_loss(a, b)", STAYS),
+        (
+            "with autocast():\n    def f():\n        F.mse_loss(a, b)",
+            "with autocast():\n    def f():\n        F.mse_loss(a.float(), b.float())",
+        ),
+    ],
+    local_rank: [
+        ("torch.cuda.set_device(int(os.environ['RANK']))", "torch.cuda.set_device(int(os.environ['LOCAL_RANK']))"),
+        ("m.to(os.getenv('RANK'))", "m.to(os.getenv('LOCAL_RANK'))"),
+        ("m.cuda(int(os.environ.get('RANK', 0)))", "m.cuda(int(os.environ.get('LOCAL_RANK', 0)))"),
+        ("torch.device(dist.get_rank())", 'torch.device(int(os.environ["LOCAL_RANK"]))'),
+        ("device(dist.get_rank())", STAYS),
+        ("f(device_ids=[dist.get_rank()])", 'f(device_ids=[int(os.environ["LOCAL_RANK"])])'),
+        ("f(device_map={'': dist.get_rank()})", "f(device_map={'': int(os.environ[\"LOCAL_RANK\"])})"),
+        ("f(rank=dist.get_rank(), device=1)", STAYS),
+        ("r = dist.get_rank()\nd = f'cuda:{r}'", "r = dist.get_rank()\nd = f'cuda:{int(os.environ[\"LOCAL_RANK\"])}'"),
+        ("r = dist.get_rank()\nd = f'device:{r}'", STAYS),
+        ("r = dist.get_rank()\nd = f'cuda:{r}/x'", STAYS),
+        ("r, w = dist.get_rank(), 2\nm.cuda(r)", 'r, w = dist.get_rank(), 2\nm.cuda(int(os.environ["LOCAL_RANK"]))'),
+        ("r = dist.get_rank()\nr = 0\nm.cuda(r)", STAYS),
+        ("local_rank = 1\nm.cuda(dist.get_rank())", "local_rank = 1\nm.cuda(local_rank)"),
+        ("m.cuda(dist.get_rank())\nlocal_rank = 1", 'm.cuda(int(os.environ["LOCAL_RANK"]))\nlocal_rank = 1'),
+        ("m.cuda(os.environ['WORLD_RANK'])", STAYS),
+    ],
+    scaler_gate: [
+        (
+            "d = x\nautocast('cuda', d)\ns = GradScaler()",
+            "d = x\nautocast('cuda', d)\ns = GradScaler(enabled=d == torch.float16)",
+        ),
+        (
+            "d = x\nautocast(dtype=d)\ns = GradScaler('cuda')",
+            "d = x\nautocast(dtype=d)\ns = GradScaler('cuda', enabled=d == torch.float16)",
+        ),
+        ("d = x\nautocast(dtype=d)\ns = GradScaler(enabled=y)", STAYS),
+        ("d = x\nautocast(dtype=d)\ns = GradScaler(**k)", STAYS),
+        ("d = e = x\nautocast(dtype=d)\nautocast(dtype=e)\ns = GradScaler()", STAYS),
+        ("autocast(dtype=torch.float16)\ns = GradScaler()", STAYS),
+        ("s = GradScaler()\nd = x\nautocast(dtype=d)", STAYS),
+        ("other(dtype=d)\nd = x\ns = GradScaler()", STAYS),
+        (
+            "def f(c):\n    autocast(dtype=c.d)\n    s = GradScaler()",
+            "def f(c):\n    autocast(dtype=c.d)\n    s = GradScaler(enabled=c.d == torch.float16)",
+        ),
+    ],
+    label_padding: [
+        ("labels = pad_sequence(labels)", "labels = pad_sequence(labels, padding_value=-100)"),
+        ("y = pad_sequence(labels, True, 0)", "y = pad_sequence(labels, True, -100)"),
+        ("labels = pad_sequence(x, padding_value=t.pad_token_id)", "labels = pad_sequence(x, padding_value=-100)"),
+        ("labels = pad_sequence(x, padding_value=7)", STAYS),
+        ("labels = pad_sequence(x, padding_value=False)", STAYS),
+        ("labels = pad_sequence(x, **k)", STAYS),
+        ("x = pad_sequence(ids)", STAYS),
+        (
+            "d = {'labels': pad_sequence(x), 'ids': pad_sequence(y)}",
+            "d = {'labels': pad_sequence(x, padding_value=-100), 'ids': pad_sequence(y)}",
+        ),
+        ("f(labels=pad_sequence(x))", "f(labels=pad_sequence(x, padding_value=-100))"),
+        ("labels = F.pad(labels, (0, 1))", "labels = F.pad(labels, (0, 1), value=-100)"),
+        ("labels = F.pad(labels, (0, 1), 'constant', 0)", "labels = F.pad(labels, (0, 1), 'constant', -100)"),
+        ("labels = torch.full((2, 3), 0)", "labels = torch.full((2, 3), -100)"),
+        ("labels = torch.full_like(x, fill_value=pad_id)", "labels = torch.full_like(x, fill_value=-100)"),
+        ("ids = torch.full((2, 3), 0); labels = 1", STAYS),
+        ("labels = labels + [pad_id] * n", "labels = labels + [-100] * n"),
+        ("labels = n * [0] + labels", "labels = n * [-100] + labels"),
+        ("labels = labels + [0, 0] * n", STAYS),
+        ("labels = labels + [1] * n", STAYS),
+        ("x = ids + [0] * len(labels)", STAYS),
+    ],
+    device_map: [
+        ("Trainer()\nM.from_pretrained(device_map='auto')", "Trainer()\nM.from_pretrained(device_map=None)"),
+        ("Trainer()\nM.from_pretrained(device_map='cuda:0')", STAYS),
+        (
+            "Trainer()\nM.from_pretrained(device_map='auto', load_in_4bit=True)",
+            'Trainer()\nM.from_pretrained(device_map={"": int(os.environ.get("LOCAL_RANK", "0"))}, load_in_4bit=True)',
+        ),
+        ("M.from_pretrained(device_map='auto')", STAYS),
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("fixer", "before", "after"),
+    [pytest.param(fixer, *form, id=f"{fixer.name}: {form[0]}") for fixer, forms in FORMS.items() for form in forms],
+)
+def test_what_a_line_becomes(fixer, before, after):
+    half = "x = torch.float16\n"
+    wanted, told = outcome(fixer, half + before)
+    assert (wanted.removeprefix(half), told) == (before if after is STAYS else after, [])
+
+
+ARGUMENTS = "TrainingArguments({})"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("evaluation_strategy='no'", "eval_strategy='no'", ""),
+        ("no_cuda=True", "use_cpu=True", ""),
+        ("warmup_ratio=0.1", "warmup_steps=0.1", ""),
+        ("per_gpu_train_batch_size=1", "per_device_train_batch_size=1", ""),
+        ("group_by_length=True", 'train_sampling_strategy="group_by_length"', ""),
+        ("group_by_length=x", STAYS, 'group_by_length is gone: train_sampling_strategy="group_by_length" asks for it'),
+        ("no_cuda=True, use_cpu=True", STAYS, "no_cuda is now called use_cpu, which is given too; take one out"),
+        ("a=1, save_safetensors=True", "a=1", ""),
+        ("save_safetensors=True, a=1", "a=1", ""),
+        (
+            "include_inputs_for_metrics=True",
+            STAYS,
+            'transformers knows include_inputs_for_metrics no longer: use include_for_metrics=["inputs"]',
+        ),
+        ("max_seq_length=1", STAYS, ""),
+        ("learning_rate=1", STAYS, ""),
+    ],
+)
+def test_an_argument_has_the_name_that_transformers_5_knows(before, after, told):
+    wanted = ARGUMENTS.format(before if after is STAYS else after)
+    findings = [(1, told)] if told else []
+    assert outcome(trainer_arguments, ARGUMENTS.format(before), {"transformers": "5.0"}) == (wanted, findings)
+
+
+@pytest.mark.parametrize(
+    ("call", "earlier", "later", "package", "old", "new"),
+    [
+        ("TrainingArguments({}=1)", "evaluation_strategy", "eval_strategy", "transformers", "4.40", "4.41"),
+        ("TrainingArguments({}=True)", "no_cuda", "use_cpu", "transformers", "4.57", "5.0"),
+        ("Trainer({}=t)", "tokenizer", "processing_class", "transformers", "4.45.2", "4.46"),
+        ("SFTConfig({}=1)", "max_seq_length", "max_length", "trl", "0.15.2", "0.16.0"),
+        ("t.train({}=p)", "model_path", "resume_from_checkpoint", "transformers", "4.57", "5.1"),
+        ("AutoModel.from_pretrained({}=x)", "torch_dtype", "dtype", "transformers", "4.55", "4.56"),
+        ("AutoModel.from_config({}=x)", "torch_dtype", "dtype", "transformers", "4.55", "4.56"),
+    ],
+)
+def test_an_argument_is_renamed_from_the_release_on_that_knows_the_new_name(call, earlier, later, package, old, new):
+    assert outcome(trainer_arguments, call.format(earlier), {package: old}) == (call.format(earlier), [])
+    assert outcome(trainer_arguments, call.format(earlier), {package: new}) == (call.format(later), [])

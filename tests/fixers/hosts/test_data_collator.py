@@ -1,0 +1,145 @@
+"""The host runs the project's collator; other copies are named."""
+
+import hashlib
+import sys
+
+import pytest
+
+from fixers.frame.change import FileChange
+from fixers.frame.site import Site
+from fixers.plans.site_plan import plan_fixes
+from fixers.setup import data_collator
+from remote.errors import RemoteFault
+from remote.local import local_host
+from remote.protocol.findings import Severity
+from remote.protocol.machine import Interpreter
+from tests.fixers.setup_rig import PROJECT, MemoryTree, apply, lies_there, manifest_row, put, site_at, survey_of
+
+FILE = "src/AudioDataCollator.py"
+OLD = b"class AudioDataCollator:\n    padding = 0\n"
+NEW = b"class AudioDataCollator:\n    padding = -100\n"
+
+
+@pytest.fixture
+def host(tmp_path):
+    agent = local_host(str(tmp_path / "host"))
+    yield agent
+    agent.close()
+
+
+def site_of(host, wish=None, **known):
+    return site_at(host, {FILE: NEW, "train.py": b""}, wishes={"data-collator": wish or {"path": FILE}}, **known)
+
+
+@pytest.mark.parametrize("wish", [{"path": FILE}, "auto"], ids=["named", "found by its name"])
+def test_a_collator_edited_on_the_host_becomes_the_projects_and_can_be_put_back(host, wish):
+    put(host, FILE, NEW)
+    host.write_bytes(f"{PROJECT.tree}/{FILE}", OLD)
+    plan = data_collator.plan(site_of(host, wish))
+    assert "was edited there" in plan.findings[0].message
+    assert data_collator.plan(site_of(host, wish)) == plan
+    apply(host, plan)
+    assert lies_there(host, FILE) == NEW
+    assert manifest_row(host, FILE).there == hashlib.sha256(NEW).hexdigest()
+    assert data_collator.plan(site_of(host, wish)) == data_collator.Plan()
+    host.act(plan.changes[0].undo, plan.changes[0].args)
+    assert lies_there(host, FILE) == OLD
+
+
+def test_the_same_bytes_are_left_without_a_word(host):
+    put(host, FILE, NEW)
+    assert data_collator.plan(site_of(host)) == data_collator.Plan()
+
+
+def test_a_project_not_sent_yet_is_left_to_sync(host):
+    assert data_collator.plan(site_of(host)) == data_collator.Plan()
+
+
+def test_copies_beside_the_project_on_the_path_and_in_the_environment_are_named(host, tmp_path):
+    put(host, FILE, NEW)
+    host.write_bytes(f"{PROJECT.tree}/backup/AudioDataCollator.py", OLD)
+    host.write_bytes(f"{PROJECT.tree}/same/AudioDataCollator.py", NEW)
+    packages = tmp_path / "venv" / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
+    (packages / "AudioDataCollator.py").write_bytes(OLD + b"#")
+    ahead = tmp_path / "ahead"
+    ahead.mkdir()
+    (ahead / "AudioDataCollator.py").write_bytes(OLD + b"##")
+    interpreter = Interpreter(sys.executable, prefix=str(tmp_path / "venv"))
+    site = site_of(host, survey=survey_of(interpreter=interpreter), environment={"PYTHONPATH": str(ahead)})
+    plan = data_collator.plan(site)
+    assert plan.empty
+    assert {finding.where: "before the project" in finding.message for finding in plan.findings} == {
+        str(ahead / "AudioDataCollator.py"): True,
+        f"{host.workdir}/{PROJECT.tree}/backup/AudioDataCollator.py": False,
+        str(packages / "AudioDataCollator.py"): False,
+    }
+    assert all(finding.severity is Severity.WARNING for finding in plan.findings)
+
+
+def test_a_path_that_the_project_does_not_have_names_the_nearest():
+    plan = data_collator.plan(
+        site_at(None, {FILE: NEW}, wishes={"data-collator": {"path": "src/AudioDatacollator.py"}})
+    )
+    assert plan.findings[0].exit_code == 2
+    assert FILE in plan.findings[0].hint
+
+
+def test_an_edit_after_the_plan_is_not_overwritten(host):
+    put(host, FILE, OLD)
+    plan = data_collator.plan(site_of(host))
+    host.write_bytes(f"{PROJECT.tree}/{FILE}", b"mine")
+    with pytest.raises(RemoteFault, match="not what the plan saw"):
+        apply(host, plan)
+    assert lies_there(host, FILE) == b"mine"
+
+
+@pytest.mark.parametrize("path", ["../outside.py", "/etc/passwd", "src/../../x.py"])
+def test_no_path_leads_out_of_the_project(host, path):
+    with pytest.raises(RemoteFault) as refusal:
+        host.act(
+            "fix.collator.replace",
+            {"project": PROJECT.key, "fixer": "data-collator", "path": path, "expected": "", "data": ""},
+        )
+    assert refusal.value.kind == "bad-path"
+
+
+def test_a_listed_copy_in_the_project_becomes_equal_here_and_on_the_host(host):
+    wish = {"path": FILE, "copies": ["AudioDataCollator.py"]}
+    files = {FILE: NEW, "AudioDataCollator.py": OLD, "other/AudioDataCollator.py": OLD}
+    for site in (
+        Site(MemoryTree(files), wishes={"data-collator": wish}),
+        site_at(host, files, wishes={"data-collator": wish}),
+    ):
+        plan = data_collator.plan(site)
+        assert [(change.path, change.before, change.after) for change in plan.changes] == [
+            ("AudioDataCollator.py", OLD, NEW)
+        ]
+        assert "stale copy" in plan.findings[0].message
+        assert plan.findings[0].severity is Severity.INFO
+    even = {**files, "AudioDataCollator.py": NEW}
+    assert data_collator.plan(Site(MemoryTree(even), wishes={"data-collator": wish})) == data_collator.Plan()
+
+
+def test_a_listed_copy_that_is_not_there_is_told():
+    wish = {"path": FILE, "copies": ["AudioCollator.py"]}
+    plan = data_collator.plan(Site(MemoryTree({FILE: NEW}), wishes={"data-collator": wish}))
+    assert "fixers.data-collator.copies" in plan.findings[0].message
+    assert plan.changes == ()
+
+
+def test_a_stale_copy_that_source_fixers_change_too_is_one_change():
+    stale = b"from torch.nn.utils.rnn import pad_sequence\n\nlabels = pad_sequence(labels, padding_value=0)\n"
+    wish = {"path": FILE, "copies": ["AudioDataCollator.py"]}
+    tree = MemoryTree({FILE: NEW, "AudioDataCollator.py": stale})
+    plan = plan_fixes(Site(tree, wishes={"data-collator": wish}))
+    (change,) = plan.changes
+    assert (change.before, change.after) == (stale, NEW)
+    assert set(change.fixers) == {"label-padding", "data-collator"}
+
+
+def test_a_collator_that_source_fixers_will_rewrite_is_not_replaced_beside_that(host):
+    padded = b"from torch.nn.utils.rnn import pad_sequence\n\nlabels = pad_sequence(labels, padding_value=0)\n"
+    put(host, FILE, padded)
+    plan = plan_fixes(site_at(host, {FILE: padded}), only=["label-padding", "data-collator"])
+    assert [type(change) for change in plan.changes] == [FileChange]

@@ -1,0 +1,101 @@
+"""Whether the host can have the model, asked of a hub on loopback, and the judgement of what it says."""
+
+import sys
+
+import pytest
+
+from fixers.setup import hub_access
+from remote.local import local_host
+from remote.protocol.findings import Severity
+from remote.protocol.machine import Interpreter
+from tests.fixers.setup_rig import site_at, survey_of
+from tests.lab.hub import COMMIT, Hub, Repository, serve
+
+REPO = "lab/speech-model"
+ERROR, WARNING = Severity.ERROR, Severity.WARNING
+
+
+@pytest.fixture
+def hub():
+    with serve(Hub({REPO: Repository({"config.json": b"{}"})})) as served:
+        yield served
+
+
+@pytest.fixture
+def host(tmp_path):
+    agent = local_host(str(tmp_path / "host"))
+    yield agent
+    agent.close()
+
+
+def plan_of(host, hub, tmp_path, **known):
+    environment = {**hub.environment, "HF_HOME": str(tmp_path / "hf"), **known.pop("environment", {})}
+    environment = {name: value for name, value in environment.items() if name != "HF_TOKEN" or value}
+    survey = survey_of(interpreter=Interpreter(sys.executable))
+    tokens = known.pop("tokens", {})
+    config = {"model": {"id": REPO, "revision": COMMIT}, **known}
+    return hub_access.plan(site_at(host, survey=survey, environment=environment, secrets=tokens, config=config))
+
+
+def test_a_model_that_may_be_had_is_no_matter(host, hub, tmp_path):
+    assert plan_of(host, hub, tmp_path) == hub_access.Plan()
+    assert any("/revision/" in request for request in hub.requests)
+
+
+def test_a_model_in_the_cache_is_not_asked_for(host, hub, tmp_path):
+    snapshot = tmp_path / "hf" / "hub" / "models--lab--speech-model" / "snapshots" / COMMIT
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text("{}")
+    (snapshot / "model.safetensors").write_text("x")
+    assert plan_of(host, hub, tmp_path, environment={"HF_HUB_OFFLINE": "1"}) == hub_access.Plan()
+    assert hub.requests == []
+    (snapshot / "model-2.safetensors").symlink_to("../../blobs/gone")
+    assert "forbids" in plan_of(host, hub, tmp_path, environment={"HF_HUB_OFFLINE": "1"}).findings[0].message
+
+
+def test_offline_with_an_empty_cache_is_an_error(host, hub, tmp_path):
+    (finding,) = plan_of(host, hub, tmp_path, environment={"HF_HUB_OFFLINE": "1"}).findings
+    assert finding.severity is ERROR
+    assert "HF_HUB_OFFLINE" in finding.message
+    assert hub.requests == []
+
+
+def test_a_repository_that_the_hub_does_not_show_is_an_error_that_speaks_of_the_token(host, hub, tmp_path):
+    hub.repositories.clear()
+    (finding,) = plan_of(host, hub, tmp_path).findings
+    assert finding.severity is ERROR
+    assert "the host has no token" in finding.message
+
+
+def test_a_token_that_only_the_job_will_have_makes_it_a_warning(host, hub, tmp_path):
+    hub.repositories.clear()
+    (finding,) = plan_of(host, hub, tmp_path, secrets=["HF_TOKEN"]).findings
+    assert finding.severity is WARNING
+
+
+def test_a_token_of_the_laptop_opens_a_private_model_and_stays_nowhere(host, hub, tmp_path):
+    hub.repositories[REPO] = Repository({"config.json": b"{}"}, private=True, token="hf_secret")
+    assert plan_of(host, hub, tmp_path, secrets=["HF_TOKEN"]).findings[0].severity is WARNING
+    opened = plan_of(host, hub, tmp_path, secrets=["HF_TOKEN"], tokens={"HF_TOKEN": "hf_secret"})
+    assert opened == hub_access.Plan()
+    (refused,) = plan_of(host, hub, tmp_path, secrets=["HF_TOKEN"], tokens={"HF_TOKEN": "hf_wrong"}).findings
+    assert refused.severity is ERROR
+    kept = [file for file in tmp_path.rglob("*") if file.is_file() and b"hf_secret" in file.read_bytes()]
+    assert kept == []
+
+
+def test_a_mirror_that_does_not_answer_is_an_error(host, hub, tmp_path):
+    (finding,) = plan_of(host, hub, tmp_path, environment={"HF_ENDPOINT": "http://127.0.0.1:9"}).findings
+    assert finding.severity is ERROR
+    assert "HF_ENDPOINT" in finding.hint
+
+
+def test_a_revision_that_is_not_there_is_an_error(host, hub, tmp_path):
+    (finding,) = plan_of(host, hub, tmp_path, model={"id": REPO, "revision": "f" * 40}).findings
+    assert "model.revision" in finding.hint
+
+
+@pytest.mark.parametrize("model", [None, {"id": "tiny/phi4-multimodal"}, {"id": "/data/model"}, {"id": "./model"}])
+def test_a_model_that_is_no_hubs_is_not_asked_for(host, hub, tmp_path, model):
+    assert plan_of(host, hub, tmp_path, model=model) == hub_access.Plan()
+    assert hub.requests == []

@@ -1,0 +1,99 @@
+"""A tokenizer file that is broken is replaced, one that only differs is told and kept."""
+
+import hashlib
+
+import pytest
+
+from fixers.setup import tokenizer
+from remote.protocol.findings import Severity
+from tests.fixers.hosts.tokenizer.model_site import FILE, REPO, site_of
+from tests.fixers.setup_rig import PROJECT, apply, lies_there, manifest_row, put
+from tests.lab.hub import COMMIT, HTML, lfs_pointer
+
+BROKEN = {
+    "cut_at_0": (lambda data: b"", "empty"),
+    "cut_at_1": (lambda data: data[:1], "truncated"),
+    "cut_at_32768": (lambda data: data[:32768], "truncated"),
+    "cut_one_byte_before_its_end": (lambda data: data[:-1], "truncated"),
+    "lfs_pointer": (lfs_pointer, "lfs pointer"),
+    "html_page": (lambda data: HTML, "html"),
+    "zeros_in_the_middle": (lambda data: data[:500] + b"\0" * 400 + data[900:], "not json"),
+    "another_json": (lambda data: b'{"a": 1}', "not a tokenizer"),
+}
+
+
+@pytest.mark.parametrize(("broken", "words"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_file_in_the_project_is_replaced_and_can_be_put_back(host, hub, whole, broken, words):
+    before = broken(whole)
+    put(host, FILE, before)
+    site = site_of(host, hub)
+
+    plan = tokenizer.plan(site)
+    assert [f.severity for f in plan.findings] == [Severity.INFO]
+    assert words in plan.findings[0].message
+    assert tokenizer.plan(site) == plan
+    assert lies_there(host, FILE) == before
+
+    apply(host, plan)
+    assert lies_there(host, FILE) == whole
+    row = manifest_row(host, FILE)
+    assert (row.here, row.there) == (hashlib.sha256(before).hexdigest(), hashlib.sha256(whole).hexdigest())
+    assert row.fixers == {"tokenizer": 1}
+    assert tokenizer.plan(site).empty
+    assert tokenizer.plan(site).findings == ()
+
+    (change,) = plan.changes
+    host.act(change.undo, change.args)
+    assert lies_there(host, FILE) == before
+    assert manifest_row(host, FILE).there == hashlib.sha256(before).hexdigest()
+    assert manifest_row(host, FILE).fixers == {}
+
+
+def test_a_whole_file_is_left_alone_without_a_word(host, hub, whole):
+    put(host, FILE, whole)
+    plan = tokenizer.plan(site_of(host, hub))
+    assert plan.empty and plan.findings == ()
+    assert hub.requests == []
+
+
+def test_a_whole_json_that_does_not_load_is_replaced(host, hub, whole):
+    put(host, FILE, whole.replace(b'"type":"BPE"', b'"type":"BPQ"', 1))
+    plan = tokenizer.plan(site_of(host, hub))
+    assert "does not load" in plan.findings[0].message
+    apply(host, plan)
+    assert lies_there(host, FILE) == whole
+
+
+def test_a_file_that_is_the_hubs_and_does_not_load_has_a_reader_that_is_too_old(host, hub, whole):
+    newer = whole.replace(b'"type":"BPE"', b'"type":"BPQ"', 1)
+    hub.repositories[REPO].files["tokenizer.json"] = newer
+    put(host, FILE, newer)
+    plan = tokenizer.plan(site_of(host, hub))
+    assert plan.empty
+    assert "reader is too old" in plan.findings[0].message
+    assert "pip install -U" in plan.findings[0].hint
+
+
+def test_merges_in_pairs_are_told_to_an_old_library_and_the_file_is_kept(host, hub, whole):
+    put(host, FILE, whole)
+    plan = tokenizer.plan(site_of(host, hub, packages={"tokenizers": "0.19.1"}))
+    assert plan.empty
+    assert "newer than the library" in plan.findings[0].message
+    assert "tokenizers>=0.20" in plan.findings[0].hint
+
+
+def test_a_file_that_parses_but_differs_from_the_hubs_is_told_and_kept(host, hub, whole):
+    edited = whole.replace(b'"version":"1.0"', b'"version":"1.0" ', 1)
+    assert edited != whole
+    put(host, FILE, edited)
+    record = f"{COMMIT}\n{hashlib.sha256(whole).hexdigest()}\n1700000000.0\n"
+    host.write_bytes(f"{PROJECT.tree}/model/.cache/huggingface/download/tokenizer.json.metadata", record.encode())
+    plan = tokenizer.plan(site_of(host, hub))
+    assert plan.empty
+    assert [(f.severity, "differs" in f.message) for f in plan.findings] == [(Severity.WARNING, True)]
+
+
+def test_a_file_not_sent_yet_is_judged_from_the_laptop(host, hub, whole):
+    plan = tokenizer.plan(site_of(host, hub, files={FILE: whole[:32768]}))
+    (change,) = plan.changes
+    assert change.args["path"] == f"{host.workdir}/{PROJECT.tree}/{FILE}"

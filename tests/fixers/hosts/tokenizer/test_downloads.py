@@ -1,0 +1,89 @@
+"""The whole file comes from the hub, or a copy of it from nearer; what a hub answers is never believed unread."""
+
+import pytest
+
+from fixers.setup import tokenizer
+from remote.errors import RemoteFault
+from tests.fixers.hosts.tokenizer.model_site import FILE, REPO, leftovers, site_of
+from tests.fixers.setup_rig import apply, lies_there, put
+from tests.lab.hub import HTML, Fault
+
+
+@pytest.mark.parametrize("at", [0, 1, 32768, -1], ids=["0", "1", "32768", "size-1"])
+def test_FI_36_a_download_that_is_cut_is_tried_again_and_never_seen(host, hub, whole, at):
+    put(host, FILE, whole[:100])
+    hub.faults["tokenizer.json"] = fault = Fault("cut", at % len(whole) if at >= 0 else len(whole) - 1, times=1)
+    apply(host, tokenizer.plan(site_of(host, hub)))
+    assert fault.fired == 1
+    assert lies_there(host, FILE) == whole
+    assert leftovers(host) == []
+
+
+FALSE_BYTES = {
+    "html": (Fault("html"), f"has size {len(HTML)}"),
+    "pointer": (Fault("pointer"), "has size 13"),
+    "flipped": (Fault("flip"), "sha256"),
+}
+
+
+@pytest.mark.parametrize(("fault", "words"), FALSE_BYTES.values(), ids=FALSE_BYTES)
+def test_FI_37_what_answers_200_with_other_bytes_is_refused(host, hub, whole, fault, words):
+    before = whole[:32768]
+    put(host, FILE, before)
+    hub.faults["tokenizer.json"] = Fault(fault.kind)
+    plan = tokenizer.plan(site_of(host, hub))
+    with pytest.raises(RemoteFault) as refusal:
+        apply(host, plan)
+    assert hub.faults["tokenizer.json"].fired == 3
+    assert refusal.value.kind == "torn"
+    assert words in refusal.value.message
+    assert lies_there(host, FILE) == before
+    assert leftovers(host) == []
+
+
+def test_FI_37_one_false_answer_is_followed_by_the_true_one(host, hub, whole):
+    put(host, FILE, whole[:32768])
+    hub.faults["tokenizer.json"] = fault = Fault("html", times=1)
+    apply(host, tokenizer.plan(site_of(host, hub)))
+    assert fault.fired == 1
+    assert lies_there(host, FILE) == whole
+
+
+def test_a_hub_that_does_not_know_the_repository_is_told_and_nothing_is_planned(host, hub, whole):
+    put(host, FILE, whole[:32768])
+    hub.repositories.clear()
+    plan = tokenizer.plan(site_of(host, hub))
+    assert plan.empty
+    assert "no good one could be had" in plan.findings[0].message
+    assert "fixers.tokenizer.repo" in plan.findings[0].hint
+
+
+def test_a_gated_repository_says_how_to_get_in(host, hub, whole):
+    put(host, FILE, whole[:32768])
+    hub.repositories[REPO].gated = True
+    with pytest.raises(RemoteFault) as refusal:
+        apply(host, tokenizer.plan(site_of(host, hub)))
+    assert refusal.value.kind == "gated"
+    assert lies_there(host, FILE) == whole[:32768]
+
+
+def test_a_gated_repository_opens_with_the_token_of_the_host(host, hub, whole):
+    put(host, FILE, whole[:32768])
+    hub.repositories[REPO].gated, hub.repositories[REPO].token = True, "hf_lab"
+    apply(host, tokenizer.plan(site_of(host, hub, environment={"HF_TOKEN": "hf_lab"})))
+    assert lies_there(host, FILE) == whole
+
+
+def test_a_hub_that_cannot_be_reached_is_told(host, hub, whole):
+    put(host, FILE, whole[:32768])
+    plan = tokenizer.plan(site_of(host, hub, environment={"HF_ENDPOINT": "http://127.0.0.1:9"}))
+    assert plan.empty
+    assert "HF_ENDPOINT" in plan.findings[0].hint
+
+
+def test_offline_is_obeyed(host, hub, whole):
+    put(host, FILE, whole[:32768])
+    plan = tokenizer.plan(site_of(host, hub, environment={"HF_HUB_OFFLINE": "1"}))
+    assert plan.empty
+    assert "HF_HUB_OFFLINE" in plan.findings[0].hint
+    assert hub.requests == []

@@ -1,0 +1,63 @@
+"""A repair is taken back where the file is still as the repair left it, and only there."""
+
+import hashlib
+
+import pytest
+
+from fixers.setup import tokenizer
+from remote.errors import RemoteFault
+from tests.fixers.hosts.tokenizer.model_site import FILE, site_of
+from tests.fixers.setup_rig import PROJECT, apply, lies_there, manifest_row, put
+
+
+def test_undoing_the_whole_tree_puts_a_tokenizer_back_too(host, hub, whole):
+    put(host, FILE, whole[:32768])
+    apply(host, tokenizer.plan(site_of(host, hub)))
+    host.act("tree.undo", {"project": PROJECT.key, "owner": "", "paths": None})
+    assert lies_there(host, FILE) == whole[:32768]
+    host.act("fix.undo", {"project": PROJECT.key, "fixer": "tokenizer"})
+    assert lies_there(host, FILE) == whole[:32768]
+    assert manifest_row(host, FILE).fixers == {}
+
+
+def test_an_edit_made_after_the_plan_is_never_overwritten(host, hub, whole):
+    put(host, FILE, whole[:32768])
+    plan = tokenizer.plan(site_of(host, hub))
+    put(host, FILE, b"mine")
+    with pytest.raises(RemoteFault, match="not what the plan saw"):
+        apply(host, plan)
+    assert lies_there(host, FILE) == b"mine"
+
+
+def test_undo_leaves_what_was_edited_after_the_repair(host, hub, whole):
+    put(host, FILE, whole[:32768])
+    plan = tokenizer.plan(site_of(host, hub))
+    apply(host, plan)
+    host.write_bytes(f"{PROJECT.tree}/{FILE}", b"mine")
+    with pytest.raises(RemoteFault, match="left as it is"):
+        host.act("fix.undo", plan.changes[0].args)
+    assert lies_there(host, FILE) == b"mine"
+
+
+def test_what_a_sync_put_there_since_the_repair_is_left_and_repaired_anew_if_need_be(host, hub, whole):
+    put(host, FILE, whole[:32768])
+    plan = tokenizer.plan(site_of(host, hub))
+    apply(host, plan)
+    put(host, FILE, whole[:100])
+    assert host.act("fix.undo", plan.changes[0].args)["restored"] == []
+    assert lies_there(host, FILE) == whole[:100]
+    apply(host, tokenizer.plan(site_of(host, hub)))
+    assert lies_there(host, FILE) == whole
+    host.act("fix.undo", plan.changes[0].args)
+    assert lies_there(host, FILE) == whole[:100]
+
+
+def test_a_repair_cut_before_the_manifest_was_written_is_finished(host, hub, whole):
+    put(host, FILE, whole[:32768])
+    site = site_of(host, hub)
+    manifest = host.read_bytes(PROJECT.manifest)
+    apply(host, tokenizer.plan(site))
+    host.write_bytes(PROJECT.manifest, manifest)
+    apply(host, tokenizer.plan(site))
+    assert manifest_row(host, FILE).there == hashlib.sha256(whole).hexdigest()
+    assert tokenizer.plan(site).findings == ()

@@ -1,0 +1,110 @@
+"""One file through fixers that misbehave: it is left as it was, and told with its place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from fixers.frame.source_fixer import Rewrite
+from fixers.frame.target import Target
+from fixers.plans.file_plan import LARGEST_SOURCE_BYTES, plan_file
+from fixers.sources.source import Source
+from fixers.sources.splice import Edit
+from fixers.sources.unparsable import Unparsable
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+
+
+@dataclass(frozen=True)
+class Fixer:
+    """A source fixer whose edits are given."""
+
+    edits: Callable[[Source], tuple[Edit, ...]]
+    name: str = "trial"
+    version: int = 3
+    safety: str = "safe"
+    needles: tuple[bytes, ...] = (b"x",)
+    below: tuple[int, int] | None = None
+    brings: tuple[str, ...] = ()
+
+    def matches(self, path: str) -> bool:
+        return not path.endswith(".skip")
+
+    def rewrite(self, source: Source, target: Target) -> Rewrite:
+        return Rewrite(self.edits(source), (Finding(self.name, Severity.INFO, "looked", source.path),))
+
+
+def _replace(old: bytes, new: bytes) -> Callable[[Source], tuple[Edit, ...]]:
+    def edits(source: Source) -> tuple[Edit, ...]:
+        at = source.data.find(old)
+        return (Edit(at, old, new, "why"),) if at >= 0 else ()
+
+    return edits
+
+
+def _refuse(source: Source) -> tuple[Edit, ...]:
+    raise Unparsable("not today", 7)
+
+
+CELL = json.dumps({"cells": [{"cell_type": "code", "source": ["a = 1\n", "x = 1\n"]}]}).encode()
+FAULTS = [
+    (
+        "a.py",
+        b"a = 1\nx = 1\n",
+        _replace(b"x = 1", b"x = ("),
+        "a.py:2",
+        "the rewritten file would not parse (not Python",
+    ),
+    ("a.py", b"x = 1\n", _replace(b"x", b"xx"), "a.py", "not settled after one pass (line 1: why (trial))"),
+    ("a.py", b"\nx = 1\n", lambda source: (Edit(1, b"y", b"z", "w"),), "a.py:2", "expected b'y' there (w)"),
+    ("a.py", b"x\n", lambda source: (Edit(0, b"x\n", b"", "a"), Edit(1, b"\n", b"", "b")), "a.py:1", "overlap (b)"),
+    ("a.unknown", b"x", _replace(b"x", b"y"), "a.unknown", "nothing here can parse the rewritten file"),
+    ("a.ipynb", CELL, _replace(b"x = 1", b"x = ("), "a.ipynb:1", "after the rewrite cell 0 is not Python"),
+]
+
+
+@pytest.mark.parametrize(("path", "data", "edits", "where", "words"), FAULTS)
+def test_a_rewrite_that_goes_wrong_leaves_the_file(path: str, data: bytes, edits, where: str, words: str) -> None:
+    outcome = plan_file(path, data, [Fixer(edits)], Target())
+    assert outcome.change is None
+    (finding,) = outcome.findings
+    assert (finding.check, finding.severity, finding.where) == ("trial", Severity.ERROR, where)
+    assert finding.exit_code is ExitCode.FIXER
+    assert words in finding.message
+
+
+def test_what_a_fixer_cannot_read_is_told_with_its_line() -> None:
+    (finding,) = plan_file("a.py", b"x", [Fixer(_refuse)], Target()).findings
+    assert (finding.check, finding.where, finding.message) == (
+        "unparsable-source",
+        "a.py:7",
+        "not today; left as it was",
+    )
+
+
+def test_each_fixer_sees_what_the_one_before_it_left() -> None:
+    fixers = [
+        Fixer(_replace(b"x = 1", b"y = 2")),
+        Fixer(_replace(b"y = 2", b"z = 3"), name="next", needles=(b"y",)),
+        Fixer(_replace(b"z", b"!"), name="never", needles=(b"q", b"w")),
+    ]
+    outcome = plan_file("a.py", b"\nx = 1\n", fixers, Target())
+    assert outcome.change is not None
+    assert outcome.change.after == b"\nz = 3\n"
+    assert outcome.change.fixers == {"trial": 3, "next": 3}
+    assert outcome.change.why == ("line 2: why (trial)", "line 2: why (next)")
+    assert [finding.check for finding in outcome.findings] == ["trial", "next"]
+
+
+@pytest.mark.parametrize(("path", "data"), [("a.skip", b"x"), ("a.py", b"y")])
+def test_a_file_that_no_fixer_cares_about_is_not_looked_at(path: str, data: bytes) -> None:
+    assert plan_file(path, data, [Fixer(_refuse)], Target()).findings == ()
+
+
+def test_the_largest_source_is_read_and_one_byte_more_is_not() -> None:
+    largest = b"x" + b"#" * (LARGEST_SOURCE_BYTES - 1)
+    told = [plan_file("a.py", data, [Fixer(_refuse)], Target()).findings[0].where for data in (largest, largest + b"#")]
+    assert told == ["a.py:7", "a.py:1"]

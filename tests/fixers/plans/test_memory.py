@@ -1,0 +1,114 @@
+"""What planning found is known the next time, and only for the same bytes and the same question."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+import fixers
+from fixers.frame.change import FileChange
+from fixers.frame.disk_tree import DiskTree
+from fixers.frame.target import Target
+from fixers.plans import memory
+from fixers.plans.file_plan import FileOutcome
+from fixers.plans.memory import Memory, question_of
+from fixers.registry import SOURCE_FIXERS
+from remote.protocol.findings import Finding, Severity
+from tests.fixers.casebook import AMPERE, TITAN_RTX
+from tests.fixers.setup_rig import card
+
+TOLD = (Finding("x", Severity.WARNING, "m", "a.py:1"),)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"bfloat16", b"float16"),
+        (b"a bfloat16 b", b"a float16 b"),
+        (b"aaaa", b"aa"),
+        (b"aa", b"aaaa"),
+        (b"ab", b""),
+        (b"", b"ab"),
+        (b"x\xff\xfey", b"x\xfe\xffy"),
+        (b"abab", b"abxab"),
+    ],
+)
+def test_an_outcome_comes_back_byte_for_byte(tmp_path, before, after):
+    (tmp_path / "a.py").write_bytes(before)
+    outcome = FileOutcome(FileChange("a.py", before, after, {"x": 2}, ("why",)), TOLD)
+    first = Memory.of(tmp_path, "q")
+    first.remember("a.py", before, outcome)
+    first.save()
+    second = Memory.of(tmp_path, "q")
+    digest = hashlib.sha256(before).hexdigest()
+    assert second.recall("a.py", digest, DiskTree(tmp_path)) == outcome
+    assert second.recall("a.py", digest[::-1], DiskTree(tmp_path)) is None
+    assert Memory.of(tmp_path, "other").recall("a.py", digest, DiskTree(tmp_path)) is None
+    stored = (tmp_path / ".halfstep/planned/q.json").read_bytes()
+    assert len(before) < 5 or before not in stored
+
+
+@pytest.mark.parametrize("outcome", [FileOutcome(), FileOutcome(None, TOLD)])
+def test_an_outcome_without_a_change_is_known_without_reading_the_file(tmp_path, outcome):
+    first = Memory.of(tmp_path, "q")
+    first.remember("gone.py", b"x", outcome)
+    first.save()
+    digest = hashlib.sha256(b"x").hexdigest()
+    assert Memory.of(tmp_path, "q").recall("gone.py", digest, DiskTree(tmp_path)) == outcome
+
+
+def test_what_was_not_seen_again_is_forgotten_and_nothing_new_writes_nothing(tmp_path):
+    first = Memory.of(tmp_path, "q")
+    for name in ("kept.py", "gone.py"):
+        first.remember(name, b"x", FileOutcome())
+    first.save()
+    digest = hashlib.sha256(b"x").hexdigest()
+    unchanged = Memory.of(tmp_path, "q")
+    unchanged.recall("kept.py", digest, DiskTree(tmp_path))
+    unchanged.save()
+    assert set(Memory.of(tmp_path, "q").rows) == {"kept.py", "gone.py"}
+    second = Memory.of(tmp_path, "q")
+    second.recall("kept.py", digest, DiskTree(tmp_path))
+    second.remember("new.py", b"y", FileOutcome())
+    second.save()
+    assert set(Memory.of(tmp_path, "q").rows) == {"kept.py", "new.py"}
+
+
+def test_the_eight_newest_answers_are_kept_out_of_gits_sight(tmp_path):
+    for at in range(10):
+        each = Memory.of(tmp_path, f"q{at}")
+        each.remember("a.py", b"x", FileOutcome())
+        each.save()
+        os.utime(each.file, ns=(at, at))
+    assert {file.name for file in (tmp_path / memory.FOLDER).iterdir()} == {f"q{at}.json" for at in range(2, 10)}
+    assert (tmp_path / ".halfstep/.gitignore").read_bytes() == b"*\n"
+
+
+def test_a_folder_that_cannot_be_written_is_done_without(tmp_path):
+    (tmp_path / ".halfstep").write_bytes(b"a file")
+    each = Memory.of(tmp_path, "q")
+    each.remember("a.py", b"x", FileOutcome())
+    each.save()
+    assert (tmp_path / ".halfstep").read_bytes() == b"a file"
+
+
+def test_a_change_anywhere_in_fixers_is_another_question():
+    every = sorted(Path(fixers.__file__).parent.rglob("*.py"))
+    assert memory.our_code() == hashlib.sha256(b"".join(file.read_bytes() for file in every)).hexdigest()
+
+
+def test_another_card_package_wish_or_fixer_is_another_question():
+    targets = [
+        Target(),
+        Target(TITAN_RTX),
+        Target(AMPERE),
+        Target(card(assumed=True)),
+        Target(TITAN_RTX, {"transformers": "5.0"}),
+        Target(TITAN_RTX, {"transformers": "5.1"}),
+        Target(TITAN_RTX, {}, {"port": "off"}),
+    ]
+    asked = [question_of(SOURCE_FIXERS, target) for target in targets] + [question_of(SOURCE_FIXERS[1:], targets[0])]
+    assert len(set(asked)) == len(asked)
+    same = Target(TITAN_RTX, {"b": "1", "a": "2"}), Target(TITAN_RTX, {"a": "2", "b": "1"})
+    assert question_of(SOURCE_FIXERS, same[0]) == question_of(SOURCE_FIXERS, same[1])

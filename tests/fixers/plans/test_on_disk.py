@@ -1,0 +1,138 @@
+"""Files rewritten on this machine: their modes, what is kept, and what is refused."""
+
+import fcntl
+import json
+import os
+
+import pytest
+
+from fixers.frame.change import FileChange, HostChange, Plan
+from fixers.plans.on_disk import apply_to_disk, undo_on_disk, write_keeping_mode
+from remote.errors import Busy, FixRefused
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+
+UNDO = ".halfstep/undo"
+
+
+def change(before, after, path="a.py"):
+    return FileChange(path, before, after, {"x": 1})
+
+
+def plan(*changes):
+    return Plan((), changes)
+
+
+def originals(root):
+    return {file.read_bytes() for file in (root / UNDO / "originals").iterdir()}
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o600, 0o755, 0o4755])
+def test_a_file_keeps_its_mode_and_leaves_nothing_beside_it(tmp_path, mode):
+    file = tmp_path / "a"
+    file.write_bytes(b"1")
+    file.chmod(mode)
+    write_keeping_mode(file, b"2")
+    assert (file.read_bytes(), file.stat().st_mode & 0o7777) == (b"2", mode)
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_new_file_can_be_read_by_all_and_written_by_its_owner(tmp_path):
+    write_keeping_mode(tmp_path / "a", b"1")
+    assert (tmp_path / "a").stat().st_mode & 0o7777 == 0o644
+
+
+def test_a_plan_for_the_host_alone_touches_nothing_here(tmp_path):
+    assert apply_to_disk(tmp_path, plan(HostChange("x", "s", "op"))) == ()
+    assert undo_on_disk(tmp_path).restored == ()
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_is_kept_is_out_of_gits_sight_and_one_fix_at_a_time_writes(tmp_path):
+    (tmp_path / "a.py").write_bytes(b"1")
+    assert apply_to_disk(tmp_path, plan(HostChange("x", "s", "op"), change(b"1", b"2"))) == ("a.py",)
+    assert (tmp_path / ".halfstep/.gitignore").read_bytes() == b"*\n"
+    assert originals(tmp_path) == {b"1"}
+
+
+def test_any_number_of_fixes_is_taken_back_to_before_the_first_in_one_step(tmp_path):
+    file = tmp_path / "a.py"
+    file.write_bytes(b"1")
+    for before, after in ((b"1", b"2"), (b"2", b"3"), (b"3", b"4")):
+        apply_to_disk(tmp_path, plan(change(before, after)))
+    assert originals(tmp_path) == {b"1"}
+    assert undo_on_disk(tmp_path).restored == ("a.py",)
+    assert file.read_bytes() == b"1"
+    assert originals(tmp_path) == set()
+    assert json.loads((tmp_path / UNDO / "journal.json").read_bytes()) == {"steps": {}}
+
+
+def test_a_fix_after_an_edit_is_taken_back_to_the_edit(tmp_path):
+    file = tmp_path / "a.py"
+    file.write_bytes(b"1")
+    apply_to_disk(tmp_path, plan(change(b"1", b"2")))
+    file.write_bytes(b"mine")
+    apply_to_disk(tmp_path, plan(change(b"mine", b"fixed")))
+    undo_on_disk(tmp_path)
+    assert file.read_bytes() == b"mine"
+
+
+def test_a_file_that_somebody_put_back_already_is_no_matter(tmp_path):
+    file = tmp_path / "a.py"
+    file.write_bytes(b"1")
+    apply_to_disk(tmp_path, plan(change(b"1", b"2")))
+    file.write_bytes(b"1")
+    undone = undo_on_disk(tmp_path)
+    assert (undone.restored, undone.findings) == ((), ())
+    assert originals(tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("left", "what"), [(b"mine", "was edited after the fix"), (None, "is no longer there")], ids=["edited", "gone"]
+)
+def test_what_was_edited_since_is_told_and_its_original_kept(tmp_path, left, what):
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_bytes(name.encode())
+    apply_to_disk(tmp_path, plan(change(b"a.py", b"2"), change(b"b.py", b"2", "b.py")))
+    if left is None:
+        (tmp_path / "a.py").unlink()
+    else:
+        (tmp_path / "a.py").write_bytes(left)
+    undone = undo_on_disk(tmp_path)
+    message = f"the file {what}; its fix was not taken back"
+    hint = "the bytes before the fix lie in .halfstep/undo/originals"
+    assert undone.findings == (Finding("edited-since-fix", Severity.WARNING, message, "a.py", hint, ExitCode.FIXER),)
+    assert undone.restored == ("b.py",)
+    assert originals(tmp_path) == {b"a.py"}
+    assert set(json.loads((tmp_path / UNDO / "journal.json").read_bytes())["steps"]) == {"a.py"}
+
+
+def test_a_file_that_is_gone_or_other_than_planned_is_refused(tmp_path):
+    with pytest.raises(FixRefused) as refusal:
+        apply_to_disk(tmp_path, plan(change(b"1", b"2")))
+    assert (refusal.value.where, refusal.value.hint) == ("a.py", "pipeline fix")
+    assert refusal.value.message == "the file changed after its fix was planned"
+
+
+def test_a_record_that_cannot_be_read_is_refused_with_its_place(tmp_path):
+    (tmp_path / "a.py").write_bytes(b"1")
+    (tmp_path / UNDO).mkdir(parents=True)
+    (tmp_path / UNDO / "journal.json").write_bytes(b"{")
+    with pytest.raises(FixRefused, match="the record of earlier fixes cannot be read") as refusal:
+        apply_to_disk(tmp_path, plan(change(b"1", b"2")))
+    assert refusal.value.where == str(tmp_path / UNDO / "journal.json")
+    assert (tmp_path / "a.py").read_bytes() == b"1"
+    with pytest.raises(FixRefused):
+        undo_on_disk(tmp_path)
+
+
+def test_a_fix_at_work_keeps_another_and_its_undo_out(tmp_path):
+    (tmp_path / "a.py").write_bytes(b"1")
+    apply_to_disk(tmp_path, plan(change(b"1", b"2")))
+    with (tmp_path / UNDO / "lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for act in (lambda: apply_to_disk(tmp_path, plan(change(b"2", b"3"))), lambda: undo_on_disk(tmp_path)):
+            with pytest.raises(Busy) as refusal:
+                act()
+            assert refusal.value.where == str(tmp_path)
+    assert (tmp_path / "a.py").read_bytes() == b"2"
