@@ -1,4 +1,4 @@
-"""Where a project begins: what is typed in a folder of it is about the whole of it."""
+"""Which file a name means, and where a project begins: what is typed in a folder of it is about the whole of it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config.find import project_above
+from pipeline.config.find import list_configs, project_above
 from pipeline.config.load import load_config
 from pipeline.records.layout import project_here
+from remote.errors import HalfstepError
+from tests.pipeline.config.config_files import GOOD, told, write
 
 
 @pytest.fixture
@@ -43,3 +45,24 @@ def test_a_home_is_no_project_whatever_lies_in_it(deep: Path, tmp_path: Path, mo
     (tmp_path / "project" / ".halfstep").mkdir()
     (tmp_path / "configs").mkdir()
     assert project_above(deep) == deep
+
+
+def test_a_name_that_is_almost_right_is_named(tmp_path: Path) -> None:
+    write(tmp_path, GOOD, "paper_r65")
+    with pytest.raises(HalfstepError) as caught:
+        load_config("paper_r6", tmp_path)
+    assert caught.value.instead == ("paper_r6", "paper_r65")
+
+
+def test_the_projects_config_comes_before_the_shipped_one(tmp_path: Path) -> None:
+    write(tmp_path, GOOD + "train: {epochs: 7}\n", "tiny")
+    assert load_config("tiny", tmp_path).config.train.epochs == 7
+
+
+def test_a_config_that_is_a_folder_or_leads_nowhere_is_none(tmp_path: Path) -> None:
+    write(tmp_path, GOOD)
+    (tmp_path / "configs" / "folder.yaml").mkdir()
+    (tmp_path / "configs" / "gone.yaml").symlink_to("nowhere")
+    (tmp_path / "configs" / "loop.yaml").symlink_to("loop.yaml")
+    assert [name for name, path in list_configs(tmp_path).items() if tmp_path in path.parents] == ["mine"]
+    assert "there is no config" in told(tmp_path, "folder")

@@ -1,44 +1,15 @@
-"""Configs and hosts: every problem told at once, with file, line and key path. Case ids are those of the fault list."""
+"""Configs: every problem told at once, with file, line and key path. Case ids are those of the fault list."""
 
 from __future__ import annotations
 
-import os
-import time
 from pathlib import Path
 
 import pytest
 
-from pipeline.actions.session import load_named
-from pipeline.config.document import LIMITS
-from pipeline.config.find import list_configs
-from pipeline.config.hosts import load_host
 from pipeline.config.load import load_config
-from pipeline.config.shipped import shipped_configs
-from remote.errors import HalfstepError
-from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding
+from tests.pipeline.config.config_files import GOOD, problems, told, write
 
-GOOD = "project: .\nmodel: {id: tiny/phi4-multimodal}\ndata: {dataset: tiny-speech}\n"
 HUB_TOKEN = "hf_" + "a1B2" * 8
-
-
-def write(root: Path, text: str | bytes, name: str = "mine") -> Path:
-    path = root / "configs" / f"{name}.yaml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
-
-
-def problems(root: Path, name: str = "mine", overrides: tuple[str, ...] = ()) -> tuple[Finding, ...]:
-    with pytest.raises(HalfstepError) as caught:
-        load_config(name, root, overrides)
-    assert caught.value.exit_code is ExitCode.USAGE
-    error = caught.value
-    return error.findings or (Finding("config", "error", error.message, error.where, error.hint),)  # type: ignore[arg-type]
-
-
-def told(root: Path, name: str = "mine", overrides: tuple[str, ...] = ()) -> str:
-    return "\n".join(f"{f.where} {f.message} {f.hint}" for f in problems(root, name, overrides))
 
 
 @pytest.mark.parametrize(
@@ -128,50 +99,6 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
     assert len(problems(tmp_path)) == 3
 
 
-def test_BI_08_a_tag_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    write(tmp_path, "a: !!python/object/apply:os.system ['touch canary']\n")
-    problems(tmp_path)
-    assert not (tmp_path / "canary").exists()
-
-
-def test_BI_09_aliases_do_not_explode(tmp_path: Path) -> None:
-    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
-    write(tmp_path, "\n".join(lines))
-    began = time.monotonic()
-    assert "more than" in told(tmp_path) or "deep" in told(tmp_path)
-    assert time.monotonic() - began < 5
-
-
-def test_BI_10_a_huge_config_is_refused(tmp_path: Path) -> None:
-    write(tmp_path, GOOD + "#" * LIMITS.bytes)
-    assert str(LIMITS.bytes) in told(tmp_path)
-
-
-def test_BI_11_bytes_that_are_no_text_are_named_by_offset(tmp_path: Path) -> None:
-    write(tmp_path, GOOD.encode() + b"env: {A: \xff}\n")
-    assert f"byte {len(GOOD) + 9}" in told(tmp_path)
-
-
-@pytest.mark.parametrize("text", [b"\xef\xbb\xbf" + GOOD.encode(), GOOD.replace("\n", "\r\n").encode()])
-def test_BI_11_a_byte_order_mark_and_crlf_are_read(tmp_path: Path, text: bytes) -> None:
-    write(tmp_path, text)
-    assert load_config("mine", tmp_path).config.data.dataset == "tiny-speech"
-
-
-def test_BI_15_missing_directory_and_unreadable_are_three_messages(tmp_path: Path) -> None:
-    (tmp_path / "configs" / "folder.yaml").mkdir(parents=True)
-    closed = write(tmp_path, GOOD, "closed")
-    closed.chmod(0)
-    said = [told(tmp_path, "configs/nothing.yaml"), told(tmp_path, "configs/folder.yaml")]
-    if os.getuid() != 0:
-        said.append(told(tmp_path, "configs/closed.yaml"))
-    assert len(set(said)) == len(said)
-    assert "there is no config" in said[0]
-    assert "is a directory" in said[1]
-
-
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -187,141 +114,3 @@ def test_BI_17_two_precisions_cannot_be_asked_for(tmp_path: Path, text: str, wor
     said = told(tmp_path)
     for word in words:
         assert word in said, said
-
-
-@pytest.mark.parametrize("kind", ["fifo", "zero"])
-def test_BI_16_what_is_not_a_file_is_not_read(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "c.yaml"
-    if kind == "fifo":
-        os.mkfifo(path)
-    else:
-        path = Path("/dev/zero")
-    with pytest.raises(HalfstepError, match="not a regular file"):
-        load_config(str(path) if kind == "fifo" else "/dev/zero", tmp_path)
-
-
-def test_a_name_that_is_almost_right_is_named(tmp_path: Path) -> None:
-    write(tmp_path, GOOD, "paper_r65")
-    with pytest.raises(HalfstepError) as caught:
-        load_config("paper_r6", tmp_path)
-    assert caught.value.instead == ("paper_r6", "paper_r65")
-
-
-def test_the_projects_config_comes_before_the_shipped_one(tmp_path: Path) -> None:
-    write(tmp_path, GOOD + "train: {epochs: 7}\n", "tiny")
-    assert load_config("tiny", tmp_path).config.train.epochs == 7
-
-
-@pytest.mark.parametrize(
-    ("override", "value"),
-    [("train.learning_rate=1e-5", 1e-5), ("train.learning_rate=2", 2.0), ("train.learning_rate=0.1", 0.1)],
-)
-def test_set_overrides_a_key(tmp_path: Path, override: str, value: float) -> None:
-    write(tmp_path, GOOD)
-    assert load_config("mine", tmp_path, [override]).config.train.learning_rate == value
-
-
-def test_set_reaches_lists_and_new_sections(tmp_path: Path) -> None:
-    write(tmp_path, GOOD)
-    config = load_config("mine", tmp_path, ["data.tasks=[mdd]", "lora.r=4"]).config
-    assert (config.data.tasks, config.lora.r) == (("mdd",), 4)
-
-
-@pytest.mark.parametrize("override", ["train.epochs", "=3", "train.epochs=[1"])
-def test_a_set_that_cannot_be_meant_is_refused(tmp_path: Path, override: str) -> None:
-    write(tmp_path, GOOD)
-    assert "--set" in told(tmp_path, overrides=(override,))
-
-
-@pytest.mark.parametrize(
-    ("override", "words"),
-    [
-        ("train.epoch=3", "train.epoch: no such key; did you mean epochs?"),
-        ("train={epochs: x}", "train.epochs: should be"),
-        ("model.revision=abc", "model.id: is needed"),
-        ("fixers.port=of", "fixers.port: should be auto"),
-        ("data.path=nowhere", "data.path: there is no nowhere"),
-    ],
-)
-def test_a_problem_of_a_set_names_the_set_and_not_the_file(tmp_path: Path, override: str, words: str) -> None:
-    write(tmp_path, "project: .\ncommand: [look]\n")
-    (found,) = problems(tmp_path, overrides=(override,))
-    assert (found.where, words in found.message) == (f"--set {override}", True), found
-
-
-def test_a_problem_of_the_file_names_the_file_beside_a_set(tmp_path: Path) -> None:
-    write(tmp_path, GOOD + "lora: {r: x}\n")
-    assert [found.where.rpartition(":")[2] for found in problems(tmp_path, overrides=("lora.alpha=4",))] == ["4"]
-
-
-@pytest.mark.parametrize(
-    ("override", "words"), [("host.prt=1", "host.prt: no such key; did you mean port?"), ("host.port=x", "host.port:")]
-)
-def test_a_problem_of_a_set_of_the_host_names_the_set(tmp_path: Path, override: str, words: str) -> None:
-    with pytest.raises(HalfstepError) as caught:
-        load_host("titan", tmp_path, [override])
-    (found,) = caught.value.findings
-    assert (found.where, words in found.message) == (f"--set {override}", True), found
-
-
-def test_config_and_host_tell_their_problems_together(tmp_path: Path) -> None:
-    write(tmp_path, GOOD + "lorra: {}\n")
-    write(tmp_path, "host: a\nprt: 22\n", "hosts/bad")
-    with pytest.raises(HalfstepError) as caught:
-        load_named("bad", "mine", [], tmp_path)
-    assert [Path(found.where).name for found in caught.value.findings] == ["mine.yaml:4", "bad.yaml:2"]
-
-
-def test_a_host_that_lies_with_the_config_is_found_from_elsewhere(tmp_path: Path) -> None:
-    config = write(tmp_path / "project", GOOD)
-    write(tmp_path / "project", "host: there.example\n", "hosts/rig")
-    (tmp_path / "elsewhere").mkdir()
-    assert load_named("rig", str(config), [], tmp_path / "elsewhere").host.config.host == "there.example"
-
-
-def test_a_shipped_config_brings_no_host_before_the_projects_own(tmp_path: Path) -> None:
-    write(tmp_path, "host: mine.example\n", "hosts/titan")
-    named = load_named("titan", "tiny", [], tmp_path)
-    assert (named.loaded.path.parent, named.host.config.host) == (shipped_configs(), "mine.example")
-
-
-def test_a_config_that_is_a_folder_or_leads_nowhere_is_none(tmp_path: Path) -> None:
-    write(tmp_path, GOOD)
-    (tmp_path / "configs" / "folder.yaml").mkdir()
-    (tmp_path / "configs" / "gone.yaml").symlink_to("nowhere")
-    (tmp_path / "configs" / "loop.yaml").symlink_to("loop.yaml")
-    assert [name for name, path in list_configs(tmp_path).items() if tmp_path in path.parents] == ["mine"]
-    assert "there is no config" in told(tmp_path, "folder")
-
-
-def test_a_host_that_nobody_knows_has_its_nearest_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "ssh").write_text("Host gpubox other-*\n  HostName 10.0.0.1\nHost=titan2\n")
-    monkeypatch.setenv("HALFSTEP_SSH_CONFIG", str(tmp_path / "ssh"))
-    write(tmp_path, "host: a\n", "hosts/titan")
-    assert set(load_host("titn", tmp_path).near) == {"titan", "titan2"}
-    assert load_host("gpubox", tmp_path).near == load_host("local", tmp_path).near == ()
-
-
-def test_a_host_without_a_file_is_an_alias(tmp_path: Path) -> None:
-    assert load_host("gpubox", tmp_path).config.host == "gpubox"
-
-
-@pytest.mark.parametrize(
-    ("text", "word"),
-    [
-        ("host: a\nport: 0\n", "port"),
-        ("host: a\nport: 65536\n", "port"),
-        ("host: a\nport: 22.5\n", "port"),
-        ("user: me\n", "host"),
-        ("host: a\ncard: titan-rx\n", "titan-rtx"),
-        ("host: a\nscheduler: pbs\n", "scheduler"),
-        ("host: a\nenv: {HF_TOKEN: hf_abc}\n", "secrets: [HF_TOKEN]"),
-        ("host: a\nproxy_jump: gate\n", "proxy_jump: [gate]"),
-    ],
-)
-def test_a_bad_host_file_is_told(tmp_path: Path, text: str, word: str) -> None:
-    path = tmp_path / "h.yaml"
-    path.write_text(text)
-    with pytest.raises(HalfstepError) as caught:
-        load_host(str(path), tmp_path)
-    assert any(word in f"{f.message}{f.hint}" for f in caught.value.findings), caught.value.findings

@@ -1,0 +1,69 @@
+"""Files that are hardly YAML, or no files: each is read, or refused with its reason."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from pipeline.config.document import LIMITS
+from pipeline.config.load import load_config
+from remote.errors import HalfstepError
+from tests.pipeline.config.config_files import GOOD, problems, told, write
+
+
+def test_BI_08_a_tag_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path, "a: !!python/object/apply:os.system ['touch canary']\n")
+    problems(tmp_path)
+    assert not (tmp_path / "canary").exists()
+
+
+def test_BI_09_aliases_do_not_explode(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
+    write(tmp_path, "\n".join(lines))
+    began = time.process_time()
+    assert "more than" in told(tmp_path) or "deep" in told(tmp_path)
+    assert time.process_time() - began < 5
+
+
+def test_BI_10_a_huge_config_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, GOOD + "#" * LIMITS.bytes)
+    assert str(LIMITS.bytes) in told(tmp_path)
+
+
+def test_BI_11_bytes_that_are_no_text_are_named_by_offset(tmp_path: Path) -> None:
+    write(tmp_path, GOOD.encode() + b"env: {A: \xff}\n")
+    assert f"byte {len(GOOD) + 9}" in told(tmp_path)
+
+
+@pytest.mark.parametrize("text", [b"\xef\xbb\xbf" + GOOD.encode(), GOOD.replace("\n", "\r\n").encode()])
+def test_BI_11_a_byte_order_mark_and_crlf_are_read(tmp_path: Path, text: bytes) -> None:
+    write(tmp_path, text)
+    assert load_config("mine", tmp_path).config.data.dataset == "tiny-speech"
+
+
+def test_BI_15_missing_directory_and_unreadable_are_three_messages(tmp_path: Path) -> None:
+    (tmp_path / "configs" / "folder.yaml").mkdir(parents=True)
+    closed = write(tmp_path, GOOD, "closed")
+    closed.chmod(0)
+    said = [told(tmp_path, "configs/nothing.yaml"), told(tmp_path, "configs/folder.yaml")]
+    if os.getuid() != 0:
+        said.append(told(tmp_path, "configs/closed.yaml"))
+    assert len(set(said)) == len(said)
+    assert "there is no config" in said[0]
+    assert "is a directory" in said[1]
+
+
+@pytest.mark.parametrize("kind", ["fifo", "zero"])
+def test_BI_16_what_is_not_a_file_is_not_read(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "c.yaml"
+    if kind == "fifo":
+        os.mkfifo(path)
+    else:
+        path = Path("/dev/zero")
+    with pytest.raises(HalfstepError, match="not a regular file"):
+        load_config(str(path) if kind == "fifo" else "/dev/zero", tmp_path)

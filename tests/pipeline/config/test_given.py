@@ -1,0 +1,64 @@
+"""Keys that are given on the command line, and whose problem is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.config.hosts import load_host
+from pipeline.config.load import load_config
+from remote.errors import HalfstepError
+from tests.pipeline.config.config_files import GOOD, problems, told, write
+
+
+@pytest.mark.parametrize(
+    ("override", "value"),
+    [("train.learning_rate=1e-5", 1e-5), ("train.learning_rate=2", 2.0), ("train.learning_rate=0.1", 0.1)],
+)
+def test_set_overrides_a_key(tmp_path: Path, override: str, value: float) -> None:
+    write(tmp_path, GOOD)
+    assert load_config("mine", tmp_path, [override]).config.train.learning_rate == value
+
+
+def test_set_reaches_lists_and_new_sections(tmp_path: Path) -> None:
+    write(tmp_path, GOOD)
+    config = load_config("mine", tmp_path, ["data.tasks=[mdd]", "lora.r=4"]).config
+    assert (config.data.tasks, config.lora.r) == (("mdd",), 4)
+
+
+@pytest.mark.parametrize("override", ["train.epochs", "=3", "train.epochs=[1"])
+def test_a_set_that_cannot_be_meant_is_refused(tmp_path: Path, override: str) -> None:
+    write(tmp_path, GOOD)
+    assert "--set" in told(tmp_path, overrides=(override,))
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("train.epoch=3", "train.epoch: no such key; did you mean epochs?"),
+        ("train={epochs: x}", "train.epochs: should be"),
+        ("model.revision=abc", "model.id: is needed"),
+        ("fixers.port=of", "fixers.port: should be auto"),
+        ("data.path=nowhere", "data.path: there is no nowhere"),
+    ],
+)
+def test_a_problem_of_a_set_names_the_set_and_not_the_file(tmp_path: Path, override: str, words: str) -> None:
+    write(tmp_path, "project: .\ncommand: [look]\n")
+    (found,) = problems(tmp_path, overrides=(override,))
+    assert (found.where, words in found.message) == (f"--set {override}", True), found
+
+
+def test_a_problem_of_the_file_names_the_file_beside_a_set(tmp_path: Path) -> None:
+    write(tmp_path, GOOD + "lora: {r: x}\n")
+    assert [found.where.rpartition(":")[2] for found in problems(tmp_path, overrides=("lora.alpha=4",))] == ["4"]
+
+
+@pytest.mark.parametrize(
+    ("override", "words"), [("host.prt=1", "host.prt: no such key; did you mean port?"), ("host.port=x", "host.port:")]
+)
+def test_a_problem_of_a_set_of_the_host_names_the_set(tmp_path: Path, override: str, words: str) -> None:
+    with pytest.raises(HalfstepError) as caught:
+        load_host("titan", tmp_path, [override])
+    (found,) = caught.value.findings
+    assert (found.where, words in found.message) == (f"--set {override}", True), found

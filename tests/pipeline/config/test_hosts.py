@@ -1,0 +1,67 @@
+"""A host's name: its file, an alias, the nearest names, and what is wrong with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.actions.session import load_named
+from pipeline.config.hosts import load_host
+from pipeline.config.shipped import shipped_configs
+from remote.errors import HalfstepError
+from tests.pipeline.config.config_files import GOOD, write
+
+
+def test_a_host_without_a_file_is_an_alias(tmp_path: Path) -> None:
+    assert load_host("gpubox", tmp_path).config.host == "gpubox"
+
+
+def test_a_host_that_nobody_knows_has_its_nearest_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ssh").write_text("Host gpubox other-*\n  HostName 10.0.0.1\nHost=titan2\n")
+    monkeypatch.setenv("HALFSTEP_SSH_CONFIG", str(tmp_path / "ssh"))
+    write(tmp_path, "host: a\n", "hosts/titan")
+    assert set(load_host("titn", tmp_path).near) == {"titan", "titan2"}
+    assert load_host("gpubox", tmp_path).near == load_host("local", tmp_path).near == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("host: a\nport: 0\n", "port"),
+        ("host: a\nport: 65536\n", "port"),
+        ("host: a\nport: 22.5\n", "port"),
+        ("user: me\n", "host"),
+        ("host: a\ncard: titan-rx\n", "titan-rtx"),
+        ("host: a\nscheduler: pbs\n", "scheduler"),
+        ("host: a\nenv: {HF_TOKEN: hf_abc}\n", "secrets: [HF_TOKEN]"),
+        ("host: a\nproxy_jump: gate\n", "proxy_jump: [gate]"),
+    ],
+)
+def test_a_bad_host_file_is_told(tmp_path: Path, text: str, word: str) -> None:
+    path = tmp_path / "h.yaml"
+    path.write_text(text)
+    with pytest.raises(HalfstepError) as caught:
+        load_host(str(path), tmp_path)
+    assert any(word in f"{f.message}{f.hint}" for f in caught.value.findings), caught.value.findings
+
+
+def test_config_and_host_tell_their_problems_together(tmp_path: Path) -> None:
+    write(tmp_path, GOOD + "lorra: {}\n")
+    write(tmp_path, "host: a\nprt: 22\n", "hosts/bad")
+    with pytest.raises(HalfstepError) as caught:
+        load_named("bad", "mine", [], tmp_path)
+    assert [Path(found.where).name for found in caught.value.findings] == ["mine.yaml:4", "bad.yaml:2"]
+
+
+def test_a_host_that_lies_with_the_config_is_found_from_elsewhere(tmp_path: Path) -> None:
+    config = write(tmp_path / "project", GOOD)
+    write(tmp_path / "project", "host: there.example\n", "hosts/rig")
+    (tmp_path / "elsewhere").mkdir()
+    assert load_named("rig", str(config), [], tmp_path / "elsewhere").host.config.host == "there.example"
+
+
+def test_a_shipped_config_brings_no_host_before_the_projects_own(tmp_path: Path) -> None:
+    write(tmp_path, "host: mine.example\n", "hosts/titan")
+    named = load_named("titan", "tiny", [], tmp_path)
+    assert (named.loaded.path.parent, named.host.config.host) == (shipped_configs(), "mine.example")
