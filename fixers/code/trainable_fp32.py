@@ -6,7 +6,8 @@ What it does
     resume, and before the model is sharded or replicated. FullyShardedDataParallel flattens frozen parameters together
     with trained ones and refuses two dtypes, so before it all of them become float32. Where a trainer attaches the
     adapter itself, the loop stands after it; where a model is cast once more behind its optimizer, behind that. A loop
-    or call that does this already, at the right place, is recognised. Other frozen weights stay float16.
+    or call that does this already, at the right place, is recognised. A model that is float32 by how it is made and
+    never cast is left alone. Other frozen weights stay float16.
 
 Why
     Under float16 autocast a GradScaler unscales gradients, and it refuses float16 ones: `Attempting to unscale FP16
@@ -41,6 +42,7 @@ from collections.abc import Iterator
 from fixers.frame.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.float_casts import is_cast
+from fixers.sources.float_models import is_float32
 from fixers.sources.model_wraps import before_wrap, calls_in, flattening
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
@@ -60,7 +62,7 @@ from fixers.sources.training_setup import (
 from remote.protocol.findings import Finding, Severity
 
 name = "trainable-fp32"
-version = 2
+version = 3
 safety = "safe"
 needles = (b"Trainer", b"optim", b"Adam", b"SGD", b"Adafactor", b"Lion")
 below = BFLOAT16_SINCE
@@ -81,6 +83,7 @@ WHOLE = (
     "for {each} in {owner}.parameters():  # FSDP flattens parameters of one dtype",
     "    {each}.data = {each}.data.float()",
 )
+BUILDS = re.compile(rb"[Oo]ptim\w*\(")
 GIVES_RATE = re.compile(rb"\b(?:lr|learning_rate)[ ]*=|optim\w*\(\s*[\w.]+\.parameters\(")
 TRAINS = ("backward", "train", "step", "fit")
 WHY = "trainable parameters are float32 before the optimizer takes them"
@@ -104,7 +107,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
 
 
 def _may_make_optimizer(data: bytes) -> bool:
-    if MAKES_OPTIMIZER.search(data):
+    if MAKES_OPTIMIZER.search(data) or BUILDS.search(data):
         return True
     return b"parameters(" in data and GIVES_RATE.search(data) is not None
 
@@ -120,6 +123,8 @@ def _groups(python: PythonSource) -> Iterator[tuple[Consumer, ...]]:
 
 def _cast(python: PythonSource, group: tuple[Consumer, ...]) -> tuple[list[Edit], list[Finding]]:
     first = group[0]
+    if is_float32(python, first.owner):
+        return [], []
     if not first.owner:
         return _cast_after(python, first) if first.trainer else ([], [_told(python, first)])
     if any(not isinstance(consumer.statement, SIMPLE) for consumer in group):

@@ -44,7 +44,7 @@ from fixers.sources.yaml_values import duplicates
 from remote.protocol.findings import Finding, Severity
 
 name = "mixed-precision-config"
-version = 3
+version = 4
 safety = "safe"
 needles: tuple[bytes, ...] = (b"bf16", b"bfloat16", b"BF16", b"tf32", b"flash", b"attn")
 below = BFLOAT16_SINCE

@@ -26,6 +26,8 @@ PARAMETERS = frozenset({"parameters", "named_parameters", "get_trainable_paramet
 UNWRAPS = frozenset({"unwrap_model", "extract_model_from_parallel"})
 INNER = ("module", "_orig_mod")
 NOT_TORCH = ("keras", "tensorflow", "optax", "flax", "jax", "mlx", "paddle", "mxnet")
+MAKES_OPTIMIZER = re.compile(r"(?:build|make|create|get|set_?up|init|configure)_?\w*[Oo]ptim(?:izers?)?$")
+MODEL = re.compile(r"(?:^|[._])(?:model|student|llm)$")
 NAME_OF_MODEL = re.compile(r"(?:name|path|id|repo|checkpoint|dir)$")
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
 HALVES = ("torch.float16", "torch.half", "torch.bfloat16")
@@ -94,12 +96,45 @@ def _find_consumers(source: PythonSource) -> Iterator[Consumer]:
         tail = tail_of(call)
         if TRAINERS.match(tail) and _is_trainer(source, call, tail):
             yield Consumer(call, source.names.statement(call), _model_of_trainer(source, call), True)
+        elif _are_float32(source, call):
+            continue
         elif OPTIMIZERS.match(tail) and (call.args or call.keywords) and _is_of_torch(source, call):
             for owner in _owners(source, call):
                 yield Consumer(call, source.names.statement(call), owner, False)
         elif _takes_parameters(source, call, tail):
-            for owner in _named_owners(source, call):
+            for owner in _named_owners(source, call) or _whole_models(source, call, tail):
                 yield Consumer(call, source.names.statement(call), owner, False)
+
+
+def _whole_models(source: PythonSource, call: ast.Call, tail: str) -> tuple[str, ...]:
+    """`build_optimizer(model, lr)` of another file takes the parameters of the model that it is given."""
+    of_this_file = any(each.name == tail for each in source.names.of_type(ast.FunctionDef))
+    of_this_object = written(source, call.func).partition(".")[0] in ("self", "cls")
+    if of_this_file or of_this_object or not MAKES_OPTIMIZER.match(tail):
+        return ()
+    given = [written(source, each) for each in (*call.args, *_values(call))]
+    return tuple(dict.fromkeys(each for each in given if MODEL.search(each)))
+
+
+def _are_float32(source: PythonSource, call: ast.Call) -> bool:
+    """The list that it is given holds float32 copies: `[p.detach().clone().float() for p in parameters]`."""
+    names = [each.id for each in call.args[:1] if isinstance(each, ast.Name)]
+    values = [value for name in names for value in _assigned(source, call, name)]
+    copies = [value.elt for value in values if isinstance(value, (ast.ListComp, ast.GeneratorExp))]
+    return bool(copies) and all(isinstance(each, ast.Call) and makes_float32(source, each) for each in copies)
+
+
+def makes_float32(source: PythonSource, call: ast.Call) -> bool:
+    """`.float()`, or `.to` with float32."""
+    tail = tail_of(call)
+    if tail == "float" and isinstance(call.func, ast.Attribute) and not call.args:
+        return True
+    wanted = ("torch.float32", "torch.float")
+    return tail == "to" and any(source.names.meaning(each) in wanted for each in (*call.args, *_values(call)))
+
+
+def _values(call: ast.Call) -> list[ast.expr]:
+    return [keyword.value for keyword in call.keywords]
 
 
 def _is_trainer(source: PythonSource, call: ast.Call, tail: str) -> bool:
@@ -160,7 +195,27 @@ def _named_owners(source: PythonSource, call: ast.Call) -> tuple[str, ...]:
         for name in (each.id for each in given if isinstance(each, ast.Name)):
             for value in _assigned(source, call, name):
                 found += _owners_in(source, value) if _is_collection(value) else ()
+    if not found:
+        found = [owner for each in given if isinstance(each, ast.Call) for owner in _owners_within(source, each)]
     return tuple(dict.fromkeys(found))
+
+
+def _owners_within(source: PythonSource, call: ast.Call) -> Iterator[str]:
+    """The models whose parameters a function of this file gives back, as they are called where it is called."""
+    functions = [each for each in source.names.of_type(ast.FunctionDef) if each.name == tail_of(call)]
+    if len(functions) != 1:
+        return
+    (function,) = functions
+    inside = [owner for part in function.body for owner in _owners_in(source, part)]
+    named = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    bound = isinstance(call.func, ast.Attribute) and named[:1] == ["self"]
+    given = dict(zip(named[1:] if bound else named, call.args, strict=False))
+    given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    for owner in dict.fromkeys(inside):
+        if bound and owner.startswith("self.") and written(source, call.func).startswith("self."):
+            yield owner
+        elif owner in given and _is_path(given[owner]):
+            yield written(source, given[owner])
 
 
 def _is_collection(value: ast.expr) -> bool:
@@ -170,7 +225,7 @@ def _is_collection(value: ast.expr) -> bool:
     return isinstance(value, (ast.List, ast.Tuple, ast.ListComp, ast.GeneratorExp, ast.BinOp, ast.IfExp))
 
 
-def _owners_in(source: PythonSource, expression: ast.expr) -> Iterator[str]:
+def _owners_in(source: PythonSource, expression: ast.expr | ast.stmt) -> Iterator[str]:
     for node in ast.walk(expression):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
