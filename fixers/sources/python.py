@@ -116,7 +116,7 @@ class PythonSource:
         return self.replace(at, "", text, why)
 
     def insert_argument_before(self, keyword: ast.keyword, written: str, why: str) -> Edit:
-        """The edit that gives the call one more keyword argument before that one, on its own line where that has one."""
+        """The edit that puts another keyword argument before that one, on its own line where that has one."""
         at = self.span(keyword)[0]
         before = self.text[self._lines[keyword.lineno - 1] : at]
         gap = newline_of(self.text).decode() + before.decode() if not before.strip(b" \t\f") else " "
