@@ -34,10 +34,10 @@ import re
 from fixers.code.found import Found
 from fixers.frame.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
 from fixers.frame.target import Target
+from fixers.sources.expressions import tail_of
 from fixers.sources.losses import losses_of
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
-from fixers.sources.training_setup import tail_of
 
 name = "loss-fp32"
 version = 2

@@ -48,12 +48,12 @@ from fixers.code.found import Found
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of
+from fixers.sources.expressions import tail_of
 from fixers.sources.imports import name_of
 from fixers.sources.plain_loop import PlainLoop, plain_loop, scaled_by_hand
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 from fixers.sources.splice import Edit
-from fixers.sources.training_setup import tail_of
 
 name = "scaler-gate"
 version = 3

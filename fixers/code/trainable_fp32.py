@@ -41,6 +41,7 @@ from collections.abc import Iterator
 
 from fixers.frame.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
 from fixers.frame.target import Target
+from fixers.sources.expressions import tail_of, written
 from fixers.sources.float_casts import is_cast
 from fixers.sources.float_models import is_float32
 from fixers.sources.model_wraps import before_wrap, calls_in, flattening
@@ -57,7 +58,6 @@ from fixers.sources.training_setup import (
     function_of,
     is_library_trainer,
     is_same_model,
-    tail_of,
 )
 from remote.protocol.findings import Finding, Severity
 
@@ -150,7 +150,8 @@ def _cast_again(python: PythonSource, consumer: Consumer) -> list[Edit]:
     for call in python.names.of_type(ast.Call):
         statement = python.names.statement(call)
         same = function_of(python, call) is function_of(python, consumer.call)
-        if not same or call.lineno <= consumer.call.lineno or not isinstance(statement, SIMPLE):
+        later = same and call.lineno > consumer.call.lineno
+        if not (later or _is_called_later(python, call, consumer)) or not isinstance(statement, SIMPLE):
             continue
         if tail_of(call) in ("to", "half") and _is_cast_again(python, call, consumer.owner):
             block = block_of(python, statement)
@@ -159,6 +160,20 @@ def _cast_again(python: PythonSource, consumer: Consumer) -> list[Edit]:
             if edit is not None and not any(is_cast(python, each, consumer.owner) for each in behind):
                 edits.append(edit)
     return edits
+
+
+def _is_called_later(python: PythonSource, call: ast.Call, consumer: Consumer) -> bool:
+    """It stands in a method of the same class that is called once the optimizer of `self.model` exists."""
+    within, making = function_of(python, call), function_of(python, consumer.call)
+    if not consumer.owner.startswith("self.") or not isinstance(within, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    if within is making or python.names.parent(within) is not python.names.parent(making):
+        return False
+    return any(
+        written(python, each.func) == f"self.{within.name}" and each.lineno > consumer.call.lineno
+        for each in python.names.of_type(ast.Call)
+        if function_of(python, each) is making
+    )
 
 
 def _is_cast_again(python: PythonSource, call: ast.Call, owner: str) -> bool:

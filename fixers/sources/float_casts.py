@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from fixers.sources.expressions import tail_of, written
+from fixers.sources.optimized_models import makes_float32
 from fixers.sources.python import PythonSource
-from fixers.sources.training_setup import makes_float32, mentions, tail_of, written
+from fixers.sources.training_setup import mentions
 
 MODULES = frozenset({"modules", "named_modules", "children", "named_children"})
 CASTERS = frozenset({"cast_mixed_precision_params", "cast_training_params"})

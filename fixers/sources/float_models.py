@@ -6,8 +6,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+from fixers.sources.expressions import tail_of, written
 from fixers.sources.python import PythonSource
-from fixers.sources.training_setup import tail_of, written
 
 KEEPS = frozenset({"to", "cuda", "cpu", "train", "eval", "requires_grad_", "compile", "get_peft_model", "DDP"})
 KEEPS_TOO = frozenset({"DistributedDataParallel", "prepare_model"})

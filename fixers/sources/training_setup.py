@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fixers.sources.expressions import assigned_before, is_path, tail_of, written
 from fixers.sources.names import FUNCTIONS
+from fixers.sources.optimized_models import are_float32, named_owners, whole_models
 from fixers.sources.python import PythonSource
 
 OPTIMIZERS = re.compile(
@@ -22,12 +24,9 @@ WRAPS = frozenset(
 LOADS = frozenset(
     {"get_peft_model", "load_adapter", "half", "from_pretrained", "add_adapter", "inject_adapter_in_model"}
 )
-PARAMETERS = frozenset({"parameters", "named_parameters", "get_trainable_parameters", "trainable_parameters"})
 UNWRAPS = frozenset({"unwrap_model", "extract_model_from_parallel"})
 INNER = ("module", "_orig_mod")
 NOT_TORCH = ("keras", "tensorflow", "optax", "flax", "jax", "mlx", "paddle", "mxnet")
-MAKES_OPTIMIZER = re.compile(r"(?:build|make|create|get|set_?up|init|configure)_?\w*[Oo]ptim(?:izers?)?$")
-MODEL = re.compile(r"(?:^|[._])(?:model|student|llm)$")
 NAME_OF_MODEL = re.compile(r"(?:name|path|id|repo|checkpoint|dir)$")
 SIMPLE = (ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Expr, ast.Return)
 HALVES = ("torch.float16", "torch.half", "torch.bfloat16")
@@ -46,12 +45,6 @@ class Consumer:
 def consumers_of(source: PythonSource) -> tuple[Consumer, ...]:
     """Every trainer and every model of every optimizer that the module makes."""
     return source.remember("consumers", lambda: tuple(_find_consumers(source)))
-
-
-def tail_of(call: ast.Call) -> str:
-    """The last name of what is called."""
-    function = call.func
-    return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
 
 
 def wraps_model(source: PythonSource, call: ast.Call, owner: str) -> bool:
@@ -73,7 +66,15 @@ def changes_dtype(source: PythonSource, call: ast.Call, owner: str) -> bool:
 def casts_to_half(source: PythonSource, call: ast.Call) -> bool:
     """`.to(...)` with a half dtype, or with a variable whose name says that it is one."""
     values = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "dtype")]
-    return any(source.names.meaning(v) in HALVES or written(source, v).endswith("dtype") for v in values)
+    return any(source.names.meaning(v) in HALVES or _is_called_dtype(source, v) for v in values)
+
+
+def _is_called_dtype(source: PythonSource, value: ast.expr) -> bool:
+    """`args.dtype`, `getattr(torch, args.dtype)`"""
+    match value:
+        case ast.Call(func=ast.Name(id="getattr"), args=[module, name]) if source.names.meaning(module) == "torch":
+            return not isinstance(name, ast.Constant)
+    return written(source, value).endswith("dtype")
 
 
 def is_same_model(source: PythonSource, expression: ast.expr, owner: str) -> bool:
@@ -86,7 +87,9 @@ def is_same_model(source: PythonSource, expression: ast.expr, owner: str) -> boo
         case ast.Name() | ast.Attribute() if written(source, expression) == owner:
             return True
         case ast.Name(id=name):
-            values = [value for value in _assigned(source, expression, name) if not mentions(source, [value], name)]
+            values = [
+                value for value in assigned_before(source, expression, name) if not mentions(source, [value], name)
+            ]
             return any(is_same_model(source, value, owner) for value in values)
     return False
 
@@ -96,45 +99,14 @@ def _find_consumers(source: PythonSource) -> Iterator[Consumer]:
         tail = tail_of(call)
         if TRAINERS.match(tail) and _is_trainer(source, call, tail):
             yield Consumer(call, source.names.statement(call), _model_of_trainer(source, call), True)
-        elif _are_float32(source, call):
+        elif are_float32(source, call):
             continue
         elif OPTIMIZERS.match(tail) and (call.args or call.keywords) and _is_of_torch(source, call):
             for owner in _owners(source, call):
                 yield Consumer(call, source.names.statement(call), owner, False)
         elif _takes_parameters(source, call, tail):
-            for owner in _named_owners(source, call) or _whole_models(source, call, tail):
+            for owner in named_owners(source, call) or whole_models(source, call, tail):
                 yield Consumer(call, source.names.statement(call), owner, False)
-
-
-def _whole_models(source: PythonSource, call: ast.Call, tail: str) -> tuple[str, ...]:
-    """`build_optimizer(model, lr)` of another file takes the parameters of the model that it is given."""
-    of_this_file = any(each.name == tail for each in source.names.of_type(ast.FunctionDef))
-    of_this_object = written(source, call.func).partition(".")[0] in ("self", "cls")
-    if of_this_file or of_this_object or not MAKES_OPTIMIZER.match(tail):
-        return ()
-    given = [written(source, each) for each in (*call.args, *_values(call))]
-    return tuple(dict.fromkeys(each for each in given if MODEL.search(each)))
-
-
-def _are_float32(source: PythonSource, call: ast.Call) -> bool:
-    """The list that it is given holds float32 copies: `[p.detach().clone().float() for p in parameters]`."""
-    names = [each.id for each in call.args[:1] if isinstance(each, ast.Name)]
-    values = [value for name in names for value in _assigned(source, call, name)]
-    copies = [value.elt for value in values if isinstance(value, (ast.ListComp, ast.GeneratorExp))]
-    return bool(copies) and all(isinstance(each, ast.Call) and makes_float32(source, each) for each in copies)
-
-
-def makes_float32(source: PythonSource, call: ast.Call) -> bool:
-    """`.float()`, or `.to` with float32."""
-    tail = tail_of(call)
-    if tail == "float" and isinstance(call.func, ast.Attribute) and not call.args:
-        return True
-    wanted = ("torch.float32", "torch.float")
-    return tail == "to" and any(source.names.meaning(each) in wanted for each in (*call.args, *_values(call)))
-
-
-def _values(call: ast.Call) -> list[ast.expr]:
-    return [keyword.value for keyword in call.keywords]
 
 
 def _is_trainer(source: PythonSource, call: ast.Call, tail: str) -> bool:
@@ -164,11 +136,11 @@ def _model_of_trainer(source: PythonSource, call: ast.Call) -> str:
 
 def _is_model(source: PythonSource, node: ast.expr) -> bool:
     """A variable that holds a model, not one that holds a model's name."""
-    if not _is_path(node) or NAME_OF_MODEL.search(written(source, node)):
+    if not is_path(node) or NAME_OF_MODEL.search(written(source, node)):
         return False
     if isinstance(node, ast.Attribute):
         return written(source, node).startswith("self.") or node.attr.endswith("model")
-    assigned = list(_assigned(source, node, written(source, node)))
+    assigned = list(assigned_before(source, node, written(source, node)))
     return not any(isinstance(value, (ast.Constant, ast.JoinedStr)) for value in assigned)
 
 
@@ -183,82 +155,8 @@ def _takes_parameters(source: PythonSource, call: ast.Call, tail: str) -> bool:
 
 
 def _owners(source: PythonSource, call: ast.Call) -> tuple[str, ...]:
-    """As `_named_owners`, and the empty name where there is none."""
-    return _named_owners(source, call) or ("",)
-
-
-def _named_owners(source: PythonSource, call: ast.Call) -> tuple[str, ...]:
-    """The models whose parameters the call is given, directly or through one variable."""
-    given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "params")]
-    found = [owner for each in given for owner in _owners_in(source, each)]
-    if not found:
-        for name in (each.id for each in given if isinstance(each, ast.Name)):
-            for value in _assigned(source, call, name):
-                found += _owners_in(source, value) if _is_collection(value) else ()
-    if not found:
-        found = [owner for each in given if isinstance(each, ast.Call) for owner in _owners_within(source, each)]
-    return tuple(dict.fromkeys(found))
-
-
-def _owners_within(source: PythonSource, call: ast.Call) -> Iterator[str]:
-    """The models whose parameters a function of this file gives back, as they are called where it is called."""
-    functions = [each for each in source.names.of_type(ast.FunctionDef) if each.name == tail_of(call)]
-    if len(functions) != 1:
-        return
-    (function,) = functions
-    inside = [owner for part in function.body for owner in _owners_in(source, part)]
-    named = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
-    bound = isinstance(call.func, ast.Attribute) and named[:1] == ["self"]
-    given = dict(zip(named[1:] if bound else named, call.args, strict=False))
-    given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-    for owner in dict.fromkeys(inside):
-        if bound and owner.startswith("self.") and written(source, call.func).startswith("self."):
-            yield owner
-        elif owner in given and _is_path(given[owner]):
-            yield written(source, given[owner])
-
-
-def _is_collection(value: ast.expr) -> bool:
-    """Parameters, chosen or grouped; not what was made of them."""
-    if isinstance(value, ast.Call):
-        return tail_of(value) in (*PARAMETERS, "list", "tuple", "filter", "chain", "sorted", "iter")
-    return isinstance(value, (ast.List, ast.Tuple, ast.ListComp, ast.GeneratorExp, ast.BinOp, ast.IfExp))
-
-
-def _owners_in(source: PythonSource, expression: ast.expr | ast.stmt) -> Iterator[str]:
-    for node in ast.walk(expression):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            continue
-        owner = node.func.value
-        if node.func.attr in PARAMETERS and _is_path(owner) and _is_visible(source, owner):
-            yield written(source, owner)
-
-
-def _assigned(source: PythonSource, before: ast.expr, name: str) -> Iterator[ast.expr]:
-    function = source.names.function(before)
-    for node in source.names.of_type(ast.Assign):
-        targets = [target.id for target in node.targets if isinstance(target, ast.Name)]
-        if name in targets and source.names.function(node) is function and node.lineno <= before.lineno:
-            yield node.value
-
-
-def _is_path(node: ast.expr) -> bool:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Name)
-
-
-def _is_visible(source: PythonSource, node: ast.expr) -> bool:
-    """The name is not one that only a comprehension or lambda knows."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    assert isinstance(node, ast.Name)
-    scope = source.names.scopes[node]
-    while not isinstance(scope.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module, ast.ClassDef)):
-        if node.id in scope.bindings or scope.parent is None:
-            return False
-        scope = scope.parent
-    return True
+    """As `named_owners`, and the empty name where there is none."""
+    return named_owners(source, call) or ("",)
 
 
 def _is_assigned(source: PythonSource, call: ast.Call, owner: str) -> bool:
@@ -273,11 +171,6 @@ def mentions(source: PythonSource, expressions: list[ast.expr], owner: str) -> b
         return True
     parts = (node for expression in expressions for node in ast.walk(expression))
     return any(isinstance(node, (ast.Name, ast.Attribute)) and written(source, node) == owner for node in parts)
-
-
-def written(source: PythonSource, node: ast.AST) -> str:
-    """A name or an attribute as it is written; empty for anything else."""
-    return source.segment(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
 
 
 def block_of(source: PythonSource, statement: ast.stmt) -> list[ast.stmt]:
