@@ -108,7 +108,7 @@ def _meant(model: type[BaseModel], key: KeyPath, problem: Any) -> str:
         inner = _names_at(model, key)
         return f"{name}: {{{inner[0]}: {_quoted(got)}}}" if inner else f"{name}: {{NAME: {_quoted(got)}}}"
     if problem["type"] == "string_type" and isinstance(got, int | float):
-        return f'{name}: "{got}"'
+        return f'"{got}"' if isinstance(key[-1], int) else f'{name}: "{got}"'
     return ""
 
 
