@@ -62,7 +62,7 @@ def open_run(run: str | None, here: Path, *, ask: Ask | None = None, keep: bool 
     except HalfstepError as error:
         error.about = {"host": note.host, "config": note.config, "run": note.run}
         if error.exit_code is ExitCode.JOB_LOST:
-            error.hint = error.hint or f"pipeline run --host {note.host} --config {note.config}"
+            error.hint = error.hint or note.again
         raise
 
 

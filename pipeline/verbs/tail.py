@@ -63,6 +63,7 @@ def tail(
         next((finding.exit_code for finding in findings), ExitCode.OK),
         host=note.host,
         config=note.config,
+        given=note.given,
         run=note.run,
         findings=findings,
         more={"scalars": [{"step": s.step, "tag": s.tag, "value": s.value} for s in seen]} if as_json else {},

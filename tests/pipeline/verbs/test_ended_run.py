@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pipeline.cli import run
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, write_note
+from pipeline.records.runs import RunNote, read_note, write_note
 from remote.protocol.jobs import JobResult, RunRecord, Started
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.values import dumps
@@ -86,3 +87,21 @@ def test_of_a_run_that_is_nowhere_the_error_says_what_to_type(types: Types, tmp_
     code, told = types(verb)
     [finding] = told["findings"]
     assert (code, finding["hint"]) == (41, "pipeline run --host here --config plain")
+
+
+def test_the_hint_of_a_run_is_the_line_that_started_it(types: Types, tmp_path: Path) -> None:
+    note = read_note(Records(tmp_path).run(RUN))
+    assert note is not None
+    words = ("--host", "here", "--config", "/elsewhere/plain.yaml", "--set", 'env.N="3"')
+    write_note(Records(tmp_path), replace(note, given=words))
+    [finding] = types("status")[1]["findings"]
+    assert finding["hint"] == "pipeline run --host here --config /elsewhere/plain.yaml --set 'env.N=\"3\"'"
+
+
+def test_a_log_without_an_error_is_told_with_how_its_job_ended(
+    tmp_path: Path, types: Types, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "work" / ProjectLayout("p-1").run(RUN).job(1).output).write_text("step 1\n")
+    types("status")
+    assert run(["diagnose"]) == 0
+    assert "its job failed all the same, with exit 143 (SIGTERM, from outside)" in capsys.readouterr().out
