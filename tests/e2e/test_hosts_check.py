@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.sshd import Sshd
+from tests.lab.wait import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
 ARGV = [sys.executable, "-m", "pipeline", "hosts", "check"]
@@ -39,7 +40,7 @@ class Terminal:
         os.close(slave)
         self.seen = ""
 
-    def wait_for(self, words: str, seconds: float = 30.0) -> None:
+    def wait_for(self, words: str, seconds: float = PATIENCE_S) -> None:
         deadline = time.monotonic() + seconds
         while words not in self.seen:
             assert time.monotonic() < deadline, f"never said {words!r}: {self.seen}"
@@ -63,7 +64,7 @@ class Terminal:
     def end(self) -> int:
         while self._more() and self.process.poll() is None:
             pass
-        code = self.process.wait(20)
+        code = self.process.wait(PATIENCE_S)
         while select.select([self._master], [], [], 0)[0] and self._more():
             pass
         os.close(self._master)

@@ -100,7 +100,7 @@ def test_ctrl_c_while_training_leaves_the_job_and_says_how_to_come_back(user: Us
     until(under_way(sshd, 1), "the first step", PATIENCE_S)
     began = time.monotonic()
     os.kill(first.pid, signal.SIGINT)
-    out, err = first.communicate(timeout=30)
+    out, err = first.communicate(timeout=PATIENCE_S)
     assert time.monotonic() - began < 5
     assert first.returncode == 130, (out, err)
     said = out.decode() + err.decode()

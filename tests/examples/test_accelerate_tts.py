@@ -1,6 +1,7 @@
 """accelerate-tts: a cast behind Adam's first step, bfloat16 and a taken port in its config, and an occupied card."""
 
 from __future__ import annotations
+from tests.lab.wait import PATIENCE_S
 
 import contextlib
 import os
@@ -110,7 +111,7 @@ def test_what_an_earlier_run_left_on_the_card_is_ended_and_nobody_else(example, 
         tts = Example(first.name, first.root, first.home, {"PATH": path_with(tmp_path / "bin")})
         ended = tts.pipeline("fix", "--host", "local", "--config", NAME, "--only", "stale-processes")
         assert ended.exit == 0, ended.text
-        assert zombie.wait(10) in (-signal.SIGTERM, -signal.SIGKILL)
+        assert zombie.wait(PATIENCE_S) in (-signal.SIGTERM, -signal.SIGKILL)
         assert stranger.poll() is None
         messages = [one["message"] for one in ended.json["findings"] if one["check"] == "stale-processes"]
     assert any(f"pid {zombie.pid}" in message and run.name in message for message in messages), messages

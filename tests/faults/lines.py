@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from remote.greeting import Retries
 from remote.ssh.dial import Patience
 from remote.ssh.starter import SshStarter
 from tests.lab.chaos import ChaosProxy
+from tests.lab.wait import until
 
 Chaos = Callable[..., ChaosProxy]
 # The same rules as everywhere, counted in tenths of seconds: see `test_the_limits_of_every_day`.
@@ -48,9 +48,7 @@ def when(true: Callable[[], bool], act: Callable[[], None]) -> None:
     """`act` is called, from a thread, once that is true."""
 
     def wait() -> None:
-        deadline = time.monotonic() + 60.0
-        while not true() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(true)
         act()
 
     threading.Thread(target=wait, daemon=True).start()

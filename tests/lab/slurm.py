@@ -6,8 +6,9 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from pathlib import Path
+
+from tests.lab.wait import PATIENCE_S, until
 
 COMMANDS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "sinfo")
 CONFIG = """ClusterName=lab
@@ -66,10 +67,10 @@ class Slurm:
         (self._folder / "slurm.conf").write_text(text)
         inside = {f"--{name}": self._folder / f"munge.{name.partition('-')[0]}" for name in MUNGE_FILES}
         self._run(["munged", "--foreground", "--force", *(f"{name}={path}" for name, path in inside.items())])
-        _until((self._folder / "munge.socket").exists, "munged")
+        until((self._folder / "munge.socket").exists, "munged")
         self._run(["slurmctld", "-D", "-c"])
         self._run(["slurmd", "-D", "-N", host])
-        _until(lambda: "idle" in self.ask("sinfo", "--noheader", "--format=%T"), "an idle node")
+        until(lambda: "idle" in self.ask("sinfo", "--noheader", "--format=%T"), "an idle node")
         return self
 
     def _run(self, argv: list[str]) -> None:
@@ -82,7 +83,12 @@ class Slurm:
     def ask(self, *argv: str) -> str:
         """What one of Slurm's commands prints."""
         done = subprocess.run(
-            argv, capture_output=True, text=True, check=False, env={**os.environ, **self.environment}, timeout=30
+            argv,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, **self.environment},
+            timeout=PATIENCE_S,
         )
         return done.stdout
 
@@ -90,7 +96,7 @@ class Slurm:
         for daemon in reversed(self._daemons):
             daemon.terminate()
             try:
-                daemon.wait(timeout=10)
+                daemon.wait(timeout=PATIENCE_S)
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()
@@ -108,11 +114,3 @@ def _free_ports(count: int) -> list[int]:
     finally:
         for each in sockets:
             each.close()
-
-
-def _until(condition: object, what: str) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():  # type: ignore[operator]
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"waited 60 s in vain for {what}")
-        time.sleep(0.05)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from remote.address import Address
+from tests.lab.wait import PATIENCE_S
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
 SFTP_SERVERS = ("/usr/lib/openssh/sftp-server", "/usr/libexec/sftp-server", "/usr/libexec/openssh/sftp-server")
@@ -129,7 +130,7 @@ class Sshd:
             # -D and one more -e: in the foreground, log to stderr, so that ending the process ends the server.
             argv = [*self.prefix, SSHD, "-D", "-e", "-f", str(self.root / "sshd_config")]
             self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline and self.process.poll() is None:
             if f"Server listening on {self.listen} port {self.port}" in self.log[said:]:
                 return True
@@ -179,7 +180,7 @@ class Sshd:
         if self.process and self.process.poll() is None:
             self._orphans = self.sessions()
             self.process.terminate()
-            self.process.wait(10)
+            self.process.wait(PATIENCE_S)
 
     def sessions(self) -> list[int]:
         """The pids of sshd's children that serve connections, those of before a restart too."""

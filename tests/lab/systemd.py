@@ -10,6 +10,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from tests.lab.wait import PATIENCE_S
+
 COMMANDS = ("systemd-nspawn", "nsenter", "mount", "umount", "su", "useradd", "loginctl")
 REPOSITORY = Path(__file__).parents[2]
 INSIDE = "/opt/halfstep-lab"
@@ -89,7 +91,7 @@ class Systemd:
         return printed
 
     def _until(self, condition: object) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while not condition():  # type: ignore[operator]
             if time.monotonic() > deadline:
                 raise TimeoutError((self._folder / "boot.log").read_text(errors="replace")[-2000:])

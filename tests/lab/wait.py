@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
-PATIENCE_S = 60.0
+T = TypeVar("T")
+PATIENCE_S = 120.0
 
 
-def until(true: Callable[[], object], what: str = "it", seconds: float = PATIENCE_S) -> None:
-    """`true()` has answered yes. Raises AssertionError naming `what` after so many seconds."""
+def until(true: Callable[[], T], what: str = "it", seconds: float = PATIENCE_S) -> T:
+    """The first true answer of `true()`. Raises AssertionError naming `what` after so many seconds."""
     deadline = time.monotonic() + seconds
-    while not true():
+    while not (answer := true()):
         assert time.monotonic() < deadline, f"{what} did not become true in {seconds:g} s"
         time.sleep(0.01)
+    return answer

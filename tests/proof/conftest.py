@@ -17,6 +17,7 @@ from remote.payload.proof.judge import judge_proof
 from remote.payload.proof.seen import Seen, read_ranks
 from remote.protocol.precision import judge_precision
 from remote.protocol.proof import ProofReport, ProofRequest
+from tests.lab.wait import PATIENCE_S
 
 HERE = Path(__file__).parent
 TURING = (7, 5)
@@ -38,13 +39,13 @@ def forkserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[d
     assert server.stdin and server.stdout
 
     def run(order: dict[str, Any]) -> int | None:
-        server.stdin.write(json.dumps({"hooks": hooks, "seconds": 60, **order}) + "\n")
+        server.stdin.write(json.dumps({"hooks": hooks, "seconds": PATIENCE_S, **order}) + "\n")
         server.stdin.flush()
         return json.loads(server.stdout.readline())["exit"]
 
     yield run
     server.stdin.close()
-    server.wait(10)
+    server.wait(PATIENCE_S)
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from remote.reach import open_host
 from remote.wire import ProcessStarter
 from tests.lab.cards import write_nvidia_smi
 from tests.lab.sshd import Sshd
+from tests.lab.wait import PATIENCE_S
 
 # Enough of an engine to see how it is used: it keeps its state in a folder and runs on the machine itself.
 ENGINE = """#!/bin/sh
@@ -140,7 +141,7 @@ def local_image() -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=30,
+        timeout=PATIENCE_S,
     )
     return next((name for name in done.stdout.split() if name.startswith(("python:", "halfstep"))), "")
 

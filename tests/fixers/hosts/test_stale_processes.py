@@ -13,6 +13,7 @@ from remote.local import local_host
 from remote.protocol.jobs import JobResult, Started
 from remote.protocol.values import dumps
 from tests.fixers.setup_rig import PROJECT
+from tests.lab.wait import PATIENCE_S
 
 RUN = "paper_r64-3f9c21aa"
 IGNORES_TERM = "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); sys.stdin.read()"
@@ -67,7 +68,7 @@ def test_a_leftover_of_an_ended_run_is_gone(host, process, program):
     host.write_bytes(job.result, dumps(JobResult(1)))
     child = process(program, run_dir(host))
     answer = end(host, child)
-    assert child.wait(5) in (-signal.SIGTERM, -signal.SIGKILL)
+    assert child.wait(PATIENCE_S) in (-signal.SIGTERM, -signal.SIGKILL)
     assert answer == {"ended": [child.pid], "spared": []}
     assert end(host, child) == {"ended": [], "spared": [child.pid]}
 
@@ -82,7 +83,7 @@ def test_a_process_without_the_runs_mark_is_spared(host, process):
 def test_a_process_of_the_run_that_the_plan_did_not_name_is_left(host, process):
     named, unnamed = process(WAITS, run_dir(host)), process(WAITS, run_dir(host))
     end(host, named)
-    assert named.wait(5) == -signal.SIGTERM
+    assert named.wait(PATIENCE_S) == -signal.SIGTERM
     assert unnamed.poll() is None
 
 

@@ -14,6 +14,7 @@ import pytest
 from pipeline.records.checkpoints import Claims, claim_now, parse_claims, read_claims, write_claims
 from pipeline.records.files import locked
 from remote.errors import Busy
+from tests.lab.wait import PATIENCE_S
 
 
 def some_claims() -> Claims:
@@ -84,7 +85,7 @@ def holder(tmp_path: Path) -> object:
     ready = context.Event()
     process = context.Process(target=hold, args=(tmp_path / "l.lock", ready))
     process.start()
-    assert ready.wait(20)
+    assert ready.wait(PATIENCE_S)
     yield process
     if process.is_alive():
         os.kill(process.pid or 0, signal.SIGKILL)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -65,17 +63,6 @@ class Bench:
 
     def output(self, number: int = 1) -> str:
         return Path(self.job(number).output).read_text()
-
-
-def until(condition: Callable[[], object], what: str, deadline_s: float = 60.0) -> object:
-    """The first true value of `condition`."""
-    end = time.monotonic() + deadline_s
-    while time.monotonic() < end:
-        value = condition()
-        if value:
-            return value
-        time.sleep(0.02)
-    raise AssertionError(f"waited {deadline_s:.0f} s in vain for: {what}")
 
 
 def alive(pid: int) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from tests.remote.jobs.jobs_bench import Bench, until
+from tests.lab.wait import until
+from tests.remote.jobs.jobs_bench import Bench
 
 
 def test_a_finished_run_s_adapter_is_not_read_again_until_it_changes(bench: Bench):

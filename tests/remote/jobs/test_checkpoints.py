@@ -19,7 +19,8 @@ from remote.jobs import prepare_resume
 from remote.payload import checkpoints
 from remote.payload.checkpoint_files import MANIFEST, BrokenCheckpoint, judge_file, read_step
 from remote.protocol.exits import ExitCode
-from tests.remote.jobs.jobs_bench import PROJECT, TRAINER, Bench, until
+from tests.lab.wait import until
+from tests.remote.jobs.jobs_bench import PROJECT, TRAINER, Bench
 
 FILES = (
     "adapter_model.safetensors",

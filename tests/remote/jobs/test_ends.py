@@ -11,7 +11,8 @@ import pytest
 from remote.payload.oom import parse_cgroup
 from remote.payload.verdict import Evidence, judge_end
 from remote.protocol.jobs import JobResult, JobState, Progress, judge_state
-from tests.remote.jobs.jobs_bench import Bench, alive, until
+from tests.lab.wait import until
+from tests.remote.jobs.jobs_bench import Bench, alive
 
 TERM, KILL = signal.SIGTERM, signal.SIGKILL
 OOM = "the kernel's out-of-memory killer ended it: host memory, not the card's"

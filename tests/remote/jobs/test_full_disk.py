@@ -12,7 +12,8 @@ import pytest
 from remote.jobs import start_job
 from remote.local import local_host
 from remote.protocol.jobs import JobSpec, StartRequest
-from tests.remote.jobs.jobs_bench import PROJECT, Bench, until
+from tests.lab.wait import until
+from tests.remote.jobs.jobs_bench import PROJECT, Bench
 
 FILL = "dd if=/dev/zero of=$HALFSTEP_RUN_DIR/filler bs=4096 2>/dev/null; echo full; exit 9"
 

@@ -23,7 +23,8 @@ from remote.payload.lease import read_holder, take_lease
 from remote.payload.lock import KERNEL_DEADLINE_S, Held, holder, take_lock
 from remote.protocol.jobs import StartRequest
 from remote.wire import ProcessWire, Wire
-from tests.remote.jobs.jobs_bench import PROJECT, Bench, until
+from tests.lab.wait import PATIENCE_S, until
+from tests.remote.jobs.jobs_bench import PROJECT, Bench
 
 HOLD = """
 import sys, time
@@ -89,7 +90,7 @@ def test_FI_31_without_kernel_locks_a_lease_keeps_others_out_and_ends_with_its_h
     assert held.words == "job 1 of me"
     assert take_lease(path, "mine", time.monotonic()) is None
     os.kill(held.pid, signal.SIGKILL)
-    mine = take_lease(path, "mine", time.monotonic() + 10)
+    mine = take_lease(path, "mine", time.monotonic() + PATIENCE_S)
     assert mine is not None
     assert read_holder(path).words == "mine"
     mine.release()

@@ -14,7 +14,8 @@ from remote.jobs import adopt_job, list_jobs, stop_job
 from remote.payload.processes import boot_id, is_alive, read_process, send_signal
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState
-from tests.remote.jobs.jobs_bench import PROJECT, Bench, alive, until
+from tests.lab.wait import until
+from tests.remote.jobs.jobs_bench import PROJECT, Bench, alive
 
 
 def _orphan(bench: Bench, *words: object, **settings: object) -> int:

@@ -18,7 +18,8 @@ from remote.protocol.jobs import JobState, StartRequest
 from remote.pull.log import read_log
 from remote.reach import open_host
 from tests.lab.sshd import Sshd
-from tests.remote.jobs.jobs_bench import PROJECT, Bench, ours, until
+from tests.lab.wait import until
+from tests.remote.jobs.jobs_bench import PROJECT, Bench, ours
 
 CANARIES = {
     "HF_TOKEN": "hf_CanaryOfTheHub0123456789",

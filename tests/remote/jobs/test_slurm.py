@@ -16,7 +16,8 @@ from remote.payload.slurm import render_script, submitted_path
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState
 from tests.lab.slurm import Slurm, why_no_slurm
-from tests.remote.jobs.jobs_bench import PROJECT, Bench, alive, until
+from tests.lab.wait import until
+from tests.remote.jobs.jobs_bench import PROJECT, Bench, alive
 
 SLURM = {"backend": "slurm"}
 
@@ -42,7 +43,7 @@ def test_a_job_goes_through_the_queue_once_and_its_result_says_how_it_ended(benc
     first = bench.start(*words, secrets=("HF_TOKEN",), request=request)
     assert first.state is JobState.RUNNING
     assert bench.start(*words, secrets=("HF_TOKEN",), request=request).fresh is False
-    result = until(lambda: bench.survey().result, "the end", 60.0)
+    result = until(lambda: bench.survey().result, "the end")
     assert result.exit == 3
     assert bench.survey().started.backend == "slurm"
     assert [checkpoint.problem for checkpoint in bench.survey().checkpoints] == ["", ""]
@@ -55,7 +56,7 @@ def test_a_job_goes_through_the_queue_once_and_its_result_says_how_it_ended(benc
 @pytest.mark.root
 def test_a_stop_reaches_the_supervisor_on_its_node(bench: Bench, cluster: Slurm):
     bench.start("--steps", 100000, "--on-term", "save", "--workers", 2, "--stubborn", grace_s=3.0, request=SLURM)
-    until(lambda: len(bench.events("worker")) == 2 and bench.survey().progress, "a step", 60.0)
+    until(lambda: len(bench.events("worker")) == 2 and bench.survey().progress, "a step")
     answer = stop_job(bench.host, PROJECT, bench.run)
     assert answer.result.stopped
     assert answer.result.exit == 143
@@ -67,7 +68,7 @@ def test_a_stop_reaches_the_supervisor_on_its_node(bench: Bench, cluster: Slurm)
 @pytest.mark.root
 def test_a_SIGTERM_of_slurm_s_own_is_a_preemption(bench: Bench, cluster: Slurm):
     bench.start("--steps", 100000, "--on-term", "save", request=SLURM)
-    until(lambda: bench.survey().progress, "a step", 60.0)
+    until(lambda: bench.survey().progress, "a step")
     cluster.ask("scancel", "--signal=TERM", "--batch", cluster.ask("squeue", "--noheader", "--format=%i").strip())
     result = until(lambda: bench.survey().result, "the end")
     assert result.preempted

@@ -15,7 +15,8 @@ from remote.errors import HalfstepError
 from remote.jobs import adopt_job, prepare_resume, start_job, stop_job
 from remote.local import local_host
 from remote.protocol.jobs import JobState, RunSurvey, StartRequest
-from tests.remote.jobs.jobs_bench import PROJECT, Bench, alive, ours, until
+from tests.lab.wait import PATIENCE_S, until
+from tests.remote.jobs.jobs_bench import PROJECT, Bench, alive, ours
 
 SEEDS = 200 if os.environ.get("HALFSTEP_FULL") else 4
 STEPS = 40
@@ -87,7 +88,7 @@ def test_any_kill_is_mended_by_carrying_on(bench: Bench, seed: int):
         verified = [row.step for row in _survey(bench).checkpoints if not row.problem]
         assert max(verified, default=0) >= newest, "a verified checkpoint was lost"
         newest = max(verified, default=0)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while _survey(bench).state is not JobState.SUCCEEDED:
         assert time.monotonic() < deadline, _survey(bench)
         with contextlib.suppress(HalfstepError):

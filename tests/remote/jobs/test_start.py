@@ -22,7 +22,8 @@ from remote.protocol.layout import ProjectLayout
 from remote.protocol.values import encode
 from remote.reach import open_host
 from tests.lab.sshd import Sshd
-from tests.remote.jobs.jobs_bench import PROJECT, Bench, alive, until
+from tests.lab.wait import until
+from tests.remote.jobs.jobs_bench import PROJECT, Bench, alive
 
 
 def test_a_job_runs_to_its_end_and_its_result_says_so(bench: Bench):

@@ -15,7 +15,8 @@ import pytest
 from remote.jobs import prepare_resume, start_job, stop_job
 from remote.local import local_host
 from remote.protocol.jobs import JobState, StartRequest
-from tests.remote.jobs.jobs_bench import PROJECT, TRAINER, Bench, alive, until
+from tests.lab.wait import until
+from tests.remote.jobs.jobs_bench import PROJECT, TRAINER, Bench, alive
 
 TORCHRUN = ("-m", "torch.distributed.run", "--nproc_per_node=2", "--master_port={free_port}")
 
@@ -213,7 +214,7 @@ def test_FI_45_a_preempted_torchrun_saves_once_and_leaves_no_rank(bench: Bench, 
     words = ("--steps", "100000", "--on-term", "save", "--only-rank", "0")
     spec = replace(bench.spec(processes=1, environment={"OMP_NUM_THREADS": "1"}), argv=(*argv, *words))
     start_job(bench.host, StartRequest(PROJECT, spec, "tiny"))
-    until(lambda: len(bench.events("begin")) == 2 and bench.survey().progress, "both ranks", 60.0)
+    until(lambda: len(bench.events("begin")) == 2 and bench.survey().progress, "both ranks")
     started = bench.survey().started
     os.kill(started.pid if target == "supervisor" else started.child_pid, signal.SIGTERM)
     result = until(lambda: bench.survey().result, "the end")
@@ -227,10 +228,10 @@ def test_FI_43_a_killed_rank_ends_the_group_and_no_rank_is_left(bench: Bench):
     argv = (bench.python, *TORCHRUN, str(TRAINER))
     spec = replace(bench.spec(environment={"OMP_NUM_THREADS": "1"}), argv=(*argv, "--until", "/never"))
     start_job(bench.host, StartRequest(PROJECT, spec, "tiny"))
-    until(lambda: len(bench.events("begin")) == 2, "both ranks", 60.0)
+    until(lambda: len(bench.events("begin")) == 2, "both ranks")
     ranks = [row["pid"] for row in bench.events("begin")]
     os.kill(ranks[0], signal.SIGKILL)
-    result = until(lambda: bench.survey().result, "the end", 60.0)
+    result = until(lambda: bench.survey().result, "the end")
     assert result.exit == 1
     assert not result.preempted
     assert not any(alive(pid) for pid in ranks)

@@ -19,7 +19,8 @@ from remote.payload.probes_python import read_packages
 from remote.protocol.environment import EnvironmentRequest
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.machine import Driver
-from tests.remote.jobs.jobs_bench import PROJECT, Bench, until
+from tests.lab.wait import until
+from tests.remote.jobs.jobs_bench import PROJECT, Bench
 
 TITAN = "0, GPU-11111111-2222-3333-4444-555555555555, NVIDIA TITAN RTX, 7.5, 24220, 310, Default, 550.54.15"
 A100 = "1, GPU-99999999-2222-3333-4444-555555555555, NVIDIA A100-SXM4-80GB, 8.0, 81920, 0, Exclusive_Process, 550.54.15"

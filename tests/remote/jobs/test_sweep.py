@@ -19,7 +19,8 @@ from remote.payload import checkpoints
 from remote.payload.checkpoint_files import BrokenCheckpoint
 from remote.protocol.jobs import JobState, StartRequest
 from remote.protocol.values import dumps
-from tests.remote.jobs.jobs_bench import PROJECT, TRAINER, Bench, ours, until
+from tests.lab.wait import until
+from tests.remote.jobs.jobs_bench import PROJECT, TRAINER, Bench, ours
 
 CHANGES = (
     "mkdir,mkdirat,rename,renameat,renameat2,unlink,unlinkat,ftruncate,write,pwrite64,fsync,fchmod,symlink,symlinkat,"

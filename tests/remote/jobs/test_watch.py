@@ -10,7 +10,8 @@ import pytest
 
 from remote.payload.supervisor_watch import Limits, StepClock, Watch, keep_head_and_tail
 from remote.protocol.jobs import JobState
-from tests.remote.jobs.jobs_bench import Bench, alive, until
+from tests.lab.wait import until
+from tests.remote.jobs.jobs_bench import Bench, alive
 
 
 def test_FI_52_a_step_is_overdue_after_three_times_the_usual_and_not_before_the_least_time():
@@ -100,7 +101,7 @@ def test_a_checkpoint_that_a_script_saved_itself_is_published_wherever_it_lies(b
 
 def test_a_script_s_checkpoint_is_published_while_it_trains_on_once_it_is_quiet(bench: Bench):
     bench.start("--steps", 2, "--save-every", 2, "--until", "/never")
-    until(lambda: bench.survey().checkpoints and not bench.survey().checkpoints[0].problem, "the manifest", 40.0)
+    until(lambda: bench.survey().checkpoints and not bench.survey().checkpoints[0].problem, "the manifest")
     assert bench.survey().state is JobState.RUNNING
 
 

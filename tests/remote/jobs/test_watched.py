@@ -10,7 +10,8 @@ from remote.jobs import follow_job, stop_job
 from remote.payload.watched import read_watched
 from remote.protocol.jobs import JobState, Started
 from remote.protocol.layout import RunLayout
-from tests.remote.jobs.jobs_bench import PROJECT, Bench, until
+from tests.lab.wait import until
+from tests.remote.jobs.jobs_bench import PROJECT, Bench
 
 
 def line(check: str, at_unix: float, **more: object) -> str:

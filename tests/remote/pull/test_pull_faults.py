@@ -31,6 +31,7 @@ from remote.protocol.records import pack_record, whole_prefix
 from remote.protocol.segments import SEGMENT
 from remote.pull.events import pull_events
 from remote.pull.report import PulledState
+from tests.lab.wait import PATIENCE_S
 
 PULL = """
 import sys
@@ -140,7 +141,7 @@ def rust_steps(logdir: Path, run: str, tag: str) -> list[int]:
     """The steps of one curve as TensorBoard's own data server (the fast, strict loader) has read them."""
     with data_server(logdir) as provider:
         context = RequestContext()
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             found = provider.read_scalars(
                 context, experiment_id="", plugin_name="scalars", downsample=1000, run_tag_filter=None

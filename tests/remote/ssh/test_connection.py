@@ -25,6 +25,7 @@ from remote.ssh.starter import SshStarter
 from tests.lab.answers import Person
 from tests.lab.distance import Distance
 from tests.lab.sshd import Sshd, free_port, login_name, make_key
+from tests.lab.wait import PATIENCE_S, until
 
 StartSshd = Callable[..., Sshd]
 
@@ -58,10 +59,10 @@ def test_following_and_asking_go_over_the_same_connection_at_the_same_time(sshd:
     host.write_bytes("run/jobs/1/output.log", b"line\n")
     thread = threading.Thread(target=listen)
     thread.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while not first.wait(0.05) and time.monotonic() < deadline:
         assert host.probe(["true"]).ok
-    thread.join(10)
+    thread.join(PATIENCE_S)
     host.close()
     assert heard
     assert logins(sshd) == 1
@@ -97,10 +98,7 @@ def test_a_follow_that_loses_its_line_says_so_and_its_agent_ends(sshd: Sshd) -> 
     with pytest.raises(ConnectionLost):
         list(events)
     host.close()
-    deadline = time.monotonic() + 5
-    while any(Path(f"/proc/{pid}").exists() for pid in agents):
-        assert time.monotonic() < deadline, "an agent outlived its line"
-        time.sleep(0.02)
+    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in agents), "the end of each agent with its line")
 
 
 def test_a_follow_that_is_closed_ends_its_agent(sshd: Sshd) -> None:
@@ -111,10 +109,7 @@ def test_a_follow_that_is_closed_ends_its_agent(sshd: Sshd) -> None:
     next(events)
     (mine,) = set(agent_pids(sshd)) - set(before)
     events.close()  # type: ignore[attr-defined]
-    deadline = time.monotonic() + 5
-    while Path(f"/proc/{mine}").exists():
-        assert time.monotonic() < deadline, "the agent outlived its follow"
-        time.sleep(0.02)
+    until(lambda: not Path(f"/proc/{mine}").exists(), "the end of the agent with its follow")
     assert host.probe(["true"]).ok
     host.close()
 
@@ -204,7 +199,7 @@ def dropbear(tmp_path: Path, account: Callable[..., str]) -> Iterator[Address]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError):
             socket.create_connection(("127.0.0.1", port), 1).close()
@@ -214,7 +209,7 @@ def dropbear(tmp_path: Path, account: Callable[..., str]) -> Iterator[Address]:
         "bear", "127.0.0.1", port=port, user=name, identity_file=str(key), known_hosts=str(tmp_path / "known")
     )
     process.terminate()
-    process.wait(10)
+    process.wait(PATIENCE_S)
 
 
 @pytest.mark.root

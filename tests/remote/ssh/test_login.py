@@ -17,6 +17,7 @@ from remote.protocol.exits import ExitCode
 from remote.reach import open_host
 from tests.lab.answers import Leaves, Person
 from tests.lab.sshd import Sshd, make_key
+from tests.lab.wait import PATIENCE_S
 
 StartSshd = Callable[..., Sshd]
 
@@ -40,7 +41,7 @@ def agent(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
         os.sched_yield()
     yield socket
     process.terminate()
-    process.wait(10)
+    process.wait(PATIENCE_S)
 
 
 def test_BI_30_a_wrong_key_is_named_by_its_path(sshd: Sshd, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from remote.errors import ConnectionLost, SyncRefused
 from remote.protocol.exits import ExitCode
 from remote.reach import open_host
 from remote.sync.sync import sync_project
+from tests.lab.wait import PATIENCE_S, until
 from tests.remote.sync.sync_bench import Bench, CuttingStarter, contents, no_wait
 
 SEEDS = 100 if os.environ.get("HALFSTEP_FULL") else 10
@@ -110,9 +111,7 @@ def wait_for_lock(bench: Bench) -> None:
     """The agent of a laptop that was killed sees the end of its line and goes."""
     from remote.payload.lock import holder  # noqa: PLC0415
 
-    deadline = time.monotonic() + 60
-    while holder(str(bench.home / "lock")) is not None and time.monotonic() < deadline:
-        time.sleep(0.01)
+    until(lambda: holder(str(bench.home / "lock")) is None, "the end of who holds the lock")
 
 
 def test_FI_08_a_byte_that_flips_there_before_the_manifest_is_sent_again_once(bench, monkeypatch):
@@ -155,7 +154,7 @@ def flip_staged(bench: Bench, monkeypatch) -> list[str]:
         def through():
             *all_but_last, last = [byte for chunk in chunks for byte in split(chunk)]
             yield from all_but_last
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + PATIENCE_S
             size = (bench.root / "src/model.py").stat().st_size
             while not flips and not (staged.exists() and staged.stat().st_size == size) and time.monotonic() < deadline:
                 time.sleep(0.005)
