@@ -4,8 +4,10 @@ What it does
     On a card below compute capability 8.0, every place that chooses bfloat16 chooses float16: `torch.bfloat16` under
     any alias, `.bfloat16()`, `bf16=True`, `mixed_precision="bf16"`, dtypes given as words, defaults of arguments,
     fields and command-line options, DeepSpeed blocks, and what libraries choose when nothing is said. `reduce_dtype`
-    becomes float32, `tf32=True` becomes False. Comparisons, tables of dtypes, lists of choices, comments, docstrings
-    and branches that already ask the card are never touched. Always comes with `trainable-fp32` and `scaler-gate`.
+    becomes float32, `tf32=True` becomes False. Comparisons, comments, docstrings and branches that already ask the card
+    are never touched. What a script knows by a word of its own stays and gets a twin, because commands and configs say
+    fp16 from now on: `--fp16` beside an option `--bf16`, a row or a choice "fp16" beside "bf16". Always comes with
+    `trainable-fp32` and `scaler-gate`.
 
 Why
     Volta and Turing cards have no bfloat16 units. What torch emulates is slow, what libraries check is fooled by the
@@ -34,6 +36,7 @@ import re
 from fixers.code.bf16_forms.flags import find_flags
 from fixers.code.bf16_forms.loads import find_loads
 from fixers.code.bf16_forms.values import find_values
+from fixers.code.bf16_forms.vocabulary import find_vocabulary
 from fixers.code.bf16_forms.words import find_words
 from fixers.code.found import Found
 from fixers.frame.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
@@ -42,7 +45,7 @@ from fixers.sources.python import reads_python
 from fixers.sources.source import Source
 
 name = "bf16-to-fp16"
-version = 3
+version = 4
 safety = "safe"
 needles = (b"bfloat16", b"bf16", b"BF16", b"tf32", b"from_pretrained", b"trl")
 below = BFLOAT16_SINCE
@@ -63,4 +66,5 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     find_words(found)
     find_flags(found)
     find_loads(found, target)
+    find_vocabulary(found)
     return found.rewrite

@@ -19,7 +19,8 @@ After
     accelerate launch --mixed_precision fp16 train.py --fp16 True --attn_implementation sdpa
 
 What it can break
-    A program of your own that knows `--bf16` and no `--fp16` refuses the flag; give it one.
+    A program outside the project that knows `--bf16` and no `--fp16` refuses the flag. Scripts of the project that
+    declare their options with argparse, click or typer get that spelling from bf16-to-fp16.
 
 How to undo
     pipeline fix --undo

@@ -32,7 +32,7 @@ class Logs:
         return judge_pulled(view.records.run(run.run), run)
 
     def holds(self, view: View) -> str:
-        return f"all here, in {_folder(view)}{_without_curves(run_of(view))}"
+        return f"all here, in {_folder(view)}{_without(run_of(view))}"
 
     def run(self, context: Context) -> Done:
         """Brings home what is not here yet: event files append-only, the adapter with its digests verified."""
@@ -42,13 +42,15 @@ class Logs:
         pulled = pull_run(
             context.host, view.layout.key, run, view.records.run(run.run), weights=True, listener=context.listener
         )
-        came = f"{size(pulled.added_bytes)} came to {_folder(view)}{_without_curves(run)}"
+        came = f"{size(pulled.added_bytes)} came to {_folder(view)}{_without(run)}"
         return Done(Report(pulled.findings), came)
 
 
-def _without_curves(run: RunSurvey | None) -> str:
-    """That there are no curves, where the run wrote none."""
-    return "" if run is None or run.events else "; it wrote no event files"
+def _without(run: RunSurvey | None) -> str:
+    """What the run did not make, where that is expected of one."""
+    if run is None:
+        return ""
+    return ("" if run.events else "; it wrote no event files") + ("" if run.adapter_sha256 else "; it saved no adapter")
 
 
 def _folder(view: View) -> str:

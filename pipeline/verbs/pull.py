@@ -16,7 +16,7 @@ from pipeline.records.runs import artifacts_of
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson, Run
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Severity
+from remote.protocol.findings import Finding, Severity
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
@@ -33,20 +33,28 @@ def pull(
         survey = opened.survey()
         with locked(opened.folder / "pull.lock", f"pull {survey.run}"):
             pulled = pull_run(opened.host, opened.note.project, survey, opened.folder, weights=weights, listener=screen)
-    errors = [finding for finding in pulled.findings if finding.severity is Severity.ERROR]
+    findings = pulled.findings
+    if weights and not survey.adapter_sha256:
+        findings += (no_adapter(survey.run),)
+    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     outcome = Outcome(
         "pull",
         ExitCode.PULL if errors else ExitCode.OK,
         host=opened.note.host,
         config=opened.note.config,
         run=survey.run,
-        findings=pulled.findings,
+        findings=findings,
         job=job_outcome(survey),
         artifacts=artifacts_of(opened.records, survey.run),
     )
-    if weights and not survey.adapter_sha256:
-        screen.note(f"{survey.run} has no adapter")
     new = f"{size(pulled.added_bytes)} came home to" if pulled.added_bytes else "nothing new; all that came home is in"
     screen.note(f"{new} {opened.folder}")
     screen.closing(outcome)
     return outcome.exit_code
+
+
+def no_adapter(run: str) -> Finding:
+    """Weights were asked for, and the run has none."""
+    message = "the run has no adapter: its job left no adapter_model.safetensors in the run's folder there"
+    hint = "save it under $HALFSTEP_OUTPUT_DIR, with model.save_pretrained(...)"
+    return Finding("adapter-missing", Severity.ERROR, message, run, hint, ExitCode.PULL)

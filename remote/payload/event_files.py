@@ -1,11 +1,11 @@
-"""Which files of a run TensorBoard would read, and where they lie: found by name, links never followed."""
+"""Which files a run made, TensorBoard's above all, and where they lie: found by name, links never followed."""
 
 from __future__ import annotations
 
 import json
 import os
 import stat
-from typing import BinaryIO, FrozenSet, Iterator, List, Tuple
+from typing import BinaryIO, Callable, FrozenSet, Iterator, List, Tuple
 
 from remote.protocol.events import MARK
 from remote.protocol.layout import ProjectLayout, RunLayout
@@ -15,6 +15,7 @@ ROOTS = ("tensorboard", "checkpoints", "code", OUTSIDE)
 SKIPPED = frozenset({".git", "__pycache__", "node_modules", "venv", ".venv"})
 MAX_DEPTH = 8
 MAX_FILES = 10_000
+Wanted = Callable[[str], bool]
 
 
 def find_events(run_root: str, roots: Tuple[str, ...] = ROOTS) -> List[Tuple[str, str]]:
@@ -23,15 +24,26 @@ def find_events(run_root: str, roots: Tuple[str, ...] = ROOTS) -> List[Tuple[str
     Where the config's `logs.tensorboard` leads out of the run's folder, what was written there since the run began is
     named `outside/...`.
     """
-    found = [pair for root in roots if root != OUTSIDE for pair in _walk(root, os.path.join(run_root, root), 1)]
+    found = find_made(run_root, tuple(root for root in roots if root != OUTSIDE), _is_event_file)
     outside = outside_folder(run_root) if OUTSIDE in roots else ""
     if outside:
         began = os.stat(RunLayout(run_root).record).st_mtime_ns
-        found += [(name, path) for name, path in _walk(OUTSIDE, outside, 1) if os.lstat(path).st_mtime_ns >= began]
+        there = _walk(OUTSIDE, outside, 1, _is_event_file)
+        found += [(name, path) for name, path in there if os.lstat(path).st_mtime_ns >= began]
+    return sorted(found)[:MAX_FILES]
+
+
+def find_made(run_root: str, roots: Tuple[str, ...], wanted: Wanted) -> List[Tuple[str, str]]:
+    """(name, path) of every regular file with such a name, no link followed, none that came with the project."""
+    found = [pair for root in roots for pair in _walk(root, os.path.join(run_root, root), 1, wanted)]
     if any(name.startswith("code/") for name, _ in found):
         sent = _sent_with_project(run_root)
         found = [(name, path) for name, path in found if name not in sent]
-    return sorted(found)[:MAX_FILES]
+    return found
+
+
+def _is_event_file(name: str) -> bool:
+    return MARK in name
 
 
 def resolve(run_root: str, name: str) -> str:
@@ -64,7 +76,7 @@ def open_regular(path: str) -> BinaryIO:
     return os.fdopen(fd, "rb")
 
 
-def _walk(name: str, folder: str, depth: int) -> Iterator[Tuple[str, str]]:
+def _walk(name: str, folder: str, depth: int, wanted: Wanted) -> Iterator[Tuple[str, str]]:
     try:
         entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
     except OSError:
@@ -73,8 +85,8 @@ def _walk(name: str, folder: str, depth: int) -> Iterator[Tuple[str, str]]:
         below = f"{name}/{entry.name}"
         if entry.is_dir(follow_symlinks=False):
             if depth < MAX_DEPTH and entry.name not in SKIPPED:
-                yield from _walk(below, entry.path, depth + 1)
-        elif MARK in entry.name and entry.is_file(follow_symlinks=False):
+                yield from _walk(below, entry.path, depth + 1, wanted)
+        elif wanted(entry.name) and entry.is_file(follow_symlinks=False):
             yield below, entry.path
 
 

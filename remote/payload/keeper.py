@@ -119,8 +119,9 @@ class Keeper:
             self._watch.finish(time.monotonic())
         with contextlib.suppress(OSError, ValueError):
             seal_events(self._run.root)
-            seal_adapter(self._run)
         result = judge_end(self._evidence(kills, left), time.time())
+        with contextlib.suppress(OSError, ValueError):
+            seal_adapter(self._run, ended_well=result.exit == 0 and not result.signal)
         self._reserve.release()
         write_record(self._job.result, result)
         return result

@@ -6,6 +6,7 @@ import hashlib
 import os
 from typing import Any, BinaryIO, Dict, List, Tuple
 
+from remote.payload.adapter import adapter_folder
 from remote.payload.call import Call
 from remote.payload.event_files import open_regular
 from remote.payload.refusal import Refusal
@@ -19,7 +20,7 @@ MAX_FILES = 1000
 
 def list_weights(call: Call) -> Dict[str, Any]:
     """Every regular file of the adapter's folder: name, size and SHA-256."""
-    folder = RunLayout(call.path(call.args["run"])).adapter
+    folder = adapter_folder(RunLayout(call.path(call.args["run"])))
     rows: List[Tuple[str, int, str]] = []
     for name in _names(folder):
         try:
@@ -34,7 +35,7 @@ def list_weights(call: Call) -> Dict[str, Any]:
 
 def read_weights(call: Call) -> Dict[str, Any]:
     """The bytes of files of the adapter from given offsets, one stream of segments; `wants`: [name, offset]."""
-    folder = RunLayout(call.path(call.args["run"])).adapter
+    folder = adapter_folder(RunLayout(call.path(call.args["run"])))
     for index, (name, offset) in enumerate(call.args["wants"]):
         with open_regular(os.path.join(folder, name)) as file:
             file.seek(offset)

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from pipeline.diagnosis.diagnose import diagnose_text
+from remote.payload.proof import rows_order
+from remote.payload.proof.seen import Seen
 from remote.protocol.findings import Severity
+from remote.protocol.precision import judge_precision
+from remote.protocol.proof import ProofRequest
 
 SCRIPTS = Path(__file__).parent / "scripts"
 FAULTS = sorted((SCRIPTS / "faults").glob("*.py"))
@@ -107,6 +111,38 @@ def test_a_loss_scale_that_is_not_taken_out_again_is_told_by_what_was_done(name,
 def test_a_loss_scale_that_is_taken_out_again_is_seen_to_be(prove):
     report = prove(SCRIPTS / "healthy" / "scaled_in_many_ways.py")
     assert {"gradient-scale", "clip-before-unscale"} <= {finding.check for finding in report.findings}
+
+
+def test_frozen_tensors_that_an_optimizer_was_handed_are_not_called_trained(prove):
+    report = prove(SCRIPTS / "healthy" / "frozen_adapter_in_optimizer.py")
+    told = {finding.check: finding for finding in report.findings}
+    assert told["adapter-gradient"].message == "all 4 trained tensors got gradients"
+    assert told["adapter-gradient"].severity is Severity.INFO
+
+
+def test_float32_copies_of_float16_weights_are_seen_to_be_what_is_stepped(prove):
+    report = prove(SCRIPTS / "healthy" / "master_weights.py")
+    told = {finding.check: finding.message for finding in report.findings}
+    assert told["trainable-dtype"] == "4 trained tensors are float16, and the optimizer steps float32 copies of them"
+    assert told["optimizer-parameters"] == "the optimizer holds float32 copies of 4 trained tensors"
+    assert "gradient-clipping" not in {one.check for one in report.findings if one.severity is not Severity.INFO}
+
+
+@pytest.mark.parametrize(("second", "severity"), [(0.52, "error"), (0.5000001, "info")])
+def test_ranks_that_apply_gradients_of_their_own_are_told(second, severity):
+    ranks = tuple(
+        {"rank": at, "roots": [{"class": "DistributedDataParallel"}], "attempts": [_applied(norm)]}
+        for at, norm in enumerate((0.5, second))
+    )
+    plan = judge_precision(capability=(7, 5), wish="auto")
+    told = [
+        row for row in rows_order.judge(Seen(ProofRequest("p", (), plan), ranks)) if row.check == "gradient-reduced"
+    ]
+    assert [finding.severity.value for finding in told] == [severity]
+
+
+def _applied(norm: float) -> dict[str, object]:
+    return {"applied": True, "lr": 0.1, "clipped": False, "grad_norm": norm, "scale": None}
 
 
 def test_labels_that_are_no_tokens_of_the_input_hold_no_prompt(prove):

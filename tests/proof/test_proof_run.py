@@ -207,5 +207,6 @@ def test_the_usual_shapes_of_training_are_proved_unmodified(name, launcher, wish
     assert checks(report) == [], report.output_tail[-3000:]
     assert report.applied >= 2
     assert report.ranks == ranks
+    assert ("gradient-reduced" in {finding.check for finding in report.findings}) == (name == "distributed")
     assert living(place) == []
     assert not (place / "work" / "projects").exists()

@@ -21,6 +21,7 @@ DEEPSPEED_FP16 = (
     '{{"enabled": {enabled}, "loss_scale": 0, "initial_scale_power": 16, "hysteresis": 2, "min_loss_scale": 1}}'
 )
 OFF = (False, None)
+SWITCHED_ON = (True, "auto", "True", "true")
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def _flip(found: Found, flags: Flags, flag: str, twin: str, *, variables: bool) 
     if given is None or constant_of(given.value) in OFF or asks_card(found.source, given.value):
         return
     constant = constant_of(given.value)
-    if constant is ... and not variables:
+    if constant not in SWITCHED_ON and not variables:
         return
     if is_gated(found.source, given.value):
         return

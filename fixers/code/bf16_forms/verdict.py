@@ -61,7 +61,7 @@ def _judge_step(source: PythonSource, above: ast.AST, child: ast.AST) -> Judged 
             return NEVER if _is_row_of_list(source, above, child) else None
         case ast.IfExp() if child is not above.test:
             other = above.orelse if child is above.body else above.body
-            return FALLS_BACK_TO_FP32 if _is_float32(source, other) else None
+            return FALLS_BACK_TO_FP32 if _is_float32(source, other) and not _is_switch(source, above.test) else None
         case ast.If() if child is not above.test:
             in_body = child in above.body
             return NEVER if in_body and names_bf16(source, above.test) else None
@@ -91,6 +91,12 @@ def _falls_back(source: PythonSource, node: ast.expr) -> bool:
         and _is_float32(source, above.orelse)
         and asks_card(source, above.test)
     )
+
+
+def _is_switch(source: PythonSource, test: ast.expr) -> bool:
+    """`args.bf16`: half precision was asked for by a name of the script's own, whatever the card is."""
+    named = isinstance(test, (ast.Name, ast.Attribute)) and NAMES_BF16.search(source.segment(test)) is not None
+    return named and not asks_card(source, test)
 
 
 def _judge_dict(source: PythonSource, above: ast.Dict, child: ast.AST) -> Judged | None:

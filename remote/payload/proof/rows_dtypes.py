@@ -40,6 +40,9 @@ def _trainable(seen: Seen) -> Iterator[Row]:
             where=some(names),
             hint="pipeline explain trainable-dtype",
         )
+    elif half and seen.masters:
+        told = f"{len(names)} trained tensors are float16, and the optimizer steps float32 copies of them"
+        yield good("trainable-dtype", told)
     elif half:
         kinds = " and ".join(sorted({row["dtype"] for row in half}))
         yield error(
@@ -119,7 +122,9 @@ def _optimizer_parameters(seen: Seen) -> Iterator[Row]:
         return
     forgotten = [row["name"] for row in seen.trainable if not row["optimized"]]
     strangers = sum(int(rank.get("strangers", 0)) for rank in seen.ranks)
-    if forgotten and (strangers or any(is_adapter(name) for name in forgotten)):
+    if seen.masters:
+        yield good("optimizer-parameters", f"the optimizer holds float32 copies of {len(forgotten)} trained tensors")
+    elif forgotten and (strangers or any(is_adapter(name) for name in forgotten)):
         yield error(
             "optimizer-parameters",
             f"{len(forgotten)} trainable tensors are in no optimizer"

@@ -1,4 +1,4 @@
-"""Rows about the optimizer steps: loss, gradients, loss scale, movement."""
+"""Rows about the optimizer steps: autocast, loss, gradients, loss scale, movement."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ def judge(seen: Seen) -> Iterator[Row]:
     yield from _gradient_finite(seen)
     yield from _gradients(seen)
     yield from _movement(seen)
-    yield from _order(seen)
     yield from _rates(seen)
 
 
@@ -51,6 +50,11 @@ def _autocast(seen: Seen) -> Iterator[Row]:
                 "autocast is switched off on this CPU, and weights are float16; off on a card too, it would compute "
                 "everything in pure float16",
             )
+        elif half and seen.masters:
+            yield warning(
+                "autocast",
+                "autocast is off: all is computed in pure float16, and float32 copies of the weights are stepped",
+            )
         elif half:
             yield error("autocast", "autocast is off and weights are float16: everything is computed in pure float16")
         else:
@@ -69,7 +73,7 @@ def _scaler(seen: Seen) -> Iterator[Row]:
         yield Unseen("scaler", "no optimizer step was tried")
     elif not present and seen.on_cpu and (seen.waits_for_card or seen.flag("scaler_waits_for_card")):
         yield Unseen("scaler", f"off on this CPU; the command asks for one on a card only{_STANDS_IN}")
-    elif "float16" in states and not present and seen.flag("scaled_by_hand"):
+    elif ("float16" in states or half_trained) and not present and seen.flag("scaled_by_hand"):
         yield warning("scaler", "the loss is scaled by hand: nothing skips a step that overflows or lowers the scale")
     elif "float16" in states and not present:
         yield error("scaler", "autocast runs in float16 without a GradScaler: small gradients become 0")
@@ -166,7 +170,9 @@ def _gradients(seen: Seen) -> Iterator[Row]:
     if steps == 1:
         idle = [name for name in idle if "lora_a" not in name.lower()]
     adapters = [name for name in idle if is_adapter(name)]
-    if adapters:
+    if idle and seen.clipped_away:
+        yield Unseen("adapter-gradient", "clipping left nothing of any gradient")
+    elif adapters:
         total = sum(is_adapter(name) for name in states)
         yield error(
             "adapter-gradient",
@@ -193,6 +199,13 @@ def _gradients(seen: Seen) -> Iterator[Row]:
 def _movement(seen: Seen) -> Iterator[Row]:
     steps = len(seen.effective)
     moved = seen.moved()
+    if seen.first.get("put_back"):
+        yield error(
+            "adapter-moves",
+            "before its second step every trained tensor has the values again that it had before the first: "
+            "something writes them back",
+        )
+        return
     if steps < seen.request.steps or not moved:
         yield Unseen("adapter-moves", f"{steps} steps that count were applied, {seen.request.steps} are needed")
         return
@@ -212,67 +225,6 @@ def _movement(seen: Seen) -> Iterator[Row]:
         yield error("adapter-moves", f"no trained tensor changed in {steps} steps")
     else:
         yield good("adapter-moves", f"{sum(moved.values())} of {len(moved)} trained tensors changed")
-
-
-def _order(seen: Seen) -> Iterator[Row]:
-    yield from _clipping(seen)
-    yield from _scale_kept(seen)
-    if seen.misused("kept"):
-        yield error(
-            "gradient-cleared",
-            "gradients of the step before are still there when the next backward begins",
-            hint="optimizer.zero_grad() after each step",
-        )
-    if seen.flag("scheduled_after_skip"):
-        yield warning(
-            "scheduler-skipped-step", "the learning rate schedule went on although the optimizer step was skipped"
-        )
-
-
-def _clipping(seen: Seen) -> Iterator[Row]:
-    clipped = any(row["clipped"] for row in seen.attempts)
-    if seen.misused("clipped_scaled"):
-        yield error(
-            "clip-before-unscale",
-            "gradients are clipped while they still carry the loss scale, so nearly all of each is cut off",
-            hint="scaler.unscale_(optimizer) before clipping",
-        )
-    elif clipped and any(rank.get("scaler") for rank in seen.ranks):
-        yield good("clip-before-unscale", "what was clipped did not carry the loss scale")
-    if seen.misused("clipped_late"):
-        yield warning(
-            "gradient-clipping",
-            "gradients are clipped after the step that used them, which clips nothing",
-            hint="clip between backward and step",
-        )
-    elif seen.attempts:
-        yield good("gradient-clipping", "gradients are clipped" if clipped else "no clipping was seen")
-
-
-def _scale_kept(seen: Seen) -> Iterator[Row]:
-    """What backward multiplied by the loss scale, the scaler divides by it: all of it, and nothing else."""
-    scales = [row["scale"] for row in seen.attempts if row["scale"]]
-    times = f"{scales[0]:g} times" if scales else "as many times as the scale says"
-    if seen.misused("applied_scaled"):
-        yield error(
-            "gradient-scale",
-            "optimizer.step() applies gradients that still carry the loss scale, far too large",
-            hint="scaler.step(optimizer); scaler.update()",
-        )
-    elif seen.misused("partly_scaled"):
-        yield error(
-            "gradient-scale",
-            f"some backward passes of one step begin at a scaled loss, and some do not: those weigh {times} less",
-            hint="scaler.scale(loss).backward() in every micro-step",
-        )
-    elif seen.misused("divided_plain"):
-        yield error(
-            "gradient-scale",
-            f"the scaler divides gradients of a loss that it never scaled: they are {times} too small",
-            hint="scaler.scale(loss).backward()",
-        )
-    elif any(rank.get("scaling", {}).get("right") for rank in seen.ranks):
-        yield good("gradient-scale", "gradients are divided by the scale they carry")
 
 
 def _rates(seen: Seen) -> Iterator[Row]:

@@ -105,6 +105,25 @@ class Seen:
         return merged
 
     @property
+    def masters(self) -> bool:
+        """The optimizer steps float32 copies, from which half precision weights of the models are written anew."""
+        rows = [row for rank in self.ranks for row in rank.get("trainable", []) if not row["optimized"]]
+        strange = self.every("strange")
+        return (
+            bool(rows)
+            and all(row["dtype"] == "float16" for row in rows)
+            and {row["dtype"] for row in strange} == {"float32"}
+            and sum(row["elements"] for row in strange) >= sum(row["elements"] for row in rows)
+            and all(rank.get("copies_moved") for rank in self.ranks)
+        )
+
+    @property
+    def clipped_away(self) -> bool:
+        """There were gradients, and clipping made all of them 0."""
+        had = any(row["clipped"] and row["grad_norm"] for row in self.attempts)
+        return had and all(set(states) <= {"none", "zero"} for states in self.gradients().values())
+
+    @property
     def trainable(self) -> List[Dict[str, Any]]:
         rows = {row["name"]: row for row in reversed(self.every("trainable"))}
         return list(rows.values())

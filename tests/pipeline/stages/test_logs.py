@@ -15,11 +15,12 @@ from tests.pipeline.views import run_in, survey_of, view_of
 from tests.remote.pull.event_records import point
 
 
-def test_a_run_that_wrote_no_event_files_is_said_to_have_none(tmp_path: Path) -> None:
+def test_a_run_without_event_files_or_adapter_is_said_to_have_none(tmp_path: Path) -> None:
     view = view_of(tmp_path)
     host = FakeHost(operations={"log.read": lambda args: {}})
-    assert Logs().run(Context(host, view, NoListener())).reason.endswith("; it wrote no event files")
-    assert Logs().holds(view).endswith("; it wrote no event files")
+    neither = "; it wrote no event files; it saved no adapter"
+    assert Logs().run(Context(host, view, NoListener())).reason.endswith(neither)
+    assert Logs().holds(view).endswith(neither)
 
 
 def test_a_run_with_event_files_is_not(tmp_path: Path) -> None:
@@ -33,4 +34,4 @@ def test_a_run_with_event_files_is_not(tmp_path: Path) -> None:
         streams={"events.read": [SEGMENT.pack(0, 0, len(curve)) + curve]},
     )
     done = Logs().run(Context(host, view, NoListener()))
-    assert done.reason == f"{len(curve)} B came to .halfstep/runs/{run.run}"
+    assert done.reason == f"{len(curve)} B came to .halfstep/runs/{run.run}; it saved no adapter"

@@ -51,3 +51,10 @@ def test_status_only_looks_so_it_is_well_and_says_what_is_not(types: Types) -> N
     code, told = types("status")
     assert (code, told["ok"], told["job"]["state"]) == (0, True, "failed")
     assert [(finding["check"], finding["severity"]) for finding in told["findings"]] == [("stopped", "warning")]
+
+
+def test_weights_that_were_asked_for_and_are_not_there_are_an_error(types: Types, tmp_path: Path) -> None:
+    (tmp_path / "work" / ProjectLayout("p-1").run(RUN).job(1).output).touch()
+    assert types("pull")[0] == 0
+    code, told = types("pull", "--weights")
+    assert (code, [finding["check"] for finding in told["findings"]]) == (50, ["adapter-missing"])

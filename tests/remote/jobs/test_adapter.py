@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.lab.wait import until
@@ -31,4 +34,68 @@ def test_a_finished_run_s_adapter_is_not_read_again_until_it_changes(bench: Benc
 def test_a_run_without_an_adapter_has_no_digest(bench: Bench):
     bench.start()
     until(lambda: bench.survey().result, "the end")
+    assert bench.survey().adapter_sha256 == ""
+
+
+def save_adapter(folder: Path, weights: bytes, *, at: int) -> str:
+    folder.mkdir(parents=True)
+    (folder / "adapter_config.json").write_text("{}")
+    saved = folder / "adapter_model.safetensors"
+    saved.write_bytes(weights)
+    os.utime(saved, (at, at))
+    return hashlib.sha256(weights).hexdigest()
+
+
+def weights_of(bench: Bench) -> dict[str, str]:
+    offered = bench.host.ask("weights.list", {"run": os.path.relpath(bench.layout.root, bench.workdir)})
+    return {name: sha256 for name, _, sha256 in offered["files"]}
+
+
+def end_after(bench: Bench, prepare: Callable[[Path], str], *words: object) -> str:
+    """What `prepare` returned; its files lie in the run's folder while the job ends."""
+    go = bench.workdir / "go"
+    bench.start("--until", go, *words)
+    made = prepare(Path(bench.layout.root))
+    go.touch()
+    until(lambda: bench.survey().result, "the end")
+    return made
+
+
+def test_the_adapter_that_a_script_saves_among_its_checkpoints_is_the_run_s(bench: Bench):
+    def save(run: Path) -> str:
+        save_adapter(run / "checkpoints" / "checkpoint-30", b"at step 30", at=4000)
+        save_adapter(run / "checkpoints" / "broken-checkpoint-40-1", b"broken", at=5000)
+        save_adapter(run / "checkpoints" / "first", b"first", at=1000)
+        return save_adapter(run / "checkpoints" / "last", b"last", at=2000)
+
+    right = end_after(bench, save)
+    assert bench.survey().adapter_sha256 == right
+    assert weights_of(bench)["adapter_model.safetensors"] == right
+
+
+def test_where_only_checkpoints_hold_an_adapter_it_is_the_highest_step_s(bench: Bench):
+    def save(run: Path) -> str:
+        right = save_adapter(run / "checkpoints" / "checkpoint-10", b"at step 10", at=1000)
+        save_adapter(run / "checkpoints" / "checkpoint-9", b"at step 9", at=2000)
+        return right
+
+    assert end_after(bench, save) == bench.survey().adapter_sha256
+
+
+def test_what_a_script_saves_in_its_own_folder_counts_and_what_came_with_the_project_does_not(bench: Bench):
+    def save(run: Path) -> str:
+        save_adapter(run / "code" / "base", b"sent from the laptop", at=9000)
+        (run.parent.parent / "sync.json").write_text(
+            json.dumps({"rows": {"base/adapter_model.safetensors": {}, "base/adapter_config.json": {}}})
+        )
+        return save_adapter(run / "code" / "out" / "final", b"made by the job", at=1000)
+
+    assert end_after(bench, save) == bench.survey().adapter_sha256
+
+
+def test_a_job_that_failed_has_no_adapter_from_its_checkpoints(bench: Bench):
+    def save(run: Path) -> str:
+        return save_adapter(run / "checkpoints" / "checkpoint-10", b"at step 10", at=1000)
+
+    end_after(bench, save, "--exit", 3)
     assert bench.survey().adapter_sha256 == ""

@@ -138,6 +138,10 @@ class ProofRecorder:
         self.scaling.dividing(optimizer)
 
     @quiet
+    def clipping(self, parameters: List[Any]) -> None:
+        self.scaling.clipping(parameters)
+
+    @quiet
     def clipped(self, parameters: List[Any], norm: Any) -> None:
         self.clips += 1
         self.scaling.clipped(parameters)
@@ -147,6 +151,8 @@ class ProofRecorder:
     @quiet
     def attempt(self, optimizer: Any, scaler: Any) -> None:
         self.trained.look(optimizer)
+        if optimizer is self.trained.main and self._effective():
+            self.trained.look_again()
         self.scaling.built(optimizer)
         self.scaling.stepping(optimizer, scaler)
 
@@ -190,6 +196,8 @@ class ProofRecorder:
             }
         )
         self.micro, self.clip_norms, self.clips, self.norm = [], [], 0, None
+        if len(self._effective()) == 1:
+            self.trained.look_behind()
         # What follows in here is ours; waiting for the card was the step's.
         self.since, self.ledger.own_s = now, entered - now
         if len(self.attempts) >= MEASURED_FORWARDS:
@@ -206,12 +214,14 @@ class ProofRecorder:
         if time.perf_counter() - self.last_write > WRITE_EVERY_S and not self.ready:
             self.write("running")
 
+    def _effective(self) -> List[Dict[str, Any]]:
+        return [row for row in self.attempts if row["applied"] and row["lr"] > 0]
+
     def _enough(self) -> bool:
-        done = [row for row in self.attempts if row["applied"] and row["lr"] > 0]
         losses = {loss for row in self.attempts for loss in row["losses"]}
         # Two equal losses may be chance; a third step tells.
         wanted = self.wanted + 1 if len(losses) == 1 else self.wanted
-        return len(done) >= wanted or len(self.attempts) >= self.patience
+        return len(self._effective()) >= wanted or len(self.attempts) >= self.patience
 
     @quiet
     def _note_scale(self, scaler: Any) -> None:
@@ -267,7 +277,11 @@ class ProofRecorder:
             "open_losses": read_losses(self.micro),
             "loss_dtypes": self.loss_dtypes,
             "scaler": type(self.scaler).__name__ if self.scaler is not None else "",
-            "scaling": {"wrong": self.scaling.wrong, "right": self.scaling.right},
+            "scaling": {
+                "wrong": self.scaling.wrong,
+                "right": self.scaling.right,
+                "thrown": self.scaling.thrown,
+            },
             "labels": self.batches.labels,
             "targets": self.batches.targets,
             "modules": self.modules.summary(),

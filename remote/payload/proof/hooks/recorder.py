@@ -62,6 +62,10 @@ class Recorder(Protocol):
         """Gradients are about to be divided by the loss scale."""
         ...
 
+    def clipping(self, parameters: List[Any]) -> None:
+        """Gradients of these parameters are about to be clipped."""
+        ...
+
     def clipped(self, parameters: List[Any], norm: Any) -> None:
         """Gradients of these parameters had this norm (None: unknown) and were clipped."""
         ...

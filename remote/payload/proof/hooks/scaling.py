@@ -7,10 +7,11 @@ from typing import Any, Dict, List, Optional, Set, Tuple
 
 from .tensors import local, parameters_of
 
-SCALED, PLAIN, DIVIDED, APPLIED, KEPT = "scaled", "plain", "divided", "applied", "kept"
+SCALED, PLAIN, DIVIDED, APPLIED, KEPT, BY_HAND = "scaled", "plain", "divided", "applied", "kept", "by hand"
 FEW = 8
 
-Snapshot = List[Tuple[Any, List[Optional[Tuple[int, int]]]]]
+Versions = List[Optional[Tuple[int, int]]]
+Snapshot = List[Tuple[Any, Versions]]
 
 
 class Scaling:
@@ -23,8 +24,10 @@ class Scaling:
     def __init__(self) -> None:
         self.wrong: Dict[str, int] = {}
         self.right = 0
+        self.thrown = 0
         self._optimizers: Any = weakref.WeakSet()
         self._carried: Any = weakref.WeakKeyDictionary()
+        self._left: Any = weakref.WeakKeyDictionary()
         self._before: Snapshot = []
 
     def built(self, optimizer: Any) -> None:
@@ -35,6 +38,9 @@ class Scaling:
         """A backward pass begins: what was cleared since the last one carries nothing any more."""
         for optimizer in list(self._carried):
             if _is_clear(optimizer):
+                # Of two optimizers, one may clear what the other's loss has left behind.
+                unused = len(self._optimizers) == 1 and self._carried[optimizer] & {SCALED, PLAIN, BY_HAND}
+                self.thrown += bool(unused) and not self._is_untouched(optimizer)
                 del self._carried[optimizer]
         self._before = [(one, _versions(one)) for one in self._optimizers]
 
@@ -47,21 +53,42 @@ class Scaling:
                     carried.remove(APPLIED)
                     carried.add(KEPT)
                 carried.add(kind)
+                self._left[optimizer] = _versions(optimizer)
         self._before = []
+
+    def _is_untouched(self, optimizer: Any) -> bool:
+        """Nobody has changed its gradients since a backward pass, a clipping or its own step."""
+        return bool(self._left.get(optimizer) == _versions(optimizer))
 
     def _of(self, optimizer: Any) -> Set[str]:
         found: Set[str] = self._carried.setdefault(optimizer, set())
         return found
 
-    def clipped(self, parameters: List[Any]) -> None:
-        """Gradients of these parameters were clipped."""
-        given = {id(parameter) for parameter in parameters}
-        owners = [one for one in self._optimizers if any(id(p) in given for p in parameters_of(one))]
+    def clipping(self, parameters: List[Any]) -> None:
+        """Gradients of these parameters are about to be clipped."""
+        owners = self._owners(parameters)
         states = [self._of(one) for one in owners]
         if any(SCALED in state for state in states):
             self._note("clipped_scaled")
-        elif states and all(state == {APPLIED} for state in states):
+        elif states and all(self._of(one) == {APPLIED} and self._is_untouched(one) for one in owners):
             self._note("clipped_late")
+        self._note_by_hand(owners)
+
+    def clipped(self, parameters: List[Any]) -> None:
+        """They were."""
+        for optimizer in self._owners(parameters):
+            self._left[optimizer] = _versions(optimizer)
+
+    def _owners(self, parameters: List[Any]) -> List[Any]:
+        given = {id(parameter) for parameter in parameters}
+        return [one for one in self._optimizers if any(id(p) in given for p in parameters_of(one))]
+
+    def _note_by_hand(self, optimizers: List[Any]) -> None:
+        """What a loss was multiplied by is still in their gradients, which are about to be used."""
+        for optimizer in optimizers:
+            if BY_HAND in self._of(optimizer) and self._is_untouched(optimizer):
+                self._of(optimizer).discard(BY_HAND)
+                self._note("by_hand_kept")
 
     def dividing(self, optimizer: Any) -> None:
         """The scaler divides this optimizer's gradients by its scale."""
@@ -79,6 +106,8 @@ class Scaling:
         """An optimizer is about to take its gradients: through the scaler, or as they are (None)."""
         if scaler is None and SCALED in self._of(optimizer):
             self._note("applied_scaled")
+        if scaler is None:
+            self._note_by_hand([optimizer])
         # Others may have used what is left of them; they count where they are still there in the next step.
         if KEPT in self._of(optimizer):
             self._note("kept")
@@ -86,12 +115,13 @@ class Scaling:
     def stepped(self, optimizer: Any, skipped: bool) -> None:
         """Its step is over; what is left in its gradients was used."""
         self._carried[optimizer] = set() if skipped else {APPLIED}
+        self._left[optimizer] = _versions(optimizer)
 
     def _note(self, kind: str) -> None:
         self.wrong[kind] = self.wrong.get(kind, 0) + 1
 
 
-def _versions(optimizer: Any) -> List[Optional[Tuple[int, int]]]:
+def _versions(optimizer: Any) -> Versions:
     return [None if p.grad is None else (id(p.grad), p.grad._version) for p in parameters_of(optimizer)]
 
 

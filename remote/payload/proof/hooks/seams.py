@@ -111,6 +111,7 @@ def _watch_clipping(torch: Any, recorder: Recorder) -> None:
         def clipping(parameters: Any, *args: Any, **kwargs: Any) -> Any:
             # A generator can be read once.
             given = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
+            recorder.clipping(given)
             result = original(given, *args, **kwargs)
             recorder.clipped(given, result)
             return result

@@ -36,6 +36,7 @@ def describe(roots: List[Any], optimizers: List[Any], built_as: Dict[int, Dict[i
             if p.requires_grad
         ],
         "strangers": sum(1 for _, p in held if id(p) not in names),
+        "strange": count_dtypes([("strange", "", p) for _, p in held if id(p) not in names]),
         "changed_dtype": _changed(held, built_as, names)[:CHANGES],
         "reduce_dtype": _reduce_dtype(roots),
     }

@@ -27,6 +27,12 @@ def parameters_of(optimizer: Any) -> List[Any]:
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
+def trained_by(optimizer: Any) -> List[Tuple[int, Any]]:
+    """What of it is trained, with its place: `model.parameters()` hands over frozen ones too."""
+    held = list(enumerate(parameters_of(optimizer)))
+    return [(at, p) for at, p in held if p.requires_grad or p.grad is not None] or held
+
+
 def learning_rate(optimizer: Any) -> float:
     """The highest rate of an optimizer's groups."""
     return max((float(group.get("lr", 0.0)) for group in optimizer.param_groups), default=0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Dict, List, Optional, Tuple
 
 from .tables import describe, state_dtypes
-from .tensors import mark, measure_gradients, moved, name_parameters, parameters_of, short
+from .tensors import mark, measure_gradients, moved, name_parameters, parameters_of, short, trained_by
 
 
 class Trained:
@@ -16,10 +16,13 @@ class Trained:
         self.main: Optional[Any] = None
         self.gradients: Dict[str, List[str]] = {}
         self.tables: Dict[str, Any] = {}
+        self.put_back = False
+        self._has_moved = False
         self._optimizers: Dict[int, Any] = {}
         self._waiting: List[Any] = []
         self._built_as: Dict[int, Dict[int, str]] = {}
         self._marks: Dict[str, Tuple[Any, Any]] = {}
+        self._copies: Dict[str, Tuple[Any, Any]] = {}
 
     @property
     def optimizers(self) -> List[Any]:
@@ -55,6 +58,25 @@ class Trained:
         self.main = max(self.optimizers, key=lambda one: sum(p.numel() for p in parameters_of(one)))
         self.tables = self._describe()
         self._marks.update(mark(self.named(optimizer)))
+        if self.tables["strangers"]:
+            self._copies = mark(self._unheld())
+
+    def look_behind(self) -> None:
+        """Right behind a change of the main optimizer."""
+        self._has_moved = self._has_moved or self._differs()
+
+    def look_again(self) -> None:
+        """Before a later change of the main optimizer: whether what an earlier one changed was put back."""
+        self.put_back = self.put_back or (self._has_moved and not self._differs())
+
+    def _differs(self) -> bool:
+        return any(moved(self._marks, mark(self.named(self.main))).values())
+
+    def _unheld(self) -> List[Tuple[str, Any]]:
+        """What the models train and no optimizer holds: it may be a copy of what one does."""
+        held = {id(p) for one in self.optimizers for p in parameters_of(one)}
+        named = [(name, p) for root in self.roots for name, p in root.named_parameters()]
+        return [(name, p) for name, p in named if p.requires_grad and id(p) not in held]
 
     def look_late(self) -> None:
         """Those that began their step before there was a model."""
@@ -64,7 +86,7 @@ class Trained:
 
     def named(self, optimizer: Any) -> List[Tuple[str, Any]]:
         names = name_parameters(self.roots)
-        return [(names.get(id(p), f"(unnamed {at})"), p) for at, p in enumerate(parameters_of(optimizer))]
+        return [(names.get(id(p), f"(unnamed {at})"), p) for at, p in trained_by(optimizer)]
 
     def measure(self, optimizer: Any) -> float:
         """The norm of the gradients that it is about to apply; the state of each is kept."""
@@ -85,4 +107,6 @@ class Trained:
             "optimizers": sorted({type(one).__name__ for one in self.optimizers}),
             "gradients": self.gradients,
             "moved": moved(self._marks, after),
+            "put_back": self.put_back,
+            "copies_moved": any(moved(self._copies, mark(self._unheld())).values()),
         }

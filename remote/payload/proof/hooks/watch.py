@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .anomalies import Anomaly, Step, Vigil
 from .quiet import Ledger, quiet
-from .tensors import clean_name, learning_rate, local, measure_gradients, parameters_of
+from .tensors import clean_name, learning_rate, local, measure_gradients, parameters_of, trained_by
 
 PROGRESS_EVERY_S = 0.5
 COVERAGE_STEPS = 3
@@ -85,6 +85,9 @@ class WatchRecorder:
         pass
 
     def unscaling(self, scaler: Any, optimizer: Any) -> None:
+        pass
+
+    def clipping(self, parameters: List[Any]) -> None:
         pass
 
     def scheduled(self, scheduler: Any) -> None:
@@ -178,7 +181,7 @@ class WatchRecorder:
         told = adapters or names
         # Parts of a model may rest for a while (experts, a modality the first batches lack); an adapter not for good.
         lost = self.vigil.applied == LAST_COVERAGE_STEP and adapters
-        severity = "error" if lost or len(names) == len(parameters_of(self.main)) else "warning"
+        severity = "error" if lost or len(names) == len(trained_by(self.main)) else "warning"
         words = (
             f"{len(told)} trained tensors got no gradient in {self.vigil.applied} steps: {', '.join(sorted(told)[:3])}"
         )
@@ -214,7 +217,7 @@ def resumed_step(checkpoint: str) -> int:
 
 
 def _numbered(optimizer: Any) -> List[Tuple[str, Any]]:
-    return [(str(at), p) for at, p in enumerate(parameters_of(optimizer))]
+    return [(str(at), p) for at, p in trained_by(optimizer)]
 
 
 def _has_gradients(optimizer: Any) -> bool:

@@ -6,4 +6,4 @@ subprocess.run(["torchrun", "train.py", "--torch_dtype", "float16", "++model.pre
 os.environ["ACCELERATE_MIXED_PRECISION"] = "fp16"
 os.environ.setdefault("ACCELERATE_MIXED_PRECISION", "fp16")
 names = ["--bf16"]
-parser.add_argument("--bf16", action="store_true")
+parser.add_argument("--bf16", "--fp16", action="store_true")

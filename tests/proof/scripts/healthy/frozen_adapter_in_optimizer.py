@@ -1,0 +1,10 @@
+"""The optimizer is given all of the model, a second adapter that is frozen among it."""
+
+import mini
+import torch
+
+model = mini.build()
+for name, parameter in model.named_parameters():
+    if "layers.1" in name:
+        parameter.requires_grad_(False)
+mini.train(model, optimizer=torch.optim.AdamW(model.parameters(), lr=1e-3))
