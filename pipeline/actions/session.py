@@ -16,7 +16,7 @@ from pipeline.config.hosts import LoadedHost, load_host
 from pipeline.config.load import LoadedConfig, load_config
 from pipeline.hosts.connection import connected, look
 from pipeline.messages.errors import findings_of
-from pipeline.messages.hints import given_beside
+from pipeline.messages.hints import as_named, given_beside
 from pipeline.messages.listener import Listener
 from pipeline.records.cures import read_cures
 from pipeline.records.files import Lock, locked
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Named:
-    """What the user named, loaded; `given` are the words beside the names, for whoever types them again."""
+    """What the user named, loaded; `given` are the words that named it, for whoever types them again."""
 
     loaded: LoadedConfig
     host: LoadedHost
@@ -52,7 +52,7 @@ def load_named(host: str, config: str, overrides: Sequence[str], here: Path, *, 
     reached = _or_why_not(lambda: load_host(host, here, for_host(overrides), card=card, beside=beside))
     if isinstance(loaded, HalfstepError) or isinstance(reached, HalfstepError):
         raise _both(*(one for one in (loaded, reached) if isinstance(one, HalfstepError)))
-    return Named(loaded, reached, given_beside(overrides, card))
+    return Named(loaded, reached, as_named(host, config, given_beside(overrides, card)))
 
 
 def _or_why_not(load: Callable[[], T]) -> T | HalfstepError:
@@ -91,7 +91,7 @@ def working(
         survey = look(host, named.host, project_of(named.loaded.root))
         scan, data = local.result()
         cures = read_cures(records.cures(named.host.name, named.loaded.name), named.loaded.as_json())
-        view = View(named.loaded, named.host, records, scan, survey, host.workdir, data, cures=cures)
+        view = View(named.loaded, named.host, records, scan, survey, host.workdir, data, cures=cures, given=named.given)
         yield Context(host, view, listener, wishes)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -52,6 +53,14 @@ class Document:
         name = (given.prefix if given else "") + ".".join(str(part) for part in key)
         return Finding("config", Severity.ERROR, f"{name}: {message}" if name else message, place, hint)
 
+    def written(self, key: KeyPath, value: str) -> str:
+        """How that value, as YAML, is given to the key: `name: value`, or in the words of the --set that gave it."""
+        given = self._given_for(key)
+        if given is None or given.keys != key:
+            return f"{key[-1]}: {value}"
+        name = given.prefix + ".".join(given.keys)
+        return f"--set {shlex.quote(f'{name}={value}')}"
+
     def _given_for(self, key: KeyPath) -> Given | None:
         """What gave the key; or, where the file has nothing of it, what gave a section that it would lie in."""
         about = [one for one in self.given if one.about(key)]
@@ -78,7 +87,7 @@ def parse_document(path: str, data: bytes) -> Document:
     except YamlProblem as error:
         raise BadConfig(error.message, findings=(_yaml_finding(path, data, error),)) from None
     if values is None:
-        raise BadConfig(f"{path}: the config is empty", where=path, hint="pipeline init")
+        raise BadConfig(f"{path}: the file is empty", where=path, hint="docs/configuration.md has every key")
     if not isinstance(root, Mapping) or not isinstance(values, dict):
         raise BadConfig(f"{path}: expected `key: value` lines, got {type(values).__name__}", where=path)
     twice = tuple(

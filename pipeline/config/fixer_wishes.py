@@ -22,7 +22,9 @@ def check_wishes(fixers: FixersConfig, document: Document) -> Iterator[Finding]:
         elif isinstance(wish, dict):
             yield from _settings(name, wish, document)
         elif not _may_be(name, wish):
-            yield document.problem((SECTION, name), f"should be {_words(name)}, got {wish!r}", _meant(name, wish))
+            yield document.problem(
+                (SECTION, name), f"should be {_words(name)}, got {wish!r}", _meant(document, name, wish)
+            )
 
 
 def _settings(name: str, settings: dict[str, Any], document: Document) -> Iterator[Finding]:
@@ -48,10 +50,11 @@ def _words(name: str) -> str:
     return ", ".join(words) + (f" or its settings ({', '.join(settings)})" if settings else "")
 
 
-def _meant(name: str, wish: object) -> str:
+def _meant(document: Document, name: str, wish: object) -> str:
     near = difflib.get_close_matches(str(wish).lower(), ("auto", "off", "never", "create"), n=1, cutoff=0.5)
     word = "auto" if wish is True else near[0] if near else ""
-    return f"{SECTION}: {{{name}: {word}}}" if word else ""
+    given = document.written((SECTION, name), word)
+    return (given if given.startswith("--set") else f"{SECTION}: {{{given}}}") if word else ""
 
 
 def _nearest(name: object, known: dict[str, Any]) -> str:

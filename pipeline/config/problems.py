@@ -38,7 +38,9 @@ def _finding(model: type[BaseModel], document: Document, problem: Any) -> Findin
         return document.problem(key, "is needed here and is not there")
     if isinstance(got, bool) and "string" in problem["type"]:
         return document.problem(key, f"got a boolean ({got}); YAML reads yes/no/on/off so: quote it")
-    return document.problem(key, f"{_wanted(model, key, problem)}, got {_shown(got)}", _meant(model, key, problem))
+    return document.problem(
+        key, f"{_wanted(model, key, problem)}, got {_shown(got)}", _meant(model, document, key, problem)
+    )
 
 
 def _unknown(model: type[BaseModel], document: Document, key: KeyPath) -> Finding:
@@ -98,17 +100,24 @@ def _wanted(model: type[BaseModel], key: KeyPath, problem: Any) -> str:
     return message.replace("Input should be", "should be").replace("a valid ", "")
 
 
-def _meant(model: type[BaseModel], key: KeyPath, problem: Any) -> str:
+def _meant(model: type[BaseModel], document: Document, key: KeyPath, problem: Any) -> str:
     """What was probably meant, as it would be written; empty where nobody can tell."""
-    got, name = problem.get("input"), str(key[-1]) if key else ""
-    if problem["type"] in LISTS and isinstance(got, str | int | float):
-        words = _words_of(got) if key == ("command",) else [str(got)]
-        return f"{name}: [{', '.join(map(_quoted, words))}]"
+    value = _value_meant(model, key, problem) if key else ""
+    return document.written(key, value) if value else ""
+
+
+def _value_meant(model: type[BaseModel], key: KeyPath, problem: Any) -> str:
+    got = problem.get("input")
+    if problem["type"] in LISTS and isinstance(got, int | float):
+        return f"[{got}]"
+    if problem["type"] in LISTS and isinstance(got, str):
+        words = _words_of(got) if key == ("command",) else [got]
+        return f"[{', '.join(map(_quoted, words))}]"
     if problem["type"] in MAPPINGS and isinstance(got, str):
         inner = _names_at(model, key)
-        return f"{name}: {{{inner[0]}: {_quoted(got)}}}" if inner else f"{name}: {{NAME: {_quoted(got)}}}"
+        return f"{{{inner[0] if inner else 'NAME'}: {_quoted(got)}}}"
     if problem["type"] == "string_type" and isinstance(got, int | float):
-        return f'{name}: "{got}"'
+        return f'"{got}"'
     return ""
 
 

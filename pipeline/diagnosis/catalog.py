@@ -6,9 +6,10 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
+from pipeline.diagnosis.needles import needles_of
 from remote.protocol.findings import Severity
 
 FILE = Path(__file__).with_name("catalog.json")
@@ -36,6 +37,11 @@ class Entry:
     repeats: int = 1
     consequence: bool = False
     is_state: bool = False
+
+    @cached_property
+    def needles(self) -> tuple[str, ...]:
+        """Words of which every line that matches holds one; none where that is not known."""
+        return needles_of(self.pattern.pattern)
 
 
 @cache

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pipeline.diagnosis.catalog import Entry, identify
+from pipeline.diagnosis.catalog import Entry, identify, load_catalog
 from pipeline.diagnosis.survived import is_ignored, is_quoted, last_finish
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
@@ -15,6 +15,7 @@ from remote.protocol.findings import Finding, Severity
 UNKNOWN = "unknown-error"
 CONTEXT_LINES = 3
 LONGEST_LINE = 4000
+BLOCK = 1000
 RANK = re.compile(r"^\[(?:rank|default|Rank )\s*(\d+)\]:?\s?|^\[(?:[\w.-]+):(\d+)\]:\s?|^(\d+):\s(?=\S)")
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
 TRACEBACK = re.compile(r"^\s*Traceback \(most recent call last\):")
@@ -76,12 +77,13 @@ def diagnose_log(text: str, first: int = 1) -> tuple[Diagnosis, ...]:
     known but a traceback is there, that is.
     """
     lines = parse_log(text, first)
-    known = list(_known(lines))
+    finish = last_finish([line.text for line in lines])
+    known = list(_known(lines, finish))
     if any(one.entry and one.entry.consequence and not one.survived for one in known):
         known = [replace(one, survived=False) for one in known]
     worse = [one for one in known if one.entry and one.entry.severity is not Severity.INFO and not one.survived]
     if not any(one.is_cause for one in worse):
-        stranger = _first_traceback(lines, {one.line.number for one in known}, after=-1 if worse else _finish(lines))
+        stranger = _first_traceback(lines, {one.line.number for one in known}, after=-1 if worse else finish)
         worse = [*([stranger] if stranger else []), *worse]
     if not worse:
         return ()
@@ -95,14 +97,11 @@ def _importance(one: Diagnosis) -> tuple[int, int]:
     return (3 if one.survived else 1 if one.entry.consequence else order, one.line.number)
 
 
-def _known(lines: Sequence[Line]) -> Iterator[Diagnosis]:
+def _known(lines: Sequence[Line], finish: int) -> Iterator[Diagnosis]:
     counts: Counter[str] = Counter()
     firsts: dict[str, tuple[Entry, int]] = {}
-    finish = _finish(lines)
-    for at, line in enumerate(lines):
-        text = line.text[:LONGEST_LINE]
-        entry = None if _is_source(lines, at) else identify(text)
-        if entry is None or _is_spoken_of(entry, text):
+    for at, text, entry in _identified(lines):
+        if _is_source(lines, at) or _is_spoken_of(entry, text):
             continue
         counts[entry.id] += 1
         if entry.id not in firsts or firsts[entry.id][1] < finish < at:
@@ -113,13 +112,22 @@ def _known(lines: Sequence[Line]) -> Iterator[Diagnosis]:
             yield Diagnosis(entry, lines[at], _around(lines, at), counts[name], survived)
 
 
+def _identified(lines: Sequence[Line]) -> Iterator[tuple[int, str, Entry]]:
+    """Position, text and entry of each line that some entry matches; of the catalog, a block of lines is tried only
+    against entries that have a word in it."""
+    for start in range(0, len(lines), BLOCK):
+        texts = [line.text[:LONGEST_LINE] for line in lines[start : start + BLOCK]]
+        block = "\n".join(texts)
+        possible = [one for one in load_catalog() if not one.needles or any(word in block for word in one.needles)]
+        for at, text in enumerate(texts, start) if possible else ():
+            entry = identify(text, possible)
+            if entry is not None:
+                yield at, text, entry
+
+
 def _is_spoken_of(entry: Entry, text: str) -> bool:
     match = entry.pattern.search(text)
     return match is not None and is_quoted(text, match.start(), match.end())
-
-
-def _finish(lines: Sequence[Line]) -> int:
-    return last_finish([line.text for line in lines])
 
 
 def _is_source(lines: Sequence[Line], at: int) -> bool:

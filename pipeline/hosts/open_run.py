@@ -22,7 +22,9 @@ from remote.protocol.jobs import RunSurvey
 from remote.protocol.survey import SurveyRequest
 
 OUT_OF_REACH = (ExitCode.CONNECT, ExitCode.AUTH, ExitCode.HOST_KEY, ExitCode.TEMPORARY)
-"""Exit codes of errors after which what is remembered here is all there is to tell."""
+"""Exit codes of errors that say nothing of the run: what was last seen still stands."""
+NOT_THERE = (*OUT_OF_REACH, ExitCode.JOB_LOST)
+"""Exit codes of errors after which what came home is all there is to tell: those, and that the run is gone."""
 
 
 @dataclass(frozen=True)
@@ -43,13 +45,8 @@ class OpenRun:
         request = SurveyRequest(self.note.project, self.note.host_config.get("python") or "python3")
         run = take_survey(self.host, request).run(self.note.run)
         if run is None:
-            raise RemoteFault(
-                f"{self.host.name} has no run {self.note.run}",
-                kind="not-found",
-                where=self.host.name,
-                hint=f"pipeline run --host {self.note.host} --config {self.note.config}",
-                exit_code=ExitCode.JOB_LOST,
-            )
+            words = f"{self.host.name} has no run {self.note.run}"
+            raise RemoteFault(words, kind="no-run", where=self.host.name, exit_code=ExitCode.JOB_LOST)
         note_seen(self.records, run)
         return run
 
@@ -64,10 +61,15 @@ def open_run(run: str | None, here: Path, *, ask: Ask | None = None, keep: bool 
             yield OpenRun(note, records, link)
     except HalfstepError as error:
         error.about = {"host": note.host, "config": note.config, "run": note.run}
+        if error.exit_code is ExitCode.JOB_LOST:
+            error.hint = error.hint or note.again
         raise
 
 
 def out_of_reach(note: RunNote, error: HalfstepError, instead: str) -> Finding:
     """That the run's host could not be asked, and what is told instead; its exit code is the error's."""
+    if error.exit_code is ExitCode.JOB_LOST:
+        words = f"{note.host} has no run {note.run} any more; {instead}"
+        return Finding("remote-fault", Severity.WARNING, words, note.host, error.hint, error.exit_code)
     words = f"{note.host} is out of reach ({error.message}); {instead}"
     return Finding("unreachable", Severity.WARNING, words, note.host, error.hint, error.exit_code)

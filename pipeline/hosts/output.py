@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pipeline.hosts.open_run import OUT_OF_REACH, open_run, out_of_reach
+from pipeline.hosts.open_run import NOT_THERE, open_run, out_of_reach
 from pipeline.messages.quantities import duration
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote
@@ -46,7 +46,7 @@ def read_output(
                     take(chunk)
     except HalfstepError as error:
         path = mirrored_log(records.run(note.run))
-        if path is None or seen or error.exit_code not in OUT_OF_REACH:
+        if path is None or seen or error.exit_code not in NOT_THERE:
             raise
         sink(last_lines(path.read_bytes(), lines))
         age = duration(max(0.0, time.time() - path.stat().st_mtime))

@@ -19,6 +19,7 @@ OLDEST_TORCH = (2, 6)
 """Older torch.load runs code from a checkpoint (CVE-2025-32434), and transformers 5 refuses it."""
 OCCUPIED_SHARE = 0.10
 CLOCK_SKEW_S = 60.0
+FULL_WORDS = ("no space", "quota")
 TRAINER_PACKAGES = ("transformers", "peft", "accelerate", "tensorboard", "soundfile")
 
 
@@ -175,7 +176,8 @@ def judge_disk(disk: Disk, need: Need) -> Iterator[Finding]:
 def unwritable(disk: Disk) -> Finding:
     """Where the run would lie, nothing can be written."""
     words = f"{disk.path} cannot be written: {disk.error}"
-    return _error("disk", words, disk.path, OTHER_WORKDIR, ExitCode.DISK)
+    full = any(word in disk.error for word in FULL_WORDS)
+    return _error("disk", words, disk.path, f"df -h {disk.mount}" if full else OTHER_WORKDIR, ExitCode.DISK)
 
 
 def judge_clock(machine: Machine, now_unix: float | None) -> Iterator[Finding]:

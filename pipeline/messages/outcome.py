@@ -51,7 +51,7 @@ class JobOutcome:
 class Outcome:
     """Everything there is to say; what a verb does not know stays out.
 
-    `given` are the words typed beside the names, which a hint that is to be typed has to carry.
+    `given` are the words that were typed, names and what stood beside them, which a hint that is to be typed carries.
     """
 
     command: str

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pipeline.messages.hints import typed_out
 from pipeline.messages.outcome import JobOutcome
 from pipeline.records.files import write_whole
 from pipeline.records.layout import Records, project_here
@@ -25,7 +26,10 @@ ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.LOST)
 
 @dataclass(frozen=True)
 class RunNote:
-    """What is remembered of a run. `state`, `step` and `seen_unix` are the last that was seen of its job."""
+    """What is remembered of a run. `state`, `step` and `seen_unix` are the last that was seen of its job.
+
+    `given` are the words that started it: names, and what was set beside them.
+    """
 
     run: str
     host: str
@@ -40,6 +44,12 @@ class RunNote:
     exit: int | None = None
     seen_unix: float = 0.0
     cures: tuple[str, ...] = ()
+    given: tuple[str, ...] = ()
+
+    @property
+    def again(self) -> str:
+        """What takes the run up again."""
+        return typed_out("pipeline run", self.host, self.config, self.given)
 
 
 def write_note(records: Records, note: RunNote) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from pipeline.verbs.options import AsJson, run_names
 from remote.errors import BadUsage
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
+from remote.protocol.jobs import JobState
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 LARGEST_LOG = 256 * 2**20
@@ -41,7 +43,7 @@ def diagnose(
         for one in found:
             _show(screen, one, log.name)
         if not found:
-            screen.note("nothing that is known to go wrong is in this log")
+            screen.note(f"nothing that is known to go wrong is in this log{_end_of(log.note)}")
     findings = tuple(as_finding(one, log.name) for one in found)
     failed = any(finding.severity is Severity.ERROR for finding in findings)
     stale = next((finding.exit_code for finding in log.stale), ExitCode.OK)
@@ -50,6 +52,7 @@ def diagnose(
         ExitCode.TRAINING if failed else stale,
         host=log.note.host if log.note else "",
         config=log.note.config if log.note else "",
+        given=log.note.given if log.note else (),
         run=log.note.run if log.note else "",
         findings=(*(findings if as_json else ()), *log.stale),
         more={"diagnoses": [_in_full(one, log.name) for one in found]},
@@ -88,6 +91,15 @@ def _log(screen: Screen, what: str) -> Log:
     data = bytearray()
     stale = read_output(note, records, data.extend, ask=None if screen.as_json else screen)
     return Log(data.decode("utf-8", "replace"), f"output of {note.run}", note, stale)
+
+
+def _end_of(note: RunNote | None) -> str:
+    """How the job of a log without an error ended all the same, as last seen."""
+    if note is None or note.state is not JobState.FAILED or note.exit is None:
+        return ""
+    known = note.exit > 128 and note.exit - 128 in set(signal.Signals)
+    by = f" ({signal.Signals(note.exit - 128).name}, from outside)" if known else ""
+    return f"; its job failed all the same, with exit {note.exit}{by}"
 
 
 def _in_full(one: Diagnosis, log: str) -> dict[str, object]:

@@ -140,7 +140,7 @@ def _on_host(
     _show(screen, plan, diff, only)
     changed = () if show_only else tuple(_name(change) for change in plan.changes)
     if changed:
-        _tell_undo(screen, count(len(changed), "place"), "--host", host, "--config", config, *named.given)
+        _tell_undo(screen, count(len(changed), "place"), *named.given)
     return replace(_outcome(plan, changed, diff), host=host, config=named.loaded.name, given=named.given)
 
 

@@ -46,6 +46,7 @@ def logs(
         stale[0].exit_code if stale else ExitCode.OK,
         host=note.host,
         config=note.config,
+        given=note.given,
         run=note.run,
         findings=stale,
         more={"lines": [line.rstrip("\n") for line in kept]} if as_json else {},

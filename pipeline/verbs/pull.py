@@ -42,6 +42,7 @@ def pull(
         ExitCode.PULL if errors else ExitCode.OK,
         host=opened.note.host,
         config=opened.note.config,
+        given=opened.note.given,
         run=survey.run,
         findings=findings,
         job=job_outcome(survey),

@@ -26,7 +26,7 @@ def report(run: Run = None, as_json: AsJson = False) -> int:
         raise BadUsage(
             f"{note.run} has nothing to report yet",
             where=str(folder),
-            hint=f"pipeline run --host {note.host} --config {note.config}",
+            hint=note.again,
         )
     draw_report(folder)
     screen.closing(
@@ -34,6 +34,7 @@ def report(run: Run = None, as_json: AsJson = False) -> int:
             "report",
             host=note.host,
             config=note.config,
+            given=note.given,
             run=note.run,
             job=job_last_seen(note, note.seen_unix),
             artifacts=artifacts_of(records, note.run),

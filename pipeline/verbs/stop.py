@@ -43,6 +43,7 @@ def stop(
         ExitCode.BUSY if findings else ExitCode.OK,
         host=opened.note.host,
         config=opened.note.config,
+        given=opened.note.given,
         run=survey.run,
         findings=findings,
         job=job_outcome(survey),

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pipeline.hosts.follow import patience_told
-from pipeline.hosts.open_run import OUT_OF_REACH, open_run, out_of_reach
+from pipeline.hosts.open_run import NOT_THERE, open_run, out_of_reach
 from pipeline.messages.outcome import Outcome
 from pipeline.records.runs import named_run
 from pipeline.show.screen import Screen
@@ -53,7 +53,7 @@ def tail(
                 else:
                     screen.raw(f"{scalar.step:>8}  {scalar.tag:<32} {scalar.value:.6g}\n")
     except HalfstepError as error:
-        if error.exit_code not in OUT_OF_REACH:
+        if error.exit_code not in NOT_THERE:
             raise
         findings = (out_of_reach(note, error, "these are the scalars that are here"),)
     if not written and not new and not findings:
@@ -63,6 +63,7 @@ def tail(
         next((finding.exit_code for finding in findings), ExitCode.OK),
         host=note.host,
         config=note.config,
+        given=note.given,
         run=note.run,
         findings=findings,
         more={"scalars": [{"step": s.step, "tag": s.tag, "value": s.value} for s in seen]} if as_json else {},

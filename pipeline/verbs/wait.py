@@ -41,6 +41,7 @@ def wait_for(run: str | None, screen: Screen, verb: str) -> int:
         next((finding.exit_code for finding in findings), ExitCode.OK),
         host=opened.note.host,
         config=opened.note.config,
+        given=opened.note.given,
         run=survey.run,
         findings=(*findings, *judge_watched(survey.run, survey.watched)),
         job=job_outcome(survey),

@@ -25,7 +25,7 @@ class View:
     """One project, one host, one config, at one moment. `data` is what is sent apart from code.
 
     `serial` tells repetitions of the same work apart; None is the newest that the host has. `cures` are what earlier
-    failures of this config were healed with.
+    failures of this config were healed with, `given` the words that named all this.
     """
 
     loaded: LoadedConfig
@@ -37,6 +37,7 @@ class View:
     data: DataScan | None = None
     serial: int | None = None
     cures: tuple[Cure, ...] = ()
+    given: tuple[str, ...] = ()
 
     @property
     def config(self) -> RunConfig:

@@ -11,11 +11,9 @@ from typing import Any, Callable, Dict, Iterator, List, Tuple
 from remote.payload.call import Call
 from remote.payload.event_files import ROOTS, find_events, open_regular, resolve
 from remote.payload.events import continues
-from remote.payload.job_folder import job_folder
+from remote.payload.job_folder import job_folder, run_root
 from remote.payload.logs import start_of_last_lines
-from remote.payload.refusal import Refusal
 from remote.payload.watch import Watch, pause
-from remote.protocol.exits import ExitCode
 from remote.protocol.layout import RunLayout
 from remote.protocol.records import read_records
 from remote.protocol.segments import tail_digest
@@ -51,7 +49,7 @@ def follow_events(call: Call) -> Json:
 
     Ends when the job's result is there and everything was pushed, or when the laptop is gone.
     """
-    root = _run_root(call)
+    root = run_root(call)
     known = {name: Position(offset, tail) for name, offset, tail in call.args.get("wants", [])}
     paths = {name: resolve(root, name) for name in known}
     look_at = [float("-inf")]
@@ -77,19 +75,12 @@ def follow_events(call: Call) -> Json:
 
 def follow_log(call: Call) -> Json:
     """Pushes {offset, fresh, data, tail_sha256} of the output from `offset` or its last `lines` lines on, as above."""
-    folder = job_folder(_run_root(call), int(call.args.get("job", 0)))
+    folder = job_folder(run_root(call), int(call.args.get("job", 0)))
     path = os.path.join(folder, "output.log")
     position = Position(int(call.args.get("offset", 0)), str(call.args.get("tail_sha256", "")))
     if "lines" in call.args:
         position = _last_lines(path, int(call.args["lines"]))
     return _push(call, folder, lambda _: _log_news(path, position), list)
-
-
-def _run_root(call: Call) -> str:
-    root = call.path(call.args["run"])
-    if not os.path.isdir(root):
-        raise Refusal("not-found", f"no run at {root}", where=root, exit_code=ExitCode.PULL)
-    return root
 
 
 def _push(call: Call, job: str, news: Callable[[bool], Iterator[Json]], folders: Callable[[], List[str]]) -> Json:

@@ -1,10 +1,22 @@
-"""Where the newest job of a run lies."""
+"""Where a run that was asked for lies, and its newest job."""
 
 from __future__ import annotations
 
 import os
 
+from remote.payload.call import Call
+from remote.payload.refusal import Refusal
+from remote.protocol.exits import ExitCode
 from remote.protocol.layout import RunLayout
+
+
+def run_root(call: Call) -> str:
+    """The folder of the run that is asked for. Refuses where it is not there (any more)."""
+    root = call.path(call.args["run"])
+    if not os.path.isdir(root):
+        name = os.path.basename(root)
+        raise Refusal("no-run", f"the host has no run {name}", where=root, exit_code=ExitCode.JOB_LOST)
+    return root
 
 
 def newest_job(run_root: str) -> int:

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Dict, List
 from remote.payload.call import Call
 from remote.payload.event_files import open_regular
 from remote.payload.events import continues
-from remote.payload.job_folder import job_folder
+from remote.payload.job_folder import job_folder, run_root
 from remote.protocol.segments import FRESH, SEGMENT
 
 BLOCK = 2**20
@@ -21,7 +21,7 @@ def read_log(call: Call) -> Dict[str, Any]:
 
     `tail_sha256` as in events.read: a file that no longer continues at `offset` is sent from its beginning, `fresh`.
     """
-    folder = job_folder(call.path(call.args["run"]), int(call.args.get("job", 0)))
+    folder = job_folder(run_root(call), int(call.args.get("job", 0)))
     with open_regular(os.path.join(folder, "output.log")) as file:
         size = os.fstat(file.fileno()).st_size
         offset = int(call.args.get("offset", 0))

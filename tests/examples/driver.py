@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config.load import LoadedConfig, load_config
+from tests.lab.threads import TELLS_LEFT_THREADS
 
 ROOT = Path(__file__).resolve().parents[2]
 CARD = "titan-rtx"
 NOT_SOURCE = (".halfstep", "__pycache__", "out", "runs", "tensorboard", "checkpoints")
 LOSS = re.compile(r"""\bloss['"]?\s*[:= ]\s*['"]?([0-9][0-9.e+-]*|nan|inf)""")
 TIMEOUT_S = 480.0
-WATCHED = Path(__file__).with_name("watched")
-"""Its sitecustomize tells which threads of a process group are left when Python ends."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ class Example:
         assert config.command is not None
         python = config.command[0] in ("python", "python3")
         argv = [sys.executable, *config.command[1:]] if python else list(config.command)
-        return self._run([*argv, *words], {"PYTHONPATH": str(WATCHED), **config.env})
+        return self._run([*argv, *words], {**TELLS_LEFT_THREADS, **config.env})
 
     def pipeline(self, *words: str, as_json: bool = True) -> Said:
         """`pipeline WORDS --json` in the project's folder."""

@@ -57,6 +57,7 @@ def answer_all(
     model.eval()
     model.gradient_checkpointing_disable()
     most = max(len(sample.answer) + len(sample.end) for sample in samples.samples) + SPARE_TOKENS
+    placeholder = base.tokenizer.convert_tokens_to_ids(base.family.placeholder)
     order = sorted(range(len(samples)), key=lambda i: -len(samples.samples[i].prompt))
     for start in range(0, len(order), spec.train.batch_size):
         items = [samples[i] for i in order[start : start + spec.train.batch_size]]
@@ -68,6 +69,8 @@ def answer_all(
                 max_new_tokens=most,
                 eos_token_id=items[0][0].end[0],
                 pad_token_id=base.pad_id,
+                # An answer that held one would ask for audio features again, and there are none left to put there.
+                suppress_tokens=[placeholder],
                 use_cache=True,
             )
         texts = base.tokenizer.batch_decode(made[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True)

@@ -20,6 +20,7 @@ from remote.payload.training.evaluate import evaluate
 from remote.payload.training.failure import Preempted, TrainingFailed
 from remote.payload.training.features import FeatureCache, extractor_settings
 from remote.payload.training.preflight import ClipReader, check_clips
+from remote.payload.training.process_group import leave_process_group
 from remote.payload.training.prompts import target_of
 from remote.payload.training.recordings import Recording, read_recordings
 from remote.payload.training.reporting import Reporter
@@ -115,8 +116,10 @@ def train(spec: TrainingSpec, stop: StopRequest) -> None:
     reporter = Reporter(spec.paths.run, spec.paths.tensorboard)
     trainer = build_trainer(spec, prepared, stop, reporter)
     trainer.train(resume_from_checkpoint=spec.paths.resume_from or None)
+    first = trainer.is_world_process_zero()
+    leave_process_group(trainer)
     stop.settle()
-    if not trainer.is_world_process_zero():
+    if not first:
         return
     digest = export_adapter(
         trainer.model, spec.paths.adapter, step=trainer.state.global_step, base=f"{spec.model.id}@{spec.model.revision}"

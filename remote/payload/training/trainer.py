@@ -5,13 +5,27 @@ from __future__ import annotations
 from typing import Any, Dict, List
 
 import torch
-from transformers import Trainer, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from remote.payload.training.base_model import cast_trainable
 from remote.payload.training.batches import EpochOrder
 from remote.payload.training.collator import SAMPLE_IDS
 from remote.protocol.precision import PrecisionPlan
 from remote.protocol.training import TrainingSpec
+
+
+class TellsEpoch(TrainerCallback):  # type: ignore[misc]
+    """The order knows the epoch before it is asked for samples.
+
+    Where a resumed epoch of several processes begins in its middle, nobody else tells it: accelerate 1.15 sets the
+    epoch through two wrapped batch samplers, and there it has three.
+    """
+
+    def __init__(self, order: EpochOrder) -> None:
+        self.order = order
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **told: Any) -> None:
+        self.order.set_epoch(int(state.epoch))
 
 
 class AudioTrainer(Trainer):  # type: ignore[misc]
@@ -27,6 +41,7 @@ class AudioTrainer(Trainer):  # type: ignore[misc]
         self.step_losses: List[torch.Tensor] = []
         self.step_tokens = 0
         super().__init__(**told)
+        self.add_callback(TellsEpoch(order))
 
     def create_accelerator_and_postprocess(self) -> None:
         """The scaler is the plan's on every device; Accelerate would leave it and autocast away on a CPU."""

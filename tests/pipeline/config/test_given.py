@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,32 @@ def test_a_problem_of_a_set_names_the_set_and_not_the_file(tmp_path: Path, overr
     write(tmp_path, "project: .\ncommand: [look]\n")
     (found,) = problems(tmp_path, overrides=(override,))
     assert (found.where, words in found.message) == (f"--set {override}", True), found
+
+
+@pytest.mark.parametrize(
+    ("override", "hint"),
+    [
+        ("env.A=1", "--set 'env.A=\"1\"'"),
+        ("command=python x.py", "--set 'command=[python, x.py]'"),
+        ("secrets=HF_TOKEN", "--set 'secrets=[HF_TOKEN]'"),
+        ("model=tiny", "--set 'model={id: tiny}'"),
+        ("fixers.port=of", "--set fixers.port=off"),
+        ("fixers={port: of}", "fixers: {port: off}"),
+        ("env={A: 1}", 'A: "1"'),
+    ],
+)
+def test_the_hint_of_a_bad_set_is_a_set_that_can_be_typed(tmp_path: Path, override: str, hint: str) -> None:
+    write(tmp_path, "project: .\ncommand: [look]\n")
+    (found,) = problems(tmp_path, overrides=(override,))
+    assert found.hint == hint
+    if hint.startswith("--set") and "x.py" not in hint:
+        load_config("mine", tmp_path, shlex.split(hint)[1:])
+
+
+def test_the_hint_of_a_bad_set_of_the_host_keeps_its_prefix(tmp_path: Path) -> None:
+    with pytest.raises(HalfstepError) as caught:
+        load_host("local", tmp_path, ["host.gpus=0"])
+    assert [found.hint for found in caught.value.findings] == ["--set 'host.gpus=[0]'"]
 
 
 def test_a_problem_of_the_file_names_the_file_beside_a_set(tmp_path: Path) -> None:

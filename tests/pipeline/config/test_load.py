@@ -15,8 +15,8 @@ HUB_TOKEN = "hf_" + "a1B2" * 8
 @pytest.mark.parametrize(
     ("case", "text", "words"),
     [
-        ("BI-01 empty", "", ["config is empty", "mine.yaml"]),
-        ("BI-01 only a comment", "# nothing\n", ["config is empty"]),
+        ("BI-01 empty", "", ["file is empty", "mine.yaml"]),
+        ("BI-01 only a comment", "# nothing\n", ["file is empty"]),
         ("BI-02 syntax", "a: [1, 2\nb: 3\n", ["mine.yaml:2", "b: 3"]),
         ("BI-03 tab", "train:\n\tepochs: 3\n", ["tab", "mine.yaml:2"]),
         ("BI-04 duplicate", GOOD + "project: ..\n", ["written twice", "1 and 4"]),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from pipeline.messages.hints import given_in, typed_out, typed_with
+from pipeline.messages.hints import as_named, from_anywhere, given_in, typed_out, typed_with
 
 NAMES = "--host titan --config 'my run'"
 
@@ -48,3 +50,17 @@ def test_a_word_that_was_wrong_is_put_right_in_the_line_that_was_typed(words: li
 
 def test_nothing_is_made_up_where_no_config_is_known() -> None:
     assert typed_out("pipeline run", "titan", "") == "pipeline run"
+
+
+def test_a_hint_names_host_and_config_as_they_were_typed() -> None:
+    given = as_named("rigs/my box.yaml", "a.yaml", ("--set", "lora.r=4"))
+    typed = "pipeline run --host 'rigs/my box.yaml' --config a.yaml --set lora.r=4"
+    assert typed_out("pipeline run", "my box", "a", given) == typed
+
+
+def test_words_that_are_kept_name_files_from_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.yaml", "titan"):
+        (tmp_path / name).touch()
+    words = ("--host", "titan", "--config", "a.yaml", "--set", "data.path=a.yaml")
+    assert from_anywhere(words) == ("--host", "titan", "--config", f"{tmp_path}/a.yaml", "--set", "data.path=a.yaml")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pipeline.cli import run
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, write_note
+from pipeline.records.runs import RunNote, read_note, write_note
 from remote.protocol.jobs import JobResult, RunRecord, Started
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.values import dumps
+from tests.remote.pull.event_records import point
 
 RUN = "plain-0123abcd"
 Types = Callable[..., tuple[int, dict[str, object]]]
@@ -58,3 +61,47 @@ def test_weights_that_were_asked_for_and_are_not_there_are_an_error(types: Types
     assert types("pull")[0] == 0
     code, told = types("pull", "--weights")
     assert (code, [finding["check"] for finding in told["findings"]]) == (50, ["adapter-missing"])
+
+
+@pytest.mark.parametrize("verb", [("logs",), ("logs", "-f"), ("diagnose",), ("tail",)])
+def test_of_a_run_that_its_host_has_no_more_what_came_home_is_told(
+    types: Types, tmp_path: Path, verb: tuple[str, ...]
+) -> None:
+    shutil.rmtree(tmp_path / "work" / ProjectLayout("p-1").run(RUN).root)
+    home = Records(tmp_path).run(RUN)
+    (home / "jobs" / "1").mkdir(parents=True)
+    (home / "jobs" / "1" / "output.log").write_text("step 1\n")
+    (home / "tensorboard").mkdir()
+    (home / "tensorboard" / "events.out.tfevents.1").write_bytes(point(1, 2.5))
+    code, told = types(*verb)
+    [finding] = told["findings"]
+    assert (code, finding["hint"]) == (41, "pipeline run --host here --config plain")
+    assert f"here has no run {RUN} any more" in finding["message"]
+    came = {"logs": ("lines", ["step 1"]), "diagnose": ("diagnoses", []), "tail": ("scalars", 1)}[verb[0]]
+    assert came[1] == (len(told[came[0]]) if verb[0] == "tail" else told[came[0]])
+
+
+@pytest.mark.parametrize("verb", ["logs", "diagnose", "tail"])
+def test_of_a_run_that_is_nowhere_the_error_says_what_to_type(types: Types, tmp_path: Path, verb: str) -> None:
+    shutil.rmtree(tmp_path / "work" / ProjectLayout("p-1").run(RUN).root)
+    code, told = types(verb)
+    [finding] = told["findings"]
+    assert (code, finding["hint"]) == (41, "pipeline run --host here --config plain")
+
+
+def test_the_hint_of_a_run_is_the_line_that_started_it(types: Types, tmp_path: Path) -> None:
+    note = read_note(Records(tmp_path).run(RUN))
+    assert note is not None
+    words = ("--host", "here", "--config", "/elsewhere/plain.yaml", "--set", 'env.N="3"')
+    write_note(Records(tmp_path), replace(note, given=words))
+    [finding] = types("status")[1]["findings"]
+    assert finding["hint"] == "pipeline run --host here --config /elsewhere/plain.yaml --set 'env.N=\"3\"'"
+
+
+def test_a_log_without_an_error_is_told_with_how_its_job_ended(
+    tmp_path: Path, types: Types, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "work" / ProjectLayout("p-1").run(RUN).job(1).output).write_text("step 1\n")
+    types("status")
+    assert run(["diagnose"]) == 0
+    assert "its job failed all the same, with exit 143 (SIGTERM, from outside)" in capsys.readouterr().out

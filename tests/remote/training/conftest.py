@@ -24,9 +24,12 @@ from remote.payload.training.samples import SampleSet, make_samples
 from remote.protocol.precision import judge_precision
 from remote.protocol.training import DataSpec, LoopSpec, LoraSpec, ModelSpec, TrainingPaths, TrainingSpec
 from remote.protocol.values import dumps
+from tests.lab.threads import TELLS_LEFT_THREADS
 
 ROOT = Path(__file__).parents[3]
 SPEECH = ROOT / "examples" / "tiny-speech"
+# torchrun kills its ranks 30 s after a SIGTERM unless told otherwise.
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "300"}
 PHI4, QWEN2 = "tiny/phi4-multimodal", "tiny/qwen2-audio"
 
 torch.set_num_threads(1)
@@ -109,21 +112,22 @@ class Training:
 
     spec: TrainingSpec
 
-    def start(self) -> subprocess.Popen[str]:
+    def start(self, processes: int = 1) -> subprocess.Popen[str]:
         path = Path(self.spec.paths.run).with_suffix(".json")
         path.write_bytes(dumps(self.spec))
+        torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
         return subprocess.Popen(
-            [sys.executable, "-m", "remote.payload", "train", str(path)],
+            [sys.executable, *(torchrun if processes > 1 else []), "-m", "remote.payload", "train", str(path)],
             cwd=ROOT,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, **ENVIRONMENT, **(TELLS_LEFT_THREADS if processes > 1 else {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
 
-    def run(self) -> tuple[int, str, str]:
+    def run(self, processes: int = 1) -> tuple[int, str, str]:
         """Exit code, stdout and stderr once it ended."""
-        process = self.start()
+        process = self.start(processes)
         out, err = process.communicate(timeout=600)
         return process.returncode, out, err
 

@@ -1,0 +1,94 @@
+"""Plain words that a regular expression cannot match without, so that text without them need not be searched. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+SHORTEST = 3
+QUANTIFIERS = "?*+{"
+MAY_BE_ABSENT = ("?", "*", "{0", "{,")
+
+
+def needles_of(regex: str) -> tuple[str, ...]:
+    """Words of which every match holds at least one; none where that cannot be said.
+
+    Careful, not clever: what it does not understand it takes for nothing that is sure to be there.
+    """
+    if "(?i" in regex or "(?x" in regex:
+        return ()
+    found: list[str] = []
+    for alternative in _split(regex):
+        best = _best(alternative)
+        if not best:
+            return ()
+        found += best
+    return tuple(found)
+
+
+def _best(alternative: str) -> tuple[str, ...]:
+    """Of all that the alternative must hold, a word or a group of words, the one whose shortest word is longest."""
+    sure: list[tuple[str, ...]] = [(word,) for word in _words(alternative)]
+    sure += [needles_of(group) for group in _groups(alternative)]
+    return max((each for each in sure if each), key=lambda each: min(map(len, each)), default=())
+
+
+def _split(regex: str) -> list[str]:
+    """The alternatives outside of groups and classes."""
+    cuts = [at for at, piece, depth in _pieces(regex) if piece == "|" and depth == 0]
+    return [regex[a + 1 : b] for a, b in zip([-1, *cuts], [*cuts, len(regex)], strict=True)]
+
+
+def _groups(alternative: str) -> Iterator[str]:
+    """The insides of the outermost groups that every match goes through."""
+    opened = 0
+    for at, piece, depth in _pieces(alternative):
+        if piece == "(" and depth == 0:
+            opened = at + 1
+        if piece == ")" and depth == 1 and not alternative.startswith(MAY_BE_ABSENT, at + 1):
+            inside = alternative[opened:at]
+            if not inside.startswith("?") or inside.startswith("?:"):
+                yield inside.removeprefix("?:")
+
+
+def _words(alternative: str) -> Iterator[str]:
+    """Runs of characters that stand for themselves, outside of groups."""
+    word = ""
+    for at, piece, depth in _pieces(alternative):
+        plain = piece[-1] if len(piece) == 2 and not piece[1].isalnum() else piece
+        follows = alternative[at + len(piece) : at + len(piece) + 1]
+        if depth == 0 and len(plain) == 1 and (len(piece) == 2 or piece not in ".^$()[]{}?*+|"):
+            if follows and follows in QUANTIFIERS:
+                plain = ""
+            word += plain
+            if plain:
+                continue
+        if len(word) >= SHORTEST:
+            yield word
+        word = ""
+    if len(word) >= SHORTEST:
+        yield word
+
+
+def _pieces(regex: str) -> Iterator[tuple[int, str, int]]:
+    """Position, characters and depth of each piece: an escape, a class or a count is one piece."""
+    at = depth = 0
+    while at < len(regex):
+        size = _size(regex, at)
+        piece = regex[at : at + size]
+        yield at, piece, depth
+        depth += {"(": 1, ")": -1}.get(piece, 0)
+        at += size
+
+
+def _size(regex: str, at: int) -> int:
+    if regex[at] == "\\":
+        return 2
+    if regex[at] == "[":
+        end = at + 1 + (regex[at + 1] == "^")
+        end += regex[end] == "]"
+        while regex[end] != "]":
+            end += 2 if regex[end] == "\\" else 1
+        return end + 1 - at
+    if regex[at] == "{" and "}" in regex[at:]:
+        return regex.index("}", at) + 1 - at
+    return 1

@@ -1,0 +1,12 @@
+"""Threads of a process group that are left when Python ends.
+
+Such a thread aborts the process now and then: it may be about to ask for the lock of a Python that has ended.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+LEFT = "still runs at the end"
+TELLS_LEFT_THREADS = {"PYTHONPATH": str(Path(__file__).with_name("watched"))}
+"""Environment whose sitecustomize says on stderr, at the end of each process, which such threads are left."""

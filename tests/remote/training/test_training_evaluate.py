@@ -1,0 +1,38 @@
+"""Greedy answers of a model to every sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from remote.payload.training.base_model import load_model
+from remote.payload.training.evaluate import answer_all
+
+pytestmark = pytest.mark.train
+
+
+@pytest.mark.parametrize("name", ["tiny/phi4-multimodal", "tiny/qwen2-audio"])
+def test_a_model_that_prefers_the_audio_placeholder_still_answers(
+    name: str, made: Callable[[str], Any], make_spec: Callable[..., Any]
+) -> None:
+    one, spec = made(name), make_spec(model=name)
+    model = load_model(one.base, spec.precision, spec.model.adapter, spec.lora, "cpu")
+    placeholder = one.base.tokenizer.convert_tokens_to_ids(one.base.family.placeholder)
+
+    def prefer(module: Any, inputs: Any, logits: torch.Tensor) -> torch.Tensor:
+        logits[..., placeholder] += 1000.0
+        return logits
+
+    model.get_output_embeddings().register_forward_hook(prefer)
+    trainer = SimpleNamespace(
+        model=model,
+        accelerator=SimpleNamespace(unwrap_model=lambda wrapped: wrapped),
+        args=SimpleNamespace(device=torch.device("cpu")),
+    )
+    answers = list(answer_all(trainer, one.samples, one.base, one.collator, spec))
+    assert len(answers) == len(one.samples)
+    assert all(one.base.family.placeholder not in text for _, text in answers)

@@ -1,0 +1,65 @@
+"""The trainer in two processes under torchrun, with gloo: what they leave, and how they end and go on."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from remote.payload.checkpoints import newest_verified, verify
+from remote.protocol.training import planned_steps
+from tests.lab.threads import LEFT
+
+pytestmark = [pytest.mark.train, pytest.mark.timeout(900)]
+
+
+def test_two_processes_share_the_work_and_leave_one_adapter_and_the_scores(
+    make_spec: Callable[..., Any], training: Callable[..., Any]
+) -> None:
+    spec = make_spec(evaluate=True)
+    steps = planned_steps(12, batch_size=2, gradient_accumulation=2, epochs=2, tasks=2, processes=2)
+    code, out, err = training(spec).run(processes=2)
+    assert code == 0, err
+    assert LEFT not in err
+    assert f"step {steps}/{steps}  loss" in out
+    checkpoint = Path(spec.paths.checkpoints) / f"checkpoint-{steps}"
+    assert verify(str(checkpoint)) == ""
+    assert {"rng_state_0.pth", "rng_state_1.pth"} <= {path.name for path in checkpoint.iterdir()}
+    assert (Path(spec.paths.adapter) / "adapter_model.safetensors").exists()
+    assert (Path(spec.paths.run) / "metrics.json").exists()
+
+
+def test_two_processes_go_on_within_an_epoch_to_the_very_same_weights(
+    make_spec: Callable[..., Any], training: Callable[..., Any]
+) -> None:
+    told = {"samples": 24, "epochs": 2, "gradient_accumulation": 1, "save_steps": 8}
+    whole = make_spec(run="whole", **told)
+    assert training(whole).run(processes=2)[0] == 0
+    middle = Path(whole.paths.checkpoints) / "checkpoint-8"
+    resumed = make_spec(run="resumed", resume_from=str(middle), **told)
+    code, out, err = training(resumed).run(processes=2)
+    assert code == 0, err
+    assert "step 9/12" in out
+    assert "step 8/12" not in out
+    assert training(resumed).sample_ids == training(whole).sample_ids[8:]
+    one, two = (Path(spec.paths.adapter) / "adapter_model.safetensors" for spec in (whole, resumed))
+    assert one.read_bytes() == two.read_bytes()
+
+
+def test_two_processes_that_are_asked_to_stop_save_one_checkpoint_together(
+    make_spec: Callable[..., Any], training: Callable[..., Any]
+) -> None:
+    spec = make_spec(epochs=200)
+    process = training(spec).start(processes=2)
+    for line in process.stdout:
+        if line.startswith("step 2/"):
+            process.send_signal(signal.SIGTERM)
+            break
+    process.communicate(timeout=600)
+    checkpoint = newest_verified(spec.paths.run)
+    assert checkpoint is not None
+    assert verify(f"{spec.paths.run}/{checkpoint.name}") == ""
+    assert (Path(spec.paths.run) / checkpoint.name / "rng_state_1.pth").exists()
