@@ -11,6 +11,7 @@ from fixers.sources.splice import Edit
 from remote.protocol.findings import Finding
 
 BFLOAT16_SINCE = (8, 0)
+NO_BFLOAT16 = "no bfloat16 on this card"
 
 
 @dataclass(frozen=True)

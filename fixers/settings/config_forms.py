@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.settings.edit_list import EditList
 from fixers.settings.precision_words import (
     ATTENTION,
@@ -20,7 +21,6 @@ from fixers.settings.precision_words import (
     NO_TWIN,
     NO_TWIN_WORDS,
     TWINS,
-    WHY_BF16,
     WHY_FLASH,
     WHY_PACKING,
     WHY_REDUCE,
@@ -126,7 +126,7 @@ class Settings:
             self.tell(value, f"{value.text} falls back to bfloat16, which this card has not")
         twin = twin_of(name, value.text)
         if twin is not None:
-            self.replace(value, twin, WHY_REDUCE if twin in FULL.values() else WHY_BF16)
+            self.replace(value, twin, WHY_REDUCE if twin in FULL.values() else NO_BFLOAT16)
 
     def judge_switch(self, siblings: Mapping, key: Scalar, value: Scalar) -> None:
         if not is_true(value.text) and value.text not in ("auto", "full"):
@@ -135,9 +135,9 @@ class Settings:
         twin = siblings.get(wanted)
         rivals = (k for k, v in siblings.entries if isinstance(k, Scalar) and isinstance(v, Scalar) and is_true(v.text))
         if isinstance(twin, Scalar):
-            self.replace(value, as_false(value.text), WHY_BF16)
+            self.replace(value, as_false(value.text), NO_BFLOAT16)
             if not is_true(twin.text):
-                self.replace(twin, as_true(twin.text), WHY_BF16)
+                self.replace(twin, as_true(twin.text), NO_BFLOAT16)
         elif twin is not None:
             self.tell(key, f"{wanted} stands beside {key.text} and is no plain value; left as it was")
         elif not IS_BF16.fullmatch(option(key.text)):
@@ -145,11 +145,11 @@ class Settings:
         elif key.text != wanted.replace("fp16", "bf16") and any(
             fp16_name(k.text) == wanted for k in rivals if k != key
         ):
-            self.replace(value, as_false(value.text), WHY_BF16)
+            self.replace(value, as_false(value.text), NO_BFLOAT16)
         else:
-            self.replace(key, wanted, WHY_BF16)
+            self.replace(key, wanted, NO_BFLOAT16)
             if not is_true(value.text):
-                self.replace(value, "true", WHY_BF16)
+                self.replace(value, "true", NO_BFLOAT16)
 
     def judge_no_flash(self, value: Scalar) -> bool:
         """`disable_flash_attn: false`, which is yes said twice."""
@@ -191,7 +191,7 @@ class Settings:
 
     def _set(self, node: Scalar, text: str) -> None:
         """A truth value without the quotes that "auto" had."""
-        self.found.put(node.place.start, node.place.end, text.encode(), WHY_BF16)
+        self.found.put(node.place.start, node.place.end, text.encode(), NO_BFLOAT16)
 
     def _insert_block(self, siblings: Mapping, auto: bool) -> None:
         """An fp16 block behind the bf16 one, laid out as that is."""

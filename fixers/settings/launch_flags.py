@@ -35,6 +35,7 @@ from fixers.frame.target import Target
 from fixers.settings.config_forms import Settings
 from fixers.settings.edit_list import EditList
 from fixers.settings.launch_forms import SHELLS, Launch
+from fixers.settings.precision_words import NEEDLES
 from fixers.sources.commands import read_commands, reads_commands
 from fixers.sources.config_commands import commands_in_config
 from fixers.sources.config_files import read_config, reads_config
@@ -48,7 +49,7 @@ from remote.protocol.findings import Finding, Severity
 name = "launch-flags"
 version = 3
 safety = "safe"
-needles: tuple[bytes, ...] = (b"bf16", b"bfloat16", b"BF16", b"tf32", b"flash", b"attn")
+needles = NEEDLES
 below = BFLOAT16_SINCE
 brings: tuple[str, ...] = ()
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.settings.edit_list import EditList
 from fixers.settings.launch_options import Given, Piece, assignments_of, options_of
 from fixers.settings.precision_words import (
@@ -21,7 +22,6 @@ from fixers.settings.precision_words import (
     NO_TWIN,
     NO_TWIN_WORDS,
     TWINS,
-    WHY_BF16,
     WHY_FLASH,
     WHY_PACKING,
     WHY_REDUCE,
@@ -94,7 +94,7 @@ class Launch:
             case ["for", str(name), "in"] if name in self.linked:
                 for word in words[3:]:
                     if word.text in TWINS:
-                        self.found.tell(word.start, f"the loop gives {name} {word.text}; no bfloat16 on this card")
+                        self.found.tell(word.start, f"the loop gives {name} {word.text}; {NO_BFLOAT16}")
 
     def judge_inner(self, inside: tuple[int, int]) -> None:
         try:
@@ -137,7 +137,7 @@ class Launch:
             self.found.tell(piece.start, NO_TWIN_WORDS, f"{each.name}=16-mixed")
         twin = twin_of(each.name, value)
         if twin is not None:
-            self.replace(piece, twin, WHY_BF16 if twin in TWINS.values() or twin == "16" else WHY_REDUCE)
+            self.replace(piece, twin, NO_BFLOAT16 if twin in TWINS.values() or twin == "16" else WHY_REDUCE)
 
     def judge_bf16(self, each: Given, given: Sequence[Given]) -> None:
         value = each.value.text if each.value else "True"
@@ -149,13 +149,13 @@ class Launch:
                 each.flag.start, f"{each.flag.raw} asks for bfloat16; what would ask for float16 is not known"
             )
         elif twin is None:
-            self.replace(each.flag, fp16_name(each.flag.raw), WHY_BF16)
+            self.replace(each.flag, fp16_name(each.flag.raw), NO_BFLOAT16)
             if each.value and value in ("auto", "full"):
-                self.replace(each.value, "true", WHY_BF16)
+                self.replace(each.value, "true", NO_BFLOAT16)
         elif each.value and twin.value and value is not None and twin.value.text is not None:
-            self.replace(each.value, as_false(value), WHY_BF16)
+            self.replace(each.value, as_false(value), NO_BFLOAT16)
             if not is_true(twin.value.text):
-                self.replace(twin.value, as_true(twin.value.text), WHY_BF16)
+                self.replace(twin.value, as_true(twin.value.text), NO_BFLOAT16)
         else:
             self.found.tell(
                 each.flag.start, "both --bf16 and --fp16 are given; which one counts is not known", "keep --fp16"
@@ -203,7 +203,7 @@ class Launch:
         default = found[2]
         if default in TWINS:
             start = piece.start + found.start(2)
-            self.replace(Piece(start, start + len(default), default, default), TWINS[default], WHY_BF16)
+            self.replace(Piece(start, start + len(default), default, default), TWINS[default], NO_BFLOAT16)
 
     def judge_variable(self, name: str, value: Piece) -> None:
         known = name in PRECISION_VARIABLES or name in self.linked
@@ -213,7 +213,7 @@ class Launch:
         elif value.text in NO_TWIN and known:
             self.found.tell(value.start, NO_TWIN_WORDS)
         elif value.text in TWINS and known:
-            self.replace(value, TWINS[value.text or ""], WHY_BF16)
+            self.replace(value, TWINS[value.text or ""], NO_BFLOAT16)
         elif value.text in TWINS and MEANS_PRECISION.fullmatch(name):
             self.found.tell(
                 value.start, f"{name} is {value.text}, and nothing here says what it is for", f"{name}=fp16"

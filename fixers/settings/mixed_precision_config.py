@@ -36,6 +36,7 @@ from fixers.frame.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.settings.config_forms import Settings
 from fixers.settings.edit_list import EditList
+from fixers.settings.precision_words import NEEDLES
 from fixers.sources.config_files import read_config, reads_config
 from fixers.sources.nodes import Mapping, Node
 from fixers.sources.source import Source
@@ -46,7 +47,7 @@ from remote.protocol.findings import Finding, Severity
 name = "mixed-precision-config"
 version = 4
 safety = "safe"
-needles: tuple[bytes, ...] = (b"bf16", b"bfloat16", b"BF16", b"tf32", b"flash", b"attn")
+needles = NEEDLES
 below = BFLOAT16_SINCE
 brings: tuple[str, ...] = ()
 matches = reads_config

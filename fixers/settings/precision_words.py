@@ -33,7 +33,9 @@ FLASH_VALUE = re.compile(
 )
 NEEDS_FLASH = re.compile(r"(?:.*[._-])?(?:padding_free|sample_packing|neat_packing)")
 
-WHY_BF16 = "no bfloat16 on this card"
+NEEDLES = (b"bf16", b"bfloat16", b"BF16", b"tf32", b"flash", b"attn")
+"""A file that holds none of these says none of the above."""
+
 WHY_REDUCE = "gradients are reduced in float32"
 WHY_TF32 = "no TF32 on this card"
 WHY_FLASH = "FlashAttention does not run on this card"

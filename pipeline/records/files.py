@@ -28,7 +28,7 @@ NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)
 
 def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
     """`path` holds exactly `data`, also after a power cut; a reader sees the old bytes or the new. Raises DiskFull."""
-    with _told_when_full(path):
+    with told_when_full(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_beside(str(path), data, mode)
 
@@ -43,7 +43,7 @@ class Lock:
 
     def sign(self) -> None:
         """The lock's file names this process and what it does."""
-        with _told_when_full(self.path):
+        with told_when_full(self.path):
             self.file.truncate(0)
             self.file.write(json.dumps({"pid": os.getpid(), "doing": self.doing}).encode())
 
@@ -54,7 +54,7 @@ def locked(path: Path, doing: str, *, sign: bool = True) -> Iterator[Lock]:
 
     `sign` False leaves the file as it is, for a verb that may find nothing to do and then writes nothing.
     """
-    with _told_when_full(path):
+    with told_when_full(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+b", buffering=0)
     with file:
@@ -71,18 +71,24 @@ def locked(path: Path, doing: str, *, sign: bool = True) -> Iterator[Lock]:
 
 
 @contextlib.contextmanager
-def _told_when_full(path: Path) -> Iterator[None]:
+def told_when_full(path: Path) -> Iterator[None]:
     """Raises DiskFull, naming `path`, where the block could not write; BadUsage where something is in the way."""
     try:
         yield
     except OSError as error:
         if error.errno in NO_FOLDER:
-            words = f"{error.filename or path} is in the way of a folder of that name"
-            raise BadUsage(words, where=str(path), hint=f"ls -l {shlex.quote(str(error.filename or path))}") from error
+            blocks = _in_the_way(Path(error.filename or path))
+            words = f"{blocks} is in the way of a folder of that name"
+            raise BadUsage(words, where=str(path), hint=f"ls -l {shlex.quote(str(blocks))}") from error
         if error.errno not in FULL:
             raise
         words = f"cannot write {path}: {FULL[error.errno]}"
         raise DiskFull(words, where=str(path), hint=f"df -h {shlex.quote(str(path.parent))}") from error
+
+
+def _in_the_way(path: Path) -> Path:
+    """The highest on the way to the path that is there and no folder."""
+    return next((one for one in (*reversed(path.parents), path) if one.exists() and not one.is_dir()), path)
 
 
 def _holder(data: bytes) -> str:

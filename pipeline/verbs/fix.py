@@ -21,6 +21,7 @@ from pipeline.actions.session import alone, load_named, working
 from pipeline.config.load import load_config
 from pipeline.messages.outcome import Outcome
 from pipeline.messages.quantities import count
+from pipeline.records.files import told_when_full
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Wishes
 from pipeline.verbs.local_site import judge_card, local_site
@@ -84,7 +85,8 @@ def _here(screen: Screen, root: Path, site: Site, only: list[str] | None, *, sho
     plan = plan_fixes(site, only=only)
     diff = render_diff(plan)
     _show(screen, plan, diff, only)
-    changed: tuple[str, ...] = () if show_only else apply_to_disk(root, plan)
+    with told_when_full(root):
+        changed: tuple[str, ...] = () if show_only else apply_to_disk(root, plan)
     if changed:
         _tell_undo(screen, count(len(changed), "file"), str(root))
     return _outcome(Plan(plan.findings + judge_card(site), plan.changes), changed, diff)
@@ -103,7 +105,8 @@ def _tell_undo(screen: Screen, what: str, *words: str) -> None:
 
 
 def _undone(screen: Screen, root: Path) -> Outcome:
-    undone = undo_on_disk(root)
+    with told_when_full(root):
+        undone = undo_on_disk(root)
     for path in undone.restored:
         screen.note(f"{path}: put back")
     if not undone.restored and not undone.findings:

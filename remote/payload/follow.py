@@ -114,25 +114,17 @@ def _push(call: Call, job: str, news: Callable[[bool], Iterator[Json]], folders:
 
 
 def _event_news(name: str, path: str, position: Position) -> Iterator[Json]:
-    try:
-        if position.unchanged(path):
-            return
-        with open_regular(path) as file:
-            fresh = not continues(file, position.offset, position.tail_sha256)
-            if fresh:
-                position.offset, position.tail_sha256 = 0, ""
-            while True:
-                records, _ = read_records(file.fileno(), position.offset)
-                if not records:
-                    return
-                yield {"name": name, "offset": position.offset, "fresh": fresh, "data": _text(records)}
-                _advance(position, file.fileno(), len(records))
-                fresh = False
-    except OSError:
-        return
+    for piece in _pieces(path, position, lambda fd, offset: read_records(fd, offset)[0]):
+        yield {"name": name, **piece}
 
 
 def _log_news(path: str, position: Position) -> Iterator[Json]:
+    for piece in _pieces(path, position, lambda fd, offset: os.pread(fd, CHUNK, offset)):
+        yield {**piece, "tail_sha256": position.tail_sha256}
+
+
+def _pieces(path: str, position: Position, read: Callable[[int, int], bytes]) -> Iterator[Json]:
+    """{offset, fresh, data} for each piece that `read` finds from `position` on, which is past it by then."""
     try:
         if position.unchanged(path):
             return
@@ -141,12 +133,12 @@ def _log_news(path: str, position: Position) -> Iterator[Json]:
             if fresh:
                 position.offset, position.tail_sha256 = 0, ""
             while True:
-                data = os.pread(file.fileno(), CHUNK, position.offset)
+                data = read(file.fileno(), position.offset)
                 if not data:
                     return
-                offset = position.offset
+                piece = {"offset": position.offset, "fresh": fresh, "data": _text(data)}
                 _advance(position, file.fileno(), len(data))
-                yield {"offset": offset, "fresh": fresh, "data": _text(data), "tail_sha256": position.tail_sha256}
+                yield piece
                 fresh = False
     except OSError:
         return

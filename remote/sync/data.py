@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from remote.errors import ConnectionLost, DeadlineExceeded, RemoteFault, SyncRefused
+from remote.errors import SyncRefused
 from remote.host import Host
 from remote.protocol.findings import Finding, Report, Severity
 from remote.sync.ahead import pack_ahead
 from remote.sync.digests import Known, StillChanging, digest_file, look_at, read_memory, write_memory
+from remote.sync.retry import over_cuts
 from remote.sync.scan import shown
 from remote.sync.secrets import secret_by_name
 from remote.sync.stream import Progress, file_pieces, pack_head
-from remote.sync.sync import FIRST_WAIT_S, TRIES, named_fault
 
 MEMORY = "data.json"
 OUT = frozenset({".git", ".halfstep", "__pycache__", ".DS_Store"})
@@ -81,18 +81,7 @@ def send_data(
 
     A cut line is taken up again up to five times where it was cut. Raises what `sync_project` raises.
     """
-    lost = 0
-    while True:
-        try:
-            return _send(host, scan, project, progress)
-        except (ConnectionLost, DeadlineExceeded):
-            lost += 1
-            if lost > TRIES:
-                raise
-            host.close()
-            wait(FIRST_WAIT_S * 2 ** (lost - 1))
-        except RemoteFault as fault:
-            raise named_fault(fault) from None
+    return over_cuts(host, lambda _: _send(host, scan, project, progress), wait)
 
 
 def _send(host: Host, scan: DataScan, project: str, progress: Progress | None) -> str:

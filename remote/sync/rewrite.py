@@ -12,9 +12,9 @@ from remote.host import Host
 from remote.protocol.blocks import pack_blocks
 from remote.protocol.tree import TreeSurvey
 from remote.protocol.values import decode
+from remote.sync.retry import named_fault
 from remote.sync.scan import Scan
 from remote.sync.stream import pack_head
-from remote.sync.sync import named_fault
 
 
 class Change(Protocol):

@@ -8,23 +8,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from remote.errors import Busy, ConnectionLost, DeadlineExceeded, DiskFull, RemoteFault, SyncRefused
+from remote.errors import RemoteFault, SyncRefused
 from remote.host import Host, Json
 from remote.protocol.blocks import PACKERS
-from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report
 from remote.protocol.tree import Manifest, TreeSurvey
 from remote.protocol.values import decode
 from remote.sync.agreed import ask_base, known_base, remember_agreed
 from remote.sync.plan import SyncPlan, edited_finding, plan_sync
+from remote.sync.retry import over_cuts
 from remote.sync.scan import IGNORE_HINT, Scan, scan_again, shown
 from remote.sync.stream import Progress, contents_of, stream_plan
 
-TRIES = 5
 CHANGES = 3
 DAMAGES = 1
 AGAIN = "type the same again"
-FIRST_WAIT_S = 0.5
 SETTLE_S = 10.0
 
 
@@ -64,19 +62,12 @@ def sync_project(
     if not scan.report.ok:
         return SyncReport(tree, scan, scan.report)
     attempt = _Attempt(host, scan, tree, force, progress)
-    lost = 0
-    while True:
-        try:
-            return replace(attempt.go(), retries=lost)
-        except (ConnectionLost, DeadlineExceeded):
-            lost += 1
-            if lost > TRIES:
-                raise
-            host.close()
-            wait(FIRST_WAIT_S * 2 ** (lost - 1))
-            attempt.unsure = True
-        except RemoteFault as fault:
-            raise named_fault(fault) from None
+
+    def send(lost: int) -> SyncReport:
+        attempt.unsure = lost > 0
+        return replace(attempt.go(), retries=lost)
+
+    return over_cuts(host, send, wait)
 
 
 class _Attempt:
@@ -182,10 +173,3 @@ class _Attempt:
 
     def _report(self, report: Report) -> SyncReport:
         return SyncReport(self.tree, self.scan, report, wire_bytes=self.wire_bytes)
-
-
-def named_fault(fault: RemoteFault) -> Exception:
-    """The payload's refusal as the error of ours with the same exit code, where there is one."""
-    kinds = {ExitCode.DISK: DiskFull, ExitCode.BUSY: Busy, ExitCode.SYNC: SyncRefused}
-    kind = kinds.get(fault.exit_code)
-    return fault if kind is None else kind(fault.message, where=fault.where, hint=fault.hint)

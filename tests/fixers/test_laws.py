@@ -92,12 +92,12 @@ def test_FI_33_killed_between_any_two_writes_the_next_run_arrives_at_the_same_by
     renames = 0
     replace = os.replace
 
-    def until_killed(part: str, path: str) -> None:
+    def until_killed(part: str, target: str) -> None:
         nonlocal renames
         renames += 1
         if renames == moment:
             raise _Killed
-        replace(part, path)
+        replace(part, target)
 
     monkeypatch.setattr(os, "replace", until_killed)
     with pytest.raises(_Killed):

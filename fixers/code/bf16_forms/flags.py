@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fixers.code.found import Found
+from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.gates import NAMES_BF16, asks_card, is_gated
 from fixers.sources.imports import name_of
@@ -21,7 +22,6 @@ LIBRARIES = ("transformers.", "trl.", "accelerate.", "peft.", "optimum.")
 DEEPSPEED_FP16 = (
     '{{"enabled": {enabled}, "loss_scale": 0, "initial_scale_power": 16, "hysteresis": 2, "min_loss_scale": 1}}'
 )
-WHY = "no bfloat16 on this card"
 CAPABLE, BELOW = ".get_device_capability() >= (8, 0)", ".get_device_capability() < (8, 0)"
 OFF = (False, None)
 HALF_DTYPES = ("torch.bfloat16", "torch.float16", "torch.half")
@@ -83,7 +83,7 @@ def _add_twin(found: Found, call: ast.Call, flags: Flags) -> None:
             asked = found.source.segment(given.value)
             below = asked.replace(CAPABLE, BELOW) if asked.endswith(CAPABLE) and asked.count(" and ") == 1 else None
             written = below or f"{torch}.cuda.is_available() and not {_operand(found, given.value)}"
-            found.edits.append(found.source.insert_argument_before(keyword, f"fp16={written}", WHY))
+            found.edits.append(found.source.insert_argument_before(keyword, f"fp16={written}", NO_BFLOAT16))
 
 
 def _has_half_weights(source: PythonSource) -> bool:
@@ -93,7 +93,7 @@ def _has_half_weights(source: PythonSource) -> bool:
 
 
 def _keyword_renamer(found: Found, keyword: ast.keyword) -> Callable[[str], None]:
-    return lambda name: found.edits.append(found.source.replace_keyword(keyword, name, WHY))
+    return lambda name: found.edits.append(found.source.replace_keyword(keyword, name, NO_BFLOAT16))
 
 
 def _takes_flags(found: Found, call: ast.Call, flags: Flags) -> bool:
@@ -149,7 +149,7 @@ def _operand(found: Found, value: ast.expr) -> str:
 
 
 def _set(found: Found, value: ast.expr, written: str) -> None:
-    found.edits.append(found.source.replace_node(value, written, WHY))
+    found.edits.append(found.source.replace_node(value, written, NO_BFLOAT16))
 
 
 def _turn_off_tf32(found: Found, flags: Flags) -> None:
@@ -182,7 +182,9 @@ def _judge_dict(found: Found, node: ast.Dict) -> None:
 
 def _key_renamer(found: Found, key: ast.Constant) -> Callable[[str], None]:
     written = found.source.segment(key)
-    return lambda name: found.edits.append(found.source.replace_node(key, written.replace(str(key.value), name), WHY))
+    return lambda name: found.edits.append(
+        found.source.replace_node(key, written.replace(str(key.value), name), NO_BFLOAT16)
+    )
 
 
 def _flip_deepspeed(found: Found, flags: Flags, block: ast.Dict) -> None:
@@ -233,7 +235,7 @@ def _default(value: ast.expr) -> ast.expr:
 
 
 def _name_renamer(found: Found, name: ast.Name) -> Callable[[str], None]:
-    return lambda new: found.edits.append(found.source.replace_node(name, new, WHY))
+    return lambda new: found.edits.append(found.source.replace_node(name, new, NO_BFLOAT16))
 
 
 def _judge_assignment(found: Found, node: ast.Assign) -> None:
@@ -268,4 +270,4 @@ def _flip_attribute(found: Found, node: ast.Assign, target: ast.Attribute) -> No
                     _set(found, other.value, "True")
                 _set(found, node.value, "False")
                 return
-    found.edits.append(found.source.replace_attribute(target, twin, WHY))
+    found.edits.append(found.source.replace_attribute(target, twin, NO_BFLOAT16))

@@ -6,10 +6,10 @@ import ast
 
 from fixers.code.bf16_forms.verdict import Verdict, judge_place
 from fixers.code.found import Found
+from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.sources.names import Rebound
 
 BFLOAT16 = "torch.bfloat16"
-WHY = "no bfloat16 on this card"
 REDUCED_IN_FP32 = "gradients are reduced in float32: float16 sums overflow"
 
 
@@ -71,7 +71,7 @@ def _judge_name(found: Found, node: ast.Name) -> bool:
     if node.id not in _aliases(found):
         if _keyword_of(found, node) == "reduce_dtype":
             found.warn(node, "reduce_dtype should be torch.float32 on this card", hint="reduce_dtype=torch.float32")
-        found.edits.append(found.source.replace_node(node, "float16", WHY))
+        found.edits.append(found.source.replace_node(node, "float16", NO_BFLOAT16))
     return True
 
 
@@ -101,7 +101,7 @@ def _wanted(found: Found, node: ast.expr) -> str:
 
 
 def _why(node: ast.expr, found: Found) -> str:
-    return REDUCED_IN_FP32 if _wanted(found, node) == "float32" else WHY
+    return REDUCED_IN_FP32 if _wanted(found, node) == "float32" else NO_BFLOAT16
 
 
 def _aliases(found: Found) -> frozenset[str]:
@@ -119,7 +119,9 @@ def _rename_imports(found: Found, acted: dict[str, list[ast.Name]], left: set[st
             if alias.name != "bfloat16" or local not in acted:
                 continue
             if local not in left:
-                found.edits.append(found.source.replace(found.source.span(alias)[0], "bfloat16", "float16", WHY))
+                found.edits.append(
+                    found.source.replace(found.source.span(alias)[0], "bfloat16", "float16", NO_BFLOAT16)
+                )
             elif alias.asname is None:
                 _import_float16(found, alias)
             elif any("float16" in scope.bindings for scope in found.source.names.scopes.values()):
@@ -127,11 +129,11 @@ def _rename_imports(found: Found, acted: dict[str, list[ast.Name]], left: set[st
                 found.warn(alias, message, hint="use torch.float16 where float16 is meant")
             else:
                 _import_float16(found, alias)
-                found.edits += [found.source.replace_node(each, "float16", WHY) for each in acted[local]]
+                found.edits += [found.source.replace_node(each, "float16", NO_BFLOAT16) for each in acted[local]]
 
 
 def _import_float16(found: Found, alias: ast.alias) -> None:
-    found.edits.append(found.source.insert(found.source.span(alias)[1], ", float16", WHY))
+    found.edits.append(found.source.insert(found.source.span(alias)[1], ", float16", NO_BFLOAT16))
 
 
 def _warn_rebound(found: Found, node: ast.expr, name: str) -> None:

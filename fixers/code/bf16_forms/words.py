@@ -7,6 +7,7 @@ import re
 
 from fixers.code.bf16_forms.verdict import Verdict, judge_place
 from fixers.code.found import Found
+from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.sources.chosen_words import constant_of, is_chosen, rewritten_literal
 
 MEANS_PRECISION = re.compile(
@@ -24,7 +25,6 @@ TRUE_WORDS = ("bf16-true",)
 OVERRIDE = re.compile(r"((?:\+{0,2}|--)[\w.-]*(?:precision|d_?type)=)([\w.-]+)")
 FLAGS = re.compile(r"--(?:bf16|mixed_precision[ =]bf16|(?:torch_)?dtype[ =]bfloat16)\b")
 RUN_TEXT = re.compile(r"(?:subprocess\.\w+|os\.(?:system|popen))")
-WHY = "no bfloat16 on this card"
 
 
 def find_words(found: Found) -> None:
@@ -95,7 +95,7 @@ def _judge_text(found: Found, node: ast.Constant) -> None:
     if isinstance(above, ast.Call) and RUN_TEXT.fullmatch(found.source.names.meaning(above.func) or ""):
         flag = FLAGS.search(str(node.value))
         assert flag is not None
-        message = f"the command in this string says {flag[0]}; no bfloat16 on this card"
+        message = f"the command in this string says {flag[0]}; {NO_BFLOAT16}"
         found.warn(node, message, hint=flag[0].replace("bfloat16", "float16").replace("bf16", "fp16"))
 
 
@@ -120,4 +120,4 @@ def _replace(found: Found, node: ast.Constant, word: str) -> None:
         written = found.source.segment(node)
         found.warn(node, f"{written} means bfloat16 and is not written in one piece; write {word!r}")
         return
-    found.edits.append(found.source.replace_node(node, literal, WHY))
+    found.edits.append(found.source.replace_node(node, literal, NO_BFLOAT16))

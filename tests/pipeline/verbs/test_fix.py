@@ -54,3 +54,10 @@ def test_that_no_card_was_named_is_a_finding(
     assert run([*words, *card, "--json"]) == 0
     findings = json.loads(capsys.readouterr().out)["findings"]
     assert [finding["check"] for finding in findings if finding["check"] == "no-card"] == told
+
+
+def test_what_is_in_the_way_of_the_originals_is_named(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / ".halfstep").touch()
+    assert run(["fix", str(project), "--card", "titan-rtx"]) == 2
+    assert (project / "train.py").read_text() == BEFORE
+    assert f"{project / '.halfstep'} is in the way" in capsys.readouterr().err

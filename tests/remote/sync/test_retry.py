@@ -1,0 +1,71 @@
+"""A cut line is waited out, twice as long each time; a refusal is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from remote.errors import Busy, ConnectionLost, DeadlineExceeded, DiskFull, RemoteFault, SyncRefused
+from remote.host import Host
+from remote.protocol.exits import ExitCode
+from remote.sync.retry import over_cuts
+
+
+@dataclass
+class Line:
+    """A host of which only the line counts, with what each transfer over it ends with."""
+
+    ends: list[Any]
+    closed: int = 0
+    waited: list[float] = field(default_factory=list)
+    told: list[int] = field(default_factory=list)
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def send(self, lost: int) -> str:
+        self.told.append(lost)
+        end = self.ends.pop(0)
+        if isinstance(end, Exception):
+            raise end
+        return str(end)
+
+    def go(self) -> str:
+        return over_cuts(cast(Host, self), self.send, self.waited.append)
+
+
+@pytest.mark.parametrize("cuts", range(6))
+def test_up_to_five_cuts_are_waited_out_over_a_new_line(cuts: int) -> None:
+    kinds = [ConnectionLost("cut"), DeadlineExceeded("silent")]
+    line = Line([*(kinds[at % 2] for at in range(cuts)), "whole"])
+    assert line.go() == "whole"
+    assert (line.closed, line.told) == (cuts, list(range(cuts + 1)))
+    assert line.waited == [0.5, 1.0, 2.0, 4.0, 8.0][:cuts]
+
+
+def test_the_sixth_cut_is_told() -> None:
+    line = Line([*(ConnectionLost("cut") for _ in range(5)), ConnectionLost("the last"), "whole"])
+    with pytest.raises(ConnectionLost, match="the last"):
+        line.go()
+    assert (line.closed, len(line.waited), line.ends) == (5, 5, ["whole"])
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (ExitCode.DISK, DiskFull),
+        (ExitCode.BUSY, Busy),
+        (ExitCode.SYNC, SyncRefused),
+        (ExitCode.ENVIRONMENT, RemoteFault),
+    ],
+)
+def test_a_refusal_is_an_error_of_ours_at_once_in_the_hosts_words(code: ExitCode, kind: type[Exception]) -> None:
+    line = Line([RemoteFault("no", kind="x", where="/there", hint="ls", exit_code=code), "whole"])
+    with pytest.raises(kind) as refused:
+        line.go()
+    error = refused.value
+    assert type(error) is kind and error.__cause__ is None
+    assert (str(error.message), error.where, error.hint, error.exit_code) == ("no", "/there", "ls", code)
+    assert (line.closed, line.waited) == (0, [])
