@@ -3,11 +3,11 @@
 What it does
     On a card below compute capability 8.0, where a file uses half precision or adapters, a loop that makes every
     trainable parameter float32 is put before the optimizer or trainer is made: after the last adapter load, cast or
-    resume, and before the model is sharded or replicated. FullyShardedDataParallel flattens frozen parameters together
-    with trained ones and refuses two dtypes, so before it all of them become float32. Where a trainer attaches the
-    adapter itself, the loop stands after it; where a model is cast once more behind its optimizer, behind that. A loop
-    or call that does this already, at the right place, is recognised. A model that is float32 by how it is made and
-    never cast is left alone. Other frozen weights stay float16.
+    resume, and before the model is sharded, replicated or copied for an average. FullyShardedDataParallel flattens
+    frozen parameters together with trained ones and refuses two dtypes, so before it all of them become float32. Where
+    a trainer attaches the adapter itself, the loop stands after it; where a model is cast once more behind its
+    optimizer, behind that. A loop or call that does this already, at the right place, is recognised. A model that is
+    float32 by how it is made and never cast is left alone. Other frozen weights stay float16.
 
 Why
     Under float16 autocast a GradScaler unscales gradients, and it refuses float16 ones: `Attempting to unscale FP16

@@ -6,10 +6,12 @@ import ast
 import re
 from collections.abc import Iterator
 
-from fixers.sources.expressions import tail_of
+from fixers.sources.expressions import tail_of, written
 from fixers.sources.python import PythonSource
-from fixers.sources.training_setup import SIMPLE, block_of, function_of, wraps_model
+from fixers.sources.training_setup import SIMPLE, block_of, changes_dtype, function_of, wraps_model
 
+COPIES = re.compile(r"^deepcopy$|^AveragedModel$|EMA|^ModelEma|Ema$|ExponentialMovingAverage")
+AVERAGES = re.compile(r"ema|avg|average|shadow", re.IGNORECASE)
 FLATTENS = ("FSDP", "FullyShardedDataParallel")
 WRAPS_APART = re.compile(
     rb"fsdp_auto_wrap_policy|lambda_auto_wrap_policy|LambdaPolicy|BitsAndBytesConfig|load_in_[48]bit|bnb_4bit"
@@ -17,16 +19,34 @@ WRAPS_APART = re.compile(
 
 
 def before_wrap(python: PythonSource, place: ast.stmt, owner: str) -> tuple[ast.stmt, str]:
-    """Where the model is wrapped earlier in the same block, the cast belongs before that, under the inner name."""
+    """Where the model is wrapped or copied earlier in the same block, the cast belongs before that.
+
+    It is then given with the name that the model has there.
+    """
     block = block_of(python, place)
+    cast = False
     for earlier in reversed(block[: block.index(place)]):
         for call in calls_in(earlier):
-            inner = _wrapped(python, earlier, call, owner)
+            copied = not cast and _copies(python, earlier, call, owner)
+            inner = owner if copied else _wrapped(python, earlier, call, owner)
             if inner is not None and isinstance(earlier, SIMPLE):
                 return before_wrap(python, earlier, inner)
             if inner is not None and _assigned_before(python, earlier, inner):
                 return before_wrap(python, earlier, inner)
+        cast = cast or any(changes_dtype(python, call, owner) for call in calls_in(earlier))
     return place, owner
+
+
+def _copies(python: PythonSource, statement: ast.stmt, call: ast.Call, owner: str) -> bool:
+    """The model is copied for an average: copies of another dtype cannot be averaged with it."""
+    if tail_of(call) == "deepcopy":
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if not any(AVERAGES.search(written(python, target)) for target in targets):
+            return False
+    given = call.args[:1]
+    if given and isinstance(given[0], ast.Call) and tail_of(given[0]) in ("parameters", "state_dict"):
+        given = [given[0].func.value] if isinstance(given[0].func, ast.Attribute) else []
+    return COPIES.search(tail_of(call)) is not None and [written(python, each) for each in given] == [owner]
 
 
 def _wrapped(python: PythonSource, statement: ast.stmt, call: ast.Call, owner: str) -> str | None:

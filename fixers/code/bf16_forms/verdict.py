@@ -10,6 +10,7 @@ from fixers.sources.gates import NAMES_BF16, asks_card, is_gated, names_bf16
 from fixers.sources.python import PythonSource
 
 HALVES = ("torch.float16", "torch.half")
+HALF_WORDS = ("fp16", "float16", "half", "16")
 FLOATS = ("torch.float32", "torch.float")
 OTHER_DTYPES = (*HALVES, *FLOATS, "torch.float64", "torch.double", "torch.int8")
 OTHER_WORDS = frozenset({"float16", "fp16", "half", "float32", "fp32", "float", "no", "auto", "fp8", "32", "16"})
@@ -59,6 +60,8 @@ def _judge_step(source: PythonSource, above: ast.AST, child: ast.AST) -> Judged 
             return _judge_dict(source, above, child)
         case ast.List() | ast.Tuple() | ast.Set():
             return NEVER if _is_row_of_list(source, above, child) else None
+        case ast.IfExp() if child is above.body and _is_row_of_choices(source, above):
+            return NEVER
         case ast.IfExp() if child is not above.test:
             other = above.orelse if child is above.body else above.body
             return FALLS_BACK_TO_FP32 if _is_float32(source, other) and not _is_switch(source, above.test) else None
@@ -74,6 +77,13 @@ def _judge_step(source: PythonSource, above: ast.AST, child: ast.AST) -> Judged 
         case ast.FunctionDef() | ast.AsyncFunctionDef():
             return NEVER if child is above.returns or _is_decorator(source, above, child) else None
     return None
+
+
+def _is_row_of_choices(source: PythonSource, choice: ast.IfExp) -> bool:
+    """A word for bfloat16 chooses it, and a word for float16 the next: a table of precisions in one line."""
+    words = [each.value for each in ast.walk(choice.orelse) if isinstance(each, ast.Constant)]
+    knows_half = isinstance(choice.orelse, ast.IfExp) and any(word in HALF_WORDS for word in words)
+    return knows_half and names_bf16(source, choice.test)
 
 
 def _is_decorator(source: PythonSource, above: ast.FunctionDef | ast.AsyncFunctionDef, child: ast.AST) -> bool:
