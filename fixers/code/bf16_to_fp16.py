@@ -4,7 +4,8 @@ What it does
     On a card below compute capability 8.0, every place that chooses bfloat16 chooses float16: `torch.bfloat16` under
     any alias, `.bfloat16()`, `bf16=True`, `mixed_precision="bf16"`, dtypes given as words, defaults of arguments,
     fields and command-line options, DeepSpeed blocks, and what libraries choose when nothing is said. `reduce_dtype`
-    becomes float32, `tf32=True` becomes False. Comparisons, comments, docstrings and branches that already ask the card
+    becomes float32, `tf32=True` becomes False; `bf16=<what the card answers>` alone gets `fp16=` for cards that answer
+    no. Comparisons, comments, docstrings and branches that already ask the card
     are never touched. What a script knows by a word of its own stays and gets a twin, because commands and configs say
     fp16 from now on: `--fp16` beside an option `--bf16`, a row or a choice "fp16" beside "bf16". Always comes with
     `trainable-fp32` and `scaler-gate`.
@@ -45,7 +46,7 @@ from fixers.sources.python import reads_python
 from fixers.sources.source import Source
 
 name = "bf16-to-fp16"
-version = 4
+version = 5
 safety = "safe"
 needles = (b"bfloat16", b"bf16", b"BF16", b"tf32", b"from_pretrained", b"trl")
 below = BFLOAT16_SINCE

@@ -32,11 +32,11 @@ from fixers.code.found import Found
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of
+from fixers.sources.expressions import tail_of
 from fixers.sources.label_masks import LABELS, is_padding, is_shifted, masks_padding, mentions_labels
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 from fixers.sources.splice import Edit
-from fixers.sources.training_setup import tail_of
 
 name = "label-padding"
 version = 3

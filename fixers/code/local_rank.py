@@ -33,10 +33,10 @@ from fixers.code.found import Found
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of, rewritten_literal
+from fixers.sources.expressions import tail_of
 from fixers.sources.imports import imported
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
-from fixers.sources.training_setup import tail_of
 
 name = "local-rank"
 version = 1

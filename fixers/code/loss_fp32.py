@@ -34,13 +34,13 @@ import re
 from fixers.code.found import Found
 from fixers.frame.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
 from fixers.frame.target import Target
+from fixers.sources.expressions import tail_of, written
 from fixers.sources.losses import losses_of
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
-from fixers.sources.training_setup import tail_of
 
 name = "loss-fp32"
-version = 2
+version = 3
 safety = "safe"
 needles = (b"_loss(", b"cross_entropy", b"kl_div", b"Loss(")
 below = BFLOAT16_SINCE
@@ -52,6 +52,7 @@ CALLS_LOSS = re.compile(rb"(?:_loss|cross_entropy|kl_div|_logits|Loss)\(")
 SOFTMAXES = ("softmax", "log_softmax", "logsigmoid", "sigmoid")
 NOT_PROMOTED = ("huber_loss",)
 FLOAT32 = ("torch.float32", "torch.float")
+TEMPERATURE = re.compile(r"(?:^|[._])(?:T|tau|temp|temperature)$", re.IGNORECASE)
 ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
 WHY = "the loss is computed in float32"
 
@@ -151,13 +152,23 @@ def _softmaxed(source: PythonSource, call: ast.Call) -> ast.expr | None:
 
 
 def _is_float32(source: PythonSource, operand: ast.expr) -> bool:
-    """The expression is a cast to float32, or a name that is only ever given one in this function."""
-    if isinstance(operand, ast.Call):
-        return _casts(source, operand)
-    if isinstance(operand, ast.Name):
-        values = [node.value for node in source.names.of_type(ast.Assign) if _assigns(source, node, operand)]
-        return bool(values) and isinstance(values[-1], ast.Call) and _casts(source, values[-1])
+    """A cast to float32, a softmax of one, one by a temperature, or a name that was last given one of these."""
+    match operand:
+        case ast.Call() if tail_of(operand) in SOFTMAXES and not _casts(source, operand):
+            inner = _softmaxed(source, operand)
+            return inner is not None and _is_float32(source, inner)
+        case ast.Call():
+            return _casts(source, operand)
+        case ast.BinOp(op=ast.Mult() | ast.Div(), left=left, right=right):
+            return _is_float32(source, left) and (isinstance(right, ast.Constant) or _is_temperature(source, right))
+        case ast.Name():
+            values = [node.value for node in source.names.of_type(ast.Assign) if _assigns(source, node, operand)]
+            return bool(values) and isinstance(values[-1], (ast.Call, ast.BinOp)) and _is_float32(source, values[-1])
     return False
+
+
+def _is_temperature(source: PythonSource, factor: ast.expr) -> bool:
+    return TEMPERATURE.search(written(source, factor)) is not None
 
 
 def _casts(source: PythonSource, call: ast.Call) -> bool:

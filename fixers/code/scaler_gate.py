@@ -3,8 +3,8 @@
 What it does
     A `GradScaler` made without `enabled=`, in a file whose autocast takes its dtype from a variable, gets
     `enabled=<that variable> == torch.float16`. A plain loop under float16 autocast without any scaler (one optimizer,
-    `loss.backward()`, clipping, `optimizer.step()`) gets one, around all three; any other is told. A scaler whose
-    dtype is written down, or that is already gated, is left.
+    `loss.backward()`, clipping, `optimizer.step()`) gets one, around all three; any other is told, and so is
+    a loss that is scaled by hand. A scaler whose dtype is written down, or that is already gated, is left.
 
 Why
     One script often carries several precisions. With bfloat16 a scaler refuses or does nothing useful; with float32 it
@@ -48,15 +48,15 @@ from fixers.code.found import Found
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of
+from fixers.sources.expressions import tail_of
 from fixers.sources.imports import name_of
-from fixers.sources.plain_loop import PlainLoop, plain_loop
+from fixers.sources.plain_loop import PlainLoop, plain_loop, scaled_by_hand
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 from fixers.sources.splice import Edit
-from fixers.sources.training_setup import tail_of
 
 name = "scaler-gate"
-version = 2
+version = 3
 safety = "safe"
 needles = (b"autocast",)
 below = None
@@ -69,6 +69,8 @@ SCALING_LIBRARIES = ("deepspeed", "lightning", "pytorch_lightning", "accelerate"
 SHARDS = re.compile(rb"FSDP|FullyShardedDataParallel|fully_shard")
 NAMES = ("scaler", "loss_scaler", "grad_scaler")
 ABSENT = "float16 gradients below 6e-8 are zero without a loss scale"
+ALONE = "backward under float16 autocast without a loss scaler: small gradients become zero"
+BY_HAND = "the loss is scaled by hand: nothing skips a step that overflows, or lowers the scale"
 WHY = "the scaler is for float16 alone"
 
 
@@ -166,7 +168,7 @@ def _scale(found: Found, target: Target) -> None:
     loop = None if shards else plain_loop(source)
     edits = _scaled(source, loop, _options(source, loop, halves, target)) if loop is not None else None
     if edits is None:
-        message = "backward under float16 autocast without a loss scaler: small gradients become zero"
+        message = BY_HAND if scaled_by_hand(source) else ALONE
         device = device_written(source, halves[0]) or DEVICE
         made = "ShardedGradScaler()" if shards else f"torch.amp.GradScaler({device})"
         found.warn(halves[0], message, hint=f"scaler = {made}")

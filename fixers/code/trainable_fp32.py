@@ -6,7 +6,8 @@ What it does
     resume, and before the model is sharded or replicated. FullyShardedDataParallel flattens frozen parameters together
     with trained ones and refuses two dtypes, so before it all of them become float32. Where a trainer attaches the
     adapter itself, the loop stands after it; where a model is cast once more behind its optimizer, behind that. A loop
-    or call that does this already, at the right place, is recognised. Other frozen weights stay float16.
+    or call that does this already, at the right place, is recognised. A model that is float32 by how it is made and
+    never cast is left alone. Other frozen weights stay float16.
 
 Why
     Under float16 autocast a GradScaler unscales gradients, and it refuses float16 ones: `Attempting to unscale FP16
@@ -40,7 +41,9 @@ from collections.abc import Iterator
 
 from fixers.frame.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
 from fixers.frame.target import Target
+from fixers.sources.expressions import tail_of, written
 from fixers.sources.float_casts import is_cast
+from fixers.sources.float_models import is_float32
 from fixers.sources.model_wraps import before_wrap, calls_in, flattening
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
@@ -55,12 +58,11 @@ from fixers.sources.training_setup import (
     function_of,
     is_library_trainer,
     is_same_model,
-    tail_of,
 )
 from remote.protocol.findings import Finding, Severity
 
 name = "trainable-fp32"
-version = 2
+version = 3
 safety = "safe"
 needles = (b"Trainer", b"optim", b"Adam", b"SGD", b"Adafactor", b"Lion")
 below = BFLOAT16_SINCE
@@ -81,6 +83,7 @@ WHOLE = (
     "for {each} in {owner}.parameters():  # FSDP flattens parameters of one dtype",
     "    {each}.data = {each}.data.float()",
 )
+BUILDS = re.compile(rb"[Oo]ptim\w*\(")
 GIVES_RATE = re.compile(rb"\b(?:lr|learning_rate)[ ]*=|optim\w*\(\s*[\w.]+\.parameters\(")
 TRAINS = ("backward", "train", "step", "fit")
 WHY = "trainable parameters are float32 before the optimizer takes them"
@@ -104,7 +107,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
 
 
 def _may_make_optimizer(data: bytes) -> bool:
-    if MAKES_OPTIMIZER.search(data):
+    if MAKES_OPTIMIZER.search(data) or BUILDS.search(data):
         return True
     return b"parameters(" in data and GIVES_RATE.search(data) is not None
 
@@ -120,6 +123,8 @@ def _groups(python: PythonSource) -> Iterator[tuple[Consumer, ...]]:
 
 def _cast(python: PythonSource, group: tuple[Consumer, ...]) -> tuple[list[Edit], list[Finding]]:
     first = group[0]
+    if is_float32(python, first.owner):
+        return [], []
     if not first.owner:
         return _cast_after(python, first) if first.trainer else ([], [_told(python, first)])
     if any(not isinstance(consumer.statement, SIMPLE) for consumer in group):
@@ -145,7 +150,8 @@ def _cast_again(python: PythonSource, consumer: Consumer) -> list[Edit]:
     for call in python.names.of_type(ast.Call):
         statement = python.names.statement(call)
         same = function_of(python, call) is function_of(python, consumer.call)
-        if not same or call.lineno <= consumer.call.lineno or not isinstance(statement, SIMPLE):
+        later = same and call.lineno > consumer.call.lineno
+        if not (later or _is_called_later(python, call, consumer)) or not isinstance(statement, SIMPLE):
             continue
         if tail_of(call) in ("to", "half") and _is_cast_again(python, call, consumer.owner):
             block = block_of(python, statement)
@@ -154,6 +160,20 @@ def _cast_again(python: PythonSource, consumer: Consumer) -> list[Edit]:
             if edit is not None and not any(is_cast(python, each, consumer.owner) for each in behind):
                 edits.append(edit)
     return edits
+
+
+def _is_called_later(python: PythonSource, call: ast.Call, consumer: Consumer) -> bool:
+    """It stands in a method of the same class that is called once the optimizer of `self.model` exists."""
+    within, making = function_of(python, call), function_of(python, consumer.call)
+    if not consumer.owner.startswith("self.") or not isinstance(within, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    if within is making or python.names.parent(within) is not python.names.parent(making):
+        return False
+    return any(
+        written(python, each.func) == f"self.{within.name}" and each.lineno > consumer.call.lineno
+        for each in python.names.of_type(ast.Call)
+        if function_of(python, each) is making
+    )
 
 
 def _is_cast_again(python: PythonSource, call: ast.Call, owner: str) -> bool:

@@ -45,7 +45,7 @@ from fixers.sources.yaml_values import duplicates
 from remote.protocol.findings import Finding, Severity
 
 name = "mixed-precision-config"
-version = 3
+version = 4
 safety = "safe"
 needles = NEEDLES
 below = BFLOAT16_SINCE

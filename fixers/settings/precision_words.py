@@ -16,7 +16,9 @@ FULL = {"bfloat16": "float32", "torch.bfloat16": "torch.float32", "bf16": "fp32"
 NO_TWIN = ("bf16-true", "bf16_true")
 NO_TWIN_WORDS = "bf16-true has no safe twin: 16-mixed keeps weights in float32"
 
-MEANS_PRECISION = re.compile(r"(?:.*[._-])?(?:(?:d|data|amp|autocast|torch)_?type|precision|amp_dtype)", re.IGNORECASE)
+MEANS_PRECISION = re.compile(
+    r"(?:.*[._-])?(?:(?:d|data|amp|autocast|torch)_?type|precision|amp_dtype|weights)", re.IGNORECASE
+)
 REDUCES = re.compile(r"(?:.*[._-])?(?:reduce_?d?type|communication_data_type|grad_accum_dtype)", re.IGNORECASE)
 IS_BF16 = re.compile(r"(?:.*\.)?(?:(?:pure_)?bf16(?:_full_eval)?|bfloat16)")
 LIKE_BF16 = re.compile(r"(?!no_|disable_|.*downcast)(?:.*[._])?(?:bf16|bfloat16)(?:_\w+)?")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from fixers.sources.expressions import tail_of, written
+from fixers.sources.optimized_models import makes_float32
 from fixers.sources.python import PythonSource
-from fixers.sources.training_setup import mentions, tail_of, written
+from fixers.sources.training_setup import mentions
 
 MODULES = frozenset({"modules", "named_modules", "children", "named_children"})
 CASTERS = frozenset({"cast_mixed_precision_params", "cast_training_params"})
@@ -20,7 +22,7 @@ def is_cast(source: PythonSource, statement: ast.stmt, owner: str) -> bool:
     if not isinstance(call, ast.Call):
         return False
     if isinstance(call.func, ast.Attribute) and written(source, call.func.value) == owner:
-        return _makes_float32(source, call)
+        return makes_float32(source, call)
     if not mentions(source, [*call.args, *_values(call)], owner):
         return False
     return tail_of(call) in CASTERS or tail_of(call) in _casting_functions(source)
@@ -34,20 +36,12 @@ def _is_cast_loop(source: PythonSource, loop: ast.For, owner: str) -> bool:
     for node in (node for part in loop.body for node in ast.walk(part)):
         match node:
             case ast.Assign(targets=[ast.Attribute(attr="data")], value=value):
-                if any(isinstance(each, ast.Call) and _makes_float32(source, each) for each in ast.walk(value)):
+                if any(isinstance(each, ast.Call) and makes_float32(source, each) for each in ast.walk(value)):
                     return True
             case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name())) as call) if keeps:
-                if _makes_float32(source, call):
+                if makes_float32(source, call):
                     return True
     return False
-
-
-def _makes_float32(source: PythonSource, call: ast.Call) -> bool:
-    tail = tail_of(call)
-    if tail == "float" and isinstance(call.func, ast.Attribute) and not call.args:
-        return True
-    values = [*call.args, *_values(call)]
-    return tail == "to" and any(source.names.meaning(v) in ("torch.float32", "torch.float") for v in values)
 
 
 def _casting_functions(source: PythonSource) -> frozenset[str]:

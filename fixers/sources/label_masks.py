@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 
 from fixers.sources.chosen_words import constant_of
+from fixers.sources.expressions import tail_of
 from fixers.sources.python import PythonSource
-from fixers.sources.training_setup import tail_of
 
 LABELS = re.compile(
     r"(?<![a-z0-9])(?<!num_)(?<!n_)labels?(?![a-z])(?!_?(?:mask|len|name|map|2|smooth|encoder|count))", re.IGNORECASE

@@ -6,8 +6,9 @@ import ast
 import re
 from collections.abc import Iterator
 
+from fixers.sources.expressions import tail_of
 from fixers.sources.python import PythonSource
-from fixers.sources.training_setup import SIMPLE, block_of, function_of, tail_of, wraps_model
+from fixers.sources.training_setup import SIMPLE, block_of, function_of, wraps_model
 
 FLATTENS = ("FSDP", "FullyShardedDataParallel")
 WRAPS_APART = re.compile(

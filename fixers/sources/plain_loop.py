@@ -6,10 +6,12 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fixers.sources.expressions import tail_of, written
 from fixers.sources.python import PythonSource
-from fixers.sources.training_setup import block_of, consumers_of, function_of, tail_of, written
+from fixers.sources.training_setup import block_of, consumers_of, function_of
 
 CLIPS = frozenset({"clip_grad_norm_", "clip_grad_value_", "clip_grad_norm", "clip_grads_with_norm_"})
+LARGE = 64
 READS_GRADIENTS = frozenset(
     {"register_hook", "register_full_backward_hook", "register_post_accumulate_grad_hook", "get_total_norm"}
 )
@@ -30,7 +32,7 @@ def plain_loop(source: PythonSource) -> PlainLoop | None:
     """The file's one training loop; None where its gradients are used in any way that is not plain."""
     backwards = tuple(call for call in source.names.of_type(ast.Call) if tail_of(call) == "backward")
     made = _made(source)
-    if made is None or not backwards or _reads_gradients(source):
+    if made is None or not backwards or _reads_gradients(source) or scaled_by_hand(source):
         return None
     optimizer = written(source, made.targets[0])
     steps = tuple(_steps(source, optimizer))
@@ -41,6 +43,35 @@ def plain_loop(source: PythonSource) -> PlainLoop | None:
     if not all(_sees(source, call, made) for call in acts):
         return None
     return PlainLoop(optimizer, made, backwards, steps, clips)
+
+
+def scaled_by_hand(source: PythonSource) -> bool:
+    """`(loss * scale).backward()`: the loss is multiplied by a large number, or by one that is called a scale."""
+    return any(
+        isinstance(call.func, ast.Attribute) and tail_of(call) == "backward" and _is_scaled(source, call.func.value)
+        for call in source.names.of_type(ast.Call)
+    )
+
+
+def _is_scaled(source: PythonSource, value: ast.expr) -> bool:
+    if isinstance(value, ast.Name):
+        assigned = [each.value for each in source.names.of_type(ast.Assign) if _is_given(each, value.id)]
+        return any(_is_scaled(source, each) for each in assigned if isinstance(each, ast.BinOp))
+    if not isinstance(value, ast.BinOp) or not isinstance(value.op, ast.Mult):
+        return False
+    return any(_is_scale(source, each) for each in (value.left, value.right))
+
+
+def _is_given(assignment: ast.Assign, name: str) -> bool:
+    return any(isinstance(target, ast.Name) and target.id == name for target in assignment.targets)
+
+
+def _is_scale(source: PythonSource, factor: ast.expr) -> bool:
+    if isinstance(factor, ast.Constant):
+        return isinstance(factor.value, (int, float)) and factor.value >= LARGE
+    if isinstance(factor, ast.BinOp) and isinstance(factor.op, ast.Pow):
+        return True
+    return "scale" in written(source, factor).lower()
 
 
 def _made(source: PythonSource) -> ast.Assign | None:

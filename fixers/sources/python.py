@@ -115,6 +115,13 @@ class PythonSource:
     def insert(self, at: int, text: str, why: str) -> Edit:
         return self.replace(at, "", text, why)
 
+    def insert_argument_before(self, keyword: ast.keyword, written: str, why: str) -> Edit:
+        """The edit that puts another keyword argument before that one, on its own line where that has one."""
+        at = self.span(keyword)[0]
+        before = self.text[self._lines[keyword.lineno - 1] : at]
+        gap = newline_of(self.text).decode() + before.decode() if not before.strip(b" \t\f") else " "
+        return self.insert(at, f"{written},{gap}", why)
+
     def append_argument(self, call: ast.Call, written: str, why: str) -> Edit:
         """The edit that gives the call one more keyword argument, after its last one."""
         arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]

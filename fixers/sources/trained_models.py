@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from fixers.sources.expressions import tail_of, written
 from fixers.sources.names import FUNCTIONS
 from fixers.sources.python import PythonSource
-from fixers.sources.training_setup import WRAPS, consumers_of, tail_of, written
+from fixers.sources.training_setup import WRAPS, consumers_of
 
 FROZEN = ("eval", "requires_grad_")
 

@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fixers.sources.expressions import assigned_before, is_path, tail_of, written
 from fixers.sources.names import FUNCTIONS
+from fixers.sources.optimized_models import are_float32, named_owners, whole_models
 from fixers.sources.python import PythonSource
 
 OPTIMIZERS = re.compile(
@@ -22,7 +24,6 @@ WRAPS = frozenset(
 LOADS = frozenset(
     {"get_peft_model", "load_adapter", "half", "from_pretrained", "add_adapter", "inject_adapter_in_model"}
 )
-PARAMETERS = frozenset({"parameters", "named_parameters", "get_trainable_parameters", "trainable_parameters"})
 UNWRAPS = frozenset({"unwrap_model", "extract_model_from_parallel"})
 INNER = ("module", "_orig_mod")
 NOT_TORCH = ("keras", "tensorflow", "optax", "flax", "jax", "mlx", "paddle", "mxnet")
@@ -46,12 +47,6 @@ def consumers_of(source: PythonSource) -> tuple[Consumer, ...]:
     return source.remember("consumers", lambda: tuple(_find_consumers(source)))
 
 
-def tail_of(call: ast.Call) -> str:
-    """The last name of what is called."""
-    function = call.func
-    return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
-
-
 def wraps_model(source: PythonSource, call: ast.Call, owner: str) -> bool:
     """The call shards, replicates or prepares that model: its parameters must have their dtype before."""
     return tail_of(call) in WRAPS and any(written(source, argument) == owner for argument in call.args)
@@ -71,7 +66,15 @@ def changes_dtype(source: PythonSource, call: ast.Call, owner: str) -> bool:
 def casts_to_half(source: PythonSource, call: ast.Call) -> bool:
     """`.to(...)` with a half dtype, or with a variable whose name says that it is one."""
     values = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "dtype")]
-    return any(source.names.meaning(v) in HALVES or written(source, v).endswith("dtype") for v in values)
+    return any(source.names.meaning(v) in HALVES or _is_called_dtype(source, v) for v in values)
+
+
+def _is_called_dtype(source: PythonSource, value: ast.expr) -> bool:
+    """`args.dtype`, `getattr(torch, args.dtype)`"""
+    match value:
+        case ast.Call(func=ast.Name(id="getattr"), args=[module, name]) if source.names.meaning(module) == "torch":
+            return not isinstance(name, ast.Constant)
+    return written(source, value).endswith("dtype")
 
 
 def is_same_model(source: PythonSource, expression: ast.expr, owner: str) -> bool:
@@ -84,7 +87,9 @@ def is_same_model(source: PythonSource, expression: ast.expr, owner: str) -> boo
         case ast.Name() | ast.Attribute() if written(source, expression) == owner:
             return True
         case ast.Name(id=name):
-            values = [value for value in _assigned(source, expression, name) if not mentions(source, [value], name)]
+            values = [
+                value for value in assigned_before(source, expression, name) if not mentions(source, [value], name)
+            ]
             return any(is_same_model(source, value, owner) for value in values)
     return False
 
@@ -94,11 +99,13 @@ def _find_consumers(source: PythonSource) -> Iterator[Consumer]:
         tail = tail_of(call)
         if TRAINERS.match(tail) and _is_trainer(source, call, tail):
             yield Consumer(call, source.names.statement(call), _model_of_trainer(source, call), True)
+        elif are_float32(source, call):
+            continue
         elif OPTIMIZERS.match(tail) and (call.args or call.keywords) and _is_of_torch(source, call):
             for owner in _owners(source, call):
                 yield Consumer(call, source.names.statement(call), owner, False)
         elif _takes_parameters(source, call, tail):
-            for owner in _named_owners(source, call):
+            for owner in named_owners(source, call) or whole_models(source, call, tail):
                 yield Consumer(call, source.names.statement(call), owner, False)
 
 
@@ -129,11 +136,11 @@ def _model_of_trainer(source: PythonSource, call: ast.Call) -> str:
 
 def _is_model(source: PythonSource, node: ast.expr) -> bool:
     """A variable that holds a model, not one that holds a model's name."""
-    if not _is_path(node) or NAME_OF_MODEL.search(written(source, node)):
+    if not is_path(node) or NAME_OF_MODEL.search(written(source, node)):
         return False
     if isinstance(node, ast.Attribute):
         return written(source, node).startswith("self.") or node.attr.endswith("model")
-    assigned = list(_assigned(source, node, written(source, node)))
+    assigned = list(assigned_before(source, node, written(source, node)))
     return not any(isinstance(value, (ast.Constant, ast.JoinedStr)) for value in assigned)
 
 
@@ -148,62 +155,8 @@ def _takes_parameters(source: PythonSource, call: ast.Call, tail: str) -> bool:
 
 
 def _owners(source: PythonSource, call: ast.Call) -> tuple[str, ...]:
-    """As `_named_owners`, and the empty name where there is none."""
-    return _named_owners(source, call) or ("",)
-
-
-def _named_owners(source: PythonSource, call: ast.Call) -> tuple[str, ...]:
-    """The models whose parameters the call is given, directly or through one variable."""
-    given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "params")]
-    found = [owner for each in given for owner in _owners_in(source, each)]
-    if not found:
-        for name in (each.id for each in given if isinstance(each, ast.Name)):
-            for value in _assigned(source, call, name):
-                found += _owners_in(source, value) if _is_collection(value) else ()
-    return tuple(dict.fromkeys(found))
-
-
-def _is_collection(value: ast.expr) -> bool:
-    """Parameters, chosen or grouped; not what was made of them."""
-    if isinstance(value, ast.Call):
-        return tail_of(value) in (*PARAMETERS, "list", "tuple", "filter", "chain", "sorted", "iter")
-    return isinstance(value, (ast.List, ast.Tuple, ast.ListComp, ast.GeneratorExp, ast.BinOp, ast.IfExp))
-
-
-def _owners_in(source: PythonSource, expression: ast.expr) -> Iterator[str]:
-    for node in ast.walk(expression):
-        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-            continue
-        owner = node.func.value
-        if node.func.attr in PARAMETERS and _is_path(owner) and _is_visible(source, owner):
-            yield written(source, owner)
-
-
-def _assigned(source: PythonSource, before: ast.expr, name: str) -> Iterator[ast.expr]:
-    function = source.names.function(before)
-    for node in source.names.of_type(ast.Assign):
-        targets = [target.id for target in node.targets if isinstance(target, ast.Name)]
-        if name in targets and source.names.function(node) is function and node.lineno <= before.lineno:
-            yield node.value
-
-
-def _is_path(node: ast.expr) -> bool:
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    return isinstance(node, ast.Name)
-
-
-def _is_visible(source: PythonSource, node: ast.expr) -> bool:
-    """The name is not one that only a comprehension or lambda knows."""
-    while isinstance(node, ast.Attribute):
-        node = node.value
-    assert isinstance(node, ast.Name)
-    scope = source.names.scopes[node]
-    while not isinstance(scope.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module, ast.ClassDef)):
-        if node.id in scope.bindings or scope.parent is None:
-            return False
-        scope = scope.parent
-    return True
+    """As `named_owners`, and the empty name where there is none."""
+    return named_owners(source, call) or ("",)
 
 
 def _is_assigned(source: PythonSource, call: ast.Call, owner: str) -> bool:
@@ -218,11 +171,6 @@ def mentions(source: PythonSource, expressions: list[ast.expr], owner: str) -> b
         return True
     parts = (node for expression in expressions for node in ast.walk(expression))
     return any(isinstance(node, (ast.Name, ast.Attribute)) and written(source, node) == owner for node in parts)
-
-
-def written(source: PythonSource, node: ast.AST) -> str:
-    """A name or an attribute as it is written; empty for anything else."""
-    return source.segment(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
 
 
 def block_of(source: PythonSource, statement: ast.stmt) -> list[ast.stmt]:

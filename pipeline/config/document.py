@@ -57,7 +57,7 @@ class Document:
         """How that value, as YAML, is given to the key: `name: value`, or in the words of the --set that gave it."""
         given = self._given_for(key)
         if given is None or given.keys != key:
-            return f"{key[-1]}: {value}"
+            return value if isinstance(key[-1], int) else f"{key[-1]}: {value}"
         name = given.prefix + ".".join(given.keys)
         return f"--set {shlex.quote(f'{name}={value}')}"
 

@@ -120,6 +120,12 @@ def test_frozen_tensors_that_an_optimizer_was_handed_are_not_called_trained(prov
     assert told["adapter-gradient"].severity is Severity.INFO
 
 
+@pytest.mark.parametrize("name", ["looked_ahead", "critic_first", "accumulation"])
+def test_gradients_that_are_cleared_by_design_are_not_called_lost(name, prove):
+    report = prove(SCRIPTS / "healthy" / f"{name}.py")
+    assert "gradient-cleared" not in {finding.check for finding in report.findings}
+
+
 def test_float32_copies_of_float16_weights_are_seen_to_be_what_is_stepped(prove):
     report = prove(SCRIPTS / "healthy" / "master_weights.py")
     told = {finding.check: finding.message for finding in report.findings}

@@ -11,6 +11,8 @@ from fixers.code.found import Found
 from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.gates import NAMES_BF16, asks_card, is_gated
+from fixers.sources.imports import name_of
+from fixers.sources.python import PythonSource
 from remote.protocol.findings import Severity
 
 TWINS = {"bf16": "fp16", "bf16_full_eval": "fp16_full_eval"}
@@ -20,7 +22,9 @@ LIBRARIES = ("transformers.", "trl.", "accelerate.", "peft.", "optimum.")
 DEEPSPEED_FP16 = (
     '{{"enabled": {enabled}, "loss_scale": 0, "initial_scale_power": 16, "hysteresis": 2, "min_loss_scale": 1}}'
 )
+CAPABLE, BELOW = ".get_device_capability() >= (8, 0)", ".get_device_capability() < (8, 0)"
 OFF = (False, None)
+HALF_DTYPES = ("torch.bfloat16", "torch.float16", "torch.half")
 SWITCHED_ON = (True, "auto", "True", "true")
 
 
@@ -63,6 +67,29 @@ def _judge_call(found: Found, call: ast.Call) -> None:
     for flag, twin in TWINS.items():
         _flip(found, flags, flag, twin, variables=True)
     _turn_off_tf32(found, flags)
+    _add_twin(found, call, flags)
+
+
+def _add_twin(found: Found, call: ast.Call, flags: Flags) -> None:
+    """`bf16=<what the card answers>` alone is no mixed precision at all on this card."""
+    given = flags.get("bf16")
+    torch = name_of(found.source, "torch")
+    if given is None or "fp16" in flags or torch is None or not asks_card(found.source, given.value):
+        return
+    if isinstance(given.value, ast.Constant) or not _has_half_weights(found.source):
+        return
+    for keyword in call.keywords:
+        if keyword.arg == "bf16":
+            asked = found.source.segment(given.value)
+            below = asked.replace(CAPABLE, BELOW) if asked.endswith(CAPABLE) and asked.count(" and ") == 1 else None
+            written = below or f"{torch}.cuda.is_available() and not {_operand(found, given.value)}"
+            found.edits.append(found.source.insert_argument_before(keyword, f"fp16={written}", NO_BFLOAT16))
+
+
+def _has_half_weights(source: PythonSource) -> bool:
+    """Half precision is chosen somewhere whatever the card answers."""
+    halves = (each for each in source.names.of_type(ast.Attribute) if source.names.meaning(each) in HALF_DTYPES)
+    return any(not is_gated(source, each) for each in halves)
 
 
 def _keyword_renamer(found: Found, keyword: ast.keyword) -> Callable[[str], None]:

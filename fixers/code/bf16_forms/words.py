@@ -11,7 +11,7 @@ from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.sources.chosen_words import constant_of, is_chosen, rewritten_literal
 
 MEANS_PRECISION = re.compile(
-    r"(?:.*[._-])?(?:d_?type|data_?type|precision|amp|amp_type|autocast_type|mixed_precision)$", re.IGNORECASE
+    r"(?:.*[._-])?(?:d_?type|data_?type|precision|amp|amp_type|autocast_type|mixed_precision|weights)$", re.IGNORECASE
 )
 WORDS = {
     "bfloat16": "float16",

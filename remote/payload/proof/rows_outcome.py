@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Iterator
 
 from remote.payload.proof.seen import Row, Seen, error, good, warning
 from remote.protocol.exits import ExitCode
 from remote.protocol.proof import Unseen
+
+DTYPES_MEET = re.compile(
+    r"should be the same|must have the same dtype|expected (?:scalar type|dtype|m1 and m2)|Found dtype"
+)
 
 
 def judge(seen: Seen) -> Iterator[Row]:
@@ -23,6 +28,13 @@ def _ended(seen: Seen) -> Iterator[Row]:
         what = f"{crash['type']}: {crash['message'].splitlines()[0] if crash['message'] else ''}" if crash else ""
         last = what or _last_line(seen.output_tail) or f"exit {seen.exit}"
         yield error("command-failed", f"the training command failed: {last}", code=ExitCode.TRAINING)
+        half = any(row["dtype"] == "float16" for row in seen.dtypes("trainable", "frozen"))
+        if seen.waits_for_card and half and DTYPES_MEET.search(last):
+            yield warning(
+                "autocast",
+                "Accelerate leaves autocast off on a CPU, where float16 weights met float32 inputs; not so on a card",
+                hint="prove it on a host with a card; here only a base model in float32 trains",
+            )
     elif seen.timed_out:
         yield error(
             "proof-timeout",

@@ -151,8 +151,7 @@ class ProofRecorder:
     @quiet
     def attempt(self, optimizer: Any, scaler: Any) -> None:
         self.trained.look(optimizer)
-        if optimizer is self.trained.main and self._effective():
-            self.trained.look_again()
+        self.trained.look_again(optimizer)
         self.scaling.built(optimizer)
         self.scaling.stepping(optimizer, scaler)
 
@@ -196,8 +195,8 @@ class ProofRecorder:
             }
         )
         self.micro, self.clip_norms, self.clips, self.norm = [], [], 0, None
-        if len(self._effective()) == 1:
-            self.trained.look_behind()
+        if len(self._effective()) <= self.wanted and not skipped:
+            self.trained.look_behind(optimizer)
         # What follows in here is ours; waiting for the card was the step's.
         self.since, self.ledger.own_s = now, entered - now
         if len(self.attempts) >= MEASURED_FORWARDS:

@@ -28,6 +28,7 @@ class Scaling:
         self._optimizers: Any = weakref.WeakSet()
         self._carried: Any = weakref.WeakKeyDictionary()
         self._left: Any = weakref.WeakKeyDictionary()
+        self._weights: Any = weakref.WeakKeyDictionary()
         self._before: Snapshot = []
 
     def built(self, optimizer: Any) -> None:
@@ -38,9 +39,7 @@ class Scaling:
         """A backward pass begins: what was cleared since the last one carries nothing any more."""
         for optimizer in list(self._carried):
             if _is_clear(optimizer):
-                # Of two optimizers, one may clear what the other's loss has left behind.
-                unused = len(self._optimizers) == 1 and self._carried[optimizer] & {SCALED, PLAIN, BY_HAND}
-                self.thrown += bool(unused) and not self._is_untouched(optimizer)
+                self.thrown += self._is_thrown(optimizer)
                 del self._carried[optimizer]
         self._before = [(one, _versions(one)) for one in self._optimizers]
 
@@ -54,7 +53,18 @@ class Scaling:
                     carried.add(KEPT)
                 carried.add(kind)
                 self._left[optimizer] = _versions(optimizer)
+                self._weights[optimizer] = _weights(optimizer)
         self._before = []
+
+    def _is_thrown(self, optimizer: Any) -> bool:
+        """What a backward pass gave was cleared by somebody before anything used it.
+
+        Of two optimizers, one may clear what the other's loss has left behind; and weights that somebody moves by hand
+        have used their gradients.
+        """
+        alone = len(self._optimizers) == 1 and not self._is_untouched(optimizer)
+        used = self._weights.get(optimizer) != _weights(optimizer)
+        return alone and not used and bool(self._carried[optimizer] & {SCALED, PLAIN, BY_HAND})
 
     def _is_untouched(self, optimizer: Any) -> bool:
         """Nobody has changed its gradients since a backward pass, a clipping or its own step."""
@@ -123,6 +133,10 @@ class Scaling:
 
 def _versions(optimizer: Any) -> Versions:
     return [None if p.grad is None else (id(p.grad), p.grad._version) for p in parameters_of(optimizer)]
+
+
+def _weights(optimizer: Any) -> List[int]:
+    return [p._version for p in parameters_of(optimizer)]
 
 
 def _is_clear(optimizer: Any) -> bool:

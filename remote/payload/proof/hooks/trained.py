@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from .tables import describe, state_dtypes
 from .tensors import mark, measure_gradients, moved, name_parameters, parameters_of, short, trained_by
@@ -17,7 +17,7 @@ class Trained:
         self.gradients: Dict[str, List[str]] = {}
         self.tables: Dict[str, Any] = {}
         self.put_back = False
-        self._has_moved = False
+        self._has_moved: Set[int] = set()
         self._optimizers: Dict[int, Any] = {}
         self._waiting: List[Any] = []
         self._built_as: Dict[int, Dict[int, str]] = {}
@@ -61,16 +61,18 @@ class Trained:
         if self.tables["strangers"]:
             self._copies = mark(self._unheld())
 
-    def look_behind(self) -> None:
-        """Right behind a change of the main optimizer."""
-        self._has_moved = self._has_moved or self._differs()
+    def look_behind(self, optimizer: Any) -> None:
+        """Right behind a change that this optimizer made."""
+        if id(optimizer) not in self._has_moved and self._differs(optimizer):
+            self._has_moved.add(id(optimizer))
 
-    def look_again(self) -> None:
-        """Before a later change of the main optimizer: whether what an earlier one changed was put back."""
-        self.put_back = self.put_back or (self._has_moved and not self._differs())
+    def look_again(self, optimizer: Any) -> None:
+        """Before a later change of the same optimizer: whether what an earlier one changed was put back."""
+        if id(optimizer) in self._has_moved:
+            self.put_back = self.put_back or not self._differs(optimizer)
 
-    def _differs(self) -> bool:
-        return any(moved(self._marks, mark(self.named(self.main))).values())
+    def _differs(self, optimizer: Any) -> bool:
+        return any(moved(self._marks, mark(self.named(optimizer))).values())
 
     def _unheld(self) -> List[Tuple[str, Any]]:
         """What the models train and no optimizer holds: it may be a copy of what one does."""

@@ -1,0 +1,97 @@
+"""Models that are float32 from the start and stay it: loaded so by name, or built of torch's own modules."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from fixers.sources.expressions import tail_of, written
+from fixers.sources.python import PythonSource
+
+KEEPS = frozenset({"to", "cuda", "cpu", "train", "eval", "requires_grad_", "compile", "get_peft_model", "DDP"})
+KEEPS_TOO = frozenset({"DistributedDataParallel", "prepare_model"})
+MAY_BE_HALF = re.compile(
+    rb"\.half\(|\.bfloat16\(|set_default_|assign=|load_adapter|autocast_adapter_dtype|PeftModel|\.type\("
+)
+DEVICE = re.compile(r"device|rank|cuda|cpu")
+FULL = ("torch.float32", "torch.float")
+
+
+def is_float32(source: PythonSource, owner: str) -> bool:
+    """Every assignment of that name makes a float32 model or keeps one, in a file that casts no model to half."""
+    if not owner or MAY_BE_HALF.search(source.data) or _casts(source):
+        return False
+    given = list(_given(source, owner))
+    made = [value for value in given if not _keeps(source, value, owner)]
+    return bool(made) and all(_is_made_float32(source, value) for value in made)
+
+
+def _casts(source: PythonSource) -> bool:
+    """Something is cast by `.to` with anything but a device."""
+    return any(
+        tail_of(call) == "to" and any(_may_be_dtype(source, each) for each in (*call.args, *_values(call)))
+        for call in source.names.of_type(ast.Call)
+    )
+
+
+def _may_be_dtype(source: PythonSource, value: ast.expr) -> bool:
+    if isinstance(value, ast.Call):
+        return source.names.meaning(value.func) != "torch.device"
+    return not isinstance(value, (ast.Constant, ast.JoinedStr)) and DEVICE.search(written(source, value)) is None
+
+
+def _given(source: PythonSource, owner: str) -> Iterator[ast.expr | None]:
+    """What the name is given wherever it is bound; None where that is not by assignment."""
+    root = owner.partition(".")[0]
+    if root != "self" and any(each.arg == root for each in source.names.of_type(ast.arg)):
+        yield None
+    assigned = 0
+    for node in source.names.of_type(ast.Assign):
+        for target in node.targets:
+            if written(source, target) == owner:
+                assigned += 1
+                yield node.value
+            elif isinstance(node.value, ast.Call) and tail_of(node.value) == "prepare":
+                # `model, optimizer = accelerator.prepare(model, optimizer)`
+                assigned += sum(written(source, each) == owner for each in ast.walk(target))
+    named = [*source.names.of_type(ast.Name), *source.names.of_type(ast.Attribute)]
+    if sum(_is_stored(source, each, owner) for each in named) != assigned:
+        yield None
+
+
+def _is_stored(source: PythonSource, node: ast.expr, owner: str) -> bool:
+    return isinstance(getattr(node, "ctx", None), ast.Store) and written(source, node) == owner
+
+
+def _keeps(source: PythonSource, value: ast.expr | None, owner: str) -> bool:
+    """What was there before, moved, wrapped or with an adapter that PEFT makes in float32."""
+    if value is None or not isinstance(value, ast.Call):
+        return value is not None and written(source, value) == owner
+    if tail_of(value) not in KEEPS | KEEPS_TOO:
+        return False
+    inner = value.args[:1] if value.args else []
+    above = [value.func.value] if isinstance(value.func, ast.Attribute) else []
+    return any(_keeps(source, each, owner) for each in (*above, *inner) if isinstance(each, ast.expr))
+
+
+def _is_made_float32(source: PythonSource, value: ast.expr | None) -> bool:
+    match value:
+        case ast.Call(func=function) if (source.names.meaning(function) or "").startswith("torch.nn."):
+            return not any(keyword.arg == "dtype" for keyword in value.keywords) and all(
+                _is_made_float32(source, each) for each in value.args if isinstance(each, ast.Call)
+            )
+        case ast.Call() if tail_of(value) == "from_pretrained":
+            dtypes = [each.value for each in value.keywords if each.arg in ("dtype", "torch_dtype")]
+            others = ("quantization_config", "load_in_4bit", "load_in_8bit", None)
+            plain = not any(each.arg in others for each in value.keywords)
+            return plain and bool(dtypes) and all(source.names.meaning(each) in FULL for each in dtypes)
+        case ast.Call(func=ast.Attribute(value=inner)) if tail_of(value) in KEEPS:
+            return _is_made_float32(source, inner)
+        case ast.Call(args=[inner, *_]) if tail_of(value) in KEEPS | KEEPS_TOO:
+            return _is_made_float32(source, inner)
+    return False
+
+
+def _values(call: ast.Call) -> list[ast.expr]:
+    return [keyword.value for keyword in call.keywords]

@@ -1,0 +1,101 @@
+"""Which models an optimizer is given the parameters of."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from fixers.sources.expressions import assigned_before, is_path, tail_of, values_of, written
+from fixers.sources.python import PythonSource
+
+PARAMETERS = frozenset({"parameters", "named_parameters", "get_trainable_parameters", "trainable_parameters"})
+MAKES_OPTIMIZER = re.compile(r"(?:build|make|create|get|set_?up|init|configure)_?\w*[Oo]ptim(?:izers?)?$")
+MODEL = re.compile(r"(?:^|[._])(?:model|student|llm)$")
+
+
+def named_owners(source: PythonSource, call: ast.Call) -> tuple[str, ...]:
+    """The models whose parameters the call is given, directly or through one variable."""
+    given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "params")]
+    found = [owner for each in given for owner in _owners_in(source, each)]
+    if not found:
+        for name in (each.id for each in given if isinstance(each, ast.Name)):
+            for value in assigned_before(source, call, name):
+                found += _owners_in(source, value) if _is_collection(value) else ()
+    if not found:
+        found = [owner for each in given if isinstance(each, ast.Call) for owner in _owners_within(source, each)]
+    return tuple(dict.fromkeys(found))
+
+
+def _owners_within(source: PythonSource, call: ast.Call) -> Iterator[str]:
+    """The models whose parameters a function of this file gives back, as they are called where it is called."""
+    functions = [each for each in source.names.of_type(ast.FunctionDef) if each.name == tail_of(call)]
+    if len(functions) != 1:
+        return
+    (function,) = functions
+    inside = [owner for part in function.body for owner in _owners_in(source, part)]
+    named = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    bound = isinstance(call.func, ast.Attribute) and named[:1] == ["self"]
+    given = dict(zip(named[1:] if bound else named, call.args, strict=False))
+    given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    for owner in dict.fromkeys(inside):
+        if bound and owner.startswith("self.") and written(source, call.func).startswith("self."):
+            yield owner
+        elif owner in given and is_path(given[owner]):
+            yield written(source, given[owner])
+
+
+def _is_collection(value: ast.expr) -> bool:
+    """Parameters, chosen or grouped; not what was made of them."""
+    if isinstance(value, ast.Call):
+        return tail_of(value) in (*PARAMETERS, "list", "tuple", "filter", "chain", "sorted", "iter")
+    return isinstance(value, (ast.List, ast.Tuple, ast.ListComp, ast.GeneratorExp, ast.BinOp, ast.IfExp))
+
+
+def _owners_in(source: PythonSource, expression: ast.expr | ast.stmt) -> Iterator[str]:
+    for node in ast.walk(expression):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        owner = node.func.value
+        if node.func.attr in PARAMETERS and is_path(owner) and _is_visible(source, owner):
+            yield written(source, owner)
+
+
+def whole_models(source: PythonSource, call: ast.Call, tail: str) -> tuple[str, ...]:
+    """`build_optimizer(model, lr)` of another file takes the parameters of the model that it is given."""
+    of_this_file = any(each.name == tail for each in source.names.of_type(ast.FunctionDef))
+    of_this_object = written(source, call.func).partition(".")[0] in ("self", "cls")
+    if of_this_file or of_this_object or not MAKES_OPTIMIZER.match(tail):
+        return ()
+    given = [written(source, each) for each in (*call.args, *values_of(call))]
+    return tuple(dict.fromkeys(each for each in given if MODEL.search(each)))
+
+
+def are_float32(source: PythonSource, call: ast.Call) -> bool:
+    """The list that it is given holds float32 copies: `[p.detach().clone().float() for p in parameters]`."""
+    names = [each.id for each in call.args[:1] if isinstance(each, ast.Name)]
+    values = [value for name in names for value in assigned_before(source, call, name)]
+    copies = [value.elt for value in values if isinstance(value, (ast.ListComp, ast.GeneratorExp))]
+    return bool(copies) and all(isinstance(each, ast.Call) and makes_float32(source, each) for each in copies)
+
+
+def makes_float32(source: PythonSource, call: ast.Call) -> bool:
+    """`.float()`, or `.to` with float32."""
+    tail = tail_of(call)
+    if tail == "float" and isinstance(call.func, ast.Attribute) and not call.args:
+        return True
+    wanted = ("torch.float32", "torch.float")
+    return tail == "to" and any(source.names.meaning(each) in wanted for each in (*call.args, *values_of(call)))
+
+
+def _is_visible(source: PythonSource, node: ast.expr) -> bool:
+    """The name is not one that only a comprehension or lambda knows."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    assert isinstance(node, ast.Name)
+    scope = source.names.scopes[node]
+    while not isinstance(scope.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module, ast.ClassDef)):
+        if node.id in scope.bindings or scope.parent is None:
+            return False
+        scope = scope.parent
+    return True
