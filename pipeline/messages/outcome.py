@@ -79,11 +79,12 @@ class Outcome:
 
 
 def job_outcome(run: RunSurvey) -> JobOutcome:
-    """The job as the host tells it now."""
+    """The job as the host tells it now. Progress is written now and then, so a whole checkpoint may be further."""
     progress = run.progress
+    kept = max((one.step for one in run.checkpoints if not one.problem), default=0) if run.result else 0
     return JobOutcome(
         run.state,
-        progress.step if progress else None,
+        max(progress.step, kept) if progress else None,
         progress.steps if progress else None,
         run.result.exit if run.result else None,
         progress.loss if progress else None,

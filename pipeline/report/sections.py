@@ -125,9 +125,16 @@ def jobs(rows: Sequence[JobRow]) -> str:
 
 
 def _went(row: JobRow) -> str:
-    span = "" if row.last_step is None else f"steps {row.first_step or 0} to {row.last_step}"
     reason = f'<span class="soft">{text(row.reason)}</span>' if row.reason else ""
-    return "<br>".join(part for part in (span, reason) if part)
+    return "<br>".join(part for part in (_span(row), reason) if part)
+
+
+def _span(row: JobRow) -> str:
+    """Where a job began is known of the first, and of one that says so; a later one may have been resumed."""
+    if row.last_step is None:
+        return ""
+    begun = 0 if row.first_step is None and row.number == 1 else row.first_step
+    return f"to step {row.last_step}" if begun is None else f"steps {begun} to {row.last_step}"
 
 
 def proof(report: ProofReport | None) -> str:

@@ -56,8 +56,8 @@ def in_words(survey: RunSurvey, was_alive: bool) -> str:
     """'tiny-0123abcd was stopped at step 40 of 120; newest checkpoint: step 38'."""
     newest = newest_kept(survey)
     kept = f"newest checkpoint: step {newest}" if newest is not None else "it has no checkpoint"
-    progress = survey.progress
-    step = f" at step {progress.step}" + (f" of {progress.steps}" if progress.steps else "") if progress else ""
+    job = job_outcome(survey)
+    step = f" at step {job.step}" + (f" of {job.steps}" if job.steps else "") if job.step is not None else ""
     if was_alive and survey.result is not None and survey.result.stopped:
         return f"{survey.run} was stopped{step}; {kept}"
     return f"{survey.run} is not running ({survey.state.value}{step}); {kept}"

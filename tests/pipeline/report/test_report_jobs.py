@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pipeline.judgements.job import judge_watched
 from pipeline.report.compose import jobs_of, told_once
+from pipeline.report.model import JobRow
+from pipeline.report.sections import jobs
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey, StartAnswer, Started, WatchNote
 
@@ -42,3 +46,15 @@ def test_what_the_watch_saw_is_in_the_report_once_also_where_nobody_followed() -
     fine = Finding("sync", Severity.INFO, "well")
     assert told_once((other, fine), watched) == (other, *watched)
     assert told_once((other, *watched), watched) == (other, *watched)
+
+
+@pytest.mark.parametrize(
+    ("row", "span"),
+    [
+        (JobRow(1, JobState.FAILED, last_step=280), "steps 0 to 280"),
+        (JobRow(2, JobState.FAILED, last_step=3000), "to step 3000"),
+        (JobRow(2, JobState.FAILED, first_step=280, last_step=3000), "steps 280 to 3000"),
+    ],
+)
+def test_where_a_resumed_job_began_is_not_made_up(row: JobRow, span: str) -> None:
+    assert f">{span}<" in jobs((row,))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from pipeline.messages.outcome import job_outcome
 from pipeline.verbs.stop import in_words
 from remote.protocol.jobs import Checkpoint, JobResult, JobState, Progress, RunSurvey
 
@@ -25,3 +28,11 @@ def test_a_job_that_was_just_stopped_is_told_as_stopped(was_alive: bool, result:
 def test_a_run_without_steps_or_checkpoints_says_so() -> None:
     run = RunSurvey("r", "c", "f", 1, JobState.FAILED, None, JobResult(143, stopped=True))
     assert in_words(run, True) == "r was stopped; it has no checkpoint"
+
+
+def test_a_whole_checkpoint_that_is_further_than_the_last_progress_is_the_step() -> None:
+    checkpoints = (Checkpoint("checkpoint-8", 8), Checkpoint("checkpoint-9", 9, problem="cut short"))
+    run = RunSurvey("r", "c", "f", 1, JobState.FAILED, None, JobResult(143, stopped=True), Progress(5), checkpoints)
+    assert in_words(run, True) == "r was stopped at step 8; newest checkpoint: step 8"
+    assert job_outcome(run).step == 8
+    assert job_outcome(replace(run, state=JobState.RUNNING, result=None)).step == 5
