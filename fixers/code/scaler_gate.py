@@ -56,7 +56,7 @@ from fixers.sources.source import Source
 from fixers.sources.splice import Edit
 
 name = "scaler-gate"
-version = 3
+version = 4
 safety = "safe"
 needles = (b"autocast",)
 below = None
@@ -217,7 +217,7 @@ def _made_for(source: PythonSource, loop: PlainLoop, autocast: ast.Call, target:
     given = switches + ([device] if device is not None else [])
     if not is_torch(source, autocast) or len(autocast.args) > 2 or (device is None and not old):
         return None
-    if any(not isinstance(each, ast.Constant) and not _is_known(source, each, loop.made) for each in given):
+    if any(not _means_the_same(source, each) and not _is_known(source, each, loop.made) for each in given):
         return None
     enabled = [source.segment(each) for each in switches]
     if dtype is not None and is_variable(source, dtype):
@@ -232,6 +232,12 @@ def _made_for(source: PythonSource, loop: PlainLoop, autocast: ast.Call, target:
     options = [] if old or device is None else [source.segment(device)]
     options += [f"enabled={' and '.join(enabled)}"] if enabled else []
     return f"{{torch}}.{'cuda.' if old else ''}amp.GradScaler({', '.join(options)})"
+
+
+def _means_the_same(source: PythonSource, value: ast.expr) -> bool:
+    """Wherever it stands in the file: a literal, or made of nothing but torch, as `torch.cuda.is_available()` is."""
+    torch = name_of(source, "torch")
+    return all(node.id == torch for node in ast.walk(value) if isinstance(node, ast.Name))
 
 
 def _free_name(source: PythonSource, optimizer: str) -> str | None:
