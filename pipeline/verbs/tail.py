@@ -36,7 +36,8 @@ def tail(
     note, records = named_run(run, Path.cwd())
     seen: list[Scalar] = []
     findings: tuple[Finding, ...] = ()
-    written = False
+    tags: set[str] = set()
+    shown = False
     try:
         with open_run(note.run, records.root, ask=None if as_json else screen, keep=False) as opened:
             patience = patience_told(screen)
@@ -45,9 +46,10 @@ def tail(
             for scalar in tail_scalars(
                 opened.host, note.project, note.run, opened.folder, history=not new, patience=patience
             ):
-                written = True
+                tags.add(scalar.tag)
                 if only and not any(word in scalar.tag for word in only):
                     continue
+                shown = True
                 if as_json:
                     seen.append(scalar)
                 else:
@@ -56,8 +58,8 @@ def tail(
         if error.exit_code not in NOT_THERE:
             raise
         findings = (out_of_reach(note, error, "these are the scalars that are here"),)
-    if not written and not new and not findings:
-        findings = (_none_written(note.run),)
+    if not new and not findings and not shown:
+        findings = (_none_so_called(note.run, only, tags) if tags else _none_written(note.run),)
     outcome = Outcome(
         "tail",
         next((finding.exit_code for finding in findings), ExitCode.OK),
@@ -70,6 +72,11 @@ def tail(
     )
     screen.closing(outcome)
     return outcome.exit_code
+
+
+def _none_so_called(run: str, only: list[str] | None, tags: set[str]) -> Finding:
+    words = f"{run} has no scalar with {' or '.join(only or ())} in its tag; it has {', '.join(sorted(tags))}"
+    return Finding("no-scalars", Severity.WARNING, words, "--tag")
 
 
 def _none_written(run: str) -> Finding:

@@ -105,3 +105,15 @@ def test_a_log_without_an_error_is_told_with_how_its_job_ended(
     types("status")
     assert run(["diagnose"]) == 0
     assert "its job failed all the same, with exit 143 (SIGTERM, from outside)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("tag", "told_of"), [("los", []), ("accuracy", ["no-scalars"])])
+def test_a_tag_that_nothing_has_is_answered_with_those_that_are_there(
+    types: Types, tmp_path: Path, tag: str, told_of: list[str]
+) -> None:
+    curves = tmp_path / "work" / ProjectLayout("p-1").run(RUN).root / "tensorboard"
+    curves.mkdir()
+    (curves / "events.out.tfevents.1").write_bytes(point(1, 2.5))
+    code, told = types("tail", "--tag", tag)
+    assert (code, [finding["check"] for finding in told["findings"]]) == (0, told_of)
+    assert all("it has loss" in finding["message"] for finding in told["findings"])
