@@ -34,8 +34,9 @@ def tree_scratch(call: Call) -> Dict[str, Any]:
         raise Refusal("exists", f"{folder} is there already", where=folder, exit_code=ExitCode.BUG)
     sweep_scratch(os.path.dirname(folder))
     claim(folder)
-    os.makedirs(folder, mode=0o700)
     code = os.path.join(folder, CODE)
+    os.makedirs(folder, mode=0o700)
+    os.mkdir(code)
     try:
         inflow = open_inflow(call)
         index = read_index(inflow)

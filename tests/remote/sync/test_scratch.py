@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -30,6 +31,15 @@ def test_a_host_that_has_nothing_gets_all_and_keeps_nothing(bench):
     assert (place / "src/model.py").read_bytes() == FIXED and not bench.tree.exists()
     remove_scratch(bench.host, bench.scan(), "nonce1")
     assert not (bench.workdir / "projects").exists()
+
+
+@pytest.mark.parametrize("synced", [False, True])
+def test_a_project_without_a_file_has_an_empty_folder_there(bench, synced):
+    shutil.rmtree(bench.root)
+    bench.root.mkdir()
+    if synced:
+        bench.sync()
+    assert list(scratch(bench).iterdir()) == []
 
 
 def test_what_the_tree_has_is_copied_there_and_the_rest_sent(bench, monkeypatch):
