@@ -22,7 +22,7 @@ from pipeline.records.cures import read_cures
 from pipeline.records.files import Lock, locked
 from pipeline.records.layout import Records
 from pipeline.stages.stage import Context, Wishes
-from pipeline.work.view import View, data_folder
+from pipeline.work.view import View, data_folder, data_name
 from remote.ask import Ask
 from remote.errors import HalfstepError
 from remote.sync.data import DataScan, scan_data
@@ -109,4 +109,4 @@ def _local_facts(loaded: LoadedConfig, records: Records, *, must_keep: bool) -> 
         if must_keep:
             raise
     folder = data_folder(loaded)
-    return scan_project(loaded.root), scan_data(folder, records.folder) if folder else None
+    return scan_project(loaded.root, apart=data_name(loaded)), scan_data(folder, records.folder) if folder else None

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from pipeline.work.launch import launch_of
-from pipeline.work.view import View
+from pipeline.work.view import View, data_name
 from remote.protocol.training import (
     DataSpec,
     LoopSpec,
@@ -63,13 +62,8 @@ def data_path(view: View, place: Place) -> str:
 
 def data_at(view: View, place: Place) -> dict[str, str]:
     """The data by its place in the project, so that a command of one's own finds it there as it does here."""
-    found, named = data_path(view, place), view.config.data.path
-    if not found or named is None or view.config.command is None:
-        return {}
-    # Not resolved: a folder that is a link here is looked for under the link's name.
-    root = view.loaded.root
-    at = Path(os.path.normpath(root / Path(named).expanduser()))
-    return {at.relative_to(root).as_posix(): found} if root in at.parents else {}
+    found, at = data_path(view, place), data_name(view.loaded)
+    return {at: found} if found and at and view.config.command is not None else {}
 
 
 def _torchrun(python: str, processes: int, own: tuple[str, ...]) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -76,6 +77,16 @@ def data_folder(loaded: LoadedConfig) -> Path | None:
     if data.path is not None:
         return (loaded.root / Path(data.path).expanduser()).resolve()
     return shipped_data(data.dataset) if data.dataset else None
+
+
+def data_name(loaded: LoadedConfig) -> str:
+    """Where in the project `data.path` lies; empty where it lies outside of it."""
+    named = loaded.config.data.path
+    if named is None:
+        return ""
+    # Not resolved: a folder that is a link here is looked for under the link's name.
+    at = Path(os.path.normpath(loaded.root / Path(named).expanduser()))
+    return at.relative_to(loaded.root).as_posix() if loaded.root in at.parents else ""
 
 
 def card_of(view: View) -> str:

@@ -44,6 +44,7 @@ class Scan:
     manifest: Manifest
     report: Report
     limits: Limits = field(default_factory=Limits)
+    apart: str = ""
 
     @property
     def size_bytes(self) -> int:
@@ -62,28 +63,31 @@ class Scan:
         return (self.root / path).read_bytes()
 
 
-def scan_project(root: Path, *, project: str = "", owner: str = "", limits: Limits | None = None) -> Scan:
+def scan_project(
+    root: Path, *, project: str = "", owner: str = "", limits: Limits | None = None, apart: str = ""
+) -> Scan:
     """The project under `root`, digests taken from memory where a file looks unchanged.
 
     `project` is its key on the host and `owner` who may change it there; left out, both follow from this machine and
-    `root`. Raises SyncRefused where `root` is no project: no folder, a home, or the root of the file system.
+    `root`. A link to elsewhere at `apart` is left out, because what it leads to is sent by itself. Raises SyncRefused
+    where `root` is no project: no folder, a home, or the root of the file system.
     """
     root = _project_root(root)
     limits = limits or Limits()
     walk = walk_project(root)
     secrets = {path: why for path in walk.files if (why := secret_by_name(path))}
-    links, astray = _read_links(root, walk)
+    links, astray = _read_links(root, walk, apart)
     large = list(_judge_limits(walk, limits))
     rows, unread = ({}, []) if large else _read_rows(root, walk, leave=secrets)
     named = [_secret(path, why) for path, why in secrets.items()]
     report = Report((*_judge_odd(walk), *large, *_judge_names(walk), *named, *unread, *astray))
     manifest = Manifest({} if large else dict(sorted({**rows, **links}.items())))
-    return Scan(root, project or project_of(root), owner or owner_of(root), manifest, report, limits)
+    return Scan(root, project or project_of(root), owner or owner_of(root), manifest, report, limits, apart)
 
 
 def scan_again(scan: Scan) -> Scan:
     """The same project, looked at now."""
-    return scan_project(scan.root, project=scan.project, owner=scan.owner, limits=scan.limits)
+    return scan_project(scan.root, project=scan.project, owner=scan.owner, limits=scan.limits, apart=scan.apart)
 
 
 def _project_root(root: Path) -> Path:
@@ -129,11 +133,13 @@ def _read_rows(root: Path, walk: Walk, *, leave: Container[str]) -> tuple[dict[s
     return rows, findings
 
 
-def _read_links(root: Path, walk: Walk) -> tuple[dict[str, Row], list[Finding]]:
+def _read_links(root: Path, walk: Walk, apart: str) -> tuple[dict[str, Row], list[Finding]]:
     rows: dict[str, Row] = {}
     findings: list[Finding] = []
     for path, target in walk.links.items():
         why = _link_problem(root, path, target)
+        if why and path == apart:
+            continue
         if why:
             findings.append(_refusal("link", path, f"is a link to {target!r}, {why}"))
         else:

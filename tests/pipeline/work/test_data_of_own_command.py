@@ -9,8 +9,9 @@ import pytest
 
 from pipeline.config.load import load_config
 from pipeline.work.command import command_of, data_at, environment_of, job_place
-from pipeline.work.view import View, data_folder
+from pipeline.work.view import View, data_folder, data_name
 from remote.sync.data import scan_data
+from remote.sync.scan import scan_project
 from tests.pipeline.views import view_of
 
 COMMAND = "command: [python, train.py, --data, '{data_dir}']"
@@ -52,6 +53,9 @@ def test_a_folder_that_is_a_link_here_has_the_name_of_the_link(project: Path, tm
     (project / "data").symlink_to(tmp_path / "corpus")
     view = view_with(project, "data")
     assert list(data_at(view, job_place(view))) == ["data"]
+    scan = scan_project(project, apart=data_name(view.loaded))
+    assert scan.report.ok and "data" not in scan.manifest.rows
+    assert not scan_project(project).report.ok
 
 
 def test_data_outside_of_the_project_has_no_place_in_it(project: Path, tmp_path: Path) -> None:
