@@ -175,6 +175,8 @@ def run(words: list[str]) -> int:
     except ClickException as error:
         return _tell_usage(words, error)
     except HalfstepError as error:
+        if isinstance(error, Interrupted):
+            error.hint = error.hint or shlex.join(["pipeline", *words])
         return _tell(words, error)
     except (KeyboardInterrupt, typer.Abort):
         return _tell(words, Interrupted("interrupted", hint=shlex.join(["pipeline", *words])))

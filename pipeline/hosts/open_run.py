@@ -13,7 +13,7 @@ from pipeline.hosts.connection import connected
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, named_run, note_seen
 from remote.ask import Ask
-from remote.errors import HalfstepError, RemoteFault
+from remote.errors import HalfstepError, Interrupted, RemoteFault
 from remote.host import Host
 from remote.jobs import take_survey
 from remote.protocol.exits import ExitCode
@@ -55,12 +55,17 @@ class OpenRun:
 def open_run(run: str | None, here: Path, *, ask: Ask | None = None, keep: bool = True) -> Iterator[OpenRun]:
     """The run with its host opened. Raises BadUsage, and whatever keeps the host from being reached, naming the run."""
     note, records = named_run(run, here)
+    about = {"host": note.host, "config": note.config, "run": note.run}
     host = LoadedHost(note.host, None, HostConfig.model_validate(note.host_config))
     try:
         with connected(host, keep=keep, ask=ask) as link:
             yield OpenRun(note, records, link)
+    except KeyboardInterrupt:
+        stopped = Interrupted("interrupted")
+        stopped.about = about
+        raise stopped from None
     except HalfstepError as error:
-        error.about = {"host": note.host, "config": note.config, "run": note.run}
+        error.about = about
         if error.exit_code is ExitCode.JOB_LOST:
             error.hint = error.hint or note.again
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -151,11 +152,38 @@ def _become(argv: Sequence[str], cwd: str, environment: Dict[str, str], output_f
         if os.read(wait_fd, 1) != b"g":
             os._exit(CANNOT_RUN)
         os.chdir(cwd)
-        os.execvpe(argv[0], list(argv), environment)
+        try:
+            os.execvpe(argv[0], list(argv), environment)
+        except OSError as error:
+            raise OSError(why_not_started(argv[0], error)) from None
     except BaseException as error:  # noqa: BLE001 - a forked child must end here, whatever happened
-        os.write(2, f"halfstep: cannot start {argv[0]} in {cwd}: {error}\n".encode("utf-8", "replace"))
+        os.write(2, f"halfstep: cannot start {argv[0]}: {error}\n".encode("utf-8", "replace"))
     finally:
         os._exit(CANNOT_RUN)
+
+
+def why_not_started(program: str, error: OSError) -> str:
+    """What keeps a program, as seen from the current folder, from being started: the kernel's words rarely name it."""
+    if error.errno == errno.ENOENT and "/" not in program:
+        return "no program of that name is on PATH"
+    if error.errno == errno.ENOENT and os.path.exists(program):
+        line = _first_line(program)
+        if line.endswith(b"\r"):
+            return "its first line ends in a carriage return, as on Windows: no interpreter is called so"
+        return f"its first line names an interpreter that is not there: {line.decode('utf-8', 'replace')}"
+    if error.errno == errno.EACCES and os.path.isfile(program):
+        return "it is not executable (chmod +x)"
+    if error.errno == errno.ENOEXEC:
+        return "its first line names no interpreter (#!/bin/bash)"
+    return error.strerror or str(error)
+
+
+def _first_line(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.readline(200).rstrip(b"\n")
+    except OSError:
+        return b""
 
 
 def _offer_to_the_oom_killer() -> None:

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli import run
+from pipeline.hosts.open_run import open_run
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, read_note, write_note
+from remote.errors import Interrupted
 from remote.protocol.jobs import JobResult, RunRecord, Started
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.values import dumps
@@ -117,3 +119,9 @@ def test_a_tag_that_nothing_has_is_answered_with_those_that_are_there(
     code, told = types("tail", "--tag", tag)
     assert (code, [finding["check"] for finding in told["findings"]]) == (0, told_of)
     assert all("it has loss" in finding["message"] for finding in told["findings"])
+
+
+def test_ctrl_c_about_a_run_names_it(types: Types, tmp_path: Path) -> None:
+    with pytest.raises(Interrupted) as caught, open_run(RUN, tmp_path):
+        raise KeyboardInterrupt
+    assert caught.value.about == {"host": "here", "config": "plain", "run": RUN}
