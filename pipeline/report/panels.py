@@ -105,4 +105,20 @@ def _name(curve: Curve, curves: list[Curve]) -> str:
     """What tells this line from the others of its chart."""
     if len(curves) == 1:
         return ""
-    return "eval" if is_evaluation(curve.tag) else curve.tag.partition("/")[0][:8]
+    for name in (_kind, _measure, _folder):
+        curves = [other for other in curves if name(other) == name(curve)]
+        if len(curves) == 1:
+            break
+    return name(curve)
+
+
+def _kind(curve: Curve) -> str:
+    return "eval" if is_evaluation(curve.tag) else curve.tag.partition(" (")[0].partition("/")[0][:8]
+
+
+def _measure(curve: Curve) -> str:
+    return last_part(curve.tag)[:10]
+
+
+def _folder(curve: Curve) -> str:
+    return curve.tag.partition(" (")[2].rstrip(")")[-10:]
