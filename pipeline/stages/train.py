@@ -86,7 +86,10 @@ class Train:
         number = next_number(run)
         resume = _resume_point(context, name) if run is not None and run.checkpoints else ""
         if number > 1 and not resume:
-            context.listener.note(f"{name} left no checkpoint: job {number} begins at its first step")
+            begins = f"job {number} begins at its first step"
+            if context.view.config.command is not None:
+                begins += ", or where the command goes on by itself: it runs in the same folder"
+            context.listener.note(f"{name} left no checkpoint that is known here: {begins}")
         try:
             started = start_job(context.host, start_request(context.view, name, number, resume))
         except KeyboardInterrupt:

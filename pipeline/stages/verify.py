@@ -10,7 +10,7 @@ from pipeline.messages.masked import masked
 from pipeline.messages.quantities import duration
 from pipeline.records.inputs import Inputs
 from pipeline.stages.stage import Context, Done
-from pipeline.work.command import command_of, environment_of, interpreter_of, proof_place, steps_of
+from pipeline.work.command import command_of, data_at, environment_of, interpreter_of, proof_place, steps_of
 from pipeline.work.fixes import tree_as_fixed
 from pipeline.work.launch import launch_in_words
 from pipeline.work.run_id import what_is_trained
@@ -75,17 +75,18 @@ def code_of(report: Report) -> ExitCode:
 
 def proof_request(view: View, source: str = "") -> ProofRequest:
     """What is to be proved; `source` is a scratch tree on the host, empty for the project's own."""
-    gpu = view.survey.gpu
+    gpu, place = view.survey.gpu, proof_place(view, source)
     return ProofRequest(
         project=view.layout.key,
-        argv=command_of(view, proof_place(view, source)),
+        argv=command_of(view, place),
         plan=view.precision,
         capability=gpu.capability if gpu else None,
         card_seen=gpu is not None and not gpu.assumed,
         source=source,
-        environment=environment_of(view),
+        environment=environment_of(view, place),
         secrets=secret_values(view.host.config, view.config),
         run_steps=steps_of(view),
+        data=data_at(view, place),
     )
 
 

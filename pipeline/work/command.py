@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from pipeline.work.launch import launch_of
 from pipeline.work.view import View
@@ -48,7 +49,27 @@ def command_of(view: View, place: Place) -> tuple[str, ...]:
     if command is None:
         own: tuple[str, ...] = ("-B", "{payload}", "train", dumps(training_spec(view, place)).decode())
         return (python, *own) if config.processes == 1 else _torchrun(python, config.processes, own)
+    if found := data_path(view, place):
+        command = tuple(word.replace("{data_dir}", found) for word in command)
     return (python, *command[1:]) if command[0] in PYTHONS else command
+
+
+def data_path(view: View, place: Place) -> str:
+    """Where, there, `data.path` is: its folder, or the file itself; empty where nothing of that name is sent."""
+    if view.data is None or view.config.data.path is None:
+        return ""
+    return f"{place.data}/{view.data.root.name}" if view.data.root.is_file() else place.data
+
+
+def data_at(view: View, place: Place) -> dict[str, str]:
+    """The data by its place in the project, so that a command of one's own finds it there as it does here."""
+    found, named = data_path(view, place), view.config.data.path
+    if not found or named is None or view.config.command is None:
+        return {}
+    # Not resolved: a folder that is a link here is looked for under the link's name.
+    root = view.loaded.root
+    at = Path(os.path.normpath(root / Path(named).expanduser()))
+    return {at.relative_to(root).as_posix(): found} if root in at.parents else {}
 
 
 def _torchrun(python: str, processes: int, own: tuple[str, ...]) -> tuple[str, ...]:
@@ -62,10 +83,12 @@ def interpreter_of(view: View) -> str:
     return view.survey.interpreter.path or view.host.config.python or "python3"
 
 
-def environment_of(view: View) -> dict[str, str]:
+def environment_of(view: View, place: Place | None = None) -> dict[str, str]:
     """What is added to the host's own environment for a job; never a secret."""
     host = view.host.config
     told = {**launch_of(view).env, "PYTHONUNBUFFERED": "1"}
+    if place is not None and (found := data_path(view, place)):
+        told["HALFSTEP_DATA_DIR"] = found
     folder = str(PurePosixPath(interpreter_of(view)).parent)
     if folder not in (".", ""):
         told["PATH"] = f"{folder}:$PATH"

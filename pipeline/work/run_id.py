@@ -6,6 +6,7 @@ import re
 
 from pipeline.judgements.host import facts_of
 from pipeline.records.inputs import Inputs, digest
+from pipeline.work.trained_files import trained_files_digest
 from pipeline.work.view import View, card_of
 from remote.protocol.jobs import RunSurvey
 from remote.protocol.layout import run_name
@@ -26,7 +27,7 @@ def what_is_trained(view: View) -> Inputs:
     """Everything that reaches the training process: files as fixed, machine, config as the user wrote it."""
     config = {key: value for key, value in view.loaded.as_json().items() if key not in CHANGE_NO_TRAINING}
     return {
-        "files as fixed": view.survey.tree.digest_there,
+        "files as fixed": trained_files_digest(view),
         "card": card_of(view),
         **machine_inputs(view),
         "config": digest({"run": config, "env": dict(view.host.config.env)}),

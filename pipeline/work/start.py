@@ -7,7 +7,7 @@ import time
 
 from pipeline.messages.hints import from_anywhere
 from pipeline.records.runs import RunNote
-from pipeline.work.command import command_of, environment_of, job_place, steps_of
+from pipeline.work.command import command_of, data_at, environment_of, job_place, steps_of
 from pipeline.work.run_id import work_fingerprint
 from pipeline.work.secrets import require_secrets, secrets_of
 from pipeline.work.view import View
@@ -44,11 +44,12 @@ def start_request(view: View, name: str, number: int, resume_from: str) -> Start
         number=number,
         fingerprint=work_fingerprint(view),
         argv=command_of(view, job_place(view)),
-        environment=environment_of(view),
+        environment=environment_of(view, job_place(view)),
         secrets=names,
         steps=steps_of(view),
         resume_from=resume_from,
         grace_s=view.config.grace_s,
+        data=data_at(view, job_place(view)),
     )
     return StartRequest(
         project=view.layout.key,

@@ -25,7 +25,8 @@ class JobSpec:
     in: {run_dir} {output_dir} {tensorboard_dir} {job_dir} {resume_from} {payload} {free_port}. `environment` is added
     to the host's own; names in `secrets` are filled from a 0600 file that is unlinked once read. `grace_s` is the time
     to checkpoint after a stop; `stall_after_s` the least time without a new step that counts as stalled; `processes`
-    how many ranks save a random state into each checkpoint.
+    how many ranks save a random state into each checkpoint. `data`: absolute paths by
+    the places in the code where they are to be found.
     """
 
     run: str
@@ -40,6 +41,7 @@ class JobSpec:
     grace_s: float = 60.0
     stall_after_s: float = 600.0
     processes: int = 1
+    data: Dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

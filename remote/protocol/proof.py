@@ -16,6 +16,7 @@ class ProofRequest:
     `argv` may hold the placeholders of a job's. `adapters` are the adapter names that are meant to be trained, () where
     nobody said; `run_steps` the length of the whole run, for the ETA. `secrets` are values by name, never written down.
     `card_seen`: the host's driver lists the card, so a command that trains on the CPU does not do what was meant.
+    `data` is as in a job's spec.
     """
 
     project: str
@@ -31,6 +32,7 @@ class ProofRequest:
     attempts: int = 12
     deadline_s: float = 900.0
     run_steps: Optional[int] = None
+    data: Dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -170,7 +170,7 @@ def _judge_limits(walk: Walk, limits: Limits) -> Iterable[Finding]:
     if big:
         yield _too_large(
             f"{len(big)} file(s) over {_mib(limits.file_bytes)}: {_top(big)}",
-            "add them to .pipelineignore, or name them in the config as `data: {path: ...}`",
+            "add them to .pipelineignore; what the job needs of them, name in the config as `data: {path: ...}`",
         )
     rest = {path: size for path, size in sizes.items() if path not in big}
     total = sum(rest.values())

@@ -12,6 +12,8 @@ from pipeline.work.run_id import run_id, run_of, work_inputs
 from pipeline.work.view import View
 from remote.protocol.jobs import Checkpoint, RunSurvey
 from remote.protocol.machine import Gpu, Torch
+from remote.protocol.tree import TreeSurvey
+from remote.sync.scan import scan_project
 from tests.pipeline.views import view_of
 
 TITAN = Gpu(0, "GPU-1", "TITAN RTX", (7, 5), 24 * 2**30)
@@ -65,3 +67,45 @@ def test_the_same_work_is_the_same_run_on_every_look(tmp_path: Path) -> None:
     found = [run_of(view_of(tmp_path)) for _ in range(2)]
     assert isinstance(found[0], RunSurvey)
     assert found[0] == found[1]
+
+
+def with_file(view: View, path: str, text: str) -> View:
+    """The same project with that file in it, on both sides."""
+    (view.loaded.root / path).parent.mkdir(parents=True, exist_ok=True)
+    (view.loaded.root / path).write_text(text)
+    scan = scan_project(view.loaded.root)
+    digest = scan.manifest.digest_here()
+    return replace(elsewhere(view, tree=TreeSurvey(True, digest, digest, len(scan.manifest.rows))), scan=scan)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("configs/other.yaml", "project: .\ncommand: [python, other.py]\n"),
+        ("configs/hosts/titan.yaml", "host: titan.lab\ngpus: [0]\n"),
+        ("configs/plain.yaml", "# a word on it\nproject: .\ncommand: [python, train.py]\n"),
+    ],
+)
+def test_another_config_or_host_beside_it_is_the_same_work(tmp_path: Path, path: str, text: str) -> None:
+    view = view_of(tmp_path)
+    assert run_id(with_file(view, path, text)) == run_id(view)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("configs/model.yaml", "hidden_size: 64\nproject: speech\n"),
+        ("configs/model.yaml", "processes: 4\n"),
+        ("configs/broken.yaml", "project: [\n"),
+        ("configs/hosts.txt", "host: titan\n"),
+        ("other.yaml", "project: .\ncommand: [python, train.py]\n"),
+    ],
+)
+def test_a_file_that_the_script_may_read_is_other_work(tmp_path: Path, path: str, text: str) -> None:
+    view = view_of(tmp_path)
+    assert run_id(with_file(view, path, text)) != run_id(view)
+
+
+def test_a_config_that_the_command_names_is_read_by_it(tmp_path: Path) -> None:
+    view = asks(view_of(tmp_path), "command=[python, train.py, --like, configs/other.yaml]")
+    assert run_id(with_file(view, "configs/other.yaml", "project: .\n")) != run_id(view)

@@ -1,0 +1,50 @@
+"""The project's files as far as a training can depend on them: all but halfstep's own configs, which it never reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from fixers.sources.yaml_nodes import YamlProblem, compose
+from fixers.sources.yaml_values import plain
+from pipeline.config.find import SUFFIXES
+from pipeline.config.model import HostConfig, RunConfig
+from pipeline.work.view import View
+from remote.protocol.tree import Manifest
+
+LARGEST = 256 * 1024
+
+
+def trained_files_digest(view: View) -> str:
+    """One digest of the files on the host, fixers included, without halfstep's own configs.
+
+    Where the host's tree is not known file by file from here, because it is not the laptop's, it counts whole.
+    """
+    there = Manifest({**view.scan.manifest.rows, **view.survey.tree.fixed})
+    own = set(_own_configs(view))
+    if not own or there.digest_there() != view.survey.tree.digest_there:
+        return view.survey.tree.digest_there
+    return replace(there, rows={path: row for path, row in there.rows.items() if path not in own}).digest_there()
+
+
+def _own_configs(view: View) -> Iterator[str]:
+    """Files of configs/ that say what halfstep's say and nothing else, and that the command does not name."""
+    words = view.config.command or ()
+    for path, row in view.scan.manifest.rows.items():
+        folder, _, name = path.rpartition("/")
+        if folder not in ("configs", "configs/hosts") or not name.endswith(SUFFIXES) or row.link or row.size > LARGEST:
+            continue
+        if any(name in word for word in words):
+            continue
+        known, needed = (RunConfig, {"project", "command", "model"}) if folder == "configs" else (HostConfig, {"host"})
+        keys = _keys_of(view, path)
+        if keys & needed and keys <= set(known.model_fields):
+            yield path
+
+
+def _keys_of(view: View, path: str) -> set[str]:
+    try:
+        values = plain(compose(view.scan.read(path), tags=False))
+    except (OSError, YamlProblem):
+        return set()
+    return set(values) if isinstance(values, dict) else set()
