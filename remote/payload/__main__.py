@@ -6,14 +6,14 @@ import importlib
 import sys
 
 VERBS = {
-    "agent": "remote.payload.agent",
+    "agent": "remote.payload.agent.answerer",
     "train": "remote.payload.training.run",
-    "probe-cuda": "remote.payload.probes_cuda",
-    "probe-torch": "remote.payload.probes_torch",
-    "supervise": "remote.payload.supervisor",
-    "hub": "remote.payload.hub",
+    "probe-cuda": "remote.payload.probes.cuda",
+    "probe-torch": "remote.payload.probes.torch",
+    "supervise": "remote.payload.jobs.supervisor",
+    "hub": "remote.payload.fix.hub",
     "prove": "remote.payload.proof.prove",
-    "settle": "remote.payload.housekeeping",
+    "settle": "remote.payload.agent.housekeeping",
     "card-step": "remote.payload.proof.card_step",
 }
 

@@ -55,12 +55,13 @@ def test_imports_point_down() -> None:
 def rooms_of(package: str) -> list[str]:
     """The folders and modules of a package from the top down, as docs/architecture.md lists them."""
     drawn = (ROOT / "docs" / "architecture.md").read_text()
-    lines = re.search(rf"^    {package}/ .*\n((?:      .*\n)*)", drawn, re.MULTILINE)
+    margin = "    " + "  " * package.count("/")
+    lines = re.search(rf"^{margin}{Path(package).name}/ .*\n((?:{margin}  .*\n)*)", drawn, re.MULTILINE)
     assert lines is not None
-    return re.findall(r"^      ([a-z_]+)(?:/|\.py) ", lines[1], re.MULTILINE)
+    return re.findall(rf"^{margin}  ([a-z_]+)(?:/|\.py) ", lines[1], re.MULTILINE)
 
 
-@pytest.mark.parametrize("package", ["pipeline", "fixers"])
+@pytest.mark.parametrize("package", ["pipeline", "fixers", "remote/payload"])
 def test_every_folder_and_module_at_the_top_of_a_package_is_in_the_list_of_rooms(package: str) -> None:
     folders = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
     loose = {path.stem for path in (ROOT / package).glob("*.py")} - {"__init__", "__main__"}
@@ -68,29 +69,35 @@ def test_every_folder_and_module_at_the_top_of_a_package_is_in_the_list_of_rooms
 
 
 @pytest.mark.parametrize(
-    ("package", "loose"), [("pipeline", {"__main__", "cli"}), ("fixers", {"known", "pages", "registry"})]
+    ("package", "loose"),
+    [
+        ("pipeline", {"__main__", "cli"}),
+        ("fixers", {"known", "pages", "registry"}),
+        ("remote/payload", {"__main__", "operations"}),
+    ],
 )
 def test_nothing_else_lies_loose_at_the_top_of_a_package(package: str, loose: set[str]) -> None:
     assert {path.stem for path in (ROOT / package).glob("*.py")} == loose | {"__init__"}
 
 
-@pytest.mark.parametrize("package", ["pipeline", "fixers"])
+@pytest.mark.parametrize("package", ["pipeline", "fixers", "remote/payload"])
 def test_a_room_imports_only_from_rooms_below_it(package: str) -> None:
     """The command line is left out: it imports none of them, and the pages read its table of verbs."""
-    floor = {f"{package}.{room}": number for number, room in enumerate(rooms_of(package)) if room != "cli"}
+    dotted = package.replace("/", ".")
+    floor = {f"{dotted}.{room}": number for number, room in enumerate(rooms_of(package)) if room != "cli"}
     upwards = [
         f"{importer} imports {target}"
         for importer, targets in graph().items()
         for target in targets
-        if (above := floor.get(room_of(importer))) is not None
-        and (below := floor.get(room_of(target))) is not None
+        if (above := floor.get(room_of(importer, package))) is not None
+        and (below := floor.get(room_of(target, package))) is not None
         and below < above
     ]
     assert upwards == []
 
 
-def room_of(module: str) -> str:
-    return ".".join(module.split(".")[:2])
+def room_of(module: str, package: str) -> str:
+    return ".".join(module.split(".")[: package.count("/") + 2])
 
 
 def test_no_import_of_ours_stands_inside_a_function() -> None:

@@ -15,7 +15,7 @@ from fixers.plans.site_plan import plan_fixes
 from pipeline.diagnosis.catalog import load_catalog
 from pipeline.diagnosis.cures import next_cure
 from pipeline.diagnosis.diagnose import diagnose_text
-from remote.payload.launch import Launch, job_environment
+from remote.payload.processes.launch import Launch, job_environment
 from remote.protocol.jobs import JobSpec
 from remote.protocol.layout import RunLayout
 from remote.protocol.machine import Gpu

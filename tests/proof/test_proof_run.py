@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from remote.local import local_host
-from remote.payload.processes import all_processes, read_environment
+from remote.payload.processes.identity import all_processes, read_environment
 from remote.proof import run_proof
 from remote.protocol.exits import ExitCode
 from remote.protocol.precision import judge_precision

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.records.checkpoints import parse_claims
-from remote.payload.checkpoint_files import MANIFEST
+from remote.payload.checkpoints.files import MANIFEST
 from remote.protocol.exits import ExitCode
 from remote.protocol.records import whole_prefix
 from tests.soak.strikes import there, wait_for

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Dict, Iterator
 
-from remote.payload import probes_python
-from remote.payload.call import Call
-from remote.payload.job_state import checked_name
-from remote.payload.project_python import ask_python
+from remote.payload.probes.project_python import ask_python
+from remote.payload.probes.python import find_python
 from remote.payload.proof.seen import error, good, warning
+from remote.payload.request.call import Call
+from remote.payload.request.names import checked_name
 from remote.protocol.card import CardFacts, CardReport, CardRequest
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding
@@ -28,7 +28,7 @@ def step_card(call: Call) -> Dict[str, Any]:
     environment = dict(request.environment)
     if request.gpus is not None:
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(str(index) for index in request.gpus)
-    python = probes_python.find_python(request.python, tree)
+    python = find_python(request.python, tree)
     asked = {"plan": encode(request.plan)}
     said = ask_python(python, call.payload, "card-step", asked, environment, request.deadline_s)
     facts = decode(CardFacts, said)

@@ -6,7 +6,7 @@ import os
 import pkgutil
 from typing import Dict, Mapping, Sequence
 
-from remote.payload.atomic import write_whole
+from remote.payload.files.atomic import write_whole
 
 PACKAGE = "halfstep_hooks"
 SITE = "site.py"

@@ -11,8 +11,8 @@ import sys
 import time
 from typing import IO, Any, Dict, Iterator
 
-from remote.payload.call import Call
-from remote.payload.refusal import Refusal
+from remote.payload.request.call import Call
+from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
 from remote.protocol.proof import ProofRequest
 from remote.protocol.values import decode, dumps

@@ -14,15 +14,15 @@ import sys
 import time
 from typing import Any, Dict, List, Optional
 
-from remote.payload.ending import Ending
-from remote.payload.launch import Launch, job_argv, job_environment, start_gated
-from remote.payload.processes import descendants, read_process
+from remote.payload.processes.ending import Ending
+from remote.payload.processes.identity import descendants, read_process
+from remote.payload.processes.launch import Launch, job_argv, job_environment, start_gated
+from remote.payload.processes.subreaper import become_subreaper
 from remote.payload.proof.injection import python_path, write_hooks
 from remote.payload.proof.judge import judge_proof, step_seen
 from remote.payload.proof.scratch import Scratch, open_scratch
 from remote.payload.proof.seen import Seen, read_ranks
-from remote.payload.refusal import refusal_to_json
-from remote.payload.subreaper import become_subreaper
+from remote.payload.request.refusal import refusal_to_json
 from remote.protocol.jobs import JobSpec
 from remote.protocol.layout import JobLayout
 from remote.protocol.proof import ProofRequest

@@ -10,8 +10,8 @@ import tempfile
 from dataclasses import dataclass
 from typing import Iterator, List
 
-from remote.payload.leftovers import own_name, remove, sweep_scratch, write_temporary
-from remote.payload.materialise import materialise
+from remote.payload.files.leftovers import own_name, remove, sweep_scratch, write_temporary
+from remote.payload.tree.materialise import materialise
 from remote.protocol.layout import PROJECTS, ProjectLayout, RunLayout
 
 

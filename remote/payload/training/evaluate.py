@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 import torch
 from torch.utils.tensorboard import SummaryWriter
 
-from remote.payload.atomic import write_whole
+from remote.payload.files.atomic import write_whole
 from remote.payload.training.base_model import BaseModel
 from remote.payload.training.collator import Collator
 from remote.payload.training.metrics import detection, error_rate, pearson, spearman

@@ -14,7 +14,7 @@ import torch
 from torch.utils.tensorboard import SummaryWriter
 from transformers import TrainerCallback
 
-from remote.payload.atomic import write_whole
+from remote.payload.files.atomic import write_whole
 from remote.protocol.jobs import Progress
 from remote.protocol.values import dumps
 

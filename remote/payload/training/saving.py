@@ -10,9 +10,9 @@ from typing import Any, Dict
 
 from transformers import TrainerCallback
 
-from remote.payload.atomic import sync_folder, write_whole
-from remote.payload.checkpoint_files import BrokenCheckpoint
-from remote.payload.checkpoints import publish, rotate, verify
+from remote.payload.checkpoints.files import BrokenCheckpoint
+from remote.payload.checkpoints.published import publish, rotate, verify
+from remote.payload.files.atomic import sync_folder, write_whole
 from remote.payload.training.failure import TrainingFailed
 from remote.protocol.exits import ExitCode
 from remote.protocol.values import dumps

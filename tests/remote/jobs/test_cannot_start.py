@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.payload.launch import why_not_started
+from remote.payload.processes.launch import why_not_started
 
 SCRIPTS = {
     "plain.sh": (b"echo\n", 0o755, "its first line names no interpreter (#!/bin/bash)"),

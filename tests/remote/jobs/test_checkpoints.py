@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from remote.errors import RemoteFault
 from remote.jobs import prepare_resume
-from remote.payload import checkpoints
-from remote.payload.checkpoint_files import MANIFEST, BrokenCheckpoint, judge_file, read_step
+from remote.payload.checkpoints import published
+from remote.payload.checkpoints.files import MANIFEST, BrokenCheckpoint, judge_file, read_step
 from remote.protocol.exits import ExitCode
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, TRAINER, Bench
@@ -46,7 +46,7 @@ def save(parent: Path, step: int) -> Path:
 def run(tmp_path: Path) -> Path:
     """A run with two published checkpoints, of steps 5 and 10."""
     for step in (5, 10):
-        checkpoints.publish(str(save(tmp_path / "checkpoints", step)))
+        published.publish(str(save(tmp_path / "checkpoints", step)))
     return tmp_path
 
 
@@ -72,19 +72,19 @@ def flip(path: Path) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_FI_56_FI_57_a_damaged_file_is_named_and_the_checkpoint_before_it_taken(run: Path, name: str, damage):
     damage(run / "checkpoints" / "checkpoint-10" / name)
-    problem = checkpoints.verify(str(run / "checkpoints" / "checkpoint-10"))
+    problem = published.verify(str(run / "checkpoints" / "checkpoint-10"))
     assert problem.startswith(name), problem
-    assert checkpoints.newest_verified(str(run)).step == 5
+    assert published.newest_verified(str(run)).step == 5
 
 
 @pytest.mark.parametrize("damage", [zero, truncate, os.unlink])
 @pytest.mark.parametrize("name", FILES)
 def test_FI_56_FI_57_a_save_that_was_damaged_before_its_manifest_is_never_published(tmp_path: Path, name: str, damage):
-    checkpoints.publish(str(save(tmp_path / "checkpoints", 5)))
+    published.publish(str(save(tmp_path / "checkpoints", 5)))
     folder = save(tmp_path / "checkpoints", 10)
     damage(folder / name)
     with pytest.raises(BrokenCheckpoint, match=name.replace("adapter_model.safetensors", "safetensors")):
-        checkpoints.publish(str(folder))
+        published.publish(str(folder))
     assert not (folder / MANIFEST).exists()
 
 
@@ -95,7 +95,7 @@ def test_a_flipped_bit_in_a_zip_is_found_before_the_manifest_too(tmp_path: Path)
     data[data.index(b"optimizer")] ^= 1
     path.write_bytes(data)
     with pytest.raises(BrokenCheckpoint, match=r"optimizer\.pt"):
-        checkpoints.publish(str(folder))
+        published.publish(str(folder))
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_flipped_bit_in_a_zip_is_found_before_the_manifest_too(tmp_path: Path)
 )
 def test_a_manifest_is_not_believed_more_than_the_files(run: Path, change, words: str):
     change(run / "checkpoints" / "checkpoint-10")
-    rows = checkpoints.survey_checkpoints(str(run), digests=True)
+    rows = published.survey_checkpoints(str(run), digests=True)
     assert words in rows[0].problem
     assert rows[1].problem == ""
 
@@ -155,30 +155,30 @@ def test_BI_57_every_rank_s_random_state_must_be_there(tmp_path: Path):
     folder = save(tmp_path / "checkpoints", 10)
     (folder / "rng_state.pth").rename(folder / "rng_state_0.pth")
     with pytest.raises(BrokenCheckpoint, match=r"rng_state_1\.pth is missing"):
-        checkpoints.publish(str(folder), world_size=2)
+        published.publish(str(folder), world_size=2)
     shutil.copy(folder / "rng_state_0.pth", folder / "rng_state_1.pth")
-    assert checkpoints.publish(str(folder), world_size=2).world_size == 2
-    assert checkpoints.verify(str(folder)) == ""
+    assert published.publish(str(folder), world_size=2).world_size == 2
+    assert published.verify(str(folder)) == ""
 
 
 def test_a_step_in_the_trainer_state_that_is_not_the_folder_s_is_refused(tmp_path: Path):
     folder = save(tmp_path / "checkpoints", 10)
     (folder / "trainer_state.json").write_text('{"global_step": 9}')
     with pytest.raises(BrokenCheckpoint, match="step 9"):
-        checkpoints.publish(str(folder))
+        published.publish(str(folder))
 
 
 def test_a_look_that_trusts_file_times_reads_no_weights_and_still_sees_a_change(run: Path):
     folder = run / "checkpoints" / "checkpoint-10"
     weights = folder / "adapter_model.safetensors"
     os.chmod(folder / "optimizer.pt", 0o600)
-    checkpoints.remember_verdict(str(folder))
+    published.remember_verdict(str(folder))
     read = Path("/proc/self/io").read_text
     before = _bytes_read(read())
-    assert checkpoints.verify(str(folder), trust_stat=True) == ""
+    assert published.verify(str(folder), trust_stat=True) == ""
     assert _bytes_read(read()) - before < weights.stat().st_size + 8192
     weights.write_bytes(weights.read_bytes()[:-1] + b"?")
-    assert "adapter_model.safetensors" in checkpoints.verify(str(folder), trust_stat=True)
+    assert "adapter_model.safetensors" in published.verify(str(folder), trust_stat=True)
 
 
 def _bytes_read(io: str) -> int:
@@ -188,27 +188,27 @@ def _bytes_read(io: str) -> int:
 def test_rotation_keeps_the_newest_verified_and_what_else_is_wanted(run: Path):
     parent = run / "checkpoints"
     for step in (15, 20):
-        checkpoints.publish(str(save(parent, step)))
-    assert checkpoints.rotate(str(parent), 2, also=["checkpoint-5"]) == ["checkpoint-10"]
+        published.publish(str(save(parent, step)))
+    assert published.rotate(str(parent), 2, also=["checkpoint-5"]) == ["checkpoint-10"]
     assert sorted(path.name for path in parent.iterdir()) == ["checkpoint-15", "checkpoint-20", "checkpoint-5"]
 
 
 def test_rotation_removes_nothing_while_the_newest_is_not_verified(run: Path):
     save(run / "checkpoints", 15)
-    assert checkpoints.rotate(str(run / "checkpoints"), 1) == []
-    assert checkpoints.newest_verified(str(run)).step == 10
+    assert published.rotate(str(run / "checkpoints"), 1) == []
+    assert published.newest_verified(str(run)).step == 10
 
 
 def test_rotation_counts_by_step_and_not_by_age(run: Path):
     parent = run / "checkpoints"
     os.utime(parent / "checkpoint-5")
-    assert checkpoints.rotate(str(parent), 1) == ["checkpoint-5"]
+    assert published.rotate(str(parent), 1) == ["checkpoint-5"]
 
 
 def test_rotation_ends_what_a_kill_left_half_removed(run: Path):
     parent = run / "checkpoints"
     (parent / ".trash-checkpoint-1-abc").mkdir()
-    checkpoints.rotate(str(parent), 2)
+    published.rotate(str(parent), 2)
     assert not list(parent.glob(".trash-*"))
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from remote.payload.oom import parse_cgroup
-from remote.payload.verdict import Evidence, judge_end
+from remote.payload.jobs.oom import parse_cgroup
+from remote.payload.jobs.verdict import Evidence, judge_end
 from remote.protocol.jobs import JobResult, JobState, Progress, judge_state
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import Bench, alive

@@ -18,9 +18,9 @@ import pytest
 
 from remote.agent import AgentHost
 from remote.jobs import start_job
-from remote.payload import lease
-from remote.payload.lease import read_holder, take_lease
-from remote.payload.lock import KERNEL_DEADLINE_S, Held, holder, take_lock
+from remote.payload.files import lease
+from remote.payload.files.lease import read_holder, take_lease
+from remote.payload.files.lock import KERNEL_DEADLINE_S, Held, holder, take_lock
 from remote.protocol.jobs import StartRequest
 from remote.wire import ProcessWire, Wire
 from tests.lab.wait import PATIENCE_S, until
@@ -28,7 +28,7 @@ from tests.remote.jobs.jobs_bench import PROJECT, Bench
 
 HOLD = """
 import sys, time
-from remote.payload.lock import take_lock
+from remote.payload.files.lock import take_lock
 with take_lock(sys.argv[1], "job 1 of me"):
     print("held", flush=True)
     time.sleep(600)

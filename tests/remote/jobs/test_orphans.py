@@ -11,7 +11,7 @@ import pytest
 
 from remote.errors import RemoteFault
 from remote.jobs import adopt_job, list_jobs, stop_job
-from remote.payload.processes import boot_id, is_alive, read_process, send_signal
+from remote.payload.processes.identity import boot_id, is_alive, read_process, send_signal
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState
 from tests.lab.wait import until

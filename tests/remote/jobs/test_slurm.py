@@ -11,8 +11,8 @@ import pytest
 
 from remote.errors import RemoteFault
 from remote.jobs import stop_job
-from remote.payload.refusal import Refusal
-from remote.payload.slurm import render_script, submitted_path
+from remote.payload.jobs.slurm import render_script, submitted_path
+from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState
 from tests.lab.slurm import Slurm, why_no_slurm

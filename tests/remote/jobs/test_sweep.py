@@ -15,8 +15,8 @@ import pytest
 
 from remote.bundle import payload_bundle
 from remote.jobs import stop_job
-from remote.payload import checkpoints
-from remote.payload.checkpoint_files import BrokenCheckpoint
+from remote.payload.checkpoints import published
+from remote.payload.checkpoints.files import BrokenCheckpoint
 from remote.protocol.jobs import JobState, StartRequest
 from remote.protocol.values import dumps
 from tests.lab.wait import until
@@ -31,17 +31,17 @@ CHANGES = (
 START = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from remote.payload import jobs
-from remote.payload.call import Call
+from remote.payload.jobs.operations import start
+from remote.payload.request.call import Call
 args = json.load(open(sys.argv[3]))
-jobs.start(Call("job.start", args, sys.argv[2], sys.argv[1], None))
+start(Call("job.start", args, sys.argv[2], sys.argv[1], None))
 """
 
 SAVE = """
 import sys
 sys.path[:0] = sys.argv[1:3]
 import fake_trainer
-from remote.payload.checkpoints import publish, rotate
+from remote.payload.checkpoints.published import publish, rotate
 sys.argv = ["x"]
 fake_trainer.save({folder!r}, 10)
 publish({folder!r} + "/checkpoint-10")
@@ -164,13 +164,13 @@ def test_FI_42_a_supervisor_killed_at_any_change_never_leaves_a_trainer_that_nob
 
 def test_FI_54_a_save_killed_at_any_change_is_resumed_from_the_one_before(tmp_path: Path):
     log = tmp_path / "calls"
-    sources = str(Path(checkpoints.__file__).parents[2])
+    sources = str(Path(published.__file__).parents[3])
 
     def save(run: Path, blow: tuple[str, int] | None) -> int:
         folder = run / "checkpoints"
         folder.mkdir(parents=True)
         shutil.copytree(first, folder / "checkpoint-5")
-        checkpoints.publish(str(folder / "checkpoint-5"))
+        published.publish(str(folder / "checkpoint-5"))
         code = SAVE.format(folder=str(folder))
         return strike([sys.executable, "-B", "-c", code, sources, str(TRAINER.parent)], log, blow, env=environment)
 
@@ -178,25 +178,25 @@ def test_FI_54_a_save_killed_at_any_change_is_resumed_from_the_one_before(tmp_pa
     environment = {**os.environ, "HALFSTEP_RUN_DIR": str(tmp_path), "HALFSTEP_OUTPUT_DIR": str(tmp_path)}
     save_checkpoints(first.parent, 5)
     assert save(tmp_path / "counted", None) == 0
-    assert checkpoints.newest_verified(str(tmp_path / "counted")).step == 10
+    assert published.newest_verified(str(tmp_path / "counted")).step == 10
     struck, taken = 0, collections.Counter()
     for number, blow in enumerate(list(blows(log))):
         run = tmp_path / f"run-{number}"
         if save(run, blow) == 0:
             continue
         struck += 1
-        newest = checkpoints.newest_verified(str(run))
+        newest = published.newest_verified(str(run))
         assert newest is not None, blow
         taken[newest.step] += 1
-        for folder in checkpoints.unpublished(str(run)):
+        for folder in published.unpublished(str(run)):
             try:
-                checkpoints.publish(folder)
+                published.publish(folder)
             except BrokenCheckpoint:
                 pass
-        for folder in checkpoints.find_checkpoints(str(run)):
-            if checkpoints.verify(folder):
-                assert "broken-checkpoint-10" in checkpoints.set_aside(folder), blow
-        assert checkpoints.newest_verified(str(run)) is not None, blow
+        for folder in published.find_checkpoints(str(run)):
+            if published.verify(folder):
+                assert "broken-checkpoint-10" in published.set_aside(folder), blow
+        assert published.newest_verified(str(run)) is not None, blow
     assert struck > 20
     assert taken[5] > 0 and taken[10] > 0, "both sides of the commit record must have been struck"
 
@@ -204,21 +204,21 @@ def test_FI_54_a_save_killed_at_any_change_is_resumed_from_the_one_before(tmp_pa
 def test_FI_55_a_full_disk_in_the_middle_of_a_publish_leaves_the_previous_checkpoint(tmp_path: Path):
     folder = tmp_path / "checkpoints"
     save_checkpoints(folder, 5, 10)
-    checkpoints.publish(str(folder / "checkpoint-5"))
-    publish = f"import sys; sys.path.insert(0, {str(Path(checkpoints.__file__).parents[2])!r}); "
-    publish += f"from remote.payload.checkpoints import publish; publish({str(folder / 'checkpoint-10')!r})"
+    published.publish(str(folder / "checkpoint-5"))
+    publish = f"import sys; sys.path.insert(0, {str(Path(published.__file__).parents[3])!r}); "
+    publish += f"from remote.payload.checkpoints.published import publish; publish({str(folder / 'checkpoint-10')!r})"
     command = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=write", "--inject=write:error=ENOSPC"]
     done = subprocess.run([*command, sys.executable, "-B", "-c", publish], check=False, stderr=subprocess.DEVNULL)
     assert done.returncode != 0
-    assert checkpoints.newest_verified(str(tmp_path)).step == 5
+    assert published.newest_verified(str(tmp_path)).step == 5
     assert not list(folder.rglob(".hs-part-*"))
 
 
 def test_every_file_is_synced_before_the_manifest_appears(tmp_path: Path):
     folder = tmp_path / "checkpoints"
     save_checkpoints(folder, 10)
-    publish = f"import sys; sys.path.insert(0, {str(Path(checkpoints.__file__).parents[2])!r}); "
-    publish += f"from remote.payload.checkpoints import publish; publish({str(folder / 'checkpoint-10')!r})"
+    publish = f"import sys; sys.path.insert(0, {str(Path(published.__file__).parents[3])!r}); "
+    publish += f"from remote.payload.checkpoints.published import publish; publish({str(folder / 'checkpoint-10')!r})"
     log = tmp_path / "calls"
     trace = ["strace", "-y", "-qq", "-o", str(log), "-e", "trace=fsync,rename"]
     subprocess.run([*trace, sys.executable, "-B", "-c", publish], check=True)

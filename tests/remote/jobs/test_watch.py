@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.payload.supervisor_watch import Limits, StepClock, Watch, keep_head_and_tail
+from remote.payload.jobs.supervisor_watch import Limits, StepClock, Watch, keep_head_and_tail
 from remote.protocol.jobs import JobState
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import Bench, alive

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from remote.jobs import follow_job, stop_job
-from remote.payload.watched import read_watched
+from remote.payload.jobs.watched import read_watched
 from remote.protocol.jobs import JobState, Started
 from remote.protocol.layout import RunLayout
 from tests.lab.wait import until

@@ -19,7 +19,7 @@ from remote import bundle
 from remote.agent import AgentHost
 from remote.jobs import start_job
 from remote.local import local_host
-from remote.payload.old_payloads import needed_payloads, remove_old_payloads
+from remote.payload.agent.old_payloads import needed_payloads, remove_old_payloads
 from remote.protocol.jobs import JobSpec, Started, StartRequest
 from remote.protocol.layout import ProjectLayout
 

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from remote.payload.refusal import refusal_to_json
+from remote.payload.request.refusal import refusal_to_json
 from remote.protocol.exits import ExitCode
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.records.files import write_whole as write_here
-from remote.payload.atomic import write_whole as write_there
+from remote.payload.files.atomic import write_whole as write_there
 from remote.protocol.parts import PART, make_part, replacing, sweep, write_beside
 from remote.sync.digests import write_state
 

@@ -10,7 +10,7 @@ import pytest
 
 from remote.agent import AgentHost
 from remote.local import local_host
-from remote.payload.events import survey_events
+from remote.payload.output.events import survey_events
 from remote.protocol.jobs import EventFile
 from remote.protocol.layout import ProjectLayout
 from remote.pull.events import pull_events

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from remote.payload.events import seal_events
+from remote.payload.output.events import seal_events
 from remote.protocol.records import scan_file, whole_prefix
 from tests.remote.pull.event_records import RECORDS
 

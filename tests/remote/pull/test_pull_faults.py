@@ -37,7 +37,7 @@ PULL = """
 import sys
 from pathlib import Path
 from remote.local import local_host
-from remote.payload.events import survey_events
+from remote.payload.output.events import survey_events
 from remote.pull.events import pull_events
 host = local_host(sys.argv[1])
 files = survey_events(sys.argv[2])

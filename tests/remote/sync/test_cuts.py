@@ -109,7 +109,7 @@ def test_FI_05_kill_9_here_at_a_random_point(bench, seed):
 
 def wait_for_lock(bench: Bench) -> None:
     """The agent of a laptop that was killed sees the end of its line and goes."""
-    from remote.payload.lock import holder  # noqa: PLC0415
+    from remote.payload.files.lock import holder  # noqa: PLC0415
 
     until(lambda: holder(str(bench.home / "lock")) is None, "the end of who holds the lock")
 

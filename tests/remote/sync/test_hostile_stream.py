@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remote.errors import RemoteFault
-from remote.payload.refusal import Refusal
-from remote.payload.tree_paths import check_link, check_path
+from remote.payload.request.refusal import Refusal
+from remote.payload.tree.paths import check_link, check_path
 from remote.protocol.blocks import (
     AS_IT_IS,
     QUICK_LEVEL,

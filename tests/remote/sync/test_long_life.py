@@ -17,8 +17,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from remote.agent import AgentHost
 from remote.errors import Busy
-from remote.payload.call import Call
 from remote.payload.operations import OPERATIONS
+from remote.payload.request.call import Call
 from remote.protocol.tree import TreeSurvey
 from remote.protocol.values import decode
 from remote.sync.rewrite import Rewrite, rewrite_tree

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from remote.errors import RemoteFault
-from remote.payload.materialise import materialise
-from remote.payload.refusal import Refusal
+from remote.payload.request.refusal import Refusal
+from remote.payload.tree.materialise import materialise
 from remote.sync.scratch import remove_scratch, send_scratch
 from tests.remote.sync.sync_bench import contents
 from tests.remote.sync.test_rewrite import FIXED, change, fix
@@ -94,8 +94,8 @@ def test_a_job_s_copy_is_its_own_and_links_what_is_not_the_project_s(bench, tmp_
 
 def test_a_copy_is_not_made_of_a_tree_that_is_changing(bench, tmp_path, monkeypatch):
     bench.sync()
-    from remote.payload import materialise as module  # noqa: PLC0415
-    from remote.payload.lock import take_lock  # noqa: PLC0415
+    from remote.payload.files.lock import take_lock  # noqa: PLC0415
+    from remote.payload.tree import materialise as module  # noqa: PLC0415
 
     monkeypatch.setattr(module, "WAIT_S", 0.05)
     with take_lock(str(bench.home / "lock"), "a sync"), pytest.raises(Refusal, match="a sync"):

@@ -10,7 +10,7 @@ import re
 import pytest
 
 from remote.errors import DiskFull
-from remote.payload.tree_stream import amount
+from remote.payload.tree.stream import amount
 from remote.protocol.exits import ExitCode
 from remote.sync.data import scan_data, send_data
 from remote.sync.sync import sync_project

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from remote.errors import Busy, RemoteFault, SyncRefused
-from remote.payload.lock import take_lock
+from remote.payload.files.lock import take_lock
 from remote.protocol.exits import ExitCode
 from remote.sync.scan import scan_project
 from remote.sync.sync import sync_project

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from remote.payload.checkpoints import newest_verified, verify
+from remote.payload.checkpoints.published import newest_verified, verify
 from remote.protocol.training import planned_steps
 from tests.lab.threads import LEFT
 

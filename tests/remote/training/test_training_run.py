@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from remote.payload.checkpoints import newest_verified, verify
+from remote.payload.checkpoints.published import newest_verified, verify
 from remote.payload.training.failure import TrainingFailed
 from remote.payload.training.run import own_paths, read_spec, train
 from remote.payload.training.stop_request import StopRequest

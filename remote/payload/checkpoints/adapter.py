@@ -1,0 +1,94 @@
+"""The adapter a run made: where it lies, and its digest, not computed again while the file stays what it was."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass
+from typing import Tuple
+
+from remote.payload.checkpoints.files import step_of
+from remote.payload.checkpoints.published import BROKEN, signature
+from remote.payload.files.records import read_record, write_record
+from remote.payload.output.event_files import find_made
+from remote.protocol.layout import RunLayout
+
+WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin", "model.safetensors")
+# A whole model that a script saves beside its adapter is nobody's to bring home.
+SAVED = WEIGHTS[:2]
+PLACES = ("checkpoints", "code")
+CHUNK = 4 * 2**20
+
+
+@dataclass(frozen=True)
+class Seal:
+    """What the weights' file looked like when it had that digest; `folder` is the adapter's, relative to the run's."""
+
+    name: str
+    signature: str
+    sha256: str
+    folder: str = "adapter"
+
+
+def _seal_path(run: RunLayout) -> str:
+    return f"{run.root}/adapter.json"
+
+
+def adapter_folder(run: RunLayout) -> str:
+    """The run's adapter/, or where its own script saved one by the end of its job."""
+    seal = read_record(_seal_path(run), Seal)
+    if seal is None or _weights(run.adapter):
+        return run.adapter
+    return os.path.join(run.root, seal.folder)
+
+
+def adapter_digest(run: RunLayout) -> str:
+    """SHA-256 of the adapter's weights; "" where there are none yet."""
+    folder = adapter_folder(run)
+    name = _weights(folder)
+    if not name:
+        return ""
+    seal = read_record(_seal_path(run), Seal)
+    if seal is not None and (seal.name, seal.signature) == (name, signature(folder, [name])):
+        return seal.sha256
+    return _digest(os.path.join(folder, name))
+
+
+def seal_adapter(run: RunLayout, *, ended_well: bool) -> None:
+    """Later looks know where the adapter lies, and its digest from its file's size, times and inode; for a job that has
+    ended. What a script saved elsewhere under the run's folder counts where the job ended well."""
+    folder = run.adapter
+    if not _weights(folder) and ended_well:
+        folder = _saved_elsewhere(run.root) or folder
+    name = _weights(folder)
+    if name:
+        before = signature(folder, [name])
+        digest = _digest(os.path.join(folder, name))
+        write_record(_seal_path(run), Seal(name, before, digest, os.path.relpath(folder, run.root)))
+
+
+def _saved_elsewhere(run_root: str) -> str:
+    """The folder of the adapter that the job saved last; one within a checkpoint only where there is no other."""
+    found = [pair for pair in find_made(run_root, PLACES, SAVED.__contains__) if f"/{BROKEN}" not in pair[0]]
+    return os.path.dirname(max(found, key=_finality)[1]) if found else ""
+
+
+def _finality(found: Tuple[str, str]) -> Tuple[bool, int, int]:
+    name, path = found
+    step = max(step_of(part) for part in name.split("/"))
+    return step < 0, step, os.lstat(path).st_mtime_ns
+
+
+def _weights(folder: str) -> str:
+    return next((name for name in WEIGHTS if os.path.isfile(os.path.join(folder, name))), "")
+
+
+def _digest(path: str) -> str:
+    digest = hashlib.sha256()
+    try:
+        with open(path, "rb") as file:
+            while chunk := file.read(CHUNK):
+                digest.update(chunk)
+    except OSError:
+        return ""
+    return digest.hexdigest()

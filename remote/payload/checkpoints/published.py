@@ -1,0 +1,258 @@
+"""Trainer checkpoints that are never believed unproved: published with digests, verified, rotated, set aside."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+import time
+from dataclasses import dataclass, field
+from typing import Dict, Iterable, List, Optional
+
+from remote.payload.checkpoints.files import (
+    MANIFEST,
+    STATE,
+    VERDICT,
+    BrokenCheckpoint,
+    judge_file,
+    judge_names,
+    list_names,
+    read_step,
+    step_of,
+)
+from remote.payload.files.atomic import sync_folder
+from remote.payload.files.records import read_record, write_record
+from remote.protocol.jobs import Checkpoint
+
+VERSION = 1
+TRASH = ".trash-"
+BROKEN = "broken-"
+CHUNK = 4 * 2**20
+SKIPPED_FOLDERS = ("node_modules", "site-packages", "__pycache__")
+SEARCH_DEPTH = 5
+
+
+@dataclass(frozen=True)
+class FileDigest:
+    """One file as it was published."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class CheckpointManifest:
+    """A checkpoint's commit record, written last. `world_size` ranks saved; `scaler`: a loss scale belongs to it."""
+
+    step: int
+    files: Dict[str, FileDigest]
+    world_size: int = 1
+    scaler: bool = False
+    published_unix: float = 0.0
+    version: int = VERSION
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A checkpoint was found whole while its files looked like this; any change of size, time or inode voids it."""
+
+    signature: str
+    notes: Dict[str, str] = field(default_factory=dict)
+
+
+def publish(folder: str, *, world_size: int = 1, scaler: Optional[bool] = None) -> CheckpointManifest:
+    """The checkpoint is whole, on disk, and says so: every file is checked, synced and in the manifest, written last.
+
+    Call it on one rank, after a barrier. `scaler` None: required where another checkpoint beside it has one.
+    Raises BrokenCheckpoint.
+    """
+    if scaler is None:
+        scaler = _siblings_have_scaler(folder)
+    names = list_names(folder)
+    problem = judge_names(names, world_size=world_size, scaler=scaler)
+    problem = problem or next(filter(None, (judge_file(folder, name) for name in names)), "")
+    step = read_step(folder)
+    if not problem and step != step_of(folder):
+        problem = f"trainer_state.json is of step {step}"
+    if problem:
+        raise BrokenCheckpoint(f"{os.path.basename(folder)}: {problem}")
+    files = {name: _sync_and_digest(os.path.join(folder, name)) for name in names}
+    for place in {os.path.dirname(os.path.join(folder, name)) for name in names}:
+        sync_folder(place)
+    manifest = CheckpointManifest(step_of(folder), files, world_size, scaler, time.time())
+    write_record(os.path.join(folder, MANIFEST), manifest)
+    sync_folder(os.path.dirname(os.path.abspath(folder)))
+    write_record(os.path.join(folder, VERDICT), Verdict(signature(folder, files)))
+    return manifest
+
+
+def verify(folder: str, *, trust_stat: bool = False) -> str:
+    """Why the checkpoint may not be resumed from: the file and the reason; empty where every digest agrees.
+
+    With `trust_stat` an earlier verdict stands as long as no file's size, times or inode changed since.
+    """
+    manifest = read_record(os.path.join(folder, MANIFEST), CheckpointManifest)
+    if manifest is None:
+        there = os.path.exists(os.path.join(folder, MANIFEST))
+        return f"{MANIFEST}: not whole" if there else f"no {MANIFEST}: its save is under way, or was cut short"
+    if manifest.version > VERSION:
+        return f"{MANIFEST}: version {manifest.version}, this halfstep knows {VERSION}"
+    if manifest.step != step_of(folder):
+        return f"{MANIFEST}: of step {manifest.step}"
+    problem = judge_names(sorted(manifest.files), world_size=manifest.world_size, scaler=manifest.scaler)
+    if problem:
+        return problem
+    if trust_stat:
+        verdict = read_record(os.path.join(folder, VERDICT), Verdict)
+        if verdict is not None and verdict.signature == signature(folder, manifest.files):
+            return ""
+    return _compare(folder, manifest)
+
+
+def _compare(folder: str, manifest: CheckpointManifest) -> str:
+    for name, wanted in sorted(manifest.files.items()):
+        path = os.path.join(folder, name)
+        try:
+            size = os.path.getsize(path)
+            if size != wanted.size:
+                return f"{name}: {size} bytes, published with {wanted.size}"
+            if _digest(path) != wanted.sha256:
+                return f"{name}: its bytes changed since it was published"
+        except OSError as error:
+            return f"{name}: {error.strerror or error}"
+    step = read_step(folder)
+    return "" if step == manifest.step else f"trainer_state.json: step {step}, not {manifest.step}"
+
+
+def remember_verdict(folder: str) -> None:
+    """The next look that trusts file times finds this checkpoint whole. Call it after `verify` found nothing."""
+    manifest = read_record(os.path.join(folder, MANIFEST), CheckpointManifest)
+    if manifest is not None:
+        write_record(os.path.join(folder, VERDICT), Verdict(signature(folder, manifest.files)))
+
+
+def signature(folder: str, names: Iterable[str]) -> str:
+    """One digest over what stat(2) tells of the files; "" where one is missing."""
+    words = []
+    for name in sorted(names):
+        try:
+            status = os.stat(os.path.join(folder, name))
+        except OSError:
+            return ""
+        words.append(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\0{status.st_ctime_ns}\0{status.st_ino}")
+    return hashlib.sha256("\n".join(words).encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def find_checkpoints(run_root: str) -> List[str]:
+    """Every checkpoint-N folder of a run, newest step first: under checkpoints/, and where the user's script saves."""
+    found: List[str] = []
+    for place in ("checkpoints", "code"):
+        _search(os.path.join(run_root, place), 0, found)
+    return sorted(found, key=lambda path: (step_of(path), path.startswith(os.path.join(run_root, "checkpoints"))))[::-1]
+
+
+def unpublished(run_root: str) -> List[str]:
+    """Those with a trainer state and no manifest: saved by a script that knows nothing of us, or cut short."""
+    return [
+        folder
+        for folder in find_checkpoints(run_root)
+        if os.path.exists(os.path.join(folder, STATE)) and not os.path.exists(os.path.join(folder, MANIFEST))
+    ]
+
+
+def _search(folder: str, depth: int, found: List[str]) -> None:
+    try:
+        entries = list(os.scandir(folder))
+    except OSError:
+        return
+    for entry in entries:
+        # Links are left alone: a linked folder of the tree is shared with other runs.
+        if not entry.is_dir(follow_symlinks=False) or entry.name.startswith(".") or entry.name in SKIPPED_FOLDERS:
+            continue
+        if step_of(entry.name) >= 0:
+            found.append(entry.path)
+        elif depth < SEARCH_DEPTH and not os.path.exists(os.path.join(entry.path, "pyvenv.cfg")):
+            _search(entry.path, depth + 1, found)
+
+
+def survey_checkpoints(run_root: str, *, digests: bool) -> List[Checkpoint]:
+    """Each checkpoint, newest first, named relative to the run; `digests` False believes no file at all, only lists."""
+    rows = []
+    for path in find_checkpoints(run_root):
+        problem = verify(path, trust_stat=True) if digests else "not verified"
+        rows.append(Checkpoint(os.path.relpath(path, run_root), step_of(path), size_of(path), problem))
+    return rows
+
+
+def size_of(folder: str) -> int:
+    """Bytes of a checkpoint as its manifest counts them; 0 without one."""
+    manifest = read_record(os.path.join(folder, MANIFEST), CheckpointManifest)
+    return sum(row.size for row in manifest.files.values()) if manifest is not None else 0
+
+
+def newest_verified(run_root: str, *, trust_stat: bool = False) -> Optional[Checkpoint]:
+    """The newest checkpoint of a run whose every digest agrees, or None."""
+    for path in find_checkpoints(run_root):
+        if not verify(path, trust_stat=trust_stat):
+            return Checkpoint(os.path.relpath(path, run_root), step_of(path), size_of(path))
+    return None
+
+
+def set_aside(folder: str) -> str:
+    """The broken checkpoint lies beside under a name no trainer picks; its new path. Nothing of it is removed."""
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    parent, name = os.path.split(folder)
+    target = os.path.join(parent, f"{BROKEN}{name}-{stamp}")
+    while os.path.lexists(target):
+        target = os.path.join(parent, f"{BROKEN}{name}-{stamp}-{secrets.token_hex(2)}")
+    os.rename(folder, target)
+    sync_folder(parent)
+    return target
+
+
+def rotate(parent: str, keep: int, *, also: Iterable[str] = ()) -> List[str]:
+    """Only the `keep` newest verified checkpoints of that folder are left, besides `also`; the names removed.
+
+    Nothing is removed while the newest one does not verify. One that never verified is not touched either: `prepare`
+    sets it aside by name.
+    """
+    _empty_trash(parent)
+    names = sorted((name for name in os.listdir(parent) if step_of(name) >= 0), key=step_of, reverse=True)
+    paths = [os.path.join(parent, name) for name in names]
+    if not paths or verify(paths[0], trust_stat=True):
+        return []
+    kept = {os.path.basename(name.rstrip("/")) for name in also}
+    verified = [path for path in paths if not verify(path, trust_stat=True)]
+    removed = [path for path in verified[max(keep, 1) :] if os.path.basename(path) not in kept]
+    for path in removed:
+        os.rename(path, os.path.join(parent, f"{TRASH}{os.path.basename(path)}-{secrets.token_hex(4)}"))
+    sync_folder(parent)
+    _empty_trash(parent)
+    return [os.path.basename(path) for path in removed]
+
+
+def _empty_trash(parent: str) -> None:
+    for name in os.listdir(parent):
+        if name.startswith(TRASH):
+            shutil.rmtree(os.path.join(parent, name), ignore_errors=True)
+
+
+def _siblings_have_scaler(folder: str) -> bool:
+    parent = os.path.dirname(os.path.abspath(folder))
+    return any(os.path.exists(os.path.join(parent, n, "scaler.pt")) for n in os.listdir(parent) if step_of(n) >= 0)
+
+
+def _sync_and_digest(path: str) -> FileDigest:
+    with open(path, "rb") as file:
+        os.fsync(file.fileno())
+        size = os.fstat(file.fileno()).st_size
+    return FileDigest(size, _digest(path))
+
+
+def _digest(path: str) -> str:
+    digest = hashlib.sha256()
+    with open(path, "rb") as file:
+        while chunk := file.read(CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

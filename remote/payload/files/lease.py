@@ -1,0 +1,142 @@
+"""A lock where the file system keeps none: a file made by whoever comes first, with a counter that shows life."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import threading
+import time
+from dataclasses import dataclass
+from typing import Optional
+
+from remote.payload.processes.identity import boot_id, is_alive, read_process
+
+BEAT_EVERY_S = 2.0
+STALE_AFTER_S = 8.0
+LOOK_S = 0.1
+COUNTER_WIDTH = 12
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who made a lease file, and how often it has said since that it lives. `nonce` "" where the file is not whole."""
+
+    beats: str = ""
+    nonce: str = ""
+    boot: str = ""
+    namespace: str = ""
+    pid: int = 0
+    ticks: int = 0
+    words: str = ""
+
+
+class Lease:
+    """A lease that is ours until `release`; a thread counts on in its file, so that other machines see us live."""
+
+    def __init__(self, path: str, nonce: str, descriptor: int) -> None:
+        self._path = path
+        self._nonce = nonce
+        self._descriptor = descriptor
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+        self._thread.start()
+
+    def _beat(self) -> None:
+        beats = 0
+        while not self._ended.wait(BEAT_EVERY_S):
+            beats += 1
+            with contextlib.suppress(OSError):
+                os.pwrite(self._descriptor, f"{beats:0{COUNTER_WIDTH}d}".encode("ascii"), 0)
+
+    def release(self) -> None:
+        self._ended.set()
+        self._thread.join()
+        os.close(self._descriptor)
+        if read_holder(self._path).nonce == self._nonce:
+            os.unlink(self._path)
+
+
+def take_lease(path: str, words: str, deadline: float) -> Optional[Lease]:
+    """The lease is ours; None where somebody alive has it still at the monotonic time `deadline`.
+
+    No clock is compared with another machine's: a holder elsewhere is dead when its counter stood still for 8 s here.
+    """
+    while True:
+        lease = _make(path, words)
+        if lease is not None:
+            return lease
+        seen = read_holder(path)
+        if not lives(path, seen):
+            _break(path, seen)
+        elif time.monotonic() >= deadline:
+            return None
+        else:
+            time.sleep(LOOK_S)
+
+
+def _make(path: str, words: str) -> Optional[Lease]:
+    nonce = secrets.token_hex(16)
+    me = read_process(os.getpid())
+    row = {"nonce": nonce, "boot": boot_id(), "namespace": _namespace(), "pid": os.getpid(), "words": words}
+    row["ticks"] = me.ticks if me is not None else 0
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+    except FileExistsError:
+        return None
+    os.write(descriptor, f"{0:0{COUNTER_WIDTH}d}\n{json.dumps(row)}".encode())
+    os.fsync(descriptor)
+    return Lease(path, nonce, descriptor)
+
+
+def read_holder(path: str) -> Holder:
+    """Who holds the lease; an empty Holder where there is none."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            beats, _, text = file.read().partition("\n")
+        return Holder(beats=beats, **json.loads(text))
+    except FileNotFoundError:
+        return Holder()
+    except (OSError, ValueError, TypeError):
+        return Holder(beats="torn")
+
+
+def lives(path: str, seen: Holder) -> bool:
+    """That holder lives: its process where we can see it, else its counter, which takes up to 8 s to judge."""
+    if not seen.beats:
+        return False
+    if seen.boot == boot_id() and seen.namespace == _namespace():
+        return is_alive(seen.pid, seen.ticks, seen.boot)
+    end = time.monotonic() + STALE_AFTER_S
+    while time.monotonic() < end:
+        now = read_holder(path)
+        if not now.beats:
+            return False
+        if (now.nonce, now.beats) != (seen.nonce, seen.beats):
+            return True
+        time.sleep(LOOK_S)
+    return False
+
+
+def _namespace() -> str:
+    # Two containers of one machine share its boot and not its pids.
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
+def _break(path: str, dead: Holder) -> None:
+    """The dead holder's file is out of the way; where a living one took its place meanwhile, that one keeps it."""
+    aside = f"{path}.dead-{secrets.token_hex(8)}"
+    try:
+        if read_holder(path).nonce != dead.nonce:
+            return
+        os.rename(path, aside)
+    except FileNotFoundError:
+        return
+    if read_holder(aside).nonce != dead.nonce:
+        with contextlib.suppress(FileExistsError):
+            os.link(aside, path)
+    os.unlink(aside)

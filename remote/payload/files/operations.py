@@ -1,0 +1,86 @@
+"""Single files and small commands on the host: read, write, list, run."""
+
+from __future__ import annotations
+
+import base64
+import os
+import stat
+import subprocess
+from typing import Any, Dict, List
+
+from remote.payload.files.atomic import write_whole
+from remote.payload.request.call import Call
+from remote.payload.request.refusal import Refusal
+from remote.protocol.exits import ExitCode
+from remote.protocol.frames import MAX_CHUNK
+
+MAX_LISTED = 1_000_000
+
+
+def read_file(call: Call) -> Dict[str, Any]:
+    """The file's bytes as the answering stream, from `offset`, at most `limit`."""
+    sent = 0
+    limit = call.args.get("limit")
+    with open(call.path(call.args["path"]), "rb") as file:
+        file.seek(call.args.get("offset", 0))
+        while limit is None or sent < limit:
+            chunk = file.read(MAX_CHUNK if limit is None else min(MAX_CHUNK, limit - sent))
+            if not chunk:
+                break
+            call.give(chunk)
+            sent += len(chunk)
+        return {"bytes": sent, "size": os.fstat(file.fileno()).st_size}
+
+
+def write_file(call: Call) -> Dict[str, Any]:
+    """The file holds exactly the stream that came."""
+    data = b"".join(call.chunks())
+    write_whole(call.path(call.args["path"]), data, call.args.get("mode", 0o644))
+    return {"bytes": len(data)}
+
+
+def list_files(call: Call) -> Dict[str, Any]:
+    """Every path under a folder, not following links; an absent folder has none."""
+    root = call.path(call.args["path"])
+    rows: List[List[Any]] = []
+    for folder, folders, names in os.walk(root):
+        for name in sorted(folders) + sorted(names):
+            path = os.path.join(folder, name)
+            status = os.lstat(path)
+            rows.append([os.path.relpath(path, root), _kind(status.st_mode), status.st_size, status.st_mode & 0o7777])
+            if len(rows) > MAX_LISTED:
+                raise Refusal("too-many", f"more than {MAX_LISTED} paths under {root}", exit_code=ExitCode.SYNC)
+    return {"entries": rows}
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISREG(mode):
+        return "f"
+    if stat.S_ISDIR(mode):
+        return "d"
+    return "l" if stat.S_ISLNK(mode) else "?"
+
+
+def run_command(call: Call) -> Dict[str, Any]:
+    """How `argv` ended; its output is bounded by the caller's patience, not by us."""
+    argv: List[str] = call.args["argv"]
+    stdin = base64.b64decode(call.args.get("stdin", ""))
+    cwd = call.args.get("cwd")
+    try:
+        done = subprocess.run(
+            argv,
+            input=stdin,
+            capture_output=True,
+            cwd=call.path(cwd) if cwd else None,
+            timeout=call.args["timeout_s"],
+            check=False,
+        )
+    except FileNotFoundError:
+        return {"exit": 127, "stdout": "", "stderr": base64.b64encode(f"{argv[0]}: not found".encode()).decode()}
+    except subprocess.TimeoutExpired:
+        raise Refusal("timeout", f"{argv[0]} did not end in {call.args['timeout_s']:.0f} s", where=argv[0])
+    return {
+        "exit": done.returncode,
+        "stdout": base64.b64encode(done.stdout).decode(),
+        "stderr": base64.b64encode(done.stderr).decode(),
+    }

@@ -1,0 +1,43 @@
+"""The shared libraries of FFmpeg that a process of this host would load."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import subprocess
+from typing import Any, Dict, Iterator, List, Set
+
+from remote.payload.probes.project_python import job_environment
+from remote.payload.request.call import Call
+from remote.protocol.audio import AudioLook
+from remote.protocol.values import encode
+
+RELEASE_OF_AVUTIL = {56: 4, 57: 5, 58: 6, 59: 7, 60: 8}
+"""FFmpeg's libavutil counts by itself; from the APIchanges of each release."""
+SONAME = re.compile(r"libavutil\.so\.(\d+)|libavutil\.(\d+)\.dylib")
+FOLDERS = ("/usr/lib", "/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/local/lib", "/lib", "/opt/homebrew/lib")
+
+
+def look_at_audio(call: Call) -> Dict[str, Any]:
+    """The `AudioLook` of this host."""
+    environment = job_environment(call.args.get("environment", {}))
+    majors: Set[int] = set()
+    for text in _listings(environment.get("LD_LIBRARY_PATH", ""), call.args.get("prefix", "")):
+        for found in SONAME.finditer(text):
+            majors.add(int(found[1] or found[2]))
+    releases = sorted(RELEASE_OF_AVUTIL[major] for major in majors if major in RELEASE_OF_AVUTIL)
+    answer: Dict[str, Any] = encode(AudioLook(tuple(releases)))
+    return answer
+
+
+def _listings(search_path: str, prefix: str) -> Iterator[str]:
+    """What the loader has in its cache, and the names in the folders where libraries lie."""
+    try:
+        done = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, timeout=10, check=False)
+        yield done.stdout.decode("utf-8", "replace")
+    except (OSError, subprocess.TimeoutExpired):
+        pass
+    folders: List[str] = [*search_path.split(os.pathsep), *([os.path.join(prefix, "lib")] if prefix else []), *FOLDERS]
+    for pattern in filter(None, folders):
+        yield "\n".join(glob.glob(os.path.join(pattern, "libavutil*")))

@@ -1,0 +1,76 @@
+"""The project's data collator on the host: what lies there, every other file of its name, and the file replaced."""
+
+from __future__ import annotations
+
+import base64
+import os
+from typing import Any, Dict, Iterator, List, Tuple
+
+from remote.payload.fix.journal import project_of, replace_kept
+from remote.payload.probes.project_python import job_environment
+from remote.payload.request.call import Call
+from remote.payload.tree.paths import check_path
+from remote.payload.tree.state import Project, digest_of_file, read_manifest
+from remote.protocol.collator import CollatorLook, Copy
+from remote.protocol.values import encode
+
+SKIPPED = {".git", "__pycache__", "node_modules", "site-packages", ".halfstep"}
+MAX_FOLDERS = 20_000
+
+
+def look_at_collator(call: Call) -> Dict[str, Any]:
+    """The file in the project's tree, and every other one of its name that a training process might import."""
+    project, path = project_of(call), check_path(call.args["path"])
+    there = os.path.join(project.tree, path)
+    digest = digest_of_file(os.path.realpath(there)) if os.path.isfile(there) else ""
+    manifest = read_manifest(project)
+    row = manifest.rows.get(path) if manifest else None
+    rows = manifest.rows if manifest else {}
+    copies: List[Copy] = []
+    for other, shadows in _others(call, project, there):
+        name = os.path.relpath(other, project.tree)
+        if name not in rows:
+            copies.append(Copy(other, digest_of_file(os.path.realpath(other)), shadows))
+    edited = row is not None and row.there != digest
+    result: Dict[str, Any] = encode(CollatorLook(digest, edited, tuple(copies)))
+    return result
+
+
+def replace_collator(call: Call) -> Dict[str, Any]:
+    """The file in the project's tree holds the bytes that came, and what lay there before is kept."""
+    project, path = project_of(call), check_path(call.args["path"])
+    data = base64.b64decode(call.args["data"])
+    replace_kept(project, call.args["fixer"], os.path.join(project.tree, path), data, call.args["expected"])
+    return {"path": path, "bytes": len(data)}
+
+
+def _others(call: Call, project: Project, there: str) -> Iterator[Tuple[str, bool]]:
+    """Files of the same name, each once: on PYTHONPATH (these come first), beside it in the tree, in site-packages."""
+    name, seen = os.path.basename(there), {os.path.realpath(there)}
+    ahead = job_environment(call.args.get("environment", {})).get("PYTHONPATH", "").split(os.pathsep)
+    roots = [(folder, True, False) for folder in ahead if os.path.isabs(folder)]
+    roots += [(project.tree, False, True)]
+    roots += [(folder, False, False) for folder in _site_packages(call.args.get("prefix", ""))]
+    for root, shadows, deep in roots:
+        for found in _named(root, name, deep):
+            real = os.path.realpath(found)
+            if real not in seen:
+                seen.add(real)
+                yield found, shadows
+
+
+def _named(root: str, name: str, deep: bool) -> Iterator[str]:
+    for count, (folder, folders, names) in enumerate(os.walk(root)):
+        if name in names:
+            yield os.path.join(folder, name)
+        if not deep or count > MAX_FOLDERS:
+            return
+        folders[:] = sorted(entry for entry in folders if entry not in SKIPPED)
+
+
+def _site_packages(prefix: str) -> List[str]:
+    library = os.path.join(prefix, "lib")
+    if not prefix or not os.path.isdir(library):
+        return []
+    found = (os.path.join(library, entry, "site-packages") for entry in sorted(os.listdir(library)))
+    return [folder for folder in found if os.path.isdir(folder)]

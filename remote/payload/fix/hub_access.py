@@ -1,0 +1,56 @@
+"""The host's way to the model hub: what is cached, whether there is a token, and what the hub says."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Mapping
+
+from remote.payload.fix.tokenizer import ASK_TIMEOUT_S, cached_snapshot, hub_cache, hub_home, offline
+from remote.payload.probes.project_python import ask_python, job_environment
+from remote.payload.request.call import Call
+from remote.protocol.hub_access import HubLook
+from remote.protocol.values import encode
+
+WEIGHTS = (".safetensors", ".bin", ".safetensors.index.json")
+
+
+def look_at_hub(call: Call) -> Dict[str, Any]:
+    """The `HubLook` of one model. The hub is asked only where the cache does not answer."""
+    environment = call.args.get("environment", {})
+    repo, revision = call.args["repo"], call.args["revision"]
+    cache, token = hub_cache(environment), token_source(environment)
+    snapshot = cached_snapshot(cache, repo, revision)
+    if snapshot and _whole(snapshot):
+        return _told(HubLook(True, cache, token))
+    if offline(environment):
+        return _told(HubLook(False, cache, token, "offline", "offline mode is on"))
+    if not call.args["python"]:
+        return _told(HubLook(False, cache, token, "no-library", "the project's interpreter cannot be run"))
+    request = {"do": "tree", "repo": repo, "revision": revision, "names": []}
+    answer = ask_python(call.args["python"], call.payload, "hub", request, environment, ASK_TIMEOUT_S)
+    return _told(HubLook(False, cache, token, str(answer.get("fault", "")), str(answer.get("message", ""))))
+
+
+def token_source(environment: Mapping[str, str]) -> str:
+    """The name of the variable or file that holds a token for huggingface_hub; empty where none does."""
+    env = job_environment(environment)
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        if env.get(name):
+            return name
+    path = os.path.expanduser(env.get("HF_TOKEN_PATH") or os.path.join(hub_home(env), "token"))
+    try:
+        return path if os.path.getsize(path) > 0 else ""
+    except OSError:
+        return ""
+
+
+def _whole(snapshot: str) -> bool:
+    """The snapshot has a config and weights, and every link in it leads somewhere."""
+    names = os.listdir(snapshot)
+    there = all(os.path.exists(os.path.join(snapshot, name)) for name in names)
+    return there and "config.json" in names and any(name.endswith(WEIGHTS) for name in names)
+
+
+def _told(look: HubLook) -> Dict[str, Any]:
+    answer: Dict[str, Any] = encode(look)
+    return answer

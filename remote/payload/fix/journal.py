@@ -1,0 +1,180 @@
+"""What setup fixers replaced on the host, so that it can be put back: previous bytes kept before the new ones appear.
+
+undo/<fixer>/<digest of the path>.json says what was replaced by what; beside it, `.bytes` holds what lay there before.
+Only the first state is kept: however often a fixer acts on a file, undo goes back to what was there before any of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from typing import List, Optional, Tuple
+
+from remote.payload.files.atomic import sync_folder, write_whole
+from remote.payload.request.call import Call
+from remote.payload.request.refusal import Refusal
+from remote.payload.tree.rewrite import ORIGINALS
+from remote.payload.tree.state import Project, digest_of_file, read_manifest, write_manifest
+from remote.protocol.exits import ExitCode
+from remote.protocol.layout import ProjectLayout
+from remote.protocol.tree import Manifest, Row
+from remote.protocol.values import decode, dumps
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """`path` (absolute) held bytes of digest `before` (empty: nothing lay there) and was given those of `after`."""
+
+    path: str
+    before: str
+    after: str
+    mode: int = 0o644
+
+
+def project_of(call: Call) -> Project:
+    """The project that the request is about."""
+    return Project(call.workdir, ProjectLayout(str(call.args["project"])))
+
+
+def replace_kept(project: Project, fixer: str, path: str, data: bytes, expected: str) -> None:
+    """`path` holds `data`, and what it held before can be put back.
+
+    `expected` is the digest that the plan saw there (empty: nothing). Raises Refusal where another lies there now.
+    """
+    before = _digest(path)
+    after = hashlib.sha256(data).hexdigest()
+    if before == after:
+        _record_in_manifest(project, fixer, path, after)
+        return
+    if before != expected:
+        raise Refusal(
+            "changed",
+            f"{path} is not what the plan saw; nothing was written",
+            where=path,
+            hint="run it again",
+            exit_code=ExitCode.FIXER,
+        )
+    mode = os.stat(path).st_mode & 0o777 if before else 0o644
+    entry = _entry(project, fixer, path)
+    known = _read_entry(entry)
+    if known is None or before not in (known.before, known.after):
+        if before:
+            _keep(project, entry, path, before)
+        known = Replaced(path, before, after, mode)
+    write_whole(entry + ".json", dumps(dataclasses.replace(known, after=after)))
+    write_whole(path, data, mode)
+    _record_in_manifest(project, fixer, path, after)
+
+
+def _keep(project: Project, entry: str, path: str, before: str) -> None:
+    """The bytes are kept for the fixer's undo; those that the laptop sent also where undoing the whole tree looks."""
+    with open(path, "rb") as file:
+        data = file.read()
+    write_whole(entry + ".bytes", data, 0o600)
+    row, _ = _row_of(project, path)
+    if row is not None and row.here == before:
+        write_whole(os.path.join(project.at(project.layout.undo), ORIGINALS, before), data)
+
+
+def made_by(project: Project, fixer: str, path: str) -> str:
+    """The digest that the fixer gave `path`, empty where it never did."""
+    known = _read_entry(_entry(project, fixer, path))
+    return known.after if known else ""
+
+
+def put_back(project: Project, fixer: str) -> List[str]:
+    """Every file that the fixer replaced is what it was before it first did; their paths.
+
+    Raises Refusal where a file was edited since.
+    """
+    restored: List[str] = []
+    for entry in _entries(project, fixer):
+        known = _read_entry(entry)
+        if known is None:
+            continue
+        restored += _put_one_back(project, fixer, entry, known)
+    return restored
+
+
+def _put_one_back(project: Project, fixer: str, entry: str, known: Replaced) -> List[str]:
+    """The path that was put back; none where a sync has replaced what the fixer wrote."""
+    now = _digest(known.path)
+    if now not in (known.after, known.before) and not _as_synced(project, known.path, now):
+        raise Refusal(
+            "edited",
+            f"{known.path} was changed after the {fixer} fixer wrote it; it was left as it is",
+            where=known.path,
+            exit_code=ExitCode.FIXER,
+        )
+    if now == known.after and known.before:
+        with open(entry + ".bytes", "rb") as file:
+            write_whole(known.path, file.read(), known.mode)
+    elif now == known.after and not known.before:
+        os.unlink(known.path)
+        sync_folder(os.path.dirname(known.path))
+    if now in (known.after, known.before):
+        _record_in_manifest(project, fixer, known.path, known.before, undone=True)
+    for name in (entry + ".json", entry + ".bytes"):
+        if os.path.exists(name):
+            os.unlink(name)
+    return [known.path] if now in (known.after, known.before) else []
+
+
+def _as_synced(project: Project, path: str, digest: str) -> bool:
+    """A sync has put these bytes there since, so there is nothing of ours left to take back."""
+    row, _ = _row_of(project, path)
+    return row is not None and row.there == digest
+
+
+def _record_in_manifest(project: Project, fixer: str, path: str, digest: str, *, undone: bool = False) -> None:
+    """The manifest says what lies at `path` now, so that no later look takes it for an edit of a person."""
+    row, name = _row_of(project, path)
+    manifest = read_manifest(project)
+    if manifest is None or row is None or (row.there == digest and not undone):
+        return
+    makers = {**row.fixers, fixer: 1} if not undone else {n: v for n, v in row.fixers.items() if n != fixer}
+    changed = dataclasses.replace(row, there=digest, fixers=makers)
+    if changed != row:
+        write_manifest(project, Manifest({**manifest.rows, name: changed}, manifest.version))
+
+
+def _row_of(project: Project, path: str) -> Tuple[Optional[Row], str]:
+    """The manifest's row for `path`, and its name in the tree; no row where it lies elsewhere or was never sent."""
+    tree = os.path.realpath(project.tree)
+    real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+    name = os.path.relpath(real, tree)
+    manifest = read_manifest(project) if real.startswith(tree + os.sep) else None
+    return (manifest.rows.get(name) if manifest else None), name
+
+
+def _digest(path: str) -> str:
+    try:
+        return digest_of_file(os.path.realpath(path))
+    except FileNotFoundError:
+        return ""
+
+
+def _folder(project: Project, fixer: str) -> str:
+    return project.at(f"{project.layout.undo}/{fixer}")
+
+
+def _entry(project: Project, fixer: str, path: str) -> str:
+    name = hashlib.sha256(os.fsencode(path)).hexdigest()[:24]
+    return os.path.join(_folder(project, fixer), name)
+
+
+def _entries(project: Project, fixer: str) -> List[str]:
+    folder = _folder(project, fixer)
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    return [os.path.join(folder, name[: -len(".json")]) for name in names if name.endswith(".json")]
+
+
+def _read_entry(entry: str) -> Optional[Replaced]:
+    try:
+        with open(entry + ".json", "rb") as file:
+            return decode(Replaced, json.load(file))
+    except (FileNotFoundError, ValueError):
+        return None

@@ -1,0 +1,264 @@
+"""The tokenizer files of a host: where they lie, what is wrong with them, and one replaced whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+
+from remote.payload.files.leftovers import own_name, sweep_scratch
+from remote.payload.fix.journal import made_by, project_of, replace_kept
+from remote.payload.probes.project_python import ask_python, job_environment
+from remote.payload.request.call import Call
+from remote.payload.request.refusal import Refusal
+from remote.payload.tree.state import Project, read_manifest
+from remote.protocol.exits import ExitCode
+from remote.protocol.tokenizer_files import (
+    MAIN,
+    NAMES,
+    Digest,
+    Fault,
+    TokenizerFile,
+    digest_from_etag,
+    digest_of,
+    judge_file,
+    merges_are_pairs,
+)
+from remote.protocol.tree import Row
+from remote.protocol.values import decode, encode
+
+SKIPPED = {".git", "node_modules", "__pycache__", ".halfstep", ".cache", "site-packages", ".venv", "venv"}
+MAX_FOLDERS = 20_000
+MAX_LOADED = 8
+LOAD_TIMEOUT_S = 120.0
+ASK_TIMEOUT_S = 60.0
+FETCH_TIMEOUT_S = 1800.0
+FIXER = "tokenizer"
+
+
+def look_at_tokenizers(call: Call) -> Dict[str, Any]:
+    """Every tokenizer file of the project's tree, of the folders named, and of the cached models named."""
+    project = project_of(call)
+    environment = call.args.get("environment", {})
+    places = list(_in_folders([project.tree, *(call.path(folder) for folder in call.args.get("folders", []))]))
+    for model in call.args.get("models", []):
+        places += _in_cache(hub_cache(environment), model["repo"], model.get("revision") or "")
+    manifest = read_manifest(project)
+    rows = manifest.rows if manifest else {}
+    files = [_look(project, rows, *place) for place in places]
+    return {"files": encode(_loaded(call, files)), "cache": hub_cache(environment), "offline": offline(environment)}
+
+
+def ask_hub(call: Call) -> Dict[str, Any]:
+    """What the hub has of one repository: commit and digests, or its fault."""
+    request = {"do": "tree", "repo": call.args["repo"], "revision": call.args["revision"], "names": list(NAMES)}
+    environment = call.args.get("environment", {})
+    return ask_python(call.args["python"], call.payload, "hub", request, environment, ASK_TIMEOUT_S)
+
+
+def replace_tokenizer_file(call: Call) -> Dict[str, Any]:
+    """The file is the one of the named digest, loads, and what lay there before is kept; or nothing changed."""
+    project, path = project_of(call), call.path(call.args["path"])
+    name, digest = call.args["name"], decode(Digest, call.args["digest"])
+    scratch = project.at(project.layout.scratch)
+    sweep_scratch(scratch)
+    folder = os.path.join(scratch, own_name("tokenizer"))
+    os.makedirs(folder, mode=0o700)
+    try:
+        data = _fetched(call, name, digest, folder)
+        _require_whole(name, data, digest)
+        if name == MAIN:
+            _require_loads(call, os.path.join(folder, name))
+        replace_kept(project, FIXER, path, data, call.args["expected"])
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return {"path": path, "sha256": digest_of(data).sha256, "bytes": len(data)}
+
+
+def _fetched(call: Call, name: str, digest: Digest, folder: str) -> bytes:
+    """The file's bytes, lying in `folder` too: copied from a good one on this machine, else from the hub."""
+    copy = call.args.get("copy", "")
+    if copy:
+        shutil.copyfile(call.path(copy), os.path.join(folder, name))
+    else:
+        request = {
+            "do": "fetch",
+            "repo": call.args["repo"],
+            "revision": call.args["revision"],
+            "digests": {name: encode(digest)},
+            "folder": folder,
+        }
+        environment = call.args.get("environment", {})
+        answer = ask_python(call.args["python"], call.payload, "hub", request, environment, FETCH_TIMEOUT_S)
+        if "fault" in answer:
+            raise _hub_refusal(answer, call.args["repo"])
+    with open(os.path.join(folder, name), "rb") as file:
+        return file.read()
+
+
+def _require_whole(name: str, data: bytes, digest: Digest) -> None:
+    mismatch = digest.mismatch(digest_of(data))
+    fault = judge_file(name, data)
+    if mismatch or fault:
+        reason = mismatch or (fault.detail if fault else "")
+        raise Refusal("torn", f"the {name} that came is not the one wanted: {reason}", exit_code=ExitCode.FIXER)
+
+
+def _require_loads(call: Call, path: str) -> None:
+    answer = _load(call, path)
+    if answer.get("problem"):
+        raise Refusal(
+            "does-not-load",
+            f"the whole {MAIN} does not load with tokenizers {answer.get('version', '')}: {answer['problem']}",
+            hint="pip install -U tokenizers transformers",
+            exit_code=ExitCode.FIXER,
+        )
+
+
+def _hub_refusal(answer: Mapping[str, Any], repo: str) -> Refusal:
+    return Refusal(str(answer["fault"]), f"{repo}: {answer['message']}", where=repo, exit_code=ExitCode.FIXER)
+
+
+def _load(call: Call, path: str) -> Dict[str, Any]:
+    """What the host's own tokenizers library makes of a file; nothing where there is no such library."""
+    environment = call.args.get("environment", {})
+    request = {"do": "load", "path": path}
+    return ask_python(call.args["python"], call.payload, "hub", request, environment, LOAD_TIMEOUT_S)
+
+
+def _loaded(call: Call, files: List[TokenizerFile]) -> List[TokenizerFile]:
+    """The same files, with what the project's interpreter says where it was given and they look whole."""
+    python = call.args.get("python", "")
+    wanted = [f.real for f in files if os.path.basename(f.path) == MAIN and f.fault is None and not f.mismatch]
+    told: Dict[str, str] = {}
+    for real in wanted[:MAX_LOADED] if python else []:
+        try:
+            told[real] = str(_load(call, real).get("problem", ""))
+        except Refusal:
+            break
+    return [TokenizerFile(**{**vars(file), "loads": told.get(file.real, "")}) for file in files]
+
+
+def _look(
+    project: Project,
+    rows: Mapping[str, Row],
+    path: str,
+    known: Optional[Digest],
+    source: str,
+    repo: str,
+    revision: str,
+) -> TokenizerFile:
+    real, name = os.path.realpath(path), os.path.basename(path)
+    try:
+        with open(real, "rb") as file:
+            data = file.read()
+    except FileNotFoundError:
+        return TokenizerFile(path, real, 0, "", Fault("missing", f"a link to {real}, which is not there"), repo=repo)
+    found = digest_of(data)
+    return TokenizerFile(
+        path=path,
+        real=real,
+        size=len(data),
+        sha256=found.sha256,
+        fault=judge_file(name, data) or _unrecorded(project, rows, path, found.sha256),
+        mismatch=known.mismatch(found) if known else "",
+        known_from=source if known else "",
+        paired_merges=name == MAIN and merges_are_pairs(data),
+        repo=repo,
+        revision=revision,
+    )
+
+
+def _unrecorded(project: Project, rows: Mapping[str, Row], path: str, digest: str) -> Optional[Fault]:
+    """We put these bytes there and were cut before the manifest could say so."""
+    row = rows.get(os.path.relpath(path, project.tree))
+    if row is None or row.there == digest or made_by(project, FIXER, path) != digest:
+        return None
+    return Fault("unrecorded", "repaired, but the sync manifest does not say so yet")
+
+
+Place = Tuple[str, Optional[Digest], str, str, str]
+"""Path, the digest it must have where its place tells one, who says so, repository, revision."""
+
+
+def _in_folders(roots: List[str]) -> Iterator[Place]:
+    seen = 0
+    for root in roots:
+        for folder, folders, names in os.walk(root):
+            folders[:] = sorted(name for name in folders if name not in SKIPPED)
+            seen += 1
+            if seen > MAX_FOLDERS:
+                return
+            if MAIN in names or "tokenizer_config.json" in names:
+                for name in NAMES:
+                    if name in names:
+                        digest, revision = _download_record(folder, name)
+                        yield os.path.join(folder, name), digest, "download record", "", revision
+
+
+def _download_record(folder: str, name: str) -> Tuple[Optional[Digest], str]:
+    """What huggingface_hub noted when it put this file into a local folder: commit, ETag, time, a line each."""
+    record = os.path.join(folder, ".cache", "huggingface", "download", f"{name}.metadata")
+    try:
+        with open(record, encoding="utf-8") as file:
+            commit, etag, *_ = file.read().splitlines()
+    except (OSError, ValueError):
+        return None, ""
+    return digest_from_etag(etag), commit
+
+
+def _in_cache(cache: str, repo: str, revision: str) -> Iterator[Place]:
+    """The tokenizer files of one cached snapshot; a blob's name is the digest that it must have."""
+    snapshot = cached_snapshot(cache, repo, revision)
+    for name in NAMES if snapshot else ():
+        path = os.path.join(snapshot, name)
+        if os.path.lexists(path):
+            yield path, _digest_in_links(path), "cache", repo, os.path.basename(snapshot)
+
+
+def cached_snapshot(cache: str, repo: str, revision: str) -> str:
+    """The folder of that revision (main, where none is named) in the cache; empty where there is none."""
+    model = os.path.join(cache, "models--" + repo.replace("/", "--"))
+    commit = _commit_of(model, revision)
+    snapshot = os.path.join(model, "snapshots", commit)
+    return snapshot if commit and os.path.isdir(snapshot) else ""
+
+
+def _commit_of(model: str, revision: str) -> str:
+    if revision and os.path.isdir(os.path.join(model, "snapshots", revision)):
+        return revision
+    try:
+        with open(os.path.join(model, "refs", revision or "main"), encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def _digest_in_links(path: str) -> Optional[Digest]:
+    """The digest that a blob's name is, however many links lead to it."""
+    for _ in range(8):
+        if not os.path.islink(path):
+            break
+        path = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(path)))
+        digest = digest_from_etag(os.path.basename(path))
+        if digest is not None:
+            return digest
+    return None
+
+
+def hub_cache(environment: Mapping[str, str]) -> str:
+    """Where huggingface_hub keeps its cache in that environment."""
+    env = job_environment(environment)
+    return os.path.expanduser(env.get("HF_HUB_CACHE") or os.path.join(hub_home(env), "hub"))
+
+
+def hub_home(env: Mapping[str, str]) -> str:
+    """HF_HOME, as huggingface_hub fills it in."""
+    caches = env.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.expanduser(env.get("HF_HOME") or os.path.join(caches, "huggingface"))
+
+
+def offline(environment: Mapping[str, str]) -> bool:
+    """HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE says that no network may be asked."""
+    env = job_environment(environment)
+    return (env.get("HF_HUB_OFFLINE") or env.get("TRANSFORMERS_OFFLINE") or "").upper() in {"1", "TRUE", "YES", "ON"}

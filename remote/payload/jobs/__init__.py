@@ -1,0 +1,1 @@
+"""Training processes: started once, kept, watched, judged, taken up again."""

@@ -1,0 +1,170 @@
+"""Under what a supervisor runs: its own session, the user's service manager where that outlives a logout, or Slurm."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+import shutil
+import subprocess
+import time
+from typing import Dict, List
+
+from remote.payload.files.records import read_record, write_record
+from remote.payload.jobs import slurm
+from remote.payload.probes.machine import lingers
+from remote.payload.processes.launch import Launch, secret_folder, supervise_argv, write_launch
+from remote.payload.request.refusal import Refusal
+from remote.protocol.exits import ExitCode
+from remote.protocol.jobs import JobSpec, Started, StartRequest
+from remote.protocol.layout import JobLayout
+
+SYSTEMD_WAIT_S = 20.0
+SYSTEMD_RUN_DEADLINE_S = 15.0
+BACKENDS = ("auto", "setsid", "systemd", "slurm")
+
+
+def launch_job(payload: str, job: JobLayout, spec: JobSpec, request: StartRequest, user: str) -> None:
+    """The job is on record as started, or in Slurm's queue. Raises Refusal with what was said where it is not."""
+    if request.backend not in BACKENDS:
+        words = f"{request.backend!r} starts no jobs; one of {', '.join(BACKENDS)}"
+        raise Refusal("usage", words, exit_code=ExitCode.USAGE)
+    if request.backend == "slurm":
+        _by_slurm(payload, job, spec, request)
+        return
+    wanted = request.backend == "systemd"
+    if (wanted or (request.backend == "auto" and lingers(user))) and _by_systemd(payload, job, spec, request):
+        return
+    launch = prepare_launch(job, Launch(request.secrets), secret_folder() or job.root)
+    words = run_detached("detach", payload, job, launch)
+    if not on_record(job):
+        _forget(launch)
+        message = f"the supervisor of {job.root} ended before it started anything: {words or 'the last one still ends'}"
+        raise Refusal("not-started", message, where=job.root, hint="try again", exit_code=ExitCode.TEMPORARY)
+
+
+def on_record(job: JobLayout) -> bool:
+    """The job was started by somebody, whatever became of it."""
+    return read_record(job.supervisor, Started) is not None or os.path.exists(job.result)
+
+
+def prepare_launch(job: JobLayout, launch: Launch, folder: str) -> str:
+    """The path of a new file of values for the supervisor; "" where there are none. One that a kill left is removed."""
+    stem = f"launch-{hashlib.sha256(os.fsencode(job.root)).hexdigest()[:16]}-"
+    for place in {folder, secret_folder() or job.root, job.root}:
+        for name in os.listdir(place):
+            if name.startswith(stem):
+                os.unlink(os.path.join(place, name))
+    if not launch.secrets and not launch.environment:
+        return ""
+    path = os.path.join(folder, stem + secrets.token_hex(8))
+    write_launch(path, launch)
+    return path
+
+
+def _forget(launch: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(launch)
+
+
+def run_detached(mode: str, payload: str, job: JobLayout, launch: str) -> str:
+    """A supervisor was started; back once it has its job on record or has ended. What it said so far."""
+    log = f"{job.root}/supervisor.log"
+    reader, writer = os.pipe()
+    with open(log, "ab") as output:
+        first = subprocess.Popen(
+            supervise_argv(payload, mode, job.root, launch, writer),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=(writer,),
+            start_new_session=True,
+            cwd="/",
+        )
+    os.close(writer)
+    # Whoever has the other end closes it when the job is on record, or by dying: both end this read.
+    with os.fdopen(reader, "rb") as end:
+        end.read()
+    first.wait()
+    return read_tail(log)
+
+
+def read_tail(path: str) -> str:
+    """The last words of a log; "" where there is none."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()[-2000:].decode("utf-8", "replace").strip()
+    except OSError:
+        return ""
+
+
+def unit_name(job: JobLayout) -> str:
+    """A systemd unit's name for a job: readable, and different for every job of this machine."""
+    run = os.path.basename(os.path.dirname(os.path.dirname(job.root)))
+    return f"halfstep-{run}-{os.path.basename(job.root)}-{hashlib.sha256(os.fsencode(job.root)).hexdigest()[:8]}"
+
+
+def _by_systemd(payload: str, job: JobLayout, spec: JobSpec, request: StartRequest) -> bool:
+    """The job runs as a transient unit of the user's service manager; False where that manager does not do it."""
+    if shutil.which("systemd-run") is None:
+        return False
+    folder = secret_folder() or job.root
+    environment = {**os.environ, "XDG_RUNTIME_DIR": os.environ.get("XDG_RUNTIME_DIR", f"/run/user/{os.getuid()}")}
+    # A unit starts with the manager's environment, not with ours: it comes with the launch.
+    launch = prepare_launch(job, Launch(request.secrets, environment), folder)
+    command = [*systemd_argv(job, spec.grace_s), *supervise_argv(payload, "stay", job.root, launch, -1), "systemd"]
+    if not _succeeds(command, environment):
+        _forget(launch)
+        return False
+    deadline = time.monotonic() + SYSTEMD_WAIT_S
+    while not on_record(job):
+        if time.monotonic() > deadline:
+            _succeeds(["systemctl", "--user", "stop", unit_name(job)], environment)
+            _forget(launch)
+            return on_record(job)
+        time.sleep(0.02)
+    return True
+
+
+def systemd_argv(job: JobLayout, grace_s: float) -> List[str]:
+    """The words before the supervisor's own. A stop of the unit asks the supervisor, who asks the rest."""
+    properties = {
+        "Type": "exec",
+        "KillMode": "mixed",
+        "OOMPolicy": "continue",
+        "TimeoutStopSec": f"{grace_s + 60:.0f}",
+    }
+    words = [f"--property={name}={value}" for name, value in properties.items()]
+    return ["systemd-run", "--user", "--quiet", "--collect", f"--unit={unit_name(job)}", *words, "--"]
+
+
+def _succeeds(command: List[str], environment: Dict[str, str]) -> bool:
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env=environment,
+            timeout=SYSTEMD_RUN_DEADLINE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def _by_slurm(payload: str, job: JobLayout, spec: JobSpec, request: StartRequest) -> None:
+    name = unit_name(job)
+    number = slurm.find_by_name(name)
+    if not number:
+        # The node that will run it shares no memory with this one: the 0600 file lies by the job until it is read.
+        launch = prepare_launch(job, Launch(request.secrets), job.root)
+        argv = [*supervise_argv(payload, "stay", job.root, launch, -1), "slurm"]
+        script = slurm.render_script(name, f"{job.root}/supervisor.log", argv, request.slurm, spec.grace_s)
+        try:
+            number = slurm.submit(script, job.root)
+        except Refusal:
+            _forget(launch)
+            raise
+    write_record(slurm.submitted_path(job), slurm.Submitted(number, time.time()))

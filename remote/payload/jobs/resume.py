@@ -1,0 +1,74 @@
+"""Where a run may go on: its newest trainer checkpoint that verifies, every broken one out of a trainer's sight."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any, Dict, List
+
+from remote.payload.checkpoints.files import BrokenCheckpoint, step_of
+from remote.payload.checkpoints.published import (
+    find_checkpoints,
+    publish,
+    remember_verdict,
+    set_aside,
+    size_of,
+    unpublished,
+    verify,
+)
+from remote.payload.files.records import read_record
+from remote.payload.jobs.state import judge_job, newest_job, run_layout
+from remote.payload.processes.identity import boot_id
+from remote.payload.request.call import Call
+from remote.payload.request.refusal import Refusal
+from remote.protocol.exits import ExitCode
+from remote.protocol.jobs import Checkpoint, JobSpec, JobState, ResumePoint, Started
+from remote.protocol.layout import RunLayout
+from remote.protocol.values import encode
+
+
+def prepare(call: Call) -> Dict[str, Any]:
+    """The run's `ResumePoint`: every digest was compared, and what did not agree lies under a name no trainer picks.
+
+    Raises Refusal `no-checkpoint` (exit 43) where none verifies: beginning again at step 0 must be asked for.
+    """
+    run = run_layout(call, call.args["project"], call.args["run"])
+    number = newest_job(run)
+    if judge_job(run, number).state is JobState.RUNNING:
+        message = f"job {number} of {call.args['run']} is running: its checkpoints are its own"
+        raise Refusal("busy", message, exit_code=ExitCode.BUSY)
+    _publish_complete(run, number)
+    problems = {folder: verify(folder) for folder in find_checkpoints(run.root)}
+    whole = [folder for folder, problem in problems.items() if not problem]
+    if not whole:
+        # They stay where they are, so that the next try stops here too instead of finding nothing and starting anew.
+        raise _nothing(call.args["run"], [f"checkpoint-{step_of(folder)}: {why}" for folder, why in problems.items()])
+    for folder in whole:
+        remember_verdict(folder)
+    broken = tuple(os.path.relpath(set_aside(folder), run.root) for folder, why in problems.items() if why)
+    newest = Checkpoint(os.path.relpath(whole[0], run.root), step_of(whole[0]), size_of(whole[0]))
+    point: Dict[str, Any] = encode(ResumePoint(whole[0], newest, broken))
+    return point
+
+
+def _publish_complete(run: RunLayout, number: int) -> None:
+    """Complete saves that nobody lived to publish have a manifest. After a reboot their bytes may never have reached
+    the disk, so there none is believed."""
+    started = read_record(run.job(number).supervisor, Started)
+    spec = read_record(run.job(number).spec, JobSpec)
+    if started is None or spec is None or started.boot_id != boot_id():
+        return
+    for folder in unpublished(run.root):
+        with contextlib.suppress(BrokenCheckpoint):
+            publish(folder, world_size=spec.processes)
+
+
+def _nothing(run: str, reasons: List[str]) -> Refusal:
+    words = "; ".join(reasons) if reasons else "it saved none"
+    return Refusal(
+        "no-checkpoint",
+        f"no trainer checkpoint of {run} can be resumed from: {words}",
+        where=run,
+        hint="pipeline run --force train   (begins again at step 0; broken checkpoints are kept)",
+        exit_code=ExitCode.CHECKPOINT,
+    )

@@ -1,0 +1,112 @@
+"""A run's TensorBoard files as they lie on the host: which there are, and their whole records as one stream."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from typing import Any, BinaryIO, Dict, List, Optional, Tuple
+
+from remote.payload.files.atomic import write_whole
+from remote.payload.output.event_files import find_events, open_regular, resolve
+from remote.payload.output.job_folder import newest_job
+from remote.payload.request.call import Call
+from remote.protocol.jobs import EventFile
+from remote.protocol.records import LENGTH, OVERHEAD, read_records, scan_file
+from remote.protocol.segments import FRESH, SEGMENT, tail_digest
+from remote.protocol.values import dumps
+
+INDEX = "events.json"
+TAIL_CHECKED = 256 * 2**10
+
+
+def survey_events(run_root: str) -> Tuple[EventFile, ...]:
+    """Every event file the run made, by name, with its size in whole records; changes nothing.
+
+    Lengths of all records are checked, and data near the end; a pull checks everything. Where the newest job has sealed
+    its files, only those are looked at.
+    """
+    job, sealed = _read_index(run_root)
+    if job and job == newest_job(run_root):
+        pairs = [(name, resolve(run_root, name)) for name in sorted(sealed)]
+    else:
+        pairs = find_events(run_root)
+    found = [_survey_file(name, path, sealed.get(name)) for name, path in pairs]
+    return tuple(file for file in found if file is not None)
+
+
+def seal_events(run_root: str) -> None:
+    """The run has an index of its event files, so that later surveys need not search; its newest job has ended."""
+    rows = {}
+    for name, path in find_events(run_root):
+        found = _survey_file(name, path, None)
+        if found is not None:
+            rows[name] = [found.size_bytes, found.head_sha256, found.ending, *_stamp(os.stat(path))]
+    write_whole(os.path.join(run_root, INDEX), dumps({"job": newest_job(run_root), "files": rows}))
+
+
+def continues(file: BinaryIO, offset: int, tail_sha256: str) -> bool:
+    """The file still begins with what was read before: its bytes just before `offset` are the ones remembered."""
+    return os.fstat(file.fileno()).st_size >= offset and tail_digest(file.fileno(), offset) == tail_sha256
+
+
+def read_events(call: Call) -> Dict[str, Any]:
+    """The whole records of many files from given offsets, one stream of segments: index, flags, size, bytes.
+
+    `wants`: [name, offset, tail digest there]. A file that no longer continues there begins anew (FRESH).
+    """
+    root = call.path(call.args["run"])
+    rows: List[Dict[str, Any]] = []
+    for index, (name, offset, tail) in enumerate(call.args["wants"]):
+        try:
+            with open_regular(resolve(root, name)) as file:
+                rows.append({"name": name, **_send_file(call, file, index, offset, tail)})
+        except OSError as error:
+            rows.append({"name": name, "ending": "", "reason": error.strerror or str(error)})
+    return {"files": rows}
+
+
+def _send_file(call: Call, file: BinaryIO, index: int, offset: int, tail: str) -> Dict[str, Any]:
+    flags = 0
+    if not continues(file, offset, tail):
+        offset, flags = 0, FRESH
+    while True:
+        records, ending = read_records(file.fileno(), offset)
+        if not records:
+            break
+        call.give(SEGMENT.pack(index, flags, len(records)) + records)
+        offset, flags = offset + len(records), 0
+    return {"ending": ending.value, "size_bytes": offset, "fresh": bool(flags)}
+
+
+def _survey_file(name: str, path: str, sealed: Optional[List[Any]]) -> Optional[EventFile]:
+    try:
+        with open_regular(path) as file:
+            status = os.fstat(file.fileno())
+            if sealed and sealed[3:] == _stamp(status):
+                return EventFile(name, sealed[0], status.st_ino, sealed[1], sealed[2])
+            prefix = scan_file(file, check_from=max(0, status.st_size - TAIL_CHECKED))
+            head = _head(file) if prefix.records else ""
+            return EventFile(name, prefix.size_bytes, status.st_ino, head, prefix.ending.value)
+    except OSError:
+        return None
+
+
+def _head(file: BinaryIO) -> str:
+    """The digest of the first record, whole; its wall time makes it this file's own."""
+    (length,) = LENGTH.unpack(os.pread(file.fileno(), LENGTH.size, 0))
+    return hashlib.sha256(os.pread(file.fileno(), OVERHEAD + length, 0)).hexdigest()
+
+
+def _stamp(status: os.stat_result) -> List[int]:
+    return [status.st_size, status.st_mtime_ns, status.st_ino]
+
+
+def _read_index(run_root: str) -> Tuple[int, Dict[str, List[Any]]]:
+    """The job and the rows that `seal_events` wrote; a damaged index is no index."""
+    try:
+        with open(os.path.join(run_root, INDEX), "rb") as file:
+            index = json.load(file)
+        return int(index["job"]), {name: row for name, row in index["files"].items() if len(row) == 6}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return 0, {}

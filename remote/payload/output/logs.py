@@ -1,0 +1,69 @@
+"""A job's own output as it lies on the host: from an offset, or the last lines."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, BinaryIO, Dict, List
+
+from remote.payload.output.event_files import open_regular
+from remote.payload.output.events import continues
+from remote.payload.output.job_folder import job_folder, run_root
+from remote.payload.request.call import Call
+from remote.protocol.segments import FRESH, SEGMENT
+
+BLOCK = 2**20
+MAX_TAIL = 16 * 2**20
+NO_LIMIT = 2**62
+
+
+def read_log(call: Call) -> Dict[str, Any]:
+    """The output as one file of a segment stream: from `offset` at most `limit` bytes, or the last `lines` lines.
+
+    `tail_sha256` as in events.read: a file that no longer continues at `offset` is sent from its beginning, `fresh`.
+    """
+    folder = job_folder(run_root(call), int(call.args.get("job", 0)))
+    with open_regular(os.path.join(folder, "output.log")) as file:
+        size = os.fstat(file.fileno()).st_size
+        offset = int(call.args.get("offset", 0))
+        fresh = "tail_sha256" in call.args and not continues(file, offset, call.args["tail_sha256"])
+        if fresh:
+            offset = 0
+        if "lines" in call.args:
+            offset = start_of_last_lines(file, int(call.args["lines"]))
+        limit = min(size - offset, int(call.args.get("limit", NO_LIMIT)))
+        sent = _send(call, file, offset, limit, FRESH if fresh else 0)
+        return {"offset": offset, "bytes": sent, "size": size, "fresh": fresh, "job": int(os.path.basename(folder))}
+
+
+def start_of_last_lines(file: BinaryIO, lines: int) -> int:
+    """Where the last `lines` lines begin; at most 16 MiB are looked through."""
+    size = os.fstat(file.fileno()).st_size
+    if lines <= 0:
+        return size
+    blocks: List[bytes] = []
+    at, wanted = size, lines + 1
+    while at > 0 and size - at < MAX_TAIL:
+        step = min(65536, at)
+        at -= step
+        blocks.insert(0, os.pread(file.fileno(), step, at))
+        wanted -= blocks[0].count(b"\n")
+        if wanted <= 0:
+            break
+    text = b"".join(blocks)
+    end = len(text) - 1 if text.endswith(b"\n") else len(text)
+    for _ in range(lines):
+        end = text.rfind(b"\n", 0, end)
+        if end < 0:
+            return at
+    return at + end + 1
+
+
+def _send(call: Call, file: BinaryIO, offset: int, limit: int, flags: int) -> int:
+    sent = 0
+    while sent < limit:
+        chunk = os.pread(file.fileno(), min(BLOCK, limit - sent), offset + sent)
+        if not chunk:
+            break
+        call.give(SEGMENT.pack(0, flags, len(chunk)) + chunk)
+        sent, flags = sent + len(chunk), 0
+    return sent

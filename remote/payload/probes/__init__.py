@@ -1,0 +1,1 @@
+"""The machine, its cards and the interpreter that trains, looked at."""

@@ -1,0 +1,100 @@
+"""The slow look at the interpreter and the disk; what it learns is remembered for the fast one."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+import time
+from typing import Any, Dict, Tuple
+
+from remote.payload.probes.machine import read_disk
+from remote.payload.probes.project_python import ask_python
+from remote.payload.probes.python import InterpreterFault, ask_interpreter, find_python, read_interpreter, remember
+from remote.payload.request.call import Call
+from remote.payload.request.names import checked_name
+from remote.payload.request.refusal import Refusal, refusal_to_json
+from remote.protocol.environment import CardTrial, EnvironmentFacts, EnvironmentRequest
+from remote.protocol.layout import ProjectLayout
+from remote.protocol.machine import Disk
+from remote.protocol.values import decode, encode
+
+BLOCK = 2**20
+
+
+def probe_environment(call: Call) -> Dict[str, Any]:
+    """The `EnvironmentFacts` asked for by an `EnvironmentRequest`; environment.json remembers the interpreter."""
+    request = decode(EnvironmentRequest, call.args)
+    layout = ProjectLayout(checked_name(request.project))
+    tree, cache = call.path(layout.tree), call.path(layout.environment)
+    path = find_python(request.python, tree)
+    disk, speed = try_disk(call.path(layout.runs), request.write_bytes)
+    facts = EnvironmentFacts(
+        read_interpreter(request.python, tree, cache),
+        disk,
+        write_bytes_per_s=speed,
+        clock_unix=time.time(),
+        shm_free_bytes=_free("/dev/shm"),
+    )
+    if not facts.interpreter.error:
+        facts = _with_trial(facts, call, request, path, cache)
+    answer: Dict[str, Any] = encode(facts)
+    return answer
+
+
+def _with_trial(
+    facts: EnvironmentFacts, call: Call, request: EnvironmentRequest, path: str, cache: str
+) -> EnvironmentFacts:
+    environment = dict(request.environment)
+    if request.gpus is not None:
+        environment["CUDA_VISIBLE_DEVICES"] = ",".join(str(index) for index in request.gpus)
+    try:
+        known = ask_interpreter(path)
+        wanted = {"packages": list(request.packages)}
+        said = ask_python(path, call.payload, "probe-torch", wanted, environment, request.deadline_s)
+    except (Refusal, InterpreterFault) as fault:
+        return dataclasses.replace(facts, error=str(fault))
+    torch = facts.interpreter.torch
+    if torch is not None and "arch_list" in said:
+        known = dataclasses.replace(known, arch_list=tuple(said["arch_list"]), torch_version=torch.version)
+    remember(cache, path, known)
+    return dataclasses.replace(
+        facts,
+        interpreter=read_interpreter(path, "", cache),
+        cuda_available=bool(said.get("cuda_available")),
+        cards=tuple(decode(CardTrial, card) for card in said.get("cards", [])),
+        imports=decode(Dict[str, str], said.get("imports", {})),
+        versions=decode(Dict[str, str], said.get("versions", {})),
+    )
+
+
+def try_disk(folder: str, size: int) -> Tuple[Disk, float]:
+    """The file system under `folder` after `size` bytes were really written, synced and removed; bytes per second.
+
+    statvfs knows nothing of a user's quota (EDQUOT comes with free space shown), so only a write tells.
+    """
+    disk = read_disk(folder)
+    if disk.error:
+        return disk, 0.0
+    place = folder
+    while not os.path.isdir(place):
+        place = os.path.dirname(place)
+    block = os.urandom(BLOCK)
+    began = time.monotonic()
+    try:
+        with tempfile.TemporaryFile(prefix=".hs-part-", dir=place) as file:
+            for _ in range(max(1, size // BLOCK)):
+                file.write(block)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        return dataclasses.replace(disk, error=str(refusal_to_json(error)["message"])), 0.0
+    return disk, size / max(time.monotonic() - began, 1e-6)
+
+
+def _free(path: str) -> int:
+    try:
+        status = os.statvfs(path)
+    except OSError:
+        return 0
+    return status.f_bavail * status.f_frsize

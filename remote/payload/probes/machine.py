@@ -1,0 +1,158 @@
+"""Who the host is and what it has: asked of the kernel, in microseconds."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import os
+import platform
+import socket
+import subprocess
+import time
+from typing import Dict, Iterable, List, Optional, Tuple
+
+from remote.payload.processes.identity import boot_id
+from remote.protocol.machine import Disk, Machine
+
+CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
+CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def read_machine() -> Machine:
+    """The machine now."""
+    memory = _memory()
+    return Machine(
+        hostname=socket.gethostname(),
+        machine_id=_first_line("/etc/machine-id") or _first_line("/var/lib/dbus/machine-id"),
+        boot_id=boot_id(),
+        system=f"{platform.system()} {platform.release()}",
+        arch=platform.machine(),
+        user=user_name(),
+        home=os.path.expanduser("~"),
+        cpus=usable_cpus(),
+        memory_bytes=memory.get("MemTotal", 0),
+        memory_available_bytes=memory.get("MemAvailable", 0),
+        shm_bytes=_size("/dev/shm"),
+        clock_unix=time.time(),
+        container=in_container(),
+    )
+
+
+def usable_cpus() -> int:
+    """The CPUs this process may use: a container's or batch system's share, not the machine's count."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def in_container() -> bool:
+    """This is a container's file system, or its first process says so."""
+    if any(os.path.exists(mark) for mark in CONTAINER_MARKS) or "container" in os.environ:
+        return True
+    first = _first_line("/proc/1/cgroup")
+    return any(word in first for word in ("docker", "kubepods", "libpod", "lxc"))
+
+
+def _memory() -> Dict[str, int]:
+    """What /proc/meminfo says, in bytes, lowered to the control group's limit."""
+    values: Dict[str, int] = {}
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                name, _, rest = line.partition(":")
+                values[name] = int(rest.split()[0]) * 1024
+    except OSError:
+        return _memory_by_sysctl()
+    for path in CGROUP_LIMITS:
+        limit = _first_line(path)
+        if limit.isdigit() and 0 < int(limit) < values["MemTotal"]:
+            values["MemTotal"] = int(limit)
+            values["MemAvailable"] = min(values["MemAvailable"], int(limit))
+    return values
+
+
+def _memory_by_sysctl() -> Dict[str, int]:
+    with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError):
+        done = subprocess.run(["sysctl", "-n", "hw.memsize"], capture_output=True, check=True, timeout=5)
+        return {"MemTotal": int(done.stdout), "MemAvailable": int(done.stdout)}
+    return {}
+
+
+def user_name() -> str:
+    """Whom the host knows us as."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.readline().strip()
+    except OSError:
+        return ""
+
+
+def _size(path: str) -> int:
+    try:
+        status = os.statvfs(path)
+    except OSError:
+        return 0
+    return status.f_blocks * status.f_frsize
+
+
+def read_disk(path: str) -> Disk:
+    """The file system that would hold `path`; only looked at, so a quota is not seen here (see `try_disk`)."""
+    place = path
+    while not os.path.exists(place):
+        place = os.path.dirname(place)
+    status = os.statvfs(place)
+    mount, kind = _mount(place)
+    error = ""
+    if status.f_flag & os.ST_RDONLY:
+        error = "the file system is read-only"
+    elif not os.access(place, os.W_OK | os.X_OK):
+        error = f"{place} may not be written by {user_name()}"
+    free = status.f_bavail * status.f_frsize
+    inodes = status.f_favail if status.f_files else -1
+    return Disk(path, mount, free, status.f_blocks * status.f_frsize, inodes, kind, error)
+
+
+def _mount(path: str) -> Tuple[str, str]:
+    real = os.path.realpath(path)
+    best = ("/", "")
+    try:
+        with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as file:
+            for line in file:
+                _, where, kind, *_ = line.split(" ")
+                where = where.encode("utf-8", "surrogateescape").decode("unicode_escape")
+                inside = real == where or real.startswith(where.rstrip("/") + "/")
+                if inside and len(where) >= len(best[0]):
+                    best = (where, kind)
+    except OSError:
+        pass
+    return best
+
+
+def free_ports(wanted: Iterable[int]) -> List[int]:
+    """Those TCP ports that can be listened on now."""
+    free = []
+    for port in wanted:
+        with socket.socket() as probe:
+            # A port in TIME_WAIT is free for torch's rendezvous, which reuses addresses too.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("", port))
+                probe.listen(1)
+            except OSError:
+                continue
+            free.append(port)
+    return free
+
+
+def lingers(user: str) -> Optional[bool]:
+    """Processes of this user may outlive the last logout by systemd's leave; None where systemd does not run."""
+    if not os.path.isdir("/run/systemd/system"):
+        return None
+    return os.path.exists(f"/var/lib/systemd/linger/{user}")

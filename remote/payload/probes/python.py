@@ -1,0 +1,174 @@
+"""The interpreter that trains, without importing anything heavy: run once, remembered while it stays the same file."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from typing import Dict, List, Optional, Tuple
+
+from remote.payload.files.records import read_record, write_record
+from remote.protocol.machine import Interpreter, Torch
+
+DEADLINE_S = 20.0
+PROJECT_VENVS = ("venv", ".venv")
+PACKAGES = (
+    "accelerate", "bitsandbytes", "datasets", "deepspeed", "flash-attn", "flash-attn-3", "huggingface-hub", "librosa",
+    "numpy", "peft", "safetensors", "soundfile", "tensorboard", "tokenizers", "torch", "torchaudio", "torchcodec",
+    "transformers", "trl",
+)  # fmt: skip
+ASK = (
+    "import json,sys,site,sysconfig;"
+    "print(json.dumps({'version':list(sys.version_info[:3]),'prefix':sys.prefix,"
+    "'paths':[p for p in sys.path if p.endswith(('site-packages','dist-packages'))]}))"
+)
+VERSION_LINE = re.compile(r"^Version:\s*(\S+)", re.MULTILINE)
+TORCH_VERSION = re.compile(r"^__version__(?:\s*:\s*\w+)?\s*=\s*['\"]([^'\"]+)['\"]", re.MULTILINE)
+TORCH_CUDA = re.compile(r"^cuda(?:\s*:\s*[\w\[\], .]+)?\s*=\s*(None|['\"]([^'\"]+)['\"])", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Known:
+    """What one interpreter said, valid while `mark` (path, real path, times of it and its packages) stays the same."""
+
+    mark: str
+    version: Tuple[int, ...] = ()
+    prefix: str = ""
+    paths: Tuple[str, ...] = ()
+    arch_list: Optional[Tuple[str, ...]] = None
+    torch_version: str = ""
+
+
+@dataclass(frozen=True)
+class KnownInterpreters:
+    """environment.json: by the path that was asked for."""
+
+    interpreters: Dict[str, Known] = field(default_factory=dict)
+
+
+def find_python(python: str, tree: str) -> str:
+    """The interpreter's absolute path: a bare name by PATH, anything else relative to the project there.
+
+    Empty: the project's own venv/ or .venv/ where it has one, else python3.
+    """
+    if not python:
+        own = (os.path.join(tree, folder, "bin", "python") for folder in PROJECT_VENVS)
+        return next((path for path in own if os.path.exists(path)), shutil.which("python3") or "python3")
+    if "/" not in python:
+        return shutil.which(python) or python
+    return os.path.join(tree, os.path.expanduser(python))
+
+
+def read_interpreter(python: str, tree: str, cache: str) -> Interpreter:
+    """The interpreter as it is now; nothing is written and torch is not imported (`arch_list` None until probed)."""
+    path = find_python(python, tree)
+    known = read_record(cache, KnownInterpreters) or KnownInterpreters()
+    before = known.interpreters.get(path)
+    if before is None or before.mark != mark_of(path):
+        try:
+            before = ask_interpreter(path)
+        except InterpreterFault as fault:
+            return Interpreter(path, os.path.realpath(path), error=str(fault))
+    packages = read_packages(before.paths)
+    return Interpreter(path, os.path.realpath(path), before.version, before.prefix, _torch(before, packages), packages)
+
+
+class InterpreterFault(Exception):
+    """It could not be run; the message says why."""
+
+
+def ask_interpreter(path: str) -> Known:
+    """What the interpreter says about itself. Raises InterpreterFault."""
+    try:
+        # cwd stays ours: a module of the project's must not answer in the standard library's place.
+        done = subprocess.run(
+            [path, "-I", "-c", ASK], stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE_S, check=False
+        )
+    except FileNotFoundError:
+        words = "its target is gone (a dangling link)" if os.path.islink(path) else "there is no such file"
+        raise InterpreterFault(f"{path}: {words}")
+    except subprocess.TimeoutExpired:
+        raise InterpreterFault(f"{path} did not answer in {DEADLINE_S:.0f} s")
+    except OSError as error:
+        raise InterpreterFault(f"{path}: {error.strerror}")
+    try:
+        said = json.loads(done.stdout)
+        return Known(mark_of(path), tuple(said["version"]), said["prefix"], tuple(said["paths"]))
+    except (ValueError, KeyError, TypeError):
+        lines = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
+        raise InterpreterFault(f"{path} ended with {done.returncode}: {lines[-1] if lines else 'it said nothing'}")
+
+
+def mark_of(path: str) -> str:
+    """What changes when the interpreter, or the environment around it, is another one."""
+    places = [path, os.path.realpath(path), os.path.join(os.path.dirname(os.path.dirname(path)), "pyvenv.cfg")]
+    words = []
+    for place in places:
+        try:
+            status = os.stat(place)
+        except OSError:
+            words.append(place)
+        else:
+            words.append(f"{place} {status.st_mtime_ns} {status.st_size} {status.st_ino}")
+    return "\n".join(words)
+
+
+def remember(cache: str, path: str, known: Known) -> None:
+    """The next look finds what this interpreter said."""
+    before = read_record(cache, KnownInterpreters) or KnownInterpreters()
+    write_record(cache, KnownInterpreters({**before.interpreters, path: known}))
+
+
+def read_packages(paths: Tuple[str, ...]) -> Dict[str, str]:
+    """Versions of the packages that matter to us, as their metadata tells; the first place on the path wins."""
+    versions: Dict[str, str] = {}
+    for place in paths:
+        for name, folder in _distributions(place):
+            if name in PACKAGES and name not in versions:
+                version = _version(folder)
+                if version:
+                    versions[name] = version
+    return versions
+
+
+def _distributions(place: str) -> List[Tuple[str, str]]:
+    try:
+        names = os.listdir(place)
+    except OSError:
+        return []
+    return [
+        (name.split("-")[0].replace("_", "-").replace(".", "-").lower(), os.path.join(place, name))
+        for name in sorted(names)
+        if name.endswith((".dist-info", ".egg-info"))
+    ]
+
+
+def _version(folder: str) -> str:
+    for name in ("METADATA", "PKG-INFO"):
+        text = _read_start(os.path.join(folder, name))
+        match = VERSION_LINE.search(text)
+        if match:
+            return match.group(1)
+    return ""
+
+
+def _read_start(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(8192)
+    except OSError:
+        return ""
+
+
+def _torch(known: Known, packages: Dict[str, str]) -> Optional[Torch]:
+    for place in known.paths:
+        text = _read_start(os.path.join(place, "torch", "version.py"))
+        version = TORCH_VERSION.search(text)
+        if version:
+            cuda = TORCH_CUDA.search(text)
+            still = known.arch_list if known.torch_version == version.group(1) else None
+            return Torch(version.group(1), cuda.group(2) if cuda else None, still)
+    return Torch(packages["torch"]) if "torch" in packages else None

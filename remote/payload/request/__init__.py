@@ -1,0 +1,1 @@
+"""One request being answered, what it names, and how it is refused."""

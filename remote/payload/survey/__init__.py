@@ -1,0 +1,1 @@
+"""The host, its tree and its runs in one answer."""

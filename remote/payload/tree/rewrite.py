@@ -1,0 +1,165 @@
+"""Fixes of the tree's own files: new bytes for a file as it was sent, and the way back."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Set, Tuple
+
+from remote.payload.files.atomic import write_whole
+from remote.payload.request.call import Call
+from remote.payload.request.refusal import Refusal
+from remote.payload.tree.commit import commit_change, known_manifest, look_again
+from remote.payload.tree.lock import held_project, open_project
+from remote.payload.tree.operations import Heart, open_inflow
+from remote.payload.tree.paths import check_path
+from remote.payload.tree.state import Commit, Project, boot_id, is_as, lying, read_stats
+from remote.payload.tree.stream import checked_digest, parse_contents, read_head, stage
+from remote.payload.tree.survey import survey_of
+from remote.protocol.exits import ExitCode
+from remote.protocol.tree import Manifest, Row
+from remote.protocol.values import encode
+
+ORIGINALS = "tree"
+
+
+@dataclass(frozen=True)
+class Change:
+    """New bytes for one path: `before` is the digest they were computed from, empty where there was no file."""
+
+    path: str
+    before: str
+    after: str
+    size: int
+    fixers: Dict[str, int]
+
+
+def tree_rewrite(call: Call) -> Dict[str, Any]:
+    """Every file of the stream holds its new bytes, or none does; what it held before can be put back."""
+    project = open_project(call)
+    with held_project(project, call.args.get("owner", "")):
+        inflow = open_inflow(call)
+        data = read_head(inflow)
+        try:
+            changes = [_parse_change(row) for row in data["changes"]]
+            contents = parse_contents(data["contents"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise Refusal("bad-index", f"not an index: {error}", exit_code=ExitCode.BUG) from None
+        staged = stage(project, inflow, contents, {c.after for c in changes}, 2 * len(changes), Heart(call).alive)
+        inflow.finish()
+        sound = look_again(project, staged.looks)
+        if staged.torn or sound.torn:
+            raise Refusal("torn", "a rewritten file arrived damaged", exit_code=ExitCode.TEMPORARY)
+        manifest = known_manifest(project)
+        commit = _plan(project, manifest, changes)
+        _keep_originals(project, commit)
+        after, seen = commit_change(project, commit, sound.modes)
+        _drop_originals(project, after)
+        return {"survey": encode(survey_of(project, after, seen))}
+
+
+def tree_undo(call: Call) -> Dict[str, Any]:
+    """The named files are as they were sent, and those that a fixer made are gone; where none is named, all that came
+    as rewrites. What was replaced on the host itself has its own way back."""
+    project = open_project(call)
+    with held_project(project, call.args.get("owner", "")):
+        manifest = known_manifest(project)
+        named = call.args.get("paths")
+        fixed = {p: row for p, row in manifest.rows.items() if row.fixers and _is_meant(project, p, row, named)}
+        _refuse_edited(project, fixed)
+        after: Dict[str, Row] = {}
+        for path, row in fixed.items():
+            if row.here:
+                kept = _original(project, row.here)
+                if not os.path.exists(kept):
+                    raise Refusal(
+                        "no-original",
+                        f"what {path!r} held before it was fixed is not kept any more",
+                        where=kept,
+                        hint="pipeline run --force sync",
+                        exit_code=ExitCode.FIXER,
+                    )
+                with open(kept, "rb") as file:
+                    data = file.read()
+                write_whole(os.path.join(project.staging, row.here), data)
+                after[path] = Row(row.here, row.here, row.mode, len(data))
+        done, seen = commit_change(project, Commit(fixed, after, tuple(after)), {})
+        _drop_originals(project, done)
+        return {"restored": sorted(fixed), "survey": encode(survey_of(project, done, seen))}
+
+
+def _is_meant(project: Project, path: str, row: Row, named: Optional[List[str]]) -> bool:
+    if named is not None:
+        return path in named
+    return not row.here or os.path.exists(_original(project, row.here))
+
+
+def _parse_change(row: List[Any]) -> Change:
+    path, before, after, size, fixers = row
+    if not isinstance(fixers, dict):
+        raise ValueError(f"{fixers!r} names no fixers")
+    return Change(check_path(path), checked_digest(before) if before else "", checked_digest(after), int(size), fixers)
+
+
+def _plan(project: Project, manifest: Manifest, changes: List[Change]) -> Commit:
+    before = {change.path: manifest.rows[change.path] for change in changes if change.path in manifest.rows}
+    _refuse_edited(project, before)
+    after: Dict[str, Row] = {}
+    for change in changes:
+        old = before.get(change.path)
+        if old is None:
+            if change.before or os.path.lexists(os.path.join(project.tree, change.path)):
+                raise _stale(change.path)
+            after[change.path] = Row("", change.after, 0o644, change.size, "", change.fixers)
+        elif old.link or change.before not in {old.here, old.there}:
+            raise _stale(change.path)
+        else:
+            after[change.path] = Row(old.here, change.after, old.mode, change.size, "", change.fixers)
+    puts = tuple(path for path, row in after.items() if path not in before or before[path].there != row.there)
+    return Commit(before, after, puts)
+
+
+def _refuse_edited(project: Project, rows: Dict[str, Row]) -> None:
+    stats, boot = read_stats(project), boot_id()
+    for path, row in rows.items():
+        if not is_as(row, lying(project.tree, path, stats, boot)):
+            raise Refusal(
+                "edited-on-host",
+                f"{path!r} was edited on the host; nothing was rewritten",
+                where=path,
+                hint="pipeline run --force sync",
+                exit_code=ExitCode.FIXER,
+            )
+
+
+def _stale(path: str) -> Refusal:
+    return Refusal(
+        "changed",
+        f"{path!r} on the host is not the file that was fixed; nothing was rewritten",
+        where=path,
+        hint="type the same again",
+        exit_code=ExitCode.FIXER,
+    )
+
+
+def _original(project: Project, digest: str) -> str:
+    return os.path.join(project.at(project.layout.undo), ORIGINALS, digest)
+
+
+def _keep_originals(project: Project, commit: Commit) -> None:
+    """The bytes that were sent are kept for every file that is about to be rewritten for the first time."""
+    for path, row in commit.before.items():
+        kept = _original(project, row.here)
+        if row.here == row.there and commit.after[path].there != row.here and not os.path.exists(kept):
+            with open(os.path.join(project.tree, path), "rb") as file:
+                write_whole(kept, file.read())
+
+
+def _drop_originals(project: Project, manifest: Manifest) -> None:
+    """Originals of files that are no longer rewritten are gone."""
+    needed: Set[str] = {row.here for row in manifest.rows.values() if row.fixers}
+    folder = os.path.dirname(_original(project, "x"))
+    names: Tuple[str, ...] = tuple(os.listdir(folder)) if os.path.isdir(folder) else ()
+    for name in names:
+        if name not in needed:
+            os.unlink(os.path.join(folder, name))
