@@ -8,6 +8,7 @@ import sys
 import time
 from typing import List, Tuple
 
+from remote.payload.files.data_links import place_data
 from remote.payload.files.lock import Held, take_lock
 from remote.payload.files.records import read_record, write_record
 from remote.payload.jobs.keeper import Keeper, Signals
@@ -84,6 +85,7 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
     hooks = write_hooks(os.path.join(job.root, "hooks"))
     environment.update(watch_environment(run.root, hooks, environment, progress=not runs_built_in_trainer(spec.argv)))
     argv = job_argv(spec, run, job, os.path.abspath(sys.argv[0]))
+    place_data(spec.data, run.code)
     gated = start_gated(argv, spec.cwd or run.code, environment, job.output)
     child = read_process(gated.pid) or Process(gated.pid, os.getpid(), 0)
     _record(job, child, backend)

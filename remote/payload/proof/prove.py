@@ -14,6 +14,7 @@ import sys
 import time
 from typing import Any, Dict, List, Optional
 
+from remote.payload.files.data_links import place_data
 from remote.payload.processes.ending import Ending
 from remote.payload.processes.identity import descendants, read_process
 from remote.payload.processes.launch import Launch, job_argv, job_environment, start_gated
@@ -87,6 +88,7 @@ class Runner:
         """The report; every process that was started has ended."""
         began = time.monotonic()
         write_hooks(self._scratch.hooks)
+        place_data(self._request.data, self._scratch.run.code)
         gated = start_gated(self._argv(), self._scratch.run.code, self._environment(), self._scratch.output)
         timed_out = False
         try:

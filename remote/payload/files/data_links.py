@@ -1,0 +1,39 @@
+"""Large data at its place in a job's copy of the code, where a script looks for it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Mapping
+
+
+def place_data(data: Mapping[str, str], code: str) -> None:
+    """Each place under `code` leads to its data; a folder that has files of the project gets the data's beside them.
+
+    A link at the place is replaced; files stay. Nothing is made behind a link to elsewhere.
+    """
+    for place, target in data.items():
+        at = os.path.join(code, place)
+        parent = os.path.dirname(at)
+        if os.path.realpath(parent) != os.path.join(os.path.realpath(code), os.path.dirname(place)).rstrip("/"):
+            continue
+        os.makedirs(parent, exist_ok=True)
+        if os.path.islink(at):
+            os.unlink(at)
+        if os.path.isdir(at) and os.path.isdir(target):
+            _link_files(target, at)
+        elif not os.path.lexists(at):
+            os.symlink(target, at)
+
+
+def _link_files(source: str, folder: str) -> None:
+    # File by file: neither os.walk nor rglob enters a folder that is a link.
+    for name in os.listdir(source):
+        of, at = os.path.join(source, name), os.path.join(folder, name)
+        if os.path.isdir(of) and not os.path.islink(at):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(at)
+            if os.path.isdir(at):
+                _link_files(of, at)
+        elif not os.path.lexists(at):
+            os.symlink(of, at)
