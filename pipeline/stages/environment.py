@@ -17,7 +17,7 @@ from remote.jobs import probe_environment
 from remote.protocol.cards import is_promised
 from remote.protocol.environment import EnvironmentRequest
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Report
+from remote.protocol.findings import Report, Severity
 
 USUAL_BYTES = 5 * 10**9
 """A base model's cache and the checkpoints of one run; what a project's own command takes, nobody can know."""
@@ -45,7 +45,8 @@ class Environment:
         """Makes the environment where the config asks for one; then asks the interpreter itself (its torch, its card)
         and writes for real; the host remembers the answer."""
         view = context.view
-        for change in acts_of(plan_for(view, context.host, only=("environment",))):
+        plan = plan_for(view, context.host, only=("environment",))
+        for change in acts_of(plan):
             context.listener.progress(change.summary)
             context.host.act(change.op, change.args)
         context.listener.progress("asking the interpreter for its torch and its card")
@@ -58,7 +59,10 @@ class Environment:
         facts = probe_environment(context.host, asked)
         skew = judge_clock(view.survey.machine, time.time())
         report = Report((*judge_trial(facts, need, view.survey.driver), *skew))
-        return Done(report, in_words(view))
+        told = {finding.message for finding in report.findings}
+        # Why no environment can be made comes first: it says what to write in the host's file.
+        asked_for = [one for one in plan.findings if one.severity is Severity.ERROR and one.message not in told]
+        return Done(Report((*asked_for, *report.findings)), in_words(view))
 
 
 def need_of(view: View) -> Need:
