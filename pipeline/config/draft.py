@@ -12,17 +12,21 @@ COLLATOR = re.compile(r"collator[^/]*\.py$", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Guess:
-    """What the project's files say: the script that trains, its collator file."""
+    """What the project's files say: the script that trains, its collator file, the shell script that starts it."""
 
     script: str = ""
     collator: str = ""
+    launcher: str = ""
 
 
 def guess_project(files: Iterable[tuple[str, bytes]]) -> Guess:
-    """The most likely training script and collator among (path, bytes)."""
+    """The most likely training script, its launcher and the collator among (path, bytes)."""
     scripts: list[tuple[int, int, str]] = []
     collator = ""
+    shells: list[tuple[str, bytes]] = []
     for path, data in files:
+        if path.endswith(".sh"):
+            shells.append((path, data))
         if not path.endswith(".py"):
             continue
         if COLLATOR.search(path):
@@ -31,7 +35,17 @@ def guess_project(files: Iterable[tuple[str, bytes]]) -> Guess:
         score += 2 * ("train" in path.rsplit("/", 1)[-1]) + (b"__main__" in data)
         if score >= 2:
             scripts.append((-score, path.count("/"), path))
-    return Guess(min(scripts)[2] if scripts else "", collator)
+    script = min(scripts)[2] if scripts else ""
+    return Guess(script, collator, _launcher_of(script, shells))
+
+
+def _launcher_of(script: str, shells: Iterable[tuple[str, bytes]]) -> str:
+    """The one shell script that starts it, by file or by module, and asks for no arguments of its own."""
+    if not script:
+        return ""
+    names = (script.encode(), script.removesuffix(".py").replace("/", ".").encode())
+    starting = [path for path, data in shells if any(name in data for name in names) and b"$1" not in data]
+    return starting[0] if len(starting) == 1 else ""
 
 
 @dataclass(frozen=True)
@@ -43,11 +57,13 @@ class Answers:
     address: str
     script: str
     collator: str
+    launcher: str = ""
 
 
 def render_config(answers: Answers) -> str:
     """configs/NAME.yaml."""
-    command = f'["python", "{answers.script}"]' if answers.script else "null"
+    words = ("bash", answers.launcher) if answers.launcher else ("python", answers.script)
+    command = f'["{words[0]}", "{words[1]}"]' if answers.script else "null"
     lines = [
         f"# pipeline run --host {answers.host} --config {answers.name}",
         "project: .",

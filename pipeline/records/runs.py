@@ -131,8 +131,15 @@ def notes_named(notes: Sequence[RunNote], run: str) -> tuple[RunNote, ...]:
 def artifacts_of(records: Records, run: str) -> dict[str, str]:
     """What of a run lies here."""
     folder = records.run(run)
-    places = {"tensorboard": folder / "tensorboard", "adapter": folder / "adapter", "report": folder / "report.html"}
+    places = {"tensorboard": _curves_in(folder), "adapter": folder / "adapter", "report": folder / "report.html"}
     return {name: str(path) for name, path in places.items() if path.exists()}
+
+
+def _curves_in(folder: Path) -> Path:
+    """Where TensorBoard is pointed to: the usual folder, else the run's, where a script wrote to one of its own."""
+    usual = folder / "tensorboard"
+    own = not usual.exists() and any(folder.rglob("*tfevents*"))
+    return folder if own else usual
 
 
 def named_run(run: str | None, here: Path) -> tuple[RunNote, Records]:

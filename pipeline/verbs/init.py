@@ -33,7 +33,7 @@ def init(
     screen = Screen(as_json=as_json)
     here = Path.cwd()
     tree = DiskTree(here)
-    guess = guess_project((path, tree.read(path)) for path in tree.paths() if path.endswith(".py"))
+    guess = guess_project((path, tree.read(path)) for path in tree.paths() if path.endswith((".py", ".sh")))
     name = name or screen.ask("name of the config", default=safe_name(here.name))
     host = host or screen.ask("host (an ssh alias, a name, or local)", default="local")
     for word, option in ((name, "--config"), (host, "--host")):
@@ -43,7 +43,7 @@ def init(
             )
     known = find_host_file(host, here) is not None
     address = "" if known else judge_host(screen.ask(f"address or ssh alias of {host}", default=host))
-    answers = Answers(name, host, address, guess.script, guess.collator)
+    answers = Answers(name, host, address, guess.script, guess.collator, guess.launcher)
     files = {here / "configs" / f"{name}.yaml": render_config(answers)}
     if not known:
         files[here / "configs" / "hosts" / f"{host}.yaml"] = render_host(answers)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.records.layout import Records
-from pipeline.records.runs import NOTE, RunNote, find_note, judge_notes, note_job, read_note, write_note
+from pipeline.records.runs import NOTE, RunNote, artifacts_of, find_note, judge_notes, note_job, read_note, write_note
 from remote.errors import BadUsage
 from remote.protocol.jobs import JobResult, JobState, Progress
 
@@ -110,3 +110,23 @@ def test_a_project_whose_only_note_is_damaged_has_a_run(tmp_path: Path) -> None:
     path.write_text("torn")
     with pytest.raises(BadUsage, match="remembers of r cannot be read"):
         find_note(records, None)
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ((), None),
+        (("jobs/1/output.log",), None),
+        (("code/curves/events.out.tfevents.1.box",), ""),
+        (("tensorboard/events.out.tfevents.1.box", "code/curves/events.out.tfevents.1.box"), "tensorboard"),
+    ],
+)
+def test_curves_are_told_wherever_the_script_wrote_them(
+    tmp_path: Path, written: tuple[str, ...], told: str | None
+) -> None:
+    records, note = remembered(tmp_path)
+    for name in written:
+        (note.parent / name).parent.mkdir(parents=True, exist_ok=True)
+        (note.parent / name).write_bytes(b"")
+    found = artifacts_of(records, "r").get("tensorboard")
+    assert found == (None if told is None else str(note.parent / told))
