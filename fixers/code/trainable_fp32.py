@@ -72,7 +72,7 @@ matches = reads_python
 TRAINS_IN_HALF = re.compile(
     rb"float16|fp16|\.half\(\)|GradScaler|16-mixed|get_peft_model|load_adapter|PeftModel|mixed_precision"
 )
-MAKES_OPTIMIZER = re.compile(rb"\w*Trainer\(|(?:Adam|SGD|Adafactor|Lion|RMSprop|Adagrad|LAMB)\w*\(")
+MAKES_OPTIMIZER = re.compile(rb"Trainer\(|(?:Adam|SGD|Adafactor|Lion|RMSprop|Adagrad|LAMB)\w*\(")
 OWN_MASTER_WEIGHTS = re.compile(rb"deepspeed\.initialize\(")
 TRAINABLES = (
     "for {each} in {owner}.parameters():  # a loss scaler refuses float16 gradients",

@@ -34,7 +34,15 @@ def values_of(call: ast.Call) -> list[ast.expr]:
 def assigned_before(source: PythonSource, before: ast.expr, name: str) -> Iterator[ast.expr]:
     """What the name is given in the same function, up to that line."""
     function = source.names.function(before)
-    for node in source.names.of_type(ast.Assign):
-        targets = [target.id for target in node.targets if isinstance(target, ast.Name)]
-        if name in targets and source.names.function(node) is function and node.lineno <= before.lineno:
+    for node in source.remember("assignments", lambda: _assignments(source)).get(name, ()):
+        if node.lineno <= before.lineno and source.names.function(node) is function:
             yield node.value
+
+
+def _assignments(source: PythonSource) -> dict[str, list[ast.Assign]]:
+    """By the name that is given a value, in the order in which they stand."""
+    found: dict[str, list[ast.Assign]] = {}
+    for node in source.names.of_type(ast.Assign):
+        for name in {target.id for target in node.targets if isinstance(target, ast.Name)}:
+            found.setdefault(name, []).append(node)
+    return found

@@ -11,7 +11,15 @@ Node = TypeVar("Node", bound=ast.AST)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 OPENS_SCOPE = (*FUNCTIONS, ast.ClassDef, *COMPREHENSIONS)
-SHARED = (ast.expr_context, ast.operator, ast.boolop, ast.unaryop, ast.cmpop)
+LEAVES = (ast.Name, ast.Constant, ast.alias)
+NO_NODES = frozenset({"ctx", "op", "ops", "id", "attr", "level", "module", "type_comment"})
+"""Fields that hold plain values, or contexts and operators, which are one object for all places."""
+KINDS = [kind for kind in vars(ast).values() if isinstance(kind, type) and issubclass(kind, ast.AST)]
+FIELDS = {
+    kind: () if issubclass(kind, LEAVES) else tuple(name for name in kind._fields if name not in NO_NODES)
+    for kind in KINDS
+}
+"""The fields of each kind of node that can hold nodes of their own."""
 BINDS = frozenset(
     {ast.Import, ast.ImportFrom, ast.Name, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef}
     | {ast.ExceptHandler, ast.MatchAs, ast.MatchStar}
@@ -116,35 +124,37 @@ def index_names(tree: ast.Module) -> Names:
     """Parents, scopes and bindings of every node, from one walk."""
     module = Scope(tree, None)
     names = Names(module)
+    add, parents, scopes = names.add, names.parents, names.scopes
     stack: list[ast.AST] = [tree]
     while stack:
         node = stack.pop()
-        names.add(node)
+        add(node)
         children = _children(node)
         if not children:
             continue
-        scope = names.scopes[node]
+        scope = scopes[node]
         inner = Scope(node, scope) if isinstance(node, OPENS_SCOPE) else scope
         within = _within(node) if inner is not scope else frozenset()
         for child in children:
-            names.parents[child] = node
-            names.scopes[child] = inner if id(child) in within else scope
-            if child.__class__ in BINDS:
-                _bind(child, names.scopes[child], node)
+            parents[child] = node
+            scopes[child] = here = inner if within and id(child) in within else scope
+            if child.__class__ in BINDS and not (isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load)):
+                _bind(child, here, node)
         if isinstance(node, FUNCTIONS):
             _bind_arguments(node.args, inner)
-        stack.extend(reversed(children))
+        children.reverse()
+        stack += children
     return names
 
 
 def _children(node: ast.AST) -> list[ast.AST]:
     """Direct children in the order of the fields; contexts and operators, which all places share, are none."""
     children: list[ast.AST] = []
-    for name in node._fields:
+    for name in FIELDS[node.__class__]:
         value = getattr(node, name, None)
         if isinstance(value, list):
-            children += [each for each in value if isinstance(each, ast.AST) and not isinstance(each, SHARED)]
-        elif isinstance(value, ast.AST) and not isinstance(value, SHARED):
+            children += [each for each in value if isinstance(each, ast.AST)]
+        elif isinstance(value, ast.AST):
             children.append(value)
     return children
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from fixers.sources.expressions import assigned_before, is_path, tail_of, written
@@ -99,14 +99,18 @@ def _find_consumers(source: PythonSource) -> Iterator[Consumer]:
         tail = tail_of(call)
         if TRAINERS.match(tail) and _is_trainer(source, call, tail):
             yield Consumer(call, source.names.statement(call), _model_of_trainer(source, call), True)
-        elif are_float32(source, call):
-            continue
-        elif OPTIMIZERS.match(tail) and (call.args or call.keywords) and _is_of_torch(source, call):
-            for owner in _owners(source, call):
+        else:
+            for owner in _models_optimized(source, call, tail):
                 yield Consumer(call, source.names.statement(call), owner, False)
-        elif _takes_parameters(source, call, tail):
-            for owner in named_owners(source, call) or whole_models(source, call, tail):
-                yield Consumer(call, source.names.statement(call), owner, False)
+
+
+def _models_optimized(source: PythonSource, call: ast.Call, tail: str) -> Iterable[str]:
+    """The models that this call makes an optimizer of; none where it steps float32 copies."""
+    if OPTIMIZERS.match(tail) and (call.args or call.keywords) and _is_of_torch(source, call):
+        return () if are_float32(source, call) else _owners(source, call)
+    if _takes_parameters(source, call, tail) and not are_float32(source, call):
+        return named_owners(source, call) or whole_models(source, call, tail)
+    return ()
 
 
 def _is_trainer(source: PythonSource, call: ast.Call, tail: str) -> bool:

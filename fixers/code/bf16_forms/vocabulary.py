@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from fixers.code.found import Found
@@ -15,12 +16,15 @@ DECLARES = ("add_argument", "add_option", "option", "Option")
 CHOOSES = ("Choice", "Literal")
 HALF_WORDS = frozenset({"fp16", "float16", "half", "16", "16-mixed", "torch.float16"})
 NAMED = (ast.Attribute, ast.Name)
+WORD = re.compile(rb"[Bb](?:[Ff]|[Ff][Ll][Oo][Aa][Tt])16")
 WHY_FLAG = "commands say --fp16 on this card"
 WHY_WORD = "configs and commands say float16 on this card"
 
 
 def find_vocabulary(found: Found) -> None:
     """Edits that add options, choices and rows of tables for float16 where only bfloat16 has one."""
+    if not _has_quoted_word(found.source.text):
+        return
     names = found.source.names
     options = [call for call in names.of_type(ast.Call) if _tail(call.func) in DECLARES]
     known = frozenset(str(constant_of(word)) for call in options for word in call.args)
@@ -29,6 +33,15 @@ def find_vocabulary(found: Found) -> None:
     for display in names.of_type(ast.Dict):
         _teach_table(found, display)
     _warn_of_branches(found, names)
+
+
+def _has_quoted_word(text: bytes) -> bool:
+    """A quote stands before such a word in its line: asked first, because nearly every module has none."""
+    for word in WORD.finditer(text):
+        before = text[text.rfind(b"\n", 0, word.start()) + 1 : word.start()]
+        if b'"' in before or b"'" in before:
+            return True
+    return False
 
 
 def _tail(function: ast.expr) -> str:
@@ -98,11 +111,12 @@ def _twin_value(found: Found, value: ast.expr) -> str | None:
 
 def _warn_of_branches(found: Found, names: Names) -> None:
     """`if name == "bf16": dtype = torch.bfloat16`, in a file that has no word for float16."""
-    said = frozenset(constant_of(node) for node in names.of_type(ast.Constant))
-    if said & HALF_WORDS:
+    source = found.source
+    branches = [each for each in names.of_type(ast.If) if WORD.search(source.text, *source.span(each.test))]
+    if not branches or HALF_WORDS.intersection(constant_of(node) for node in names.of_type(ast.Constant)):
         return
-    for branch in names.of_type(ast.If):
+    for branch in branches:
         inside = (node for each in branch.body for node in ast.walk(each) if isinstance(node, NAMED))
-        if names_bf16(found.source, branch.test) and any(names.meaning(node) == "torch.bfloat16" for node in inside):
+        if names_bf16(source, branch.test) and any(names.meaning(node) == "torch.bfloat16" for node in inside):
             message = "this branch has a word for bfloat16, and none has one for the float16 that is asked for here"
             found.warn(branch.test, message, hint="give it a branch for fp16")
