@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 
 from fixers.sources.yaml_nodes import YamlProblem, compose
 from fixers.sources.yaml_values import plain
@@ -37,14 +38,23 @@ def _own_configs(view: View) -> Iterator[str]:
         if any(name in word for word in words):
             continue
         known, needed = (RunConfig, {"project", "command", "model"}) if folder == "configs" else (HostConfig, {"host"})
-        keys = _keys_of(view, path)
+        keys = _keys_in(_read(view, path))
         if keys & needed and keys <= set(known.model_fields):
             yield path
 
 
-def _keys_of(view: View, path: str) -> set[str]:
+def _read(view: View, path: str) -> bytes:
     try:
-        values = plain(compose(view.scan.read(path), tags=False))
-    except (OSError, YamlProblem):
-        return set()
-    return set(values) if isinstance(values, dict) else set()
+        return view.scan.read(path)
+    except OSError:
+        return b""
+
+
+@lru_cache
+def _keys_in(data: bytes) -> frozenset[str]:
+    # Remembered: a verb asks for its run's name at every stage, and YAML is slow to read.
+    try:
+        values = plain(compose(data, tags=False))
+    except YamlProblem:
+        return frozenset()
+    return frozenset(values) if isinstance(values, dict) else frozenset()
