@@ -17,9 +17,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from remote.local import local_host
-from remote.proof import run_proof
-from remote.protocol.precision import judge_precision
+from remote.link.local import local_host
+from remote.operations.proof import run_proof
+from remote.policy.precision import judge_precision
 from remote.protocol.proof import ProofRequest
 
 ROUNDS = 3

@@ -19,10 +19,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from remote.host import Host
-from remote.local import local_host
+from remote.link.local import local_host
+from remote.link.reach import open_host
 from remote.protocol.layout import ProjectLayout
 from remote.pull.live import tail_scalars
-from remote.reach import open_host
 from tests.lab.distance import Distance, why_no_distance
 from tests.lab.sshd import Sshd, have_sshd
 

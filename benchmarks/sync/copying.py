@@ -12,11 +12,11 @@ import fabric
 import paramiko
 
 from benchmarks.sync.places import Place
+from remote.link.reach import open_host
+from remote.project.identity import project_of
+from remote.project.scan import Limits, scan_project
 from remote.protocol.tree import TreeSurvey
 from remote.protocol.values import decode
-from remote.reach import open_host
-from remote.sync.identity import project_of
-from remote.sync.scan import Limits, scan_project
 from remote.sync.sync import sync_project
 
 LIMITS = Limits(file_bytes=2 * 2**30, total_bytes=4 * 2**30)

@@ -14,11 +14,11 @@ GOAL_MIB = 150
 SEND = """
 import sys
 from pathlib import Path
-from remote.address import Address
+from remote.link.address import Address
 from remote.protocol.tree import TreeSurvey
 from remote.protocol.values import decode
-from remote.reach import open_host
-from remote.sync.scan import scan_project
+from remote.link.reach import open_host
+from remote.project.scan import scan_project
 from remote.sync.sync import sync_project
 
 root, listen, port, user, key, known, workdir = sys.argv[1:]

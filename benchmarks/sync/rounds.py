@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.sync.copying import SLOW_PLACES, fabric_put, ours, paramiko_put, rsync, scp
 from benchmarks.sync.places import Place, forget, fresh
 from benchmarks.sync.project import FILES, SAMPLES
-from remote.sync.identity import project_of
+from remote.project.identity import project_of
 
 ORDER = random.Random(50)
 

@@ -30,18 +30,19 @@ import re
 
 from fixers.code.bf16_forms.verdict import Verdict, judge_place
 from fixers.code.found import Found
-from fixers.frame.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
+from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import is_chosen, rewritten_literal
 from fixers.sources.gates import is_gated
 from fixers.sources.python import reads_python
 from fixers.sources.source import Source
+from remote.policy.precision import BF16_FROM
 
 name = "attention-to-sdpa"
 version = 2
 safety = "safe"
 needles = (b"flash_att", b"flash-att", b"padding_free")
-below = BFLOAT16_SINCE
+below = BF16_FROM
 brings: tuple[str, ...] = ()
 matches = reads_python
 

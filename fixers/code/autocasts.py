@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from fixers.frame.source_fixer import BFLOAT16_SINCE
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.python import PythonSource
+from remote.policy.precision import BF16_FROM
 
 HALVES = ("torch.float16", "torch.half")
 DTYPES = (*HALVES, "torch.bfloat16", "torch.float32", "torch.float")
@@ -33,7 +33,7 @@ def is_half(source: PythonSource, autocast: ast.Call, target: Target) -> bool:
     values = [each for value in _values(source, given) for each in _branches(value)]
     if values and all(source.names.meaning(value) in DTYPES for value in values):
         return values_are_half(source, given)
-    return is_variable(source, given) and target.below(BFLOAT16_SINCE) and is_torch(source, autocast)
+    return is_variable(source, given) and target.below(BF16_FROM) and is_torch(source, autocast)
 
 
 def dtype_of(autocast: ast.Call) -> ast.expr | None:

@@ -26,17 +26,18 @@ from __future__ import annotations
 import ast
 
 from fixers.code.found import Found
-from fixers.frame.source_fixer import BFLOAT16_SINCE, Rewrite
+from fixers.frame.source_fixer import Rewrite
 from fixers.frame.target import Target
 from fixers.sources.imports import name_of
 from fixers.sources.python import reads_python
 from fixers.sources.source import Source
+from remote.policy.precision import BF16_FROM
 
 name = "bf16-probe"
 version = 1
 safety = "safe"
 needles = (b"is_bf16_supported", b"is_torch_bf16", b"is_bf16_available")
-below = BFLOAT16_SINCE
+below = BF16_FROM
 brings: tuple[str, ...] = ()
 matches = reads_python
 

@@ -40,16 +40,17 @@ from fixers.code.bf16_forms.values import find_values
 from fixers.code.bf16_forms.vocabulary import find_vocabulary
 from fixers.code.bf16_forms.words import find_words
 from fixers.code.found import Found
-from fixers.frame.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
+from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.python import reads_python
 from fixers.sources.source import Source
+from remote.policy.precision import BF16_FROM
 
 name = "bf16-to-fp16"
 version = 5
 safety = "safe"
 needles = (b"bfloat16", b"bf16", b"BF16", b"tf32", b"from_pretrained", b"trl")
-below = BFLOAT16_SINCE
+below = BF16_FROM
 brings = ("scaler-gate", "trainable-fp32")
 matches = reads_python
 

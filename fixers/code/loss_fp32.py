@@ -32,18 +32,19 @@ import ast
 import re
 
 from fixers.code.found import Found
-from fixers.frame.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
+from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.expressions import tail_of, written
 from fixers.sources.losses import losses_of
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
+from remote.policy.precision import BF16_FROM
 
 name = "loss-fp32"
 version = 3
 safety = "safe"
 needles = (b"_loss(", b"cross_entropy", b"kl_div", b"Loss(")
-below = BFLOAT16_SINCE
+below = BF16_FROM
 brings: tuple[str, ...] = ()
 matches = reads_python
 

@@ -39,7 +39,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from fixers.frame.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
+from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.expressions import tail_of, written
 from fixers.sources.float_casts import is_cast
@@ -59,13 +59,14 @@ from fixers.sources.training_setup import (
     is_library_trainer,
     is_same_model,
 )
+from remote.policy.precision import BF16_FROM
 from remote.protocol.findings import Finding, Severity
 
 name = "trainable-fp32"
 version = 3
 safety = "safe"
 needles = (b"Trainer", b"optim", b"Adam", b"SGD", b"Adafactor", b"Lion")
-below = BFLOAT16_SINCE
+below = BF16_FROM
 brings: tuple[str, ...] = ()
 matches = reads_python
 

@@ -10,7 +10,6 @@ from fixers.sources.source import Source
 from fixers.sources.splice import Edit
 from remote.protocol.findings import Finding
 
-BFLOAT16_SINCE = (8, 0)
 NO_BFLOAT16 = "no bfloat16 on this card"
 
 

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import re
 
-from fixers.frame.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
+from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.settings.config_forms import Settings
 from fixers.settings.edit_list import EditList
@@ -44,13 +44,14 @@ from fixers.sources.shell_words import scan_shell
 from fixers.sources.source import Source
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.words import Heredoc, Script
+from remote.policy.precision import BF16_FROM
 from remote.protocol.findings import Finding, Severity
 
 name = "launch-flags"
 version = 3
 safety = "safe"
 needles = NEEDLES
-below = BFLOAT16_SINCE
+below = BF16_FROM
 brings: tuple[str, ...] = ()
 
 

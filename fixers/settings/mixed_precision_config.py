@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import posixpath
 
-from fixers.frame.source_fixer import BFLOAT16_SINCE, NOTHING, Rewrite
+from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.settings.config_forms import Settings
 from fixers.settings.edit_list import EditList
@@ -42,13 +42,14 @@ from fixers.sources.nodes import Mapping, Node
 from fixers.sources.source import Source
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.yaml_values import duplicates
+from remote.policy.precision import BF16_FROM
 from remote.protocol.findings import Finding, Severity
 
 name = "mixed-precision-config"
 version = 4
 safety = "safe"
 needles = NEEDLES
-below = BFLOAT16_SINCE
+below = BF16_FROM
 brings: tuple[str, ...] = ()
 matches = reads_config
 

@@ -22,9 +22,9 @@ from pipeline.stages.stage import Context, Wishes
 from pipeline.work.run_id import run_id, run_of
 from pipeline.work.secrets import require_secrets
 from pipeline.work.start import note_of
-from remote.ask import Ask
 from remote.errors import HalfstepError, Interrupted
-from remote.jobs import list_jobs
+from remote.link.ask import Ask
+from remote.operations.jobs import list_jobs
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState, RunSurvey, StartAnswer
 from remote.pull.live import mirrored_scalars

@@ -23,11 +23,11 @@ from pipeline.records.files import Lock, locked
 from pipeline.records.layout import Records
 from pipeline.stages.stage import Context, Wishes
 from pipeline.work.view import View, data_folder, data_name
-from remote.ask import Ask
 from remote.errors import HalfstepError
+from remote.link.ask import Ask
+from remote.project.identity import project_of
+from remote.project.scan import Scan, scan_project
 from remote.sync.data import DataScan, scan_data
-from remote.sync.identity import project_of
-from remote.sync.scan import Scan, scan_project
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pipeline.config.shipped import shipped_configs
 from remote.errors import BadUsage
-from remote.ssh.aliases import list_aliases
+from remote.link.ssh.aliases import list_aliases
 
 SUFFIXES = (".yaml", ".yml")
 

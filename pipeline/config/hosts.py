@@ -13,8 +13,8 @@ from pipeline.config.given import OF_HOST, Given, parse_given
 from pipeline.config.model import HostConfig
 from pipeline.config.problems import validate
 from pipeline.config.secret_values import check_environment, check_names
-from remote.address import LOCAL
-from remote.protocol.cards import UnknownCard, parse_card
+from remote.link.address import LOCAL
+from remote.policy.cards import UnknownCard, parse_card
 from remote.protocol.findings import Finding
 
 

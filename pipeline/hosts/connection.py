@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 from pipeline.config.hosts import LoadedHost
 from pipeline.config.model import HostConfig
-from remote.address import LOCAL, Address
-from remote.ask import Ask
 from remote.errors import NameUnknown
 from remote.host import Host
-from remote.jobs import take_survey
-from remote.protocol.cards import parse_card
+from remote.link.address import LOCAL, Address
+from remote.link.ask import Ask
+from remote.link.reach import open_host
+from remote.operations.jobs import take_survey
+from remote.policy.cards import parse_card
 from remote.protocol.survey import Survey, SurveyRequest
-from remote.reach import open_host
 
 
 def address_of(host: LoadedHost) -> Address:

@@ -8,7 +8,7 @@ from pipeline.messages.listener import Listener
 from pipeline.messages.quantities import duration
 from remote.errors import HalfstepError
 from remote.host import Host
-from remote.jobs import follow_job
+from remote.operations.jobs import follow_job
 from remote.protocol.jobs import JobNews, JobState
 from remote.pull.patience import Patience
 

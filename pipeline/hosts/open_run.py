@@ -12,10 +12,10 @@ from pipeline.config.model import HostConfig
 from pipeline.hosts.connection import connected
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, named_run, note_seen
-from remote.ask import Ask
 from remote.errors import HalfstepError, Interrupted, RemoteFault
 from remote.host import Host
-from remote.jobs import take_survey
+from remote.link.ask import Ask
+from remote.operations.jobs import take_survey
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import RunSurvey

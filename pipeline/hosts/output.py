@@ -10,8 +10,8 @@ from pipeline.hosts.open_run import NOT_THERE, open_run, out_of_reach
 from pipeline.messages.quantities import duration
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote
-from remote.ask import Ask
 from remote.errors import HalfstepError
+from remote.link.ask import Ask
 from remote.protocol.findings import Finding
 from remote.pull.log import follow_log, mirrored_log, read_log
 from remote.pull.patience import Patience

@@ -13,8 +13,8 @@ from pipeline.stages.stage import Context, Done
 from pipeline.work.fixes import acts_of, plan_for
 from pipeline.work.run_id import machine_inputs
 from pipeline.work.view import View
-from remote.jobs import probe_environment
-from remote.protocol.cards import is_promised
+from remote.operations.jobs import probe_environment
+from remote.policy.cards import is_promised
 from remote.protocol.environment import EnvironmentRequest
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report, Severity

@@ -19,7 +19,7 @@ from pipeline.work.secrets import secret_values
 from pipeline.work.start import next_number, note_of, start_request
 from pipeline.work.view import View
 from remote.errors import Busy, HalfstepError, Interrupted
-from remote.jobs import adopt_job, prepare_resume, start_job
+from remote.operations.jobs import adopt_job, prepare_resume, start_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.jobs import JobNews, JobState

@@ -16,7 +16,7 @@ from pipeline.work.launch import launch_in_words
 from pipeline.work.run_id import what_is_trained
 from pipeline.work.secrets import secret_values
 from pipeline.work.view import View
-from remote.proof import run_proof, step_card
+from remote.operations.proof import run_proof, step_card
 from remote.protocol.card import CardRequest
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report

@@ -11,7 +11,7 @@ from pipeline.show.output import OutputLines
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson, Run
 from pipeline.verbs.wait import wait_for
-from remote.jobs import adopt_job
+from remote.operations.jobs import adopt_job
 from remote.protocol.jobs import JobState
 from remote.pull.log import follow_log
 

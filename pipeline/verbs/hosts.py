@@ -15,7 +15,7 @@ from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson, host_names
 from remote.errors import BadUsage, HalfstepError
-from remote.inspection import Row, State, inspect_host
+from remote.operations.inspection import Row, State, inspect_host
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 

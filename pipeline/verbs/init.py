@@ -16,8 +16,8 @@ from pipeline.records.files import write_whole
 from pipeline.records.layout import safe_name
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson
-from remote.address import judge_host
 from remote.errors import BadUsage
+from remote.link.address import judge_host
 
 app = typer.Typer(rich_markup_mode=None, add_completion=False)
 

@@ -8,7 +8,7 @@ from fixers.frame.disk_tree import DiskTree
 from fixers.frame.site import Site
 from pipeline.config.load import LoadedConfig
 from remote.errors import BadUsage
-from remote.protocol.cards import UnknownCard, parse_card
+from remote.policy.cards import UnknownCard, parse_card
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.machine import Gpu
 

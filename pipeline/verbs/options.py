@@ -10,7 +10,7 @@ import typer
 from pipeline.config.find import known_hosts, list_configs
 from pipeline.records.layout import Records, project_here
 from pipeline.records.runs import list_notes
-from remote.protocol.cards import CARDS
+from remote.policy.cards import CARDS
 
 
 def host_names(incomplete: str) -> list[str]:

@@ -12,7 +12,7 @@ from pipeline.judgements.job import newest_kept
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson, Run
-from remote.jobs import stop_job
+from remote.operations.jobs import stop_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState, RunSurvey

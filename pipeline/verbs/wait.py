@@ -13,7 +13,7 @@ from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.records.runs import artifacts_of
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson, Run
-from remote.jobs import adopt_job
+from remote.operations.jobs import adopt_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState
 

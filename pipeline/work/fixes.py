@@ -12,8 +12,8 @@ from fixers.plans.site_plan import plan_fixes
 from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
 from pipeline.work.secrets import secret_values
 from pipeline.work.view import View
-from remote.doors import read_only
 from remote.host import Host
+from remote.link.doors import read_only
 from remote.sync.rewrite import Rewrite, plan_rewrites
 
 MADE_THERE = frozenset(fixer.name for fixer in SETUP_FIXERS)

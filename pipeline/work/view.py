@@ -14,11 +14,12 @@ from pipeline.config.shipped import shipped_data
 from pipeline.diagnosis.cures import Cure
 from pipeline.judgements.host import card_name
 from pipeline.records.layout import Records
+from remote.policy.precision import judge_precision
+from remote.project.scan import Scan
 from remote.protocol.layout import ProjectLayout
-from remote.protocol.precision import PrecisionPlan, judge_precision
+from remote.protocol.precision import PrecisionPlan
 from remote.protocol.survey import Survey
 from remote.sync.data import DataScan
-from remote.sync.scan import Scan
 
 
 @dataclass(frozen=True)

@@ -1,42 +1,24 @@
-"""The one place that decides dtypes: a card and a wish in, parameters, autocast, scaler and the reason out.
-
-The law: with fp16 autocast and a GradScaler every trainable parameter is float32; frozen ones may be float16.
-bfloat16 is decided by compute capability alone (8.0 and up): `torch.cuda.is_bf16_supported()` is True on Turing since
-torch 2.4, because it counts emulation. See docs/precision.md.
-"""
+"""The precision of a run as a value: dtypes of frozen and trained parameters, autocast and loss scaling."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
-from typing import Dict, Optional, Tuple
+from typing import Optional, Tuple
 
-from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding
 
-BF16_FROM = (8, 0)
-TENSOR_CORES_FROM = (7, 0)
-SCALE_START = 65536.0
-"""What `torch.amp.GradScaler` starts from; it doubles after 2000 good steps and halves at each overflow."""
 GROWTH_INTERVAL = 2000
-BF16_FAMILIES = ("gemma", "t5", "phi4", "qwen2_audio", "qwen2_5_omni", "voxtral", "granite_speech", "ultravox")
+"""Good steps after which `torch.amp.GradScaler` doubles its scale, by default."""
 
 
 class Mode(str, Enum):
-    """The four ways to train that are told apart everywhere."""
+    """The four precision modes."""
 
     BF16 = "bf16"
     FP16_MIXED = "fp16-mixed"
     FP16_PURE = "fp16-pure"
     FP32 = "fp32"
-
-
-@dataclass(frozen=True)
-class ModelFacts:
-    """What is known of the base model before it is loaded: the dtype its checkpoint was saved in, and its family."""
-
-    checkpoint_dtype: Optional[str] = None
-    family: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,133 +54,8 @@ class PrecisionPlan:
         return ((self.refusal,) if self.refusal else ()) + self.warnings
 
 
-_PLANS: Dict[Mode, PrecisionPlan] = {
-    Mode.BF16: PrecisionPlan(Mode.BF16, "bfloat16", "float32", "bfloat16", False, "sdpa", "float32", 1.0, ""),
-    Mode.FP16_MIXED: PrecisionPlan(
-        Mode.FP16_MIXED, "float16", "float32", "float16", True, "sdpa", "float32", SCALE_START, ""
-    ),
-    Mode.FP16_PURE: PrecisionPlan(Mode.FP16_PURE, "float16", "float16", None, False, "sdpa", "float32", 1.0, ""),
-    Mode.FP32: PrecisionPlan(Mode.FP32, "float32", "float32", None, False, "sdpa", "float32", 1.0, ""),
-}
-
-
-def supports_bf16(capability: Optional[Tuple[int, int]]) -> bool:
-    """The card computes in bfloat16 itself."""
-    return capability is not None and tuple(capability) >= BF16_FROM
-
-
-def judge_precision(
-    *,
-    capability: Optional[Tuple[int, int]],
-    wish: str = "auto",
-    model: Optional[ModelFacts] = None,
-    card: str = "",
-    steps: Optional[int] = None,
-    settled_scale: Optional[float] = None,
-) -> PrecisionPlan:
-    """The plan for one run on the weakest card of those chosen; `capability` None: no card, the CPU trains.
-
-    `steps` is the run's length in optimizer steps, `settled_scale` the loss scale at which a proof stopped skipping.
-    Raises ValueError for a wish that is no mode: a config's loader has refused it long before.
-    """
-    who = _who(capability, card)
-    wanted = None if wish == "auto" else Mode(wish)
-    refusal = None
-    if wanted is Mode.BF16 and capability is not None and not supports_bf16(capability):
-        refusal = _no_bf16(who)
-        wanted = None
-    mode = wanted or _best(capability)
-    because = _because(mode, who, capability) if wanted is None else f"{wish} was asked for, on {who}"
-    plan = replace(
-        _PLANS[mode],
-        because=because,
-        refusal=refusal,
-        warnings=_warnings(mode, capability, who, model or ModelFacts()),
-        tf32=supports_bf16(capability) and mode is not Mode.FP16_PURE,
-    )
-    return _with_scale(plan, steps, settled_scale) if plan.scaler else plan
-
-
-def _best(capability: Optional[Tuple[int, int]]) -> Mode:
-    if capability is None:
-        return Mode.FP32
-    return Mode.BF16 if supports_bf16(capability) else Mode.FP16_MIXED
-
-
-def _who(capability: Optional[Tuple[int, int]], card: str) -> str:
-    if capability is None:
-        return "the CPU"
-    digits = f"{capability[0]}.{capability[1]}"
-    return f"{card} ({digits})" if card and digits not in card else card or f"a card of capability {digits}"
-
-
-def _because(mode: Mode, who: str, capability: Optional[Tuple[int, int]]) -> str:
-    if mode is Mode.FP32:
-        return "no card was found, and on a CPU half precision saves neither time nor trouble"
-    if mode is Mode.BF16:
-        return f"{who} computes in bfloat16 itself, which needs no loss scaling"
-    tensor_cores = capability is not None and capability >= TENSOR_CORES_FROM
-    speed = "its tensor cores compute in float16" if tensor_cores else "float16 still halves the frozen weights"
-    return f"{who} is below capability 8.0 and only emulates bfloat16, while {speed}"
-
-
-def _no_bf16(who: str) -> Finding:
-    return Finding(
-        "bf16-unsupported",
-        Severity.ERROR,
-        f"bf16 was asked for, but {who} is below capability 8.0 and can only emulate bfloat16",
-        where="precision",
-        hint="precision: auto",
-        exit_code=ExitCode.PRECISION,
-    )
-
-
-def _warnings(mode: Mode, capability: Optional[Tuple[int, int]], who: str, model: ModelFacts) -> Tuple[Finding, ...]:
-    told = []
-    if mode is Mode.FP16_PURE:
-        told.append(
-            _warning(
-                "fp16-pure",
-                "trainable float16 without loss scaling: Adam's eps 1e-8 is 0 in float16 and most updates are lost",
-                "precision: auto",
-            )
-        )
-    if capability is None and mode in (Mode.FP16_MIXED, Mode.BF16):
-        told.append(_warning("precision-on-cpu", f"{mode.value} on a CPU is slow; it stands for a card here", ""))
-    if capability is not None and capability < TENSOR_CORES_FROM and mode in (Mode.FP16_MIXED, Mode.FP16_PURE):
-        told.append(_warning("no-tensor-cores", f"{who} has no tensor cores: float16 saves memory, not time", ""))
-    if capability is not None and mode is Mode.FP32 and capability >= TENSOR_CORES_FROM:
-        told.append(
-            _warning("fp32-on-tensor-cores", f"fp32 leaves the tensor cores of {who} unused", "precision: auto")
-        )
-    made_for_bf16 = model.checkpoint_dtype == "bfloat16" or model.family.lower().startswith(BF16_FAMILIES)
-    if mode in (Mode.FP16_MIXED, Mode.FP16_PURE) and made_for_bf16:
-        told.append(
-            _warning(
-                "bf16-pretrained",
-                "the base model was trained in bfloat16, whose numbers may be larger than float16 holds (65504)",
-                "pipeline verify",
-            )
-        )
-    return tuple(told)
-
-
-def _warning(check: str, message: str, hint: str) -> Finding:
-    return Finding(check, Severity.WARNING, message, where="precision", hint=hint)
-
-
-def _with_scale(plan: PrecisionPlan, steps: Optional[int], settled: Optional[float]) -> PrecisionPlan:
-    """A run shorter than the growth interval can only lower its scale, and each overflow costs it a step.
-
-    So it starts at half of what was seen to work, and may grow after a fifth of its steps (50 to 2000).
-    """
-    scale = max(128.0, min(SCALE_START, settled / 2)) if settled else SCALE_START
-    interval = GROWTH_INTERVAL if steps is None else max(50, min(GROWTH_INTERVAL, steps // 5))
-    return replace(plan, init_scale=scale, growth_interval=interval)
-
-
 def announce(plan: PrecisionPlan) -> str:
-    """The line every part of a run says before it starts, the same words everywhere."""
+    """The plan as one line, printed before every proof and training job."""
     scaling = f"loss scale from {plan.init_scale:g}" if plan.scaler else "no loss scaling"
     autocast = f"autocast {plan.autocast_dtype}" if plan.autocast_dtype else "no autocast"
     return (

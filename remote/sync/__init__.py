@@ -1,1 +1,1 @@
-"""The project's files on their way to the host: what is sent, what is refused, what the host keeps."""
+"""Sending a project's files to a host: what differs, as one stream, resumed where a connection was cut."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from remote.host import Host
+from remote.project.digests import write_state
+from remote.project.scan import Scan
 from remote.protocol.tree import Manifest, Row, TreeSurvey, parse_manifest
-from remote.sync.digests import write_state
-from remote.sync.scan import Scan
 
 
 def known_base(host: Host, scan: Scan, tree: TreeSurvey) -> Manifest | None:

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from remote.errors import SyncRefused
 from remote.host import Host
+from remote.project.digests import Known, StillChanging, digest_file, look_at, read_memory, write_memory
+from remote.project.scan import shown
+from remote.project.secrets import secret_by_name
 from remote.protocol.findings import Finding, Report, Severity
 from remote.sync.ahead import pack_ahead
-from remote.sync.digests import Known, StillChanging, digest_file, look_at, read_memory, write_memory
 from remote.sync.retry import over_cuts
-from remote.sync.scan import shown
-from remote.sync.secrets import secret_by_name
 from remote.sync.stream import Progress, file_pieces, pack_head
 
 MEMORY = "data.json"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from remote.project.scan import Scan, shown
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.tree import Deviation, Manifest, Row, TreeSurvey
-from remote.sync.scan import Scan, shown
 
 MASS_DELETE_OVER = 20
 EDITED = ("edited", "not-regular")

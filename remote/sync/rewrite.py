@@ -9,11 +9,11 @@ from typing import Protocol
 
 from remote.errors import RemoteFault
 from remote.host import Host
+from remote.project.scan import Scan
 from remote.protocol.blocks import pack_blocks
 from remote.protocol.tree import TreeSurvey
 from remote.protocol.values import decode
 from remote.sync.retry import named_fault
-from remote.sync.scan import Scan
 from remote.sync.stream import pack_head
 
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from remote.errors import RemoteFault
 from remote.host import Host
+from remote.project.scan import Scan
 from remote.protocol.tree import Manifest, Row, TreeSurvey
 from remote.sync.agreed import known_base
 from remote.sync.ahead import pack_ahead
 from remote.sync.retry import named_fault
 from remote.sync.rewrite import Change, sha256
-from remote.sync.scan import Scan
 from remote.sync.stream import file_pieces, index_row, pack_head
 
 

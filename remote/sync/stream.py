@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from remote.project.digests import open_regular
 from remote.protocol.blocks import SAMPLE, is_dense
 from remote.protocol.tree import Row
 from remote.sync.ahead import InFlight, pack_ahead
-from remote.sync.digests import open_regular
 from remote.sync.plan import SyncPlan
 
 CHUNK = 2**18

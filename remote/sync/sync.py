@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from remote.errors import RemoteFault, SyncRefused
 from remote.host import Host, Json
+from remote.project.scan import IGNORE_HINT, Scan, scan_again, shown
 from remote.protocol.blocks import PACKERS
 from remote.protocol.findings import Report
 from remote.protocol.tree import Manifest, TreeSurvey
@@ -17,7 +18,6 @@ from remote.protocol.values import decode
 from remote.sync.agreed import ask_base, known_base, remember_agreed
 from remote.sync.plan import SyncPlan, edited_finding, plan_sync
 from remote.sync.retry import over_cuts
-from remote.sync.scan import IGNORE_HINT, Scan, scan_again, shown
 from remote.sync.stream import Progress, contents_of, stream_plan
 
 CHANGES = 3

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli import VERBS
-from remote.bundle import payload_bundle
+from remote.link.bundle import payload_bundle
 from tests.contracts.house import ROOT, Import, Module, graph, imports_of, module_named, modules
 
 STDLIB = set(sys.stdlib_module_names)
@@ -30,16 +30,14 @@ def every_import() -> Iterator[tuple[Module, Import]]:
 
 
 def may_import(importer: str, target: str) -> bool:
-    """DESIGN: pipeline > fixers > remote.{host,protocol,errors}; the payload stands on the protocol alone."""
+    """pipeline > fixers > remote; the payload imports nothing but itself, the protocol and the policies."""
     if importer.startswith("pipeline"):
         return not target.startswith("remote.payload")
     if importer.startswith("fixers"):
-        allowed = ("fixers", "remote.host", "remote.protocol", "remote.errors")
+        allowed = ("fixers", "remote.host", "remote.protocol", "remote.errors", "remote.policy", "remote.project")
         return target.startswith(allowed)
     if importer.startswith("remote.payload"):
-        return target.startswith(("remote.payload", "remote.protocol"))
-    if importer.startswith("remote.protocol"):
-        return target.startswith("remote.protocol")
+        return target.startswith(("remote.payload", "remote.protocol", "remote.policy"))
     return target.startswith("remote") and not target.startswith("remote.payload")
 
 
@@ -61,9 +59,9 @@ def rooms_of(package: str) -> list[str]:
     return re.findall(rf"^{margin}  ([a-z_]+)(?:/|\.py) ", lines[1], re.MULTILINE)
 
 
-@pytest.mark.parametrize("package", ["pipeline", "fixers", "remote/payload"])
+@pytest.mark.parametrize("package", ["pipeline", "fixers", "remote", "remote/payload"])
 def test_every_folder_and_module_at_the_top_of_a_package_is_in_the_list_of_rooms(package: str) -> None:
-    folders = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
+    folders = {path.name for path in (ROOT / package).iterdir() if path.is_dir()} - {"__pycache__"}
     loose = {path.stem for path in (ROOT / package).glob("*.py")} - {"__init__", "__main__"}
     assert sorted(rooms_of(package)) == sorted(folders | loose)
 
@@ -73,6 +71,7 @@ def test_every_folder_and_module_at_the_top_of_a_package_is_in_the_list_of_rooms
     [
         ("pipeline", {"__main__", "cli"}),
         ("fixers", {"known", "pages", "registry"}),
+        ("remote", {"errors", "host"}),
         ("remote/payload", {"__main__", "operations"}),
     ],
 )
@@ -80,7 +79,7 @@ def test_nothing_else_lies_loose_at_the_top_of_a_package(package: str, loose: se
     assert {path.stem for path in (ROOT / package).glob("*.py")} == loose | {"__init__"}
 
 
-@pytest.mark.parametrize("package", ["pipeline", "fixers", "remote/payload"])
+@pytest.mark.parametrize("package", ["pipeline", "fixers", "remote", "remote/payload"])
 def test_a_room_imports_only_from_rooms_below_it(package: str) -> None:
     """The command line is left out: it imports none of them, and the pages read its table of verbs."""
     dotted = package.replace("/", ".")
@@ -130,7 +129,7 @@ def test_modules_do_not_import_each_other_in_a_circle() -> None:
 @pytest.mark.parametrize(
     ("library", "rooms"),
     [
-        ("paramiko", ("remote.ssh",)),
+        ("paramiko", ("remote.link.ssh",)),
         ("yaml", ("fixers.sources.yaml_nodes",)),
         ("rich", ("pipeline.show",)),
         ("typer", ("pipeline.cli", "pipeline.verbs")),
@@ -218,7 +217,7 @@ def test_no_module_is_called_nothing(name: str) -> None:
 
 def test_one_module_reads_sys_argv_on_the_laptop() -> None:
     users = {m.name for m in modules() if "sys.argv" in m.source and not m.name.startswith("remote.payload")}
-    assert users <= {"pipeline.cli", "pipeline.pages.__main__", "remote.bootstrap"}, users
+    assert users <= {"pipeline.cli", "pipeline.pages.__main__", "remote.link.bootstrap"}, users
 
 
 def test_only_the_screen_prints_on_the_laptop() -> None:

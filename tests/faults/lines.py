@@ -9,11 +9,11 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from remote.address import Address
-from remote.agent import AgentHost
-from remote.greeting import Retries
-from remote.ssh.dial import Patience
-from remote.ssh.starter import SshStarter
+from remote.link.address import Address
+from remote.link.agent import AgentHost
+from remote.link.greeting import Retries
+from remote.link.ssh.dial import Patience
+from remote.link.ssh.starter import SshStarter
 from tests.lab.chaos import ChaosProxy
 from tests.lab.wait import until
 

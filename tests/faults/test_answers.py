@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from remote.agent import AgentHost
 from remote.errors import HalfstepError
-from remote.greeting import Retries
+from remote.link.agent import AgentHost
+from remote.link.greeting import Retries
+from remote.link.wire import ProcessStarter, Wire
 from remote.protocol.exits import ExitCode
-from remote.wire import ProcessStarter, Wire
 
 THREE = Retries(tries=3, first_wait_s=0.01)
 BANNER = (

@@ -67,8 +67,8 @@ def test_FI_07_a_bit_that_turned_over_while_changing_is_told(sshd: Sshd, chaos: 
 PROGRAM = """
 import sys
 from tests.faults.lines import reach, endless
-from remote.address import Address
-from remote.ssh.dial import Patience
+from remote.link.address import Address
+from remote.link.ssh.dial import Patience
 address = Address(**eval(sys.argv[1]))
 host = reach(address, Patience())
 host.ask("file.list", {"path": "."})

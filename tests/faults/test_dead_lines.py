@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from remote.errors import ConnectionLost, DeadlineExceeded
-from remote.greeting import Retries
+from remote.link.greeting import Retries
+from remote.link.ssh.dial import Patience
 from remote.protocol.exits import ExitCode
-from remote.ssh.dial import Patience
 from tests.faults.lines import IMPATIENT, SEEN_S, Chaos, endless, laptop, reach, when
 from tests.lab.distance import Distance
 from tests.lab.injector import Fault
@@ -115,7 +115,7 @@ def test_FI_14_a_late_line_with_stalls_carries_everything(sshd: Sshd, chaos: Cha
 SLEEPER = """
 import sys
 from tests.faults.lines import reach
-from remote.address import Address
+from remote.link.address import Address
 host = reach(Address(**eval(sys.argv[1])))
 host.ask("file.list", {"path": "."})
 print("asleep", flush=True)

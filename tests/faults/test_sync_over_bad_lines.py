@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from remote.address import Address
-from remote.agent import AgentHost, Retries
+from remote.link.address import Address
+from remote.link.agent import AgentHost, Retries
+from remote.link.ssh.dial import Patience
+from remote.link.ssh.starter import SshStarter
+from remote.project.scan import Scan, scan_project
 from remote.protocol.tree import TreeSurvey
 from remote.protocol.values import decode
-from remote.ssh.dial import Patience
-from remote.ssh.starter import SshStarter
-from remote.sync.scan import Scan, scan_project
 from remote.sync.stream import Progress
 from remote.sync.sync import SyncReport, sync_project
 from tests.lab.chaos import ChaosProxy

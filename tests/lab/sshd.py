@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from remote.address import Address
+from remote.link.address import Address
 from tests.lab.wait import PATIENCE_S
 
 SSHD = shutil.which("sshd") or "/usr/sbin/sshd"

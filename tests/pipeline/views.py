@@ -9,11 +9,11 @@ from pipeline.config.load import load_config
 from pipeline.records.layout import Records
 from pipeline.work.run_id import run_id
 from pipeline.work.view import View
+from remote.project.scan import scan_project
 from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey
 from remote.protocol.machine import Disk, Driver, Interpreter, Machine, Torch
 from remote.protocol.survey import Survey
 from remote.protocol.tree import TreeSurvey
-from remote.sync.scan import scan_project
 
 
 def survey_of(tree: TreeSurvey, *runs: RunSurvey) -> Survey:

@@ -15,7 +15,7 @@ import pytest
 from remote.payload.proof.injection import write_hooks
 from remote.payload.proof.judge import judge_proof
 from remote.payload.proof.seen import Seen, read_ranks
-from remote.protocol.precision import judge_precision
+from remote.policy.precision import judge_precision
 from remote.protocol.proof import ProofReport, ProofRequest
 from tests.lab.wait import PATIENCE_S
 

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from remote.local import local_host
+from remote.link.local import local_host
+from remote.operations.proof import step_card
 from remote.payload.proof.card import judge_card
-from remote.proof import step_card
+from remote.policy.precision import judge_precision
 from remote.protocol.card import CardFacts, CardRequest
-from remote.protocol.precision import judge_precision
 
 TURING = (7, 5)
 

@@ -16,10 +16,10 @@ from pipeline.diagnosis.catalog import load_catalog
 from pipeline.diagnosis.cures import next_cure
 from pipeline.diagnosis.diagnose import diagnose_text
 from remote.payload.processes.launch import Launch, job_environment
+from remote.policy.precision import judge_precision
 from remote.protocol.jobs import JobSpec
 from remote.protocol.layout import RunLayout
 from remote.protocol.machine import Gpu
-from remote.protocol.precision import judge_precision
 
 SCRIPTS = Path(__file__).parent / "scripts"
 CURED = sorted((SCRIPTS / "cured").glob("*.py"))

@@ -10,8 +10,8 @@ import pytest
 from pipeline.diagnosis.diagnose import diagnose_text
 from remote.payload.proof import rows_order
 from remote.payload.proof.seen import Seen
+from remote.policy.precision import judge_precision
 from remote.protocol.findings import Severity
-from remote.protocol.precision import judge_precision
 from remote.protocol.proof import ProofRequest
 
 SCRIPTS = Path(__file__).parent / "scripts"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from remote.local import local_host
+from remote.link.local import local_host
+from remote.operations.proof import run_proof
 from remote.payload.processes.identity import all_processes, read_environment
-from remote.proof import run_proof
+from remote.policy.precision import judge_precision
 from remote.protocol.exits import ExitCode
-from remote.protocol.precision import judge_precision
 from remote.protocol.proof import ProofRequest
 from remote.protocol.values import encode
 from tests.lab.wait import until

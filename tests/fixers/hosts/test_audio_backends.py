@@ -8,7 +8,7 @@ import pytest
 
 from fixers.setup import audio_backends
 from remote.errors import RemoteFault
-from remote.local import local_host
+from remote.link.local import local_host
 from remote.protocol.findings import Severity
 from remote.protocol.machine import Interpreter
 from tests.fixers.hosts.test_environment import wheel

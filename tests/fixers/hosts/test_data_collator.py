@@ -10,7 +10,7 @@ from fixers.frame.site import Site
 from fixers.plans.site_plan import plan_fixes
 from fixers.setup import data_collator
 from remote.errors import RemoteFault
-from remote.local import local_host
+from remote.link.local import local_host
 from remote.protocol.findings import Severity
 from remote.protocol.machine import Interpreter
 from tests.fixers.setup_rig import PROJECT, MemoryTree, apply, lies_there, manifest_row, put, site_at, survey_of

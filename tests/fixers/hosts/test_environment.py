@@ -8,7 +8,7 @@ import pytest
 
 from fixers.setup import environment
 from remote.errors import RemoteFault
-from remote.local import local_host
+from remote.link.local import local_host
 from remote.protocol.findings import Severity
 from remote.protocol.machine import Driver, Gpu, Interpreter
 from tests.fixers.setup_rig import PROJECT, site_at, survey_of

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from fixers.setup import hub_access
-from remote.local import local_host
+from remote.link.local import local_host
 from remote.protocol.findings import Severity
 from remote.protocol.machine import Interpreter
 from tests.fixers.setup_rig import site_at, survey_of

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from remote.errors import RemoteFault
-from remote.local import local_host
+from remote.link.local import local_host
 from remote.protocol.jobs import JobResult, Started
 from remote.protocol.values import dumps
 from tests.fixers.setup_rig import PROJECT

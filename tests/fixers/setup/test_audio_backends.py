@@ -6,13 +6,13 @@ from fixers.frame.change import HostChange, Plan, mended
 from fixers.setup import audio_backends
 from fixers.setup.audio_backends import judge_torchcodec, needed_packages
 from fixers.setup.audio_imports import AudioUse
-from remote.fake import FakeHost
 from remote.protocol.audio import AudioLook
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.machine import Interpreter
 from remote.protocol.values import encode
 from tests.fixers.setup_rig import PROJECT, site_at, survey_of
+from tests.lab.fake_host import FakeHost
 
 FFMPEG = AudioLook((6,))
 TREE = f"/home/fake/halfstep/{PROJECT.tree}"

@@ -8,13 +8,13 @@ import pytest
 from fixers.frame.change import FileChange, HostChange, Plan, mended
 from fixers.setup import data_collator
 from fixers.setup.data_collator import collator_of, judge_collator
-from remote.fake import FakeHost
 from remote.protocol.collator import CollatorLook, Copy
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.machine import Interpreter
 from remote.protocol.values import encode
 from tests.fixers.setup_rig import PROJECT, MemoryTree, site_at, survey_of
+from tests.lab.fake_host import FakeHost
 
 FILE = "src/AudioDataCollator.py"
 NEW, OLD = b"padding = -100\n", b"padding = 0\n"

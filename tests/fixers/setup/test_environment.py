@@ -5,11 +5,11 @@ import pytest
 from fixers.frame.change import HostChange, Plan, mended
 from fixers.setup import environment
 from fixers.setup.environment import judge_interpreter, venv_of
-from remote.fake import FakeHost
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.machine import Driver, Interpreter, Torch
 from tests.fixers.setup_rig import PROJECT, card, site_at, survey_of
+from tests.lab.fake_host import FakeHost
 
 TURING = card()
 ASSUMED = card(assumed=True)

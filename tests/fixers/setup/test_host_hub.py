@@ -4,10 +4,10 @@ import pytest
 
 from fixers.setup.host_hub import HostHub, asking
 from remote.errors import RemoteFault
-from remote.fake import FakeHost
 from remote.protocol.exits import ExitCode
 from remote.protocol.machine import Interpreter
 from tests.fixers.setup_rig import PROJECT, site_at, survey_of
+from tests.lab.fake_host import FakeHost
 
 RUNS = survey_of(interpreter=Interpreter("/v/bin/python"))
 DOES_NOT = survey_of(interpreter=Interpreter("/v/bin/python", error="no such file"))

@@ -6,13 +6,13 @@ from fixers.frame.change import Plan
 from fixers.setup import hub_access
 from fixers.setup.hub_access import judge_access, judge_environment
 from remote.errors import RemoteFault
-from remote.fake import FakeHost
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.hub_access import HubLook
 from remote.protocol.machine import Interpreter
 from remote.protocol.values import encode
 from tests.fixers.setup_rig import PROJECT, site_at, survey_of
+from tests.lab.fake_host import FakeHost
 
 REPO = "lab/speech"
 

@@ -5,13 +5,13 @@ import pytest
 from fixers.frame.change import FileChange, HostChange, Plan, mended
 from fixers.frame.site import Site
 from fixers.setup import tokenizer
-from remote.fake import FakeHost
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.machine import Interpreter
 from remote.protocol.tokenizer_files import Digest, Fault, TokenizerFile, digest_of
 from remote.protocol.values import encode
 from tests.fixers.setup_rig import PROJECT, MemoryTree, site_at, survey_of
+from tests.lab.fake_host import FakeHost
 
 TREE = f"/home/fake/halfstep/{PROJECT.tree}"
 FILE = "model/tokenizer.json"

@@ -14,13 +14,13 @@ from pipeline.messages.listener import NoListener
 from pipeline.stages.stage import Context
 from pipeline.work.fixes import plan_for
 from pipeline.work.view import View
-from remote.fake import FakeHost
+from remote.project.scan import scan_project
 from remote.protocol.blocks import unpack_blocks
 from remote.protocol.machine import Gpu
 from remote.protocol.tree import TreeSurvey
 from remote.protocol.values import encode
 from remote.sync.rewrite import sha256
-from remote.sync.scan import scan_project
+from tests.lab.fake_host import FakeHost
 from tests.pipeline.views import survey_of, view_of
 
 CAST = "import torch\n\nmodel = model.to(torch.bfloat16)\n"

@@ -15,10 +15,10 @@ from pipeline.stages.runner import StagesResult
 from pipeline.stages.stage import Context, Wishes
 from pipeline.work.run_id import run_id
 from pipeline.work.start import note_of
-from remote.fake import FakeHost
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import EventFile, JobState, Progress
 from remote.protocol.segments import SEGMENT
+from tests.lab.fake_host import FakeHost
 from tests.pipeline.views import run_in, survey_of, view_of
 from tests.remote.pull.event_records import point
 

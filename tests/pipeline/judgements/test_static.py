@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pipeline.judgements.static import judge_static, refuted
+from remote.policy.precision import judge_precision
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
-from remote.protocol.precision import judge_precision
 
 TURING = judge_precision(capability=(7, 5))
 AMPERE = judge_precision(capability=(8, 0))

@@ -9,9 +9,9 @@ from pipeline.config.load import load_config
 from pipeline.messages.listener import NoListener
 from pipeline.stages.environment import Environment
 from pipeline.stages.stage import Context
-from remote.fake import FakeHost
 from remote.protocol.environment import EnvironmentFacts
 from remote.protocol.values import encode
+from tests.lab.fake_host import FakeHost
 from tests.pipeline.views import view_of
 
 

@@ -13,11 +13,11 @@ from pipeline.records.runs import find_note, list_notes
 from pipeline.stages.stage import Context, Wishes
 from pipeline.stages.train import Train
 from remote.errors import Busy
-from remote.fake import FakeHost
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobNews, JobResult, JobState, Progress, StartAnswer, WatchNote
 from remote.protocol.segments import SEGMENT
 from remote.protocol.values import encode
+from tests.lab.fake_host import FakeHost
 from tests.pipeline.views import view_of
 
 

@@ -11,11 +11,11 @@ from pipeline.config.load import load_config
 from pipeline.messages.listener import NoListener
 from pipeline.stages.stage import Context
 from pipeline.stages.verify import code_of, prove
-from remote.fake import FakeHost
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.proof import ProofReport
 from remote.protocol.values import encode
+from tests.lab.fake_host import FakeHost
 from tests.pipeline.views import view_of
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pipeline.work.fixes import site_of
 from remote.errors import ChangeRefused
-from remote.fake import FakeHost
+from tests.lab.fake_host import FakeHost
 from tests.pipeline.views import view_of
 
 

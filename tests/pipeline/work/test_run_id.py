@@ -10,10 +10,10 @@ import pytest
 from pipeline.config.load import load_config
 from pipeline.work.run_id import run_id, run_of, work_inputs
 from pipeline.work.view import View
+from remote.project.scan import scan_project
 from remote.protocol.jobs import Checkpoint, RunSurvey
 from remote.protocol.machine import Gpu, Torch
 from remote.protocol.tree import TreeSurvey
-from remote.sync.scan import scan_project
 from tests.pipeline.views import view_of
 
 TITAN = Gpu(0, "GPU-1", "TITAN RTX", (7, 5), 24 * 2**30)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.local import local_host
+from remote.link.local import local_host
 from tests.remote.jobs.jobs_bench import Bench, ours
 
 

@@ -8,8 +8,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from remote.agent import AgentHost
-from remote.jobs import start_job, take_survey
+from remote.link.agent import AgentHost
+from remote.operations.jobs import start_job, take_survey
 from remote.protocol.jobs import JobSpec, RunSurvey, StartAnswer, StartRequest
 from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
 from remote.protocol.survey import Survey, SurveyRequest

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from remote.errors import RemoteFault
-from remote.jobs import prepare_resume
+from remote.operations.jobs import prepare_resume
 from remote.payload.checkpoints import published
 from remote.payload.checkpoints.files import MANIFEST, BrokenCheckpoint, judge_file, read_step
 from remote.protocol.exits import ExitCode

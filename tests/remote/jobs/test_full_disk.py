@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from remote.jobs import start_job
-from remote.local import local_host
+from remote.link.local import local_host
+from remote.operations.jobs import start_job
 from remote.protocol.jobs import JobSpec, StartRequest
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench

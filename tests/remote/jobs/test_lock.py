@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from remote.agent import AgentHost
-from remote.jobs import start_job
+from remote.link.agent import AgentHost
+from remote.link.wire import ProcessWire, Wire
+from remote.operations.jobs import start_job
 from remote.payload.files import lease
 from remote.payload.files.lease import read_holder, take_lease
 from remote.payload.files.lock import KERNEL_DEADLINE_S, Held, holder, take_lock
 from remote.protocol.jobs import StartRequest
-from remote.wire import ProcessWire, Wire
 from tests.lab.wait import PATIENCE_S, until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench
 

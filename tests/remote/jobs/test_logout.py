@@ -11,8 +11,8 @@ import pytest
 from tests.lab.systemd import Systemd, why_no_systemd
 
 START = """
-from remote.jobs import start_job
-from remote.local import local_host
+from remote.operations.jobs import start_job
+from remote.link.local import local_host
 from remote.protocol.jobs import JobSpec, StartRequest
 host = local_host("~/halfstep")
 spec = JobSpec("run-1", {number}, "f", ("sh", "-c", "echo $TOKEN; sleep 600"), secrets=("TOKEN",), grace_s=5.0)
@@ -23,8 +23,8 @@ host.close()
 
 LOOK = """
 import json
-from remote.jobs import stop_job, take_survey
-from remote.local import local_host
+from remote.operations.jobs import stop_job, take_survey
+from remote.link.local import local_host
 from remote.protocol.survey import SurveyRequest
 from remote.protocol.values import encode
 host = local_host("~/halfstep")

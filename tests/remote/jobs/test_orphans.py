@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from remote.errors import RemoteFault
-from remote.jobs import adopt_job, list_jobs, stop_job
+from remote.operations.jobs import adopt_job, list_jobs, stop_job
 from remote.payload.processes.identity import boot_id, is_alive, read_process, send_signal
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState

@@ -13,10 +13,10 @@ import pytest
 
 from remote.errors import HalfstepError
 from remote.host import Host
-from remote.jobs import follow_job, start_job
+from remote.link.reach import open_host
+from remote.operations.jobs import follow_job, start_job
 from remote.protocol.jobs import JobState, StartRequest
 from remote.pull.log import read_log
-from remote.reach import open_host
 from tests.lab.sshd import Sshd
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench, ours

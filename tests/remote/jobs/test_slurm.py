@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from remote.errors import RemoteFault
-from remote.jobs import stop_job
+from remote.operations.jobs import stop_job
 from remote.payload.jobs.slurm import render_script, submitted_path
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from remote.errors import HalfstepError
-from remote.jobs import adopt_job, prepare_resume, start_job, stop_job
-from remote.local import local_host
+from remote.link.local import local_host
+from remote.operations.jobs import adopt_job, prepare_resume, start_job, stop_job
 from remote.protocol.jobs import JobState, RunSurvey, StartRequest
 from tests.lab.wait import PATIENCE_S, until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench, alive, ours

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from remote.errors import RemoteFault
-from remote.jobs import follow_job, list_jobs, start_job
-from remote.local import local_host
+from remote.link.local import local_host
+from remote.link.reach import open_host
+from remote.operations.jobs import follow_job, list_jobs, start_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState, StartRequest
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.values import encode
-from remote.reach import open_host
 from tests.lab.sshd import Sshd
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench, alive
@@ -117,8 +117,8 @@ def test_FI_39_over_ssh_the_job_outlives_its_session_the_server_and_the_agent(tm
 
 LAPTOP = """
 import json, sys, time
-from remote.jobs import start_job
-from remote.local import local_host
+from remote.operations.jobs import start_job
+from remote.link.local import local_host
 from remote.protocol.jobs import StartRequest
 from remote.protocol.values import decode
 host = local_host(sys.argv[1])

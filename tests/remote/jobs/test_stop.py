@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from remote.jobs import prepare_resume, start_job, stop_job
-from remote.local import local_host
+from remote.link.local import local_host
+from remote.operations.jobs import prepare_resume, start_job, stop_job
 from remote.protocol.jobs import JobState, StartRequest
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, TRAINER, Bench, alive

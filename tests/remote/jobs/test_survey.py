@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.jobs import probe_environment
+from remote.operations.jobs import probe_environment
 from remote.payload.probes.gpu import ask_gpus, parse_cards, read_gpus
 from remote.payload.probes.machine import read_disk
 from remote.payload.probes.python import read_packages

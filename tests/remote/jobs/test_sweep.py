@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from remote.bundle import payload_bundle
-from remote.jobs import stop_job
+from remote.link.bundle import payload_bundle
+from remote.operations.jobs import stop_job
 from remote.payload.checkpoints import published
 from remote.payload.checkpoints.files import BrokenCheckpoint
 from remote.protocol.jobs import JobState, StartRequest

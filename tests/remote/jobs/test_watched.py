@@ -6,7 +6,7 @@ import json
 import time
 from pathlib import Path
 
-from remote.jobs import follow_job, stop_job
+from remote.operations.jobs import follow_job, stop_job
 from remote.payload.jobs.watched import read_watched
 from remote.protocol.jobs import JobState, Started
 from remote.protocol.layout import RunLayout

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from remote import bundle
-from remote.agent import AgentHost
-from remote.jobs import start_job
-from remote.local import local_host
+from remote.link import bundle
+from remote.link.agent import AgentHost
+from remote.link.local import local_host
+from remote.operations.jobs import start_job
 from remote.payload.agent.old_payloads import needed_payloads, remove_old_payloads
 from remote.protocol.jobs import JobSpec, Started, StartRequest
 from remote.protocol.layout import ProjectLayout

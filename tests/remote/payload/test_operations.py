@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from remote.errors import RemoteFault
-from remote.local import local_host
+from remote.link.local import local_host
 from remote.payload.operations import OPERATIONS
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from pipeline.records.files import write_whole as write_here
 from remote.payload.files.atomic import write_whole as write_there
+from remote.project.digests import write_state
 from remote.protocol.parts import PART, make_part, replacing, sweep, write_beside
-from remote.sync.digests import write_state
 
 WRITER = """
 import sys, time

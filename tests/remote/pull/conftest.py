@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from remote.agent import AgentHost
-from remote.local import local_host
+from remote.link.agent import AgentHost
+from remote.link.local import local_host
 from remote.payload.output.events import survey_events
 from remote.protocol.jobs import EventFile
 from remote.protocol.layout import ProjectLayout

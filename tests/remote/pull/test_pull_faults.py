@@ -36,7 +36,7 @@ from tests.lab.wait import PATIENCE_S
 PULL = """
 import sys
 from pathlib import Path
-from remote.local import local_host
+from remote.link.local import local_host
 from remote.payload.output.events import survey_events
 from remote.pull.events import pull_events
 host = local_host(sys.argv[1])

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from remote.agent import AgentHost
 from remote.errors import ConnectionLost
+from remote.link.agent import AgentHost
+from remote.link.wire import ProcessStarter, ProcessWire, Wire
+from remote.project.scan import Limits, Scan, scan_project
 from remote.protocol.tree import TreeSurvey
 from remote.protocol.values import decode
-from remote.sync.scan import Limits, Scan, scan_project
 from remote.sync.sync import SyncReport, sync_project
-from remote.wire import ProcessStarter, ProcessWire, Wire
 
 STRACE = shutil.which("strace")
 # A shim of pyenv would be traced as well; the agent's own Python is enough.

@@ -14,8 +14,8 @@ import pytest
 
 import remote
 from remote.errors import ConnectionLost, SyncRefused
+from remote.link.reach import open_host
 from remote.protocol.exits import ExitCode
-from remote.reach import open_host
 from remote.sync.sync import sync_project
 from tests.lab.wait import PATIENCE_S, until
 from tests.remote.sync.sync_bench import Bench, CuttingStarter, contents, no_wait
@@ -64,12 +64,12 @@ def test_FI_01_a_line_that_is_always_cut_is_given_up_after_five_tries(tmp_path):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from remote.agent import AgentHost
+from remote.link.agent import AgentHost
 from remote.protocol.tree import TreeSurvey
 from remote.protocol.values import decode
-from remote.sync.scan import scan_project
+from remote.project.scan import scan_project
 from remote.sync.sync import sync_project
-from remote.wire import ProcessStarter
+from remote.link.wire import ProcessStarter
 
 root, workdir, steps = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 def step(done, total):

@@ -15,16 +15,16 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from remote.agent import AgentHost
 from remote.errors import Busy
+from remote.link.agent import AgentHost
+from remote.link.wire import ProcessStarter
 from remote.payload.operations import OPERATIONS
 from remote.payload.request.call import Call
+from remote.project.scan import scan_project
 from remote.protocol.tree import TreeSurvey
 from remote.protocol.values import decode
 from remote.sync.rewrite import Rewrite, rewrite_tree
-from remote.sync.scan import scan_project
 from remote.sync.sync import sync_project
-from remote.wire import ProcessStarter
 from tests.remote.sync.sync_bench import contents
 
 NAMES = ("a.py", "b.py", "src/a.py", "src/deep/b.py", "c", "c/d.py", "notes")

@@ -13,12 +13,12 @@ import remote
 SEND = """
 import sys
 from pathlib import Path
-from remote.agent import AgentHost
+from remote.link.agent import AgentHost
 from remote.protocol.tree import TreeSurvey
 from remote.protocol.values import decode
-from remote.sync.scan import scan_project
+from remote.project.scan import scan_project
 from remote.sync.sync import sync_project
-from remote.wire import ProcessStarter
+from remote.link.wire import ProcessStarter
 
 scan = scan_project(Path(sys.argv[1]))
 host = AgentHost("box", ProcessStarter(), workdir=sys.argv[2])

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from remote.project.scan import Scan
 from remote.protocol.findings import Report
 from remote.protocol.tree import Deviation, Manifest, Row, TreeSurvey
 from remote.sync.plan import judge_agreement, plan_sync
-from remote.sync.scan import Scan
 
 
 def row(here: str, *, there: str = "", mode: int = 0o644, link: str = "", **fixers: int) -> Row:

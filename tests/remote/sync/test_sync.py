@@ -9,8 +9,8 @@ import pytest
 
 from remote.errors import Busy, RemoteFault, SyncRefused
 from remote.payload.files.lock import take_lock
+from remote.project.scan import scan_project
 from remote.protocol.exits import ExitCode
-from remote.sync.scan import scan_project
 from remote.sync.sync import sync_project
 from tests.remote.sync.sync_bench import contents
 

@@ -21,7 +21,7 @@ from remote.payload.training.preflight import ClipReader
 from remote.payload.training.recordings import Recording, read_recordings
 from remote.payload.training.run import model_source
 from remote.payload.training.samples import SampleSet, make_samples
-from remote.protocol.precision import judge_precision
+from remote.policy.precision import judge_precision
 from remote.protocol.training import DataSpec, LoopSpec, LoraSpec, ModelSpec, TrainingPaths, TrainingSpec
 from remote.protocol.values import dumps
 from tests.lab.threads import TELLS_LEFT_THREADS

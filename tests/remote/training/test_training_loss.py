@@ -10,7 +10,7 @@ import torch
 
 from remote.payload.training.base_model import load_model, trainable_parameters
 from remote.payload.training.collator import SAMPLE_IDS
-from remote.protocol.precision import judge_precision
+from remote.policy.precision import judge_precision
 from remote.protocol.training import FRESH, LoraSpec
 
 PHI4, QWEN2 = "tiny/phi4-multimodal", "tiny/qwen2-audio"

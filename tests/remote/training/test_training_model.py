@@ -20,8 +20,8 @@ from remote.payload.training.failure import TrainingFailed
 from remote.payload.training.registry import find_model
 from remote.payload.training.saving import export_adapter
 from remote.payload.training.tiny_models import tiny_model
+from remote.policy.precision import judge_precision
 from remote.protocol.exits import ExitCode
-from remote.protocol.precision import judge_precision
 from remote.protocol.training import FRESH, LoraSpec, ModelSpec
 
 PHI4, QWEN2 = "tiny/phi4-multimodal", "tiny/qwen2-audio"

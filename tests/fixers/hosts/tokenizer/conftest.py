@@ -7,7 +7,7 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 
-from remote.local import local_host
+from remote.link.local import local_host
 from tests.fixers.hosts.tokenizer.model_site import REPO
 from tests.lab.hub import Hub, Repository, serve
 

@@ -1,0 +1,1 @@
+"""A line to a host: its address, the connection (SSH, local, container), and the agent at its other end."""

@@ -1,0 +1,179 @@
+"""What works on the way to a host and on it, row by row: the facts behind `pipeline hosts check NAME`."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from remote.errors import AuthRefused, HalfstepError, HostKeyRefused, HostUnfit
+from remote.link.address import Address
+from remote.link.agent import AgentHost
+from remote.link.ask import Ask
+from remote.link.reach import open_host
+from remote.policy.cards import is_promised, parse_card
+from remote.protocol.exits import ExitCode
+from remote.protocol.layout import OTHER_WORKDIR
+from remote.protocol.survey import Survey, SurveyRequest
+from remote.protocol.values import decode, encode
+
+STEPS = ("connect", "host key", "login", "agent", "round trip", "clock", "workdir", "python", "gpu")
+SKEW_S = 60.0
+PROJECT = "hosts-check"
+
+
+class State(StrEnum):
+    """How a row came out. What comes after a failure that everything rests on was not looked at, and says so."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+    UNCHECKED = "not checked"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One thing looked at; `hint` is one thing to type."""
+
+    name: str
+    state: State
+    detail: str
+    hint: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.state in (State.OK, State.WARNING)
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """The rows in order, and the exit code of the first failure (0 where there is none)."""
+
+    rows: tuple[Row, ...]
+    exit_code: int = 0
+
+
+def inspect_host(
+    address: Address,
+    *,
+    ask: Ask | None = None,
+    gpus: tuple[int, ...] | None = None,
+    card: str | int | float | None = None,
+    clock: Callable[[], float] = time.time,
+) -> Inspection:
+    """Everything a run needs of a host as far as can be seen without a project; nothing stays behind there.
+
+    `gpus` and `card` are what its file promises: where no card answers although one is promised, that is a failure.
+    """
+    host = open_host(address, keep=False, ask=ask)
+    try:
+        return _inspect(host, address, Promised(gpus, card), clock)
+    finally:
+        host.close()
+
+
+@dataclass(frozen=True)
+class Promised:
+    """What the host's file says of its cards."""
+
+    gpus: tuple[int, ...] | None
+    card: str | int | float | None
+
+
+def _inspect(host: AgentHost, address: Address, promised: Promised, clock: Callable[[], float]) -> Inspection:
+    rows: list[Row] = []
+    try:
+        greeting = host.greeting
+    except HalfstepError as error:
+        step = _failed_step(error)
+        way = dict(host.describe()) if step != STEPS[0] else {}
+        for name in STEPS[: STEPS.index(step)]:
+            rows.append(Row(name, State.OK, way.get(name, "")))
+        rows.append(Row(step, State.FAILED, error.message, error.hint))
+        return Inspection(_with_rest(rows), int(error.exit_code))
+    rows += [Row(name, State.OK, detail) for name, detail in host.describe()]
+    rows += [Row("ssh config", State.WARNING, warning) for warning in host.warnings()]
+    version = ".".join(map(str, greeting["python"]))
+    rows.append(Row("agent", State.OK, f"Python {version}, process {greeting['pid']}"))
+    try:
+        rows.append(Row("round trip", State.OK, f"{_round_trip_ms(host):.1f} ms"))
+        card = parse_card(promised.card) if promised.card is not None else None
+        request = SurveyRequest(PROJECT, address.python, gpus=promised.gpus, card=card)
+        before = clock()
+        survey = decode(Survey, host.ask("survey", encode(request)))
+        rows += _rows_of(survey, (before + clock()) / 2, host.workdir)
+        elsewhere = address.scheduler is not None
+        missing = is_promised(survey.gpus, gpus=promised.gpus, card=promised.card, elsewhere=elsewhere)
+        rows += _gpu_rows(survey, promised=missing)
+    except HalfstepError as error:
+        rows.append(Row("survey", State.FAILED, error.message, error.hint))
+        return Inspection(_with_rest(rows), int(error.exit_code))
+    codes = {"workdir": ExitCode.DISK, "gpu": ExitCode.GPU}
+    failed = (codes[row.name] for row in rows if row.state is State.FAILED)
+    return Inspection(tuple(rows), int(next(failed, ExitCode.OK)))
+
+
+def _failed_step(error: HalfstepError) -> str:
+    if isinstance(error, HostKeyRefused):
+        return "host key"
+    if isinstance(error, AuthRefused):
+        return "login"
+    return "agent" if isinstance(error, HostUnfit) else "connect"
+
+
+def _with_rest(rows: list[Row]) -> tuple[Row, ...]:
+    seen = {row.name for row in rows}
+    return (*rows, *(Row(name, State.UNCHECKED, "") for name in STEPS if name not in seen))
+
+
+def _round_trip_ms(host: AgentHost) -> float:
+    taken: list[float] = []
+    for _ in range(3):
+        start = time.perf_counter()
+        host.ask("file.list", {"path": f"{PROJECT}/nothing"})
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken) * 1000
+
+
+def _rows_of(survey: Survey, now: float, workdir: str) -> Iterator[Row]:
+    skew = survey.machine.clock_unix - now
+    state = State.OK if abs(skew) <= SKEW_S else State.WARNING
+    yield Row(
+        "clock", state, f"{skew:+.0f} s from here", "" if state is State.OK else "set the clock there: ntpd, chrony"
+    )
+    disk = survey.disk
+    free = f"{workdir}: {disk.free_bytes / 2**30:.1f} GiB free on {disk.mount}"
+    if disk.error:
+        yield Row("workdir", State.FAILED, f"{workdir}: {disk.error}", OTHER_WORKDIR)
+    else:
+        yield Row("workdir", State.OK, free)
+    yield _python_row(survey)
+
+
+def _python_row(survey: Survey) -> Row:
+    python = survey.interpreter
+    if python.error:
+        hint = "set `python:` to the interpreter that has torch"
+        return Row("python", State.WARNING, f"{python.path}: {python.error}", hint)
+    version = ".".join(map(str, python.version[:3]))
+    if python.torch is None:
+        return Row("python", State.WARNING, f"{python.path}: Python {version}, no torch", "pip install torch there")
+    return Row("python", State.OK, f"{python.path}: Python {version}, torch {python.torch.version}")
+
+
+def _gpu_rows(survey: Survey, *, promised: bool) -> Iterator[Row]:
+    why = survey.driver.error or "no NVIDIA card"
+    if not survey.gpus and promised:
+        yield Row("gpu", State.FAILED, f"the host file names cards and none was found: {why}", "nvidia-smi")
+    elif not survey.gpus:
+        yield Row("gpu", State.WARNING, f"{why}: the CPU would train", "nvidia-smi")
+    for gpu in survey.gpus:
+        capability = ".".join(map(str, gpu.capability))
+        if gpu.assumed:
+            yield Row("gpu", State.WARNING, f"{why}: {gpu.name}, capability {capability}, is taken for granted")
+            continue
+        used = f", {gpu.used_bytes / 2**30:.1f} in use" if gpu.processes else ""
+        detail = f"{gpu.index}: {gpu.name}, capability {capability}, {gpu.memory_bytes / 2**30:.0f} GiB{used}"
+        yield Row("gpu", State.OK, detail)

@@ -1,0 +1,1 @@
+"""The one definition of a project's files: which exist, which git ignores, which are secret, and their digests."""

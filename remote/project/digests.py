@@ -1,0 +1,113 @@
+"""SHA-256 of local files, remembered in `.halfstep/` by what each file looked like; the memory only saves work."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import stat
+import time
+from collections.abc import Mapping
+from io import FileIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from remote.project.secrets import HEAD_BYTES, secret_by_head
+from remote.protocol.parts import replacing
+
+VERSION = 2
+"""Of the rules for secrets too: what is remembered of a file was found under them."""
+MEMORY = "scan.json"
+CHUNK = 2**20
+TRIES = 3
+SETTLED_NS = 100_000_000
+COARSE_NS = 2_000_000_000
+
+Look = tuple[int, int, int, int]
+
+
+class Known(NamedTuple):
+    """A file's digest, why it must not be sent (or nothing), and its look then: size, mtime, ctime, inode."""
+
+    look: Look
+    digest: str
+    secret: str = ""
+
+
+class StillChanging(Exception):
+    """A file was another one after each time it was read."""
+
+
+def look_at(status: os.stat_result) -> Look:
+    return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
+def read_memory(folder: Path, name: str = MEMORY) -> dict[str, Known]:
+    """What is remembered; nothing where that is damaged or of another version."""
+    try:
+        data = json.loads((folder / name).read_bytes().decode("utf-8", "surrogateescape"))
+        if data["version"] != VERSION:
+            return {}
+        return {
+            path: Known((a, b, c, d), digest, secret) for path, (a, b, c, d, digest, secret) in data["rows"].items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def write_memory(folder: Path, known: Mapping[str, Known], name: str = MEMORY) -> None:
+    """What is known is remembered, save files so fresh that they may change again and look the same."""
+    now = time.time_ns()
+    rows = {path: [*one.look, one.digest, one.secret] for path, one in known.items() if _settled(one.look, now)}
+    write_state(folder, name, {"version": VERSION, "rows": rows})
+
+
+def _settled(look: Look, now: int) -> bool:
+    newest = max(look[1], look[2])
+    coarse = look[2] % 1_000_000_000 == 0
+    return newest + (COARSE_NS if coarse else SETTLED_NS) < now
+
+
+def write_state(folder: Path, name: str, value: Any) -> None:
+    """`folder`/`name` holds `value` as JSON, whole; the folder is ignored by git. A disk that is full is left alone."""
+    data = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with replacing(str(folder / name)) as file:
+            file.write(data)
+    except OSError:
+        return
+
+
+def digest_file(path: Path | str, name: str, *, follow: bool = False) -> Known:
+    """The file's digest, of bytes that did not change meanwhile. Raises StillChanging, OSError."""
+    for _ in range(TRIES):
+        descriptor, status = _open(path, follow)
+        try:
+            before = look_at(status)
+            first = os.read(descriptor, min(CHUNK, status.st_size))
+            whole, seen = hashlib.sha256(first), len(first)
+            while seen < status.st_size and (chunk := os.read(descriptor, CHUNK)):
+                whole.update(chunk)
+                seen += len(chunk)
+            if seen == status.st_size and look_at(os.fstat(descriptor)) == before:
+                return Known(before, whole.hexdigest(), secret_by_head(name, first[:HEAD_BYTES]))
+        finally:
+            os.close(descriptor)
+    raise StillChanging(name)
+
+
+def open_regular(path: Path | str, *, follow: bool = False) -> FileIO:
+    """The file, opened without waiting for anybody. Raises OSError for a link, and for what is no regular file."""
+    return FileIO(_open(path, follow)[0], "rb")
+
+
+def _open(path: Path | str, follow: bool) -> tuple[int, os.stat_result]:
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | (0 if follow else getattr(os, "O_NOFOLLOW", 0))
+    descriptor = os.open(path, flags)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return descriptor, status

@@ -1,0 +1,38 @@
+"""The names that ~/.ssh/config offers, as somebody who completes a word wants them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from remote.link.ssh.aliases import list_aliases
+
+
+def write(home: Path, files: dict[str, str]) -> dict[str, str]:
+    for name, text in files.items():
+        path = home / ".ssh" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return {"HOME": str(home)}
+
+
+def test_names_come_in_order_without_patterns_and_with_what_is_included(tmp_path: Path) -> None:
+    files = {
+        "config": "# Host no\nInclude more/*.conf missing\nHost titan  gpu-? *.lab !no\n  HostName a\nhost=cloud # x\n",
+        "more/a.conf": 'Host "first one" titan\nInclude ~/.ssh/deep\n',
+        "deep": "Host deep\n",
+    }
+    assert list_aliases(write(tmp_path, files)) == ("first one", "titan", "deep", "cloud")
+
+
+def test_a_file_that_includes_itself_ends(tmp_path: Path) -> None:
+    assert list_aliases(write(tmp_path, {"config": "Include config\nHost a\n"})) == ("a",)
+
+
+def test_what_cannot_be_read_names_nobody(tmp_path: Path) -> None:
+    assert list_aliases({"HOME": str(tmp_path)}) == ()
+    assert list_aliases(write(tmp_path, {"config": 'Host "open\n'})) == ()
+
+
+def test_another_file_may_be_named(tmp_path: Path) -> None:
+    environment = write(tmp_path, {"config": "Host a\n", "other": "Host b\n"})
+    assert list_aliases({**environment, "HALFSTEP_SSH_CONFIG": str(tmp_path / ".ssh" / "other")}) == ("b",)

@@ -1,0 +1,121 @@
+"""known_hosts, line by line: what a key is worth for a name."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from remote.link.ssh.hostkeys import remember
+from remote.link.ssh.known_hosts import HostKey, Trust, judge_host_key, parse_known_hosts
+
+
+def key(seed: int, kind: str = "ssh-ed25519") -> HostKey:
+    name = kind.encode()
+    return HostKey(kind, len(name).to_bytes(4, "big") + name + (32).to_bytes(4, "big") + bytes([seed]) * 32)
+
+
+def line(names: str, which: HostKey, marker: str = "") -> str:
+    return f"{marker + ' ' if marker else ''}{names} {which.kind} {base64.b64encode(which.blob).decode()} comment\n"
+
+
+ONE, TWO, RSA = key(1), key(2), key(3, "ssh-rsa")
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "shown", "trust"),
+    [
+        (line("titan", ONE), "titan", ONE, Trust.TRUSTED),
+        (line("titan", ONE), "Titan", ONE, Trust.TRUSTED),
+        (line("titan", ONE), "titan", TWO, Trust.CHANGED),
+        (line("titan", ONE), "other", ONE, Trust.UNKNOWN),
+        ("", "titan", ONE, Trust.UNKNOWN),
+        (line("titan", ONE) + line("titan", TWO), "titan", TWO, Trust.TRUSTED),
+        (line("a,titan,b", ONE), "titan", ONE, Trust.TRUSTED),
+        (line("*.lab", ONE), "titan.lab", ONE, Trust.TRUSTED),
+        (line("*.lab,!titan.lab", ONE), "titan.lab", ONE, Trust.UNKNOWN),
+        (line("tit?n", ONE), "titan", ONE, Trust.TRUSTED),
+        (line("[titan]:2222", ONE), "[titan]:2222", ONE, Trust.TRUSTED),
+        (line("[titan]:2222", ONE), "titan", ONE, Trust.UNKNOWN),
+        # ssh takes a key that is filed under the name alone, but a different one there proves nothing.
+        (line("titan", ONE), "[titan]:2222", ONE, Trust.TRUSTED),
+        (line("titan", ONE), "[titan]:2222", TWO, Trust.UNKNOWN),
+        # BI-33: only another type is known.
+        (line("titan", RSA), "titan", ONE, Trust.CHANGED),
+        (line("titan", ONE, "@revoked"), "titan", ONE, Trust.REVOKED),
+        (line("titan", ONE) + line("*", ONE, "@revoked"), "titan", ONE, Trust.REVOKED),
+        (line("titan", ONE, "@revoked") + line("titan", TWO), "titan", TWO, Trust.TRUSTED),
+        (line("titan", ONE, "@revoked"), "titan", TWO, Trust.UNKNOWN),
+        (line("titan", ONE, "@cert-authority"), "titan", TWO, Trust.UNKNOWN),
+        ("# titan " + line("x", ONE), "titan", ONE, Trust.UNKNOWN),
+    ],
+)
+def test_BI_34_what_a_key_is_worth(text: str, name: str, shown: HostKey, trust: Trust) -> None:
+    entries, complaints = parse_known_hosts(text, "known_hosts")
+    assert judge_host_key(entries, name, shown).trust is trust
+    assert complaints == ()
+
+
+@pytest.mark.parametrize(
+    "bad",
+    ["titan\n", "titan ssh-ed25519\n", "titan ssh-ed25519 !!!\n", "titan ssh-rsa AAAA\n", "@odd " + line("titan", ONE)],
+)
+def test_BI_34_a_malformed_line_is_named_and_the_others_count(bad: str) -> None:
+    entries, complaints = parse_known_hosts(line("other", TWO) + bad + line("titan", ONE), "file")
+    assert judge_host_key(entries, "titan", ONE).trust is Trust.TRUSTED
+    assert len(complaints) == 1
+    assert complaints[0].startswith("file:2 ")
+
+
+@pytest.mark.parametrize("name", ["titan", "[127.0.0.1]:2222"])
+def test_BI_34_names_hashed_by_ssh_keygen_are_found(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "known_hosts"
+    path.write_text(line(name, ONE))
+    subprocess.run(["ssh-keygen", "-q", "-H", "-f", path], check=True, capture_output=True)
+    text = path.read_text()
+    assert text.startswith("|1|")
+    entries, _ = parse_known_hosts(text, str(path))
+    assert judge_host_key(entries, name, ONE).trust is Trust.TRUSTED
+    assert judge_host_key(entries, name, TWO).trust is Trust.CHANGED
+    assert judge_host_key(entries, "elsewhere", ONE).trust is Trust.UNKNOWN
+
+
+def test_a_pinned_fingerprint_decides_alone() -> None:
+    entries, _ = parse_known_hosts(line("titan", ONE), "file")
+    assert judge_host_key(entries, "titan", ONE, pinned=TWO.fingerprint).trust is Trust.CHANGED
+    assert judge_host_key((), "titan", ONE, pinned=ONE.fingerprint).trust is Trust.TRUSTED
+
+
+def test_a_revoked_key_is_refused_even_where_it_is_pinned() -> None:
+    entries, _ = parse_known_hosts(line("titan", ONE, "@revoked"), "file")
+    assert judge_host_key(entries, "titan", ONE, pinned=ONE.fingerprint).trust is Trust.REVOKED
+
+
+def test_the_fingerprint_is_the_one_ssh_keygen_prints(tmp_path: Path) -> None:
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "k"], check=True)
+    kind, encoded, _ = (tmp_path / "k.pub").read_text().split(maxsplit=2)
+    told = subprocess.run(["ssh-keygen", "-lf", tmp_path / "k.pub"], capture_output=True, text=True, check=True).stdout
+    assert HostKey(kind, base64.b64decode(encoded)).fingerprint in told.split()
+
+
+def test_remembering_adds_a_line_once_for_its_owner_only(tmp_path: Path) -> None:
+    own = tmp_path / "config" / "halfstep" / "known_hosts"
+    for _ in range(3):
+        remember(own, "titan", ONE)
+    remember(own, "[titan]:22022", TWO)
+    assert own.read_text().count("\n") == 2
+    assert own.stat().st_mode & 0o777 == 0o600
+    entries, complaints = parse_known_hosts(own.read_text(), str(own))
+    assert judge_host_key(entries, "[titan]:22022", TWO).trust is Trust.TRUSTED
+    assert complaints == ()
+
+
+def test_remembering_begins_a_new_line_after_one_without_an_end(tmp_path: Path) -> None:
+    own = tmp_path / "known_hosts"
+    own.write_text(line("a", ONE).rstrip("\n"))
+    remember(own, "b", TWO)
+    entries, complaints = parse_known_hosts(own.read_text(), "own")
+    assert [entry.names for entry in entries] == ["a", "b"]
+    assert complaints == ()

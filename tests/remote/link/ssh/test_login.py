@@ -1,0 +1,249 @@
+"""Getting in: every key that ssh would try, then a person; and what is said when nobody lets us in."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from remote.errors import AuthRefused, HostUnfit
+from remote.link.address import Address
+from remote.link.reach import open_host
+from remote.protocol.exits import ExitCode
+from tests.lab.answers import Leaves, Person
+from tests.lab.sshd import Sshd, make_key
+from tests.lab.wait import PATIENCE_S
+
+StartSshd = Callable[..., Sshd]
+
+
+def refused(server: Sshd, ask: Person | None = None, **changes: object) -> AuthRefused:
+    host = open_host(server.address(**changes), ask=ask)
+    with pytest.raises(AuthRefused) as caught:
+        host.probe(["true"])
+    host.close()
+    assert caught.value.exit_code is ExitCode.AUTH
+    return caught.value
+
+
+@pytest.fixture
+def agent(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A real ssh-agent; its socket is in SSH_AUTH_SOCK."""
+    socket = tmp_path_factory.mktemp("agent") / "s"
+    process = subprocess.Popen(["ssh-agent", "-D", "-a", socket], stdout=subprocess.DEVNULL)
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
+    while not socket.exists() and process.poll() is None:
+        os.sched_yield()
+    yield socket
+    process.terminate()
+    process.wait(PATIENCE_S)
+
+
+def test_BI_30_a_wrong_key_is_named_by_its_path(sshd: Sshd, tmp_path: Path) -> None:
+    wrong = make_key(tmp_path / "wrong")
+    error = refused(sshd, identity_file=str(wrong))
+    assert str(wrong) in error.message
+    assert "publickey" in error.message
+    assert f"ssh-copy-id -p {sshd.port}" in error.hint
+    assert wrong.read_text().splitlines()[1] not in error.message
+
+
+def test_BI_30_no_key_at_all(sshd: Sshd) -> None:
+    error = refused(sshd, identity_file=None)
+    assert "no key" in error.message
+
+
+def test_BI_30_a_key_file_that_is_not_there(sshd: Sshd, tmp_path: Path) -> None:
+    error = refused(sshd, identity_file=str(tmp_path / "missing"))
+    assert f"{tmp_path / 'missing'} (not there)" in error.message
+
+
+def test_BI_30_a_key_with_a_passphrase_and_nobody_to_ask(start_sshd: StartSshd) -> None:
+    server = locked_server(start_sshd)
+    error = refused(server)
+    assert "needs a passphrase" in error.message
+    assert error.hint == f"ssh-add {server.user_key}"
+
+
+def locked_server(start_sshd: StartSshd) -> Sshd:
+    server = start_sshd()
+    subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "open sesame", "-f", server.user_key], check=True)
+    return server
+
+
+@pytest.mark.parametrize("typed", [["open sesame"], ["wrong", "open sesame"]])
+def test_a_passphrase_is_asked_for_and_may_be_mistyped(start_sshd: StartSshd, typed: list[str]) -> None:
+    person = Person(secrets=list(typed))
+    server = locked_server(start_sshd)
+    host = open_host(server.address(), ask=person)
+    assert host.probe(["true"]).ok
+    host.close()
+    assert len(person.questions) == len(typed)
+    assert str(server.user_key) in person.questions[0]
+
+
+def test_nobody_is_asked_for_the_passphrase_of_a_key_the_server_does_not_want(sshd: Sshd, tmp_path: Path) -> None:
+    locked = make_key(tmp_path / "locked", passphrase="secret")
+    person = Person(secrets=["secret"])
+    error = refused(sshd, ask=person, identity_file=str(locked))
+    assert person.questions == []
+    assert str(locked) in error.message
+
+
+def test_BI_60_ctrl_c_at_the_passphrase_ends_at_once(start_sshd: StartSshd) -> None:
+    host = open_host(locked_server(start_sshd).address(), ask=Leaves())
+    with pytest.raises(KeyboardInterrupt):
+        host.probe(["true"])
+
+
+@pytest.mark.parametrize("kind", ["ed25519", "ecdsa", "rsa"])
+def test_every_kind_of_key_gets_in(sshd: Sshd, tmp_path: Path, kind: str) -> None:
+    key = make_key(tmp_path / "mine", kind=kind)
+    (sshd.root / "authorized_keys").write_text(Path(f"{key}.pub").read_text())
+    host = open_host(sshd.address(identity_file=str(key)))
+    assert host.probe(["true"]).ok
+    host.close()
+
+
+@pytest.mark.parametrize("kind", ["ed25519", "rsa"])
+def test_a_key_of_the_agent_gets_in(sshd: Sshd, agent: Path, tmp_path: Path, kind: str) -> None:
+    key = make_key(tmp_path / "mine", kind=kind)
+    (sshd.root / "authorized_keys").write_text(Path(f"{key}.pub").read_text())
+    subprocess.run(["ssh-add", "-q", key], check=True, capture_output=True)
+    key.unlink()
+    host = open_host(sshd.address(identity_file=None))
+    assert host.probe(["true"]).ok
+    assert "(agent)" in dict(host.describe())["login"]
+    host.close()
+
+
+def test_a_locked_key_that_the_agent_holds_asks_nobody(start_sshd: StartSshd, agent: Path, tmp_path: Path) -> None:
+    server = start_sshd()
+    subprocess.run(["ssh-add", "-q", server.user_key], check=True, capture_output=True)
+    subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "secret", "-f", server.user_key], check=True)
+    host = open_host(server.address())
+    assert host.probe(["true"]).ok
+    host.close()
+
+
+def test_an_agent_full_of_other_keys_does_not_keep_the_named_key_out(sshd: Sshd, agent: Path, tmp_path: Path) -> None:
+    for number in range(8):
+        subprocess.run(["ssh-add", "-q", make_key(tmp_path / f"other{number}")], check=True, capture_output=True)
+    host = open_host(sshd.address())
+    assert host.probe(["true"]).ok
+    host.close()
+
+
+def test_too_many_keys_are_told_as_such(sshd: Sshd, agent: Path, tmp_path: Path) -> None:
+    for number in range(8):
+        subprocess.run(["ssh-add", "-q", make_key(tmp_path / f"other{number}")], check=True, capture_output=True)
+    error = refused(sshd, identity_file=None)
+    assert "identity_file" in error.hint
+
+
+def test_a_server_that_allows_one_wrong_key_is_no_bad_line(start_sshd: StartSshd, tmp_path: Path) -> None:
+    server = start_sshd(lines=["MaxAuthTries 1"])
+    error = refused(server, identity_file=str(make_key(tmp_path / "wrong")))
+    assert "wrong" in error.message
+
+
+def test_BI_37_a_key_that_others_can_read_is_not_used(sshd: Sshd) -> None:
+    sshd.user_key.chmod(0o644)
+    error = refused(sshd)
+    assert "0644" in error.message
+    assert error.hint == f"chmod 600 {sshd.user_key}"
+    assert "Accepted" not in sshd.log
+
+
+def test_BI_37_a_file_that_is_no_key(sshd: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "nokey").write_text("hello\n")
+    (tmp_path / "nokey").chmod(0o600)
+    assert "no private key" in refused(sshd, identity_file=str(tmp_path / "nokey")).message
+
+
+@pytest.mark.parametrize("ask", [None, Person(secrets=["wrong", "wrong again", "no"])])
+def test_BI_38_a_password_that_is_wrong_or_cannot_be_asked(start_sshd: StartSshd, ask: Person | None) -> None:
+    server = start_sshd(lines=["PubkeyAuthentication no", "PasswordAuthentication yes", "MaxAuthTries 10"])
+    error = refused(server, ask=ask)
+    assert "password" in error.message
+    if ask:
+        assert len(ask.questions) == 3
+        assert "wrong" not in error.message
+
+
+@pytest.mark.root
+def test_a_password_gets_in(start_sshd: StartSshd, account: Callable[..., str]) -> None:
+    hashed = subprocess.run(["openssl", "passwd", "-6", "correct horse"], capture_output=True, text=True, check=True)
+    name = account(password=hashed.stdout.strip())
+    server = start_sshd(lines=["PubkeyAuthentication no", "PasswordAuthentication yes"])
+    host = open_host(
+        server.address(user=name, workdir=f"/tmp/{name}"), keep=False, ask=Person(secrets=["correct horse"])
+    )
+    assert host.probe(["id", "-un"]).stdout.decode().strip() == name
+    host.close()
+
+
+def address_of(start_sshd: StartSshd, name: str, tmp_path: Path) -> Address:
+    """Where that account would be let in with its key; sshd reads the list of keys in the account's name."""
+    key = make_key(tmp_path / "mine")
+    keys = Path(pwd.getpwnam(name).pw_dir) / "keys"
+    keys.write_text(Path(f"{key}.pub").read_text())
+    keys.chmod(0o644)
+    server = start_sshd(lines=[f"AuthorizedKeysFile {keys}"])
+    return server.address(user=name, identity_file=str(key), workdir=f"/tmp/{name}")
+
+
+@pytest.mark.root
+def test_a_key_of_another_account_gets_in(start_sshd: StartSshd, account: Callable[..., str], tmp_path: Path) -> None:
+    name = account()
+    host = open_host(address_of(start_sshd, name, tmp_path), keep=False)
+    assert host.probe(["id", "-un"]).stdout.decode().strip() == name
+    host.close()
+
+
+@pytest.mark.root
+def test_BI_39_a_locked_account(start_sshd: StartSshd, account: Callable[..., str], tmp_path: Path) -> None:
+    host = open_host(address_of(start_sshd, account(password="!"), tmp_path), keep=False)
+    with pytest.raises(AuthRefused) as caught:
+        host.probe(["true"])
+    host.close()
+    assert caught.value.exit_code is ExitCode.AUTH
+
+
+@pytest.mark.root
+def test_BI_39_a_shell_that_lets_nobody_in(start_sshd: StartSshd, account: Callable[..., str], tmp_path: Path) -> None:
+    nologin = shutil.which("nologin", path="/usr/sbin:/sbin") or "/usr/sbin/nologin"
+    host = open_host(address_of(start_sshd, account(shell=nologin), tmp_path), keep=False)
+    with pytest.raises(HostUnfit, match="not available") as caught:
+        host.probe(["true"])
+    host.close()
+    assert caught.value.exit_code is ExitCode.ENVIRONMENT
+    assert "nologin" in caught.value.hint
+
+
+def test_BI_39_a_forced_command_is_shown_by_its_first_line_made_safe(start_sshd: StartSshd) -> None:
+    server = start_sshd(lines=[r"ForceCommand printf '\033[31mbackups only\033]0;x\007\n'; exit 1"])
+    host = open_host(server.address())
+    with pytest.raises(HostUnfit) as caught:
+        host.probe(["true"])
+    host.close()
+    assert "backups only" in caught.value.message
+    assert "\x1b" not in caught.value.message
+    assert caught.value.exit_code is ExitCode.ENVIRONMENT
+
+
+def test_the_agent_is_never_forwarded(sshd: Sshd, agent: Path) -> None:
+    host = open_host(sshd.address())
+    assert host.probe(["printenv", "SSH_AUTH_SOCK"]).exit == 1
+    host.close()
+
+
+def test_the_login_name_is_the_configured_one(sshd: Sshd) -> None:
+    host = open_host(sshd.address())
+    assert host.probe(["id", "-un"]).stdout.decode().strip() == pwd.getpwuid(os.getuid()).pw_name
+    host.close()

@@ -1,0 +1,141 @@
+"""Nobody there, somebody else there, or an SSH server of another age: said within seconds, with what to do."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from remote.errors import CannotConnect, HalfstepError
+from remote.link.address import Address
+from remote.link.reach import open_host
+from remote.link.ssh.dial import Patience
+from remote.link.ssh.starter import SshStarter
+from remote.protocol.exits import ExitCode
+from tests.lab.answers import server
+from tests.lab.distance import Distance
+from tests.lab.sshd import Sshd, free_port
+
+
+def failure(address: Address, patience: Patience | None = None) -> HalfstepError:
+    starter = SshStarter(address, patience=patience or Patience())
+    with pytest.raises(CannotConnect) as caught:
+        starter.start(["true"])
+    starter.close()
+    assert caught.value.exit_code is ExitCode.CONNECT
+    return caught.value
+
+
+def test_BI_25_a_name_that_does_not_resolve() -> None:
+    error = failure(Address("titan", "no-such-host.invalid"))
+    assert "cannot resolve no-such-host.invalid" in error.message
+    assert error.hint
+
+
+def test_BI_26_a_closed_port() -> None:
+    port = free_port()
+    error = failure(Address("titan", "127.0.0.1", port=port))
+    assert "refused the connection" in error.message
+    assert str(port) in error.message
+
+
+@pytest.mark.root
+def test_BI_27_a_host_that_swallows_every_packet_times_out(go_far: Callable[..., Distance]) -> None:
+    line = go_far(one_way_ms=1)
+    line.cut()
+    start = time.monotonic()
+    error = failure(Address("titan", line.far), Patience(connect_s=2.0))
+    assert "timed out" in error.message
+    assert time.monotonic() - start < 15.0
+
+
+def test_BI_27_the_limit_is_fifteen_seconds() -> None:
+    assert Patience().connect_s <= 15.0
+
+
+def silence(client: socket.socket) -> None:
+    client.recv(1)
+    time.sleep(60)
+
+
+def test_BI_28_a_port_that_says_nothing() -> None:
+    with server(silence) as port:
+        start = time.monotonic()
+        error = failure(Address("titan", "127.0.0.1", port=port), Patience(connect_s=1.0))
+    assert "not an SSH server" in error.message
+    assert time.monotonic() - start < 15.0
+
+
+def test_BI_28_a_port_that_speaks_http() -> None:
+    def http(client: socket.socket) -> None:
+        client.recv(4096)
+        client.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\n\r\nno\n")
+        client.close()
+
+    with server(http) as port:
+        error = failure(Address("titan", "127.0.0.1", port=port))
+    assert "not an SSH server" in error.message
+    assert "it says 'HTTP/1.1 400 Bad Request'" in error.message
+
+
+@pytest.mark.parametrize("line_end", [b"\n", b""])
+def test_BI_28_a_banner_of_a_megabyte(line_end: bytes) -> None:
+    def shout(client: socket.socket) -> None:
+        client.sendall((b"x" * 999 + line_end) * 1000)
+        client.close()
+
+    with server(shout) as port:
+        error = failure(Address("titan", "127.0.0.1", port=port), Patience(connect_s=5.0))
+    assert "not an SSH server" in error.message
+    assert len(error.message) < 2000
+
+
+def test_BI_28_a_banner_that_never_ends_is_left() -> None:
+    def chatter(client: socket.socket) -> None:
+        while True:
+            client.sendall(b"y" * 4096)
+
+    with server(chatter) as port:
+        start = time.monotonic()
+        failure(Address("titan", "127.0.0.1", port=port), Patience(connect_s=1.0))
+    assert time.monotonic() - start < 15.0
+
+
+@pytest.mark.parametrize(
+    ("lines", "offered"),
+    [
+        (["KexAlgorithms diffie-hellman-group14-sha1"], "diffie-hellman-group14-sha1"),
+        (["Ciphers aes128-cbc,3des-cbc"], "aes128-cbc"),
+        (["HostKeyAlgorithms ssh-rsa"], "ssh-rsa"),
+    ],
+)
+def test_BI_29_a_server_with_old_algorithms_only(
+    start_sshd: Callable[..., Sshd], lines: list[str], offered: str
+) -> None:
+    old = start_sshd(lines=lines, host_kinds=("rsa",))
+    error = failure(old.address())
+    assert "no algorithm in common" in error.message
+    assert offered in error.message
+    assert "aes128-gcm@openssh.com" in error.message
+    assert "curve25519-sha256" in error.message
+    assert "Accepted" not in old.log
+
+
+def test_a_gateway_that_cannot_reach_the_host_is_told(
+    sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "config"
+    port = free_port()
+    config.write_text(sshd.ssh_config("gate") + f"Host titan\n  HostName 127.0.0.1\n  Port {port}\n  ProxyJump gate\n")
+    monkeypatch.setenv("HALFSTEP_SSH_CONFIG", str(config))
+    error = failure(Address("titan", "titan"))
+    assert f"127.0.0.1:{port}" in error.message
+    assert "gateway" in error.message
+
+
+def test_a_host_is_not_spoken_to_before_the_first_call() -> None:
+    host = open_host(Address("titan", "no-such-host.invalid"))
+    host.close()

@@ -1,0 +1,188 @@
+"""What a name means: ~/.ssh/config in full through `ssh -G`, and in part where there is no ssh."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from remote.errors import BadUsage
+from remote.link.address import Address
+from remote.link.ssh.options import parse_options
+from remote.link.ssh.resolve import resolve_route
+from remote.link.ssh.route import Route, Station
+
+needs_ssh = pytest.mark.skipif(shutil.which("ssh") is None, reason="no OpenSSH client on this machine")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / ".ssh").mkdir()
+    return tmp_path
+
+
+def route(home: Path, config: str, address: Address | None = None, **environment: str) -> Route:
+    (home / ".ssh/config").write_text(config)
+    (home / ".ssh/config").chmod(0o600)
+    given = {"HOME": str(home), "USER": "me", "PATH": os.environ["PATH"], **environment}
+    return resolve_route(address or Address("titan", "titan"), given)
+
+
+def target(home: Path, config: str, address: Address | None = None, **environment: str) -> Station:
+    return route(home, config, address, **environment).target
+
+
+@needs_ssh
+def test_an_alias_is_its_block(home: Path) -> None:
+    station = target(
+        home,
+        "Host titan\n  HostName 192.0.2.7\n  Port 2222\n  User someone\n  IdentityFile ~/.ssh/special\n"
+        "  IdentitiesOnly yes\n  HostKeyAlias titan-key\n  ConnectTimeout 7\n",
+    )
+    assert (station.alias, station.host, station.port, station.user) == ("titan", "192.0.2.7", 2222, "someone")
+    assert station.identity_files == (str(home / ".ssh/special"),)
+    assert station.identities_only
+    assert station.key_name == "titan-key"
+    assert station.connect_timeout_s == 7.0
+
+
+@needs_ssh
+def test_what_the_address_says_wins(home: Path) -> None:
+    address = Address(
+        "titan", "titan", port=2200, user="other", identity_file="~/keys/mine", known_hosts="~/keys/known"
+    )
+    station = target(home, "Host titan\n  HostName 192.0.2.7\n  Port 2222\n  User someone\n", address)
+    assert (station.host, station.port, station.user) == ("192.0.2.7", 2200, "other")
+    assert station.identity_files == (str(home / "keys/mine"),)
+    assert station.known_hosts == (str(home / "keys/known"),)
+    assert station.key_name == "[192.0.2.7]:2200"
+
+
+@needs_ssh
+def test_include_match_and_patterns_are_ssh_s_own(home: Path) -> None:
+    (home / ".ssh/more").write_text("Host titan\n  HostName included.lab\n")
+    config = (
+        f"Include {home}/.ssh/more\n"
+        "Match host included.lab\n  User matched\n"
+        'Match host included.lab exec "true"\n  Port 2022\n'
+        "Host *\n  User never\n"
+    )
+    station = target(home, config)
+    assert (station.host, station.user, station.port) == ("included.lab", "matched", 2022)
+
+
+@needs_ssh
+def test_a_name_without_a_block_is_itself(home: Path) -> None:
+    station = target(home, "", Address("t", "192.0.2.9"))
+    assert (station.host, station.port, station.user) == ("192.0.2.9", 22, os.environ.get("USER") or station.user)
+    assert station.key_name == "192.0.2.9"
+    assert str(home / ".ssh/id_ed25519") in station.identity_files
+    assert str(home / ".ssh/known_hosts") in station.known_hosts
+
+
+@needs_ssh
+def test_gateways_are_taken_in_order_each_with_its_own_block(home: Path) -> None:
+    config = (
+        "Host titan\n  ProxyJump first,someone@second:2222\n"
+        "Host first\n  HostName 192.0.2.1\n  User one\n"
+        "Host second\n  HostName 192.0.2.2\n  User two\n"
+    )
+    stations = route(home, config).stations
+    assert [(station.host, station.port, station.user) for station in stations[:2]] == [
+        ("192.0.2.1", 22, "one"),
+        ("192.0.2.2", 2222, "someone"),
+    ]
+    assert stations[2].alias == "titan"
+
+
+@needs_ssh
+def test_a_gateway_may_have_gateways_of_its_own(home: Path) -> None:
+    config = "Host titan\n  ProxyJump second\nHost second\n  ProxyJump first\n"
+    assert [station.alias for station in route(home, config).stations] == ["first", "second", "titan"]
+
+
+@needs_ssh
+def test_gateways_of_the_address_win_over_those_of_the_configuration(home: Path) -> None:
+    address = Address("titan", "titan", proxy_jump=("mine",))
+    stations = route(home, "Host titan\n  ProxyJump theirs\n", address).stations
+    assert [station.alias for station in stations] == ["mine", "titan"]
+
+
+@needs_ssh
+def test_a_circle_of_gateways_is_refused(home: Path) -> None:
+    with pytest.raises(BadUsage, match="gateways"):
+        route(home, "Host titan\n  ProxyJump a\nHost a\n  ProxyJump b\nHost b\n  ProxyJump a\n")
+
+
+@needs_ssh
+def test_a_proxy_command_is_kept(home: Path) -> None:
+    station = target(home, "Host titan\n  ProxyCommand nc %h %p\n")
+    assert station.proxy_command == "nc %h %p"
+
+
+@needs_ssh
+def test_a_configuration_ssh_does_not_understand_is_told_in_its_words(home: Path) -> None:
+    with pytest.raises(BadUsage, match="nonsense"):
+        route(home, "Nonsense yes\n")
+
+
+@needs_ssh
+@pytest.mark.parametrize(("setting", "taken"), [("accept-new", True), ("no", False), ("ask", False), ("yes", False)])
+def test_only_accept_new_spares_the_question(home: Path, setting: str, taken: bool) -> None:
+    assert target(home, f"Host titan\n  StrictHostKeyChecking {setting}\n").accept_new is taken
+
+
+@needs_ssh
+@pytest.mark.parametrize(
+    ("setting", "socket"),
+    [
+        ("", "/run/agent"),
+        ("IdentityAgent none", None),
+        ("IdentityAgent /run/other", "/run/other"),
+        ("IdentityAgent $MINE", "/run/mine"),
+    ],
+)
+def test_the_agent_is_the_one_that_is_named(home: Path, setting: str, socket: str | None) -> None:
+    found = target(home, f"Host titan\n  {setting}\n", SSH_AUTH_SOCK="/run/agent", MINE="/run/mine")
+    assert found.agent_socket == socket
+
+
+@needs_ssh
+def test_a_host_name_from_the_configuration_is_checked_too(home: Path) -> None:
+    with pytest.raises(BadUsage):
+        route(home, "Host titan\n  HostName -oProxyCommand=x\n")
+
+
+def test_without_ssh_the_plain_part_is_read_and_the_rest_is_told(home: Path) -> None:
+    config = (
+        "Include ~/.ssh/more\n"
+        "Host titan\n  HostName 192.0.2.7\n  User someone\n  ProxyJump gate\n"
+        "Host gate\n  HostName 192.0.2.1\n"
+    )
+    found = route(home, config, PATH="/nowhere")
+    assert [(station.alias, station.host) for station in found.stations] == [
+        ("gate", "192.0.2.1"),
+        ("titan", "192.0.2.7"),
+    ]
+    assert found.target.user == "someone"
+    assert any("Include" in warning for warning in found.warnings)
+
+
+def test_without_ssh_a_match_applies_to_nobody(home: Path) -> None:
+    found = route(home, "Match localnetwork 10.0.0.0/8\n  User wrong\nHost titan\n  User right\n", PATH="/nowhere")
+    assert found.target.user == "right"
+    assert any("Match" in warning for warning in found.warnings)
+
+
+def test_options_that_stand_on_several_lines_are_all_kept() -> None:
+    text = "identityfile ~/.ssh/a\nidentityfile ~/.ssh/b b\nport 22\nempty\n"
+    assert parse_options(text) == {"identityfile": ("~/.ssh/a", "~/.ssh/b b"), "port": ("22",)}
+
+
+@needs_ssh
+def test_BI_60_no_home_variable_is_no_trouble(tmp_path: Path) -> None:
+    station = resolve_route(Address("t", "192.0.2.9"), {"PATH": os.environ["PATH"], "LANG": "C", "TERM": "dumb"}).target
+    assert station.host == "192.0.2.9"
+    assert station.user

@@ -1,0 +1,82 @@
+"""The payload's zip: the same sources give the same bytes, from the cache or not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from remote.link import bundle
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+def fresh() -> bundle.Bundle:
+    bundle.payload_bundle.cache_clear()
+    return bundle.payload_bundle()
+
+
+def test_the_bytes_are_the_same_with_and_without_the_cache() -> None:
+    made, kept = fresh(), fresh()
+    assert made == kept
+    assert made.data == bundle.zip_sources(list(bundle._sources()))
+    assert len(list(bundle.cache_folder().iterdir())) == 1
+
+
+def test_a_damaged_cache_is_not_believed() -> None:
+    made = fresh()
+    (kept,) = bundle.cache_folder().iterdir()
+    data = bytearray(kept.read_bytes())
+    data[1000] ^= 1
+    kept.write_bytes(bytes(data))
+    assert fresh() == made
+    kept.write_bytes(b"")
+    assert fresh() == made
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert fresh().data
+
+
+def test_a_source_that_changed_gives_another_bundle_even_with_its_old_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "remote"
+    (package / "payload").mkdir(parents=True)
+    (package / "protocol").mkdir()
+    source = package / "payload/agent.py"
+    source.write_text("x = 1\n")
+    monkeypatch.setattr(bundle, "PACKAGE", package)
+    first = fresh()
+    times = (source.stat().st_atime_ns, source.stat().st_mtime_ns)
+    source.write_text("x = 2\n")
+    os.utime(source, ns=times)
+    assert fresh() != first
+    bundle.payload_bundle.cache_clear()
+
+
+def test_no_more_than_a_few_are_kept() -> None:
+    folder = bundle.cache_folder()
+    folder.mkdir(parents=True)
+    for number in range(20):
+        (folder / f"{number}.pyz").write_bytes(b"old")
+    fresh()
+    assert len(list(folder.iterdir())) == bundle.KEPT
+
+
+def test_the_payload_answers_without_site_packages(tmp_path: Path) -> None:
+    path = tmp_path / "payload.pyz"
+    path.write_bytes(fresh().data)
+    done = subprocess.run([sys.executable, "-I", "-S", path, "nothing"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "no verb 'nothing'" in done.stderr

@@ -1,0 +1,67 @@
+"""Which Python of a host becomes our agent where the first one that was found would not do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from remote.link.address import Address
+from remote.link.agent import AgentHost
+from remote.link.pythons import find_python
+from remote.link.reach import open_host
+from remote.link.wire import ProcessStarter, Wire
+
+
+class WithoutTheUsual(ProcessStarter):
+    """A machine whose usual places have no Python; what is started on it is written down."""
+
+    def __init__(self) -> None:
+        self.started: list[str] = []
+
+    def start(self, argv: Sequence[str]) -> Wire:
+        self.started.append(argv[0])
+        usual = len(self.started) == 1
+        return super().start(("/bin/sh", "-c", "echo no python3 on PATH >&2; exit 127") if usual else argv)
+
+
+@pytest.fixture
+def named(tmp_path: Path) -> Path:
+    """An interpreter at a place that nobody would guess."""
+    path = tmp_path / "conda" / "bin" / "python3.10"
+    path.parent.mkdir(parents=True)
+    path.symlink_to(sys.executable)
+    return path
+
+
+def test_the_interpreter_of_the_hosts_file_is_tried_before_any_other(named: Path) -> None:
+    assert find_python(ProcessStarter(), "here", "", str(named)) == str(named)
+    assert find_python(ProcessStarter(), "here", "") != str(named)
+
+
+def test_it_may_lie_under_the_home_there(named: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert find_python(ProcessStarter(), "here", "", "~/conda/bin/python3.10") == str(named)
+
+
+def test_one_that_does_not_run_is_passed_over(tmp_path: Path) -> None:
+    assert find_python(ProcessStarter(), "here", "", str(tmp_path / "nope")) != str(tmp_path / "nope")
+
+
+def test_the_agent_runs_under_it_where_there_is_no_other(named: Path, tmp_path: Path) -> None:
+    starter = WithoutTheUsual()
+    host = AgentHost("here", starter, workdir=str(tmp_path / "work"), python=str(named))
+    assert host.probe(["true"]).ok
+    host.close()
+    assert starter.started == ["/bin/sh", "/bin/sh", str(named)]
+
+
+@pytest.mark.parametrize(
+    ("written", "tried"), [("/mnt/conda/bin/python3", True), ("venv/bin/python", False), ("", False)]
+)
+def test_only_a_place_that_means_the_same_everywhere_can_be_tried(written: str, tried: bool, tmp_path: Path) -> None:
+    address = replace(Address("here", "local", workdir=str(tmp_path)), python=written)
+    assert open_host(address).other_python == (written if tried else "")

@@ -1,0 +1,31 @@
+"""What a host file promises of its cards."""
+
+from __future__ import annotations
+
+import pytest
+
+from remote.policy.cards import is_promised
+from remote.protocol.machine import Gpu
+
+REAL = Gpu(0, "GPU-1", "TITAN RTX", (7, 5), 2**34)
+ASSUMED = Gpu(0, "assumed", "TITAN RTX", (7, 5), 0, assumed=True)
+
+
+@pytest.mark.parametrize(
+    ("seen", "gpus", "card", "elsewhere", "promised"),
+    [
+        ((), None, None, False, False),
+        ((), (0,), None, False, True),
+        ((), (0,), "titan-rtx", False, True),
+        ((), None, "titan-rtx", False, True),
+        ((ASSUMED,), (0,), "titan-rtx", False, False),
+        ((ASSUMED,), None, 7.5, False, False),
+        ((REAL,), (0,), "titan-rtx", False, True),
+        ((), (0,), "titan-rtx", True, False),
+        ((), (0,), None, True, True),
+    ],
+)
+def test_a_card_is_promised_unless_it_is_taken_for_granted(
+    seen: tuple[Gpu, ...], gpus: tuple[int, ...] | None, card: str | float | None, elsewhere: bool, promised: bool
+) -> None:
+    assert is_promised(seen, gpus=gpus, card=card, elsewhere=elsewhere) is promised

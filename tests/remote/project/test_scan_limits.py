@@ -1,0 +1,65 @@
+"""What is too big to be code is named by what holds most, and not read."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from remote.project.scan import Limits, scan_project
+from remote.protocol.exits import ExitCode
+
+
+def checks(found) -> dict[str, str]:
+    return {finding.check: finding.message for finding in found.report.findings}
+
+
+def test_BI_51_a_file_of_50_gb_is_named_and_not_read(tmp_path):
+    with open(tmp_path / "weights.bin", "wb") as file:
+        file.truncate(50 * 10**9)
+    (tmp_path / "a.py").write_text("")
+    began = time.process_time()
+    found = scan_project(tmp_path)
+    assert time.process_time() - began < 15
+    (finding,) = found.report.errors
+    assert (finding.check, finding.exit_code) == ("too-large", ExitCode.SYNC)
+    assert "weights.bin (47683.7 MiB)" in finding.message and ".pipelineignore" in finding.hint
+
+
+def test_BI_51_what_is_too_large_hides_nothing_else_that_is_wrong(tmp_path):
+    with (tmp_path / "big.bin").open("wb") as file:
+        file.truncate(2 * 2**20)
+    (tmp_path / ".env").write_text("A=1\n")
+    (tmp_path / "outside").symlink_to("/etc/passwd")
+    os.mkfifo(tmp_path / "pipe")
+    scan = scan_project(tmp_path, limits=Limits(file_bytes=2**20))
+    assert {finding.check for finding in scan.report.findings} == {"too-large", "secret-file", "link", "not-regular"}
+    assert scan.manifest.rows == {}
+
+
+def test_BI_51_too_many_files_names_the_folders_that_hold_most(tmp_path):
+    for folder, count in (("images", 40), ("src", 3), ("logs/old", 20)):
+        (tmp_path / folder).mkdir(parents=True)
+        for number in range(count):
+            (tmp_path / folder / f"{number}").write_text("")
+    message = checks(scan_project(tmp_path, limits=Limits(files=50)))["too-large"]
+    assert message == "63 files, over 50; most of them in images/ (40 files), logs/old/ (20 files), src/ (3 files)"
+
+
+def test_BI_51_too_much_in_all_names_the_largest_folders(tmp_path):
+    for name in ("a/big", "b/small"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(bytes(900_000 if "big" in name else 300_000))
+    message = checks(scan_project(tmp_path, limits=Limits(total_bytes=2**20)))["too-large"]
+    assert message.startswith("1.1 MiB in all, over 1.0 MiB; most of it in a/ (0.9 MiB), b/ (0.3 MiB)")
+
+
+def test_BI_51_depth_500_is_told_and_ends(tmp_path):
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(500):
+        os.mkdir("d", dir_fd=here)
+        deeper = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = deeper
+    os.close(here)
+    (finding,) = scan_project(tmp_path).report.errors
+    assert finding.check == "too-deep" and finding.exit_code == ExitCode.SYNC
