@@ -73,6 +73,12 @@ class HostKeyRefused(HalfstepError):
     exit_code = ExitCode.HOST_KEY
 
 
+class HostFileUntrusted(HalfstepError):
+    """A project's host file redirects an ssh alias or names secrets, and the user has not confirmed it."""
+
+    exit_code = ExitCode.HOST_KEY
+
+
 class ConnectionLost(HalfstepError):
     """The line went away; what the host was doing is unknown, not dead."""
 

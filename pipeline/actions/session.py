@@ -85,6 +85,8 @@ def working(
 ) -> Iterator[Context]:
     """A context with its first view: the project is read here while the connection is made."""
     records = Records(named.loaded.root)
+    if named.host.note:
+        listener.note(named.host.note)
     with connected(named.host, keep=keep, ask=ask) as host, ThreadPoolExecutor(1) as pool:
         local = pool.submit(_local_facts, named.loaded, records, must_keep=keep)
         listener.progress(f"connecting to {named.host.name}")

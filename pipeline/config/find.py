@@ -5,11 +5,13 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.config.shipped import shipped_configs
 from remote.errors import BadUsage
-from remote.link.ssh.aliases import list_aliases
+from remote.link.address import LOCAL
+from remote.link.ssh.aliases import is_alias, list_aliases
 
 SUFFIXES = (".yaml", ".yml")
 
@@ -33,14 +35,35 @@ def find_config(name: str, here: Path) -> Path:
     )
 
 
-def find_host_file(name: str, here: Path, beside: Path | None = None) -> Path | None:
-    """The file of a host, or None: the name is then an alias of ~/.ssh/config, an address, or `local`.
+@dataclass(frozen=True)
+class HostSource:
+    """Where the settings of a host come from: `path` is its file; None for an alias, an address or `local`.
 
-    `beside` is the file of a run's config: the hosts of its folder come before those of where we stand, unless it
-    is a shipped one.
+    `shadows`: the file is the project's and ~/.ssh/config has an alias of the same name. `passed_over` is the file that
+    comes with halfstep and is not used, because the alias of the same name wins.
+    """
+
+    path: Path | None = None
+    shadows: bool = False
+    passed_over: Path | None = None
+
+
+def find_host(name: str, here: Path, beside: Path | None = None) -> HostSource:
+    """A file of the project comes first, then an alias of ~/.ssh/config, then a file that comes with halfstep.
+
+    `beside` is the file of a run's config: the hosts of its folder come before those of `here`, unless it is a
+    shipped one.
     """
     with_it = [beside.parent] if beside is not None and beside.parent != shipped_configs() else []
-    return _file_of(name, here, [folder / "hosts" for folder in (*with_it, *config_folders(here))])
+    path = _file_of(name, here, [folder / "hosts" for folder in (*with_it, *config_folders(here))])
+    if path is None or is_path(name) or name == LOCAL or not is_alias(name):
+        return HostSource(path)
+    return HostSource(None, passed_over=path) if is_shipped_host(path) else HostSource(path, shadows=True)
+
+
+def is_shipped_host(path: Path) -> bool:
+    """Whether a host's file comes with halfstep."""
+    return path.parent == shipped_configs() / "hosts"
 
 
 def _file_of(name: str, here: Path, folders: Iterable[Path]) -> Path | None:
@@ -57,7 +80,7 @@ def list_configs(here: Path) -> dict[str, Path]:
 
 
 def list_hosts(here: Path) -> dict[str, Path]:
-    """Every host that has a file; aliases of ~/.ssh/config can be named too."""
+    """Every host that has a file, the project's own first; aliases of ~/.ssh/config can be named too."""
     return _list(here, "hosts")
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pipeline.config.document import BadConfig, Document, read_document
-from pipeline.config.find import find_host_file, known_hosts
+from pipeline.config.find import HostSource, find_host, known_hosts
 from pipeline.config.given import OF_HOST, Given, parse_given
 from pipeline.config.model import HostConfig
 from pipeline.config.problems import validate
@@ -22,27 +23,41 @@ from remote.protocol.findings import Finding
 class LoadedHost:
     """A host by the name it goes by; `path` None: an ssh alias or address without a file.
 
-    `near`: what can be named and is written almost so, where nothing that is known here has that name.
+    `near`: what can be named and is written almost so, where no known host has that name. `source` says which of
+    several hosts of that name was taken; `written` is what its file says, without what was typed over it.
     """
 
     name: str
     path: Path | None
     config: HostConfig
     near: tuple[str, ...] = ()
+    source: HostSource = field(default_factory=HostSource)
+    written: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def note(self) -> str:
+        """Which of two hosts of the same name was taken; empty where there is only one."""
+        if self.source.passed_over is not None:
+            return f"{self.name} is the alias of ~/.ssh/config, not the file of that name that comes with halfstep"
+        if self.source.shadows and self.written.get("host") != self.name:
+            return f"{self.name} is {self.path}, not the alias of that name in ~/.ssh/config"
+        return ""
 
 
 def load_host(
     name: str, here: Path, overrides: Sequence[str] = (), *, card: str = "", beside: Path | None = None
 ) -> LoadedHost:
-    """The host that `name` means: a file of configs/hosts, `local`, or an alias of ~/.ssh/config.
+    """The host that `name` means: a file of the project, an alias of ~/.ssh/config, a shipped file, or an address.
 
     `overrides` are `host.a=b`, `card` what it is assumed to have whatever its file says; `beside` is the file of the
     run's config: hosts that lie with it come first.
     """
-    path = find_host_file(name, here, beside)
+    source = find_host(name, here, beside)
+    path = source.path
     given = [parse_given(override, OF_HOST) for override in overrides]
     given += [Given(("card",), card, f"--card {card}")] if card else []
-    document = (read_document(path) if path else Document("--host", {"host": name})).with_given(given)
+    written = read_document(path) if path else Document("--host", {"host": name})
+    document = written.with_given(given)
     config = validate(HostConfig, document)
     problems = (
         *_card_problems(config, document),
@@ -51,7 +66,8 @@ def load_host(
     )
     if problems:
         raise BadConfig(f"{document.path}: {len(problems)} problems", findings=problems)
-    return LoadedHost(path.stem if path else name, path, config, () if path else _near(name, here))
+    near = () if path else _near(name, here)
+    return LoadedHost(path.stem if path else name, path, config, near, source, written.values)
 
 
 def _near(name: str, here: Path) -> tuple[str, ...]:

@@ -1,16 +1,15 @@
-"""A named host over its one connection: its address, the open line, one look at it."""
+"""A named host over its one connection: the open line, and one look at the host."""
 
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator
 
 from pipeline.config.hosts import LoadedHost
-from pipeline.config.model import HostConfig
+from pipeline.hosts.address import address_of, python_of
+from pipeline.hosts.trust import require_trust
 from remote.errors import NameUnknown
 from remote.host import Host
-from remote.link.address import LOCAL, Address
 from remote.link.ask import Ask
 from remote.link.reach import open_host
 from remote.operations.jobs import take_survey
@@ -18,32 +17,14 @@ from remote.policy.cards import parse_card
 from remote.protocol.survey import Survey, SurveyRequest
 
 
-def address_of(host: LoadedHost) -> Address:
-    """How the host is reached."""
-    config = host.config
-    return Address(
-        name=host.name,
-        host=config.host,
-        port=config.port,
-        user=config.user,
-        identity_file=config.identity_file,
-        known_hosts=config.known_hosts,
-        host_key=config.host_key,
-        proxy_jump=config.proxy_jump,
-        workdir=config.workdir,
-        python=python_of(config),
-        container=config.container,
-        scheduler=config.scheduler,
-        env=config.env,
-    )
-
-
 @contextlib.contextmanager
 def connected(host: LoadedHost, *, keep: bool, ask: Ask | None = None) -> Iterator[Host]:
     """The host, its connection closed at the end of the block. `keep` False leaves nothing of ours behind.
 
-    Raises NameUnknown with the nearest name that is known here, beside whatever the block raises.
+    Raises HostFileUntrusted before anything is sent, and NameUnknown with the nearest known name, beside whatever the
+    block raises.
     """
+    require_trust(host, ask)
     link = open_host(address_of(host), keep=keep, ask=ask)
     try:
         yield link
@@ -69,8 +50,3 @@ def survey_request(host: LoadedHost, project: str) -> SurveyRequest:
         gpus=config.gpus,
         card=parse_card(config.card) if config.card is not None else None,
     )
-
-
-def python_of(config: HostConfig) -> str:
-    """The interpreter that is to train: the host file's, here our own; empty: the project's there, else its PATH's."""
-    return config.python or (sys.executable if config.host == LOCAL else "")

@@ -10,7 +10,8 @@ import typer
 
 from pipeline.config.find import list_hosts
 from pipeline.config.hosts import load_host
-from pipeline.hosts.connection import address_of
+from pipeline.hosts.address import address_of
+from pipeline.hosts.trust import require_trust
 from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
 from pipeline.verbs.options import AsJson, host_names
@@ -50,10 +51,11 @@ def _listed(screen: Screen) -> Outcome:
     rows = []
     for name, path in list_hosts(Path.cwd()).items():
         try:
-            target = load_host(str(path), Path.cwd()).config.host
+            host = load_host(name, Path.cwd())
+            target, file = host.config.host, str(host.path or "~/.ssh/config")
         except HalfstepError as error:
-            target = f"({error.message})"
-        rows.append((name, target, str(path)))
+            target, file = f"({error.message})", str(path)
+        rows.append((name, target, file))
     if not screen.as_json:
         screen.table(("host", "reaches", "file"), rows)
         screen.line("Every Host alias of ~/.ssh/config can be named too.")
@@ -64,9 +66,11 @@ def _checked(screen: Screen, name: str) -> Outcome:
     if not name:
         raise BadUsage("hosts check wants a host", hint="pipeline hosts check NAME")
     host = load_host(name, Path.cwd())
-    seen = inspect_host(
-        address_of(host), ask=None if screen.as_json else screen, gpus=host.config.gpus, card=host.config.card
-    )
+    if host.note:
+        screen.note(host.note)
+    ask = None if screen.as_json else screen
+    require_trust(host, ask)
+    seen = inspect_host(address_of(host), ask=ask, gpus=host.config.gpus, card=host.config.card)
     if not screen.as_json:
         screen.table(("", "check", "found"), [(row.state.value, row.name, row.detail) for row in seen.rows])
     code = ExitCode(seen.exit_code)

@@ -10,7 +10,7 @@ import typer
 
 from fixers.frame.disk_tree import DiskTree
 from pipeline.config.draft import Answers, guess_project, render_config, render_host
-from pipeline.config.find import find_host_file, project_above
+from pipeline.config.find import find_host, project_above
 from pipeline.messages.outcome import Outcome
 from pipeline.records.files import write_whole
 from pipeline.records.layout import safe_name
@@ -41,7 +41,7 @@ def init(
             raise BadUsage(
                 f"{word!r} is no name: letters, digits, . _ -", where=option, hint=f"{option} {safe_name(word)}"
             )
-    known = find_host_file(host, here) is not None
+    known = find_host(host, here).path is not None
     address = "" if known else judge_host(screen.ask(f"address or ssh alias of {host}", default=host))
     answers = Answers(name, host, address, guess.script, guess.collator, guess.launcher)
     files = {here / "configs" / f"{name}.yaml": render_config(answers)}

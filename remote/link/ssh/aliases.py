@@ -5,32 +5,53 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from remote.link.ssh.options import home
 
 DEEPEST = 8
 PATTERN = frozenset("*?!")
+MATCHES = ("host", "originalhost")
 
 
 def list_aliases(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
     """Every name of a Host line that is no pattern, in order, with what is included; none where nothing can be read."""
+    named = (value for line in _host_lines(environment) for value in line if not PATTERN & set(value))
+    return tuple(dict.fromkeys(named))
+
+
+def is_alias(name: str, environment: Mapping[str, str] | None = None) -> bool:
+    """Whether a Host line, or a Match line by host, is about that name; `Host *` is about none in particular."""
+    return any(_is_about(name, line) for line in _host_lines(environment))
+
+
+def _is_about(name: str, patterns: list[str]) -> bool:
+    if any(fnmatchcase(name, pattern[1:]) for pattern in patterns if pattern.startswith("!")):
+        return False
+    return any(fnmatchcase(name, pattern) for pattern in patterns if pattern.strip("*?"))
+
+
+def _host_lines(environment: Mapping[str, str] | None) -> Iterator[list[str]]:
+    """The patterns of every Host line and of every Match line by host, in order, with what is included."""
     environment = os.environ if environment is None else environment
     folder = home(environment) / ".ssh"
     path = Path(environment.get("HALFSTEP_SSH_CONFIG") or folder / "config")
-    return tuple(dict.fromkeys(_names(path, folder, DEEPEST)))
+    yield from _patterns(path, folder, DEEPEST)
 
 
-def _names(path: Path, folder: Path, depth: int) -> Iterator[str]:
+def _patterns(path: Path, folder: Path, depth: int) -> Iterator[list[str]]:
     for word, *values in _lines(path):
         if word.lower() == "host":
-            yield from (value for value in values if not PATTERN & set(value))
+            yield values
+        elif word.lower() == "match" and values[:-1] and values[0].lower() in MATCHES:
+            yield values[1].split(",")
         elif word.lower() == "include" and depth:
             for value in values:
                 yield from _included(value, folder, depth - 1)
 
 
-def _included(value: str, folder: Path, depth: int) -> Iterator[str]:
+def _included(value: str, folder: Path, depth: int) -> Iterator[list[str]]:
     """The files of an Include: what is relative lies in ~/.ssh (ssh_config(5))."""
     wanted = folder.parent / value[2:] if value.startswith("~/") else folder / value
     try:
@@ -38,7 +59,7 @@ def _included(value: str, folder: Path, depth: int) -> Iterator[str]:
     except (OSError, ValueError):
         return
     for file in files:
-        yield from _names(file, folder, depth)
+        yield from _patterns(file, folder, depth)
 
 
 def _lines(path: Path) -> Iterator[list[str]]:

@@ -65,3 +65,27 @@ def test_a_shipped_config_brings_no_host_before_the_projects_own(tmp_path: Path)
     write(tmp_path, "host: mine.example\n", "hosts/titan")
     named = load_named("titan", "tiny", [], tmp_path)
     assert (named.loaded.path.parent, named.host.config.host) == (shipped_configs(), "mine.example")
+
+
+@pytest.mark.parametrize("alias", ["Host cloud titan\n", "Host clo* tita?\n"], ids=["names", "patterns"])
+def test_the_users_alias_wins_over_the_file_that_comes_with_halfstep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alias: str
+) -> None:
+    (tmp_path / "ssh").write_text(alias + "  HostName 10.0.0.1\n")
+    shipped = {name: load_host(name, tmp_path).config for name in ("cloud", "titan")}
+    assert (shipped["cloud"].port, shipped["titan"].card) == (2222, "titan-rtx")
+    monkeypatch.setenv("HALFSTEP_SSH_CONFIG", str(tmp_path / "ssh"))
+    for name in shipped:
+        host = load_host(name, tmp_path)
+        assert (host.path, host.config.port, host.config.card, host.config.user) == (None, None, None, None)
+        assert f"{name} is the alias of ~/.ssh/config" in host.note
+
+
+def test_the_projects_own_file_wins_over_the_alias_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ssh").write_text("Host titan rig\n  HostName 10.0.0.1\n")
+    monkeypatch.setenv("HALFSTEP_SSH_CONFIG", str(tmp_path / "ssh"))
+    file = write(tmp_path, "host: other.example\n", "hosts/titan")
+    write(tmp_path, "host: rig\ncard: 7.5\n", "hosts/rig")
+    assert load_host("titan", tmp_path).note == f"titan is {file}, not the alias of that name in ~/.ssh/config"
+    assert (load_host("rig", tmp_path).note, load_host("rig", tmp_path).config.card) == ("", 7.5)
+    assert load_host("local", tmp_path).note == ""

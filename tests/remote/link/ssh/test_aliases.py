@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from remote.link.ssh.aliases import list_aliases
+import pytest
+
+from remote.link.ssh.aliases import is_alias, list_aliases
 
 
 def write(home: Path, files: dict[str, str]) -> dict[str, str]:
@@ -36,3 +38,21 @@ def test_what_cannot_be_read_names_nobody(tmp_path: Path) -> None:
 def test_another_file_may_be_named(tmp_path: Path) -> None:
     environment = write(tmp_path, {"config": "Host a\n", "other": "Host b\n"})
     assert list_aliases({**environment, "HALFSTEP_SSH_CONFIG": str(tmp_path / ".ssh" / "other")}) == ("b",)
+
+
+@pytest.mark.parametrize(
+    ("config", "name", "alias"),
+    [
+        ("Host titan\n", "titan", True),
+        ("Host tit* gpu-?\n", "gpu-7", True),
+        ("Host tit* !titan\n", "titan", False),
+        ("Host *\n  User me\n", "titan", False),
+        ("Match originalhost rig,titan\n  User me\n", "titan", True),
+        ("Match all\n  User me\n", "titan", False),
+        ("Host titanic\n", "titan", False),
+    ],
+)
+def test_a_name_is_an_alias_where_a_line_is_about_it_and_not_about_every_host(
+    tmp_path: Path, config: str, name: str, alias: bool
+) -> None:
+    assert is_alias(name, write(tmp_path, {"config": config})) is alias

@@ -1,0 +1,70 @@
+"""Whose machine a name means, over a real connection: the user's alias, a shipped file, or a project's own file."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from tests.e2e.user import User
+from tests.lab.sshd import Sshd
+
+StartSshd = Callable[..., Sshd]
+
+
+def names(user: User, name: str, server: Sshd) -> None:
+    """The user's own ~/.ssh/config has an alias for the server."""
+    config = user.home / ".ssh" / "config"
+    config.parent.mkdir(mode=0o700, exist_ok=True)
+    keys = {
+        "HostName": server.listen,
+        "Port": server.port,
+        "IdentityFile": server.user_key,
+        "UserKnownHostsFile": server.known_hosts,
+    }
+    config.write_text(f"Host {name}\n" + "".join(f"  {key} {value}\n" for key, value in keys.items()))
+
+
+@pytest.mark.parametrize("name", ["cloud", "titan"])
+def test_an_alias_is_reached_although_halfstep_brings_a_file_of_that_name(user: User, sshd: Sshd, name: str) -> None:
+    names(user, name, sshd)
+    said = user.types("hosts", "check", name)
+    assert f"@{sshd.listen}:{sshd.port}" in said.out, said.err
+    assert f"{name} is the alias of ~/.ssh/config" in said.out
+    assert "halfstep@" not in said.out and "capability 7.5" not in said.out
+
+
+def test_SE_13_a_cloned_project_cannot_redirect_an_alias_unnoticed(user: User, start_sshd: StartSshd) -> None:
+    mine, theirs = start_sshd("titan"), start_sshd("theirs")
+    names(user, "titan", mine)
+    user.knows("titan", theirs)
+    (user.project / "configs" / "plain.yaml").write_text("project: .\ncommand: [python, look.py]\n")
+    for words in (("hosts", "check", "titan"), ("run", "--host", "titan", "--config", "plain", "--yes")):
+        said = user.types(*words)
+        assert (said.code, f":{theirs.port}" in said.err) == (12, True), said.err
+    assert "Accepted publickey" not in theirs.log + mine.log
+    assert answered(user, "y", "hosts", "check", "titan").count("Do you trust this file?") == 1
+    assert "Accepted publickey" in theirs.log and "Accepted publickey" not in mine.log
+    assert f"titan is {user.project}" in user.types("hosts", "check", "titan").out
+
+
+def answered(user: User, answer: str, *words: str) -> str:
+    """`pipeline WORDS` at a terminal where the one question is answered so; what the terminal showed."""
+    ours, theirs = pty.openpty()
+    os.write(ours, f"{answer}\n".encode())
+    done = subprocess.run(
+        [sys.executable, "-m", "pipeline", *words],
+        cwd=user.project,
+        env=user.environment_of_commands,
+        stdin=theirs,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    os.close(theirs)
+    os.close(ours)
+    return (done.stdout + done.stderr).decode()

@@ -1,0 +1,103 @@
+"""SE-13: a project's host file that redirects an alias, or names secrets, is confirmed before anything is sent."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from pipeline.config.hosts import load_host
+from pipeline.hosts.trust import require_trust, trusted_hosts
+from remote.errors import HostFileUntrusted
+from remote.protocol.exits import ExitCode
+from tests.pipeline.config.config_files import write
+
+ALIAS = "Host titan\n  HostName 10.0.0.1\n  User me\n"
+
+
+@dataclass
+class Person:
+    """Somebody at a terminal who always gives the same answer."""
+
+    answer: bool
+    questions: list[str] = field(default_factory=list)
+
+    def confirm(self, question: str) -> bool:
+        self.questions.append(question)
+        return self.answer
+
+    def secret(self, prompt: str) -> str | None:
+        return None
+
+
+@pytest.fixture(autouse=True)
+def _alias(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ssh").write_text(ALIAS)
+    monkeypatch.setenv("HALFSTEP_SSH_CONFIG", str(tmp_path / "ssh"))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("titan", "host: 10.6.6.6\n", "10.6.6.6"),
+        ("titan", "host: 10.0.0.1\nuser: somebody\n", "somebody@10.0.0.1"),
+        ("titan", "host: titan\nknown_hosts: /project/known_hosts\n", "another way or another host key"),
+        ("titan", "host: titan\nproxy_jump: [gate.example]\n", "another way"),
+        ("titan", "host: local\n", "means this machine"),
+        ("rig", "host: rig.example\nsecrets: [AWS_SECRET_ACCESS_KEY]\n", "AWS_SECRET_ACCESS_KEY"),
+        ("titan", "host: titan\nsecrets: [HF_TOKEN]\n", "HF_TOKEN"),
+    ],
+)
+def test_SE_13_a_host_file_of_a_project_is_refused_until_it_was_confirmed(
+    tmp_path: Path, name: str, text: str, reason: str
+) -> None:
+    write(tmp_path, text, f"hosts/{name}")
+    host = load_host(name, tmp_path)
+    for nobody in (None, Person(answer=False)):
+        with pytest.raises(HostFileUntrusted, match=reason) as caught:
+            require_trust(host, nobody)
+        assert caught.value.exit_code is ExitCode.HOST_KEY and str(host.path) in caught.value.message
+    user = Person(answer=True)
+    require_trust(host, user)
+    require_trust(host, user)
+    require_trust(host, None)
+    assert len(user.questions) == 1 and reason in user.questions[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("titan", "host: titan\ncard: titan-rtx\nworkdir: /data/me\n"),
+        ("titan", "host: 10.0.0.1\nuser: me\n"),
+        ("rig", "host: rig.example\nport: 2222\n"),
+        ("local", "host: local\ncard: 7.5\n"),
+    ],
+)
+def test_a_file_that_leads_where_the_alias_does_and_wants_no_secret_is_used(
+    tmp_path: Path, name: str, text: str
+) -> None:
+    write(tmp_path, text, f"hosts/{name}")
+    require_trust(load_host(name, tmp_path), None)
+
+
+def test_a_change_asks_again_and_a_comment_does_not(tmp_path: Path) -> None:
+    file = write(tmp_path, "host: rig.example\nsecrets: [HF_TOKEN]\n", "hosts/rig")
+    require_trust(load_host("rig", tmp_path), Person(answer=True))
+    file.write_text("# the lab's\nsecrets: [HF_TOKEN]\nhost: rig.example\n")
+    require_trust(load_host("rig", tmp_path), None)
+    file.write_text("host: rig.example\nsecrets: [HF_TOKEN, WANDB_API_KEY]\n")
+    with pytest.raises(HostFileUntrusted, match="WANDB_API_KEY"):
+        require_trust(load_host("rig", tmp_path), None)
+
+
+def test_the_answer_is_kept_with_the_user_and_not_where_a_project_could_bring_it_along(tmp_path: Path) -> None:
+    for project in ("mine", "cloned"):
+        write(tmp_path / project, "host: rig.example\nsecrets: [HF_TOKEN]\n", "hosts/rig")
+    require_trust(load_host("rig", tmp_path / "mine"), Person(answer=True))
+    assert not list(tmp_path.rglob(".halfstep"))
+    kept = trusted_hosts(os.environ)
+    assert kept.stat().st_mode & 0o777 == 0o600 and "mine" in kept.read_text()
+    with pytest.raises(HostFileUntrusted):
+        require_trust(load_host("rig", tmp_path / "cloned"), None)
