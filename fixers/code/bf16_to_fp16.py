@@ -3,16 +3,19 @@
 What it does
     On a card below compute capability 8.0, every place that chooses bfloat16 chooses float16: `torch.bfloat16` under
     any alias, `.bfloat16()`, `bf16=True`, `mixed_precision="bf16"`, dtypes given as words, defaults of arguments,
-    fields and command-line options, DeepSpeed blocks, and what libraries choose when nothing is said. `reduce_dtype`
-    becomes float32, `tf32=True` becomes False; `bf16=<what the card answers>` alone gets `fp16=` for cards that answer
-    no. Comparisons, comments, docstrings and branches that already ask the card
+    fields and command-line options, DeepSpeed blocks, and what libraries choose when nothing is said. Values that need
+    the range of bfloat16 become float32: an optimizer's own code, moments and averages (`variance_dtype=`,
+    `state["exp_avg_sq"]`), Newton-Schulz iterations, what ranks reduce or send (`reduce_dtype`), losses, sums, powers,
+    cumulative products, rotary frequencies and positions. `tf32=True` becomes False;
+    `bf16=<what the card answers>` alone gets `fp16=` for cards that answer no. Comparisons, comments, docstrings and branches that already ask the card
     are never touched. What a script knows by a word of its own stays and gets a twin, because commands and configs say
     fp16 from now on: `--fp16` beside an option `--bf16`, a row or a choice "fp16" beside "bf16". Always comes with
     `trainable-fp32` and `scaler-gate`.
 
 Why
     Volta and Turing cards have no bfloat16 units. What torch emulates is slow, what libraries check is fooled by the
-    emulation, and matrix kernels refuse with errors that do not name the cause.
+    emulation, and matrix kernels refuse with errors that do not name the cause. float16 overflows at 65504 and has
+    nothing below 6e-8: a squared gradient of 1e-4 is 0 there, and a product of large matrices is infinite.
 
 Before
     model = AutoModel.from_pretrained(name, torch_dtype=torch.bfloat16)
@@ -47,7 +50,7 @@ from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "bf16-to-fp16"
-version = 5
+version = 6
 safety = "safe"
 needles = (b"bfloat16", b"bf16", b"BF16", b"tf32", b"from_pretrained", b"trl")
 below = BF16_FROM

@@ -23,7 +23,7 @@ from fixers.settings.precision_words import (
     TWINS,
     WHY_FLASH,
     WHY_PACKING,
-    WHY_REDUCE,
+    WHY_RANGE,
     WHY_TF32,
     as_false,
     as_true,
@@ -126,7 +126,7 @@ class Settings:
             self.tell(value, f"{value.text} falls back to bfloat16, which this card has not")
         twin = twin_of(name, value.text)
         if twin is not None:
-            self.replace(value, twin, WHY_REDUCE if twin in FULL.values() else NO_BFLOAT16)
+            self.replace(value, twin, WHY_RANGE if twin in FULL.values() else NO_BFLOAT16)
 
     def judge_switch(self, siblings: Mapping, key: Scalar, value: Scalar) -> None:
         if not is_true(value.text) and value.text not in ("auto", "full"):

@@ -48,7 +48,7 @@ from remote.policy.precision import BF16_FROM
 from remote.protocol.findings import Finding, Severity
 
 name = "launch-flags"
-version = 3
+version = 4
 safety = "safe"
 needles = NEEDLES
 below = BF16_FROM

@@ -24,7 +24,7 @@ from fixers.settings.precision_words import (
     TWINS,
     WHY_FLASH,
     WHY_PACKING,
-    WHY_REDUCE,
+    WHY_RANGE,
     WHY_TF32,
     as_false,
     as_true,
@@ -137,7 +137,7 @@ class Launch:
             self.found.tell(piece.start, NO_TWIN_WORDS, f"{each.name}=16-mixed")
         twin = twin_of(each.name, value)
         if twin is not None:
-            self.replace(piece, twin, NO_BFLOAT16 if twin in TWINS.values() or twin == "16" else WHY_REDUCE)
+            self.replace(piece, twin, NO_BFLOAT16 if twin in TWINS.values() or twin == "16" else WHY_RANGE)
 
     def judge_bf16(self, each: Given, given: Sequence[Given]) -> None:
         value = each.value.text if each.value else "True"

@@ -5,7 +5,8 @@ What it does
     and `auto` of Axolotl, LLaMA-Factory and Trainer arguments, Lightning's and NeMo's `precision: bf16-mixed`,
     DeepSpeed's bf16 block, `tf32: true`, and FlashAttention with the packing that needs it. Where `bf16` and `fp16`
     both stand there, their values are set; where only `bf16` does, the key is renamed. A DeepSpeed file without an
-    fp16 block gets one, with dynamic loss scale. `bf16-true` has no safe twin and is told.
+    fp16 block gets one, with dynamic loss scale. Dtypes of moments, averages and reductions
+    become float32. `bf16-true` has no safe twin and is told.
 
 Why
     A config outlives every edit of the script that reads it. Renaming `bf16` beside an `fp16: false` would leave two
@@ -46,7 +47,7 @@ from remote.policy.precision import BF16_FROM
 from remote.protocol.findings import Finding, Severity
 
 name = "mixed-precision-config"
-version = 4
+version = 5
 safety = "safe"
 needles = NEEDLES
 below = BF16_FROM

@@ -19,7 +19,13 @@ NO_TWIN_WORDS = "bf16-true has no safe twin: 16-mixed keeps weights in float32"
 MEANS_PRECISION = re.compile(
     r"(?:.*[._-])?(?:(?:d|data|amp|autocast|torch)_?type|precision|amp_dtype|weights)", re.IGNORECASE
 )
-REDUCES = re.compile(r"(?:.*[._-])?(?:reduce_?d?type|communication_data_type|grad_accum_dtype)", re.IGNORECASE)
+NEEDS_RANGE = re.compile(
+    r"(?:.*[._-])?(?:reduce_?d?type|(?:reduc\w+|all_?reduce|comm(?:unication)?|(?:grad_)?accum\w*|main_(?:grad|param)s?"
+    r"|momentum|variance|moments?|exp_avg(?:_sq)?|(?<!hidden_)states?|optim(?:izer)?(?:_states?)?|ema|master(?:_weights?)?"
+    r"|compensation(?:_buffer)?|stat(?:istic)?s|loss|ns|newton_schulz|inv_freq)[_-]?(?:d_?type|data_type|precision))$",
+    re.IGNORECASE,
+)
+"""Moments, averages, sums and losses: float16 overflows at 65504 and loses what is below 6e-8, so they get float32."""
 IS_BF16 = re.compile(r"(?:.*\.)?(?:(?:pure_)?bf16(?:_full_eval)?|bfloat16)")
 LIKE_BF16 = re.compile(r"(?!no_|disable_|.*downcast)(?:.*[._])?(?:bf16|bfloat16)(?:_\w+)?")
 """Names of somebody's own, such as use_bf16: their twin is only sure to exist where it stands beside them."""
@@ -36,7 +42,7 @@ NEEDS_FLASH = re.compile(r"(?:.*[._-])?(?:padding_free|sample_packing|neat_packi
 NEEDLES = (b"bf16", b"bfloat16", b"BF16", b"tf32", b"flash", b"attn")
 """A file that holds none of these says none of the above."""
 
-WHY_REDUCE = "gradients are reduced in float32"
+WHY_RANGE = "float16 has too little range for what is summed or kept there"
 WHY_TF32 = "no TF32 on this card"
 WHY_FLASH = "FlashAttention does not run on this card"
 WHY_PACKING = "needs FlashAttention, which does not run on this card"
@@ -49,7 +55,7 @@ def option(word: str) -> str:
 
 def twin_of(name: str, value: str) -> str | None:
     """What `name`, which chooses a precision, should say in place of `value`; None where it is to stay."""
-    if REDUCES.fullmatch(name):
+    if NEEDS_RANGE.fullmatch(name):
         return FULL.get(value)
     if not MEANS_PRECISION.fullmatch(name):
         return None

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 
 from fixers.code.bf16_forms.verdict import Verdict, judge_place
+from fixers.code.bf16_forms.wide_range import needs_range
 from fixers.code.found import Found
 from fixers.frame.source_fixer import NO_BFLOAT16
+from fixers.settings.precision_words import WHY_RANGE
+from fixers.sources.imports import name_of
 from fixers.sources.names import Rebound
 
 BFLOAT16 = "torch.bfloat16"
-REDUCED_IN_FP32 = "gradients are reduced in float32: float16 sums overflow"
 
 
 def find_values(found: Found) -> None:
@@ -30,13 +32,17 @@ def _judge_names(found: Found) -> None:
         if name.id not in imported or not isinstance(name.ctx, ast.Load):
             continue
         meaning = found.source.names.look_up(name)
-        if meaning == BFLOAT16:
-            if _judge_name(found, name):
-                acted.setdefault(name.id, []).append(name)
-            else:
-                left.add(name.id)
-        elif meaning == Rebound(BFLOAT16):
+        if meaning == Rebound(BFLOAT16):
             _warn_rebound(found, name, name.id)
+        elif meaning != BFLOAT16:
+            continue
+        elif not _may_act(found, name):
+            left.add(name.id)
+        elif not _needs_range(found, name):
+            _rename(found, name)
+            acted.setdefault(name.id, []).append(name)
+        elif not _widen(found, name):
+            left.add(name.id)
     _rename_imports(found, acted, left)
 
 
@@ -51,11 +57,14 @@ def _judge_attribute(found: Found, node: ast.Attribute) -> None:
     meaning = source.names.look_up(node)
     if meaning == BFLOAT16 and isinstance(node.ctx, ast.Load):
         if _may_act(found, node):
-            found.edits.append(source.replace_attribute(node, _wanted(found, node), _why(node, found)))
+            wide = _needs_range(found, node) or _widen_uses(found, node)
+            wanted, why = ("float32", WHY_RANGE) if wide else ("float16", NO_BFLOAT16)
+            found.edits.append(source.replace_attribute(node, wanted, why))
     elif meaning == Rebound(BFLOAT16):
         _warn_rebound(found, node, source.segment(node.value))
     elif not isinstance(meaning, (str, Rebound)) and _is_cast(found, node) and _may_act(found, node):
-        found.edits.append(source.replace_attribute(node, "half", ".bfloat16() casts to bfloat16; .half() to float16"))
+        wanted, why = ("float", WHY_RANGE) if needs_range(source, node) else ("half", NO_BFLOAT16)
+        found.edits.append(source.replace_attribute(node, wanted, why))
 
 
 def _is_cast(found: Found, node: ast.Attribute) -> bool:
@@ -64,14 +73,19 @@ def _is_cast(found: Found, node: ast.Attribute) -> bool:
     return isinstance(call, ast.Call) and call.func is node and not call.args and not call.keywords
 
 
-def _judge_name(found: Found, node: ast.Name) -> bool:
-    """Whether the name, imported straight from torch, is one to be changed; an alias keeps its spelling."""
-    if not _may_act(found, node):
-        return False
+def _rename(found: Found, node: ast.Name) -> None:
+    """The name, imported straight from torch, is changed; an alias keeps its spelling."""
     if node.id not in _aliases(found):
-        if _keyword_of(found, node) == "reduce_dtype":
-            found.warn(node, "reduce_dtype should be torch.float32 on this card", hint="reduce_dtype=torch.float32")
         found.edits.append(found.source.replace_node(node, "float16", NO_BFLOAT16))
+
+
+def _widen(found: Found, node: ast.Name) -> bool:
+    """Whether the name could be replaced by float32 of the module torch, which is imported here too."""
+    torch = name_of(found.source, "torch")
+    if torch is None:
+        found.warn(node, f"{WHY_RANGE}: use torch.float32", hint="import torch")
+        return False
+    found.edits.append(found.source.replace_node(node, f"{torch}.float32", WHY_RANGE))
     return True
 
 
@@ -87,6 +101,26 @@ def _may_act(found: Found, node: ast.expr) -> bool:
     return True
 
 
+def _widen_uses(found: Found, node: ast.expr) -> bool:
+    """Whether the dtype gets a name that is used only where range is needed; where it is used elsewhere too, those
+    uses alone are made float32."""
+    match found.source.names.parent(node):
+        case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is node:
+            same = [each for each in found.source.names.of_type(ast.Name) if each.id == name]
+            uses = [each for each in same if isinstance(each.ctx, ast.Load)]
+            wide = [each for each in uses if needs_range(found.source, each)]
+            if len(same) != len(uses) + 1:
+                return False
+            for each in wide if len(wide) < len(uses) else ():
+                _widen(found, each)
+            return bool(wide) and len(wide) == len(uses)
+    return False
+
+
+def _needs_range(found: Found, node: ast.expr) -> bool:
+    return _keyword_of(found, node) == "reduce_dtype" or needs_range(found.source, node)
+
+
 def _keyword_of(found: Found, node: ast.expr) -> str:
     """The keyword it is given by; the second argument of FSDP's MixedPrecision is its reduce_dtype."""
     above = found.source.names.parent(node)
@@ -94,14 +128,6 @@ def _keyword_of(found: Found, node: ast.expr) -> str:
         called = (found.source.names.meaning(above.func) or "").rpartition(".")[2]
         return "reduce_dtype" if called in ("MixedPrecision", "MixedPrecisionPolicy") else ""
     return above.arg or "" if isinstance(above, ast.keyword) else ""
-
-
-def _wanted(found: Found, node: ast.expr) -> str:
-    return "float32" if _keyword_of(found, node) == "reduce_dtype" else "float16"
-
-
-def _why(node: ast.expr, found: Found) -> str:
-    return REDUCED_IN_FP32 if _wanted(found, node) == "float32" else NO_BFLOAT16
 
 
 def _aliases(found: Found) -> frozenset[str]:

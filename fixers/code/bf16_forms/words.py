@@ -6,8 +6,10 @@ import ast
 import re
 
 from fixers.code.bf16_forms.verdict import Verdict, judge_place
+from fixers.code.bf16_forms.wide_range import needs_range
 from fixers.code.found import Found
 from fixers.frame.source_fixer import NO_BFLOAT16
+from fixers.settings.precision_words import FULL, WHY_RANGE, option, twin_of
 from fixers.sources.chosen_words import constant_of, is_chosen, rewritten_literal
 
 MEANS_PRECISION = re.compile(
@@ -51,8 +53,14 @@ def _judge_word(found: Found, node: ast.Constant) -> None:
     judged = judge_place(found.source, node)
     if judged.verdict is Verdict.WARN:
         found.warn(node, judged.message)
+    elif judged.verdict is Verdict.ACT and _needs_range(found, node):
+        _replace(found, node, FULL[str(node.value)], WHY_RANGE)
     elif judged.verdict is Verdict.ACT:
         _replace(found, node, _twin(found, node))
+
+
+def _needs_range(found: Found, node: ast.Constant) -> bool:
+    return node.value in FULL and needs_range(found.source, node)
 
 
 def _is_given_on(found: Found, node: ast.Constant) -> bool:
@@ -111,13 +119,13 @@ def _judge_override(found: Found, node: ast.Constant) -> None:
     above = found.source.names.parent(node)
     match = OVERRIDE.fullmatch(str(node.value))
     if match and match[2] in WORDS and isinstance(above, ast.List):
-        _replace(found, node, match[1] + WORDS[match[2]])
+        _replace(found, node, match[1] + (twin_of(option(match[1]).rstrip("="), match[2]) or WORDS[match[2]]))
 
 
-def _replace(found: Found, node: ast.Constant, word: str) -> None:
+def _replace(found: Found, node: ast.Constant, word: str, why: str = NO_BFLOAT16) -> None:
     literal = rewritten_literal(found.source, node, word)
     if literal is None:
         written = found.source.segment(node)
         found.warn(node, f"{written} means bfloat16 and is not written in one piece; write {word!r}")
         return
-    found.edits.append(found.source.replace_node(node, literal, NO_BFLOAT16))
+    found.edits.append(found.source.replace_node(node, literal, why))

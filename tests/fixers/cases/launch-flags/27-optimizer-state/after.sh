@@ -1,0 +1,1 @@
+python train.py --dtype float16 --variance-dtype float32 --optim_state_dtype=fp32
