@@ -11,6 +11,7 @@ projects/<key>/tree/              the project's files as the next job will see t
 projects/<key>/environment.json   what the interpreter answered, and for which interpreter
 projects/<key>/undo/              what fixers changed outside the tree, so that it can be put back
 projects/<key>/data/<digest>/     large data sent apart from code
+projects/<key>/large/             copies of the tree's large files, shared by runs that have ended
 projects/<key>/cache/             decoded audio, features, tiny models
 projects/<key>/scratch/<nonce>/   a proof at work; removed afterwards
 projects/<key>/runs/<run>/        one run, see `RunLayout`
@@ -69,6 +70,10 @@ class ProjectLayout:
     @property
     def data(self) -> str:
         return f"{self.root}/data"
+
+    @property
+    def large(self) -> str:
+        return f"{self.root}/large"
 
     @property
     def cache(self) -> str:

@@ -10,6 +10,8 @@ from typing import Any, Dict, Optional, Tuple
 from remote.protocol.values import Malformed
 
 MANIFEST_VERSION = 1
+LARGE_BYTES = 20 * 10**6
+"""From this size on a file is warned about where git does not track it, and is not copied into every run."""
 
 
 @dataclass(frozen=True)

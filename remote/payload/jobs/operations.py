@@ -20,6 +20,7 @@ from remote.payload.processes.identity import Process, is_alive, send_signal
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
 from remote.payload.tree.materialise import materialise
+from remote.payload.tree.shared import SharedFiles, make_private
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import (
     JobResult,
@@ -31,7 +32,7 @@ from remote.protocol.jobs import (
     StartRequest,
     StopAnswer,
 )
-from remote.protocol.layout import JobLayout, RunLayout
+from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
 from remote.protocol.parts import sweep
 from remote.protocol.values import decode, encode
 
@@ -99,13 +100,23 @@ def _prepare(call: Call, run: RunLayout, request: StartRequest) -> None:
         write_record(run.record, RunRecord(spec.run, request.config, spec.fingerprint, time.time(), request.settings))
     if request.fresh_code and os.path.isdir(run.code):
         os.rename(run.code, f"{run.root}/code-before-job-{spec.number}-{secrets.token_hex(2)}")
-    if not os.path.isdir(run.code):
-        materialise(call.workdir, request.project, run.code)
+    if os.path.isdir(run.code):
+        make_private(run.code)
+    else:
+        large = call.path(ProjectLayout(request.project).large)
+        shared = SharedFiles(large, spec.run, lambda other: _has_ended(run_layout(call, request.project, other)))
+        materialise(call.workdir, request.project, run.code, shared)
     job = run.job(spec.number)
     with contextlib.suppress(FileExistsError):
         os.mkdir(job.root)
     cwd = call.path(spec.cwd) if spec.cwd else run.code
     write_record(job.spec, dataclasses.replace(spec, cwd=cwd))
+
+
+def _has_ended(run: RunLayout) -> bool:
+    """No process of the run's jobs lives, and none is about to start."""
+    running = (JobState.RUNNING, JobState.ABSENT)
+    return not os.path.isdir(run.root) or judge_job(run, newest_job(run)).state not in running
 
 
 def _reply(answer: StartAnswer) -> Dict[str, Any]:

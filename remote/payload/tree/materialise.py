@@ -5,22 +5,24 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from typing import Dict, Set
+from typing import Dict, Optional, Set
 
 from remote.payload.tree.commit import known_manifest
 from remote.payload.tree.lock import held_project
+from remote.payload.tree.shared import SharedFiles
 from remote.payload.tree.state import Project
 from remote.protocol.layout import ProjectLayout
-from remote.protocol.tree import Manifest
+from remote.protocol.tree import LARGE_BYTES, Manifest
 
 WAIT_S = 60.0
 NOT_LINKED = {"__pycache__"}
 
 
-def materialise(workdir: str, project_key: str, target: str) -> None:
+def materialise(workdir: str, project_key: str, target: str, shared: Optional[SharedFiles] = None) -> None:
     """`target` holds the project's files as they lie on the host; what else lies in the tree (venv/, data/) is linked.
 
-    It appears whole, by one rename, and no sync changes the tree meanwhile. Raises Refusal, busy.
+    It appears whole, by one rename, and no sync changes the tree meanwhile. `shared` may stand in for copies of large
+    files. Raises Refusal, busy.
     """
     project = Project(workdir, ProjectLayout(project_key))
     part = f"{target}.part"
@@ -28,19 +30,23 @@ def materialise(workdir: str, project_key: str, target: str) -> None:
     os.makedirs(part)
     with held_project(project, f"copying the tree to {target}", wait_s=WAIT_S):
         manifest = known_manifest(project)
-        _copy_tracked(project.tree, manifest, part)
+        _copy_tracked(project.tree, manifest, part, shared)
         link_untracked(project.tree, manifest, part)
     os.rename(part, target)
 
 
-def _copy_tracked(tree: str, manifest: Manifest, target: str) -> None:
+def _copy_tracked(tree: str, manifest: Manifest, target: str, shared: Optional[SharedFiles]) -> None:
     made: Set[str] = set()
-    for name in manifest.rows:
+    for name, row in manifest.rows.items():
         folder = os.path.join(target, os.path.dirname(name))
         if folder not in made:
             os.makedirs(folder, exist_ok=True)
             made.add(folder)
-        copy_one(os.path.join(tree, name), os.path.join(target, name))
+        source, copy = os.path.join(tree, name), os.path.join(target, name)
+        if shared is None or row.size < LARGE_BYTES or not shared.link(source, copy):
+            copy_one(source, copy)
+    if shared is not None:
+        shared.sweep()
 
 
 def copy_one(source: str, copy: str) -> None:
