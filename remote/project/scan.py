@@ -18,7 +18,7 @@ from remote.project.secrets import secret_by_name
 from remote.project.walk import Walk, walk_project
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
-from remote.protocol.tree import Manifest, Row
+from remote.protocol.tree import LARGE_BYTES, Manifest, Row
 
 MIB = 2**20
 SHOWN = 5
@@ -27,9 +27,10 @@ IGNORE_HINT = "add it to .pipelineignore"
 
 @dataclass(frozen=True)
 class Limits:
-    """What is too big to be code."""
+    """What is too big to be code; from `large_bytes` on, a file that git does not track is warned about."""
 
     file_bytes: int = 100 * MIB
+    large_bytes: int = LARGE_BYTES
     total_bytes: int = 2048 * MIB
     files: int = 20_000
 
@@ -80,7 +81,8 @@ def scan_project(
     large = list(_judge_limits(walk, limits))
     rows, unread = ({}, []) if large else _read_rows(root, walk, leave=secrets)
     named = [_secret(path, why) for path, why in secrets.items()]
-    report = Report((*_judge_odd(walk), *large, *_judge_names(walk), *named, *unread, *astray))
+    untracked = _judge_untracked(walk, limits)
+    report = Report((*_judge_odd(walk), *large, *untracked, *_judge_names(walk), *named, *unread, *astray))
     manifest = Manifest({} if large else dict(sorted({**rows, **links}.items())))
     return Scan(root, project or project_of(root), owner or owner_of(root), manifest, report, limits, apart)
 
@@ -194,6 +196,20 @@ def _judge_limits(walk: Walk, limits: Limits) -> Iterable[Finding]:
         yield _too_large(
             f"{len(sizes)}{' or more' if walk.cut else ''} files, over {limits.files}; most of them in {named}",
             "add what is not code to .pipelineignore",
+        )
+
+
+def _judge_untracked(walk: Walk, limits: Limits) -> Iterable[Finding]:
+    """A large file that git does not track was mostly left by an experiment, and every sync carries it."""
+    sizes = {path: status.st_size for path, status in walk.files.items() if path not in walk.tracked}
+    large = {path: size for path, size in sizes.items() if limits.large_bytes <= size <= limits.file_bytes}
+    if large:
+        yield Finding(
+            "large-untracked",
+            Severity.WARNING,
+            f"{len(large)} file(s) of {limits.large_bytes / 10**6:g} MB or more that git does not track: {_top(large)}",
+            where=shown(max(large, key=large.__getitem__)),
+            hint="add them to .pipelineignore; what the job needs of them, name in the config as `data: {path: ...}`",
         )
 
 

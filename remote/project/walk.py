@@ -19,7 +19,10 @@ MAX_ENTRIES = 1_000_000
 
 @dataclass(frozen=True)
 class Walk:
-    """What lies under a root and is not ignored. `odd`: path and what it is, for what is neither file nor link."""
+    """What lies under a root and is not ignored. `odd`: path and what it is, for what is neither file nor link.
+
+    `tracked`: what git's index holds under the root.
+    """
 
     files: dict[str, os.stat_result] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
@@ -27,6 +30,7 @@ class Walk:
     unreadable: dict[str, str] = field(default_factory=dict)
     too_deep: list[str] = field(default_factory=list)
     cut: bool = False
+    tracked: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,8 @@ class _Tracked:
 
 def walk_project(root: Path) -> Walk:
     """Everything under `root` that is the project's."""
-    walk = Walk()
     outer, tracked = _outside(root)
+    walk = Walk(tracked=tracked.files)
     waiting = [_Folder("", outer, ())]
     entries = 0
     while waiting:

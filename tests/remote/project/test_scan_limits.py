@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 
 from remote.project.scan import Limits, scan_project
@@ -63,3 +64,30 @@ def test_BI_51_depth_500_is_told_and_ends(tmp_path):
     os.close(here)
     (finding,) = scan_project(tmp_path).report.errors
     assert finding.check == "too-deep" and finding.exit_code == ExitCode.SYNC
+
+
+def sparse(path, size):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        file.truncate(size)
+
+
+def test_large_files_that_git_does_not_track_are_warned_about_and_sent(tmp_path):
+    for name in ("kept.npz", "tools/kept.bin"):
+        sparse(tmp_path / name, 20 * 10**6)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    subprocess.run(["git", "add", "."], cwd=tmp_path, check=True)
+    sparse(tmp_path / "out/best.pt", 30 * 2**20)
+    sparse(tmp_path / "small.pt", 20 * 10**6 - 1)
+    found = scan_project(tmp_path)
+    (finding,) = found.report.findings
+    assert (finding.check, finding.severity.value, finding.where) == ("large-untracked", "warning", "out/best.pt")
+    assert "1 file(s) of 20 MB or more" in finding.message and "(30.0 MiB)" in finding.message
+    assert found.report.ok and "out/best.pt" in found.manifest.rows
+
+
+def test_without_git_every_large_file_is_warned_about_until_it_is_ignored(tmp_path):
+    sparse(tmp_path / "data/a.wav", 25 * 10**6)
+    assert list(checks(scan_project(tmp_path))) == ["large-untracked"]
+    (tmp_path / ".pipelineignore").write_text("data/\n")
+    assert checks(scan_project(tmp_path)) == {}
