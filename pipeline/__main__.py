@@ -8,7 +8,7 @@ def main() -> None:
     """`pipeline`, and `python -m pipeline`; exits with the verb's published code."""
     # What follows loads for a while; where it is cut short there is a traceback and no word.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    importlib.import_module("pipeline.cli").main()
+    importlib.import_module("pipeline.cli.main").main()
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fixers.pages import write_pages as write_fixer_pages
-from pipeline.cli import VERBS, help_of
+from pipeline.cli.commands import VERBS, help_of
 from pipeline.pages.checks import write_pages as write_check_pages
 from pipeline.pages.find import load_findings
 from pipeline.pages.stages import STAGES
@@ -38,8 +38,9 @@ def render_all() -> dict[str, str]:
 def _verbs() -> Iterator[str]:
     yield "# Verbs\n\nWritten by `make docs` from the command line itself.\n\n"
     yield ON_NAMES
-    for verb, words in VERBS.items():
-        yield f"\n## pipeline {verb}\n\n{words[:1].upper()}{words[1:]}.\n\n```\n{help_of(verb).strip()}\n```\n"
+    for name, verb in VERBS.items():
+        summary = verb.summary[:1].upper() + verb.summary[1:]
+        yield f"\n## pipeline {name}\n\n{summary}.\n\n```\n{help_of(name).strip()}\n```\n"
 
 
 def _stages() -> Iterator[str]:

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
 from pipeline.hosts.open_run import open_run
 from pipeline.show.output import OutputLines
 from pipeline.show.screen import Screen
-from pipeline.verbs.options import AsJson, Run
 from pipeline.verbs.wait import wait_for
 from remote.operations.jobs import adopt_job
 from remote.protocol.jobs import JobState
 from remote.pull.log import follow_log
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 RECENT_LINES = 20
 
 
-@app.command()
-def attach(run: Run = None, as_json: AsJson = False) -> int:
+def attach(run: str | None = None, as_json: bool = False) -> int:
     """Follow a run that is under way, then say how it ended with the exit code of `wait`."""
     screen = Screen(as_json=as_json)
     with open_run(run, Path.cwd(), ask=None if as_json else screen) as opened:

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
 from pipeline.config.find import list_configs
 from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
-from pipeline.verbs.options import AsJson
-
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-@app.command()
-def configs(as_json: AsJson = False) -> int:
+def configs(as_json: bool = False) -> int:
     """Every config that can be named: the project's own before the shipped ones."""
     screen = Screen(as_json=as_json)
     rows = [(name, _first_comment(path), str(path)) for name, path in list_configs(Path.cwd()).items()]

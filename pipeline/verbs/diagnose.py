@@ -7,9 +7,6 @@ import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from pipeline.diagnosis.diagnose import Diagnosis, as_finding, diagnose_log
 from pipeline.hosts.output import read_output
@@ -17,24 +14,15 @@ from pipeline.messages.outcome import Outcome
 from pipeline.records.layout import Records, project_here
 from pipeline.records.runs import RunNote, list_notes, named_run, notes_named
 from pipeline.show.screen import Screen
-from pipeline.verbs.options import AsJson, run_names
 from remote.errors import BadUsage
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 LARGEST_LOG = 256 * 2**20
 
 
-@app.command()
-def diagnose(
-    what: Annotated[
-        str,
-        typer.Argument(metavar="FILE|RUN|-", help="a log, a run, or - for standard input", autocompletion=run_names),
-    ] = "",
-    as_json: AsJson = False,
-) -> int:
+def diagnose(what: str = "", as_json: bool = False) -> int:
     """What went wrong, the first in time first. Exit 0 where the log is healthy, 40 where it names an error."""
     screen = Screen(as_json=as_json)
     log = _log(screen, what)

@@ -2,28 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from pipeline.messages.outcome import Outcome
 from pipeline.pages.find import all_names, page_of
 from pipeline.show.page import show_page
 from pipeline.show.screen import Screen
-from pipeline.verbs.options import AsJson
-
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-def _names(incomplete: str) -> list[str]:
-    return sorted({name for _, name in all_names() if name.startswith(incomplete)})
-
-
-@app.command()
-def explain(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="left out: every name", autocompletion=_names)] = "",
-    as_json: AsJson = False,
-) -> int:
+def explain(name: str = "", as_json: bool = False) -> int:
     """The page of a name, as docs/ has it."""
     screen = Screen(as_json=as_json)
     if name:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from fixers.frame.change import FileChange, HostChange, Plan
 from fixers.frame.site import Site
-from fixers.pages import fixer_names
 from fixers.plans.diff import render_diff
 from fixers.plans.on_disk import apply_to_disk, undo_on_disk
 from fixers.plans.site_plan import brought_by, plan_fixes
@@ -25,36 +22,21 @@ from pipeline.records.files import told_when_full
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Wishes
 from pipeline.verbs.local_site import judge_card, local_site
-from pipeline.verbs.options import AsJson, Overrides, card_names, config_names, host_names
 from remote.errors import BadUsage
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-
-def _fixers(incomplete: str) -> list[str]:
-    return [name for name in fixer_names() if name.startswith(incomplete)]
-
-
-@app.command()
 def fix(
-    path: Annotated[Path | None, typer.Argument(metavar="[PATH]", help="a project's folder here")] = None,
-    host: Annotated[
-        str, typer.Option("--host", help="the project on this host instead", autocompletion=host_names)
-    ] = "",
-    config: Annotated[
-        str, typer.Option("--config", help="whose `fixers:` and `model:` hold", autocompletion=config_names)
-    ] = "",
-    only: Annotated[
-        list[str] | None,
-        typer.Option("--only", metavar="NAME", help="only this fixer; may be repeated", autocompletion=_fixers),
-    ] = None,
-    diff: Annotated[bool, typer.Option("--diff", help="show what would change and change nothing")] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="put back what fixers changed")] = False,
-    card: Annotated[str, typer.Option(help="titan-rtx, 7.5: the card to fix for", autocompletion=card_names)] = "",
-    overrides: Overrides = None,
-    as_json: AsJson = False,
+    path: Path | None = None,
+    host: str = "",
+    config: str = "",
+    only: Sequence[str] = (),
+    diff: bool = False,
+    undo: bool = False,
+    card: str = "",
+    overrides: Sequence[str] = (),
+    as_json: bool = False,
 ) -> int:
     """Put right what is known to be wrong, as the smallest change of bytes; again: nothing to do."""
     screen = Screen(as_json=as_json)
@@ -63,12 +45,12 @@ def fix(
     if host and path is not None:
         raise BadUsage("fix takes a PATH or --host, not both", hint="pipeline fix . --card titan-rtx")
     if host:
-        outcome = _on_host(screen, host, config, only, card, overrides or [], show_only=diff, undo=undo)
+        outcome = _on_host(screen, host, config, only, card, overrides, show_only=diff, undo=undo)
     elif undo:
         outcome = _undone(screen, _folder(path))
     else:
         root = _folder(path)
-        loaded = load_config(config, root, overrides or []) if config else None
+        loaded = load_config(config, root, overrides) if config else None
         outcome = _here(screen, root, local_site(root, card, loaded), only, show_only=diff)
     screen.closing(outcome)
     return outcome.exit_code
@@ -81,8 +63,8 @@ def _folder(path: Path | None) -> Path:
     return root
 
 
-def _here(screen: Screen, root: Path, site: Site, only: list[str] | None, *, show_only: bool) -> Outcome:
-    plan = plan_fixes(site, only=only)
+def _here(screen: Screen, root: Path, site: Site, only: Sequence[str], *, show_only: bool) -> Outcome:
+    plan = plan_fixes(site, only=only or None)
     diff = render_diff(plan)
     _show(screen, plan, diff, only)
     with told_when_full(root):
@@ -92,9 +74,9 @@ def _here(screen: Screen, root: Path, site: Site, only: list[str] | None, *, sho
     return _outcome(Plan(plan.findings + judge_card(site), plan.changes), changed, diff)
 
 
-def _show(screen: Screen, plan: Plan, diff: str, only: list[str] | None) -> None:
+def _show(screen: Screen, plan: Plan, diff: str, only: Sequence[str]) -> None:
     """What would change is on the screen, and which fixers came along unasked."""
-    for brought, name in brought_by(only or ()).items():
+    for brought, name in brought_by(only).items():
         screen.note(f"{brought} comes with {name}: what that one makes would not train without it")
     bad = any(finding.severity is Severity.ERROR for finding in plan.findings)
     screen.diff(diff) if diff else screen.note("nothing was changed" if bad else "nothing to fix")
@@ -118,9 +100,9 @@ def _on_host(
     screen: Screen,
     host: str,
     config: str,
-    only: list[str] | None,
+    only: Sequence[str],
     card: str,
-    overrides: list[str],
+    overrides: Sequence[str],
     *,
     show_only: bool,
     undo: bool,
@@ -138,7 +120,7 @@ def _on_host(
             undone = undo_on_host(context)
             screen.note(f"{count(len(undone), 'file')} put back on {host}")
             return Outcome("fix", host=host, config=named.loaded.name, more={"undone": list(undone)})
-        plan = fix_on_host(context, only, show_only=show_only)
+        plan = fix_on_host(context, only or None, show_only=show_only)
     diff = render_diff(plan)
     _show(screen, plan, diff, only)
     changed = () if show_only else tuple(_name(change) for change in plan.changes)

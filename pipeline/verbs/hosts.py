@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from pipeline.config.find import list_hosts
 from pipeline.config.hosts import load_host
@@ -14,28 +11,15 @@ from pipeline.hosts.address import address_of
 from pipeline.hosts.trust import require_trust
 from pipeline.messages.outcome import Outcome
 from pipeline.show.screen import Screen
-from pipeline.verbs.options import AsJson, host_names
 from remote.errors import BadUsage, HalfstepError
 from remote.operations.inspection import Row, State, inspect_host
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 SEVERITIES = {State.FAILED: Severity.ERROR, State.WARNING: Severity.WARNING}
 
 
-def _actions(incomplete: str) -> list[str]:
-    return [word for word in ("check",) if word.startswith(incomplete)]
-
-
-@app.command()
-def hosts(
-    action: Annotated[
-        str, typer.Argument(metavar="[check NAME]", help="look at one host", autocompletion=_actions)
-    ] = "",
-    name: Annotated[str, typer.Argument(metavar="", help="the host to check", autocompletion=host_names)] = "",
-    as_json: AsJson = False,
-) -> int:
+def hosts(action: str = "", name: str = "", as_json: bool = False) -> int:
     """Every host that has a file; with `check NAME`: is it reached, trusted, fit? An ssh alias needs no file."""
     screen = Screen(as_json=as_json)
     if action not in ("", "check"):

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from fixers.frame.disk_tree import DiskTree
 from pipeline.config.draft import Answers, guess_project, render_config, render_host
@@ -15,20 +12,11 @@ from pipeline.messages.outcome import Outcome
 from pipeline.records.files import write_whole
 from pipeline.records.layout import safe_name
 from pipeline.show.screen import Screen
-from pipeline.verbs.options import AsJson
 from remote.errors import BadUsage
 from remote.link.address import judge_host
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-
-@app.command()
-def init(
-    host: Annotated[str, typer.Option("--host", help="what to call the host; its address is asked for")] = "",
-    name: Annotated[str, typer.Option("--config", help="what to call the config")] = "",
-    force: Annotated[bool, typer.Option("--force", help="write over configs that are there")] = False,
-    as_json: AsJson = False,
-) -> int:
+def init(host: str = "", name: str = "", force: bool = False, as_json: bool = False) -> int:
     """Write configs/NAME.yaml, and configs/hosts/HOST.yaml where the host has none."""
     screen = Screen(as_json=as_json)
     here = Path.cwd()

@@ -6,20 +6,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from pipeline.messages.outcome import Outcome
 from pipeline.messages.quantities import duration
 from pipeline.records.layout import Records, project_here
 from pipeline.records.runs import RunNote, job_last_seen, judge_notes, list_notes
 from pipeline.show.screen import Screen
-from pipeline.verbs.options import AsJson
-
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
-@app.command()
-def list_runs(as_json: AsJson = False) -> int:
+def list_runs(as_json: bool = False) -> int:
     """Every run of this project, the newest first, as last seen; `pipeline status RUN` asks its host."""
     screen = Screen(as_json=as_json)
     now = time.time()

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from pipeline.hosts.follow import patience_told
 from pipeline.hosts.output import read_output
@@ -13,19 +10,10 @@ from pipeline.messages.outcome import Outcome
 from pipeline.records.runs import named_run
 from pipeline.show.output import OutputLines
 from pipeline.show.screen import Screen
-from pipeline.verbs.options import AsJson, Run
 from remote.protocol.exits import ExitCode
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-
-@app.command()
-def logs(
-    run: Run = None,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="go on as it is written, until the job ends")] = False,
-    tail: Annotated[int | None, typer.Option(min=0, help="only the last so many lines")] = None,
-    as_json: AsJson = False,
-) -> int:
+def logs(run: str | None = None, follow: bool = False, tail: int | None = None, as_json: bool = False) -> int:
     """What the newest job of the run printed; from here, with its age, where the host is out of reach."""
     screen = Screen(as_json=as_json, on_stderr=True)
     kept: list[str] = []

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from fixers.plans.diff import render_diff
 from fixers.plans.site_plan import plan_fixes
@@ -17,29 +15,10 @@ from pipeline.messages.quantities import count, size
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Wishes
 from pipeline.verbs.local_site import judge_card, local_site
-from pipeline.verbs.options import AsJson, Overrides, card_names, config_names, host_names
 from remote.errors import BadUsage
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-
-@app.command()
-def plan(
-    host: Annotated[
-        str,
-        typer.Option(
-            "--host", help="the host to plan for; left out: --card says which card", autocompletion=host_names
-        ),
-    ] = "",
-    config: Annotated[
-        str, typer.Option("--config", help="a file of configs/, or a path", autocompletion=config_names)
-    ] = "",
-    card: Annotated[
-        str, typer.Option(help="titan-rtx, 7.5: plan for this card without asking a host", autocompletion=card_names)
-    ] = "",
-    overrides: Overrides = None,
-    as_json: AsJson = False,
-) -> int:
+def plan(host: str = "", config: str = "", card: str = "", overrides: Sequence[str] = (), as_json: bool = False) -> int:
     """What `run` would send, delete and rewrite, as a diff."""
     screen = Screen(as_json=as_json)
     if host:
@@ -47,14 +26,14 @@ def plan(
             raise BadUsage(
                 "plan for a host wants a config", where="--config", hint=f"pipeline plan --host {host} --config NAME"
             )
-        outcome = _for_host(screen, host, config, card, overrides or [])
+        outcome = _for_host(screen, host, config, card, overrides)
     else:
-        outcome = _for_card(screen, config, card, overrides or [])
+        outcome = _for_card(screen, config, card, overrides)
     screen.closing(outcome)
     return outcome.exit_code
 
 
-def _for_host(screen: Screen, host: str, config: str, card: str, overrides: list[str]) -> Outcome:
+def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequence[str]) -> Outcome:
     named = load_named(host, config, overrides, Path.cwd(), card=card)
     with working(named, screen, Wishes(), keep=False, ask=None if screen.as_json else screen) as context:
         seen = preview(context)
@@ -89,7 +68,7 @@ def _show_sync(screen: Screen, seen: Preview) -> None:
         screen.note(f"delete {path}")
 
 
-def _for_card(screen: Screen, config: str, card: str, overrides: list[str]) -> Outcome:
+def _for_card(screen: Screen, config: str, card: str, overrides: Sequence[str]) -> Outcome:
     loaded = load_config(config, Path.cwd(), overrides) if config else None
     site = local_site(loaded.root if loaded else Path.cwd(), card, loaded)
     made = plan_fixes(site)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from pipeline.hosts.open_run import open_run
 from pipeline.hosts.pull import pull_run
@@ -14,19 +11,11 @@ from pipeline.messages.quantities import size
 from pipeline.records.files import locked
 from pipeline.records.runs import artifacts_of
 from pipeline.show.screen import Screen
-from pipeline.verbs.options import AsJson, Run
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-
-@app.command()
-def pull(
-    run: Run = None,
-    weights: Annotated[bool, typer.Option("--weights", help="the adapter too, digests verified")] = False,
-    as_json: AsJson = False,
-) -> int:
+def pull(run: str | None = None, weights: bool = False, as_json: bool = False) -> int:
     """Bring home what is not here yet; what is here is only ever added to."""
     screen = Screen(as_json=as_json)
     with open_run(run, Path.cwd(), ask=None if as_json else screen, keep=False) as opened:

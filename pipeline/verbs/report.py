@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
 from pipeline.messages.outcome import Outcome
 from pipeline.records.runs import artifacts_of, job_last_seen, named_run
 from pipeline.report.kept import draw_report, has_report
 from pipeline.show.screen import Screen
-from pipeline.verbs.options import AsJson, Run
 from remote.errors import BadUsage
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-
-@app.command()
-def report(run: Run = None, as_json: AsJson = False) -> int:
+def report(run: str | None = None, as_json: bool = False) -> int:
     """Draw the run's page from what is here: stages, fixes, proofs, curves, cures."""
     screen = Screen(as_json=as_json)
     note, records = named_run(run, Path.cwd())

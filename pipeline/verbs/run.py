@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from pipeline.actions.run import run_project
 from pipeline.actions.session import load_named
 from pipeline.show.screen import Screen
 from pipeline.stages.order import STAGE_NAMES
 from pipeline.stages.stage import Wishes
-from pipeline.verbs.options import AsJson, ConfigName, HostName, Overrides, Yes
 from remote.errors import BadUsage
-
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
 
 def _stage(name: str, option: str) -> str:
@@ -28,34 +23,23 @@ def _stage(name: str, option: str) -> str:
     return name
 
 
-def _stages(incomplete: str) -> list[str]:
-    return [name for name in STAGE_NAMES if name.startswith(incomplete)]
-
-
-Until = Annotated[str, typer.Option(metavar="STAGE", help="stop after this stage", autocompletion=_stages)]
-Force = Annotated[
-    str, typer.Option(metavar="STAGE", help="do this stage and all after it again", autocompletion=_stages)
-]
-
-
-@app.command()
 def run(
-    host: HostName,
-    config: ConfigName,
-    overrides: Overrides = None,
-    until: Until = "",
-    force: Force = "",
-    detach: Annotated[bool, typer.Option("--detach", help="leave once the job runs")] = False,
-    no_heal: Annotated[bool, typer.Option("--no-heal", help="tell a failure and stop; apply no cure")] = False,
-    yes: Yes = False,
-    as_json: AsJson = False,
+    host: str,
+    config: str,
+    overrides: Sequence[str] = (),
+    until: str = "",
+    force: str = "",
+    detach: bool = False,
+    no_heal: bool = False,
+    yes: bool = False,
+    as_json: bool = False,
 ) -> int:
     """Take the project to the host through all stages: sync, environment, fix, verify, train, logs."""
     screen = Screen(as_json=as_json)
     if until and force and STAGE_NAMES.index(_stage(until, "--until")) < STAGE_NAMES.index(_stage(force, "--force")):
         raise BadUsage(f"--until {until} ends before --force {force}: nothing would be forced", where="--until")
     wishes = Wishes(_stage(until, "--until"), _stage(force, "--force"), detach, not no_heal)
-    named = load_named(host, config, overrides or [], Path.cwd())
+    named = load_named(host, config, overrides, Path.cwd())
     with screen:
         outcome = run_project(named, screen, wishes, ask=None if as_json or yes else screen)
     screen.closing(replace(outcome, given=named.given))

@@ -6,24 +6,18 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import typer
-
 from pipeline.hosts.open_run import OUT_OF_REACH, open_run, out_of_reach
 from pipeline.judgements.job import judge_run, judge_watched
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, artifacts_of, job_last_seen, named_run
 from pipeline.show.screen import Screen
-from pipeline.verbs.options import AsJson, Run
 from remote.errors import HalfstepError
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState, RunSurvey
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-
-@app.command()
-def status(run: Run = None, as_json: AsJson = False) -> int:
+def status(run: str | None = None, as_json: bool = False) -> int:
     """How far a run is and how it ended; exit 0 where that could be asked, however it ended.
 
     A host out of reach is told with what was last seen, never taken for dead.

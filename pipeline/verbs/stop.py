@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from pipeline.hosts.open_run import open_run
 from pipeline.judgements.job import newest_kept
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.show.screen import Screen
-from pipeline.verbs.options import AsJson, Run
 from remote.operations.jobs import stop_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState, RunSurvey
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-
-@app.command()
-def stop(
-    run: Run = None,
-    grace: Annotated[float | None, typer.Option(min=0, help="seconds to save in; left out: the run's own")] = None,
-    as_json: AsJson = False,
-) -> int:
+def stop(run: str | None = None, grace: float | None = None, as_json: bool = False) -> int:
     """End the job and every process it started; `pipeline run` resumes from its checkpoint."""
     screen = Screen(as_json=as_json)
     with open_run(run, Path.cwd(), ask=None if as_json else screen) as opened:

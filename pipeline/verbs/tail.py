@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from pipeline.hosts.follow import patience_told
 from pipeline.hosts.open_run import NOT_THERE, open_run, out_of_reach
 from pipeline.messages.outcome import Outcome
 from pipeline.records.runs import named_run
 from pipeline.show.screen import Screen
-from pipeline.verbs.options import AsJson, Run
 from remote.errors import HalfstepError
 from remote.protocol.events import Scalar
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.pull.live import mirrored_scalars, tail_scalars
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-
-@app.command()
-def tail(
-    run: Run = None,
-    only: Annotated[
-        list[str] | None, typer.Option("--tag", help="only tags that contain this; may be repeated")
-    ] = None,
-    new: Annotated[bool, typer.Option("--new", help="leave out what was written before now")] = False,
-    as_json: AsJson = False,
-) -> int:
+def tail(run: str | None = None, only: Sequence[str] = (), new: bool = False, as_json: bool = False) -> int:
     """Every scalar as `step tag value`, until the job has ended; those that are here where the host is out of reach."""
     screen = Screen(as_json=as_json, on_stderr=True)
     note, records = named_run(run, Path.cwd())
@@ -74,8 +61,8 @@ def tail(
     return outcome.exit_code
 
 
-def _none_so_called(run: str, only: list[str] | None, tags: set[str]) -> Finding:
-    words = f"{run} has no scalar with {' or '.join(only or ())} in its tag; it has {', '.join(sorted(tags))}"
+def _none_so_called(run: str, only: Sequence[str], tags: set[str]) -> Finding:
+    words = f"{run} has no scalar with {' or '.join(only)} in its tag; it has {', '.join(sorted(tags))}"
     return Finding("no-scalars", Severity.WARNING, words, "--tag")
 
 

@@ -11,9 +11,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from pipeline.hosts.follow import patience_told
 from pipeline.hosts.open_run import OUT_OF_REACH, OpenRun, open_run
@@ -22,21 +19,14 @@ from pipeline.messages.outcome import Outcome
 from pipeline.messages.quantities import size
 from pipeline.records.runs import RunNote, named_run
 from pipeline.show.screen import Screen
-from pipeline.verbs.options import AsJson, Run
 from remote.errors import Busy, HalfstepError, Interrupted, ToolFailed
 from remote.pull.live import follow_events
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 VIEWER_END_S = 5.0
 HERE = "127.0.0.1"
 
 
-@app.command()
-def tensorboard(
-    run: Run = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free one")] = 6006,
-    as_json: AsJson = False,
-) -> int:
+def tensorboard(run: str | None = None, port: int = 6006, as_json: bool = False) -> int:
     """Open the printed address in a browser; Ctrl-C ends TensorBoard and leaves the job alone."""
     screen = Screen(as_json=as_json)
     if importlib.util.find_spec("tensorboard") is None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from pipeline.actions.preview import judge_without_proof, preview
 from pipeline.actions.proof import can_be_proved, prove_in_scratch
@@ -16,25 +14,15 @@ from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Context, Wishes
 from pipeline.stages.verify import code_of, diagnosed, in_words, try_card
-from pipeline.verbs.options import AsJson, ConfigName, HostName, Overrides
 from pipeline.work.launch import launch_in_words
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.precision import announce
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-
-@app.command()
-def verify(
-    host: HostName,
-    config: ConfigName,
-    overrides: Overrides = None,
-    no_proof: Annotated[bool, typer.Option("--no-proof", help="leave out the two real optimizer steps")] = False,
-    as_json: AsJson = False,
-) -> int:
+def verify(host: str, config: str, overrides: Sequence[str] = (), no_proof: bool = False, as_json: bool = False) -> int:
     """Is this host and project ready? Says for each stage whether `run` would have work to do."""
     screen = Screen(as_json=as_json)
-    named = load_named(host, config, overrides or [], Path.cwd())
+    named = load_named(host, config, overrides, Path.cwd())
     with working(named, screen, Wishes(), keep=False, ask=None if as_json else screen) as context:
         screen.heading(f"{named.loaded.name} on {named.host.name}: looking only")
         outcome = replace(_looked(context, screen, proof_wanted=not no_proof), given=named.given)

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import typer
-
 from pipeline.hosts.follow import follow_to_end
 from pipeline.hosts.open_run import open_run
 from pipeline.judgements.job import judge_run, judge_watched
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.records.runs import artifacts_of
 from pipeline.show.screen import Screen
-from pipeline.verbs.options import AsJson, Run
 from remote.operations.jobs import adopt_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState
 
-app = typer.Typer(rich_markup_mode=None, add_completion=False)
 
-
-@app.command()
-def wait(run: Run = None, as_json: AsJson = False) -> int:
+def wait(run: str | None = None, as_json: bool = False) -> int:
     """Return when the job has ended: 0 well, 40 failed, 41 lost, 42 stopped or preempted with its checkpoint kept."""
     return wait_for(run, Screen(as_json=as_json), "wait")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli import VERBS
+from pipeline.cli.commands import VERBS
 from remote.link.bundle import payload_bundle
 from tests.contracts.house import ROOT, Import, Module, graph, imports_of, module_named, modules
 
@@ -69,7 +69,7 @@ def test_every_folder_and_module_at_the_top_of_a_package_is_in_the_list_of_rooms
 @pytest.mark.parametrize(
     ("package", "loose"),
     [
-        ("pipeline", {"__main__", "cli"}),
+        ("pipeline", {"__main__"}),
         ("fixers", {"known", "pages", "registry"}),
         ("remote", {"errors", "host"}),
         ("remote/payload", {"__main__", "operations"}),
@@ -132,7 +132,7 @@ def test_modules_do_not_import_each_other_in_a_circle() -> None:
         ("paramiko", ("remote.link.ssh",)),
         ("yaml", ("fixers.sources.yaml_nodes",)),
         ("rich", ("pipeline.show",)),
-        ("typer", ("pipeline.cli", "pipeline.verbs")),
+        ("click", ("pipeline.cli",)),
         ("pydantic", ("pipeline.config",)),
     ],
 )
@@ -217,7 +217,7 @@ def test_no_module_is_called_nothing(name: str) -> None:
 
 def test_one_module_reads_sys_argv_on_the_laptop() -> None:
     users = {m.name for m in modules() if "sys.argv" in m.source and not m.name.startswith("remote.payload")}
-    assert users <= {"pipeline.cli", "pipeline.pages.__main__", "remote.link.bootstrap"}, users
+    assert users <= {"pipeline.cli.main", "pipeline.pages.__main__", "remote.link.bootstrap"}, users
 
 
 def test_only_the_screen_prints_on_the_laptop() -> None:
@@ -234,7 +234,7 @@ def test_only_the_screen_prints_on_the_laptop() -> None:
 @pytest.mark.parametrize("verb", sorted(VERBS))
 def test_no_verb_of_the_laptop_imports_torch(verb: str) -> None:
     program = (
-        "import sys; from pipeline.cli import run; code = run([sys.argv[1], '--help']); "
+        "import sys; from pipeline.cli.main import run; code = run([sys.argv[1], '--help']); "
         f"found = sorted(set(sys.modules) & set({HEAVY!r})); sys.exit(f'{{code}} {{found}}' if found or code else 0)"
     )
     done = subprocess.run(
@@ -245,7 +245,7 @@ def test_no_verb_of_the_laptop_imports_torch(verb: str) -> None:
 
 def test_help_imports_none_of_the_verbs() -> None:
     program = (
-        "import sys; from pipeline.cli import run; run(['--help']); "
+        "import sys; from pipeline.cli.main import run; run(['--help']); "
         "sys.exit(str([m for m in sys.modules if m.startswith(('pipeline.verbs', 'paramiko', 'pydantic', 'rich'))]) "
         "if any(m.startswith(('pipeline.verbs', 'paramiko', 'pydantic', 'rich')) for m in sys.modules) else 0)"
     )

@@ -104,6 +104,6 @@ def test_names_complete_in_the_shell(user: User, typed: str, offered: set[str]) 
     (user.home / ".ssh" / "config").write_text("Host lonely-rig *.lab\n")
     write_note(Records(user.project), RunNote("plain-0011aabb", "titan", "plain", "key", created_unix=1.0))
     user.environment.update(
-        {"_PIPELINE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
+        {"_PIPELINE_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": str(len(typed.split()) - 1)}
     )
-    assert set(user.types().out.split()) == offered
+    assert {line.partition(",")[2] for line in user.types().out.split()} == offered

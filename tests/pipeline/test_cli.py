@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import io
 import json
 import shlex
@@ -11,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli import is_untold_ctrl_c, run
+from pipeline.cli.commands import VERBS, command
+from pipeline.cli.completion import PLACES
+from pipeline.cli.main import run
 from remote.protocol.exits import ExitCode
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,7 +70,7 @@ def typed(*words: str, shell: str = "", program: str = "") -> subprocess.Complet
     return subprocess.run(["sh", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
 
 
-@pytest.mark.parametrize("module", ["pipeline.cli", "typer", "pipeline.verbs.list_runs", "rich.console"])
+@pytest.mark.parametrize("module", ["pipeline.cli.main", "click", "pipeline.verbs.list_runs", "rich.console"])
 def test_BI_60_ctrl_c_while_the_command_loads_is_answered(module: str) -> None:
     """Whatever is being imported when it comes; a traceback says nothing to anybody."""
     done = typed(module, "list", "--json", program=IMPATIENT)
@@ -100,6 +104,26 @@ def test_a_stream_that_is_closed_or_full_changes_no_published_code(
         assert "no space left on device" in done.stderr
 
 
-@pytest.mark.parametrize(("result", "untold"), [(130, True), (ExitCode.INTERRUPTED, False), (0, False), (None, False)])
-def test_a_verb_that_told_of_ctrl_c_is_believed(result: object, untold: bool) -> None:
-    assert is_untold_ctrl_c(result) is untold
+@pytest.mark.parametrize("name", VERBS)
+def test_the_table_of_verbs_and_each_verbs_function_take_the_same_parameters(name: str) -> None:
+    module = VERBS[name].module or name
+    function = getattr(importlib.import_module(f"pipeline.verbs.{module}"), module)
+    assert [param.name for param in command(name).params] == list(inspect.signature(function).parameters)
+
+
+@pytest.mark.parametrize(("shell", "file"), PLACES.items())
+def test_completion_is_installed_where_the_shell_looks_for_it(
+    shell: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
+    assert run(["--install-completion"]) == 0
+    assert f"_PIPELINE_COMPLETE={shell}_complete" in (tmp_path / file).read_text()
+
+
+def test_a_shell_without_completion_is_refused_with_those_that_have_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SHELL", "/bin/tcsh")
+    assert run(["--install-completion"]) == ExitCode.USAGE
+    assert "bash, zsh and fish" in capsys.readouterr().err

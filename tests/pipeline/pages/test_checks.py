@@ -19,7 +19,7 @@ TOLD = re.compile(
 SOURCES = [
     *(ROOT / "remote" / "payload" / "proof").rglob("*.py"),
     ROOT / "pipeline" / "judgements" / "static.py",
-    ROOT / "remote" / "protocol" / "precision.py",
+    ROOT / "remote" / "policy" / "precision.py",
 ]
 
 

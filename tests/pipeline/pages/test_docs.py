@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from pydantic import BaseModel
 
-from pipeline.cli import VERBS
+from pipeline.cli.commands import VERBS
 from pipeline.config.model import HostConfig, RunConfig
 from pipeline.messages.errors import error_name
 from pipeline.pages.find import all_names, page_of

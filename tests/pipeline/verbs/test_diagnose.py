@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli import run
+from pipeline.cli.main import run
 
 LOG = "loading\nValueError: Attempting to unscale FP16 gradients.\nOddError: what now\n"
 

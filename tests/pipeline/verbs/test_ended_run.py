@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli import run
+from pipeline.cli.main import run
 from pipeline.hosts.open_run import open_run
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, read_note, write_note

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli import run
+from pipeline.cli.main import run
 from pipeline.pages.find import all_names
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -23,7 +23,7 @@ def test_every_name_is_listed_whole(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_one_page_loads_no_fixers_and_nothing_that_draws() -> None:
     program = (
-        "import sys; from pipeline.cli import run; run(['explain', 'sync']); "
+        "import sys; from pipeline.cli.main import run; run(['explain', 'sync']); "
         "sys.exit(' '.join({'fixers.registry', 'fixers.setup.tokenizer', 'rich.markdown'} & set(sys.modules)))"
     )
     done = subprocess.run(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli import run
+from pipeline.cli.main import run
 
 BEFORE = "import torch\nx = torch.bfloat16\n"
 

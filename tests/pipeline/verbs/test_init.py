@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli import run
+from pipeline.cli.main import run
 
 
 @pytest.mark.parametrize(("where", "told"), [("project/src", True), ("project", False)])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli import run
+from pipeline.cli.main import run
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, write_note
 from remote.protocol.jobs import JobState

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli import run
+from pipeline.cli.main import run
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, write_note
 from tests.contracts.house import ROOT

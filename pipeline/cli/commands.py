@@ -1,0 +1,270 @@
+"""The table of verbs: what each takes on the command line. A verb's own module is imported when it is run."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from pipeline.cli import options
+from pipeline.cli.loading import load
+
+HOST = "a file of configs/hosts, an alias of ~/.ssh/config, or local"
+CONFIG = "a file of configs/, or a path"
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One verb: its line in `pipeline --help`, its help text, and its parameters (all but `--json`, common to all)."""
+
+    summary: str
+    help: str
+    params: Sequence[click.Parameter] = ()
+    module: str = ""
+    """The module of `pipeline/verbs/` where it is not called like the verb; its function has the module's name."""
+
+
+VERBS: dict[str, Verb] = {
+    "init": Verb(
+        "write configs/ for this project, asking little",
+        "Write configs/NAME.yaml, and configs/hosts/HOST.yaml if the host has no file and is no alias.",
+        [
+            options.text("--host", metavar="NAME", help="name of the host; its address is asked for"),
+            options.text("--config", "name", metavar="NAME", help="name of the config"),
+            options.flag("--force", help="overwrite existing configs"),
+        ],
+    ),
+    "run": Verb(
+        "take the project through all stages; again: nothing to do",
+        "Take the project to the host through all stages: sync, environment, fix, verify, train, logs.",
+        [
+            options.host(HOST, required=True),
+            options.config(CONFIG, required=True),
+            options.overrides(),
+            options.text("--until", metavar="STAGE", help="stop after this stage", source="stages"),
+            options.text("--force", metavar="STAGE", help="redo this stage and all after it", source="stages"),
+            options.flag("--detach", help="return as soon as the job is running"),
+            options.flag("--no-heal", help="report a failure and stop; apply no cure"),
+            options.flag("--yes", help="never prompt; fail instead"),
+        ],
+    ),
+    "verify": Verb(
+        "look only: is this host and project ready? changes nothing",
+        "Check whether this host and project are ready, and say for each stage whether `run` would have work to do.",
+        [
+            options.host(HOST, required=True),
+            options.config(CONFIG, required=True),
+            options.overrides(),
+            options.flag("--no-proof", help="skip the two real optimizer steps"),
+        ],
+    ),
+    "plan": Verb(
+        "what `run` would change, as a diff",
+        "Show what `run` would send, delete and rewrite, as a diff.",
+        [
+            options.host("plan for this host; without it, --card says which card"),
+            options.config(CONFIG),
+            options.card("titan-rtx, 7.5: plan for this card without connecting to a host"),
+            options.overrides(),
+        ],
+    ),
+    "fix": Verb(
+        "only the fixers, in a local folder or on a host",
+        "Apply the fixers: known faults are put right by the smallest change of bytes. Again: nothing to do.",
+        [
+            click.Argument(["path"], required=False, metavar="[PATH]", type=click.Path(path_type=Path)),
+            options.host("fix the project on this host instead of a local folder"),
+            options.config("the config whose `fixers:` and `model:` apply"),
+            options.several("--only", metavar="NAME", help="only this fixer; repeatable", source="fixers"),
+            options.flag("--diff", help="show what would change, and change nothing"),
+            options.flag("--undo", help="restore what fixers changed"),
+            options.card("titan-rtx, 7.5: the card to fix for"),
+            options.overrides(),
+        ],
+    ),
+    "status": Verb(
+        "what runs where, how far, how it ended",
+        "Show how far a run is and how it ended. Exit 0 if the host could be asked, however the run ended.",
+        [options.run()],
+    ),
+    "list": Verb(
+        "every run of this project",
+        "List every run of this project, newest first, as last seen; `pipeline status RUN` asks its host.",
+        module="list_runs",
+    ),
+    "logs": Verb(
+        "the trainer's own output",
+        "Print the output of the run's newest job; if the host is unreachable, what was brought home, with its age.",
+        [
+            options.run(),
+            options.flag("-f", "--follow", help="keep printing until the job ends"),
+            click.Option(["--tail"], type=click.IntRange(min=0), metavar="N", help="only the last N lines"),
+        ],
+    ),
+    "tail": Verb(
+        "live scalars from the host's TensorBoard files",
+        "Print every scalar as `step tag value` until the job ends; local data, if the host is unreachable.",
+        [
+            options.run(),
+            options.several("--tag", "only", metavar="TEXT", help="only tags that contain this; repeatable"),
+            options.flag("--new", help="skip what was written before now"),
+        ],
+    ),
+    "tensorboard": Verb(
+        "TensorBoard itself, on the local mirror, kept live",
+        "Open the printed address in a browser. Ctrl-C ends TensorBoard and leaves the job alone.",
+        [
+            options.run(),
+            click.Option(
+                ["--port"],
+                type=click.IntRange(0, 65535),
+                default=6006,
+                show_default=True,
+                metavar="PORT",
+                help="0: any free port",
+            ),
+        ],
+    ),
+    "pull": Verb(
+        "bring logs (and the adapter) home",
+        "Download logs that are not here yet; local files are only ever appended to.",
+        [options.run(), options.flag("--weights", help="the adapter too, its digests verified")],
+    ),
+    "stop": Verb(
+        "end a run's job, keeping its checkpoint",
+        "End the job and every process it started; `pipeline run` resumes from its checkpoint.",
+        [
+            options.run(),
+            click.Option(
+                ["--grace"],
+                type=click.FloatRange(min=0),
+                metavar="SECONDS",
+                help="time to save a checkpoint; default: the run's own",
+            ),
+        ],
+    ),
+    "wait": Verb(
+        "until a run's job has ended; its outcome is the exit code",
+        "Return when the job has ended: 0 well, 40 failed, 41 lost, 42 stopped or preempted, checkpoint kept.",
+        [options.run()],
+    ),
+    "attach": Verb(
+        "follow a run in progress",
+        "Follow a run in progress, then report how it ended, with the exit code of `wait`.",
+        [options.run()],
+    ),
+    "diagnose": Verb(
+        "name the error, its cause, the fix, the folk fix that is wrong",
+        "Name what went wrong, the first error first. Exit 0 if the log is healthy, 40 if it names an error.",
+        [
+            click.Argument(
+                ["what"], required=False, default="", metavar="FILE|RUN|-", shell_complete=options.completes("runs")
+            )
+        ],
+    ),
+    "explain": Verb(
+        "a fixer, a check, a stage or an error in one page",
+        "Print the page of a name, as in docs/; without NAME, list every name.",
+        [
+            click.Argument(
+                ["name"], required=False, default="", metavar="[NAME]", shell_complete=options.completes("pages")
+            )
+        ],
+    ),
+    "report": Verb(
+        "one self-contained HTML file: stages, fixes, proofs, curves",
+        "Write the run's page from local data: stages, fixes, proofs, curves, cures.",
+        [options.run()],
+    ),
+    "hosts": Verb(
+        "hosts that can be named; `hosts check NAME`: what works",
+        "List every host that has a file; `check NAME` tests its connection and machine. An ssh alias needs no file.",
+        [
+            click.Argument(
+                ["action"],
+                required=False,
+                default="",
+                metavar="[check",
+                shell_complete=options.completes("host_actions"),
+            ),
+            click.Argument(
+                ["name"], required=False, default="", metavar="NAME]", shell_complete=options.completes("hosts")
+            ),
+        ],
+    ),
+    "configs": Verb(
+        "configs that can be named",
+        "List every config that can be named: the project's own before the shipped ones.",
+    ),
+}
+
+
+class Verbs(click.Group):
+    """The verbs of the table, built when asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Every verb, in the table's order."""
+        del ctx
+        return list(VERBS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The verb of that name; None if there is none."""
+        del ctx
+        return command(cmd_name) if cmd_name in VERBS else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table, without building a command for each line."""
+        del ctx
+        with formatter.section("Verbs"):
+            formatter.write_dl([(name, verb.summary) for name, verb in VERBS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The verb that was typed. Raises UsageError with the nearest one."""
+        if args[0] not in VERBS:
+            _refuse(args[0], ctx)
+        return super().resolve_command(ctx, args)
+
+
+def _refuse(word: str, context: click.Context) -> NoReturn:
+    near = difflib.get_close_matches(word, VERBS, n=1)
+    raise click.UsageError(f"no such verb: {word!r}{f'; did you mean {near[0]}?' if near else ''}", context)
+
+
+def command(name: str) -> click.Command:
+    """The click command of a verb of the table."""
+    verb = VERBS[name]
+    return click.Command(
+        name,
+        params=[*verb.params, options.as_json()],
+        help=verb.help,
+        callback=_call(verb.module or name),
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+def _call(module: str) -> Callable[..., Any]:
+    def call(**values: Any) -> Any:
+        return getattr(load(f"pipeline.verbs.{module}"), module)(**values)
+
+    return call
+
+
+def help_of(name: str) -> str:
+    """What `pipeline VERB --help` prints, at a width of 100 columns."""
+    group = click.Context(click.Group("pipeline"), info_name="pipeline")
+    return command(name).get_help(
+        click.Context(
+            command(name),
+            group,
+            name,
+            terminal_width=100,
+            max_content_width=100,
+            help_option_names=["-h", "--help"],
+        )
+    )

@@ -1,0 +1,25 @@
+"""Importing a module by name when it is needed, with Ctrl-C held back until the import is over."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import signal
+from collections.abc import Iterator
+from types import ModuleType
+
+
+def load(name: str) -> ModuleType:
+    """The module of that name."""
+    with uninterrupted():
+        return importlib.import_module(name)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """SIGINT is delivered at the end of the block: an import that is cut short raises unrelated errors."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

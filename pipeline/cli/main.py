@@ -1,0 +1,137 @@
+"""The entry point: runs a verb, and is the one place where errors become exit codes."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import importlib
+import io
+import os
+import shlex
+import signal
+import sys
+import traceback
+
+import click
+from click.shell_completion import shell_complete
+
+from pipeline import __version__
+from pipeline.cli.commands import Verbs
+from pipeline.cli.completion import COMPLETE, install_completion
+from pipeline.cli.loading import uninterrupted
+from remote.errors import BadUsage, Defect, DiskFull, HalfstepError, Interrupted
+from remote.protocol.exits import ExitCode
+
+
+@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="halfstep", message="%(prog)s %(version)s")
+@click.option(
+    "--install-completion",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=install_completion,
+    help="make your shell complete verbs and names",
+)
+def pipeline() -> None:
+    r"""Take an audio-LLM LoRA fine-tune to a far-away GPU, prove that it will train, bring the adapter home.
+
+    \b
+    pipeline run --host titan --config paper_r64
+    Run it again: nothing to do.
+    """
+
+
+def main() -> None:
+    """Runs the verb and exits with its published code; no error ever ends in a traceback on the screen."""
+    open_streams()
+    try:
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # the second one, while the first was being told
+        code = int(ExitCode.INTERRUPTED)
+    signal.signal(signal.SIGINT, lambda *_: os._exit(code))
+    close_streams()
+    sys.exit(code)
+
+
+def open_streams() -> None:
+    """All three standard streams are there, and take any text; what is written to one that was closed is gone."""
+    for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            lead_nowhere(fd)
+            setattr(sys, name, open(fd, mode, closefd=False))  # noqa: SIM115 - a number, for good
+        stream = getattr(sys, name)
+        if mode == "w" and isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def close_streams() -> None:
+    """Nothing is left to be written when the interpreter ends, which would complain and change the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            lead_nowhere(1 if stream is sys.stdout else 2)
+
+
+def lead_nowhere(fd: int) -> None:
+    """What is written to that file descriptor is gone, and no file of ours takes its number."""
+    null = os.open(os.devnull, os.O_RDWR)
+    if null != fd:
+        os.dup2(null, fd)
+        os.close(null)
+
+
+def run(words: list[str]) -> int:
+    """The exit code of `pipeline WORDS`."""
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked since the process began
+        if COMPLETE in os.environ:
+            return shell_complete(pipeline, {}, "pipeline", COMPLETE, os.environ[COMPLETE])
+        with pipeline.make_context("pipeline", words or ["--help"]) as context:
+            result = pipeline.invoke(context)
+        sys.stdout.flush()
+        return int(result) if isinstance(result, int) else 0
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.ClickException as error:
+        return _tell_usage(words, error)
+    except HalfstepError as error:
+        if isinstance(error, Interrupted):
+            error.hint = error.hint or shlex.join(["pipeline", *words])
+        return _tell(words, error)
+    except (KeyboardInterrupt, click.Abort):
+        return _tell(words, Interrupted("interrupted", hint=shlex.join(["pipeline", *words])))
+    except SystemExit as done:
+        if not isinstance(done.__context__, BrokenPipeError):  # rich exits when the reader of stdout has gone
+            raise
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        return ExitCode.INTERRUPTED
+    except OSError as error:
+        full = DiskFull(f"no space left on device: {error.filename or 'what is printed'}", hint="df -h")
+        return _tell(words, full if error.errno == errno.ENOSPC else _bug(error))
+    except Exception as error:  # noqa: BLE001 - the last resort: a defect of ours, reported without a traceback
+        return _tell(words, _bug(error))
+
+
+def _tell_usage(words: list[str], error: click.ClickException) -> int:
+    context = getattr(error, "ctx", None)
+    hint = f"{context.command_path} --help" if context else "pipeline --help"
+    return _tell(words, BadUsage(error.format_message(), hint=hint))
+
+
+def _tell(words: list[str], error: HalfstepError) -> int:
+    # An object that stdout does not take is told in words on stderr; where nobody can be told, the exit code still is.
+    for told in (words, [word for word in words if word != "--json"]):
+        with contextlib.suppress(OSError, KeyboardInterrupt), uninterrupted():
+            importlib.import_module("pipeline.show.failure").tell(told, error)
+            break
+    return error.exit_code
+
+
+def _bug(error: Exception) -> HalfstepError:
+    path = importlib.import_module("pipeline.show.failure").keep_traceback(traceback.format_exception(error))
+    return Defect(
+        f"a defect of halfstep's: {type(error).__name__}: {error}", where=path, hint="report it with that file"
+    )

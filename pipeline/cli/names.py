@@ -1,0 +1,54 @@
+"""Names for the shell's completion, one function for each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from fixers.known import KNOWN
+from pipeline.config.find import known_hosts, list_configs
+from pipeline.pages.find import all_names
+from pipeline.pages.stages import STAGES
+from pipeline.records.layout import Records, project_here
+from pipeline.records.runs import list_notes
+from remote.policy.cards import CARDS
+
+
+def hosts() -> Iterable[str]:
+    """Host files and the aliases of ~/.ssh/config."""
+    return known_hosts(Path.cwd())
+
+
+def configs() -> Iterable[str]:
+    """Config files of the project and shipped ones."""
+    return list_configs(Path.cwd())
+
+
+def cards() -> Iterable[str]:
+    """Cards whose compute capability is known."""
+    return CARDS
+
+
+def runs() -> Iterable[str]:
+    """Runs of this project."""
+    return [note.run for note in list_notes(Records(project_here(Path.cwd())))]
+
+
+def stages() -> Iterable[str]:
+    """The six stages."""
+    return STAGES
+
+
+def fixers() -> Iterable[str]:
+    """Every fixer."""
+    return KNOWN
+
+
+def pages() -> Iterable[str]:
+    """Every name that `pipeline explain` has a page for."""
+    return {name for _, name in all_names()}
+
+
+def host_actions() -> Iterable[str]:
+    """What `pipeline hosts` takes as its first word."""
+    return ("check",)

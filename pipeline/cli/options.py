@@ -1,0 +1,75 @@
+"""Options and arguments that several verbs share, and the completion of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import click
+
+from pipeline.cli.loading import load
+
+
+def completes(source: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
+    """A completion callback: the names that `pipeline.cli.names.<source>` gives and that begin with what was typed."""
+
+    def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+        del context, parameter
+        names: Iterable[str] = getattr(load("pipeline.cli.names"), source)()
+        return sorted(name for name in set(names) if name.startswith(incomplete))
+
+    return complete
+
+
+def flag(*names: str, help: str) -> click.Option:
+    """A switch that is off by default."""
+    return click.Option(names, is_flag=True, default=False, help=help)
+
+
+def text(*names: str, help: str, metavar: str, source: str = "", required: bool = False) -> click.Option:
+    """An option with one value; empty where it is left out."""
+    return click.Option(
+        names,
+        default=None if required else "",
+        required=required,
+        metavar=metavar,
+        help=help,
+        shell_complete=completes(source) if source else None,
+    )
+
+
+def several(*names: str, help: str, metavar: str, source: str = "") -> click.Option:
+    """An option that may be repeated; an empty tuple where it is left out."""
+    return click.Option(
+        names, multiple=True, metavar=metavar, help=help, shell_complete=completes(source) if source else None
+    )
+
+
+def host(help: str, *, required: bool = False) -> click.Option:
+    """`--host NAME`."""
+    return text("--host", metavar="NAME", help=help, source="hosts", required=required)
+
+
+def config(help: str, *, required: bool = False) -> click.Option:
+    """`--config NAME`."""
+    return text("--config", metavar="NAME", help=help, source="configs", required=required)
+
+
+def card(help: str) -> click.Option:
+    """`--card NAME`."""
+    return text("--card", metavar="CARD", help=help, source="cards")
+
+
+def overrides() -> click.Option:
+    """`--set KEY=VALUE`, repeatable."""
+    words = "override a key: train.learning_rate=1e-5, host.port=2222; repeatable"
+    return several("--set", "overrides", metavar="KEY=VALUE", help=words)
+
+
+def as_json() -> click.Option:
+    """`--json`."""
+    return flag("--json", "as_json", help="print one JSON object on stdout; prose goes to stderr")
+
+
+def run() -> click.Argument:
+    """`[RUN]`; None where it is left out."""
+    return click.Argument(["run"], required=False, metavar="[RUN]", shell_complete=completes("runs"))
