@@ -12,6 +12,7 @@ class HalfstepError(Exception):
     `findings` are all problems of one kind where several were found at once; they then stand for the message.
     `instead`: a word that was typed and the one that was probably meant; the hint is then the same line with that one.
     `about` names what it happened to (host, config, run), where whoever raised it could not know.
+    An error never exits with 0: `exit_code` OK, as None, leaves the code of the class.
     """
 
     exit_code = ExitCode.BUG
@@ -33,7 +34,7 @@ class HalfstepError(Exception):
         self.findings = findings
         self.instead = instead
         self.about: dict[str, str] = {}
-        if exit_code is not None:
+        if exit_code:
             self.exit_code = exit_code
 
 

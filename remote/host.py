@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
+from remote.errors import Garbled
+from remote.protocol.text import first_line
+from remote.protocol.values import Malformed, decode
+
+T = TypeVar("T")
 Json = dict[str, Any]
 
 
@@ -93,3 +98,15 @@ class Host(Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def read_answer(kind: type[T], host: Host, data: Any) -> T:
+    """What `host` answered, as a `kind`. Raises Garbled, fit for a terminal, where it does not have that shape."""
+    try:
+        return decode(kind, data)
+    except Malformed as error:
+        raise Garbled(
+            f"{host.name} sent a malformed answer: {first_line(str(error))}",
+            where=host.name,
+            hint="try again; if the error persists, another program on the host interferes with our agent",
+        ) from None

@@ -33,12 +33,12 @@ from typing import Any
 from fixers.frame.change import HostChange, Plan, mended
 from fixers.frame.site import Site
 from fixers.setup.audio_imports import AudioUse, uses_of
+from remote.host import read_answer
 from remote.protocol.audio import AudioLook
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.machine import Interpreter
 from remote.protocol.tokenizer_files import version_of
-from remote.protocol.values import decode
 
 name = "audio-backends"
 version = 1
@@ -70,7 +70,9 @@ def plan(site: Site) -> Plan:
     needed = needed_packages(use, packages)
     look = AudioLook()
     if "torchcodec" in needed:
-        look = decode(AudioLook, site.host.ask("fix.audio.look", {"environment": dict(site.environment)}))
+        look = read_answer(
+            AudioLook, site.host, site.host.ask("fix.audio.look", {"environment": dict(site.environment)})
+        )
     missing = tuple(package for package in needed if package not in packages)
     lacking = tuple(_missing(package, survey.interpreter) for package in missing)
     others = judge_torchcodec(packages, look) if "torchcodec" in needed else ()

@@ -36,10 +36,10 @@ from typing import Any
 from fixers.frame.change import FileChange, HostChange, Plan, mended
 from fixers.frame.fixed_tree import FixedTree
 from fixers.frame.site import Site
+from remote.host import read_answer
 from remote.protocol.collator import CollatorLook, Copy
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
-from remote.protocol.values import decode
 
 name = "data-collator"
 version = 1
@@ -80,7 +80,7 @@ def _plan_host(site: Site, path: str) -> Plan:
         "prefix": site.survey.interpreter.prefix if site.survey else "",
         "environment": dict(site.environment),
     }
-    look = decode(CollatorLook, site.host.ask("fix.collator.look", request))
+    look = read_answer(CollatorLook, site.host, site.host.ask("fix.collator.look", request))
     if look.digest == hashlib.sha256(_as_sent(site, path)).hexdigest():
         look = replace(look, digest="")  # rewritten with the rest of the tree, not here
     findings = judge_collator(path, hashlib.sha256(data).hexdigest(), look)

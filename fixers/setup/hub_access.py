@@ -31,10 +31,10 @@ from fixers.frame.site import Site
 from fixers.setup.host_hub import TOKENS, asking
 from fixers.setup.tokenizer import HINTS, origin_of
 from remote.errors import RemoteFault
+from remote.host import read_answer
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.hub_access import HubLook
-from remote.protocol.values import decode
 
 name = "hub-access"
 version = 1
@@ -52,7 +52,7 @@ def plan(site: Site) -> Plan:
         return Plan(found)
     request = {**asking(site), "repo": repo, "revision": str(model.get("revision") or "")}
     try:
-        look = decode(HubLook, site.host.ask("fix.hub.look", request, timeout_s=90.0))
+        look = read_answer(HubLook, site.host, site.host.ask("fix.hub.look", request, timeout_s=90.0))
     except RemoteFault as fault:
         return Plan((*found, Finding(name, Severity.WARNING, f"the hub was not asked: {fault.message}", where=repo)))
     return Plan((*found, *judge_access(repo, look, site.config.get("secrets") or ())))

@@ -27,16 +27,16 @@ class HubUnavailable(Exception):
 
 
 def ask_laptop_hub(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer of `python -m remote.payload hub` in our own interpreter, a fault of the hub's too."""
+    """The answer of `python -m remote.payload hub` in our own interpreter, also where it is an error of the hub."""
     if importlib.util.find_spec("huggingface_hub") is None:
         raise HubUnavailable(
             "huggingface_hub is not installed beside halfstep, so nothing was fetched", "pip install huggingface_hub"
         )
     done = subprocess.run(
-        [sys.executable, "-m", "remote.payload", "hub"],
+        [sys.executable, "-E", "-m", "remote.payload", "hub"],
         input=json.dumps(dict(request)).encode(),
         capture_output=True,
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[2],  # where `remote` is ours: neither the project nor PYTHONPATH is searched
         timeout=TIMEOUT_S,
         check=False,
     )

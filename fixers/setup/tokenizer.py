@@ -40,6 +40,7 @@ from fixers.frame.site import Site, Tree
 from fixers.setup.host_hub import HostHub, asking
 from fixers.setup.laptop_hub import HubUnavailable, ask_laptop_hub, fetch_on_laptop
 from fixers.setup.tokenizer_judgement import NAME, UPGRADE, Complaint, good_copy, judge_files
+from remote.host import read_answer
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.tokenizer_files import (
@@ -145,7 +146,7 @@ def _look(site: Site, origin: Origin) -> tuple[TokenizerFile, ...]:
         "models": [{"repo": origin.repo, "revision": origin.revision}] if origin.repo else [],
     }
     answer = site.host.ask("fix.tokenizer.look", request, timeout_s=300.0)
-    there = decode(tuple[TokenizerFile, ...], answer["files"])
+    there = read_answer(tuple[TokenizerFile, ...], site.host, answer["files"])
     root = posixpath.join(site.host.workdir, site.project.tree)
     seen = {file.path for file in there}
     return there + tuple(file for file in laptop_files(site, root) if file.path not in seen)

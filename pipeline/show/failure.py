@@ -11,6 +11,7 @@ from pipeline.messages.errors import outcome_of_error
 from pipeline.messages.hints import given_in, typed_with
 from pipeline.show.screen import Screen
 from remote.errors import HalfstepError
+from remote.protocol.text import safe_text
 
 
 def tell(words: list[str], error: HalfstepError) -> None:
@@ -40,8 +41,8 @@ def after(words: list[str], option: str) -> str:
 
 
 def keep_traceback(lines: Iterable[str]) -> str:
-    """The path of a new file that holds the traceback of a defect of ours."""
+    """The path of a new file that holds the traceback of a defect of ours, fit for a terminal."""
     fd, path = tempfile.mkstemp(prefix="halfstep-defect-", suffix=".txt")
-    with os.fdopen(fd, "w") as file:
-        file.writelines(lines)
+    with os.fdopen(fd, "w", encoding="utf-8") as file:
+        file.writelines(safe_text(line) for line in lines)
     return path

@@ -22,7 +22,7 @@ from pipeline.show.console import open_console
 from pipeline.show.pace import Pace
 from pipeline.show.spark import shares, sparkline
 from remote.protocol.findings import Finding, Severity
-from remote.protocol.text import safe_text
+from remote.protocol.text import safe_json, safe_text
 
 MARKS = {
     StageState.DONE: ("done", "green"),
@@ -201,7 +201,7 @@ class Screen:
         """The last words of a verb: findings and where things are, or the one JSON object."""
         self._stop_status()
         if self.as_json:
-            sys.stdout.write(json.dumps(outcome_to_json(outcome), ensure_ascii=False) + "\n")
+            sys.stdout.write(safe_json(json.dumps(outcome_to_json(outcome), ensure_ascii=False)) + "\n")
             sys.stdout.flush()
             return
         self.findings(finding for finding in outcome.told if finding.severity is not Severity.INFO)

@@ -63,11 +63,15 @@ def free_port(port: int, run: str) -> int:
 
 @contextlib.contextmanager
 def _viewer(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """TensorBoard over the folder, gone at the end of the block; what it prints goes to stderr."""
+    """TensorBoard over the folder, gone at the end of the block; what it prints goes to stderr.
+
+    Its modules are those installed beside halfstep: neither the working folder nor PYTHONPATH is searched.
+    """
     viewer = subprocess.Popen(
-        [sys.executable, "-m", "tensorboard.main", "--logdir", str(folder), "--host", HERE,
+        [sys.executable, "-P", "-E", "-m", "tensorboard.main", "--logdir", str(folder), "--host", HERE,
          "--port", str(port), "--reload_interval", "2"],
         stdout=2,
+        cwd="/",
     )  # fmt: skip
     try:
         yield viewer

@@ -246,11 +246,17 @@ def _result(answer: Json) -> Json:
     error = answer.get("error")
     if not isinstance(error, dict):
         raise BadFrame("an answer that is neither a result nor an error")
-    code = error.get("exit_code", ExitCode.BUG)
     raise RemoteFault(
         safe_text(str(error.get("message", "no reason given"))),
         kind=str(error.get("kind", "bug")),
         where=safe_text(str(error.get("where", ""))),
         hint=safe_text(str(error.get("hint", ""))),
-        exit_code=ExitCode(code) if code in set(ExitCode) else ExitCode.BUG,
+        exit_code=_exit_code(error.get("exit_code")),
     )
+
+
+def _exit_code(code: object) -> ExitCode:
+    """The published code of an error; any other value, 0 among them, is a defect of whoever sent it."""
+    if isinstance(code, int) and code in set(ExitCode) - {ExitCode.OK}:
+        return ExitCode(code)
+    return ExitCode.BUG

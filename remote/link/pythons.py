@@ -22,7 +22,7 @@ EXTRA = ("$HOME/miniconda3/bin", "$HOME/anaconda3/bin", "$HOME/miniforge3/bin", 
 SEARCH = f"""
 printf '\\002HS%s\\003\\n' "$1"
 try() {{
-  version=$("$2" -S -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>&1) || version="fails: $version"
+  version=$("$2" -E -S -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>&1) || version="fails: $version"
   printf '%s\\t%s\\t%s\\n' "$1" "$2" "$(printf %s "$version" | tr '\\n\\t' '  ')"
 }}
 case $2 in

@@ -66,6 +66,7 @@ class ProcessWire:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
+            cwd="/",  # as a login shell, it does not start in the project
             start_new_session=True,
         )
         assert self._process.stdin and self._process.stdout and self._process.stderr

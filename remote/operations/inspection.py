@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from remote.errors import AuthRefused, HalfstepError, HostKeyRefused, HostUnfit
+from remote.host import read_answer
 from remote.link.address import Address
 from remote.link.agent import AgentHost
 from remote.link.ask import Ask
@@ -17,7 +18,7 @@ from remote.policy.cards import is_promised, parse_card
 from remote.protocol.exits import ExitCode
 from remote.protocol.layout import OTHER_WORKDIR
 from remote.protocol.survey import Survey, SurveyRequest
-from remote.protocol.values import decode, encode
+from remote.protocol.values import encode
 
 STEPS = ("connect", "host key", "login", "agent", "round trip", "clock", "workdir", "python", "gpu")
 SKEW_S = 60.0
@@ -102,7 +103,7 @@ def _inspect(host: AgentHost, address: Address, promised: Promised, clock: Calla
         card = parse_card(promised.card) if promised.card is not None else None
         request = SurveyRequest(PROJECT, address.python, gpus=promised.gpus, card=card)
         before = clock()
-        survey = decode(Survey, host.ask("survey", encode(request)))
+        survey = read_answer(Survey, host, host.ask("survey", encode(request)))
         rows += _rows_of(survey, (before + clock()) / 2, host.workdir)
         elsewhere = address.scheduler is not None
         missing = is_promised(survey.gpus, gpus=promised.gpus, card=promised.card, elsewhere=elsewhere)

@@ -8,6 +8,7 @@ J: one JSON object.   B: a chunk of a byte stream.   E: the end of a byte stream
 from __future__ import annotations
 
 import json
+import re
 import struct
 from enum import Enum
 from typing import Any, Callable, Dict, Tuple
@@ -17,6 +18,7 @@ from remote.protocol.values import dumps
 HEADER = struct.Struct(">cI")
 MAX_JSON = 64 * 2**20
 MAX_CHUNK = 2**20
+SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class FrameKind(bytes, Enum):
@@ -63,11 +65,17 @@ def read_frame(read_exactly: Callable[[int], bytes]) -> Tuple[FrameKind, bytes]:
 
 
 def parse_json(body: bytes) -> Dict[str, Any]:
-    """A JSON frame's object. Raises BadFrame."""
+    """A JSON frame's object, whose every text can be encoded again. Raises BadFrame."""
     try:
         value = json.loads(body.decode("utf-8", "surrogateescape"))
+        if SURROGATE_ESCAPE.search(body):  # never in a frame of ours: `dumps` leaves text as it is
+            dumps(value)
+    except UnicodeEncodeError as error:
+        raise BadFrame(f"a text with a lone surrogate: {error.reason}") from None
     except ValueError as error:
         raise BadFrame(f"not JSON: {error}") from None
+    except RecursionError:
+        raise BadFrame("JSON nested too deeply") from None
     if not isinstance(value, dict):
         raise BadFrame(f"expected an object, got {type(value).__name__}")
     return value

@@ -16,6 +16,13 @@ HIDDEN = frozenset(
 ESCAPES = {ord(char): f"\\x{ord(char):02x}" if ord(char) < 0x100 else f"\\u{ord(char):04x}" for char in HIDDEN}
 # How Python carries bytes that are not UTF-8.
 ESCAPES.update({code: f"\\x{code - 0xDC00:02x}" for code in range(0xDC80, 0xDD00)})
+JSON_ESCAPES = {ord(char): f"\\u{ord(char):04x}" for char in HIDDEN}
+JSON_ESCAPES.update({code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)})
+
+
+def safe_json(text: str) -> str:
+    """JSON as a terminal may see it: every control and lone surrogate in its strings is escaped, the values unchanged."""
+    return text.translate(JSON_ESCAPES)
 
 
 def safe_text(text: Union[str, bytes], *, max_line: int = MAX_LINE) -> str:

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from remote.errors import RemoteFault, SyncRefused
-from remote.host import Host, Json
+from remote.host import Host, Json, read_answer
 from remote.project.scan import IGNORE_HINT, Scan, scan_again, shown
 from remote.protocol.blocks import PACKERS
 from remote.protocol.findings import Report
 from remote.protocol.tree import Manifest, TreeSurvey
-from remote.protocol.values import decode
 from remote.sync.agreed import ask_base, known_base, remember_agreed
 from remote.sync.plan import SyncPlan, edited_finding, plan_sync
 from remote.sync.retry import over_cuts
@@ -102,7 +101,7 @@ class _Attempt:
         """What the host has and what lies staged there, with as few questions as can be."""
         if self.unsure:
             args = {"project": self.scan.project, "settle_s": SETTLE_S}
-            self.tree = decode(TreeSurvey, self.host.ask("tree.survey", args))
+            self.tree = read_answer(TreeSurvey, self.host, self.host.ask("tree.survey", args))
             self.unsure = False
         base = known_base(self.host, self.scan, self.tree)
         if base is not None and not self.tree.staged:
@@ -154,7 +153,7 @@ class _Attempt:
         self.scan, self.tree = again, replace(self.tree, staged=max(1, self.tree.staged))
 
     def _done(self, plan: SyncPlan, staged: Mapping[str, int], answer: Json) -> SyncReport:
-        tree = decode(TreeSurvey, answer["survey"])
+        tree = read_answer(TreeSurvey, self.host, answer["survey"])
         edited = [str(path) for path in answer["edited"]]
         if tree.digest_here == self.scan.manifest.digest_here():
             remember_agreed(self.host, self.scan)

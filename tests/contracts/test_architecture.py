@@ -253,3 +253,25 @@ def test_help_imports_none_of_the_verbs() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, cwd=ROOT, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def calls_of_our_interpreter(module: Module) -> Iterator[ast.Call]:
+    """Each call whose first argument is words that begin with `sys.executable`."""
+    for node in ast.walk(module.tree):
+        words = node.args[0] if isinstance(node, ast.Call) and node.args else None
+        if isinstance(words, ast.List | ast.Tuple) and words.elts and ast.unparse(words.elts[0]) == "sys.executable":
+            assert isinstance(node, ast.Call)
+            yield node
+
+
+def may_find_modules_of_a_project(call: ast.Call) -> bool:
+    """It names no working folder, and the interpreter is not kept from searching the one that we were started in."""
+    literal = {word.value for word in ast.walk(call.args[0]) if isinstance(word, ast.Constant)}
+    return not {"-I", "-P"} & literal and "cwd" not in {keyword.arg for keyword in call.keywords}
+
+
+def test_SE_03_no_interpreter_on_the_laptop_searches_the_working_folder_for_modules() -> None:
+    laptop = [module for module in modules() if not module.name.startswith("remote.payload")]
+    calls = [(module, call) for module in laptop for call in calls_of_our_interpreter(module)]
+    wrong = [f"{module.where}:{call.lineno}" for module, call in calls if may_find_modules_of_a_project(call)]
+    assert len(calls) >= 2 and wrong == []

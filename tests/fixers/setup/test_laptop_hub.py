@@ -28,6 +28,17 @@ def test_a_file_comes_as_it_is_at_the_commit():
 
 
 @pytest.mark.usefixtures("hub")
+def test_SE_03_no_client_of_the_projects_is_run(monkeypatch, tmp_path):
+    for package in ("huggingface_hub", "remote"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", f".:{tmp_path}")
+    assert fetch_on_laptop(REPO, COMMIT, NAME, digest_of(DATA)) == DATA
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.usefixtures("hub")
 def test_a_file_that_cannot_be_had_says_whose_and_why():
     with pytest.raises(HubUnavailable) as refusal:
         fetch_on_laptop("lab/gone", COMMIT, NAME, digest_of(DATA))
@@ -46,7 +57,7 @@ def client(monkeypatch, tmp_path, program: str) -> None:
 def test_the_client_is_our_payloads_with_the_question_on_its_input(monkeypatch, tmp_path):
     client(monkeypatch, tmp_path, """printf '{"argv": "%s", "at": "%s", "asked": %s}' "$*" "$(pwd)" "$(cat)"; exit 3""")
     assert ask_laptop_hub({"do": "tree"}) == {
-        "argv": "-m remote.payload hub",
+        "argv": "-E -m remote.payload hub",
         "at": str(Path(__file__).parents[3]),
         "asked": {"do": "tree"},
     }

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
+from pipeline.messages.outcome import Outcome
+from pipeline.show.failure import keep_traceback
 from pipeline.show.screen import Screen
 
 
@@ -54,3 +59,18 @@ def test_on_a_narrow_terminal_the_last_column_is_folded_and_nothing_is_lost(monk
 def test_a_table_without_rows_is_its_headings(capsys: pytest.CaptureFixture[str]) -> None:
     Screen().table(("run", "host"), [])
     assert capsys.readouterr().out == "run  host\n"
+
+
+@pytest.mark.parametrize("word", ["\x7f", "\x9b2J", "\u202egpj", "\u2066", "\ud800", "\udcff", "\x1b]52;c;x\x07"])
+def test_SE_16_the_json_object_moves_no_cursor_and_says_the_same(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    Screen(as_json=True).closing(Outcome("status", host=f"a {word}"))
+    out = capsys.readouterr().out
+    assert out.rstrip("\n").isprintable() and json.loads(out)["host"] == f"a {word}"
+
+
+def test_SE_05_the_traceback_of_a_defect_is_kept_whatever_text_it_holds(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    kept = Path(keep_traceback(["Traceback:\n", "KeyError: \ud800\x1b]52;c;x\x07\x9b\n"]))
+    assert kept.read_text() == "Traceback:\nKeyError: \\ud800\\x1b]52;c;x\\x07\\x9b\n"

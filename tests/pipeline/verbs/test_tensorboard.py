@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import sysconfig
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,24 +35,45 @@ http.server.HTTPServer((told.host, int(told.port)), handler).serve_forever()
 """
 
 
+def write_tensorboard(folder: Path, program: str) -> None:
+    """A package `tensorboard` in the folder whose `tensorboard.main` is that program."""
+    (folder / "tensorboard").mkdir(parents=True)
+    (folder / "tensorboard/__init__.py").write_text("")
+    (folder / "tensorboard/main.py").write_text(program)
+
+
+def environment_with(folder: Path) -> str:
+    """The interpreter of a virtual environment like ours whose own packages are those of the folder."""
+    base = Path(sys.executable).resolve()
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder.parent / "venv")}))
+    (folder.parent / "venv/bin").mkdir(parents=True)
+    (folder.parent / "venv/bin/python").symlink_to(base)
+    (folder.parent / "venv/pyvenv.cfg").write_text(f"home = {base.parent}\n")
+    packages.mkdir(parents=True)
+    (packages / "ours.pth").write_text(f"{folder}\n{ROOT}\n{sysconfig.get_path('purelib')}\n")
+    return str(folder.parent / "venv/bin/python")
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Path]:
     """A project with a run on a host where nobody listens, and a stand-in for TensorBoard beside it."""
-    package = tmp_path / "lib" / "tensorboard"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("")
-    (package / "main.py").write_text(STAND_IN)
+    write_tensorboard(tmp_path / "lib", STAND_IN)
     with nobody_listens() as port:
         nobody = {"host": "127.0.0.1", "port": port}
         write_note(Records(tmp_path), RunNote(RUN, "titan", "plain", "p-1", 1.0, nobody))
         yield tmp_path
 
 
-def test_the_object_says_where_to_look_and_ctrl_c_adds_nothing_to_it(project: Path) -> None:
+@pytest.mark.parametrize("searched", ["working folder", "PYTHONPATH"])
+def test_SE_03_the_object_says_where_to_look_and_no_tensorboard_of_the_project_is_run(
+    project: Path, searched: str
+) -> None:
+    stray = project / ("src" if searched == "PYTHONPATH" else ".")
+    write_tensorboard(stray, f"open({str(project / 'ran')!r}, 'w')\n")
     verb = subprocess.Popen(
-        [sys.executable, "-m", "pipeline", "tensorboard", "--port", "0", "--json"],
+        [environment_with(project / "lib"), "-P", "-m", "pipeline", "tensorboard", "--port", "0", "--json"],
         cwd=project,
-        env={**os.environ, "PYTHONPATH": f"{project / 'lib'}:{ROOT}"},
+        env={**os.environ, "PYTHONPATH": str(project / "src") if searched == "PYTHONPATH" else ""},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,
@@ -68,6 +90,7 @@ def test_the_object_says_where_to_look_and_ctrl_c_adds_nothing_to_it(project: Pa
         verb.send_signal(signal.SIGINT)
         out, _ = verb.communicate(timeout=60)
         assert (verb.returncode, out) == (130, b"")
+        assert not (project / "ran").exists()
     finally:
         verb.kill()
         verb.communicate()

@@ -8,6 +8,8 @@ import stat
 import sys
 from pathlib import Path
 
+import pytest
+
 from remote.link.agent import AgentHost
 from remote.link.bundle import payload_bundle
 from remote.link.reach import open_host
@@ -105,3 +107,12 @@ def test_an_agent_that_changes_something_finishes_it_first(tmp_path: Path) -> No
     wire.write(pack_json({"op": "command.run", "change": True, "args": args}), 5.0)
     host.close()
     until((tmp_path / "done").exists, "what was begun")
+
+
+def test_SE_03_no_process_of_this_machine_starts_in_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    wire = ProcessStarter().start(["pwd"])
+    assert wire.read_some(100, 10.0) == b"/\n"
+    wire.close()

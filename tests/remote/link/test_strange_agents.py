@@ -7,12 +7,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from remote.errors import AgentEnded, HalfstepError
+from remote.errors import AgentEnded, Garbled, HalfstepError, RemoteFault, SyncRefused
+from remote.host import read_answer
 from remote.link.agent import AgentHost
 from remote.link.greeting import Retries
 from remote.link.wire import Wire
 from remote.protocol.exits import ExitCode
-from remote.protocol.frames import MAX_JSON, hello, pack_json
+from remote.protocol.frames import MAX_JSON, BadFrame, FrameKind, hello, pack, pack_json, parse_json
+from remote.protocol.survey import Survey
+from remote.protocol.text import safe_text
 
 ONCE = Retries(tries=1)
 
@@ -97,3 +100,63 @@ def test_BI_56_what_is_not_our_agent_is_refused_without_being_swallowed(words: l
         host.ask("file.list", {"path": "x"})
     assert caught.value.exit_code is code
     assert "\x1b" not in caught.value.message
+
+
+def refusal(code: object) -> bytes:
+    """An answer that says no, with that exit code."""
+    return pack_json({"ok": False, "error": {"kind": "bug", "message": "no", "exit_code": code}})
+
+
+@pytest.mark.parametrize("code", [0, -1, 256, 3, True, False, 0.0, "22", None, [0], {}])
+def test_SE_06_an_error_that_names_no_published_code_of_an_error_is_a_defect(code: object) -> None:
+    host = AgentHost("titan", Says(hello("NONCE"), GREETING, refusal(code)), retries=ONCE)
+    with pytest.raises(RemoteFault) as caught:
+        host.ask("file.list", {"path": "x"})
+    assert caught.value.exit_code is ExitCode.BUG
+
+
+def test_SE_06_an_error_that_names_a_published_code_keeps_it() -> None:
+    host = AgentHost("titan", Says(hello("NONCE"), GREETING, refusal(22)), retries=ONCE)
+    with pytest.raises(RemoteFault) as caught:
+        host.ask("file.list", {"path": "x"})
+    assert caught.value.exit_code is ExitCode.DISK
+
+
+def test_SE_06_an_error_of_ours_that_is_given_zero_keeps_the_code_of_its_kind() -> None:
+    assert SyncRefused("no", exit_code=ExitCode.OK).exit_code is ExitCode.SYNC
+
+
+EVIL = "\x1b]52;c;ZXZpbA==\x07 \x9b2J \u202e"
+
+
+@pytest.mark.parametrize("result", [{"data": {EVIL: 1}}, {EVIL: {}}, {"tree": EVIL}, {}, {"data": [EVIL]}])
+def test_SE_05_an_answer_of_another_shape_is_refused_in_words_fit_for_a_terminal(result: object) -> None:
+    answer = pack_json({"ok": True, "result": result})
+    host = AgentHost("titan", Says(hello("NONCE"), GREETING, answer), retries=ONCE)
+    with pytest.raises(Garbled) as caught:
+        read_answer(Survey, host, host.ask("survey", {}))
+    assert caught.value.exit_code is ExitCode.TEMPORARY
+    assert caught.value.message == safe_text(caught.value.message)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b'{"ok": true, "result": {"\\ud800\\u001b]52;c;x\\u0007": 1}}', b'{"ok": true, "result": {"a": ["\\uDBFF"]}}'],
+    ids=["in a key", "in a value"],
+)
+def test_SE_05_a_lone_surrogate_in_an_answer_is_refused(text: bytes) -> None:
+    host = AgentHost("titan", Says(hello("NONCE"), GREETING, pack(FrameKind.JSON, text)), retries=ONCE)
+    with pytest.raises(Garbled, match="lone surrogate"):
+        host.ask("survey", {})
+
+
+def test_SE_05_a_name_of_bytes_that_are_no_utf_8_and_an_escaped_pair_are_believed() -> None:
+    text = b'{"ok": true, "result": {"a\xff": "\\ud83d\\ude00 \\\\ud800"}}'
+    host = AgentHost("titan", Says(hello("NONCE"), GREETING, pack(FrameKind.JSON, text)), retries=ONCE)
+    assert host.ask("survey", {}) == {"a\udcff": "\U0001f600 \\ud800"}
+
+
+def test_SE_09_an_answer_nested_too_deeply_is_refused() -> None:
+    text = b'{"ok": true, "result": ' + b"[" * 200_000 + b"]" * 200_000 + b"}"
+    with pytest.raises(BadFrame, match="nested"):
+        parse_json(text)
