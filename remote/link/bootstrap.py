@@ -29,6 +29,10 @@ class Summons:
 
 # Runs under any Python 3 (3.6 included, so that it can say that it is too old).
 # argv after the program itself: nonce, sha256, keep, workdir and first request in base64.
+# The folders that code is imported from belong to the user (or root), and only they may write there. A group counts
+# as the user where it has the user's name and no other members, as on Debian and Fedora. Byte code is used where it is
+# the user's own file, begins with the SHA-256 of the rest, and was made by this Python.
+# 63 is 0o077, 448 is 0o700, 18 is 0o022.
 PYTHON = r"""
 import sys, os
 import base64
@@ -48,6 +52,23 @@ workdir = os.path.join(os.path.expanduser("~"), os.path.expanduser(workdir))
 folder = os.path.join(workdir, "payload")
 path = os.path.join(folder, sha + ".pyz")
 temporary = ""
+me = os.geteuid()
+def shared(s):
+    if s.st_mode & 2: return True
+    if not s.st_mode & 16: return False
+    try:
+        import grp, pwd
+        group, name = grp.getgrgid(s.st_gid), pwd.getpwuid(me).pw_name
+        return group.gr_name != name or bool(set(group.gr_mem) - {name})
+    except (ImportError, KeyError): return True
+for place in (workdir, folder, os.path.join(workdir, "projects")):
+    try: s = os.stat(place) if place == workdir else os.lstat(place)
+    except OSError: continue
+    if s.st_uid not in (me, 0): say("FOREIGN %d %s" % (s.st_uid, place), 22)
+    if s.st_mode >> 12 == 4 and shared(s): say("SHARED %o %s" % (s.st_mode & 4095, place), 22)
+    if keep == "1" and place != workdir and s.st_uid == me and s.st_mode >> 12 == 4 and s.st_mode & 63:
+        try: os.chmod(place, 448)
+        except OSError: pass
 def good(p):
     try:
         with open(p, "rb") as f: return hashlib.sha256(f.read()).hexdigest() == sha
@@ -67,7 +88,10 @@ if not good(path):
             except (AttributeError, OSError): fd = -1
         if fd < 0:
             import tempfile
-            if keep == "1": os.makedirs(folder, exist_ok=True)
+            if keep == "1":
+                before = os.umask(63)
+                os.makedirs(folder, 448, exist_ok=True)
+                os.umask(before)
             fd, part = tempfile.mkstemp(prefix=".hs-part-", dir=folder if keep == "1" else None)
             if keep != "1": path = temporary = part
         with os.fdopen(fd, "wb", closefd=keep == "1" or bool(temporary)) as f:
@@ -77,8 +101,16 @@ if not good(path):
     except OSError as error:
         kind = "WORKDIR" if keep == "1" and error.errno in (1, 13, 20, 30) else "DISK"
         say("%s %s (%d bytes needed in %s)" % (kind, error.strerror or error, len(data), folder), 22)
+def whole(p):
+    from _frozen_importlib_external import MAGIC_NUMBER
+    try:
+        with open(os.open(p, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as f:
+            s, data = os.fstat(f.fileno()), f.read()
+        ours = s.st_uid == me and not s.st_mode & 18 and s.st_nlink == 1
+        return ours and data[:32] == hashlib.sha256(MAGIC_NUMBER + data[32:]).digest()
+    except OSError: return False
 compiled = "%s.%s.zip" % (path[:-4], sys.implementation.cache_tag)
-ready = path.startswith(folder) and os.path.exists(compiled)
+ready = path.startswith(folder) and whole(compiled)
 if ready or keep != "1": write_to = ""
 else: write_to = compiled
 sys.argv = [path, "agent", nonce, temporary, workdir, first, write_to]

@@ -31,7 +31,7 @@ elif ! running true; then
     said=$("$engine" pull -q "$image" 2>&1) || { kill $dots; fail "$said"; }
     kill $dots
   fi
-  mkdir -p "$work"
+  (umask 077 && mkdir -p "$work")
   gpus=
   nvidia-smi -L >/dev/null 2>&1 && gpus="--gpus all"
   said=$("$engine" run -d --init --name "$name" --user "$(id -u):$(id -g)" --ipc=host $gpus \\

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import secrets
+import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -141,8 +142,21 @@ def _bootstrap_failed(word: str, name: str) -> HostUnfit:
         return HostUnfit(
             f"workdir {safe_text(rest)!r}: {name} has no such home", where="workdir", exit_code=ExitCode.USAGE
         )
+    if kind in ("FOREIGN", "SHARED"):
+        return _unsafe_folder(kind, safe_text(rest), name)
     if kind in ("DISK", "WORKDIR"):
         hint = OTHER_WORKDIR if kind == "WORKDIR" else ""
         words = f"the payload could not be stored on {name}: {safe_text(rest)}"
         return HostUnfit(words, where=name, hint=hint, exit_code=ExitCode.DISK)
     return HostUnfit(f"our agent did not start on {name}: {safe_text(word)}", where=name, exit_code=ExitCode.TEMPORARY)
+
+
+def _unsafe_folder(kind: str, rest: str, name: str) -> HostUnfit:
+    """Another user of the host could put code where ours is imported from."""
+    detail, _, folder = rest.partition(" ")
+    if kind == "FOREIGN":
+        words, hint = f"{folder} on {name} belongs to another user (uid {detail})", OTHER_WORKDIR
+    else:
+        words = f"{folder} on {name} may be written by other users (mode {detail})"
+        hint = f"chmod go-w {shlex.quote(folder)}   (on {name}), or {OTHER_WORKDIR}"
+    return HostUnfit(f"{words}, who could replace what runs there", where="workdir", hint=hint, exit_code=ExitCode.DISK)

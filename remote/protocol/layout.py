@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 PAYLOAD = "payload"
 PROJECTS = "projects"
-OTHER_WORKDIR = "set `workdir:` to a folder you may write to"
+OTHER_WORKDIR = "set `workdir:` to a folder of your own"
 """What to do where the host does not let us write where our things would lie."""
 
 

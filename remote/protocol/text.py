@@ -21,7 +21,7 @@ JSON_ESCAPES.update({code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)})
 
 
 def safe_json(text: str) -> str:
-    """JSON as a terminal may see it: every control and lone surrogate in its strings is escaped, the values unchanged."""
+    """JSON as a terminal may see it: all controls and lone surrogates are escaped, the values unchanged."""
     return text.translate(JSON_ESCAPES)
 
 

@@ -111,7 +111,18 @@ def _dispatch(call: Call, may_change: bool) -> Dict[str, Any]:
         raise Refusal("unknown-operation", f"this payload knows no operation {call.op!r}")
     if operation.changes and not may_change:
         raise Refusal("read-only", f"{call.op} changes the host and was asked to only look")
+    if operation.changes and not os.path.isdir(call.workdir):
+        make_private(call.workdir)
     return operation.handler(call)
+
+
+def make_private(folder: str) -> None:
+    """The folder is there; it and the parents that were missing are its owner's alone, whatever the umask."""
+    before = os.umask(0o077)
+    try:
+        os.makedirs(folder, exist_ok=True)
+    finally:
+        os.umask(before)
 
 
 def _drain(call: Call) -> None:

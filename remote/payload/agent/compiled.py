@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import marshal
 import zipfile
@@ -14,7 +15,10 @@ HEADER = MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
 
 
 def compile_payload(payload: str, target: str) -> None:
-    """`target` holds the payload's modules as this Python's byte code; tracebacks still name the payload's files."""
+    """`target` holds the payload's modules as this Python's byte code; tracebacks still name the payload's files.
+
+    Before the zip stands its SHA-256, which the bootstrap compares: zipimport checks nothing of what it loads.
+    """
     buffer = io.BytesIO()
     with zipfile.ZipFile(payload) as source, zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for info in source.infolist():
@@ -25,4 +29,5 @@ def compile_payload(payload: str, target: str) -> None:
                 name.filename += "c"
                 data = HEADER + marshal.dumps(code)
             archive.writestr(name, data)
-    write_whole(target, buffer.getvalue(), 0o600)
+    data = buffer.getvalue()
+    write_whole(target, hashlib.sha256(MAGIC_NUMBER + data).digest() + data, 0o600)

@@ -170,7 +170,10 @@ def test_a_disk_with_little_room_is_told_and_stops_nothing() -> None:
 
 def test_a_workdir_that_cannot_be_written_is_named_with_what_to_set() -> None:
     [finding] = judge_disk(Disk("/srv/w/runs", "/", 10**12, 10**12, 10**6, error="/srv may not be written"), PLAIN)
-    assert (finding.where, finding.hint) == ("/srv/w/runs", "set `workdir:` to a folder you may write to")
+    assert (finding.where, finding.hint) == (
+        "/srv/w/runs",
+        "set `workdir:` to a folder of your own",
+    )
 
 
 def test_a_workdir_on_a_full_disk_is_told_with_how_full_it_is() -> None:
