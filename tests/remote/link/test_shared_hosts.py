@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from remote.agent import AgentHost
 from remote.errors import HostUnfit
-from remote.local import local_host
+from remote.link.agent import AgentHost
+from remote.link.local import local_host
+from remote.link.wire import ProcessStarter, ProcessWire, Wire
 from remote.protocol.exits import ExitCode
-from remote.wire import ProcessStarter, ProcessWire, Wire
 from tests.lab.wait import until
 
 pytestmark = pytest.mark.root
