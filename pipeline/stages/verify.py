@@ -12,6 +12,7 @@ from pipeline.records.inputs import Inputs
 from pipeline.stages.stage import Context, Done
 from pipeline.work.command import command_of, data_at, environment_of, interpreter_of, proof_place, steps_of
 from pipeline.work.fixes import tree_as_fixed
+from pipeline.work.laptop_paths import laptop_paths
 from pipeline.work.launch import launch_in_words
 from pipeline.work.run_id import what_is_trained
 from pipeline.work.secrets import secret_values
@@ -45,7 +46,7 @@ class Verify:
     def run(self, context: Context) -> Done:
         """Runs the real command under hooks until two steps were applied, ends it and removes its traces."""
         view = context.view
-        asked = judge_static(tree_as_fixed(view), view.precision)
+        asked = judge_static(tree_as_fixed(view), view.precision).and_also(laptop_paths(context.host, view))
         card = try_card(context) if asked.ok else Report()
         if not (asked.ok and card.ok):
             return Done(asked.and_also(card), exit_code=code_of(asked.and_also(card)))

@@ -15,6 +15,7 @@ from pipeline.messages.quantities import count, size
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Wishes
 from pipeline.verbs.local_site import judge_card, local_site
+from pipeline.work.laptop_paths import laptop_paths
 from remote.errors import BadUsage
 
 
@@ -37,6 +38,7 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
     named = load_named(host, config, overrides, Path.cwd(), card=card)
     with working(named, screen, Wishes(), keep=False, ask=None if screen.as_json else screen) as context:
         seen = preview(context)
+        astray = laptop_paths(context.host, context.view).findings
     screen.heading(f"{named.loaded.name} on {named.host.name}: what `run` would do")
     for stage in seen.stages:
         screen.ended(stage)
@@ -48,7 +50,7 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
         config=named.loaded.name,
         run=seen.run.run if seen.run is not None else "",
         stages=seen.stages,
-        findings=seen.sync.report.findings + seen.fixes.findings,
+        findings=seen.sync.report.findings + seen.fixes.findings + astray,
         job=job_outcome(seen.run) if seen.run is not None else None,
         more={
             "send": sorted(seen.sync.send),

@@ -14,6 +14,7 @@ from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Context, Wishes
 from pipeline.stages.verify import code_of, diagnosed, in_words, try_card
+from pipeline.work.laptop_paths import laptop_paths
 from pipeline.work.launch import launch_in_words
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.precision import announce
@@ -37,6 +38,7 @@ def _looked(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
         screen.ended(stage)
     screen.note(announce(view.precision))
     report = judge_without_proof(view).and_also(Report(seen.sync.report.findings + seen.fixes.findings))
+    report = report.and_also(laptop_paths(context.host, view))
     why_not = can_be_proved(view) if proof_wanted else "--no-proof was given"
     if not report.ok:
         why_not = "something above must be put right first"

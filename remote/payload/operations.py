@@ -35,6 +35,7 @@ OPERATIONS: Dict[str, Operation] = {
     "checkpoints.prepare": Operation("jobs.resume:prepare", changes=True),
     "environment.probe": Operation("probes.environment:probe_environment", changes=True),
     "file.read": Operation("files.operations:read_file", changes=False),
+    "file.exist": Operation("files.operations:exist", changes=False),
     "file.list": Operation("files.operations:list_files", changes=False),
     "events.read": Operation("output.events:read_events", changes=False),
     "log.read": Operation("output.logs:read_log", changes=False),

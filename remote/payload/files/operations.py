@@ -39,6 +39,11 @@ def write_file(call: Call) -> Dict[str, Any]:
     return {"bytes": len(data)}
 
 
+def exist(call: Call) -> Dict[str, Any]:
+    """Those of the paths under which something lies; `~` is the home here, and links are followed."""
+    return {"there": [path for path in call.args["paths"] if os.path.exists(os.path.expanduser(path))]}
+
+
 def list_files(call: Call) -> Dict[str, Any]:
     """Every path under a folder, not following links; an absent folder has none."""
     root = call.path(call.args["path"])

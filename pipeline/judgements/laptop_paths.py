@@ -1,0 +1,91 @@
+"""Paths of the laptop in what a run starts: judged by what lies on the laptop and on the host. Pure."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Container, Iterable, Iterator
+from dataclasses import dataclass
+
+from pipeline.judgements.path_text import is_home_form, is_windows
+from pipeline.judgements.path_uses import PathUse
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Report, Severity
+
+CHECK = "laptop-path"
+
+
+@dataclass(frozen=True)
+class Laptop:
+    """The laptop as far as paths are judged. `root` is the project's folder and `data` the folder of `data.path`.
+
+    `exists` says of an absolute path whether it is on the laptop; `home` is what `~` means there.
+    """
+
+    root: str
+    home: str
+    exists: Callable[[str], bool]
+    data: str = ""
+
+    def absolute(self, path: str) -> str:
+        """The path as the laptop's programs mean it, run from the project's folder."""
+        expanded = f"{self.home}{path[1:]}" if path.startswith("~/") else path
+        return posixpath.normpath(posixpath.join(self.root, expanded))
+
+
+def suspects(uses: Iterable[PathUse], laptop: Laptop) -> tuple[PathUse, ...]:
+    """The uses of paths that are of the laptop, or written as somebody's home is; the host has yet to be asked."""
+    return tuple(use for use in uses if not _is_project_relative(use, laptop) and _is_of_laptop(use, laptop))
+
+
+def judge_laptop_paths(found: Iterable[PathUse], laptop: Laptop, on_host: Container[str]) -> Report:
+    """A finding for each place with a path that the host does not have: an error only where the start must read it."""
+    return Report(tuple(_finding(use, laptop) for use in dict.fromkeys(found) if use.path not in on_host))
+
+
+def _is_of_laptop(use: PathUse, laptop: Laptop) -> bool:
+    return is_home_form(use.path) or laptop.exists(laptop.absolute(use.path))
+
+
+def _is_project_relative(use: PathUse, laptop: Laptop) -> bool:
+    """`../data` that means a place inside the project, seen from the folder of the file that says it."""
+    if not use.path.startswith("../"):
+        return False
+    beside = posixpath.normpath(posixpath.join(posixpath.dirname(use.file), use.path))
+    return not beside.startswith("../") or _is_inside(laptop.absolute(use.path), laptop.root)
+
+
+def _is_inside(path: str, folder: str) -> bool:
+    return bool(folder) and (path == folder or path.startswith(f"{folder}/"))
+
+
+def _finding(use: PathUse, laptop: Laptop) -> Finding:
+    severity = Severity.ERROR if use.certain else Severity.WARNING
+    code = ExitCode.ENVIRONMENT if use.certain else ExitCode.OK
+    return Finding(CHECK, severity, " ".join(_words(use, laptop)), use.where, _hint(use, laptop), code)
+
+
+def _words(use: PathUse, laptop: Laptop) -> Iterator[str]:
+    if is_windows(use.path):
+        yield f"{use.path} is a path of Windows"
+    elif laptop.exists(laptop.absolute(use.path)):
+        yield f"{use.path} is on this machine"
+    else:
+        yield f"{use.path} lies in a home folder of another machine"
+    yield "and not on the host"
+    if use.certain:
+        yield "and the command reads it"
+
+
+def _hint(use: PathUse, laptop: Laptop) -> str:
+    """What to write instead."""
+    path = laptop.absolute(use.path)
+    if _is_inside(path, laptop.root) and path != laptop.root:
+        return f"write it relative to the project: {posixpath.relpath(path, laptop.root)}"
+    if use.model:
+        return "write a hub id (owner/name), or the path that the model has on the host"
+    if _is_inside(path, laptop.data):
+        return "read it from os.environ['HALFSTEP_DATA_DIR'] ({data_dir} in `command:`), where `data.path` lies"
+    named = use.path if is_windows(use.path) else path
+    return (
+        f"data: {{path: {named}}} in the config, read from $HALFSTEP_DATA_DIR; or a path that the host has, in `env:`"
+    )

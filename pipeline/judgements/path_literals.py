@@ -1,0 +1,189 @@
+"""Paths that the code of a Python file writes out, without those that are prose or that nothing opens. Pure."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pipeline.judgements.calls import last_name
+from pipeline.judgements.path_text import path_in
+
+GUARDS = frozenset({"exists", "isfile", "isdir", "is_file", "is_dir", "access", "lexists"})
+NOT_OPENED = frozenset(
+    {
+        "print",
+        "startswith",
+        "endswith",
+        "replace",
+        "removeprefix",
+        "removesuffix",
+        "split",
+        "compile",
+        "match",
+        "fullmatch",
+        "search",
+        "sub",
+        "findall",
+        "route",
+        "post",
+        "put",
+        "warn",
+        "warning",
+        "info",
+        "debug",
+        "error",
+        "exception",
+        "critical",
+    }
+)
+PROSE = frozenset({"help", "description", "epilog", "usage", "metavar"})
+EXITS = frozenset({"exit", "_exit", "quit"})
+PLATFORM = frozenset({"platform", "system", "uname", "gethostname", "node"})
+JOINS = frozenset({"join", "Path", "PurePath", "PosixPath", "expanduser", "abspath", "realpath", "resolve", "str"})
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the start command gives: its options (`--data_dir` as `data_dir`) and the names of the environment."""
+
+    options: frozenset[str] = frozenset()
+    environment: frozenset[str] = frozenset()
+
+
+class PathReader(ast.NodeVisitor):
+    """Collects literals that are paths, without prose, comparisons, guards and defaults that the start overrides."""
+
+    def __init__(self, file: str, tree: ast.Module, given: Given) -> None:
+        self.given = given
+        self.found: list[tuple[ast.expr, str]] = []
+        self.assigned: dict[str, list[ast.expr]] = {}
+        self.defaults: dict[str, ast.expr] = {}
+        self.loads: Counter[str] = Counter()
+        self.looked_for = {word for call in calls_of(tree, GUARDS) for word in (*names_in(call), *_texts_in(call))}
+        self.guarded = {name for call in _forgiving_guards(tree) for name in names_in(call)}
+
+    def visit(self, node: ast.AST) -> None:
+        if isinstance(node, ast.expr) and (path := path_in(literal_of(node))):
+            self.found.append((node, path))
+            return
+        super().visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        if not isinstance(node.value, ast.Constant):
+            self.generic_visit(node)
+
+    def visit_Name(self, node: ast.Name) -> None:
+        if isinstance(node.ctx, ast.Load):
+            self.loads[node.id] += 1
+
+    def visit_Compare(self, node: ast.Compare) -> None:
+        """A value that something is compared with is not opened."""
+
+    def visit_Raise(self, node: ast.Raise) -> None:
+        """Prose."""
+
+    def visit_If(self, node: ast.If) -> None:
+        if not PLATFORM & set(names_in(node.test)):
+            self.generic_visit(node)
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        names = [target.id for target in node.targets if isinstance(target, ast.Name)]
+        for name in names:
+            self.assigned.setdefault(name, []).append(node.value)
+        if not self.guarded & set(names):
+            self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        name = node.target.id if isinstance(node.target, ast.Name) else ""
+        if node.value is not None and name not in self.guarded and name not in self.given.options:
+            self.assigned.setdefault(name, []).append(node.value)
+            self.visit(node.value)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        name = last_name(node.func)
+        if name in GUARDS or name in NOT_OPENED or self._is_overridden(node, name):
+            return
+        for keyword in node.keywords:
+            if keyword.arg == "default" and (option := _option_of(node)):
+                self.defaults[option] = keyword.value
+            if keyword.arg not in PROSE:
+                self.visit(keyword.value)
+        for child in (node.func, *node.args):
+            self.visit(child)
+
+    def _is_overridden(self, node: ast.Call, name: str) -> bool:
+        if name in ("get", "getenv", "setdefault", "pop") and node.args:
+            first = node.args[0]
+            return isinstance(first, ast.Constant) and first.value in self.given.environment
+        return _option_of(node) in self.given.options
+
+
+def literal_of(node: ast.expr) -> str:
+    """The text that an expression is sure to begin with: a literal, an f-string's beginning, joined parts."""
+    if isinstance(node, ast.Constant):
+        return node.value if isinstance(node.value, str) else ""
+    if isinstance(node, ast.JoinedStr):
+        first = node.values[0] if node.values else None
+        text = literal_of(first) if isinstance(first, ast.Constant) else ""
+        return text if len(node.values) == 1 else text.rpartition("/")[0]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div | ast.Add):
+        left, right = literal_of(node.left), literal_of(node.right)
+        whole = isinstance(node.left, ast.Constant | ast.Call | ast.BinOp)
+        return left and (f"{left.rstrip('/')}/{right.lstrip('/')}" if right and whole else left)
+    if isinstance(node, ast.Call) and last_name(node.func) in JOINS:
+        return _joined(node)
+    return ""
+
+
+def _joined(node: ast.Call) -> str:
+    owner = node.func.value if isinstance(node.func, ast.Attribute) and not node.args else None
+    parts: list[str] = []
+    for argument in (owner, *node.args):
+        if argument is None:
+            continue
+        text = literal_of(argument)
+        if not text:
+            break
+        parts.append(text if not parts else text.strip("/"))
+    return "/".join(part.rstrip("/") for part in parts)
+
+
+def _option_of(node: ast.Call) -> str:
+    """`--data-dir` of add_argument("--data-dir", ...) as `data_dir`; empty where the call declares no option."""
+    words = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+    names = [word for word in words if isinstance(word, str) and word.startswith("--")]
+    return option_name(names[0]) if names else ""
+
+
+def option_name(word: str) -> str:
+    """`--data-dir=x` as `data_dir`."""
+    return word.lstrip("-").partition("=")[0].replace("-", "_")
+
+
+def names_in(node: ast.AST) -> Iterator[str]:
+    for one in ast.walk(node):
+        if isinstance(one, ast.Name):
+            yield one.id
+        elif isinstance(one, ast.Attribute):
+            yield one.attr
+
+
+def _texts_in(node: ast.AST) -> Iterator[str]:
+    return (path_in(literal_of(one)) for one in ast.walk(node) if isinstance(one, ast.expr))
+
+
+def _forgiving_guards(tree: ast.Module) -> Iterator[ast.Call]:
+    """Looks for a file in a condition under which the script does something else where there is none."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If | ast.IfExp) and not any(map(_ends, ast.walk(node))):
+            yield from calls_of(node.test, GUARDS)
+
+
+def _ends(node: ast.AST) -> bool:
+    return isinstance(node, ast.Raise) or (isinstance(node, ast.Call) and last_name(node.func) in EXITS)
+
+
+def calls_of(tree: ast.AST, names: frozenset[str]) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.Call) and last_name(node.func) in names)

@@ -1,0 +1,149 @@
+"""What a start command reaches in the project: scripts, the modules they import, settings they name. Pure."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from fixers.frame.site import Tree
+from fixers.sources.commands import is_shell
+from fixers.sources.config_files import read_config, reads_config
+from fixers.sources.nodes import Scalar, walk
+from fixers.sources.shell_words import scan_shell
+from fixers.sources.unparsable import Unparsable
+from fixers.sources.words import Command
+from pipeline.judgements.path_literals import Given, option_name
+from pipeline.judgements.path_text import path_in
+from pipeline.judgements.path_uses import PathUse, paths_in_python
+
+MOST_FILES = 400
+TESTS = frozenset({"[", "[[", "test", "echo", "printf", "mkdir"})
+SHELLS = ("sh", "bash", "zsh", "dash")
+COMMAND = "command"
+"""Where text of a shell stands that a command carries itself."""
+SOURCE_ROOTS = ("", "src/")
+
+
+@dataclass
+class Reached:
+    """Files that are still to be read, and the uses of paths in those that were."""
+
+    tree: Tree
+    paths: frozenset[str]
+    uses: list[PathUse] = field(default_factory=list)
+    entered: set[str] = field(default_factory=set)
+    waiting: list[tuple[str, Given, bool]] = field(default_factory=list)
+
+    def add(self, path: str, given: Given, *, started: bool = False) -> None:
+        """The file is read too, where the project has it."""
+        path = posixpath.normpath(path)
+        if path in self.paths and path not in self.entered and len(self.entered) < MOST_FILES:
+            self.entered.add(path)
+            self.waiting.append((path, given, started))
+
+
+def paths_reached(tree: Tree, argv: Sequence[str], environment: Iterable[str]) -> tuple[PathUse, ...]:
+    """The paths that the command's scripts, their modules and their settings write out, in the order of files."""
+    reached = Reached(tree, frozenset(tree.paths()))
+    _enter(reached, argv, Given(environment=frozenset(environment)), started=True)
+    while reached.waiting:
+        path, given, started = reached.waiting.pop()
+        data = tree.read(path)
+        if path.endswith(".py"):
+            _read_python(reached, path, data, given, started=started)
+        elif is_shell(path):
+            _read_shell(reached, path, data, given)
+        elif reads_config(path):
+            _read_settings(reached, path, data, given)
+    return tuple(sorted(reached.uses, key=lambda use: (use.file, use.line, use.path)))
+
+
+def _enter(reached: Reached, argv: Sequence[str], given: Given, *, started: bool) -> None:
+    """The files that a command names; the first script is what it starts, with the options that stand behind it."""
+    options = frozenset(option_name(word) for word in argv if word.startswith("--"))
+    given = replace(given, options=given.options | options)
+    for before, word in zip(("", *argv), argv, strict=False):
+        if before == "-c" and posixpath.basename(argv[0]) in SHELLS:
+            _read_shell(reached, COMMAND, word.encode("utf-8", "surrogateescape"), given)
+        if before == "-m" and (module := next(_files_of(reached, word, ""), "")):
+            reached.add(module, given, started=started)
+        for part in (word, word.partition("=")[2]):
+            if part:
+                reached.add(part, given, started=started and part.endswith(".py"))
+
+
+def _read_python(reached: Reached, path: str, data: bytes, given: Given, *, started: bool) -> None:
+    try:
+        tree = ast.parse(data)
+    except (SyntaxError, ValueError):
+        return
+    reached.uses.extend(paths_in_python(path, tree, given, started=started))
+    for node in ast.walk(tree):
+        for module in _modules(node):
+            for file in _files_of(reached, module, path):
+                reached.add(file, given)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and reads_config(node.value):
+            reached.add(node.value, given)
+
+
+def _modules(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+        module = "." * node.level + (node.module or "")
+        yield module
+        yield from (f"{module}{'' if module.endswith('.') else '.'}{alias.name}" for alias in node.names)
+
+
+def _files_of(reached: Reached, module: str, importer: str) -> Iterator[str]:
+    """The project's files of that module, seen from the importing file."""
+    bare = module.lstrip(".")
+    folder = posixpath.dirname(importer)
+    for _ in range(len(module) - len(bare) - 1):
+        folder = posixpath.dirname(folder)
+    inside = f"{folder}/" if folder else ""
+    roots = (inside,) if module.startswith(".") else dict.fromkeys((inside, *SOURCE_ROOTS))
+    for root in roots:
+        stem = root + bare.replace(".", "/")
+        yield from (file for file in (f"{stem}.py", f"{stem}/__init__.py") if file in reached.paths)
+
+
+def _read_shell(reached: Reached, path: str, data: bytes, given: Given) -> None:
+    try:
+        script = scan_shell(data)
+    except Unparsable:
+        return
+    for command in script.commands:
+        words = [word.text or "" for word in command.words]
+        _enter(reached, words, given, started=False)
+        if words[:1] and words[0] in TESTS:
+            continue
+        for text, start in _texts(command, given):
+            if found := path_in(text):
+                reached.uses.append(PathUse(found, path, data.count(b"\n", 0, start) + 1))
+
+
+def _texts(command: Command, given: Given) -> Iterator[tuple[str, int]]:
+    for assignment in command.assignments:
+        if assignment.name not in given.environment:
+            for word in (assignment.value, *assignment.items):
+                yield word.text or "", word.start
+    for word in command.words:
+        text = word.text or ""
+        yield text, word.start
+        if text.startswith("-") or "=" in text:
+            yield text.partition("=")[2], word.start
+
+
+def _read_settings(reached: Reached, path: str, data: bytes, given: Given) -> None:
+    try:
+        nodes = read_config(path, data)
+    except Unparsable:
+        return
+    for node in nodes:
+        for _, key, value in walk(node):
+            name = key.text if isinstance(key, Scalar) else ""
+            if isinstance(value, Scalar) and name not in given.options and (found := path_in(value.text)):
+                reached.uses.append(PathUse(found, path, value.place.line))

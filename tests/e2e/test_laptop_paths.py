@@ -1,0 +1,85 @@
+"""A path that only the laptop has is named, with file and line, before anything of the project runs on the host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.user import Said, User
+from tests.lab.sshd import Sshd
+
+TRAIN = """\
+from pathlib import Path
+import argparse, json
+p = argparse.ArgumentParser()
+p.add_argument("--model", default="/Users/me/models/phi-4")
+p.add_argument("--rows", default="rows.json")
+args = p.parse_args()
+Path("started").write_text("yes")
+rows = json.load(open(Path("~/corpus/rows.json").expanduser()))
+print(args.model, len(rows))
+"""
+
+
+@pytest.fixture
+def project(user: User, sshd: Sshd) -> User:
+    """A script that reads its data from the user's home, which the host does not have."""
+    (user.project / "train.py").write_text(TRAIN)
+    (user.home / "corpus").mkdir()
+    (user.home / "corpus" / "rows.json").write_text("[1]")
+    user.knows("titan", sshd)
+    config(user, "[python, train.py]")
+    return user
+
+
+def config(user: User, command: str, more: str = "") -> Path:
+    path = user.project / "configs" / "plain.yaml"
+    path.write_text(f"project: .\ncommand: {command}\n{more}")
+    return path
+
+
+def looks(user: User, verb: str, *words: str) -> Said:
+    return user.types(verb, "--host", "titan", "--config", "plain", *words, "--json")
+
+
+def told(said: Said) -> list[tuple[str, str]]:
+    found = [one for one in said.json["findings"] if one["check"] == "laptop-path"]
+    return sorted((Path(one["where"]).name, one["severity"]) for one in found)
+
+
+BOTH = [("train.py:4", "warning"), ("train.py:8", "error")]
+
+
+def test_plan_verify_and_run_name_the_place_and_run_starts_nothing(project: User, sshd: Sshd) -> None:
+    for said in (looks(project, "plan"), looks(project, "verify"), looks(project, "run")):
+        assert told(said) == BOTH, said.err
+    assert said.code == 20 and said.states["verify"] == "failed"
+    assert not list(sshd.home.rglob("started")), "not even for a proof"
+    (finding,) = (one for one in said.json["findings"] if one["where"] == "train.py:8")
+    assert "~/corpus" in finding["message"] and f"data: {{path: {project.home}/corpus" in finding["hint"]
+
+
+def test_a_path_that_the_host_has_is_no_finding(project: User, sshd: Sshd) -> None:
+    (sshd.home / "corpus").mkdir()
+    (sshd.home / "corpus" / "rows.json").write_text("[1]")
+    config(project, "[python, train.py, --model, org/phi-4]")
+    assert told(looks(project, "verify", "--no-proof")) == []
+
+
+def test_the_command_of_the_config_is_looked_at_by_word(project: User) -> None:
+    (project.project / "train.py").write_text("print('training')\n")
+    path = config(
+        project,
+        '["python", "train.py", "--manifest=~/corpus", "--output_dir", "/Users/me/runs"]',
+        "env: {HF_HOME: /Users/me/hf}\n",
+    )
+    said = looks(project, "verify", "--no-proof")
+    assert told(said) == [(f"{path.name}:2", "error"), (f"{path.name}:2", "warning"), (f"{path.name}:3", "warning")]
+
+
+def test_a_model_of_the_built_in_trainer_may_be_a_folder_of_the_host(project: User, sshd: Sshd) -> None:
+    config(project, "null", "model: {id: ~/corpus}\ndata: {dataset: tiny-speech}\n")
+    assert told(looks(project, "plan")) == [("plain.yaml:3", "error")]
+    (sshd.home / "corpus").mkdir()
+    assert told(looks(project, "plan")) == []

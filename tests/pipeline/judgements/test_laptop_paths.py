@@ -1,0 +1,177 @@
+"""Which paths in what a run starts are the laptop's, and when that is an error."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.judgements.laptop_paths import Laptop, judge_laptop_paths, suspects
+from pipeline.judgements.path_text import path_in
+from pipeline.judgements.started import paths_reached
+from remote.protocol.findings import Finding
+
+ON_LAPTOP = {"/home/me/corpus", "/home/me/proj/wavs", "/srv/sets", "/home/me/DataSets", "/home/me/models/phi"}
+ON_HOST = frozenset({"/data/hf", "/scratch/me"})
+LAPTOP = Laptop("/home/me/proj", "/home/me", (ON_LAPTOP | {"/data/hf"}).__contains__, data="/home/me/corpus/v2")
+
+
+class Files:
+    """A tree of texts."""
+
+    def __init__(self, files: dict[str, str]) -> None:
+        self.files = files
+
+    def paths(self):
+        return self.files
+
+    def read(self, path):
+        return self.files[path].encode()
+
+
+def judged(files: dict[str, str], *argv: str, **environment: str) -> tuple[Finding, ...]:
+    uses = paths_reached(Files(files), argv or ("python", "train.py"), environment)
+    return judge_laptop_paths(suspects(uses, LAPTOP), LAPTOP, ON_HOST).findings
+
+
+def told(files: dict[str, str] | str, *argv: str, **environment: str) -> list[tuple[str, str]]:
+    files = {"train.py": files} if isinstance(files, str) else files
+    return [(found.severity.value, found.where) for found in judged(files, *argv, **environment)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "open('/Users/me/models/list.txt')\n",
+        "ds = load_dataset('audiofolder', data_dir='/home/me/corpus')\n",
+        "DATA = '/home/me/corpus'\nif __name__ == '__main__':\n    pd.read_csv(DATA)\n",
+        "import torch\ndef main():\n    state = torch.load(r'C:\\data\\best.pt')\nmain()\n",
+        "import os\nnames = os.listdir(os.path.join('/Users/me', 'speech', 'wavs'))\n",
+        "p.add_argument('--data', default='/Users/me/speech/wavs')\nargs = p.parse_args()\nload_from_disk(args.data)\n",
+        "with open('/Users/me/a/b.json') as f:\n    rows = json.load(f)\n",
+        "load_from_disk(Path('~/corpus').expanduser())\n",
+        "load_from_disk('../DataSets')\n",
+        "try:\n    import peft\nexcept ImportError:\n    peft = None\nm = M.from_pretrained('/home/me/models/phi')\n",
+        "load_from_disk(f'/home/me/corpus/{split}')\n",
+    ],
+)
+def test_a_path_of_the_laptop_that_the_start_reads_is_an_error(text: str) -> None:
+    assert [severity for severity, _ in told(text)] == ["error"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("ROOT = '/home/me/corpus'\n", 1),
+        ("def later():\n    open('/Users/me/a/b')\n", 2),
+        ("if flag:\n    open('/Users/me/a/b')\n", 2),
+        ("try:\n    open('/Users/me/a/b')\nexcept OSError:\n    pass\n", 2),
+        ("import sys\nif len(sys.argv) > 9:\n    sys.exit()\nopen('/Users/me/a/b')\n", 4),
+        ("open('/Users/me/a/log.txt', 'w')\n", 1),
+        ("D = '/Users/me/a/b'\nprepare(D)\nopen(D)\n", 1),
+        ("D = '/home/me/corpus'\nif not os.path.exists(D):\n    raise SystemExit(D)\nopen(D)\n", 1),
+        ("sys.path.append('/home/me/proj/wavs')\n", 1),
+        ("class Args:\n    data_path: str = '/Users/me/speech/wavs'\n", 2),
+        ("files = glob.glob('/home/me/corpus/*.wav')\n", 1),
+        ("d = os.environ.get('SPEECH', '/srv/sets')\n", 1),
+    ],
+)
+def test_one_that_it_may_not_read_is_a_warning(text: str, line: int) -> None:
+    assert told(text) == [("warning", f"train.py:{line}")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"""Put the data into /home/me/corpus, or:\n\nopen("/home/me/corpus")\n"""\n',
+        "# open('/home/me/corpus')\n",
+        "open('/data/hf')\nopen('/scratch/me')\n",
+        "open('/data/speech')\nopen('/nowhere/else')\n",
+        "open('/dev/null')\nopen('/tmp/a/b')\nopen('/proc/meminfo')\n",
+        "re.compile(r'/home/me/.*')\nre.sub('/Users/me/a', '', x)\n",
+        "P = r'^/home/me/(\\w+)'\n",
+        "url = 'https://example.org/home/me/x'\nrequests.get('https://x/Users/me/y')\n",
+        "@app.route('/home/me/list')\ndef page(): ...\n",
+        "path = path.replace('/Users/me/data', root)\n",
+        "if path == '/home/me/corpus':\n    pass\n",
+        "print('looked in', '/home/me/corpus')\n",
+        "raise FileNotFoundError('/home/me/corpus')\n",
+        "p.add_argument('--out', help='/Users/me/a/b')\n",
+        "if sys.platform == 'darwin':\n    ROOT = '/Users/me/a/b'\n",
+        "if os.path.isdir('/home/me/corpus'):\n    pass\n",
+        "D = '/home/me/corpus'\nD = D if os.path.isdir(D) else '/data/hf'\n",
+        "open('../proj/wavs')\n",
+        "x = '/'\ny = '//'\nz = '/home'\nw = 'a/b'\nv = '~'\nn = '../'\nr = 'either/or, /home/me'\n",
+        "model = AutoModel.from_pretrained('org/model')\n",
+    ],
+)
+def test_what_is_no_path_of_the_laptop_or_is_not_opened_is_left_alone(text: str) -> None:
+    assert told(text) == []
+
+
+def test_what_the_command_gives_instead_of_a_default_is_not_looked_at() -> None:
+    script = (
+        "p.add_argument('--data-dir', default='/home/me/corpus')\n"
+        "d = os.environ.get('SPEECH', '/home/me/corpus')\n"
+        "class Args:\n    model_path: str = '/home/me/models/phi'\n"
+    )
+    assert len(told(script)) == 3
+    given = ("python", "train.py", "--data_dir=/data/hf", "--model-path", "/data/hf")
+    assert told({"train.py": script}, *given, SPEECH="/data/hf") == []
+
+
+def test_only_what_the_command_reaches_is_read() -> None:
+    files = {
+        "run.sh": "set -e\nexport HF_HOME=/home/me/corpus\n[ -d /srv/sets ] && echo yes\n"
+        "accelerate launch -m src.train --config conf/exp.yaml \\\n  --manifest /home/me/corpus/a.tsv\n",
+        "src/train.py": "from src.data import load\nfrom . import paths\n",
+        "src/data.py": "ROOT = '/home/me/corpus'\n",
+        "src/paths.py": "X = '../wavs'\nY = 'conf/more.json'\n",
+        "src/__init__.py": "",
+        "conf/exp.yaml": "a: 1\n# /home/me/corpus\ndata:\n  - /home/me/corpus\n  - /data/hf\n",
+        "conf/more.json": '{\n "wavs": "/home/me/proj/wavs"\n}\n',
+        "tests/test_data.py": "ROOT = '/home/me/corpus'\n",
+        "tools/other.py": "ROOT = '/home/me/corpus'\n",
+    }
+    assert [where for _, where in told(files, "bash", "run.sh")] == [
+        "conf/exp.yaml:4",
+        "conf/more.json:2",
+        "run.sh:2",
+        "run.sh:5",
+        "src/data.py:1",
+    ]
+    assert told(files, "bash", "-c", "cd /home/me/corpus && python tools/other.py") == [
+        ("warning", "command:1"),
+        ("warning", "tools/other.py:1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("open('/home/me/proj/wavs')\n", "relative to the project: wavs"),
+        ("open('/home/me/corpus/v2/a.tsv')\n", "HALFSTEP_DATA_DIR"),
+        ("M.from_pretrained('/home/me/models/phi')\n", "a hub id"),
+        ("open('/srv/sets/a.tsv')\nX = '/srv/sets'\n", "data: {path: /srv/sets}"),
+        ("load_from_disk('../DataSets')\n", "data: {path: /home/me/DataSets}"),
+    ],
+)
+def test_the_hint_says_what_to_write_instead(text: str, hint: str) -> None:
+    assert any(hint in found.hint for found in judged({"train.py": text})), judged({"train.py": text})
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("/Users/me/a b/c", "/Users/me/a b/c"),
+        ("/Users/me/data/**/*.wav", "/Users/me/data"),
+        ("C:\\Users\\me\\data", "C:\\Users\\me\\data"),
+        ("D:/sets/speech", "D:/sets/speech"),
+        ("~/data/", "~/data"),
+        ("a:\\n", "a:\\n"),
+        ("s3://bucket/key", ""),
+        ("/a", ""),
+        ("/data/x\n/data/y", ""),
+        ("/x/{name}/y", ""),
+    ],
+)
+def test_a_text_is_a_path_where_all_of_it_is(text: str, path: str) -> None:
+    assert path_in(text) == path
