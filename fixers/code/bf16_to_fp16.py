@@ -7,10 +7,10 @@ What it does
     the range of bfloat16 become float32: an optimizer's own code, moments and averages (`variance_dtype=`,
     `state["exp_avg_sq"]`), Newton-Schulz iterations, what ranks reduce or send (`reduce_dtype`), losses, sums, powers,
     cumulative products, rotary frequencies and positions. `tf32=True` becomes False;
-    `bf16=<what the card answers>` alone gets `fp16=` for cards that answer no. Comparisons, comments, docstrings and branches that already ask the card
-    are never touched. What a script knows by a word of its own stays and gets a twin, because commands and configs say
-    fp16 from now on: `--fp16` beside an option `--bf16`, a row or a choice "fp16" beside "bf16". Always comes with
-    `trainable-fp32` and `scaler-gate`.
+    `bf16=<what the card answers>` alone gets `fp16=` for cards that answer no. Comparisons, comments, docstrings and
+    branches that already ask the card are never touched. What a script knows by a word of its own stays and gets a
+    twin, because commands and configs say fp16 from now on: `--fp16` beside an option `--bf16`, a row or a choice
+    "fp16" beside "bf16". Always comes with `trainable-fp32` and `scaler-gate`.
 
 Why
     Volta and Turing cards have no bfloat16 units. What torch emulates is slow, what libraries check is fooled by the

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline.diagnosis.catalog import Entry, identify, load_catalog
-from pipeline.diagnosis.survived import is_ignored, is_quoted, last_finish
+from pipeline.diagnosis.lines import Line, parse_log
+from pipeline.diagnosis.survived import is_quoted, last_finish
+from pipeline.diagnosis.unrecognised import first_unrecognised
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 
@@ -16,27 +17,13 @@ UNKNOWN = "unknown-error"
 CONTEXT_LINES = 3
 LONGEST_LINE = 4000
 BLOCK = 1000
-RANK = re.compile(r"^\[(?:rank|default|Rank )\s*(\d+)\]:?\s?|^\[(?:[\w.-]+):(\d+)\]:\s?|^(\d+):\s(?=\S)")
-ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
-TRACEBACK = re.compile(r"^\s*Traceback \(most recent call last\):")
-RAISED = re.compile(r"^(?!(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b)[A-Za-z_][\w.]*(?::\s.*|:?\s*)$")
-"""How a traceback ends: the exception's class, and what it says. Any name may be a class."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line of a log: its number from 1, the rank that wrote it where its prefix says so, its bare text."""
-
-    number: int
-    rank: int | None
-    text: str
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One thing that went wrong. `entry` None: nobody knows it, `line` is how its first traceback ended.
+    """One thing that went wrong. `entry` is None for an unrecognised error, whose words are in `line`.
 
-    `survived`: the training ran to its end after it, so it was caught, or only spoken of.
+    `survived`: the training completed after it, so it was caught, or only mentioned.
     """
 
     entry: Entry | None
@@ -56,25 +43,11 @@ class Diagnosis:
         return self.entry.id if self.entry else UNKNOWN
 
 
-def parse_log(text: str, first: int = 1) -> list[Line]:
-    """Lines without colours and without their rank's prefix; what a progress bar overwrote is a line of its own.
-
-    `first` is the number of the text's first line in its log.
-    """
-    lines = []
-    for number, raw in enumerate(text.split("\n"), first):
-        for shown in ESCAPES.sub("", raw).split("\r"):
-            match = RANK.match(shown)
-            rank = next((int(group) for group in match.groups() if group), 0) if match else None
-            lines.append(Line(number, rank, shown[match.end() :] if match else shown))
-    return lines
-
-
 def diagnose_log(text: str, first: int = 1) -> tuple[Diagnosis, ...]:
     """Everything known in a log: causes, then consequences, then warnings, each in the order of its first line.
 
     Notices (severity info) and errors that the training survived are told only beside something worse. Where nothing
-    known but a traceback is there, that is.
+    known but an unrecognised error is there, that is.
     """
     lines = parse_log(text, first)
     finish = last_finish([line.text for line in lines])
@@ -83,8 +56,8 @@ def diagnose_log(text: str, first: int = 1) -> tuple[Diagnosis, ...]:
         known = [replace(one, survived=False) for one in known]
     worse = [one for one in known if one.entry and one.entry.severity is not Severity.INFO and not one.survived]
     if not any(one.is_cause for one in worse):
-        stranger = _first_traceback(lines, {one.line.number for one in known}, after=-1 if worse else finish)
-        worse = [*([stranger] if stranger else []), *worse]
+        at = first_unrecognised(lines, after=-1 if worse else finish)
+        worse = [*([Diagnosis(None, lines[at], _around(lines, at))] if at is not None else []), *worse]
     if not worse:
         return ()
     return tuple(sorted([*worse, *(one for one in known if one not in worse)], key=_importance))
@@ -145,35 +118,15 @@ def _around(lines: Sequence[Line], at: int) -> tuple[str, ...]:
     return (*same[-CONTEXT_LINES:], lines[at].text[:400])
 
 
-def _first_traceback(lines: Sequence[Line], told: set[int], *, after: int) -> Diagnosis | None:
-    """The end of the first traceback behind that line which nothing in the catalog explains."""
-    texts = [line.text for line in lines]
-    for at, line in enumerate(lines):
-        if at > after and TRACEBACK.match(line.text) and not is_ignored(texts, at):
-            end = _end_of_traceback(lines, at)
-            if end is not None and lines[end].number not in told:
-                return Diagnosis(None, lines[end], _around(lines, end))
-    return None
-
-
-def _end_of_traceback(lines: Sequence[Line], start: int) -> int | None:
-    rank = lines[start].rank
-    for at in range(start + 1, min(start + 2000, len(lines))):
-        line = lines[at]
-        if line.rank == rank and RAISED.match(line.text):
-            return at
-    return None
-
-
 def as_finding(one: Diagnosis, log: str = "") -> Finding:
     """A diagnosis as a finding: where in which log, what it means, what to do about it."""
     where = f"{log}, " * bool(log) + f"line {one.line.number}"
     where += f", rank {one.line.rank}" if one.line.rank is not None else ""
     if one.entry is None:
-        words = f"nobody has met this before: {one.line.text.strip()[:400]}"
+        words = f"unrecognised error: {one.line.text.strip()[:400]}"
         return Finding(UNKNOWN, Severity.ERROR, words, where, exit_code=ExitCode.TRAINING)
     if one.survived:
-        words = f"the training outlived it: {one.entry.cause}"
+        words = f"non-fatal, training completed: {one.entry.cause}"
         return Finding(one.entry.id, Severity.INFO, words, where, one.entry.fix)
     code = ExitCode.TRAINING if one.entry.severity is Severity.ERROR else ExitCode.OK
     return Finding(one.entry.id, one.entry.severity, one.entry.cause, where, one.entry.fix, code)

@@ -6,10 +6,19 @@ import re
 from collections.abc import Sequence
 
 FINISHED = re.compile(
-    r"""['"]train_runtime['"]\s*:|\b[Tt]raining\s+(?:is\s+|has\s+)?(?:finished|completed?|done)\b""",
+    r"""['"]train_runtime['"]\s*:|\b[Tt]raining\s+(?:is\s+|has\s+)?(?:finished|completed?|done)\b"""
+    r"""|\b(?:[Ff]inished|[Cc]ompleted|[Dd]one\s+with)\s+training\b""",
 )
 RAISED = re.compile(r"^\s*(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Failed)\b|^(?:[a-z_]\w*\.)+[A-Z]\w*:\s")
-IGNORED = re.compile(r"^Exception ignored in\b")
+IGNORED = re.compile(r"^Exception ignored in\b|^--- Logging error ---")
+GOES_ON = r"(?:skipp(?:ing|ed)|retry(?:ing)?|retried|ignor(?:ing|ed)|continuing|falling back|going on|trying again)"
+CAUGHT = r"(?:caught|handled|ignored|recovered from|non-?fatal)"
+HANDLED = re.compile(
+    rf"\b{CAUGHT}\b[^:]*:?\s+\S*(?:Error|Exception)\b|\b{GOES_ON}\b.*(?:Error|Exception)\b"
+    rf"|(?:[,;:(\u2013\u2014]|\s-|->|\bwill)\s*{GOES_ON}\b",
+    re.IGNORECASE,
+)
+HANDLED_NEXT = re.compile(rf"(?:^|[,;]\s*)\W*{GOES_ON}\b", re.IGNORECASE)
 
 
 def last_finish(texts: Sequence[str]) -> int:
@@ -31,6 +40,11 @@ def is_quoted(text: str, start: int, end: int) -> bool:
     return before % 2 == 1 and '"' not in text[start:end] and '"' in text[end:]
 
 
+def is_handled(text: str, following: str) -> bool:
+    """The line says of an exception that the program goes on after it, or the next line does."""
+    return HANDLED.search(text) is not None or HANDLED_NEXT.search(following) is not None
+
+
 def is_ignored(texts: Sequence[str], at: int) -> bool:
-    """The traceback that begins there was printed by Python while it threw an object away, and ended nothing."""
+    """The traceback that begins there ended nothing: Python printed it as it freed an object or wrote to a log."""
     return at > 0 and IGNORED.match(texts[at - 1]) is not None

@@ -1,0 +1,52 @@
+"""A log as lines of bare text: without colours, timestamps, progress bars in front and prefixes of ranks. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+RANK = re.compile(r"^\[(?:rank|default|Rank )\s*(\d+)\]:?\s?|^\[(?:[\w.-]+):(\d+)\]:\s?|^(\d+):\s(?=\S)")
+STAMP = re.compile(r"^\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\]?:?(?: |$)")
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07")
+BAR = re.compile(
+    r"^[^\[]{0,300}(?:\d%\|[^|\[]{0,300}\|[^\[]{0,60}|\dit )\[[^\]]{0,200}\]\s*"
+    r"(?=Traceback \(most recent|(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)\b)"
+)
+"""A progress bar whose line an error continues: bars end without a line end."""
+FRONTS = 3
+"""`[default0]:[rank0]: 2024-05-01 12:00:00 `: so many prefixes stand before one line."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a log: its number from 1, the rank that wrote it where its prefix says so, its bare text."""
+
+    number: int
+    rank: int | None
+    text: str
+
+
+def parse_log(text: str, first: int = 1) -> list[Line]:
+    """Every line of bare text; what a progress bar overwrote is a line of its own.
+
+    `first` is the number of the text's first line in its log.
+    """
+    lines = []
+    for number, raw in enumerate(text.split("\n"), first):
+        for shown in ESCAPES.sub("", raw).split("\r"):
+            lines.append(_parse_line(number, shown))
+    return lines
+
+
+def _parse_line(number: int, shown: str) -> Line:
+    rank = None
+    for _ in range(FRONTS if shown[:1] == "[" or shown[:1].isdigit() else 0):
+        match = STAMP.match(shown) or RANK.match(shown)
+        if match is None:
+            break
+        if rank is None and match.re is RANK:
+            rank = next((int(group) for group in match.groups() if group), 0)
+        shown = shown[match.end() :]
+    if "]" in shown and (match := BAR.match(shown)):
+        shown = shown[match.end() :]
+    return Line(number, rank, shown)
