@@ -75,7 +75,10 @@ class JobResult:
 
 @dataclass(frozen=True)
 class Progress:
-    """The newest optimizer step that the trainer or our hooks wrote; `at_unix` is the host's clock."""
+    """The newest optimizer step that the trainer or our hooks wrote; `at_unix` is the host's clock.
+
+    `began` is the step that this job's training began at: 0 where it began anew; None where that is not known.
+    """
 
     step: int
     steps: Optional[int] = None
@@ -86,11 +89,15 @@ class Progress:
     step_seconds: Optional[float] = None
     peak_bytes: Optional[int] = None
     at_unix: float = 0.0
+    began: Optional[int] = None
 
 
 @dataclass(frozen=True)
 class WatchNote:
-    """Something the live watch saw in a training, in the step it happened; an error is what ended the training."""
+    """Something the live watch saw in a training, in the step it happened; an error is what ended the training.
+
+    `info` says where it began.
+    """
 
     check: str
     severity: str

@@ -10,7 +10,6 @@ import pytest
 
 from pipeline.diagnosis.diagnose import diagnose_text
 from remote.payload.proof.hooks.anomalies import CREEP_WINDOW, Step, Vigil
-from remote.payload.proof.hooks.watch import resumed_step
 from remote.protocol.jobs import Progress
 from remote.protocol.values import decode
 
@@ -91,13 +90,6 @@ def test_progress_of_a_plain_script_is_written(watch, tmp_path):
 def test_the_loss_of_a_step_is_what_all_its_micro_steps_descend(watch, tmp_path):
     watch(SCRIPTS / "healthy" / "accumulation.py")
     assert json.loads((tmp_path / "progress.json").read_text())["loss"] > math.log(64) / 2, "a guesser's loss, halved"
-
-
-def test_a_resumed_job_counts_on(watch, tmp_path):
-    watch(SCRIPTS / "healthy" / "lora_loop.py", HALFSTEP_RESUME_FROM="/runs/a/checkpoints/checkpoint-40")
-    assert json.loads((tmp_path / "progress.json").read_text())["step"] == 70
-    assert resumed_step("/x/checkpoint-7/") == 7
-    assert resumed_step("") == 0
 
 
 def test_skipped_steps_are_counted(watch, tmp_path):

@@ -25,6 +25,7 @@ MODULES = (
     "proof.py",
     "quiet.py",
     "recorder.py",
+    "resumed.py",
     "scaled.py",
     "scaler_seams.py",
     "scaling.py",

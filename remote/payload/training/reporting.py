@@ -32,6 +32,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self.trainer: Any = None
         self.writer: Any = None
         self.began = 0.0
+        self.first = 0
         self.seconds = 0.0
         self.tokens_per_second = 0.0
         self.progress = Progress(0)
@@ -44,6 +45,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
     def on_train_begin(self, args: Any, state: Any, control: Any, **told: Any) -> None:
         if not state.is_world_process_zero:
             return
+        self.first = state.global_step
         resumed = state.global_step > 0
         self.writer = SummaryWriter(self.tensorboard, purge_step=state.global_step + 1 if resumed else None)
         _forget_after(os.path.join(self.run, SAMPLES), state.global_step)
@@ -94,6 +96,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             skipped_steps=int(scalars.get("skipped_steps", state.global_step - applied_steps(optimizer))),
             step_seconds=self.seconds or None,
             peak_bytes=peak_bytes(),
+            began=self.first,
         )
         self.still_at_work()
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import re
 import sys
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .anomalies import Anomaly, Step, Vigil
 from .quiet import Ledger, quiet
+from .resumed import Reads, Start, judge_start, was_read
 from .tensors import clean_name, learning_rate, local, measure_gradients, parameters_of, trained_by
 
 PROGRESS_EVERY_S = 0.5
@@ -47,7 +47,9 @@ class WatchRecorder:
         self.untouched: Dict[int, Any] = {}
         self.skipped = 0
         self.attempts = 0
-        self.before = resumed_step(os.environ.get("HALFSTEP_RESUME_FROM", ""))
+        self.offered = os.environ.get("HALFSTEP_RESUME_FROM", "")
+        self.reads = Reads(run)
+        self.start = Start()
         self.since = time.monotonic()
         self.last_written = 0.0
         self.pending: Optional[Dict[str, Any]] = None
@@ -108,6 +110,8 @@ class WatchRecorder:
     def attempt(self, optimizer: Any, scaler: Any) -> None:
         if self.main is None or _size(optimizer) > _size(self.main):
             self.main = optimizer
+            if not self.attempts:
+                self.start = judge_start(optimizer, self.reads)
 
     @quiet
     def applying(self, optimizer: Any) -> None:
@@ -151,6 +155,8 @@ class WatchRecorder:
         )
         self.attempts += 1
         self.skipped += skipped
+        if self.attempts == 1:
+            self._tell_start()
         rate = learning_rate(optimizer)
         step = Step(self.attempts, losses, None if skipped else norm, scale, skipped, rate, _held_bytes())
         anomalies = self.vigil.look(step)
@@ -159,8 +165,9 @@ class WatchRecorder:
         for anomaly in anomalies:
             self._tell(anomaly)
         self.pending = {
-            "step": self.before + self.attempts,
+            "step": (self.start.step or 0) + self.attempts,
             "steps": self.steps,
+            "began": self.start.step,
             "loss": _sum(losses),
             "grad_norm": _finite(norm),
             "loss_scale": scale,
@@ -187,6 +194,12 @@ class WatchRecorder:
         )
         return [Anomaly("adapter-gradient", severity, words, self.attempts)]
 
+    def _tell_start(self) -> None:
+        """Whether the training goes on from a checkpoint, once its first step has shown it."""
+        self.reads.stop()
+        if self.rank == 0 and (self.start.resumed or self.offered):
+            self._tell(start_note(self.start, self.offered, was_read(self.offered, self.reads)))
+
     def _tell(self, anomaly: Anomaly) -> None:
         """One line of watch.jsonl; an error ends the training where the run may be ended."""
         line = json.dumps({**anomaly.__dict__, "rank": self.rank, "at_unix": time.time()}) + "\n"
@@ -210,10 +223,19 @@ class WatchRecorder:
         self.pending, self.last_written = None, time.monotonic()
 
 
-def resumed_step(checkpoint: str) -> int:
-    """The step a trainer checkpoint was saved at, by the number its name ends in; 0 where it has none."""
-    match = re.search(r"(\d+)$", checkpoint.rstrip("/"))
-    return int(match.group(1)) if match else 0
+def start_note(start: Start, offered: str, read: bool) -> Anomaly:
+    """Where a training began, in words; a warning where it left a checkpoint that was offered to it unused."""
+    if start.resumed:
+        source = f", from {start.source}" if start.source else ""
+        at = f" at step {start.step}" if start.step is not None else " at a step that its optimizer does not count"
+        return Anomaly("resume", "info", f"resumed{at}{source}", (start.step or 0) + 1)
+    name = os.path.basename(offered.rstrip("/"))
+    files = "files of it were read" if read else "no file of it was seen to be read"
+    words = (
+        f"started again at step 0: its optimizer holds no state of {name}, and {files}. To resume, a script passes "
+        'os.environ.get("HALFSTEP_RESUME_FROM") or None to trainer.train(resume_from_checkpoint=...)'
+    )
+    return Anomaly("resume", "warning", words, 1)
 
 
 def _numbered(optimizer: Any) -> List[Tuple[str, Any]]:

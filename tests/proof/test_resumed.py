@@ -1,0 +1,181 @@
+"""Steps are what the optimizer did: whether a job resumed is seen at its first step, never believed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from remote.payload.proof.hooks.resumed import step_in
+from remote.protocol.jobs import Progress
+from remote.protocol.values import decode
+
+SCRIPTS = Path(__file__).parent / "scripts"
+LOOP = """
+import os, torch
+model = torch.nn.Linear(4, 1)
+optimizer = {optimizer}
+{load}
+for step in range({steps}):
+    optimizer.zero_grad()
+    model(torch.randn(8, 4)).pow(2).mean().backward()
+    optimizer.step()
+{save}
+"""
+ADAM = "torch.optim.AdamW(model.parameters(), lr=1e-3)"
+SGD = "torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)"
+SAVE_ONE = "torch.save({'model': model.state_dict(), 'optimizer': optimizer.state_dict()}, 'last.pt')"
+LOAD_ONE = """
+state = torch.load('last.pt')
+model.load_state_dict(state['model'])
+optimizer.load_state_dict(state['optimizer'])
+"""
+SAVE_PARTS = """
+os.makedirs('checkpoint-90', exist_ok=True)
+torch.save(model.state_dict(), 'checkpoint-90/model.bin')
+torch.save(optimizer.state_dict(), 'checkpoint-90/optimizer.bin')
+open('checkpoint-90/trainer_state.json', 'w').write('{"global_step": 90}')
+"""
+LOAD_PARTS = """
+model.load_state_dict(torch.load('checkpoint-90/model.bin'))
+optimizer.load_state_dict(torch.load('checkpoint-90/optimizer.bin'))
+"""
+LOAD_WEIGHTS = "model.load_state_dict(torch.load('checkpoint-90/model.bin'))"
+TRAINER = """
+import os, sys, torch
+from transformers import Trainer, TrainingArguments
+from transformers.trainer_utils import get_last_checkpoint
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 1)
+    def forward(self, x, labels=None):
+        return {{"loss": (self.layer(x) - labels).pow(2).mean()}}
+
+rows = [{{"x": torch.randn(4), "labels": torch.randn(1)}} for _ in range(64)]
+args = TrainingArguments("out", per_device_train_batch_size=4, max_steps={steps}, save_steps=5, report_to=[],
+                         use_cpu=True, optim="{optim}", disable_tqdm=True)
+Trainer(Model(), args, train_dataset=rows).train({given})
+"""
+
+
+@pytest.fixture
+def train(watch, tmp_path):
+    """A function that runs a script as one job of a run in `tmp_path`: its progress, and what was said of its start."""
+
+    def run(script: str, **environment: str):
+        (tmp_path / "watch.jsonl").unlink(missing_ok=True)
+        path = tmp_path / "train.py"
+        path.write_text(script)
+        lines, status, output = watch(path, **environment)
+        assert status == 0, output[-2000:]
+        progress = decode(Progress, json.loads((tmp_path / "progress.json").read_text()))
+        return progress, [(line["severity"], line["message"]) for line in lines if line["check"] == "resume"]
+
+    return run
+
+
+def loop(optimizer=ADAM, load="", steps=9, save=""):
+    return LOOP.format(optimizer=optimizer, load=load, steps=steps, save=save)
+
+
+def trainer(steps=8, given="", optim="adamw_torch"):
+    return TRAINER.format(steps=steps, given=given, optim=optim)
+
+
+def test_a_script_that_ignores_the_offered_checkpoint_counts_from_0_and_is_warned_of(train) -> None:
+    progress, said = train(loop(), HALFSTEP_RESUME_FROM="/runs/a/checkpoints/checkpoint-90")
+    assert (progress.step, progress.began) == (9, 0)
+    ((severity, words),) = said
+    assert severity == "warning"
+    assert words.startswith("started again at step 0: its optimizer holds no state of checkpoint-90, and no file of it")
+    assert "HALFSTEP_RESUME_FROM" in words
+
+
+def test_a_trainer_without_resume_counts_from_0(train, tmp_path) -> None:
+    train(trainer())
+    progress, said = train(trainer(), HALFSTEP_RESUME_FROM=str(tmp_path / "out" / "checkpoint-5"))
+    assert (progress.step, progress.began) == (8, 0)
+    assert [severity for severity, _ in said] == ["warning"]
+
+
+@pytest.mark.parametrize("optim", ["adamw_torch", "sgd"])
+def test_a_trainer_that_takes_the_offered_checkpoint_counts_on(train, tmp_path, optim) -> None:
+    train(trainer(optim=optim))
+    given = 'os.environ.get("HALFSTEP_RESUME_FROM") or None'
+    offered = str(tmp_path / "out" / "checkpoint-5")
+    progress, said = train(trainer(12, given, optim), HALFSTEP_RESUME_FROM=offered)
+    assert (progress.step, progress.began) == (12, 5)
+    assert said == [("info", "resumed at step 5, from out/checkpoint-5")]
+
+
+def test_a_trainer_that_finds_its_newest_checkpoint_itself_counts_on(train, tmp_path) -> None:
+    train(trainer(11))
+    offered = str(tmp_path / "out" / "checkpoint-5")
+    progress, said = train(trainer(14, 'get_last_checkpoint("out")'), HALFSTEP_RESUME_FROM=offered)
+    assert (progress.step, progress.began) == (14, 11)
+    assert said == [("info", "resumed at step 11, from out/checkpoint-11")]
+
+
+def test_a_plain_loop_that_loads_its_own_file_counts_on_without_an_offer(train) -> None:
+    first, said = train(loop(save=SAVE_ONE))
+    assert (first.step, first.began, said) == (9, 0, [])
+    progress, said = train(loop(load=LOAD_ONE, steps=4))
+    assert (progress.step, progress.began) == (13, 9)
+    assert said == [("info", "resumed at step 9, from last.pt")]
+
+
+def test_weights_alone_are_no_resume(train, tmp_path) -> None:
+    train(loop(save=SAVE_PARTS))
+    progress, said = train(loop(load=LOAD_WEIGHTS), HALFSTEP_RESUME_FROM=str(tmp_path / "checkpoint-90"))
+    assert (progress.step, progress.began) == (9, 0)
+    ((severity, words),) = said
+    assert severity == "warning"
+    assert "and files of it were read" in words
+
+
+def test_steps_that_the_loss_scaler_skipped_before_are_steps_of_the_trainer(train, tmp_path) -> None:
+    train(loop(steps=88, save=SAVE_PARTS))
+    progress, _ = train(loop(load=LOAD_PARTS), HALFSTEP_RESUME_FROM=str(tmp_path / "checkpoint-90"))
+    assert (progress.step, progress.began) == (99, 90)
+
+
+def test_an_optimizer_without_a_count_is_at_the_step_of_its_checkpoint_or_at_none_that_is_known(train) -> None:
+    train(loop(SGD, save=SAVE_PARTS + SAVE_ONE))
+    progress, _ = train(loop(SGD, LOAD_PARTS))
+    assert (progress.step, progress.began) == (99, 90)
+    progress, said = train(loop(SGD, LOAD_ONE))
+    assert (progress.step, progress.began) == (9, None)
+    assert said == [("info", "resumed at a step that its optimizer does not count, from last.pt")]
+
+
+def test_an_accelerate_loop_that_loads_its_state_counts_on(train) -> None:
+    script = """
+import sys, torch
+from accelerate import Accelerator
+accelerator = Accelerator(cpu=True)
+model = torch.nn.Linear(4, 1)
+model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters(), lr=1e-3))
+{load}
+for step in range(6):
+    accelerator.backward(model(torch.randn(8, 4)).pow(2).mean())
+    optimizer.step()
+    optimizer.zero_grad()
+accelerator.save_state("state_6")
+"""
+    train(script.format(load=""))
+    progress, said = train(script.format(load='accelerator.load_state("state_6")'))
+    assert (progress.step, progress.began) == (12, 6)
+    assert said == [("info", "resumed at step 6, from state_6")]
+
+
+def test_what_a_script_reads_of_its_own_making_is_no_checkpoint(train) -> None:
+    progress, said = train(loop(load="torch.save({}, 'optimizer.pt'); torch.load('optimizer.pt')"))
+    assert (progress.step, progress.began, said) == (9, 0, [])
+
+
+def test_the_step_is_the_number_that_a_checkpoints_name_ends_in() -> None:
+    names = ("/x/checkpoint-7/", "step_10.pt", "model-v2.pt", "epoch-3", "")
+    assert [step_in(name) for name in names] == [7, 10, 0, 0, 0]
