@@ -32,6 +32,7 @@ class Known:
 
 KNOWN: dict[str, Known] = {
     "trainer-arguments": Known("code"),
+    "trainer-resume": Known("code"),
     "bf16-probe": Known("code"),
     "bf16-to-fp16": Known("code"),
     "mixed-precision-config": Known("settings"),

@@ -13,6 +13,7 @@ from fixers.code import (
     scaler_gate,
     trainable_fp32,
     trainer_arguments,
+    trainer_resume,
 )
 from fixers.frame.site import Fixer
 from fixers.frame.source_fixer import SourceFixer
@@ -31,6 +32,7 @@ from fixers.setup import (
 
 SOURCE_FIXERS: tuple[SourceFixer, ...] = (
     trainer_arguments,
+    trainer_resume,
     bf16_probe,
     bf16_to_fp16,
     mixed_precision_config,

@@ -92,8 +92,11 @@ def foreseen(view: View, otherwise: str) -> tuple[StageState, str]:
     if run.state is JobState.SUCCEEDED:
         return StageState.PENDING, f"{run.run} ended well and would be found"
     newest = newest_kept(run)
-    resumed = f"resume at step {newest}" if newest is not None else "begin again at its first step"
-    return StageState.PENDING, f"{run.run} would {resumed}"
+    if newest is None:
+        return StageState.PENDING, f"{run.run} would begin again at its first step"
+    if view.config.command is None:
+        return StageState.PENDING, f"{run.run} would resume at step {newest}"
+    return StageState.PENDING, f"{run.run} would be started with its checkpoint of step {newest} offered to the script"
 
 
 def judge_without_proof(view: View) -> Report:

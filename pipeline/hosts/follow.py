@@ -9,7 +9,7 @@ from pipeline.messages.quantities import duration
 from remote.errors import HalfstepError
 from remote.host import Host
 from remote.operations.jobs import follow_job
-from remote.protocol.jobs import JobNews, JobState
+from remote.protocol.jobs import JobNews, JobState, WatchNote
 from remote.pull.patience import Patience
 
 
@@ -20,7 +20,7 @@ def follow_to_end(
     last: JobNews | None = None
     for news in follow_job(host, project, run):
         for note in news.watched[len(last.watched) if last is not None else 0 :]:
-            listener.note(f"{note.severity}: {note.message} (step {note.step})  [{note.check}]")
+            listener.note(note_in_words(run, note))
         last = news
         heard(news)
         if news.progress is not None:
@@ -28,6 +28,13 @@ def follow_to_end(
         elif news.state is JobState.RUNNING:
             listener.progress("the job is starting")
     return last
+
+
+def note_in_words(run: str, note: WatchNote) -> str:
+    """What the watch saw, as one line: a warning or an error with its step and check."""
+    if note.severity == "info":
+        return f"{run} {note.message}"
+    return f"{note.severity}: {note.message} (step {note.step})  [{note.check}]"
 
 
 def patience_told(listener: Listener) -> Patience:

@@ -79,9 +79,14 @@ class Outcome:
 
 
 def job_outcome(run: RunSurvey) -> JobOutcome:
-    """The job as the host tells it now. Progress is written now and then, so a whole checkpoint may be further."""
+    """The job as the host sees it now. Progress is written at intervals, so a whole checkpoint may be further.
+
+    Where a later job began again at step 0, the checkpoints of the jobs before it say nothing about its steps.
+    """
     progress = run.progress
-    kept = max((one.step for one in run.checkpoints if not one.problem), default=0) if run.result else 0
+    began_again = run.job > 1 and progress is not None and progress.began == 0
+    whole = (one.step for one in run.checkpoints if not one.problem)
+    kept = max(whole, default=0) if run.result and not began_again else 0
     return JobOutcome(
         run.state,
         max(progress.step, kept) if progress else None,

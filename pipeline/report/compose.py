@@ -77,8 +77,9 @@ def jobs_of(run: RunSurvey, known: tuple[StartAnswer, ...]) -> tuple[JobRow, ...
     """Every job of the run as the host tells it; where a training process began and ended only of the newest."""
     rows = {answer.number: _row(answer.number, answer.state, answer.started, answer.result) for answer in known}
     if run.job:
-        step = run.progress.step if run.progress else None
-        rows[run.job] = replace(_row(run.job, run.state, run.started, run.result), last_step=step)
+        began, step = (run.progress.began, run.progress.step) if run.progress else (None, None)
+        row = _row(run.job, run.state, run.started, run.result)
+        rows[run.job] = replace(row, first_step=began, last_step=step)
     return tuple(rows[number] for number in sorted(rows))
 
 

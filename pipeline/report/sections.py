@@ -134,7 +134,10 @@ def _span(row: JobRow) -> str:
     if row.last_step is None:
         return ""
     begun = 0 if row.first_step is None and row.number == 1 else row.first_step
-    return f"to step {row.last_step}" if begun is None else f"steps {begun} to {row.last_step}"
+    if begun is None:
+        return f"to step {row.last_step}"
+    again = ", started again" if begun == 0 and row.number > 1 else ""
+    return f"steps {begun} to {row.last_step}{again}"
 
 
 def proof(report: ProofReport | None) -> str:

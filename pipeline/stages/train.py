@@ -9,11 +9,13 @@ from pipeline.diagnosis.diagnose import diagnose_text
 from pipeline.hosts.follow import follow_to_end
 from pipeline.hosts.output import end_of
 from pipeline.judgements.job import judge_end, judge_run, judge_watched
+from pipeline.judgements.resuming import OFFERED, may_resume
 from pipeline.messages.errors import findings_of
 from pipeline.messages.masked import mask
 from pipeline.records.inputs import Inputs
 from pipeline.records.runs import note_job, write_note
 from pipeline.stages.stage import Context, Done
+from pipeline.work.fixes import tree_as_fixed
 from pipeline.work.run_id import next_serial, run_id, run_of, work_inputs
 from pipeline.work.secrets import secret_values
 from pipeline.work.start import next_number, note_of, start_request
@@ -117,7 +119,19 @@ def _refuse_while_running(view: View) -> None:
 def _resume_point(context: Context, name: str) -> str:
     """The newest verified checkpoint to go on from; a run whose every checkpoint is broken stops here, with exit 43."""
     point = prepare_resume(context.host, context.view.layout.key, name)
-    context.listener.note(f"resuming {name} from {point.checkpoint.name}")
+    command = context.view.config.command
+    if command is None:
+        context.listener.note(f"resuming {name} from {point.checkpoint.name}")
+        return point.path
+    context.listener.note(
+        f"{name} has {point.checkpoint.name}, which is offered to the script as {OFFERED}; "
+        "the job's first step shows whether it resumes"
+    )
+    if not may_resume(tree_as_fixed(context.view), command):
+        context.listener.note(
+            f"no file of the project reads {OFFERED} or loads a checkpoint, so the script probably starts again at "
+            "step 0; what to write: pipeline explain resume"
+        )
     return point.path
 
 
@@ -157,6 +171,9 @@ def done_of(name: str, number: int, news: JobNews | None) -> Done:
     watched = judge_watched(name, news.watched if news is not None else ())
     if failure is not None:
         return Done(Report((failure, *watched)), exit_code=failure.exit_code)
-    steps = f"{news.progress.step} steps" if news is not None and news.progress else "done"
+    steps = "done"
+    if news is not None and news.progress:
+        began = f" (resumed at {news.progress.began})" if news.progress.began else ""
+        steps = f"{news.progress.step} steps{began}"
     loss = f", loss {news.progress.loss:.4g}" if news and news.progress and news.progress.loss is not None else ""
     return Done(Report(watched), f"{name}: {steps}{loss}", (f"job {number}",))

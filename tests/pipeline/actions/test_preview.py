@@ -48,7 +48,7 @@ def test_a_proof_and_a_training_of_other_files_do_not_hold(
             JobState.FAILED,
             (Checkpoint("c-8", 8), Checkpoint("c-9", 9, problem="cut")),
             StageState.PENDING,
-            "{} would resume at step 8",
+            "{} would be started with its checkpoint of step 8 offered to the script",
         ),
         (JobState.LOST, (), StageState.PENDING, "{} would begin again at its first step"),
         (JobState.SUCCEEDED, (), StageState.PENDING, "{} ended well and would be found"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from pipeline.messages.outcome import Outcome
+import pytest
+
+from pipeline.messages.outcome import Outcome, job_outcome
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
+from remote.protocol.jobs import Checkpoint, JobResult, JobState, Progress, RunSurvey
 
 
 def finding(check: str, severity: Severity) -> Finding:
@@ -27,3 +30,24 @@ def test_errors_are_told_before_warnings_each_as_they_came() -> None:
         "secret-file",
         "not-checked",
     ]
+
+
+@pytest.mark.parametrize(
+    ("job", "began", "step"),
+    [(1, 0, 90), (2, 90, 90), (2, None, 90), (2, 0, 74)],
+    ids=["first job", "resumed", "not known", "started again"],
+)
+def test_a_checkpoint_of_an_earlier_job_is_no_step_of_one_that_started_again(
+    job: int, began: int | None, step: int
+) -> None:
+    run = RunSurvey(
+        "r",
+        "c",
+        "f",
+        job,
+        JobState.FAILED,
+        result=JobResult(1),
+        progress=Progress(74, 90, began=began),
+        checkpoints=(Checkpoint("checkpoint-90", 90),),
+    )
+    assert job_outcome(run).step == step

@@ -35,6 +35,11 @@ def test_an_earlier_job_ends_as_it_ended() -> None:
     ]
 
 
+def test_a_later_job_begins_where_its_optimizer_did() -> None:
+    run = RunSurvey("r", "c", "f", 2, JobState.RUNNING, progress=Progress(74, 90, began=0))
+    assert [(row.first_step, row.last_step) for row in jobs_of(run, ())] == [(0, 74)]
+
+
 def test_where_the_host_told_nothing_of_earlier_jobs_they_are_left_out() -> None:
     [row] = jobs_of(RunSurvey("r", "c", "f", 3, JobState.RUNNING), ())
     assert (row.number, row.state) == (3, JobState.RUNNING)
@@ -54,6 +59,7 @@ def test_what_the_watch_saw_is_in_the_report_once_also_where_nobody_followed() -
         (JobRow(1, JobState.FAILED, last_step=280), "steps 0 to 280"),
         (JobRow(2, JobState.FAILED, last_step=3000), "to step 3000"),
         (JobRow(2, JobState.FAILED, first_step=280, last_step=3000), "steps 280 to 3000"),
+        (JobRow(2, JobState.FAILED, first_step=0, last_step=74), "steps 0 to 74, started again"),
     ],
 )
 def test_where_a_resumed_job_began_is_not_made_up(row: JobRow, span: str) -> None:

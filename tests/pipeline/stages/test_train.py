@@ -14,7 +14,16 @@ from pipeline.stages.stage import Context, Wishes
 from pipeline.stages.train import Train
 from remote.errors import Busy
 from remote.protocol.exits import ExitCode
-from remote.protocol.jobs import JobNews, JobResult, JobState, Progress, StartAnswer, WatchNote
+from remote.protocol.jobs import (
+    Checkpoint,
+    JobNews,
+    JobResult,
+    JobState,
+    Progress,
+    ResumePoint,
+    StartAnswer,
+    WatchNote,
+)
 from remote.protocol.segments import SEGMENT
 from remote.protocol.values import encode
 from tests.lab.fake_host import FakeHost
@@ -178,3 +187,42 @@ def test_what_the_watch_warned_of_is_told_when_it_comes_and_kept(tmp_path: Path)
         ("memory-creep", True),
         ("skipped-steps", True),
     ]
+
+
+@pytest.mark.parametrize(
+    ("script", "began", "seen", "said"),
+    [
+        (
+            "print('training')",
+            0,
+            WatchNote("resume", "warning", "started again at step 0", 1),
+            ["is offered to the script as HALFSTEP_RESUME_FROM", "probably starts again", "warning: started again"],
+        ),
+        (
+            "import os; os.environ['HALFSTEP_RESUME_FROM']",
+            90,
+            WatchNote("resume", "info", "resumed at step 90", 91),
+            ["is offered to the script as HALFSTEP_RESUME_FROM", "resumed at step 90"],
+        ),
+    ],
+    ids=["ignored", "taken"],
+)
+def test_a_checkpoint_is_offered_and_the_first_step_shows_whether_it_was_taken(
+    tmp_path: Path, script: str, began: int, seen: WatchNote, said: list[str]
+) -> None:
+    view = view_of(tmp_path, JobState.FAILED)
+    (tmp_path / "train.py").write_text(script)
+    saved = Checkpoint("checkpoints/checkpoint-90", 90)
+    runs = tuple(replace(run, checkpoints=(saved,)) for run in view.survey.runs)
+    view = view.with_survey(replace(view.survey, runs=runs))
+    first = JobNews(2, JobState.RUNNING, Progress(began + 1, 120, began=began), watched=(seen,))
+    last = replace(first, state=JobState.SUCCEEDED, progress=Progress(120, 120, began=began), result=JobResult(0))
+    host = training(first, last)
+    host.operations["checkpoints.prepare"] = lambda args: encode(ResumePoint("/runs/r/checkpoint-90", saved))
+    listener = Leaver()
+    done = Train().run(Context(host, view, listener))
+    assert not any("resuming" in line for line in listener.told)
+    for words, line in zip(said, listener.told, strict=True):
+        assert words in line
+    assert ("(resumed at 90)" in done.reason) is (began == 90)
+    assert [finding.check for finding in done.report.findings] == (["resume"] if began == 0 else [])

@@ -1,0 +1,4 @@
+from transformers import Trainer
+
+os = "linux"
+Trainer(model=model, args=args).train()
