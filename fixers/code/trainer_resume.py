@@ -3,8 +3,9 @@
 What it does
     `train()` of a Trainer of transformers or TRL (or of a subclass written in the same file) gets
     `resume_from_checkpoint`, from `HALFSTEP_RESUME_FROM`: the run's newest verified checkpoint, or nothing. A file that
-    resumes already in some way is left alone, and so is a `train()` of anything else. Where a file trains more than
-    once (two trainers, folds, a search), a checkpoint belongs to one of the trainings, so the places are only named.
+    resumes already in some way, or saves no checkpoints, is left alone, and so is a `train()` of anything else. Where a
+    file trains more than once (two trainers, folds, a search), a checkpoint belongs to one of the trainings, so the
+    places are only named.
 
 Why
     A Trainer starts at step 0 unless it is given a checkpoint. A job that was stopped or preempted at step 90 would
@@ -54,6 +55,7 @@ TRAINS = re.compile(rb"\.train\(")
 RESUMES = re.compile(
     rb"resume_from_checkpoint|HALFSTEP_RESUME_FROM|get_last_checkpoint|hyperparameter_search|load_from_json"
 )
+SAVES_NOTHING = re.compile(rb"""save_strategy\s*=\s*["']no["']""")
 # The others of TRL have a `train` with a signature of its own.
 TRAINER = re.compile(
     r"(?:transformers\.(?:\w+\.)*(?:Seq2Seq)?|trl\.(?:\w+\.)*(?:SFT|DPO|KTO|ORPO|CPO|BCO|GKD|PRM|GRPO|Reward))Trainer$"
@@ -68,7 +70,7 @@ WHY = "a job that was offered a checkpoint goes on from it"
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """The one `train()` of a Trainer in the file is given the checkpoint that the job is offered."""
-    if not TRAINS.search(source.data) or RESUMES.search(source.data):
+    if not TRAINS.search(source.data) or RESUMES.search(source.data) or SAVES_NOTHING.search(source.data):
         return NOTHING
     found = Found(source.python, name)
     calls = [call for call in found.source.names.of_type(ast.Call) if _trains(found.source, call)]
