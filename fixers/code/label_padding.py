@@ -2,9 +2,12 @@
 
 What it does
     Where labels are padded with 0 or with the tokenizer's padding token, by `pad_sequence`, `F.pad`, `torch.full` or
-    `labels + [0] * n`, they are padded with -100. What is not called labels is left, and so are files that use a CTC
+    `labels + [0] * n`, they are padded with -100. The file must say that they are class ids for a loss that ignores
+    -100: a cross entropy, or tokens beside them. What is not called labels is left, and so are files that use a CTC
     loss or an `ignore_index` of their own, and labels whose padding is looked for again: compared with the padding
-    token, or masked with -100 behind it. Labels that the file itself shifts into inputs are told.
+    token, or masked with -100 behind it. Labels are left and reported where the padding is floating point, where the
+    file has a loss whose target is (`binary_cross_entropy`, `mse_loss`), and where it shifts them into inputs. The
+    proof looks at every loss: -100 in a floating-point target takes this fixer back.
 
 Why
     The loss leaves out positions labelled -100 and only those. Padding with 0 teaches the model to say token 0 after
@@ -33,13 +36,13 @@ from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.expressions import tail_of
-from fixers.sources.label_masks import LABELS, is_padding, is_shifted, masks_padding, mentions_labels
+from fixers.sources.label_masks import LABELS, doubt, is_padding, is_shifted, masks_padding, mentions_labels
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 from fixers.sources.splice import Edit
 
 name = "label-padding"
-version = 3
+version = 4
 safety = "safe"
 needles = (b"label",)
 below = None
@@ -51,7 +54,7 @@ PADS = re.compile(
     rb"|[Ll]abel[^\n]*\+\s*\[|(?:\]\s*\*|\*\s*\[)[^\n]*[Ll]abel"
 )
 PADDING = re.compile(rb"pad_sequence|\bpad\b|\bfull|[Ll]abel")
-OWN_RULES = re.compile(rb"ctc|CTC|ignore_index")
+OWN_RULES = re.compile(rb"ctc|CTC|ignore_index(?!\s*=\s*-100\b)")
 IGNORED = "-100"
 WHY = "the loss leaves out -100 and nothing else"
 
@@ -115,6 +118,9 @@ def _put(found: Found, padded: ast.expr, edit: Edit) -> None:
     if is_shifted(found.source, padded):
         message = "labels are padded with a token, and this function shifts them into inputs, where -100 is no token"
         found.warn(padded, message, hint="mask labels with -100 after the shift")
+        return
+    if why := doubt(found.source, padded):
+        found.warn(padded, f"labels are padded with a token and left so: {why}", hint="pad class ids with -100")
         return
     found.edits.append(edit)
 

@@ -1,4 +1,4 @@
-"""What is called labels, what is called padding, and where code masks its padded labels itself."""
+"""What is called labels, what is called padding, which loss labels are for, and where code masks them itself."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ast
 import re
 from collections.abc import Iterator
 
-from fixers.sources.chosen_words import constant_of
 from fixers.sources.expressions import tail_of
 from fixers.sources.python import PythonSource
 
@@ -18,13 +17,46 @@ COMPARES = frozenset({"eq", "ne", "eq_", "ne_", "equal", "not_equal"})
 MASKS = frozenset({"masked_fill", "masked_fill_", "where", "masked_scatter", "masked_scatter_"})
 SHIFTS = re.compile(r"shift\w*right|shift_?(?:tokens|labels|ids)?$|\w*decoder_input_ids")
 IGNORED = -100
+INTEGERS = frozenset(f"torch.{name}" for name in ("long", "int64", "int", "int32", "short", "int16"))
+NOT_CLASSES = re.compile(
+    r"(?:.*_)?(?:multi_?hot|one_?hot|multi_?label\w*|soft|float(?:32|16|64)?|probs?|probabilit(?:y|ies)|scores?|ratings?"
+    r"|regression|values?|logits)(?:_.*)?",
+    re.IGNORECASE,
+)
+FLOAT_TARGETS = re.compile(
+    rb"binary_cross_entropy|\bBCE|MSELoss|mse_loss|[lL]1_?[lL]oss|[hH]uber|kl_?div|KLDiv|[sS]oft_?[mM]argin|[mM]ulti_?[lL]abel"
+    rb"|multi_?hot|one_?hot|focal|[pP]earson|concordance"
+)
+"""Losses whose target is floating point: none of them has an ignore_index."""
+CLASS_TARGETS = re.compile(rb"cross_entropy|CrossEntropy|nll_loss|NLLLoss|IGNORE_INDEX")
+TOKENS = re.compile(
+    rb"input_ids|input_features|input_values|inputs_embeds|attention_mask|decoder_|tokenizer|processor|pad_token|transformers|[cC]ollator"
+)
+"""The labels of a library's model, whose loss ignores -100, come with these."""
+
+
+def doubt(source: PythonSource, padded: ast.expr) -> str:
+    """Why the labels may not be for a loss that ignores -100; empty where this file says that they are."""
+    for node in ast.walk(padded):
+        match node:
+            case ast.Name(id=called) | ast.Attribute(attr=called) | ast.Constant(value=str(called)):
+                if NOT_CLASSES.fullmatch(called):
+                    return f"{called} says that they are no class ids"
+            case ast.keyword(arg="dtype", value=dtype) if source.names.meaning(dtype) not in INTEGERS:
+                return "their dtype is no integer, and only a loss over class ids ignores -100"
+    if found := FLOAT_TARGETS.search(source.text):
+        return f"{found[0].decode()} in this file has no ignore_index"
+    named = source.path.encode() + b"\n" + source.text
+    if not CLASS_TARGETS.search(named) and not TOKENS.search(named):
+        return "nothing in this file says that they are for a loss that ignores -100"
+    return ""
 
 
 def is_padding(value: ast.expr) -> bool:
     """0, or something called a padding token."""
     match value:
-        case ast.Constant(value=0):
-            return constant_of(value) is not False
+        case ast.Constant(value=int(number)):
+            return number == 0 and number is not False
         case ast.Name(id=called) | ast.Attribute(attr=called):
             return PADDING_NAMES.search(called) is not None
     return False

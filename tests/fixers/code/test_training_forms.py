@@ -3,6 +3,8 @@
 import pytest
 
 from fixers.code import device_map, label_padding, local_rank, loss_fp32, scaler_gate, trainer_arguments
+from fixers.frame.target import Target
+from fixers.plans.file_plan import plan_file
 from tests.fixers.code.training_code import STAYS, outcome
 
 FORMS = {
@@ -111,6 +113,12 @@ FORMS = {
         ("labels = labels + [pad_id] * n", "labels = labels + [-100] * n"),
         ("labels = n * [0] + labels", "labels = n * [-100] + labels"),
         ("labels = labels + [0, 0] * n", STAYS),
+        ("labels = F.pad(multi_hot, (0, 2), 'constant', 0.0)", STAYS),
+        ("labels = F.pad(labels, (0, 2), value=-0.0)", STAYS),
+        (
+            "c(ignore_index=-100)\nlabels = pad_sequence(x, True, 0)",
+            "c(ignore_index=-100)\nlabels = pad_sequence(x, True, -100)",
+        ),
         ("labels = labels + [1] * n", STAYS),
         ("x = ids + [0] * len(labels)", STAYS),
     ],
@@ -134,6 +142,32 @@ def test_what_a_line_becomes(fixer, before, after):
     half = "x = torch.float16\n"
     wanted, told = outcome(fixer, half + before)
     assert (wanted.removeprefix(half), told) == (before if after is STAYS else after, [])
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("labels = F.pad(multi_hot, (0, 2))", "multi_hot says that they are no class ids"),
+        ("labels = pad_sequence([s['soft_labels'] for s in x])", "soft_labels says that they are no class ids"),
+        ("labels = pad_sequence([t.float() for t in labels])", "float says that they are no class ids"),
+        ("labels = torch.full((2, 3), 0, dtype=torch.float32)", "their dtype is no integer"),
+        ("labels = F.pad(labels, (0, 2))\nF.binary_cross_entropy_with_logits(y, labels)", "has no ignore_index"),
+        ("labels = pad_sequence(labels)\nloss = nn.MSELoss()(y, labels)", "MSELoss in this file has no ignore_index"),
+    ],
+)
+def test_labels_for_a_loss_that_ignores_nothing_are_left_and_reported(code, why):
+    after, [(_, message)] = outcome(label_padding, code)
+    assert after == code
+    assert why in message
+
+
+def test_labels_of_an_unknown_loss_are_left_and_those_of_a_cross_entropy_are_not():
+    code = b"from torch.nn.utils.rnn import pad_sequence\nlabels = pad_sequence(labels, True, 0)\n"
+    unknown = plan_file("data.py", code, [label_padding], Target(None, {}))
+    assert unknown.change is None
+    assert "nothing in this file says" in unknown.findings[0].message
+    known = plan_file("data.py", code + b"loss = F.cross_entropy(y, labels)\n", [label_padding], Target(None, {}))
+    assert b"-100" in known.change.after
 
 
 ARGUMENTS = "TrainingArguments({})"
