@@ -9,6 +9,7 @@ Kind = tuple[type, ...]
 
 TEXT: Kind = (str,)
 VERSION: Kind = (str, int, float)
+"""A version of torch, a specifier or a requirement: what it says is read by fixers.setup.torch_wish."""
 LIST: Kind = (list,)
 FILES: Kind = (str, list)
 FLAG: Kind = (bool,)

@@ -76,8 +76,15 @@ class Host(Protocol):
         """The answer of a payload operation that only looks."""
         ...
 
-    def act(self, op: str, args: Mapping[str, Any] | None = None, *, timeout_s: float = 600.0) -> Json:
-        """The answer of a payload operation that changes something."""
+    def act(
+        self,
+        op: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        timeout_s: float = 600.0,
+        on_event: Callable[[Json], None] | None = None,
+    ) -> Json:
+        """The answer of a payload operation that changes something; `on_event` takes what it pushes on the way."""
         ...
 
     def send(self, op: str, args: Mapping[str, Any], chunks: Iterable[bytes], *, timeout_s: float = 60.0) -> Json:

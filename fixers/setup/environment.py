@@ -1,11 +1,16 @@
 """environment: the project's own venv is made on the host, with a torch that this card and this driver can run.
 
 What it does
-    Only where the config says `fixers: {environment: create}`, or gives settings there: `base` (the Python it is made
-    with), `requirements` (files of the project; left out: requirements.txt), `torch` (a release such as 2.11),
-    `index` (where wheels for one CUDA lie, with {build} for the tag), `find_links` and `no_index` (a folder of wheels).
-    It makes the venv that the host file's `python:` names, installs torch and then the requirements, and asks the new
-    interpreter for its architectures. It comes to be whole or not at all.
+    Only where the config says `fixers: {environment: create}`, or gives settings there: `base` (the Python that makes
+    it), `requirements` (files of the project; left out: requirements.txt, else the dependencies in pyproject.toml),
+    `torch` (a version "2.13.0", a specifier ">=2.4,<2.14" or a requirement "torch==2.13.0+cu126"), `index` (a package
+    index for torch alone, with {build} for the tag), `find_links` and `no_index` (a folder of wheels).
+    It makes the venv that the host file's `python:` names and installs torch, the requirements and, for the built-in
+    trainer, its packages. The torch build suits the card and its driver; without a driver it is the CPU build. Such
+    builds come from download.pytorch.org/whl; where that does not answer, the host's usual index is used, whose torch
+    for Linux on x86-64 is a CUDA build of several GB. The size is said before the download and compared with the free
+    disk. An installation that was cut short is resumed by the next run. A project that is a package itself is not
+    installed; `-e .` in requirements.txt does that.
 
 Why
     A torch wheel holds code for some cards only: of torch 2.11, the builds for CUDA 12.8 and 13.0 begin at Turing and
@@ -19,7 +24,7 @@ After
     a venv with torch 2.13 for CUDA 12.9, for a TITAN RTX under driver 550
 
 What it can break
-    Nothing that is there: an environment that it did not make is never touched.
+    Nothing that exists: an environment that it did not make is never changed.
 
 How to undo
     pipeline fix --undo removes the venv that it made
@@ -27,6 +32,7 @@ How to undo
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from collections.abc import Mapping
@@ -34,52 +40,102 @@ from typing import Any
 
 from fixers.frame.change import HostChange, Plan, mended
 from fixers.frame.site import Site
+from fixers.setup.project_packages import NoPackages, ProjectPackages, read_packages
 from fixers.setup.torch_builds import Choice, choose_build, driver_carries, runs_on
+from fixers.setup.torch_wish import BadTorch, TorchWish, parse_torch
+from fixers.setup.trainer_packages import TRAINER_REQUIREMENTS
+from remote.host import Host
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.machine import Driver, Gpu, Interpreter
 
 name = "environment"
-version = 1
+version = 2
 safety = "unsafe"
 
 ASKED = ("create", True)
-REQUIREMENTS = "requirements.txt"
+MARK = "halfstep.json"
+OFFICIAL_INDEX = "https://download.pytorch.org/whl/{build}"
+"""PyTorch's own package indexes, one for each build (https://pytorch.org/get-started/locally)."""
+CPU = "cpu"
 ARCHITECTURE = re.compile(r"(sm|compute)_(\d+)(\d)[af]?")
 
 
 def plan(site: Site) -> Plan:
-    """A venv that suits the card, where one is asked for and the interpreter does not."""
+    """A venv that suits the card, where one is asked for and the interpreter does not, or is not finished."""
     survey = site.survey
     wish = site.wishes.get(name)
     settings: Mapping[str, Any] = wish if isinstance(wish, Mapping) else {}
     if survey is None or site.project is None or site.host is None or not (settings or wish in ASKED):
         return Plan()
-    unfit = judge_interpreter(survey.interpreter, site.gpu, survey.driver)
-    if unfit is None:
-        return Plan()
     tree = posixpath.join(site.host.workdir, site.project.tree)
     venv = venv_of(survey.interpreter.path, tree)
-    choice = _choice(site.gpu, survey.driver, settings)
-    if venv is None or (site.gpu is not None and not site.gpu.assumed and choice is None):
+    unfit = judge_interpreter(survey.interpreter, site.gpu, survey.driver) or _unfinished(site.host, tree, venv)
+    if unfit is None:
+        return Plan()
+    try:
+        torch, packages = parse_torch(settings.get("torch")), read_packages(site.tree, settings)
+    except BadTorch as error:
+        hint = f'torch: "{error.nearest}"' if error.nearest else ""
+        return Plan((unfit, _error(str(error), "fixers.environment.torch", hint)))
+    except NoPackages as error:
+        return Plan((unfit, _error(error.message, error.where, error.hint)))
+    choice = _choice(site.gpu, survey.driver, torch)
+    if venv is None or (_has_card(site) and choice is None):
         return Plan((unfit, _impossible(survey.interpreter, site.gpu, survey.driver, venv)))
-    requirements = [p for p in _listed(settings, REQUIREMENTS) if p in set(site.tree.paths())]
-    args: dict[str, Any] = {
+    args = _request(site, settings, torch, choice, packages)
+    change = HostChange(name, _summary(venv, args), "fix.environment.create", {**args, "venv": venv}, undo="fix.undo")
+    return Plan((mended(unfit),), (change,))
+
+
+def _request(
+    site: Site, settings: Mapping[str, Any], torch: TorchWish, choice: Choice | None, packages: ProjectPackages
+) -> dict[str, Any]:
+    """What the payload is asked to make, but for its place."""
+    assert site.project is not None
+    assert site.survey is not None
+    bare = not site.survey.driver.version and site.survey.machine.system == "Linux"
+    build = torch.build or (choice.tag if choice else CPU if bare else "")
+    index = str(settings.get("index") or "").replace("{build}", build or CPU)
+    built_in = site.config.get("command", "") is None
+    return {
         "project": site.project.key,
         "fixer": name,
-        "venv": venv,
         "base": str(settings.get("base") or "python3"),
-        "requirements": requirements,
-        "torch": f"torch=={choice.torch[0]}.{choice.torch[1]}.*" if choice else str(settings.get("torch") or ""),
-        "index": str(settings.get("index") or "").replace("{build}", choice.tag if choice else "cpu"),
+        "requirements": list(packages.files),
+        "packages": [*packages.packages, *(TRAINER_REQUIREMENTS.values() if built_in else ())],
+        "torch": torch.at(choice.torch) if choice else torch.requirement,
+        "index": index,
+        "build_index": "" if index or torch.by_url or not build else OFFICIAL_INDEX.replace("{build}", build),
         "find_links": str(settings.get("find_links") or ""),
         "no_index": bool(settings.get("no_index")),
-        "capability": list(site.gpu.capability) if site.gpu is not None and not site.gpu.assumed else [],
+        "capability": list(site.gpu.capability) if site.gpu is not None and _has_card(site) else [],
         "environment": dict(site.environment),
     }
-    what = f"torch {choice.torch[0]}.{choice.torch[1]} ({choice.tag})" if choice else "the requirements"
-    change = HostChange(name, f"make {venv} on the host with {what}", "fix.environment.create", args, undo="fix.undo")
-    return Plan((mended(unfit),), (change,))
+
+
+def _summary(venv: str, args: Mapping[str, Any]) -> str:
+    build = args["build_index"].rpartition("/")[2]
+    count = len(args["packages"])
+    more = [*args["requirements"], *([f"{count} package{'s' * (count != 1)}"] if count else [])]
+    torch = args["torch"] + (f" ({build})" if build else "")
+    return f"make {venv} on the host with {', '.join([torch, *more])}"
+
+
+def _has_card(site: Site) -> bool:
+    return site.gpu is not None and not site.gpu.assumed
+
+
+def _unfinished(host: Host, tree: str, venv: str | None) -> Finding | None:
+    """An installation into this venv of ours was cut short, although torch itself may be there by now."""
+    if venv is None:
+        return None
+    mark = posixpath.join(tree, venv, MARK)
+    try:
+        state = json.loads(host.read_bytes(mark)).get("state")
+    except (FileNotFoundError, ValueError, AttributeError):
+        return None
+    return _error(f"{venv} is not finished: its installation was cut short", mark) if state == "unfinished" else None
 
 
 def judge_interpreter(python: Interpreter, gpu: Gpu | None, driver: Driver) -> Finding | None:
@@ -117,17 +173,10 @@ def venv_of(interpreter: str, tree: str) -> str | None:
     return folder if plain and program.startswith("python") else None
 
 
-def _choice(gpu: Gpu | None, driver: Driver, settings: Mapping[str, Any]) -> Choice | None:
+def _choice(gpu: Gpu | None, driver: Driver, torch: TorchWish) -> Choice | None:
     if gpu is None or gpu.assumed or not driver.version:
         return None
-    numbers = re.findall(r"\d+", str(settings.get("torch") or ""))
-    newest = (int(numbers[0]), int(numbers[1])) if len(numbers) > 1 else (2, 13)
-    return choose_build(gpu.capability, driver.version, newest)
-
-
-def _listed(settings: Mapping[str, Any], default: str) -> list[str]:
-    value = settings.get("requirements", default)
-    return [str(item) for item in value] if isinstance(value, (list, tuple)) else [str(value)]
+    return choose_build(gpu.capability, driver.version, torch.allows)
 
 
 def _impossible(python: Interpreter, gpu: Gpu | None, driver: Driver, venv: str | None) -> Finding:
@@ -135,7 +184,7 @@ def _impossible(python: Interpreter, gpu: Gpu | None, driver: Driver, venv: str 
         message = f"{python.path} lies outside the project, so no venv is made there"
         return _error(message, python.path, "python: venv/bin/python in the host file")
     card = f"{gpu.name} ({gpu.capability[0]}.{gpu.capability[1]})" if gpu else "no card"
-    message = f"no torch build from 2.8 on is for {card} under driver {driver.version or 'none'}"
+    message = f"no torch build from 2.8 on that the config allows is for {card} under driver {driver.version or 'none'}"
     return _error(message, python.path, "update the driver, or make the environment by hand")
 
 

@@ -7,6 +7,7 @@ Sources: architectures of the Linux x86-64 wheels from PyTorch's release matrice
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 Capability = tuple[int, int]
@@ -47,13 +48,17 @@ class Choice:
     tag: str
 
 
-def choose_build(capability: Capability, driver: str, newest: tuple[int, int] = (2, 13)) -> Choice | None:
-    """The newest torch, at most `newest`, with code for the card and a CUDA that the driver carries; of two, the newer
+def choose_build(
+    capability: Capability, driver: str, allowed: Callable[[int, int], bool] = lambda major, minor: True
+) -> Choice | None:
+    """The newest torch that is allowed, with code for the card and a CUDA that the driver carries; of two, the newer
     CUDA. None where there is none."""
     fitting = [
-        Choice(min(build.until, newest), build.tag)
+        Choice((build.since[0], minor), build.tag)
         for build in BUILDS
-        if build.since <= newest and runs_on(build.architectures, capability) and driver_carries(driver, build.cuda[0])
+        if runs_on(build.architectures, capability) and driver_carries(driver, build.cuda[0])
+        for minor in range(build.since[1], build.until[1] + 1)
+        if allowed(build.since[0], minor)
     ]
     return max(fitting, key=lambda choice: (choice.torch, choice.tag), default=None)
 

@@ -8,6 +8,7 @@ from fixers.frame.change import FileChange, Plan
 from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
 from pipeline.stages.stage import Context
 from pipeline.stages.sync import Sync
+from pipeline.work.acts import carry_out
 from pipeline.work.fixes import acts_of, plan_for, rewrites_left
 from pipeline.work.view import View
 from remote.errors import SyncRefused
@@ -26,8 +27,7 @@ def fix_on_host(context: Context, only: Iterable[str] | None, *, show_only: bool
         if rewrites:
             rewrite_tree(context.host, view.scan, rewrites)
         for change in acts_of(plan):
-            context.listener.progress(change.summary)
-            context.host.act(change.op, change.args)
+            carry_out(change, context.host, context.listener)
     return Plan(plan.findings, (*files, *acts_of(plan)))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -91,16 +92,28 @@ def working(
         local = pool.submit(_local_facts, named.loaded, records, must_keep=keep)
         listener.progress(f"connecting to {named.host.name}")
         survey = look(host, named.host, project_of(named.loaded.root))
+        seen_unix = time.time()
         scan, data = local.result()
         cures = read_cures(records.cures(named.host.name, named.loaded.name), named.loaded.as_json())
-        view = View(named.loaded, named.host, records, scan, survey, host.workdir, data, cures=cures, given=named.given)
+        view = View(
+            named.loaded,
+            named.host,
+            records,
+            scan,
+            survey,
+            host.workdir,
+            data,
+            cures=cures,
+            given=named.given,
+            seen_unix=seen_unix,
+        )
         yield Context(host, view, listener, wishes)
 
 
 def look_again(context: Context) -> None:
     """The context's view is of this moment."""
     view = context.view
-    context.view = view.with_survey(look(context.host, view.host, view.layout.key))
+    context.view = view.with_survey(look(context.host, view.host, view.layout.key), time.time())
 
 
 def _local_facts(loaded: LoadedConfig, records: Records, *, must_keep: bool) -> tuple[Scan, DataScan | None]:

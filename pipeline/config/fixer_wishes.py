@@ -6,7 +6,8 @@ import difflib
 from collections.abc import Iterator
 from typing import Any
 
-from fixers.known import ASKED_FOR, IN_WORDS, KNOWN, WISHES
+from fixers.known import ASKED_FOR, IN_WORDS, KNOWN, VERSION, WISHES
+from fixers.setup.torch_wish import BadTorch, parse_torch
 from pipeline.config.document import Document
 from pipeline.config.model import FixersConfig
 from remote.protocol.findings import Finding
@@ -37,6 +38,16 @@ def _settings(name: str, settings: dict[str, Any], document: Document) -> Iterat
             yield document.problem(path, f"{name} has no such setting; {_nearest(key, known)}")
         elif not isinstance(value, known[key]) or (isinstance(value, bool) and bool not in known[key]):
             yield document.problem(path, f"should be {IN_WORDS[known[key]]}, got {value!r}")
+        elif known[key] is VERSION:
+            yield from _version(path, value, document)
+
+
+def _version(path: tuple[str, ...], value: object, document: Document) -> Iterator[Finding]:
+    try:
+        parse_torch(value)
+    except BadTorch as error:
+        hint = document.written(path, f'"{error.nearest}"') if error.nearest else ""
+        yield document.problem(path, str(error), hint)
 
 
 def _may_be(name: str, wish: object) -> bool:

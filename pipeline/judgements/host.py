@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from fixers.setup.trainer_packages import requirements_for
 from pipeline.messages.quantities import size
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
@@ -20,6 +22,8 @@ OLDEST_TORCH = (2, 6)
 OCCUPIED_SHARE = 0.10
 CLOCK_SKEW_S = 60.0
 FULL_WORDS = ("no space", "quota")
+NEW_ENVIRONMENT = "pipeline run --set host.python=venv/bin/python --set fixers.environment=create"
+"""Makes a venv in the project's folder on the host, with a torch that suits the card."""
 TRAINER_PACKAGES = ("transformers", "peft", "accelerate", "tensorboard", "soundfile")
 
 
@@ -71,15 +75,20 @@ def card_name(gpu: Gpu) -> str:
 def judge_interpreter(python: Interpreter, need: Need) -> Iterator[Finding]:
     """It runs, is new enough, and has what the trainer imports."""
     if python.error:
-        hint = "set `python:` to the interpreter that has torch"
-        yield _error("python", f"{python.path} does not run: {python.error}", need.host_file, hint)
+        words = f"{python.path} does not run: {python.error}"
+        yield _error("python", words, need.host_file, "set `python:` to the interpreter that has torch")
         return
     oldest = OLDEST_PYTHON_OF_TRAINER if need.built_in_trainer else OLDEST_PYTHON
     if python.version < oldest:
         found, wanted = ".".join(map(str, python.version[:2])), ".".join(map(str, oldest))
-        yield _error("python", f"found Python {found}, need {wanted} or newer", python.path, _install_hint(python))
+        yield _error(
+            "python",
+            f"found Python {found}, need {wanted} or newer",
+            need.host_file,
+            f"set `python:` to a Python {wanted} or newer",
+        )
     if python.torch is None:
-        yield _error("torch", f"{python.path} has no torch", python.path, _install_hint(python))
+        yield _error("torch", f"{python.path} has no torch", python.path, NEW_ENVIRONMENT)
     elif _version(python.torch.version) < OLDEST_TORCH and need.built_in_trainer:
         wanted = ".".join(map(str, OLDEST_TORCH))
         yield _error("torch", f"found torch {python.torch.version}, need {wanted} or newer", python.path, "")
@@ -87,11 +96,12 @@ def judge_interpreter(python: Interpreter, need: Need) -> Iterator[Finding]:
         missing = [name for name in TRAINER_PACKAGES if name not in python.packages]
         if missing:
             words = f"{python.path} has no {', '.join(missing)}; the built-in trainer needs them"
-            yield _error("packages", words, python.path, _install_hint(python))
+            yield _error("packages", words, python.path, _install_hint(python, missing))
 
 
-def _install_hint(python: Interpreter) -> str:
-    return f"{python.path or 'python3'} -m pip install 'halfstep[train]'"
+def _install_hint(python: Interpreter, packages: list[str]) -> str:
+    """The command for the host that installs the packages, with the bounds that the trainer needs."""
+    return shlex.join([python.path or "python3", "-m", "pip", "install", *requirements_for(packages)])
 
 
 def _version(text: str) -> tuple[int, ...]:

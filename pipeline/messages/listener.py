@@ -23,6 +23,10 @@ class Listener(Protocol):
         """How far the stage at work is; `total` None where nobody knows."""
         ...
 
+    def detail(self, text: str, done: float | None = None, total: float | None = None) -> None:
+        """What the stage is doing at this moment, as one of many such moments."""
+        ...
+
     def note(self, text: str) -> None:
         """One line worth keeping on the screen."""
         ...
@@ -46,6 +50,9 @@ class NoListener:
         del stage
 
     def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
+        del text, done, total
+
+    def detail(self, text: str, done: float | None = None, total: float | None = None) -> None:
         del text, done, total
 
     def note(self, text: str) -> None:

@@ -22,6 +22,10 @@ class Pace:
         self._words, self._done, self._at = text, done, now
         return True
 
+    def waited(self, now: float, least_s: float) -> bool:
+        """Whether the last line is at least that long ago."""
+        return now - self._at >= least_s
+
     def _is_due(self, text: str, now: float, done: float | None, total: float | None) -> bool:
         if done is None:
             return text != self._words

@@ -33,6 +33,7 @@ MARKS = {
 }
 ENDS = 6
 """A curve's ends are told as the mean of this share of it, because single steps are noisy."""
+DETAIL_S = 5.0
 DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan", "#": "bold"}
 SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
 
@@ -87,6 +88,11 @@ class Screen:
             self._status.update(escape(safe_text(text)) + share)
         elif self._pace.due(text, time.monotonic(), done, total):
             self.err.print(Text(f"  {safe_text(text)}{share}", style="dim"))
+
+    def detail(self, text: str, done: float | None = None, total: float | None = None) -> None:
+        """As progress; where no spinner turns, at most one line in DETAIL_S, whatever the words are."""
+        if self._status is not None or self._pace.waited(time.monotonic(), DETAIL_S):
+            self.progress(text, done, total)
 
     def note(self, text: str) -> None:
         """One indented line that stays."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 from pipeline.config.model import RunConfig
 from pipeline.hosts.connection import survey_request
-from pipeline.judgements.host import Need, card_name, facts_of, judge_clock, judge_host
+from pipeline.judgements.host import Need, card_name, facts_of, judge_host
 from pipeline.judgements.trial import judge_trial
 from pipeline.records.inputs import Inputs
 from pipeline.stages.stage import Context, Done
+from pipeline.work.acts import carry_out
 from pipeline.work.fixes import acts_of, plan_for
 from pipeline.work.run_id import machine_inputs
 from pipeline.work.view import View
@@ -36,7 +35,7 @@ class Environment:
         return machine_inputs(view)
 
     def check(self, view: View) -> Report:
-        return judge_host(view.survey, need_of(view))
+        return judge_host(view.survey, need_of(view), view.seen_unix)
 
     def holds(self, view: View) -> str:
         return in_words(view)
@@ -47,8 +46,7 @@ class Environment:
         view = context.view
         plan = plan_for(view, context.host, only=("environment",))
         for change in acts_of(plan):
-            context.listener.progress(change.summary)
-            context.host.act(change.op, change.args)
+            carry_out(change, context.host, context.listener)
         context.listener.progress("asking the interpreter for its torch and its card")
         request = survey_request(view.host, view.layout.key)
         need = need_of(view)
@@ -57,12 +55,11 @@ class Environment:
             view.layout.key, request.python, request.gpus, dict(view.host.config.env), packages=packages
         )
         facts = probe_environment(context.host, asked)
-        skew = judge_clock(view.survey.machine, time.time())
-        report = Report((*judge_trial(facts, need, view.survey.driver), *skew))
+        report = Report(tuple(judge_trial(facts, need, view.survey.driver)))
         told = {finding.message for finding in report.findings}
         # Why no environment can be made comes first: it says what to write in the host's file.
         asked_for = [one for one in plan.findings if one.severity is Severity.ERROR and one.message not in told]
-        return Done(Report((*asked_for, *report.findings)), in_words(view))
+        return Done(Report((*asked_for, *report.findings)))
 
 
 def need_of(view: View) -> Need:

@@ -9,6 +9,7 @@ from pipeline.records.inputs import Inputs, digest
 from pipeline.report.model import fix_rows
 from pipeline.stages.stage import Context, Done
 from pipeline.stages.sync import Sync
+from pipeline.work.acts import carry_out
 from pipeline.work.fixes import acts_of, fixer_versions, plan_for, rewrites_left, wishes_of
 from pipeline.work.view import View, card_of
 from remote.protocol.exits import ExitCode
@@ -47,8 +48,7 @@ class Fix:
         if rewrites:
             rewrite_tree(context.host, context.view.scan, rewrites)
         for change in acts_of(plan):
-            context.listener.progress(change.summary)
-            context.host.act(change.op, change.args)
+            carry_out(change, context.host, context.listener)
             notes.append(f"{change.fixer}: {change.summary}")
         for note in notes:
             context.listener.note(note)

@@ -83,7 +83,8 @@ def _act(context: Context, stage: Stage, claims: Claims, ran: StagesResult, look
     seconds = time.monotonic() - began
     report = _told(context, stage, done)
     ran.findings.extend(report.findings)
-    state, reason = StageState.RUNNING if done.unfinished else StageState.DONE, done.reason
+    state = StageState.RUNNING if done.unfinished else StageState.DONE
+    reason = done.reason or (stage.holds(context.view) if report.ok and not done.unfinished else "")
     ran.exit_code = done.exit_code
     if not done.unfinished and not report.ok:
         problem = report.errors[0]

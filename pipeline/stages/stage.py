@@ -28,7 +28,8 @@ class Wishes:
 
 @dataclass(frozen=True)
 class Done:
-    """A stage acted: what it found, one phrase for the screen, and what reports say later.
+    """A stage acted: what it found, one phrase for the screen, and what reports say later. Without a phrase of its own
+    the screen shows what holds on the host afterwards.
 
     `unfinished`: its work goes on over there (a detached job), so nothing may be claimed yet.
     """

@@ -27,7 +27,8 @@ class View:
     """One project, one host, one config, at one moment. `data` is what is sent apart from code.
 
     `serial` tells repetitions of the same work apart; None is the newest that the host has. `cures` are what earlier
-    failures of this config were healed with, `given` the words that named all this.
+    failures of this config were healed with, `given` the words that named all this. `seen_unix` is this machine's time
+    at the survey; None where the clocks cannot be compared.
     """
 
     loaded: LoadedConfig
@@ -40,6 +41,7 @@ class View:
     serial: int | None = None
     cures: tuple[Cure, ...] = ()
     given: tuple[str, ...] = ()
+    seen_unix: float | None = None
 
     @property
     def config(self) -> RunConfig:
@@ -57,9 +59,9 @@ class View:
         """The name of the data on any host; empty where none is sent."""
         return self.data.digest if self.data is not None else ""
 
-    def with_survey(self, survey: Survey) -> View:
-        """The same view with another look at the host."""
-        return replace(self, survey=survey)
+    def with_survey(self, survey: Survey, seen_unix: float | None = None) -> View:
+        """The same view with another look at the host, taken at that time."""
+        return replace(self, survey=survey, seen_unix=seen_unix)
 
     @property
     def precision(self) -> PrecisionPlan:

@@ -93,7 +93,13 @@ class AgentHost:
     def _request(self, op: str, args: Mapping[str, Any] | None, change: bool, stream: str) -> bytes:
         return pack_json({"op": op, "args": dict(args or {}), "change": change, "stream": stream})
 
-    def _answer(self, line: Line, timeout_s: float, sink: Callable[[bytes], None] | None = None) -> Json:
+    def _answer(
+        self,
+        line: Line,
+        timeout_s: float,
+        sink: Callable[[bytes], None] | None = None,
+        on_event: Callable[[Json], None] | None = None,
+    ) -> Json:
         while True:
             kind, body = line.read_frame(timeout_s)
             if kind is FrameKind.BYTES and sink is not None:
@@ -102,6 +108,8 @@ class AgentHost:
                 answer = parse_json(body)
                 if "event" not in answer:
                     return _result(answer)
+                if on_event is not None and isinstance(answer["event"], dict) and answer["event"]:
+                    on_event(answer["event"])
             elif kind is not FrameKind.END:
                 raise BadFrame(f"an unexpected {kind.name} frame")
 
@@ -154,10 +162,17 @@ class AgentHost:
                     raise
                 time.sleep(wait)
 
-    def act(self, op: str, args: Mapping[str, Any] | None = None, *, timeout_s: float = 600.0) -> Json:
+    def act(
+        self,
+        op: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        timeout_s: float = 600.0,
+        on_event: Callable[[Json], None] | None = None,
+    ) -> Json:
         def talk(line: Line) -> Json:
             line.wire.write(self._request(op, args, True, ""), timeout_s)
-            return self._answer(line, timeout_s)
+            return self._answer(line, timeout_s, on_event=on_event)
 
         return self._exchange(talk, change=True, what=op)
 

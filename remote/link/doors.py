@@ -101,11 +101,18 @@ class Door:
         with self._guard.around("ask", op):
             return self._host.ask(op, args, timeout_s=timeout_s)
 
-    def act(self, op: str, args: Mapping[str, Any] | None = None, *, timeout_s: float = 600.0) -> Json:
+    def act(
+        self,
+        op: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        timeout_s: float = 600.0,
+        on_event: Callable[[Json], None] | None = None,
+    ) -> Json:
         if not self._guard.lets("act", op, dict(args or {}), lambda: 0):
             return {}
         with self._guard.around("act", op):
-            return self._host.act(op, args, timeout_s=timeout_s)
+            return self._host.act(op, args, timeout_s=timeout_s, on_event=on_event)
 
     def send(self, op: str, args: Mapping[str, Any], chunks: Iterable[bytes], *, timeout_s: float = 60.0) -> Json:
         if not self._guard.lets("send", op, dict(args), lambda: sum(len(chunk) for chunk in chunks)):

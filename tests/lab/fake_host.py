@@ -20,7 +20,8 @@ class FakeHost:
     """Files in memory, scripted operations and commands, and every call written down in order.
 
     `operations` answers ask, act, send and fetch by name; `streams` are the chunks a fetch gives, or the events a
-    follow pushes; `commands` answers probe and run by argv[0]. What is not scripted is refused as a real host would.
+    follow or an act pushes; `commands` answers probe and run by argv[0]. What is not scripted is refused as a real
+    host would.
     `calls` holds (method, operation or argv[0] or path); `sent` the bytes of every send.
     """
 
@@ -93,7 +94,17 @@ class FakeHost:
     def ask(self, op: str, args: Mapping[str, Any] | None = None, *, timeout_s: float = 60.0) -> Json:
         return self._answer("ask", op, args)
 
-    def act(self, op: str, args: Mapping[str, Any] | None = None, *, timeout_s: float = 600.0) -> Json:
+    def act(
+        self,
+        op: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        timeout_s: float = 600.0,
+        on_event: Callable[[Json], None] | None = None,
+    ) -> Json:
+        if on_event is not None:
+            for event in self.streams.get(op, ()):
+                on_event(event)
         return self._answer("act", op, args)
 
     def send(self, op: str, args: Mapping[str, Any], chunks: Iterable[bytes], *, timeout_s: float = 60.0) -> Json:

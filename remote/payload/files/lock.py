@@ -33,6 +33,10 @@ class Lock:
         self._descriptor = descriptor
         self._lease = lease
 
+    def fileno(self) -> int:
+        """The descriptor that holds the kernel's lock: a process that inherits it holds the lock as well."""
+        return self._descriptor
+
     def release(self) -> None:
         if self._lease is not None:
             self._lease.release()

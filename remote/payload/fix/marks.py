@@ -8,12 +8,14 @@ import os
 import shutil
 from typing import Any, Dict, List
 
-from remote.payload.files.atomic import write_whole
+from remote.payload.files.atomic import sync_folder, write_whole
 from remote.payload.tree.state import Project
 from remote.protocol.values import dumps
 
 MARK = "halfstep.json"
 MADE = ".made"
+NEW = ".halfstep-new"
+REMOVED = ".halfstep-removed"
 
 
 def read_mark(folder: str) -> Dict[str, Any]:
@@ -24,6 +26,29 @@ def read_mark(folder: str) -> Dict[str, Any]:
     except (FileNotFoundError, NotADirectoryError, ValueError):
         return {}
     return mark if isinstance(mark, dict) and "state" in mark else {}
+
+
+def begin_marked(folder: str, mark: Dict[str, Any]) -> None:
+    """`folder` is there and bears the mark. A new one never exists without it: it is made beside, then renamed."""
+    if not os.path.isdir(folder):
+        beside = folder + NEW
+        shutil.rmtree(beside, ignore_errors=True)
+        os.makedirs(beside)
+        write_whole(os.path.join(beside, MARK), dumps(mark))
+        os.rename(beside, folder)
+        sync_folder(os.path.dirname(folder))
+    else:
+        write_whole(os.path.join(folder, MARK), dumps(mark))
+
+
+def discard(folder: str) -> None:
+    """No folder of that name is left. It is renamed first, so that a deletion that is cut short leaves no half of it
+    under its own name; the rest goes with the next call."""
+    gone = folder + REMOVED
+    shutil.rmtree(gone, ignore_errors=True)
+    if os.path.isdir(folder) and not os.path.islink(folder):
+        os.rename(folder, gone)
+        shutil.rmtree(gone)
 
 
 def note_made(project: Project, fixer: str, path: str) -> None:
@@ -42,7 +67,7 @@ def take_away(project: Project, fixer: str) -> List[str]:
         with open(os.path.join(folder, name), encoding="utf-8") as file:
             path = str(json.load(file)["path"])
         if read_mark(path):
-            shutil.rmtree(path)
+            discard(path)
             gone.append(path)
         os.unlink(os.path.join(folder, name))
     return gone

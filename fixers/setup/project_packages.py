@@ -1,0 +1,66 @@
+"""The packages that a project asks for: its requirement files, else the dependencies in its pyproject.toml."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fixers.frame.site import Tree
+
+REQUIREMENTS = "requirements.txt"
+PYPROJECT = "pyproject.toml"
+
+
+class NoPackages(Exception):
+    """The packages cannot be read; the message says why, `hint` what to write instead."""
+
+    def __init__(self, message: str, where: str, hint: str) -> None:
+        super().__init__(message)
+        self.message, self.where, self.hint = message, where, hint
+
+
+@dataclass(frozen=True)
+class ProjectPackages:
+    """`files` for pip's -r, relative to the tree, and `packages` as requirements."""
+
+    files: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+
+
+def read_packages(tree: Tree, settings: Mapping[str, Any]) -> ProjectPackages:
+    """What the setting `requirements` names; left out: requirements.txt, else pyproject.toml. Raises NoPackages."""
+    paths = set(tree.paths())
+    wanted = settings.get("requirements")
+    if wanted is None:
+        found = next((name for name in (REQUIREMENTS, PYPROJECT) if name in paths), None)
+        names = [found] if found else []
+    else:
+        names = [str(name) for name in wanted] if isinstance(wanted, list | tuple) else [str(wanted)]
+    for name in names:
+        if name not in paths:
+            near = difflib.get_close_matches(name, paths, n=1, cutoff=0.6)
+            hint = f"requirements: {near[0]}" if near else "name files of the project that are sent to the host"
+            raise NoPackages(f"the project has no file {name}", "fixers.environment.requirements", hint)
+    files = tuple(name for name in names if not name.endswith(".toml"))
+    packages = [one for name in names if name.endswith(".toml") for one in _dependencies(tree, name)]
+    return ProjectPackages(files, tuple(packages))
+
+
+def _dependencies(tree: Tree, name: str) -> list[str]:
+    """`project.dependencies` of a pyproject.toml. The project itself is not installed: it runs from its folder."""
+    hint = "write the packages into requirements.txt"
+    try:
+        project = tomllib.loads(tree.read(name).decode("utf-8")).get("project", {})
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise NoPackages(f"{name} cannot be read: {error}", name, hint) from None
+    if not isinstance(project, dict):
+        raise NoPackages(f"{name}: `project` is not a table", name, hint)
+    if "dependencies" in project.get("dynamic", ()):
+        raise NoPackages(f"{name} computes its dependencies when it is built (dynamic)", name, hint)
+    listed = project.get("dependencies", [])
+    if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+        raise NoPackages(f"{name}: project.dependencies is not a list of texts", name, hint)
+    return list(listed)

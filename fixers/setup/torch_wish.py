@@ -1,0 +1,131 @@
+"""The `torch` setting of the environment fixer as pip takes it: a version, a specifier, or a whole requirement."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+Release = tuple[int, ...]
+
+VERSION = r"\d+(?:\.\d+)*(?:(?:a|b|rc)\d+)?(?:\.post\d+)?(?:\.dev\d+)?(?:\+[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*)?"
+CLAUSE = re.compile(rf"(===|==|~=|!=|<=|>=|<|>)\s*({VERSION}(?:\.\*)?)")
+BARE = re.compile(rf"{VERSION}(?:\.\*)?")
+NAMED = re.compile(r"(?:torch|pytorch)(?![A-Za-z0-9_.-]*[A-Za-z])\s*(.*)", re.IGNORECASE | re.DOTALL)
+URL = re.compile(r"torch\s*@\s*(?:https?|file)://\S+")
+OLDEST_FLOAT = 2.6
+"""A YAML number below it is taken for a version that lost its last zero: 2.10 is read as 2.1."""
+
+
+class BadTorch(ValueError):
+    """Not a version of torch. `nearest` is a valid spelling of what was probably wanted; empty where none is."""
+
+    def __init__(self, message: str, nearest: str = "") -> None:
+        super().__init__(message)
+        self.nearest = nearest
+
+
+@dataclass(frozen=True)
+class TorchWish:
+    """What was asked for: `requirement` as pip takes it, and the clauses in it, such as (">=", "2.4")."""
+
+    requirement: str
+    clauses: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def by_url(self) -> bool:
+        """One archive is named, so that no index is searched."""
+        return "@" in self.requirement
+
+    @property
+    def build(self) -> str:
+        """The tag of the build that was asked for, such as cu126; empty where none was."""
+        return next((version.partition("+")[2] for _, version in self.clauses if "+" in version), "")
+
+    def at(self, minor: tuple[int, int]) -> str:
+        """The requirement, narrowed to one minor version."""
+        exact = any(operator in ("==", "===") for operator, _ in self.clauses)
+        clause = f"=={minor[0]}.{minor[1]}.*"
+        if self.by_url or (exact and self.clauses[0][1].count(".") > 1):
+            return self.requirement
+        return f"torch{clause}" if exact or not self.clauses else f"{self.requirement},{clause}"
+
+    def allows(self, major: int, minor: int) -> bool:
+        """Whether some release of that minor version satisfies every clause."""
+        return all(_allows(operator, version, (major, minor)) for operator, version in self.clauses)
+
+
+def parse_torch(value: object) -> TorchWish:
+    """The wish in that setting; any torch where it is empty or None. Raises BadTorch."""
+    if isinstance(value, float) and value < OLDEST_FLOAT:
+        written = f"{value}0"
+        raise BadTorch(f"{value} is a number to YAML, which drops a last zero; write the version in quotes", written)
+    text = str(value if value is not None else "").strip()
+    if not text:
+        return TorchWish("torch")
+    if URL.fullmatch(text):
+        return TorchWish(text)
+    named = NAMED.fullmatch(text)
+    parsed = _parse_specifier((named[1] if named else text).strip()) if not text.lower().startswith("pytorch") else None
+    if parsed is None:
+        message = f'{text!r} is neither a version ("2.13.0") nor a specifier (">=2.4,<2.14") nor a requirement of torch'
+        raise BadTorch(message, _nearest(text))
+    return parsed
+
+
+def _parse_specifier(text: str) -> TorchWish | None:
+    if not text:
+        return TorchWish("torch")
+    if BARE.fullmatch(text):
+        short = text.count(".") < 2 and "+" not in text and not text.endswith(".*")
+        wanted = f"{text}.*" if short and text.replace(".", "").isdigit() else text
+        return TorchWish(f"torch=={wanted}", (("==", wanted),))
+    matches = [CLAUSE.fullmatch(part.strip()) for part in text.split(",")]
+    clauses = tuple((match[1], match[2]) for match in matches if match)
+    wildcard_misused = any(version.endswith(".*") and operator not in ("==", "!=") for operator, version in clauses)
+    if len(clauses) != len(matches) or wildcard_misused:
+        return None
+    return TorchWish("torch" + ",".join(f"{operator}{version}" for operator, version in clauses), clauses)
+
+
+REPAIRS = (
+    (re.compile(r"^(?:py)?torch\b[\s:@_-]*", re.IGNORECASE), ""),
+    (re.compile(r"^v(?=\d)", re.IGNORECASE), ""),
+    (re.compile(r"\.[xX]\b"), ".*"),
+    (re.compile(r"[-_](?=cu\d|cpu|rocm)"), "+"),
+    (re.compile(r"=>"), ">="),
+    (re.compile(r"=<"), "<="),
+    (re.compile(r"(?<![=<>!~])=(?!=)"), "=="),
+    (re.compile(r"(?<=[\d*])\s+(?=[<>=!~])"), ","),
+    (re.compile(r"\s*(?:\band\b|&+)\s*"), ","),
+    (re.compile(r"([<>]=?|~=)(\s*[\d.]+)\.\*"), r"\1\2"),
+)
+
+
+def _nearest(text: str) -> str:
+    """A valid spelling of the text, after the usual slips are repaired; empty where it stays unreadable."""
+    caret = re.fullmatch(r"(?:(?:py)?torch\W*)?\^\s*(\d+)(\.[\d.]+)?", text)
+    if caret:
+        return f">={caret[1]}{caret[2] or ''},<{int(caret[1]) + 1}"
+    for pattern, replacement in REPAIRS:
+        text = pattern.sub(replacement, text)
+    text = text.strip().rstrip(",.")
+    return text if text and _parse_specifier(text) is not None else ""
+
+
+def _release(version: str) -> Release:
+    return tuple(int(part) for part in re.findall(r"\d+", re.split(r"[+abr]|\.(?:post|dev)", version)[0]))
+
+
+def _allows(operator: str, version: str, minor: tuple[int, int]) -> bool:
+    """Compares minor versions only: whether a release of `minor` can satisfy the clause."""
+    release = _release(version)
+    named = (*release, 0)[:2]
+    if operator in ("==", "==="):
+        return minor[: len(release)] == release[:2]
+    if operator == "~=":
+        return minor >= named and minor[: len(release) - 1] == release[: len(release) - 1][:2]
+    if operator == "!=":
+        return not (version.endswith(".*") and minor[: len(release)] == release[:2])
+    if operator == "<":
+        return minor < named or (minor == named and any(release[2:]))
+    return minor <= named if operator == "<=" else minor >= named

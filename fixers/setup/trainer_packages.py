@@ -1,0 +1,21 @@
+"""What the built-in trainer needs beside Python, as pip takes it: the project's extra `train`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+TRAINER_REQUIREMENTS = {
+    "accelerate": "accelerate>=1.10",
+    "datasets": "datasets>=4",
+    "numpy": "numpy>=2",
+    "peft": "peft>=0.18",
+    "soundfile": "soundfile>=0.13",
+    "tensorboard": "tensorboard>=2.20",
+    "torch": "torch>=2.6",
+    "transformers": "transformers>=5",
+}
+
+
+def requirements_for(packages: Iterable[str]) -> tuple[str, ...]:
+    """The packages with the bounds that the trainer needs."""
+    return tuple(TRAINER_REQUIREMENTS[name] for name in packages)

@@ -1,0 +1,47 @@
+"""One act of a fixer on the host, and what the host reports while it is carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fixers.frame.change import HostChange
+from pipeline.messages.listener import Listener
+from pipeline.messages.quantities import count, size
+from remote.host import Host
+
+LARGE_BYTES = 100 * 10**6
+"""A download above this is worth a line that stays."""
+
+
+def carry_out(change: HostChange, host: Host, listener: Listener) -> None:
+    """The change is made on the host; the listener gets its summary first, then what the host reports on the way."""
+    listener.progress(change.summary)
+    host.act(change.op, change.args, on_event=lambda event: report_event(event, listener))
+
+
+def report_event(event: Mapping[str, Any], listener: Listener) -> None:
+    """Hands on {note}, {downloads, free_bytes} or {doing, done, total}; other events are from newer payloads."""
+    downloads = event.get("downloads")
+    if "note" in event:
+        listener.note(str(event["note"]))
+    elif isinstance(downloads, Mapping):
+        large = _number(downloads.get("remote_bytes")) >= LARGE_BYTES
+        (listener.note if large else listener.detail)(in_words(downloads, event.get("free_bytes")))
+    elif "doing" in event:
+        done, total = _number(event.get("done")), _number(event.get("total"))
+        listener.detail(str(event["doing"]), done if total else None, total or None)
+
+
+def in_words(downloads: Mapping[str, Any], free_bytes: object) -> str:
+    """'36 packages (torch 2.13.0 is the largest): 2.6 GB to download; 41.0 GB are free'."""
+    packages, unknown = int(_number(downloads.get("packages"))), int(_number(downloads.get("unknown")))
+    largest = f" ({downloads['largest']} is the largest)" if packages > 1 and downloads.get("largest") else ""
+    least = "at least " if unknown else ""
+    room = f"; {size(_number(free_bytes))} are free" if isinstance(free_bytes, int) else ""
+    to_download = size(_number(downloads.get("remote_bytes")))
+    return f"{count(packages, 'package')}{largest}: {least}{to_download} to download{room}"
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) else 0.0

@@ -1,0 +1,100 @@
+"""How much an installation would download, as pip plans it, and whether there is room for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Sequence
+from urllib.parse import unquote, urlsplit
+
+from remote.payload.request.refusal import Refusal
+from remote.protocol.exits import ExitCode
+
+PLANS_WITHOUT_DOWNLOADING = (25, 3)
+"""The first pip whose `install --dry-run` with `fast-deps` leaves the wheels where they are (25.1 downloads them)."""
+ANSWER_S = 15.0
+AT_ONCE = 8
+GB = 10**9
+
+
+@dataclass(frozen=True)
+class Downloads:
+    """What would be installed: bytes that come over the network, bytes that already lie on this machine, and the number
+    of packages whose size nobody gives."""
+
+    packages: int
+    largest: str
+    remote_bytes: int
+    local_bytes: int
+    unknown: int
+
+
+def parse_report(data: bytes) -> List[Dict[str, Any]]:
+    """The `install` list of `pip install --report`: for each package its `metadata` and `download_info`."""
+    try:
+        items = json.loads(data)["install"]
+    except (ValueError, KeyError, TypeError):
+        return []
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def weigh(items: Sequence[Dict[str, Any]]) -> Downloads:
+    """The sizes of all packages in the report; the servers are asked for the size of each file, never for its bytes."""
+    urls = [str(item.get("download_info", {}).get("url", "")) for item in items]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        sizes = list(pool.map(_size, urls))
+    local = [url.startswith("file:") for url in urls]
+    order = sorted(range(len(items)), key=lambda at: sizes[at] or 0, reverse=True)
+    return Downloads(
+        packages=len(items),
+        largest=_name(items[order[0]]) if order else "",
+        remote_bytes=sum(size or 0 for size, here in zip(sizes, local) if not here),
+        local_bytes=sum(size or 0 for size, here in zip(sizes, local) if here),
+        unknown=sum(size is None for size in sizes),
+    )
+
+
+def _name(item: Dict[str, Any]) -> str:
+    metadata = item.get("metadata", {})
+    return f"{metadata.get('name', '')} {metadata.get('version', '')}".strip()
+
+
+def _size(url: str) -> Optional[int]:
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        path = unquote(parts.path)
+        return os.path.getsize(path) if os.path.isfile(path) else None
+    if parts.scheme not in ("http", "https"):
+        return None
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=ANSWER_S) as answer:
+            length = answer.headers.get("Content-Length", "")
+    except (OSError, ValueError):
+        return None
+    return int(length) if length.isdigit() else None
+
+
+def require_room(downloads: Downloads, free_bytes: int, where: str) -> None:
+    """Raises Refusal where the installation cannot fit: pip holds every download until all are unpacked, and a package
+    is at least as large as the archive that it is unpacked from."""
+    needed = 2 * downloads.remote_bytes + downloads.local_bytes
+    if needed <= free_bytes:
+        return
+    message = (
+        f"{downloads.packages} packages ({downloads.largest} is the largest) need at least {needed / GB:.1f} GB:"
+        f" {downloads.remote_bytes / GB:.1f} GB to download, and the same again unpacked;"
+        f" {free_bytes / GB:.1f} GB are free"
+    )
+    raise Refusal("no-space", message, where=where, hint=f"df -h {where}", exit_code=ExitCode.DISK)
+
+
+def reachable(index: str) -> bool:
+    """Whether the package index answers for torch. Asked once, because pip would wait for it at every package."""
+    try:
+        with urllib.request.urlopen(f"{index.rstrip('/')}/torch/", timeout=ANSWER_S) as answer:
+            return 200 <= int(answer.status) < 300
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,50 @@
+"""pip's output as events for the laptop: what it is doing at the moment, and how far a download is."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Dict, Optional
+
+COLLECTING = re.compile(r"Collecting ([^\s(]+)")
+DOWNLOADING = re.compile(r"\s*Downloading (\S+)(?: \(([\d.]+ [kMG]?B)\))?")
+PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
+BUILDING = re.compile(r"\s*Building (?:wheel|editable) for ([^\s(]+)")
+INSTALLING = re.compile(r"Installing collected packages: (.+)")
+ARCHIVE = re.compile(r"(.+?)-(\d[^-]*?)(?:-.*\.whl|\.tar\.\w+|\.zip)")
+
+
+class PipOutput:
+    """Reads pip's output line by line; a `Progress` line belongs to the download before it."""
+
+    def __init__(self) -> None:
+        self._download = ""
+
+    def event(self, line: str) -> Optional[Dict[str, Any]]:
+        """{doing}, with {done, total} in bytes while a file is downloaded; None for a line that shows no progress."""
+        progress = PROGRESS.match(line)
+        if progress:
+            done, total = int(progress.group(1)), int(progress.group(2))
+            return {"doing": self._download, "done": done, "total": total} if self._download and total else None
+        downloading = DOWNLOADING.match(line)
+        if downloading:
+            return self._downloading(downloading.group(1), downloading.group(2) or "")
+        collecting = COLLECTING.match(line)
+        if collecting:
+            return {"doing": f"collecting {collecting.group(1)}"}
+        building = BUILDING.match(line)
+        if building:
+            return {"doing": f"building {building.group(1)}"}
+        installing = INSTALLING.match(line)
+        if installing:
+            number = len(installing.group(1).split(", "))
+            return {"doing": f"installing {number} package{'s' * (number != 1)}"}
+        return None
+
+    def _downloading(self, file: str, size: str) -> Optional[Dict[str, Any]]:
+        name = file.rpartition("/")[2].replace("%2B", "+")
+        if name.endswith(".metadata"):
+            return None
+        match = ARCHIVE.fullmatch(name)
+        words = f"{match.group(1)} {match.group(2)}" if match else name
+        self._download = f"downloading {words}" + (f" ({size})" if size else "")
+        return {"doing": self._download}
