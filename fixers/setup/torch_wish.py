@@ -13,7 +13,7 @@ BARE = re.compile(rf"{VERSION}(?:\.\*)?")
 NAMED = re.compile(r"(?:torch|pytorch)(?![A-Za-z0-9_.-]*[A-Za-z])\s*(.*)", re.IGNORECASE | re.DOTALL)
 URL = re.compile(r"torch\s*@\s*(?:https?|file)://\S+")
 OLDEST_FLOAT = 2.6
-"""A YAML number below it is taken for a version that lost its last zero: 2.10 is read as 2.1."""
+"""A YAML number below it, of one decimal, is taken for a version that lost its last zero: 2.10 is read as 2.1."""
 
 
 class BadTorch(ValueError):
@@ -56,7 +56,7 @@ class TorchWish:
 
 def parse_torch(value: object) -> TorchWish:
     """The wish in that setting; any torch where it is empty or None. Raises BadTorch."""
-    if isinstance(value, float) and value < OLDEST_FLOAT:
+    if isinstance(value, float) and value < OLDEST_FLOAT and len(str(value).partition(".")[2]) == 1:
         written = f"{value}0"
         raise BadTorch(f"{value} is a number to YAML, which drops a last zero; write the version in quotes", written)
     text = str(value if value is not None else "").strip()

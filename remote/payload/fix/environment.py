@@ -24,6 +24,7 @@ from remote.payload.tree.state import Project
 from remote.protocol.values import dumps
 
 ASK_ARCHITECTURES = "import json, torch; print(json.dumps(torch.cuda.get_arch_list()))"
+DONE, UNFINISHED = "done", "unfinished"
 TEMPORARY = "tmp.halfstep"
 """pip's temporary files, inside the venv: as much room as there is for the packages, and removed with it."""
 LOCK = "venv.lock"
@@ -42,12 +43,12 @@ def create_environment(call: Call) -> Dict[str, Any]:
     recipe = _recipe(call.args, project.tree)
     folder = os.path.join(project.at(project.layout.undo), str(call.args["fixer"]))
     with _only_one(call, os.path.join(folder, LOCK)) as lock:
-        resumed = _prepare(project, str(call.args["fixer"]), path, recipe)
-        if resumed:
+        earlier = _prepare(project, str(call.args["fixer"]), path, recipe)
+        if earlier == UNFINISHED:
             call.push({"note": f"{path} is ours and was left unfinished: the installation is resumed"})
         _fill(call, project.tree, path, lock)
-        write_whole(os.path.join(path, MARK), dumps({"state": "done", "recipe": recipe}))
-    return {"venv": path, "made": True, "resumed": resumed}
+        write_whole(os.path.join(path, MARK), dumps({"state": DONE, "recipe": recipe}))
+    return {"venv": path, "made": earlier != DONE, "resumed": earlier == UNFINISHED}
 
 
 @contextlib.contextmanager
@@ -65,19 +66,19 @@ def _only_one(call: Call, path: str) -> Iterator[Lock]:
         yield lock
 
 
-def _prepare(project: Project, fixer: str, path: str, recipe: str) -> bool:
-    """The folder bears our mark; whether it already has a venv of this recipe to go on with."""
+def _prepare(project: Project, fixer: str, path: str, recipe: str) -> str:
+    """The folder bears our mark. The state of the venv of this recipe that it already has; empty where it has none."""
     mark = read_mark(path)
     if os.path.lexists(path) and not mark and not (os.path.isdir(path) and not os.listdir(path)):
         message = f"{path} exists and was not made by halfstep; it was left as it is"
         other = f"{os.path.basename(path)}-halfstep/bin/python"
         raise refused("exists", message, path, f"name another folder in the host file: `python: {other}`")
     note_made(project, fixer, path)
-    resumed = mark.get("recipe") == recipe and _has_pip(path)
-    if not resumed:
+    earlier = str(mark.get("state")) if mark.get("recipe") == recipe and _has_pip(path) else ""
+    if not earlier:
         discard(path)
-    begin_marked(path, {"state": "unfinished", "recipe": recipe})
-    return resumed
+    begin_marked(path, {"state": UNFINISHED, "recipe": recipe})
+    return earlier
 
 
 def _has_pip(path: str) -> bool:

@@ -1,7 +1,13 @@
-"""The environment fixer: the choice of a torch build, and a real venv from local wheels, whole or not at all."""
+"""The environment fixer: the choice of a torch build, and a real venv from local wheels, resumed where it was cut."""
 
+import functools
+import http.server
+import json
+import os
+import signal
 import subprocess
 import sys
+import threading
 import zipfile
 
 import pytest
@@ -9,9 +15,12 @@ import pytest
 from fixers.setup import environment
 from remote.errors import RemoteFault
 from remote.link.local import local_host
+from remote.payload.fix.marks import MARK, begin_marked, discard, read_mark
 from remote.protocol.findings import Severity
 from remote.protocol.machine import Driver, Gpu, Interpreter
+from tests.faults.struck import blows, killing, run_traced
 from tests.fixers.setup_rig import PROJECT, site_at, survey_of
+from tests.lab.wait import until
 
 TITAN_RTX = Gpu(0, "GPU-1", "TITAN RTX", (7, 5), 24 * 2**30)
 P100 = Gpu(0, "GPU-2", "P100", (6, 0), 16 * 2**30)
@@ -55,6 +64,15 @@ def venv(host):
     return f"{host.workdir}/{PROJECT.tree}/venv"
 
 
+def state_of(host):
+    return json.loads(host.read_bytes(f"{PROJECT.tree}/venv/halfstep.json"))["state"]
+
+
+def imports(host, *packages):
+    """The venv's Python imports the packages."""
+    subprocess.run([f"{venv(host)}/bin/python", "-c", f"import {', '.join(packages)}"], check=True)
+
+
 def test_nothing_is_made_unless_it_is_asked_for(host):
     site = site_of(host)
     for wish in ({}, {"environment": "auto"}, {"environment": "off"}):
@@ -65,7 +83,7 @@ def test_a_venv_is_made_whole_made_once_and_taken_away_again(host, tmp_path):
     plan = environment.plan(site_of(host))
     assert [finding.severity for finding in plan.findings] == [Severity.INFO]
     (change,) = plan.changes
-    assert "torch 2.13 (cu129)" in change.summary
+    assert "torch==2.13.* (cu129)" in change.summary
     assert host.act(change.op, change.args)["made"] is True
     said = subprocess.run(
         [f"{venv(host)}/bin/python", "-c", "import torch, speechkit; print(speechkit.answer, torch.__path__[0])"],
@@ -77,26 +95,29 @@ def test_a_venv_is_made_whole_made_once_and_taken_away_again(host, tmp_path):
     assert host.list_files(f"{PROJECT.tree}/venv") == ()
 
 
-def test_a_requirement_that_cannot_be_had_leaves_nothing(host):
+def test_a_requirement_that_cannot_be_had_is_named_and_undo_removes_what_was_made(host):
     host.write_bytes(f"{PROJECT.tree}/requirements.txt", b"speechkit>=1\nno-such-package\n")
     (change,) = environment.plan(site_of(host)).changes
     with pytest.raises(RemoteFault, match="no-such-package") as refusal:
         host.act(change.op, change.args)
     assert refusal.value.exit_code == 20
+    assert "No matching distribution found for no-such-package" in refusal.value.message
+    assert state_of(host) == "unfinished"
+    assert host.act("fix.undo", {"project": PROJECT.key, "fixer": "environment"}) == {"restored": [venv(host)]}
     assert host.list_files(f"{PROJECT.tree}/venv") == ()
 
 
-def test_a_torch_that_cannot_run_on_the_card_leaves_nothing(host):
+def test_a_torch_that_cannot_run_on_the_card_is_not_called_done(host):
     (change,) = environment.plan(site_of(host, gpu=P100)).changes
     with pytest.raises(RemoteFault, match="no code for capability 6"):
         host.act(change.op, change.args)
-    assert host.list_files(f"{PROJECT.tree}/venv") == ()
+    assert state_of(host) == "unfinished"
 
 
 def test_an_environment_of_the_users_is_never_touched(host):
     host.write_bytes(f"{PROJECT.tree}/venv/bin/python", b"mine")
     (change,) = environment.plan(site_of(host)).changes
-    with pytest.raises(RemoteFault, match="was not made by this"):
+    with pytest.raises(RemoteFault, match="was not made by halfstep"):
         host.act(change.op, change.args)
     assert host.act("fix.undo", {"project": PROJECT.key, "fixer": "environment"}) == {"restored": []}
     assert host.read_bytes(f"{PROJECT.tree}/venv/bin/python") == b"mine"
@@ -108,3 +129,236 @@ def test_one_that_was_cut_while_it_was_made_is_made_anew(host):
     (change,) = environment.plan(site_of(host)).changes
     assert host.act(change.op, change.args)["made"] is True
     assert subprocess.run([f"{venv(host)}/bin/python", "-c", "import torch"], check=True).returncode == 0
+
+
+class Index(http.server.SimpleHTTPRequestHandler):
+    """A package index over a folder of wheels that holds back one file until the gate is open."""
+
+    def __init__(self, held, asked, gate, *args, **known):
+        self.held, self.asked, self.gate = held, asked, gate
+        super().__init__(*args, **known)
+
+    def do_GET(self):
+        if self.path.endswith(self.held):
+            self.asked.set()
+            self.gate.wait(60)
+        super().do_GET()
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def slow_index(host, tmp_path):
+    """A server with the wheels whose `speechkit` comes only once `gate` is set; `asked` is set when pip wants it."""
+    folder = tmp_path / "host" / PROJECT.tree / "wheels"
+    asked, gate = threading.Event(), threading.Event()
+    handler = functools.partial(Index, "speechkit-1.2-py3-none-any.whl", asked, gate, directory=str(folder))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/", asked, gate
+    gate.set()
+    server.shutdown()
+
+
+LAPTOP = """
+import json, sys
+from remote.link.local import local_host
+host = local_host(sys.argv[1])
+print(host.greeting["pid"], flush=True)
+host.act("fix.environment.create", json.loads(sys.argv[2]))
+"""
+
+
+def begin_and_hold(host, url, asked):
+    """A laptop of its own has begun, and pip waits for the second package: the change, the laptop, its agent's pid."""
+    (change,) = environment.plan(site_of(host, find_links=url)).changes
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    argv = [sys.executable, "-c", LAPTOP, host.workdir, json.dumps(change.args)]
+    laptop = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=path)
+    agent = int(laptop.stdout.readline())
+    assert asked.wait(60), "pip never asked for the package"
+    return change, laptop, agent
+
+
+def gone(pid):
+    """The process has ended."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
+
+
+def test_an_agent_killed_while_pip_installs_leaves_a_venv_that_the_next_run_completes(host, slow_index):
+    url, asked, gate = slow_index
+    change, laptop, agent = begin_and_hold(host, url, asked)
+    os.kill(agent, signal.SIGKILL)
+    laptop.communicate(timeout=60)
+    assert state_of(host) == "unfinished"
+    gate.set()
+    events = []
+    answer = host.act(change.op, change.args, on_event=events.append)
+    assert (answer["made"], answer["resumed"]) == (True, True)
+    assert any("left unfinished" in event.get("note", "") for event in events)
+    assert state_of(host) == "done"
+    imports(host, "torch", "speechkit")
+    assert not os.path.exists(f"{venv(host)}/tmp.halfstep")
+
+
+def test_ctrl_c_on_the_laptop_ends_pip_at_once_and_nothing_is_deleted_behind_it(host, slow_index):
+    url, asked, gate = slow_index
+    change, laptop, agent = begin_and_hold(host, url, asked)
+    laptop.send_signal(signal.SIGINT)
+    laptop.communicate(timeout=60)
+    until(lambda: gone(agent), "the agent's end")
+    assert not gate.is_set()
+    assert state_of(host) == "unfinished"
+    assert os.path.exists(f"{venv(host)}/bin/pip"), "what was made until then is still there"
+    gate.set()
+    assert host.act(change.op, change.args)["resumed"] is True
+    imports(host, "torch", "speechkit")
+
+
+def test_a_second_installation_waits_for_the_one_under_way(host, slow_index):
+    url, asked, gate = slow_index
+    change, laptop, _ = begin_and_hold(host, url, asked)
+    doing = []
+
+    def on_event(event):
+        doing.append(event.get("doing", ""))
+        gate.set()
+
+    answer = host.act(change.op, change.args, on_event=on_event)
+    _, complaint = laptop.communicate(timeout=60)
+    assert laptop.returncode == 0, complaint.decode()
+    assert doing[0].startswith("waiting for an earlier installation to end")
+    assert answer["made"] is False
+    imports(host, "torch", "speechkit")
+
+
+def test_a_package_whose_files_were_cut_is_installed_again(host):
+    (change,) = environment.plan(site_of(host)).changes
+    host.act(change.op, change.args)
+    site = next(name for name in os.listdir(f"{venv(host)}/lib"))
+    packages = f"{venv(host)}/lib/{site}/site-packages"
+    os.unlink(f"{packages}/speechkit-1.2.dist-info/RECORD")
+    os.unlink(f"{packages}/speechkit/__init__.py")
+    assert host.act(change.op, change.args)["made"] is False
+    subprocess.run([f"{venv(host)}/bin/python", "-c", "import speechkit; assert speechkit.answer == 42"], check=True)
+
+
+def test_a_venv_whose_python_is_gone_is_made_anew(host):
+    (change,) = environment.plan(site_of(host)).changes
+    host.act(change.op, change.args)
+    for name in ("python", "python3"):
+        os.unlink(f"{venv(host)}/bin/{name}")
+    assert host.act(change.op, change.args)["made"] is True
+    imports(host, "torch", "speechkit")
+
+
+def test_a_folder_that_is_there_and_empty_is_used(host):
+    os.makedirs(venv(host))
+    (change,) = environment.plan(site_of(host)).changes
+    assert host.act(change.op, change.args)["made"] is True
+
+
+def test_requirements_may_name_other_files_and_folders_beside_them(host):
+    host.write_bytes(
+        f"{PROJECT.tree}/requirements.txt", b"--no-index\n-r more/other.txt\n./wheels/torch-2.13.1-py3-none-any.whl\n"
+    )
+    host.write_bytes(f"{PROJECT.tree}/more/other.txt", b"speechkit\n")
+    (change,) = environment.plan(site_of(host)).changes
+    assert host.act(change.op, change.args)["made"] is True
+    imports(host, "torch", "speechkit")
+
+
+DEBIAN = """The virtual environment was not created successfully because ensurepip is not
+available.  On Debian/Ubuntu systems, you need to install the python3-venv
+package using the following command.
+
+    apt install python3.11-venv
+
+You may need to use sudo with that command.  After installing the python3-venv
+package, recreate your virtual environment.
+
+Failing command: /w/tree/venv/bin/python3
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (DEBIAN, "sudo apt install python3.11-venv"),
+        ("/usr/bin/python3: No module named venv", "sudo apt install python3-venv"),
+    ],
+    ids=["without ensurepip", "without venv"],
+)
+def test_a_python_that_makes_no_venv_says_what_to_install(host, tmp_path, words, hint):
+    base = tmp_path / "python3"
+    base.write_text(f"#!/bin/sh\ncat <<'EOF'\n{words}\nEOF\nexit 1\n")
+    base.chmod(0o755)
+    (change,) = environment.plan(site_of(host, base=str(base))).changes
+    args = {**change.args, "environment": {"PATH": "/usr/bin:/bin"}}
+    with pytest.raises(RemoteFault, match="cannot make a venv") as refusal:
+        host.act(change.op, args)
+    assert (refusal.value.hint, refusal.value.exit_code) == (hint, 20)
+
+
+def test_a_base_that_is_not_there_is_named(host):
+    (change,) = environment.plan(site_of(host, base="python9.9")).changes
+    with pytest.raises(RemoteFault, match=r"python9\.9: No such file") as refusal:
+        host.act(change.op, change.args)
+    assert refusal.value.exit_code == 20
+
+
+@pytest.mark.root
+def test_a_disk_that_fills_up_while_pip_installs_is_exit_22(host, tmp_path):
+    if os.getuid() != 0:
+        pytest.skip("mounting a small file system needs root")
+    wheel(tmp_path / "host" / PROJECT.tree / "wheels", "bulky", "1.0", f"data = {os.urandom(40 * 2**20)!r}\n")
+    host.write_bytes(f"{PROJECT.tree}/requirements.txt", b"bulky\n")
+    (change,) = environment.plan(site_of(host)).changes
+    small = tmp_path / "host" / PROJECT.tree / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(small)], check=True)
+    try:
+        with pytest.raises(RemoteFault, match="could not be installed") as refusal:
+            host.act(change.op, {**change.args, "venv": "small/venv"})
+    finally:
+        subprocess.run(["umount", "--lazy", str(small)], check=True)
+    assert refusal.value.exit_code == 22
+    assert "No space left on device" in refusal.value.message
+
+
+MARKED = """
+import sys
+from remote.payload.fix.marks import begin_marked, discard
+discard(sys.argv[1])
+begin_marked(sys.argv[1], {"state": "unfinished", "recipe": "new"})
+"""
+
+
+def test_killed_at_any_change_the_folder_bears_a_mark_or_is_not_there(tmp_path):
+    def old(name):
+        folder = tmp_path / name / "venv"
+        (folder / "bin").mkdir(parents=True)
+        (folder / "bin" / "python").write_text("python")
+        (folder / MARK).write_text('{"state": "unfinished", "recipe": "old"}')
+        return folder
+
+    log, seen = tmp_path / "calls", set()
+    counted = old("counted")
+    assert run_traced(MARKED, (str(counted),), log).returncode == 0
+    assert read_mark(str(counted))["recipe"] == "new"
+    strikes = [blow for blow in blows(log, counted.parent) if blow[0] != "openat"]
+    assert len(strikes) >= 8
+    for number, blow in enumerate(strikes):
+        folder = old(f"killed-{number}")
+        assert run_traced(MARKED, (str(folder),), log, killing(blow)).returncode != 0, blow
+        assert not folder.exists() or read_mark(str(folder)), blow
+        seen.add(read_mark(str(folder)).get("recipe", ""))
+        discard(str(folder))
+        begin_marked(str(folder), {"state": "unfinished", "recipe": "again"})
+        assert [path.name for path in folder.parent.iterdir()] == ["venv"], "nothing is left beside it"
+    assert {"", "old"} <= seen

@@ -5,10 +5,11 @@ import pytest
 from fixers.frame.change import HostChange, Plan, mended
 from fixers.setup import environment
 from fixers.setup.environment import judge_interpreter, venv_of
+from fixers.setup.trainer_packages import TRAINER_REQUIREMENTS
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.machine import Driver, Interpreter, Torch
-from tests.fixers.setup_rig import PROJECT, card, site_at, survey_of
+from tests.fixers.setup_rig import PROJECT, card, machine, site_at, survey_of
 from tests.lab.fake_host import FakeHost
 
 TURING = card()
@@ -98,7 +99,7 @@ UNFIT = error(f"{PYTHON} does not run: no such file")
 
 
 def plan_of(wish, gpu=TURING, driver="550.54.15", interpreter=MISSING, **known):
-    survey = survey_of(interpreter=interpreter, driver=Driver(driver))
+    survey = known.pop("survey", survey_of(interpreter=interpreter, driver=Driver(driver)))
     wishes = {"environment": wish} if wish is not None else {}
     host = known.pop("host", FakeHost())
     files = {"requirements.txt": b"", "requirements/train.txt": b""}
@@ -106,15 +107,17 @@ def plan_of(wish, gpu=TURING, driver="550.54.15", interpreter=MISSING, **known):
     return environment.plan(site_at(host, files, **site))
 
 
-def change(words, **args):
+def change(words, build="cu129", **args):
     plain = {
         "project": PROJECT.key,
         "fixer": "environment",
         "venv": "venv",
         "base": "python3",
         "requirements": ["requirements.txt"],
+        "packages": [],
         "torch": "torch==2.13.*",
         "index": "",
+        "build_index": f"https://download.pytorch.org/whl/{build}" if build else "",
         "find_links": "",
         "no_index": False,
         "capability": [7, 5],
@@ -124,8 +127,9 @@ def change(words, **args):
     return HostChange("environment", summary, "fix.environment.create", {**plain, **args}, undo="fix.undo")
 
 
-NEWEST = "torch 2.13 (cu129)"
-NO_CARD = {"torch": "", "capability": []}
+NEWEST = "torch==2.13.* (cu129), requirements.txt"
+NO_CARD = {"torch": "torch", "capability": []}
+ON_CPU = "torch (cpu), requirements.txt"
 
 
 @pytest.mark.parametrize(
@@ -134,17 +138,39 @@ NO_CARD = {"torch": "", "capability": []}
         ("create", change(NEWEST)),
         (True, change(NEWEST)),
         ({"base": "python3.11"}, change(NEWEST, base="python3.11")),
-        ({"torch": "2.11"}, change("torch 2.11 (cu128)", torch="torch==2.11.*")),
-        ({"torch": "2.10.1"}, change("torch 2.10 (cu128)", torch="torch==2.10.*")),
+        ({"torch": "2.11"}, change("torch==2.11.* (cu128), requirements.txt", "cu128", torch="torch==2.11.*")),
+        ({"torch": "2.10.1"}, change("torch==2.10.1 (cu128), requirements.txt", "cu128", torch="torch==2.10.1")),
         ({"torch": 2}, change(NEWEST)),
-        ({"index": "u/{build}/w"}, change(NEWEST, index="u/cu129/w")),
-        ({"find_links": "wheels", "no_index": True}, change(NEWEST, find_links="wheels", no_index=True)),
-        ({"requirements": "requirements/train.txt"}, change(NEWEST, requirements=["requirements/train.txt"])),
         (
-            {"requirements": ["requirements/train.txt", "gone.txt", "requirements.txt"]},
-            change(NEWEST, requirements=["requirements/train.txt", "requirements.txt"]),
+            {"torch": ">=2.4,<2.12"},
+            change("torch>=2.4,<2.12,==2.11.* (cu128), requirements.txt", "cu128", torch="torch>=2.4,<2.12,==2.11.*"),
         ),
-        ({"requirements": []}, change(NEWEST, requirements=[])),
+        (
+            {"torch": "torch==2.13.0+cu126"},
+            change("torch==2.13.0+cu126 (cu126), requirements.txt", "cu126", torch="torch==2.13.0+cu126"),
+        ),
+        (
+            {"torch": "torch @ https://example.org/torch-2.13.0.whl"},
+            change(
+                "torch @ https://example.org/torch-2.13.0.whl, requirements.txt",
+                "",
+                torch="torch @ https://example.org/torch-2.13.0.whl",
+            ),
+        ),
+        ({"index": "u/{build}/w"}, change("torch==2.13.*, requirements.txt", "", index="u/cu129/w")),
+        ({"find_links": "wheels", "no_index": True}, change(NEWEST, find_links="wheels", no_index=True)),
+        (
+            {"requirements": "requirements/train.txt"},
+            change("torch==2.13.* (cu129), requirements/train.txt", requirements=["requirements/train.txt"]),
+        ),
+        (
+            {"requirements": ["requirements/train.txt", "requirements.txt"]},
+            change(
+                "torch==2.13.* (cu129), requirements/train.txt, requirements.txt",
+                requirements=["requirements/train.txt", "requirements.txt"],
+            ),
+        ),
+        ({"requirements": []}, change("torch==2.13.* (cu129)", requirements=[])),
     ],
 )
 def test_a_venv_is_made_as_the_config_wishes(wish, wanted):
@@ -154,12 +180,18 @@ def test_a_venv_is_made_as_the_config_wishes(wish, wanted):
 @pytest.mark.parametrize(
     ("gpu", "driver", "wish", "wanted"),
     [
-        (PASCAL, "580.1", "create", change("torch 2.13 (cu126)", capability=[6, 0])),
-        (TURING, "580.1", {"index": "{build}"}, change("torch 2.13 (cu132)", index="cu132")),
-        (None, "", "create", change("the requirements", **NO_CARD)),
-        (None, "550.1", {"index": "{build}"}, change("the requirements", **NO_CARD, index="cpu")),
-        (ASSUMED, "550.1", "create", change("the requirements", **NO_CARD)),
-        (ASSUMED, "", {"torch": "torch==2.9.1"}, change("the requirements", torch="torch==2.9.1", capability=[])),
+        (PASCAL, "580.1", "create", change("torch==2.13.* (cu126), requirements.txt", "cu126", capability=[6, 0])),
+        (TURING, "580.1", {"index": "{build}"}, change("torch==2.13.*, requirements.txt", "", index="cu132")),
+        (None, "", "create", change(ON_CPU, "cpu", **NO_CARD)),
+        (None, "550.1", {"index": "{build}"}, change("torch, requirements.txt", "", **NO_CARD, index="cpu")),
+        (ASSUMED, "550.1", "create", change("torch, requirements.txt", "", **NO_CARD)),
+        (ASSUMED, "", "create", change(ON_CPU, "cpu", **NO_CARD)),
+        (
+            ASSUMED,
+            "",
+            {"torch": "2.13.0"},
+            change("torch==2.13.0 (cpu), requirements.txt", "cpu", torch="torch==2.13.0", capability=[]),
+        ),
     ],
 )
 def test_torch_is_chosen_for_a_card_that_is_really_there(gpu, driver, wish, wanted):
@@ -180,8 +212,54 @@ def test_an_interpreter_that_suits_the_card_is_left_without_a_word():
     assert plan_of("create", interpreter=Interpreter(PYTHON, torch=built_for("sm_75"))) == Plan()
 
 
+@pytest.mark.parametrize(
+    ("wish", "where", "hint"),
+    [
+        ({"torch": "v2.13"}, "fixers.environment.torch", 'torch: "2.13"'),
+        ({"requirements": "requirement.txt"}, "fixers.environment.requirements", "requirements: requirements.txt"),
+        ({"requirements": ["zz"]}, "fixers.environment.requirements", "name files of the project that are sent"),
+    ],
+)
+def test_what_cannot_be_read_is_an_error_and_makes_nothing(wish, where, hint):
+    plan = plan_of(wish)
+    assert plan.changes == ()
+    assert plan.findings[0] == UNFIT
+    assert plan.findings[1].where == where
+    assert plan.findings[1].hint.startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("mark", "planned"),
+    [
+        (b'{"state": "unfinished", "recipe": "x"}', True),
+        (b'{"state": "done", "recipe": "x"}', False),
+        (b"[]", False),
+        (b"{", False),
+        (None, False),
+    ],
+)
+def test_a_venv_that_has_torch_and_is_unfinished_is_completed(mark, planned):
+    files = {f"{TREE}/venv/halfstep.json": mark} if mark is not None else {}
+    fits = Interpreter(PYTHON, torch=built_for("sm_75"))
+    assert bool(plan_of("create", interpreter=fits, host=FakeHost(files=files)).changes) is planned
+
+
+def test_the_built_in_trainer_gets_its_packages_and_a_command_of_ones_own_does_not():
+    [change] = plan_of("create", config={"command": None}).changes
+    assert change.args["packages"] == list(TRAINER_REQUIREMENTS.values())
+    assert change.summary.endswith("requirements.txt, 8 packages")
+    [change] = plan_of("create", config={"command": ["python", "train.py"]}).changes
+    assert change.args["packages"] == []
+
+
+def test_a_machine_that_is_no_linux_takes_the_usual_torch():
+    survey = survey_of(interpreter=MISSING, machine=machine(system="Darwin"))
+    [change] = plan_of("create", gpu=None, survey=survey).changes
+    assert change.args["build_index"] == ""
+
+
 def impossible(card_words, driver):
-    message = f"no torch build from 2.8 on is for {card_words} under driver {driver}"
+    message = f"no torch build from 2.8 on that the config allows is for {card_words} under driver {driver}"
     return error(message, hint="update the driver, or make the environment by hand")
 
 

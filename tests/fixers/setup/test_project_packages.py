@@ -1,0 +1,52 @@
+"""The packages that a project asks for, out of its requirement files or its pyproject.toml."""
+
+import pytest
+
+from fixers.setup.project_packages import NoPackages, ProjectPackages, read_packages
+from fixers.setup.trainer_packages import TRAINER_REQUIREMENTS
+from tests.contracts.house import ROOT
+from tests.fixers.setup_rig import MemoryTree
+
+PYPROJECT = b'[project]\nname = "x"\ndependencies = ["six>=1", "idna"]\n'
+
+
+@pytest.mark.parametrize(
+    ("files", "settings", "packages"),
+    [
+        ({}, {}, ProjectPackages()),
+        ({"requirements.txt": b""}, {}, ProjectPackages(("requirements.txt",))),
+        ({"pyproject.toml": PYPROJECT}, {}, ProjectPackages((), ("six>=1", "idna"))),
+        ({"requirements.txt": b"", "pyproject.toml": PYPROJECT}, {}, ProjectPackages(("requirements.txt",))),
+        ({"pyproject.toml": b"[tool.ruff]\nline-length = 100\n"}, {}, ProjectPackages()),
+        (
+            {"r.txt": b"", "pyproject.toml": PYPROJECT},
+            {"requirements": ["r.txt", "pyproject.toml"]},
+            ProjectPackages(("r.txt",), ("six>=1", "idna")),
+        ),
+        ({"requirements.txt": b""}, {"requirements": []}, ProjectPackages()),
+    ],
+)
+def test_requirement_files_come_before_the_dependencies_of_pyproject(files, settings, packages):
+    assert read_packages(MemoryTree(files), settings) == packages
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b'[project]\ndynamic = ["dependencies"]\n', "computes its dependencies"),
+        (b"[project", "cannot be read"),
+        (b"\xff", "cannot be read"),
+        (b"project = 1\n", "is not a table"),
+        (b'[project]\ndependencies = "six"\n', "is not a list of texts"),
+    ],
+)
+def test_a_pyproject_that_does_not_name_its_packages_says_so(data, words):
+    with pytest.raises(NoPackages, match=words) as refusal:
+        read_packages(MemoryTree({"pyproject.toml": data}), {})
+    assert refusal.value.hint == "write the packages into requirements.txt"
+
+
+def test_the_trainers_packages_are_those_of_the_extra_with_its_bounds():
+    text = (ROOT / "pyproject.toml").read_text()
+    extra = text.partition("train = [")[2].partition("]")[0]
+    assert [line.strip(' ",') for line in extra.splitlines() if line.strip()] == list(TRAINER_REQUIREMENTS.values())
