@@ -94,7 +94,7 @@ def _request(
     """What the payload is asked to make, but for its place."""
     assert site.project is not None
     assert site.survey is not None
-    bare = not site.survey.driver.version and site.survey.machine.system == "Linux"
+    bare = not site.survey.driver.version and site.survey.machine.system.startswith("Linux")
     build = torch.build or (choice.tag if choice else CPU if bare else "")
     index = str(settings.get("index") or "").replace("{build}", build or CPU)
     built_in = site.config.get("command", "") is None

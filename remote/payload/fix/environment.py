@@ -28,6 +28,7 @@ DONE, UNFINISHED = "done", "unfinished"
 TEMPORARY = "tmp.halfstep"
 """pip's temporary files, inside the venv: as much room as there is for the packages, and removed with it."""
 LOCK = "venv.lock"
+OUTSIDE = ("PYTHONPATH", "PYTHONHOME")
 WAIT_S = 1.0
 IMPORTS_S = 60.0
 
@@ -95,6 +96,9 @@ def _fill(call: Call, tree: str, path: str, lock: Lock) -> None:
     shutil.rmtree(temporary, ignore_errors=True)
     os.makedirs(temporary)
     environment = {**job_environment(args.get("environment", {})), "TMPDIR": temporary}
+    for name in OUTSIDE:
+        # pip would take packages that lie elsewhere for installed, and the venv would lack them.
+        environment.pop(name, None)
     venv = Venv(call, path, tree, environment, lock.fileno())
     if not _has_pip(path):
         venv.make(args["base"])

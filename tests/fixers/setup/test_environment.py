@@ -253,7 +253,7 @@ def test_the_built_in_trainer_gets_its_packages_and_a_command_of_ones_own_does_n
 
 
 def test_a_machine_that_is_no_linux_takes_the_usual_torch():
-    survey = survey_of(interpreter=MISSING, machine=machine(system="Darwin"))
+    survey = survey_of(interpreter=MISSING, machine=machine(system="Darwin 25.1.0"))
     [change] = plan_of("create", gpu=None, survey=survey).changes
     assert change.args["build_index"] == ""
 

@@ -61,6 +61,13 @@ HUB_TOKEN = "hf_" + "a1B2" * 8
         ("a word for a list", GOOD + "secrets: HF_TOKEN\n", ["should be a list", "secrets: [HF_TOKEN]"]),
         ("a word for a section", "model: tiny\n", ["keys and values (id, revision,", "model: {id: tiny}"]),
         ("a number for a text", GOOD + "env: {A: 1}\n", ["env.A", 'A: "1"']),
+        (
+            "a slip",
+            GOOD + "fixers: {environment: {torch: v2.13}}\n",
+            ["environment.torch: 'v2.13' is", 'torch: "2.13"'],
+        ),
+        ("a lost zero", GOOD + "fixers: {environment: {torch: 2.10}}\n", ["drops a last zero", 'torch: "2.10"']),
+        ("another package", GOOD + "fixers: {environment: {torch: numpy}}\n", ["'numpy' is neither a version"]),
         ("unknown data set", "model: {id: tiny/x}\ndata: {dataset: tinyspeech}\n", ["no hub dataset"]),
     ],
 )
@@ -77,6 +84,9 @@ def test_a_bad_config_names_place_and_reason(tmp_path: Path, case: str, text: st
         "fixers: {bf16-to-fp16: off, tokenizer: never, port: auto, scaler-gate: 'off'}\n",
         "fixers: {environment: create}\n",
         "fixers: {environment: {base: python3.11, torch: 2.8, requirements: [r.txt], no_index: true}}\n",
+        "fixers: {environment: {torch: '>=2.4,<2.14'}}\n",
+        "fixers: {environment: {torch: 2.13.0}}\n",
+        "fixers: {environment: {torch: torch==2.13.0+cu126}}\n",
         "fixers: {tokenizer: {repo: a/b, revision: x, source: mirror, folders: [m]}}\n",
         "env: {TOKENIZERS_PARALLELISM: 'false', HF_TOKEN: $MY_TOKEN, HF_HUB_DISABLE_IMPLICIT_TOKEN: '1'}\n",
         "env: {AUDIO_TOKEN: '<|audio|>', HF_TOKEN_PATH: /data/token, MAX_NEW_TOKENS: '512', HF_HOME: ~/hf}\n",

@@ -36,11 +36,16 @@ def test_an_interpreter_that_is_not_there_is_put_right_in_the_host_file() -> Non
 @pytest.mark.parametrize(
     ("python", "need", "words"),
     [
-        (replace(PYTHON, torch=None), PLAIN, ["/venv/bin/python has no torch", "pip install 'halfstep[train]'"]),
+        (replace(PYTHON, torch=None), PLAIN, ["/venv/bin/python has no torch", "--set fixers.environment=create"]),
         (replace(PYTHON, torch=Torch("2.5.1+cu121", "12.1")), TRAINER, ["found torch 2.5.1+cu121, need 2.6"]),
         (replace(PYTHON, version=(3, 8, 10)), PLAIN, ["found Python 3.8, need 3.9"]),
         (replace(PYTHON, version=(3, 9, 2)), TRAINER, ["found Python 3.9, need 3.10"]),
         (PYTHON, TRAINER, ["has no transformers, peft, accelerate, tensorboard, soundfile"]),
+        (
+            replace(PYTHON, packages=dict.fromkeys(("accelerate", "tensorboard", "soundfile", "peft"), "9")),
+            TRAINER,
+            ["has no transformers;", "/venv/bin/python -m pip install 'transformers>=5'"],
+        ),
         (replace(PYTHON, error="bad interpreter"), PLAIN, ["/venv/bin/python does not run: bad interpreter"]),
     ],
 )

@@ -5,14 +5,42 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from pipeline.config.load import load_config
 from pipeline.messages.listener import NoListener
 from pipeline.stages.environment import Environment
+from pipeline.stages.runner import run_stages
 from pipeline.stages.stage import Context
 from remote.protocol.environment import EnvironmentFacts
 from remote.protocol.values import encode
 from tests.lab.fake_host import FakeHost
 from tests.pipeline.views import view_of
+
+
+def test_what_the_screen_says_is_what_lies_there_after_the_environment_was_made(tmp_path: Path) -> None:
+    view = view_of(tmp_path)
+    with_torch = view.survey
+    bare = replace(with_torch, interpreter=replace(with_torch.interpreter, version=(), torch=None, error="not there"))
+    facts = EnvironmentFacts(with_torch.interpreter, with_torch.disk)
+    host = FakeHost(operations={"environment.probe": lambda _: encode(facts)})
+    context = Context(host, view.with_survey(bare), NoListener())
+
+    def look(context: Context) -> None:
+        context.view = context.view.with_survey(with_torch, seen_unix=20.0)
+
+    ran = run_stages(context, [Environment()], tmp_path / "record.json", look)
+    assert ran.stages[0].reason == "Python 3.11.2, torch 2.13.0, no card"
+    assert ran.findings == [], "a survey that is old by now says nothing about clocks"
+
+
+@pytest.mark.parametrize(("seen_unix", "skew"), [(0.0, None), (59.0, None), (208.0, "-208 s"), (-90.0, "+90 s")])
+def test_clocks_are_compared_at_the_moment_of_the_survey(tmp_path: Path, seen_unix: float, skew: str | None) -> None:
+    view = view_of(tmp_path)
+    report = Environment().check(view.with_survey(view.survey, seen_unix))
+    assert [finding.message.split("clock is ")[1].split(" off")[0] for finding in report.findings] == (
+        [skew] if skew else []
+    )
 
 
 def test_why_no_environment_can_be_made_is_told_first(tmp_path: Path) -> None:

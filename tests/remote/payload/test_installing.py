@@ -1,0 +1,129 @@
+"""pip's output as events, its errors in words, and the room that an installation needs."""
+
+from __future__ import annotations
+
+import http.server
+import threading
+from pathlib import Path
+
+import pytest
+
+from remote.payload.fix.downloads import Downloads, parse_report, reachable, require_room, weigh
+from remote.payload.fix.installing import last_lines, reason_of
+from remote.payload.fix.pip_output import PipOutput
+from remote.payload.request.refusal import Refusal
+from remote.protocol.exits import ExitCode
+
+GB = 10**9
+OUTPUT = """Looking in indexes: https://pypi.org/simple
+Collecting torch==2.13.0 (from -r requirements.txt (line 1))
+  Downloading torch-2.13.0-cp311-cp311-manylinux_2_28_x86_64.whl.metadata (29 kB)
+Downloading https://example.org/whl/torch-2.13.0%2Bcu129-cp311-cp311-linux_x86_64.whl (915.1 MB)
+Progress 0 of 915100000
+Progress 457550000 of 915100000
+  Downloading six-1.17.0.tar.gz
+  Building wheel for six (pyproject.toml): started
+Requirement already satisfied: pip
+Installing collected packages: six, torch
+Successfully installed six-1.17.0 torch-2.13.0"""
+
+
+def test_pips_output_says_what_it_is_doing_and_how_far_a_download_is() -> None:
+    output = PipOutput()
+    torch = "downloading torch 2.13.0+cu129 (915.1 MB)"
+    assert [event for line in OUTPUT.splitlines() if (event := output.event(line))] == [
+        {"doing": "collecting torch==2.13.0"},
+        {"doing": torch},
+        {"doing": torch, "done": 0, "total": 915100000},
+        {"doing": torch, "done": 457550000, "total": 915100000},
+        {"doing": "downloading six 1.17.0"},
+        {"doing": "building six"},
+        {"doing": "installing 2 packages"},
+    ]
+
+
+@pytest.mark.parametrize(
+    "line", ["", "Progress 5 of 10", "Progress x of y", "Downloading", "\x1b[2K", "Progress 1 of 0"]
+)
+def test_lines_without_progress_are_no_events(line: str) -> None:
+    assert PipOutput().event(line) is None
+
+
+NOTHING_FOUND = """ERROR: Could not find a version that satisfies the requirement no-such (from versions: none)
+ERROR: No matching distribution found for no-such
+
+[notice] A new release of pip is available: 23.2.1 -> 26.3
+"""
+
+
+def test_an_error_of_pips_is_its_summary_and_its_last_lines_without_notices() -> None:
+    assert reason_of(NOTHING_FOUND) == "No matching distribution found for no-such"
+    assert last_lines(NOTHING_FOUND) == NOTHING_FOUND.splitlines()[:2]
+
+
+@pytest.mark.parametrize(
+    ("remote", "local", "free", "fits"),
+    [
+        (3 * GB, 0, 6 * GB, True),
+        (3 * GB, 0, 6 * GB - 1, False),
+        (0, 3 * GB, 3 * GB, True),
+        (0, 3 * GB, 3 * GB - 1, False),
+        (0, 0, 0, True),
+    ],
+)
+def test_downloads_need_their_size_twice_and_local_archives_once(
+    remote: int, local: int, free: int, fits: bool
+) -> None:
+    downloads = Downloads(2, "torch 2.13.0", remote, local, 0)
+    if fits:
+        require_room(downloads, free, "/w/venv")
+        return
+    with pytest.raises(Refusal, match="the largest") as refusal:
+        require_room(downloads, free, "/w/venv")
+    assert (refusal.value.exit_code, refusal.value.hint) == (ExitCode.DISK, "df -h /w/venv")
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"install": 1}', b'{"install": [1, "x"]}'])
+def test_a_report_that_is_none_has_no_packages(data: bytes) -> None:
+    assert parse_report(data) == []
+    assert weigh(parse_report(data)).packages == 0
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    asked: list[str] = []  # noqa: RUF012 - one server in one test
+
+    def do_HEAD(self) -> None:
+        self.asked.append(f"HEAD {self.path}")
+        super().do_HEAD()
+
+    def do_GET(self) -> None:
+        self.asked.append(f"GET {self.path}")
+        super().do_GET()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_sizes_come_from_the_server_and_the_disk_and_no_file_is_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a-1.whl").write_bytes(b"x" * 700)
+    (tmp_path / "b+cpu-1.whl").write_bytes(b"x" * 300)
+    (tmp_path / "torch").mkdir()
+    monkeypatch.chdir(tmp_path)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Quiet)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_address[1]}"
+    places = [f"{url}/a-1.whl", f"{url}/gone.whl", f"file://{tmp_path}/b%2Bcpu-1.whl", "git+https://x/y", ""]
+    items = [
+        {"metadata": {"name": f"p{at}", "version": "1"}, "download_info": {"url": p}} for at, p in enumerate(places)
+    ]
+    try:
+        assert weigh(items) == Downloads(5, "p0 1", 700, 300, 3)
+        assert sorted(Quiet.asked) == ["HEAD /a-1.whl", "HEAD /gone.whl"]
+        assert reachable(f"{url}/")
+        assert not reachable(f"{url}/no-such-index")
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert not reachable(url), "nobody listens any more"
