@@ -9,7 +9,7 @@ import pytest
 from fixers.frame.change import HostChange
 from pipeline.messages.listener import NoListener
 from pipeline.work.acts import carry_out
-from remote.fake import FakeHost
+from tests.lab.fake_host import FakeHost
 
 
 class Notebook(NoListener):
