@@ -13,10 +13,10 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from remote.project.secrets import HEAD_BYTES, secret_by_head
+from remote.project.secrets import SCANNED_BYTES, secret_by_content
 from remote.protocol.parts import replacing
 
-VERSION = 2
+VERSION = 3
 """Of the rules for secrets too: what is remembered of a file was found under them."""
 MEMORY = "scan.json"
 CHUNK = 2**20
@@ -92,7 +92,7 @@ def digest_file(path: Path | str, name: str, *, follow: bool = False) -> Known:
                 whole.update(chunk)
                 seen += len(chunk)
             if seen == status.st_size and look_at(os.fstat(descriptor)) == before:
-                return Known(before, whole.hexdigest(), secret_by_head(name, first[:HEAD_BYTES]))
+                return Known(before, whole.hexdigest(), secret_by_content(name, first[:SCANNED_BYTES], seen))
         finally:
             os.close(descriptor)
     raise StillChanging(name)

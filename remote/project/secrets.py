@@ -1,10 +1,13 @@
-"""Files that must never leave the laptop, known by their name or by how they begin."""
+"""Files that must never leave the laptop, known by their name or by what they hold."""
 
 from __future__ import annotations
 
 import re
 
-HEAD_BYTES = 4096
+SCANNED_BYTES = 2**20
+"""How much of a file is searched for keys and cloud credentials, from its start."""
+NOTE_BYTES = 2**16
+"""Files up to this size are searched for passwords: a longer text is a corpus, and may well talk about them."""
 
 NAMES = frozenset(
     {
@@ -15,28 +18,73 @@ NAMES = frozenset(
 )  # fmt: skip
 ENDINGS = (".p12", ".pfx", ".ppk", ".jks", ".keystore", ".kdbx")
 HARMLESS_ENV = (".example", ".sample", ".template", ".dist", ".defaults")
-FOLDERS = (
-    "/.ssh/",
-    "/.aws/",
-    "/.gnupg/",
+FOLDERS = ("/.ssh/", "/.aws/", "/.azure/", "/.gnupg/", "/.config/gcloud/", "/.password-store/")
+FILES = (
     "/.docker/config.json",
     "/.kube/config",
     "/.huggingface/token",
     "/huggingface/token",
+    "/.config/gh/hosts.yml",
+    "/.config/rclone/rclone.conf",
 )
 
 KEY_BEGINS = re.compile(rb"\s*(?:-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-\d)")
 KEY_INSIDE = re.compile(rb"^-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----\s*$", re.MULTILINE)
 SERVICE_ACCOUNT = re.compile(rb'"private_key"\s*:\s*"-----BEGIN [A-Z ]*PRIVATE KEY-----')
+# With a body, and not only the line that begins one, as in a test: a line of base64, indented, quoted or escaped.
+WHOLE_KEY = re.compile(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.{1,200}?([A-Za-z0-9+/]{60})", re.DOTALL)
 NPM_TOKEN = re.compile(rb"_authToken\s*=\s*[^\s$]")
 # As the AWS tools write it, forty characters and no quotes: code that reads it from somewhere looks otherwise.
 AWS_SECRET = re.compile(rb"^[ \t]*aws_secret_access_key[ \t]*=[ \t]*[A-Za-z0-9/+]{40}[ \t]*\r?$", re.MULTILINE)
+CLOUD = (
+    (
+        "the secret key of a cloud account",
+        re.compile(rb"aws_?secret_?access_?key[\"']?\s*[:=]\s*[\"']?([a-z0-9/+]{40})(?![a-z0-9/+=])", re.IGNORECASE),
+    ),
+    ("the key of a storage account", re.compile(rb"AccountKey=([A-Za-z0-9+/]{86}==)")),
+    ("the key of a Kubernetes user", re.compile(rb"client-key-data[\"']?:\s*[\"']?([A-Za-z0-9+/]{100})")),
+)
 ONLY_A_TOKEN = re.compile(rb"\s*(?:hf_[A-Za-z0-9]{30,}|gh[opsu]_[A-Za-z0-9]{36,}|github_pat_\w{40,}|sk-[\w-]{40,})\s*")
 KEY_FILES = (".pem", ".key", ".crt", ".cer", ".asc", ".json", ".txt")
 
+WORDS = (
+    b"password",
+    b"passwd",
+    b"passphrase",
+    b"pwd",
+    b"secret",
+    b"api_key",
+    b"api-key",
+    b"apikey",
+    b"access_key",
+    b"token",
+)
+PASSWORDS = WORDS[:4]
+# What may stand between such a word and its value, and the value: one token, bare or quoted.
+VALUE = re.compile(
+    rb"(?:[ _-]?(?:access[ _-]?)?key)?[\"'`*]*[ \t]*[:=][ \t*]*"
+    rb"([\"'`]?)([^\s\"'`,;<>(){}\[\]]{6,200})\1(?=[\s,;}\])\"'`]|$)"
+)
+BEFORE = re.compile(rb"[\s>*#\"'`-]*[\w.-]*")
+TOKEN = re.compile(rb"(?:hf_|gh[opsu]_|github_pat_|glpat-|sk-|xox[a-z]-|AKIA|eyJ)[\w.-]{16,}")
+HASH = re.compile(rb"(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{64}|\$[0-9a-z]+\$.*)", re.IGNORECASE)
+REFERENCE = re.compile(rb"[$%!&*@~/.\\]|.*(?:://|environ|getenv|\.\.\.)", re.IGNORECASE)
+PLACEHOLDER = re.compile(
+    rb".*(?:passw|changeme|change[_-]me|example|dummy|fake|placeholder|your|xxx|todo|redact|insert|replace|sample|\*\*\*)|"
+    rb"test|(?:secret|default|hidden|masked|string|varchar|required|optional|unknown|incorrect|correct|invalid|protected|"
+    rb"disabled|enabled|forgotten|prompt|boolean|undefined|nothing)\W*\Z",
+    re.IGNORECASE,
+)
+CORPORA = (".jsonl", ".csv", ".tsv")
+CODE = (
+    ".py", ".pyi", ".ipynb", ".sh", ".bash", ".zsh", ".js", ".ts", ".c", ".cc", ".cpp", ".cu", ".h", ".hpp", ".go",
+    ".rs", ".java", ".rb", ".lua", ".pl", ".r", ".jl", ".html", ".css",
+)  # fmt: skip
+"""Their `password=` is mostly a name that is assigned or passed on."""
+
 
 def secret_by_name(path: str) -> str:
-    """Why a file of that name is never sent; empty where its name says nothing."""
+    """Why a file of that name is never sent; empty where its name says nothing. `path` may be absolute."""
     name = path.rpartition("/")[2]
     lower = name.lower()
     if lower in NAMES or (lower.startswith(".env.") and not lower.endswith(HARMLESS_ENV)):
@@ -44,21 +92,84 @@ def secret_by_name(path: str) -> str:
     if lower.endswith(ENDINGS):
         return f"a file ending in {lower[lower.rindex('.') :]} holds keys"
     slashed = f"/{path}"
-    if any(folder in slashed for folder in FOLDERS):
+    if any(folder in slashed for folder in FOLDERS) or slashed.endswith(FILES):
         return "credentials of a tool"
     return ""
 
 
-def secret_by_head(path: str, head: bytes) -> str:
-    """Why a file that begins like that is never sent; empty where it may be."""
-    if KEY_BEGINS.match(head):
+def secret_by_content(path: str, start: bytes, size: int) -> str:
+    """Why a file of `size` bytes that begins with `start` is never sent; empty where it may be. Pure.
+
+    `start` is its first SCANNED_BYTES. What is binary is only looked at for how it begins.
+    """
+    if KEY_BEGINS.match(start):
         return "it begins as a private key"
-    if path.lower().endswith(KEY_FILES) and (KEY_INSIDE.search(head) or SERVICE_ACCOUNT.search(head)):
-        return "it holds a private key"
-    if path.rpartition("/")[2] == ".npmrc" and NPM_TOKEN.search(head):
-        return "it holds a registry token"
-    if b"aws_secret_access_key" in head and AWS_SECRET.search(head):
-        return "it holds the secret key of a cloud account"
-    if ONLY_A_TOKEN.fullmatch(head):
+    if ONLY_A_TOKEN.fullmatch(start):
         return "it holds nothing but an access token"
+    if b"\0" in start[:4096]:
+        return ""
+    if why := _credentials(path, start):
+        return why
+    if size > NOTE_BYTES or path.lower().endswith((*CODE, *CORPORA)):
+        return ""
+    return _password(start)
+
+
+def _credentials(path: str, start: bytes) -> str:
+    if b"PRIVATE KEY" in start:
+        key_file = path.lower().endswith(KEY_FILES) and (KEY_INSIDE.search(start) or SERVICE_ACCOUNT.search(start))
+        if key_file or any(_is_random(found[1]) for found in WHOLE_KEY.finditer(start)):
+            return "it holds a private key"
+    if path.rpartition("/")[2] == ".npmrc" and NPM_TOKEN.search(start):
+        return "it holds a registry token"
+    if b"aws_secret_access_key" in start and AWS_SECRET.search(start):
+        return "it holds the secret key of a cloud account"
+    lower = start.lower()
+    if b"secret" in lower or b"accountkey" in lower or b"client-key-data" in lower:
+        for what, pattern in CLOUD:
+            if any(_is_random(found[1]) for found in pattern.finditer(start)):
+                return f"it holds {what}"
     return ""
+
+
+def _is_random(value: bytes) -> bool:
+    """It may be a key; what documentation and tests write in its place repeats itself or says so."""
+    return len(set(value)) > 12 and b"EXAMPLE" not in value
+
+
+def _password(text: bytes) -> str:
+    """Names the line that gives a password, a key or a token a value which is neither a placeholder nor a hash."""
+    lower = text.lower()
+    for word in WORDS:
+        at = lower.find(word)
+        while at >= 0:
+            end = at + len(word)
+            found = VALUE.match(text, end)
+            if found and _is_secret(word, found[2], alone=_stands_alone(text, at, found.end())):
+                return f"line {text.count(10, 0, at) + 1} holds the value of a {word.decode().replace('_', ' ')}"
+            at = lower.find(word, end)
+    return ""
+
+
+def _stands_alone(text: bytes, at: int, end: int) -> bool:
+    """Nothing else is on the line, before the name or behind the value."""
+    begins = text.rfind(b"\n", 0, at) + 1
+    ends = text.find(b"\n", end)
+    behind = text[end : len(text) if ends < 0 else ends]
+    return BEFORE.fullmatch(text, begins, at) is not None and not behind.strip(b" \t\r\"',;")
+
+
+def _is_secret(word: bytes, value: bytes, *, alone: bool) -> bool:
+    if TOKEN.fullmatch(value):
+        return True
+    if word == b"token" or value.isdigit() or REFERENCE.match(value) or PLACEHOLDER.match(value):
+        return False
+    if word in PASSWORDS and HASH.fullmatch(value):
+        return False
+    mixed = any(c in b"0123456789" for c in value) and any(chr(c).isalpha() for c in value)
+    if word not in PASSWORDS:
+        return mixed and len(value) >= 16
+    word_alone = value.rstrip(b".!?:").isalpha()
+    if mixed or (len(value) >= 10 and not word_alone and any(c in b"!@#%^&*?~+" for c in value)):
+        return True
+    return alone and value.isalpha() and len(value) >= 8
