@@ -114,6 +114,10 @@ class SyncRefused(HalfstepError):
     exit_code = ExitCode.SYNC
 
 
+class DataUntrusted(SyncRefused):
+    """A config takes data from outside of its project, and the user has not confirmed that."""
+
+
 class PullRefused(HalfstepError):
     """What the host offers may not be written here."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fixers.frame.change import Plan
 from fixers.plans.diff import render_diff
@@ -15,6 +15,7 @@ from pipeline.stages.environment import need_of
 from pipeline.stages.logs import Logs
 from pipeline.stages.order import STAGES
 from pipeline.stages.stage import Context, Standing, judge_standing
+from pipeline.stages.sync import data_report
 from pipeline.stages.train import Train
 from pipeline.work.fixes import acts_of, plan_for, rewrites_left, tree_as_fixed
 from pipeline.work.run_id import run_of
@@ -52,6 +53,7 @@ def preview(context: Context) -> Preview:
     claims = read_claims(view.records.checkpoints(view.host.name, view.loaded.name))
     base = known_base(context.host, view.scan, view.survey.tree) or ask_base(context.host, view.scan)[0]
     sync = plan_sync(view.scan, view.survey.tree, base)
+    sync = replace(sync, report=sync.report.and_also(data_report(view)))
     plan = plan_for(view, context.host)
     paths = {rewrite.path for rewrite in rewrites_left(plan, view)}
     changes = tuple(

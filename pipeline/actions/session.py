@@ -23,6 +23,7 @@ from pipeline.records.cures import read_cures
 from pipeline.records.files import Lock, locked
 from pipeline.records.layout import Records
 from pipeline.stages.stage import Context, Wishes
+from pipeline.work.data_consent import names_data, require_data_consent
 from pipeline.work.view import View, data_folder, data_name
 from remote.errors import HalfstepError
 from remote.link.ask import Ask
@@ -40,6 +41,7 @@ class Named:
     loaded: LoadedConfig
     host: LoadedHost
     given: tuple[str, ...] = ()
+    data_typed: bool = False
 
 
 def load_named(host: str, config: str, overrides: Sequence[str], here: Path, *, card: str = "") -> Named:
@@ -53,7 +55,8 @@ def load_named(host: str, config: str, overrides: Sequence[str], here: Path, *, 
     reached = _or_why_not(lambda: load_host(host, here, for_host(overrides), card=card, beside=beside))
     if isinstance(loaded, HalfstepError) or isinstance(reached, HalfstepError):
         raise _both(*(one for one in (loaded, reached) if isinstance(one, HalfstepError)))
-    return Named(loaded, reached, as_named(host, config, given_beside(overrides, card)))
+    given = as_named(host, config, given_beside(overrides, card))
+    return Named(loaded, reached, given, data_typed=names_data(overrides))
 
 
 def _or_why_not(load: Callable[[], T]) -> T | HalfstepError:
@@ -85,6 +88,7 @@ def working(
     named: Named, listener: Listener, wishes: Wishes, *, keep: bool = True, ask: Ask | None = None
 ) -> Iterator[Context]:
     """A context with its first view: the project is read here while the connection is made."""
+    require_data_consent(named.loaded, ask, typed=named.data_typed)
     records = Records(named.loaded.root)
     if named.host.note:
         listener.note(named.host.note)

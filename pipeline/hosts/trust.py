@@ -11,11 +11,10 @@ from pathlib import Path
 from pipeline.config.find import is_shipped_host
 from pipeline.config.hosts import LoadedHost
 from pipeline.hosts.address import address_of
-from pipeline.records.files import told_when_full
+from pipeline.records.consents import consents, is_confirmed, keep_consent
 from remote.errors import HostFileUntrusted
 from remote.link.address import LOCAL, Address
 from remote.link.ask import Ask
-from remote.link.ssh.hostkeys import own_known_hosts
 from remote.link.ssh.resolve import resolve_route
 from remote.link.ssh.route import Station
 
@@ -32,7 +31,7 @@ def require_trust(host: LoadedHost, ask: Ask | None, environment: Mapping[str, s
     if host.path is None or is_shipped_host(host.path):
         return
     kept, line = trusted_hosts(environment), f"{digest_of(host)} {host.path.resolve()}"
-    if line in _lines(kept):
+    if is_confirmed(kept, line):
         return
     reasons = list(_reasons(host, environment))
     if not reasons:
@@ -44,12 +43,12 @@ def require_trust(host: LoadedHost, ask: Ask | None, environment: Mapping[str, s
             where=str(host.path),
             hint=f"read the file, then answer once at a terminal: pipeline hosts check {host.name}",
         )
-    _keep(kept, line)
+    keep_consent(kept, line)
 
 
 def trusted_hosts(environment: Mapping[str, str]) -> Path:
     """The user's list of confirmed host files, each as a digest and a path."""
-    return own_known_hosts(environment).with_name("trusted_hosts")
+    return consents("trusted_hosts", environment)
 
 
 def digest_of(host: LoadedHost) -> str:
@@ -93,17 +92,3 @@ def _identity(station: Station) -> tuple[object, ...]:
         station.host_key,
         station.proxy_command,
     )
-
-
-def _lines(path: Path) -> tuple[str, ...]:
-    try:
-        return tuple(path.read_text("utf-8", "surrogateescape").splitlines())
-    except FileNotFoundError:
-        return ()
-
-
-def _keep(path: Path, line: str) -> None:
-    with told_when_full(path):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as file:
-            file.write(f"{line}\n".encode("utf-8", "surrogateescape"))

@@ -26,23 +26,7 @@ class Sync:
 
     def check(self, view: View) -> Report:
         """The host's own digests agree with the laptop's, and nobody edited a file there."""
-        tree = view.survey.tree
-        if not view.scan.report.ok:
-            return view.scan.report
-        here = view.scan.manifest
-        nothing_to_have = not here.rows and not tree.exists
-        if not nothing_to_have and (not tree.exists or tree.digest_here != here.digest_here()):
-            return Report((_behind(view),))
-        if tree.pending:
-            return Report((_finding("a change of the host's tree was cut and is to be finished"),))
-        edited = [deviation for deviation in tree.deviations if deviation.kind in ("edited", "not-regular")]
-        if edited:
-            return Report(tuple(edited_finding(deviation.path) for deviation in edited))
-        if tree.deviations:
-            return Report((_finding(f"{tree.deviations[0].path} is {tree.deviations[0].kind} on the host"),))
-        if view.data_digest and view.data_digest not in view.survey.data:
-            return Report((_finding("the data is not on the host"),))
-        return Report()
+        return _judge_tree(view).and_also(data_report(view))
 
     def holds(self, view: View) -> str:
         return f"{count(len(view.scan.manifest.rows), 'file')}, {size(view.scan.size_bytes)}, the same on both sides"
@@ -70,6 +54,31 @@ class Sync:
 
         send_data(context.host, view.data, view.layout.key, progress=told)
         return f"; data: {count(len(view.data.files), 'file')}, {size(view.data.size_bytes)}"
+
+
+def _judge_tree(view: View) -> Report:
+    tree = view.survey.tree
+    if not view.scan.report.ok:
+        return view.scan.report
+    here = view.scan.manifest
+    nothing_to_have = not here.rows and not tree.exists
+    if not nothing_to_have and (not tree.exists or tree.digest_here != here.digest_here()):
+        return Report((_behind(view),))
+    if tree.pending:
+        return Report((_finding("a change of the host's tree was cut and is to be finished"),))
+    edited = [deviation for deviation in tree.deviations if deviation.kind in ("edited", "not-regular")]
+    if edited:
+        return Report(tuple(edited_finding(deviation.path) for deviation in edited))
+    if tree.deviations:
+        return Report((_finding(f"{tree.deviations[0].path} is {tree.deviations[0].kind} on the host"),))
+    if view.data_digest and view.data_digest not in view.survey.data:
+        return Report((_finding("the data is not on the host"),))
+    return Report()
+
+
+def data_report(view: View) -> Report:
+    """What was found in the data that is sent apart from code."""
+    return view.data.report if view.data is not None else Report()
 
 
 def _behind(view: View) -> Finding:

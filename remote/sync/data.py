@@ -47,7 +47,9 @@ def data_digest(root: Path, memory: Path | None = None) -> str:
 def scan_data(root: Path, memory: Path | None = None) -> DataScan:
     """The data at `root`, a folder or a file. Links are followed. Raises SyncRefused where it cannot be read.
 
-    `memory` is a folder to remember digests in, so that unchanged data is not read again.
+    `memory` is a folder to remember digests in, so that unchanged data is not read again. What looks like a secret, by
+    its name, by the name of what a link leads to, or by its content, is left out with a warning; SyncRefused where
+    nothing else is left.
     """
     if not root.exists():
         raise SyncRefused(f"{root} is not there", where="data.path", hint="set `data.path:` in the config")
@@ -56,15 +58,19 @@ def scan_data(root: Path, memory: Path | None = None) -> DataScan:
     files: dict[str, tuple[str, int]] = {}
     findings: list[Finding] = []
     for name, path in sorted(_list_files(root)):
-        why = secret_by_name(name)
+        why = secret_by_name(name) or secret_by_name(path.resolve().as_posix())
+        if not why:
+            one = fresh[str(path)] = _digest_of(path, known.get(str(path)))
+            why = one.secret
         if why:
             findings.append(_left_out(name, why))
-            continue
-        one = _digest_of(path, known.get(str(path)))
-        fresh[str(path)] = one
-        files[name] = (one.digest, one.look[0])
+        else:
+            files[name] = (one.digest, one.look[0])
     if memory and fresh != known:
         write_memory(memory, fresh, MEMORY)
+    if findings and not files:
+        words = f"nothing of {root} may be sent: {findings[0].message}"
+        raise SyncRefused(words, where="data.path", hint="set `data.path:` to the data alone")
     text = json.dumps(files, sort_keys=True, separators=(",", ":")).encode("utf-8", "surrogateescape")
     return DataScan(root, files, hashlib.sha256(text).hexdigest(), Report(tuple(findings)))
 
@@ -124,6 +130,26 @@ def _digest_of(path: Path, known: Known | None) -> Known:
         raise SyncRefused(f"{path} cannot be read: {error.strerror}", where=shown(str(path))) from None
 
 
+def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
+    """The real folders that data at `root` comes from and that do not lie in the project, each once.
+
+    That is `root` itself, and where links inside it lead: a folder, or the one that a linked file lies in. Links within
+    such a folder are not looked at.
+    """
+    real = root.resolve()
+    found = {} if real.is_relative_to(project) else {real: None}
+    for folder, folders, names in os.walk(real):
+        folders[:] = [name for name in folders if name not in OUT]
+        for name in (*folders, *names):
+            path = Path(folder, name)
+            if path.is_symlink():
+                target = path.resolve()
+                place = target if target.is_dir() else target.parent
+                if not place.is_relative_to(real) and not place.is_relative_to(project):
+                    found[place] = None
+    return tuple(found)
+
+
 def _list_files(root: Path) -> Iterator[tuple[str, Path]]:
     if root.is_file():
         yield root.name, root
@@ -153,4 +179,6 @@ def _regular(path: Path) -> Path:
 
 
 def _left_out(name: str, why: str) -> Finding:
-    return Finding("secret-file", Severity.WARNING, f"{name!r} is not sent with the data: {why}", where=shown(name))
+    message = f"{name!r} is not sent with the data: {why}"
+    hint = "if it is no secret, write ${NAME} or <name> for the value; if it is, take it out of the data"
+    return Finding("secret-file", Severity.WARNING, message, shown(name), hint)

@@ -1,0 +1,31 @@
+"""What the user has confirmed, kept in their own configuration folder and never in a project."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from pipeline.records.files import told_when_full
+from remote.link.ssh.hostkeys import own_known_hosts
+
+
+def consents(name: str, environment: Mapping[str, str]) -> Path:
+    """The user's list of that name; a line of it is one thing that was confirmed."""
+    return own_known_hosts(environment).with_name(name)
+
+
+def is_confirmed(path: Path, line: str) -> bool:
+    """The list has that very line."""
+    try:
+        return line in path.read_text("utf-8", "surrogateescape").splitlines()
+    except FileNotFoundError:
+        return False
+
+
+def keep_consent(path: Path, line: str) -> None:
+    """The list has that line from now on; it is for its owner only."""
+    with told_when_full(path):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as file:
+            file.write(f"{line}\n".encode("utf-8", "surrogateescape"))
