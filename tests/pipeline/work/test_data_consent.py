@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.actions.session import load_named
-from pipeline.cli import run
+from pipeline.cli.main import run
 from pipeline.config.load import load_config
 from pipeline.work.data_consent import names_data, require_data_consent
 from remote.errors import DataUntrusted, SyncRefused
@@ -48,7 +48,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def write_config(project: Path, path: str) -> None:
-    text = f"command: python train.py\ndata: {{path: {json.dumps(path)}}}\n"
+    text = f"command: [python, train.py]\ndata: {{path: {json.dumps(path)}}}\n"
     (project / "configs/plain.yaml").write_text(text)
 
 
@@ -88,6 +88,7 @@ def test_SE_04_a_confirmation_is_of_one_project_and_one_folder(project: Path, tm
     require_data_consent(load_config("plain", project), Person(answer=True), typed=False)
     other = tmp_path / "other"
     (other / "configs").mkdir(parents=True)
+    (other / "train.py").write_text("")
     write_config(other, "../documents")
     with pytest.raises(DataUntrusted):
         require_data_consent(load_config("plain", other), None, typed=False)
@@ -103,7 +104,7 @@ def test_data_of_the_project_and_of_halfstep_needs_no_confirmation(project: Path
     write_config(project, {"a link within the project": "near"}.get(how, "data"))
     if how in ("shipped", "by name"):
         dataset = "tiny-speech" if how == "shipped" else "mispeech/speechocean762"
-        (project / "configs/plain.yaml").write_text(f"command: python train.py\ndata: {{dataset: {dataset}}}\n")
+        (project / "configs/plain.yaml").write_text(f"command: [python, train.py]\ndata: {{dataset: {dataset}}}\n")
     require_data_consent(load_config("plain", project), None, typed=False)
 
 
