@@ -274,3 +274,31 @@ def test_a_traceback_behind_a_progress_bar_or_timestamps_is_one():
 
 def test_a_consequence_on_two_ranks_is_no_unrecognised_error():
     assert checks(f"[rank0]: {CUBLAS}[rank1]: {CUBLAS}") == ["cudnn-init"]
+
+
+def test_a_model_that_is_a_folder_of_the_laptop_is_told_once_with_the_path_as_its_cause():
+    log = (
+        "Traceback (most recent call last):\n"
+        "huggingface_hub.errors.HFValidationError: Repo id must be in the form 'repo_name' or 'namespace/repo_name': "
+        "'/Users/me/models/phi'. Use `repo_type` argument if needed.\n\n"
+        "The above exception was the direct cause of the following exception:\n\n"
+        "Traceback (most recent call last):\n"
+        "OSError: Repo id must be in the form 'repo_name' or 'namespace/repo_name': '/Users/me/models/phi'.\n"
+    )
+    (finding,) = diagnose_text(log)
+    assert finding.check == "repo-id-path" and "a path of the laptop" in finding.message
+    assert "data: {path: ...}" in finding.hint
+
+
+@pytest.mark.parametrize(
+    ("line", "check"),
+    [
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/proc/driver/nvidia'", False),
+        ("warning: Unable to find 'libaio', async io is off", False),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'ninja'", False),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'D:/sets/a'", True),
+        ("[rank1]: FileNotFoundError: Couldn't find any data file at /Users/me/data.", True),
+    ],
+)
+def test_a_missing_file_is_the_data_only_where_it_looks_so(line, check):
+    assert ("dataset-folder-missing" in checks(line + "\n")) is check
