@@ -35,7 +35,11 @@ VERBS: dict[str, Verb] = {
         [
             options.text("--host", metavar="NAME", help="name of the host; its address is asked for"),
             options.text("--config", "name", metavar="NAME", help="name of the config"),
+            options.text("--script", metavar="PATH", help="script that starts the training"),
+            options.text("--data", metavar="PATH", help="folder or file to send apart from the code"),
+            options.card("card of the host, for plans without it"),
             options.flag("--force", help="overwrite existing configs"),
+            options.flag("--no-input", help="never prompt; fail instead (the default without a terminal)"),
         ],
     ),
     "run": Verb(

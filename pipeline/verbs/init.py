@@ -2,39 +2,94 @@
 
 from __future__ import annotations
 
+import importlib.util
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 from fixers.frame.disk_tree import DiskTree
-from pipeline.config.draft import Answers, guess_project, render_config, render_host
+from pipeline.config.draft import REQUIREMENTS, Answers, Guess, guess_project, render_config, render_host
 from pipeline.config.find import find_host, project_above
 from pipeline.messages.outcome import Outcome
 from pipeline.records.files import write_whole
 from pipeline.records.layout import safe_name
 from pipeline.show.screen import Screen
 from remote.errors import BadUsage
-from remote.link.address import judge_host
+from remote.link.address import LOCAL, judge_host
+from remote.link.ssh.aliases import is_alias
+from remote.policy.cards import UnknownCard, parse_card
+
+DATA_NAMES = ("data", "dataset", "datasets", "corpus", "audio", "wavs")
 
 
-def init(host: str = "", name: str = "", force: bool = False, as_json: bool = False) -> int:
+class Questions(Protocol):
+    """Somebody at a terminal, or nobody."""
+
+    def ask(self, question: str, *, default: str = "") -> str: ...
+
+    def confirm(self, question: str) -> bool: ...
+
+
+class Nobody:
+    """Every question has its default for an answer, and every offer is declined."""
+
+    def ask(self, question: str, *, default: str = "") -> str:
+        del question
+        return default
+
+    def confirm(self, question: str) -> bool:
+        del question
+        return False
+
+
+def init(
+    host: str = "",
+    name: str = "",
+    script: str = "",
+    data: str = "",
+    card: str = "",
+    force: bool = False,
+    no_input: bool = False,
+    as_json: bool = False,
+) -> int:
     """Write configs/NAME.yaml, and configs/hosts/HOST.yaml where the host has none."""
     screen = Screen(as_json=as_json)
+    questions: Questions = Nobody() if no_input or as_json else screen
     here = Path.cwd()
     tree = DiskTree(here)
-    guess = guess_project((path, tree.read(path)) for path in tree.paths() if path.endswith((".py", ".sh")))
-    name = name or screen.ask("name of the config", default=safe_name(here.name))
-    host = host or screen.ask("host (an ssh alias, a name, or local)", default="local")
-    for word, option in ((name, "--config"), (host, "--host")):
-        if word != safe_name(word):
-            raise BadUsage(
-                f"{word!r} is no name: letters, digits, . _ -", where=option, hint=f"{option} {safe_name(word)}"
-            )
+    read = [path for path in tree.paths() if path.endswith((".py", ".sh")) or path in REQUIREMENTS]
+    guess = guess_project((path, tree.read(path)) for path in read)
+    script = _script_of(guess, script, here, screen, questions)
+    name = name or questions.ask("name of the config", default=safe_name(here.name))
+    host = host or questions.ask("host (an ssh alias, a name, or local)", default=LOCAL)
+    _check_names(name, host)
     known = find_host(host, here).path is not None
-    address = "" if known else judge_host(screen.ask(f"address or ssh alias of {host}", default=host))
-    answers = Answers(name, host, address, guess.script, guess.collator, guess.launcher)
+    address = "" if known else judge_host(questions.ask(f"address or ssh alias of {host}", default=host))
+    found = next(_data_folders(here, set(tree.paths())), "")
+    needs = bool(guess.requirements) and (host != LOCAL or importlib.util.find_spec("torch") is None)
+    answers = Answers(
+        name,
+        host,
+        address,
+        script,
+        guess.collator,
+        guess.launcher_of(script),
+        data=_data_of(data, found, here, questions),
+        found_data=found,
+        environment=needs
+        and questions.confirm(f"if {host} has no torch: make a virtual environment from {guess.requirements}?"),
+        offers_environment=needs,
+        card=_card_of(card, host, questions) if not known else "",
+    )
     files = {here / "configs" / f"{name}.yaml": render_config(answers)}
-    if not known:
+    if not known and (answers.card or not is_alias(host) or address != host):
         files[here / "configs" / "hosts" / f"{host}.yaml"] = render_host(answers)
+    return _write(files, answers, screen, here, force=force)
+
+
+def _write(files: dict[Path, str], answers: Answers, screen: Screen, here: Path, *, force: bool) -> int:
+    host, name = answers.host, answers.name
     for path in files:
         if path.exists() and not force:
             again = shlex.join(["pipeline", "init", "--host", host, "--config", name, "--force"])
@@ -49,3 +104,67 @@ def init(host: str = "", name: str = "", force: bool = False, as_json: bool = Fa
     outcome = Outcome("init", host=host, config=name, more={"written": [str(path) for path in files]})
     screen.closing(outcome)
     return 0
+
+
+def _check_names(name: str, host: str) -> None:
+    for word, option in ((name, "--config"), (host, "--host")):
+        if word != safe_name(word):
+            raise BadUsage(
+                f"{word!r} is no name: letters, digits, . _ -", where=option, hint=f"{option} {safe_name(word)}"
+            )
+
+
+def _script_of(guess: Guess, given: str, here: Path, screen: Screen, questions: Questions) -> str:
+    """The script that trains: the one that was given, the only candidate, or the one that the user chooses."""
+    if given:
+        if not (here / given).is_file():
+            raise BadUsage(f"there is no {given} in {here}", where="--script")
+        if given in guess.interactive:
+            screen.note(f"{given} waits for somebody to type; on the host nobody does")
+        return given
+    if len(guess.scripts) == 1 or not (guess.scripts or guess.interactive):
+        return "".join(guess.scripts)
+    if not guess.scripts:
+        raise _not_chosen(guess, f"{guess.interactive[0]} waits for somebody to type, and on the host nobody does")
+    for number, path in enumerate(guess.scripts, 1):
+        screen.note(f"{number}  {path}")
+    answer = questions.ask("which of these scripts starts the training? (number or path)")
+    chosen = dict(enumerate(guess.scripts, 1)).get(int(answer) if answer.isdigit() else 0, answer)
+    if chosen not in guess.scripts:
+        raise _not_chosen(guess, f"{len(guess.scripts)} scripts may be what starts the training, and none was chosen")
+    return chosen
+
+
+def _not_chosen(guess: Guess, why: str) -> BadUsage:
+    listed = [*guess.scripts, *(f"{path} (waits for input)" for path in guess.interactive)]
+    first = (*guess.scripts, *guess.interactive)[0]
+    return BadUsage(
+        f"{why}: {', '.join(listed)}", where="--script", hint=shlex.join(["pipeline", "init", "--script", first])
+    )
+
+
+def _data_of(given: str, found: str, here: Path, questions: Questions) -> str:
+    """A folder or file that is sent apart from code; empty: none."""
+    seen = f"this project has {found}/; " if found else ""
+    answer = given or questions.ask(f"folder of data to send apart from the code ({seen}empty: none)")
+    if answer and not (here / Path(answer).expanduser()).exists():
+        raise BadUsage(f"there is no {answer} in {here}", where="--data")
+    return answer
+
+
+def _data_folders(here: Path, sent: set[str]) -> Iterator[str]:
+    """Folders of the project that are named like data and are not sent with the code."""
+    for name in DATA_NAMES:
+        if (here / name).is_dir() and not any(path.startswith(f"{name}/") for path in sent):
+            yield name
+
+
+def _card_of(given: str, host: str, questions: Questions) -> str:
+    """The card that the host file names; empty: the host is asked."""
+    card = given or questions.ask(f"card of {host}, for plans without it (titan-rtx, 7.5; empty: ask the host)")
+    if card:
+        try:
+            parse_card(card)
+        except UnknownCard as error:
+            raise BadUsage(str(error), where="--card", instead=(card, error.near) if error.near else None) from None
+    return card

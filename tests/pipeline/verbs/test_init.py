@@ -1,12 +1,22 @@
-"""`init` inside a project makes another one, and says so."""
+"""`init`: what it writes, what it asks, and what it refuses to guess."""
 
 from __future__ import annotations
 
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from pipeline.cli.main import run
+from pipeline.config.load import load_config
+from tests.e2e.user import User
+
+TRAIN = "trainer = Trainer(model)\nif __name__ == '__main__':\n    trainer.train()\n"
+WAITS = TRAIN + "size = input('size? ')\n"
 
 
 @pytest.mark.parametrize(("where", "told"), [("project/src", True), ("project", False)])
@@ -19,3 +29,85 @@ def test_a_project_inside_a_project_is_told(
     assert run(["init", "--host", "local", "--config", "first"]) == 0
     assert (f"{tmp_path / 'project'} is a project already" in capsys.readouterr().out) is told
     assert (tmp_path / where / "configs" / "first.yaml").is_file()
+
+
+def typed(user: User, answers: Sequence[str], *words: str) -> tuple[int, str]:
+    """`pipeline init WORDS` at a terminal where those lines are typed: its exit code, and what it printed."""
+    ours, theirs = pty.openpty()
+    os.write(ours, "".join(f"{answer}\n" for answer in answers).encode())
+    done = subprocess.run(
+        [sys.executable, "-m", "pipeline", "init", *words],
+        cwd=user.project,
+        env=user.environment_of_commands,
+        stdin=theirs,
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    os.close(theirs)
+    os.close(ours)
+    return done.returncode, (done.stdout + done.stderr).decode()
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> User:
+    person = User(tmp_path / "project", tmp_path / "home")
+    (person.project / "src").mkdir()
+    for path in ("train.py", "src/train_teacher.py"):
+        (person.project / path).write_text(TRAIN)
+    (person.project / "train_ask.py").write_text(WAITS)
+    return person
+
+
+NAMES = ("--host", "local", "--config", "mine")
+
+
+@pytest.mark.parametrize("words", [(), ("--no-input",), ("--json",)])
+def test_several_scripts_are_listed_and_none_is_picked(user: User, words: tuple[str, ...]) -> None:
+    said = user.types("init", *NAMES, *words)
+    told = said.out + said.err
+    assert said.code == 2 and not (user.project / "configs").exists()
+    assert "train.py, src/train_teacher.py, train_ask.py (waits for input)" in told
+    assert "pipeline init --script train.py" in told
+
+
+def test_no_input_never_prompts_at_a_terminal(user: User) -> None:
+    code, told = typed(user, ["1"], *NAMES, "--no-input")
+    assert code == 2 and "which of these" not in told
+
+
+def test_the_only_script_is_no_choice_where_it_waits_for_somebody_to_type(user: User) -> None:
+    for path in ("train.py", "src/train_teacher.py"):
+        (user.project / path).unlink()
+    said = user.types("init", *NAMES)
+    assert said.code == 2 and "train_ask.py waits for somebody to type" in said.err
+    assert user.types("init", *NAMES, "--script", "train_ask.py").code == 0, "who names it means it"
+
+
+@pytest.mark.parametrize("answer", ["2", "src/train_teacher.py"])
+def test_the_user_chooses_and_is_offered_data_environment_and_card(user: User, answer: str) -> None:
+    (user.project / "requirements.txt").write_text("torch\n")
+    (user.project / ".gitignore").write_text("data/\n")
+    (user.project / "data").mkdir()
+    (user.project / "data" / "a.wav").write_text("x")
+    code, told = typed(user, [answer, "rig.example", "data", "y", "titan-rtx"], "--host", "rig", "--config", "mine")
+    assert code == 0, told
+    assert "1  train.py" in told and "2  src/train_teacher.py" in told and "train_ask.py" not in told
+    assert "this project has data/" in told and "requirements.txt" in told
+    config = load_config("mine", user.project).config
+    assert (config.command, config.data.path) == (("python", "src/train_teacher.py"), "data")
+    assert config.fixers.model_extra == {"environment": "create"}
+    assert 'card: "titan-rtx"' in (user.project / "configs/hosts/rig.yaml").read_text()
+
+
+def test_a_card_that_is_none_and_data_that_is_not_there_are_refused(user: User) -> None:
+    for words, reason in ((("--card", "titan-rx"), "titan-rtx"), (("--data", "nowhere"), "there is no nowhere")):
+        said = user.types("init", "--host", "rig", "--config", "mine", "--script", "train.py", *words)
+        assert said.code == 2 and reason in said.err and not (user.project / "configs").exists()
+
+
+def test_an_alias_needs_no_host_file(user: User) -> None:
+    (user.home / ".ssh").mkdir()
+    (user.home / ".ssh" / "config").write_text("Host titan\n  HostName 10.0.0.1\n")
+    assert user.types("init", "--host", "titan", "--config", "mine", "--script", "train.py").code == 0
+    assert not (user.project / "configs" / "hosts").exists()
