@@ -53,6 +53,7 @@ bench: $(VENV)/.test
 
 soak: $(VENV)/.test
 	$(BIN)/python -m tests.soak --kills 500
+	HALFSTEP_EVERY_PAIR=1 $(BIN)/python -m pytest $(PYTEST_FLAGS) tests/proof/test_import_orders.py
 
 mutation: $(VENV)/.test
 	$(BIN)/python -m tests.mutation

@@ -25,6 +25,7 @@ class Claim:
     seconds: float = 0.0
     finished_unix: float = 0.0
     notes: tuple[str, ...] = ()
+    caveat: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,14 @@ def write_claims(path: Path, claims: Claims) -> None:
 
 
 def claim_now(
-    stage: str, fingerprint: str, inputs: dict[str, str], *, seconds: float, run: str = "", notes: tuple[str, ...] = ()
+    stage: str,
+    fingerprint: str,
+    inputs: dict[str, str],
+    *,
+    seconds: float,
+    run: str = "",
+    notes: tuple[str, ...] = (),
+    caveat: str = "",
 ) -> Claim:
     """A claim made at this moment."""
-    return Claim(stage, fingerprint, inputs, run, seconds, time.time(), notes)
+    return Claim(stage, fingerprint, inputs, run, seconds, time.time(), notes, caveat)

@@ -97,7 +97,8 @@ def _act(context: Context, stage: Stage, claims: Claims, ran: StagesResult, look
     if state is not StageState.DONE:
         return outcome, claims.without((stage.name,))
     inputs = dict(stage.inputs(context.view))
-    return outcome, claims.with_claim(claim_now(stage.name, digest(inputs), inputs, seconds=seconds, notes=done.notes))
+    claim = claim_now(stage.name, digest(inputs), inputs, seconds=seconds, notes=done.notes, caveat=done.caveat)
+    return outcome, claims.with_claim(claim)
 
 
 def _tried(context: Context, stage: Stage, look: Look) -> Done:

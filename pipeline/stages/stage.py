@@ -32,6 +32,7 @@ class Done:
     the screen shows what holds on the host afterwards.
 
     `unfinished`: its work goes on over there (a detached job), so nothing may be claimed yet.
+    `caveat`: what remains unknown although the stage is done; shown whenever it is skipped later.
     """
 
     report: Report = field(default_factory=Report)
@@ -39,6 +40,7 @@ class Done:
     notes: tuple[str, ...] = ()
     exit_code: ExitCode = ExitCode.OK
     unfinished: bool = False
+    caveat: str = ""
 
 
 def nothing(left: tuple[str, ...]) -> None:
@@ -111,7 +113,7 @@ def judge_standing(stage: Stage, view: View, claim: Claim | None) -> Standing:
     report = stage.check(view)
     if not report.ok:
         return Standing(False, report.errors[0].message)
-    return Standing(True, stage.holds(view))
+    return Standing(True, claim.caveat or stage.holds(view))
 
 
 def _difference(before: Inputs, now: Inputs) -> str:

@@ -58,7 +58,8 @@ class Verify:
         notes = tuple(f"{name}: {value}" for name, value in proof.report.facts)
         asked = refuted(asked, Report(proof.findings))
         report = diagnosed(proof).and_also(asked).and_also(card).and_also(proof.report)
-        return Done(report, in_words(view, proof), notes, code_of(report))
+        caveat = f"not proved: {proof.blind.message}" if proof.blind else ""
+        return Done(report, in_words(view, proof), notes, code_of(report), caveat=caveat)
 
 
 def diagnosed(proof: ProofReport) -> Report:
@@ -120,6 +121,9 @@ def prove(context: Context, source: str = "") -> ProofReport:
 def in_words(view: View, proof: ProofReport) -> str:
     """'fp16-mixed trains: 1.2 s a step, about 3 min in all, peak 17.1 of 23.7 GiB'."""
     mode = view.precision.mode.value
+    unproved = proof.too_slow or (proof.blind if proof.ok else None)
+    if unproved:
+        return f"{mode}: not proved: {unproved.message}"
     if not proof.ok:
         return f"{mode} would not train"
     told = [f"{mode} trains"]

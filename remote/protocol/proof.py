@@ -100,6 +100,17 @@ class ProofReport:
         return self.report.ok
 
     @property
+    def blind(self) -> Optional[Finding]:
+        """The finding that says why no optimizer step was seen; None where one was, or the command failed."""
+        return next((finding for finding in self.findings if finding.check == "proof-blind"), None)
+
+    @property
+    def too_slow(self) -> Optional[Finding]:
+        """The finding that the wanted steps took too long, where nothing else is bad."""
+        errors = self.report.errors
+        return errors[0] if {finding.check for finding in errors} == {"proof-timeout"} else None
+
+    @property
     def applied(self) -> int:
         return sum(step.applied for step in self.steps)
 

@@ -135,11 +135,51 @@ def test_a_failing_command_is_told_with_its_last_words(place, host):
     assert "ValueError: no such card" in report.output_tail
 
 
-def test_a_command_that_cannot_be_watched_is_not_called_proved(place, host):
-    python, name = script(place, SMALL.format(steps=3))
-    report = run_proof(host, request(place, (python, "-I", name)))
-    assert checks(report) == ["proof-blind"]
-    assert not report.ok
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (
+            "python -I train.py",
+            "`python -I train.py` loaded torch without the proof's hooks: python -I ignores PYTHONPATH",
+        ),
+        ("PYTHONPATH=src python train.py", "PYTHONPATH was set without its earlier value"),
+        ("PYTHONPATH=own:$PYTHONPATH python train.py", "another sitecustomize.py comes first on PYTHONPATH"),
+        ("python quick.py", "without importing torch in any process of this host"),
+        ("python look.py", "`python look.py` imported torch, but no optimizer step was seen"),
+        ("true", "no Python process of the command had the proof's hooks"),
+    ],
+)
+def test_a_command_of_which_nothing_was_seen_is_neither_proved_nor_failed(command, message, place, host):
+    tree = place / "tree"
+    script(place, SMALL.format(steps=3) + "import time\ntime.sleep(1)\n")
+    (tree / "quick.py").write_text("print('nothing to train')\n")
+    (tree / "look.py").write_text("import torch\ntorch.nn.Linear(2, 2)(torch.ones(1, 2))\n")
+    (tree / "own").mkdir()
+    (tree / "own" / "sitecustomize.py").write_text("")
+    there = f"PATH={Path(sys.executable).parent}:$PATH; {command}"
+    report = run_proof(host, request(place, ("sh", "-c", there)))
+    assert checks(report) == []
+    assert checks(report, "warning")[0] == "proof-blind"
+    assert message in report.blind.message
+    assert report.applied == 0
+
+
+def test_a_training_without_hooks_is_not_called_too_slow_at_its_deadline(place, host):
+    argv = script(place, "import time, torch\ntime.sleep(600)\n")
+    report = run_proof(host, request(place, (argv[0], "-E", argv[1]), deadline_s=6.0))
+    assert report.blind.message.endswith("python -E ignores PYTHONPATH")
+    assert checks(report) == []
+    assert living(place) == []
+
+
+@pytest.mark.parametrize(
+    "first",
+    ["import transformers", "from peft import LoraConfig", "import importlib.util; importlib.util.find_spec('torch')"],
+)
+def test_two_steps_are_proved_whatever_looks_for_torch_first(first, place, host):
+    report = run_proof(host, request(place, script(place, f"{first}\n{SMALL.format(steps=1000)}"), wish="fp32"))
+    assert checks(report) == []
+    assert report.applied == 2
 
 
 def test_a_command_that_takes_no_step_in_time_is_ended(place, host):

@@ -10,6 +10,8 @@ from remote.payload.files.atomic import write_whole
 
 PACKAGE = "halfstep_hooks"
 SITE = "site.py"
+# Where another sitecustomize comes first on the path, Python still imports the second one, save in most venvs.
+CUSTOMIZE = ("sitecustomize.py", "usercustomize.py")
 MODULES = (
     "__init__.py",
     "anomalies.py",
@@ -18,6 +20,7 @@ MODULES = (
     "autocast.py",
     "device.py",
     "exits.py",
+    "finding.py",
     "hold.py",
     "labels.py",
     "modules.py",
@@ -38,8 +41,9 @@ MODULES = (
 
 
 def write_hooks(folder: str) -> str:
-    """`folder` holds sitecustomize.py and the hooks beside it; put it first on PYTHONPATH. Gives the folder back."""
-    write_whole(os.path.join(folder, "sitecustomize.py"), _source(SITE))
+    """`folder` holds CUSTOMIZE and the hooks beside them; put it first on PYTHONPATH. Returns the folder."""
+    for name in CUSTOMIZE:
+        write_whole(os.path.join(folder, name), _source(SITE))
     for name in MODULES:
         write_whole(os.path.join(folder, PACKAGE, name), _source(name))
     return folder

@@ -26,7 +26,7 @@ def judge_proof(seen: Seen) -> ProofReport:
             rows.extend(part.judge(seen))
         rows.extend(NEVER_SEEN)
     else:
-        rows.append(Unseen("everything", "no process of the command trained a model while our hooks looked on"))
+        rows.append(Unseen("everything", "no process of the command trained a model under the hooks"))
     seconds = step_seconds(seen)
     device = seen.first.get("device", {})
     return ProofReport(

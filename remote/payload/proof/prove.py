@@ -21,6 +21,7 @@ from remote.payload.processes.launch import Launch, job_argv, job_environment, s
 from remote.payload.processes.subreaper import become_subreaper
 from remote.payload.proof.injection import python_path, write_hooks
 from remote.payload.proof.judge import judge_proof, step_seen
+from remote.payload.proof.pythons import Pythons
 from remote.payload.proof.scratch import Scratch, open_scratch
 from remote.payload.proof.seen import Seen, read_ranks
 from remote.payload.request.refusal import refusal_to_json
@@ -83,6 +84,7 @@ class Runner:
         self._told = 0
         self._first_done: Optional[float] = None
         self._crashed: Optional[float] = None
+        self._pythons = Pythons(scratch.hooks, scratch.reports)
 
     def run(self) -> Any:
         """The report; every process that was started has ended."""
@@ -109,6 +111,7 @@ class Runner:
             timed_out=timed_out,
             wall_s=time.monotonic() - began,
             output_tail=self._tail(),
+            pythons=self._pythons.known(),
         )
         return judge_proof(seen)
 
@@ -165,7 +168,8 @@ class Runner:
         if done:
             self._first_done = self._first_done or now
             return done >= int(ranks[0]["world"]) or now - self._first_done > STRAGGLERS_S
-        return False
+        self._pythons.look(lambda: descendants(os.getpid()), now)
+        return self._pythons.see_nothing(now)
 
     def _reap(self, leader: int) -> None:
         while True:

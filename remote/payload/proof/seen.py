@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
 
+from remote.payload.proof.pythons import Python
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.precision import PrecisionPlan
@@ -30,6 +31,7 @@ class Seen:
     timed_out: bool = False
     wall_s: float = 0.0
     output_tail: str = ""
+    pythons: Tuple[Python, ...] = ()
 
     @property
     def first(self) -> Dict[str, Any]:

@@ -75,6 +75,14 @@ def test_a_second_run_does_nothing(tmp_path: Path) -> None:
     assert [stage.runs for stage in stages] == [1, 1, 1]
 
 
+def test_what_a_stage_could_not_find_out_is_shown_again_when_it_is_skipped(tmp_path: Path) -> None:
+    stage = Toy("verify", outcome=Done(reason="half of it", caveat="the rest could not be seen"))
+    assert run([stage], tmp_path / "s.json")[0] == [DONE]
+    assert run([stage], tmp_path / "s.json")[0] == [SKIPPED]
+    standing = judge_standing(stage, cast(View, None), read_claims(tmp_path / "s.json").of("verify"))
+    assert (standing.holds, standing.reason) == (True, "the rest could not be seen")
+
+
 def test_a_record_alone_is_no_proof(tmp_path: Path) -> None:
     stages = [Toy("sync"), Toy("fix")]
     run(stages, tmp_path / "s.json")

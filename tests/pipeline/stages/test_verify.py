@@ -10,7 +10,7 @@ import pytest
 from pipeline.config.load import load_config
 from pipeline.messages.listener import NoListener
 from pipeline.stages.stage import Context
-from pipeline.stages.verify import code_of, prove
+from pipeline.stages.verify import code_of, in_words, prove
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.proof import ProofReport
@@ -31,6 +31,26 @@ from tests.pipeline.views import view_of
 def test_a_training_that_was_never_begun_has_not_failed(codes: tuple[ExitCode, ...], expected: ExitCode) -> None:
     report = Report(tuple(Finding("x", Severity.ERROR, "no", exit_code=code) for code in codes))
     assert code_of(report) is expected
+
+
+def error(check: str) -> Finding:
+    return Finding(check, Severity.ERROR, f"{check} is bad")
+
+
+@pytest.mark.parametrize(
+    ("findings", "words"),
+    [
+        ((), "fp32 trains"),
+        ((Finding("proof-blind", Severity.WARNING, "no step was seen"),), "fp32: not proved: no step was seen"),
+        ((error("proof-timeout"),), "fp32: not proved: proof-timeout is bad"),
+        ((error("proof-timeout"), error("loss-zero")), "fp32 would not train"),
+        ((error("loss-zero"),), "fp32 would not train"),
+    ],
+)
+def test_only_what_was_seen_to_be_bad_is_said_not_to_train(
+    findings: tuple[Finding, ...], words: str, tmp_path: Path
+) -> None:
+    assert in_words(view_of(tmp_path), ProofReport(findings)) == words
 
 
 def test_a_secret_that_the_proof_saw_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

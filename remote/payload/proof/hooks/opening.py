@@ -4,13 +4,33 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any, Callable, Optional
+import os
+from typing import Any, Callable, Optional, Tuple
+
+_MARK = "__halfstep_opened__"
+
+
+class Handles:
+    """Handles of hooks that torch calls; at most one set of them is registered."""
+
+    def __init__(self) -> None:
+        self._handles: Tuple[Any, ...] = ()
+
+    def renew(self, *handles: Any) -> None:
+        """Only these are registered now."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = handles
 
 
 class Training:
-    """The seams' shared knowledge of where in a step the process is."""
+    """The seams' shared state: where in a step the process is, and which hooks of torch's are registered."""
 
     def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.optimizer_hooks = Handles()
+        self.module_hooks = Handles()
+        self.released = False
         self.backward_depth = 0
         self.module_depth = 0
         self.current: Optional[Any] = None
@@ -20,10 +40,12 @@ class Training:
 
 
 def replace(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
-    """`owner.name` is `wrapper(original)`, where there is such a thing."""
+    """`owner.name` is `wrapper(original)`, where there is such a thing and it is not wrapped already."""
     original = getattr(owner, name, None)
-    if original is not None:
-        setattr(owner, name, functools.wraps(original)(wrapper(original)))
+    if original is not None and not hasattr(original, _MARK):
+        wrapped = functools.wraps(original)(wrapper(original))
+        setattr(wrapped, _MARK, True)
+        setattr(owner, name, wrapped)
 
 
 def is_wanted(original: Any, *given: Any) -> bool:

@@ -31,6 +31,7 @@ class ProofRecorder:
     """
 
     wants_modules = True
+    forked = False
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -61,6 +62,12 @@ class ProofRecorder:
         self._last_error: Optional[Dict[str, Any]] = None
         watch_exit(self.ledger.pid, self._failed, lambda: self.write("exited"))
         watch_runner()
+
+    def restart(self) -> None:
+        release = self.release
+        ProofRecorder.__init__(self, self.folder)
+        # Children of multiprocessing end without atexit: what is seen is written at the first step already.
+        self.release, self.last_write, self.forked = release, -WRITE_EVERY_S, True
 
     @quiet
     def built(self, optimizer: Any) -> None:
@@ -243,7 +250,8 @@ class ProofRecorder:
 
     def write(self, state: str) -> None:
         """rank-R-PID.json holds what was seen so far."""
-        if self.written or not (self.trained.roots or self.attempts):
+        # A data loader worker is a fork too, and may call a model.
+        if self.written or not (self.attempts or (self.trained.roots and not self.forked)):
             return
         self.written = state != "running"
         self.last_write = time.perf_counter()

@@ -14,6 +14,10 @@ class Recorder(Protocol):
     wants_modules: bool
     release: Callable[[], None]
 
+    def restart(self) -> None:
+        """This process is a fork that begins to train: all that was recorded so far is its parent's."""
+        ...
+
     def built(self, optimizer: Any) -> None:
         """An optimizer was made over its parameters as they are now."""
         ...

@@ -5,6 +5,7 @@ Each seam calls the original with the same arguments and hands its result on unt
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -13,11 +14,26 @@ from .recorder import Recorder
 from .scaled import kind_of
 from .scaler_seams import watch_scaler
 
+OPENED = frozenset(
+    {
+        "torch",
+        "torch.amp",
+        "torch.amp.autocast_mode",
+        "torch.amp.grad_scaler",
+        "torch.nn.modules.module",
+        "torch.nn.utils",
+        "torch.nn.utils.clip_grad",
+        "torch.optim.lr_scheduler",
+        "torch.optim.optimizer",
+        "torch.utils.checkpoint",
+    }
+)
+"""The modules that are opened here, save those that torch itself cannot reload: opened again after a reload."""
 
-def install(recorder: Recorder) -> None:
-    """Torch, already imported, tells `recorder` what happens from now on."""
+
+def install(recorder: Recorder, training: Training) -> None:
+    """`recorder` is called for what torch, already imported, does from now on; what is in place already stays."""
     torch = sys.modules["torch"]
-    training = Training()
     _watch_optimizers(torch, recorder, training)
     watch_scaler(torch, recorder, training)
     _watch_backward(torch, recorder, training)
@@ -28,6 +44,13 @@ def install(recorder: Recorder) -> None:
         _watch_functions(torch, recorder)
         _watch_checkpointing(torch, recorder)
         _watch_modules(torch, recorder, training)
+
+
+def _restart_in_fork(recorder: Recorder, training: Training) -> None:
+    """A forked child that uses a model has a record of its own from then on."""
+    if os.getpid() != training.pid:
+        training.pid = os.getpid()
+        recorder.restart()
 
 
 def _found_inf(optimizer: Any) -> bool:
@@ -52,8 +75,10 @@ def _watch_optimizers(torch: Any, recorder: Recorder, training: Training) -> Non
         elif training.current is None:
             recorder.applied(optimizer, None, None, skipped=False)
 
-    optimizers.register_optimizer_step_pre_hook(before)
-    optimizers.register_optimizer_step_post_hook(after)
+    training.optimizer_hooks.renew(
+        optimizers.register_optimizer_step_pre_hook(before),
+        optimizers.register_optimizer_step_post_hook(after),
+    )
 
     def init(original: Any) -> Any:
         def build(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -82,6 +107,7 @@ def _watch_autocast(torch: Any, recorder: Recorder, training: Training) -> None:
 def _watch_backward(torch: Any, recorder: Recorder, training: Training) -> None:
     def backward(original: Any) -> Any:
         def run_backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            _restart_in_fork(recorder, training)
             root = tensors if isinstance(tensors, torch.Tensor) else None
             if training.backward_depth == 0 and root is not None and root.numel() == 1:
                 loss = training.scaled_from if root is training.scaled_to else root
@@ -187,19 +213,22 @@ def _watch_modules(torch: Any, recorder: Recorder, training: Training) -> None:
 
     def before(module: Any, args: Any) -> None:
         training.module_depth += 1
+        if training.module_depth == 1:
+            _restart_in_fork(recorder, training)
         if training.module_depth == 1 and training.backward_depth == 0 and torch.is_grad_enabled():
             recorder.forward(module)
 
     def after(module: Any, args: Any, output: Any) -> None:
         training.module_depth -= 1
 
-    handles = (
-        modules.register_module_forward_pre_hook(before),
-        modules.register_module_forward_hook(after, always_call=True),
-    )
+    if not training.released:
+        training.module_hooks.renew(
+            modules.register_module_forward_pre_hook(before),
+            modules.register_module_forward_hook(after, always_call=True),
+        )
 
     def release() -> None:
-        for handle in handles:
-            handle.remove()
+        training.released = True
+        training.module_hooks.renew()
 
     recorder.release = release

@@ -56,6 +56,9 @@ class WatchRecorder:
         self.stop: Optional[Anomaly] = None
         atexit.register(self._flush)
 
+    def restart(self) -> None:
+        WatchRecorder.__init__(self, self.run)
+
     def built(self, optimizer: Any) -> None:
         pass
 

@@ -1,0 +1,53 @@
+"""Calling back whenever one of some modules has been executed, however it was found and by whom."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from importlib.machinery import ModuleSpec
+from typing import Any, Callable, FrozenSet, Optional
+
+_MARK = "__halfstep_watched__"
+
+Executed = Callable[[str], None]
+
+
+def watch_imports(names: FrozenSet[str], executed: Executed) -> None:
+    """`executed(name)` is called after each execution of a module in `names`, from now on and in forked children too.
+
+    The search itself is wrapped, not `sys.meta_path`: a finder that somebody inserts in front of the others, or a list
+    that replaces them, changes nothing. A spec that is only looked at (`importlib.util.find_spec`) has no effect.
+    """
+
+    def wrap(original: Callable[..., Optional[ModuleSpec]]) -> Callable[..., Optional[ModuleSpec]]:
+        def find(name: str, *args: Any, **kwargs: Any) -> Optional[ModuleSpec]:
+            spec = original(name, *args, **kwargs)
+            if name in names and spec is not None:
+                _watch_loader(spec.loader, names, executed)
+            return spec
+
+        return find
+
+    # `import` and `importlib.reload` call the first; `importlib.util.find_spec` calls it by a name of its own.
+    for module in ("importlib._bootstrap", "importlib.util"):
+        home: Any = importlib.import_module(module)
+        home._find_spec = wrap(home._find_spec)
+
+
+def _watch_loader(loader: Any, names: FrozenSet[str], executed: Executed) -> None:
+    if isinstance(loader, importlib.util.LazyLoader):
+        # Its own exec_module executes nothing yet.
+        loader = vars(loader)["loader"]
+    if not hasattr(loader, "exec_module") or hasattr(loader, _MARK):
+        return
+    execute = loader.exec_module
+
+    def execute_and_call_back(module: Any) -> None:
+        execute(module)
+        # A loader may be shared by several modules.
+        if module.__name__ in names:
+            executed(module.__name__)
+
+    # On the instance: the class still serves every other module unchanged.
+    setattr(loader, _MARK, True)
+    loader.exec_module = execute_and_call_back

@@ -1,0 +1,151 @@
+"""Why a proof saw no optimizer step: told from what its Python processes did, and never called a failure."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from remote.payload.processes.identity import read_process
+from remote.payload.proof.judge import judge_proof
+from remote.payload.proof.pythons import (
+    CUSTOMIZE_HIDDEN,
+    PATH_REPLACED,
+    Python,
+    Pythons,
+    isolating_flag,
+    why_without,
+)
+from remote.payload.proof.seen import Seen
+from remote.policy.precision import judge_precision
+from remote.protocol.findings import Severity
+from remote.protocol.proof import ProofRequest
+
+HOOKS = "/scratch/hooks"
+ISOLATED = Python(7, "python -I train.py", torch=True, why="-I")
+REPLACED = Python(8, "python train.py", torch=True, why=PATH_REPLACED)
+HIDDEN = Python(9, "python train.py", torch=True, why=CUSTOMIZE_HIDDEN)
+LAUNCHER = Python(5, "accelerate launch train.py", torch=True, hooked=True)
+WITHOUT_TORCH = Python(6, "python wrapper.py", hooked=True)
+FAULTY = Python(4, "python train.py", torch=True, hooked=True, fault="Traceback:\nAttributeError: no such seam\n")
+FORKED = Python(3, "python train.py", torch=True)
+
+
+def judge(*pythons: Python, **seen):
+    request = ProofRequest("p", ("python", "train.py"), judge_precision(capability=(7, 5)))
+    return judge_proof(Seen(request, (), pythons=pythons, **{"exit": 0, **seen}))
+
+
+@pytest.mark.parametrize(
+    ("pythons", "message", "hint"),
+    [
+        ((ISOLATED,), "`python -I train.py` loaded torch without the proof's hooks: python -I ignores", "without -I"),
+        ((REPLACED,), "PYTHONPATH was set without its earlier value", 'PYTHONPATH="$PYTHONPATH:src"'),
+        ((HIDDEN,), "another sitecustomize.py comes first", 'PYTHONPATH="$PYTHONPATH:src"'),
+        ((LAUNCHER, REPLACED), "`python train.py` loaded torch without the proof's hooks", "PYTHONPATH"),
+        ((LAUNCHER, FORKED), "`accelerate launch train.py` imported torch, but no optimizer step", "torch.optim"),
+        ((WITHOUT_TORCH,), "without importing torch in any process of this host", "container"),
+        ((), "no Python process of the command had the proof's hooks", "-I, -E and -S"),
+        ((Python(2, "python -S x.py", why="-S"),), "had the proof's hooks: python -S ignores", "without -S"),
+        ((FAULTY,), "could not be put into torch in `python train.py`: AttributeError: no such seam", "report"),
+    ],
+)
+def test_a_proof_that_saw_no_step_says_why_and_what_to_do_about_it(pythons, message, hint):
+    report = judge(*pythons)
+    assert report.ok, "what could not be seen is no failure"
+    assert report.blind.severity is Severity.WARNING
+    assert message in report.blind.message
+    assert hint in report.blind.hint
+
+
+@pytest.mark.parametrize("pythons", [(ISOLATED,), (LAUNCHER, REPLACED), (FAULTY,)])
+def test_a_training_without_hooks_is_not_too_slow_at_the_deadline(pythons):
+    report = judge(*pythons, exit=None, timed_out=True)
+    assert [finding.check for finding in report.findings] == ["proof-blind"]
+
+
+@pytest.mark.parametrize("pythons", [(), (LAUNCHER,), (WITHOUT_TORCH,), (LAUNCHER, FORKED)])
+def test_a_watched_command_without_a_step_at_the_deadline_is_too_slow(pythons):
+    report = judge(*pythons, exit=None, timed_out=True)
+    assert [finding.check for finding in report.report.errors] == ["proof-timeout"]
+
+
+def test_a_command_that_fails_is_a_failure_whether_or_not_it_was_watched():
+    report = judge(ISOLATED, exit=1)
+    assert [finding.check for finding in report.report.errors] == ["command-failed"]
+
+
+@pytest.mark.parametrize(
+    ("command", "flag"),
+    [
+        ("python train.py -I", ""),
+        ("python -I train.py", "-I"),
+        ("python -u -IB train.py", "-I"),
+        ("python -BE -m train", "-E"),
+        ("python -W ignore -S train.py", "-S"),
+        ("python -Wignore -S train.py", "-S"),
+        ("python -X importtime train.py -S", ""),
+        ("python -X utf8=1 -S train.py", "-S"),
+        ("python -m accelerate.commands.launch -I", ""),
+        ("python -c -I", ""),
+        ("python", ""),
+    ],
+)
+def test_flags_that_keep_the_hooks_out_are_read_as_python_reads_them(command, flag):
+    assert isolating_flag(command.split()) == flag
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        (f"PYTHONPATH={HOOKS}:src", ""),
+        (f"PYTHONPATH=src:{HOOKS}", CUSTOMIZE_HIDDEN),
+        ("PYTHONPATH=src", PATH_REPLACED),
+        ("HOME=/root", PATH_REPLACED),
+    ],
+)
+def test_an_environment_that_keeps_the_hooks_out_is_recognised(path, why):
+    assert why_without(["python", "train.py"], (b"A=b", path.encode()), HOOKS) == why
+
+
+def test_an_environment_that_may_not_be_read_gives_no_reason():
+    assert why_without(["python", "train.py"], (), HOOKS) == ""
+
+
+@pytest.fixture
+def loading(tmp_path):
+    """A process without the hooks that has loaded torch, and waits."""
+    code = "import torch; print(flush=True); input()"
+    with subprocess.Popen([sys.executable, "-I", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        yield read_process(process.pid)
+        process.kill()
+
+
+def test_torch_without_any_hooks_is_not_waited_for(loading, tmp_path):
+    pythons = Pythons(HOOKS, str(tmp_path))
+    pythons.look(lambda: [loading], 100.0)
+    assert not pythons.see_nothing(100.0)
+    pythons.look(list, 130.0)
+    assert not pythons.see_nothing(130.0)
+    assert pythons.see_nothing(161.0)
+    assert [(one.why, one.torch, one.hooked) for one in pythons.known()] == [("-I", True, False)]
+
+
+def test_one_process_with_hooks_is_worth_waiting_for(loading, tmp_path):
+    pythons = Pythons(HOOKS, str(tmp_path))
+    pythons.look(lambda: [loading], 100.0)
+    (tmp_path / "python-5.json").write_text('{"pid": 5, "command": ["python", "a.py"], "torch": false}')
+    pythons.look(lambda: [loading], 130.0)
+    assert not pythons.see_nothing(1000.0)
+
+
+def test_what_a_process_noted_counts_for_more_than_how_it_looked(loading, tmp_path):
+    pythons = Pythons(HOOKS, str(tmp_path))
+    pythons.look(lambda: [loading], 0.0)
+    note = {"pid": loading.pid, "command": ["python", "a.py"], "torch": False}
+    (tmp_path / f"python-{loading.pid}.json").write_text(json.dumps(note))
+    (tmp_path / "python-6.json.part").write_text("{")
+    assert pythons.known() == (Python(loading.pid, "python a.py", torch=True, hooked=True),)
