@@ -13,6 +13,8 @@ from remote.payload.request.call import Handler
 class Operation:
     """A handler as `module:function` of remote.payload, and whether the host may be different after it.
 
+    Whoever follows a job keeps it supervised (`jobs.adoption`): that is the job's own upkeep and counts as no change.
+
     By name, so that an agent loads what it is asked for and nothing else: it starts with every connection.
     """
 
@@ -41,8 +43,8 @@ OPERATIONS: Dict[str, Operation] = {
     "log.read": Operation("output.logs:read_log", changes=False),
     "weights.list": Operation("checkpoints.weights:list_weights", changes=False),
     "weights.read": Operation("checkpoints.weights:read_weights", changes=False),
-    "follow.events": Operation("output.follow:follow_events", changes=False),
-    "follow.log": Operation("output.follow:follow_log", changes=False),
+    "follow.events": Operation("jobs.adoption:follow_events", changes=False),
+    "follow.log": Operation("jobs.adoption:follow_log", changes=False),
     "tree.survey": Operation("tree.operations:tree_survey", changes=False),
     "tree.manifest": Operation("tree.operations:tree_manifest", changes=False),
     "tree.receive": Operation("tree.operations:tree_receive", changes=True),

@@ -67,6 +67,21 @@ def seal_adapter(run: RunLayout, *, ended_well: bool) -> None:
         write_record(_seal_path(run), Seal(name, before, digest, os.path.relpath(folder, run.root)))
 
 
+def adapter_saved_since(run: RunLayout, unix: float) -> bool:
+    """A final adapter was saved under the run's folder at that time or later; one within a checkpoint is not final."""
+    if _changed_since(run.adapter, unix):
+        return True
+    found = find_made(run.root, PLACES, SAVED.__contains__)
+    return any(_changed_since(path, unix) for name, path in found if not any(step_of(p) >= 0 for p in name.split("/")))
+
+
+def _changed_since(path: str, unix: float) -> bool:
+    try:
+        return os.stat(path).st_mtime >= unix
+    except OSError:
+        return False
+
+
 def _saved_elsewhere(run_root: str) -> str:
     """The folder of the adapter that the job saved last; one within a checkpoint only where there is no other."""
     found = [pair for pair in find_made(run_root, PLACES, SAVED.__contains__) if f"/{BROKEN}" not in pair[0]]

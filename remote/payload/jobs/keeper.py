@@ -12,22 +12,22 @@ from types import FrameType
 from typing import Callable, List, Optional, Tuple
 
 from remote.payload.checkpoints.adapter import seal_adapter
-from remote.payload.checkpoints.published import newest_verified
 from remote.payload.files.records import read_record, write_record
+from remote.payload.jobs.evidence import gather_evidence, stop_path
 from remote.payload.jobs.oom import count_oom_kills
 from remote.payload.jobs.supervisor_watch import Limits, Watch
-from remote.payload.jobs.verdict import Evidence, judge_end, launcher_was_told
+from remote.payload.jobs.verdict import judge_end
+from remote.payload.jobs.witness import read_exit
 from remote.payload.output.events import seal_events
 from remote.payload.processes.ending import Ending
 from remote.payload.processes.identity import Process, boot_id, is_alive
-from remote.protocol.jobs import JobResult, JobSpec, Progress
+from remote.protocol.jobs import JobResult, JobSpec
 from remote.protocol.layout import JobLayout, RunLayout
 
 LEFTOVER_GRACE_S = 10.0
 TICK_S = 1.0
 ENDING_TICK_S = 0.05
 RESERVE_BYTES = 64 * 1024
-OUTPUT_END = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,6 @@ class StopWish:
 
     grace_s: float
     at_unix: float = 0.0
-
-
-def stop_path(job: JobLayout) -> str:
-    return f"{job.root}/stop.json"
 
 
 def reserve_path(job: JobLayout) -> str:
@@ -119,7 +115,16 @@ class Keeper:
             self._watch.finish(time.monotonic())
         with contextlib.suppress(OSError, ValueError):
             seal_events(self._run.root)
-        result = judge_end(self._evidence(kills, left), time.time())
+        evidence = gather_evidence(
+            self._run,
+            self._job,
+            self._spec,
+            self._status,
+            sigterm_received=self._signals.told,
+            oom_kills=kills,
+            left=len(left),
+        )
+        result = judge_end(evidence, time.time())
         with contextlib.suppress(OSError, ValueError):
             seal_adapter(self._run, ended_well=result.exit == 0 and not result.signal)
         self._reserve.release()
@@ -148,7 +153,7 @@ class Keeper:
     def _gone(self) -> bool:
         """The first process has ended; everything that can be reaped was."""
         if self._adopted:
-            return not is_alive(self._child.pid, self._child.ticks, boot_id())
+            return self._adopted_gone()
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -159,28 +164,9 @@ class Keeper:
             if pid == 0:
                 return self._status is not None
 
-    def _evidence(self, kills: int, left: Tuple[int, ...]) -> Evidence:
-        checkpoint = None
-        with contextlib.suppress(OSError, ValueError):
-            checkpoint = newest_verified(self._run.root, trust_stat=True)
-        return Evidence(
-            status=self._status,
-            asked=os.path.exists(stop_path(self._job)),
-            told=self._signals.told or launcher_was_told(read_end(self._job.output)),
-            oom_kills=kills,
-            checkpoint=checkpoint.name if checkpoint is not None else "",
-            progress=read_record(self._run.progress, Progress),
-            steps=self._spec.steps,
-            adapter=os.path.isdir(self._run.adapter),
-            left=len(left),
-        )
-
-
-def read_end(path: str) -> bytes:
-    """The last 64 KiB of a file; nothing where there is none."""
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - OUTPUT_END))
-            return file.read()
-    except OSError:
-        return b""
+    def _adopted_gone(self) -> bool:
+        """The same of a job that is not our child: its witness ended, or, where that was killed, every process."""
+        if is_alive(self._child.pid, self._child.ticks, boot_id()):
+            return False
+        self._status = read_exit(self._job)
+        return self._status is not None or not self._members()

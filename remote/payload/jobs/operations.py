@@ -13,7 +13,9 @@ from typing import Any, Dict, Iterable, Optional, Tuple
 from remote.payload.files.lock import Held, take_lock
 from remote.payload.files.records import read_record, write_record
 from remote.payload.jobs import keeper, slurm, supervisor
-from remote.payload.jobs.backends import launch_job, on_record, run_detached
+from remote.payload.jobs.adoption import take_up
+from remote.payload.jobs.backends import launch_job, on_record
+from remote.payload.jobs.evidence import stop_path
 from remote.payload.jobs.state import judge_job, look_at_job, newest_job, read_news, run_layout
 from remote.payload.probes.machine import user_name
 from remote.payload.processes.identity import Process, is_alive, send_signal
@@ -125,11 +127,13 @@ def _reply(answer: StartAnswer) -> Dict[str, Any]:
 
 
 def adopt(call: Call) -> Dict[str, Any]:
-    """A job whose supervisor was killed has a new one, which watches it to its end; one that has its own keeps it."""
+    """A job whose supervisor was killed has a new one, which writes the result if the job ended meanwhile.
+
+    A job with a supervisor of its own keeps it, and one of which nothing tells how it ended stays lost.
+    """
     run = run_layout(call, call.args["project"], call.args["run"])
     number = newest_job(run)
-    if look_at_job(run, number).orphans:
-        run_detached("adopt", call.payload, run.job(number), "")
+    take_up(call.payload, run, number)
     return _reply(judge_job(run, number))
 
 
@@ -141,14 +145,12 @@ def stop(call: Call) -> Dict[str, Any]:
     run = run_layout(call, call.args["project"], call.args["run"])
     number = newest_job(run)
     job = run.job(number)
-    look = look_at_job(run, number)
-    if look.answer.state is JobState.RUNNING:
-        if look.orphans:
-            run_detached("adopt", call.payload, job, "")
+    take_up(call.payload, run, number)
+    if judge_job(run, number).state is JobState.RUNNING:
         spec = read_record(job.spec, JobSpec)
         grace = call.args.get("grace_s")
         grace_s = float(grace if grace is not None else spec.grace_s if spec is not None else 60.0)
-        write_record(keeper.stop_path(job), keeper.StopWish(grace_s, time.time()))
+        write_record(stop_path(job), keeper.StopWish(grace_s, time.time()))
         submitted = slurm.read_submitted(job)
         if submitted is not None:
             slurm.end(submitted.slurm_job)
@@ -200,6 +202,7 @@ def follow(call: Call) -> Dict[str, Any]:
     told: Optional[Tuple[Any, ...]] = None
     spoke = time.monotonic()
     while not call.line.gone():
+        take_up(call.payload, run, number)
         news = read_news(run, number)
         mark = (news.state, news.progress, news.stalled, news.watched)
         if mark != told:

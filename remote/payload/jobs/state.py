@@ -38,7 +38,7 @@ def lock_holder(run: RunLayout) -> str:
 
 @dataclass(frozen=True)
 class JobLook:
-    """One look at a job: what it is judged to be, processes without supervisor, Slurm's word where it has it."""
+    """One look at a job: its state, its processes where it has no supervisor, and its state in Slurm's queue."""
 
     answer: StartAnswer
     orphans: Tuple[Process, ...] = ()
@@ -62,12 +62,15 @@ def look_at_job(run: RunLayout, number: int) -> JobLook:
     submitted = None if over or alive else slurm.read_submitted(job)
     queue = slurm.queue_state(submitted.slurm_job) if submitted is not None else ""
     left: Tuple[Process, ...] = ()
-    if not (over or alive or slurm.is_living(queue)) and read_record(job.supervisor, Started) is not None:
+    before = read_record(job.supervisor, Started)
+    witnessed = before is not None and is_alive(before.child_pid, before.child_start_ticks, before.boot_id)
+    if not (over or alive or slurm.is_living(queue)) and before is not None:
         left = tuple(supervisor.orphans_of(run, job))
     # The result is read after the look at the living: whoever ended in between has written it.
     result = read_record(job.result, JobResult)
     started = read_record(job.supervisor, Started)
-    state = judge_state(started=started, result=result, alive=alive or slurm.is_living(queue) or bool(left))
+    alive = alive or slurm.is_living(queue) or bool(left) or witnessed
+    state = judge_state(started=started, result=result, alive=alive)
     return JobLook(StartAnswer(os.path.basename(run.root), number, state, False, started, result), left, queue)
 
 

@@ -13,6 +13,7 @@ from remote.payload.files.lock import Held, take_lock
 from remote.payload.files.records import read_record, write_record
 from remote.payload.jobs.keeper import Keeper, Signals
 from remote.payload.jobs.oom import count_oom_kills
+from remote.payload.jobs.witness import fork_witnessed
 from remote.payload.processes.identity import (
     Process,
     boot_id,
@@ -53,9 +54,9 @@ def main(mode: str, job_root: str, launch: str = "", notify: str = "-1", backend
     except Held:
         return int(ExitCode.BUSY)
     with lock:
-        if mode == "adopt":
+        if mode == "adopt" and not os.path.exists(job.result):
             result = _adopt(run, job, notify_fd)
-        elif read_record(job.supervisor, Started) is None and not os.path.exists(job.result):
+        elif mode != "adopt" and read_record(job.supervisor, Started) is None and not os.path.exists(job.result):
             result = _start(run, job, launch, notify_fd, "setsid" if mode == "detach" else backend)
         else:
             return int(ExitCode.BUSY)
@@ -86,12 +87,12 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
     environment.update(watch_environment(run.root, hooks, environment, progress=not runs_built_in_trainer(spec.argv)))
     argv = job_argv(spec, run, job, os.path.abspath(sys.argv[0]))
     place_data(spec.data, run.code)
-    gated = start_gated(argv, spec.cwd or run.code, environment, job.output)
+    gated = start_gated(argv, spec.cwd or run.code, environment, job.output, lambda: fork_witnessed(job))
     child = read_process(gated.pid) or Process(gated.pid, os.getpid(), 0)
-    _record(job, child, backend)
+    _record(job, child, backend, time.time())
     gated.open_gate()
     _close(notify_fd)
-    keeper = Keeper(run, job, spec, child, lambda: descendants(os.getpid()), signals)
+    keeper = Keeper(run, job, spec, child, lambda: _without(child.pid, descendants(os.getpid())), signals)
     return keeper.keep(kills_before)
 
 
@@ -102,7 +103,7 @@ def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> JobResult:
         raise SystemExit(f"nothing to adopt in {job.root}")
     signals = Signals()
     child = Process(before.child_pid, 0, before.child_start_ticks)
-    _record(job, child, "adopted")
+    _record(job, child, "adopted", before.started_unix)
     _close(notify_fd)
     keeper = Keeper(run, job, spec, child, lambda: orphans_of(run, job), signals, adopted=True)
     return keeper.keep(count_oom_kills())
@@ -114,21 +115,23 @@ def job_marks(run: RunLayout, job: JobLayout) -> Tuple[str, str]:
 
 
 def orphans_of(run: RunLayout, job: JobLayout) -> List[Process]:
-    """The living processes of a job, found without its supervisor: its child, what is under it, what bears its mark."""
+    """The living processes of a job, found without its supervisor: what is under its witness or has its marks."""
     started = read_record(job.supervisor, Started)
     found = {process.pid: process for process in marked(*job_marks(run, job))}
     if started is not None and is_alive(started.child_pid, started.child_start_ticks, started.boot_id):
-        child = read_process(started.child_pid)
-        if child is not None and not child.dead:
-            found[child.pid] = child
-            found.update({process.pid: process for process in descendants(child.pid)})
+        found.update({process.pid: process for process in descendants(started.child_pid)})
     return list(found.values())
 
 
-def _record(job: JobLayout, child: Process, backend: str) -> None:
+def _without(witness: int, processes: List[Process]) -> List[Process]:
+    """The witness ends by itself, after the process whose exit status it keeps."""
+    return [process for process in processes if process.pid != witness]
+
+
+def _record(job: JobLayout, child: Process, backend: str, started_unix: float) -> None:
     me = read_process(os.getpid())
     ticks = me.ticks if me is not None else 0
-    started = Started(os.getpid(), ticks, boot_id(), child.pid, child.ticks, backend, time.time())
+    started = Started(os.getpid(), ticks, boot_id(), child.pid, child.ticks, backend, started_unix)
     write_record(job.supervisor, started)
 
 

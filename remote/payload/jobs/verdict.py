@@ -67,7 +67,9 @@ def _decode(seen: Evidence) -> Tuple[int, int]:
 
 
 def _all_steps(seen: Evidence) -> bool:
-    return seen.steps is not None and seen.progress is not None and seen.progress.step >= seen.steps
+    progress = seen.progress
+    steps = seen.steps if seen.steps is not None or progress is None else progress.steps
+    return steps is not None and progress is not None and progress.step >= steps
 
 
 def _words(seen: Evidence, exit_code: int, number: int) -> str:

@@ -27,6 +27,8 @@ NEAR = ("tensorboard",)
 UNTOLD = 3
 
 Json = Dict[str, Any]
+Over = Callable[[], bool]
+"""Whether the job that is followed has ended."""
 
 
 @dataclass
@@ -44,10 +46,10 @@ class Position:
         return seen == self.seen
 
 
-def follow_events(call: Call) -> Json:
+def follow_events(call: Call, over: Over) -> Json:
     """Pushes {name, offset, fresh, data} for whole records of every event file, present and future, from `wants` on.
 
-    Ends when the job's result is there and everything was pushed, or when the laptop is gone.
+    Ends when the job is over and everything was pushed, or when the laptop is gone.
     """
     root = run_root(call)
     known = {name: Position(offset, tail) for name, offset, tail in call.args.get("wants", [])}
@@ -70,27 +72,29 @@ def follow_events(call: Call) -> Json:
         for name, path in paths.items():
             yield from _event_news(name, path, known[name])
 
-    return _push(call, job_folder(root, int(call.args.get("job", 0))), news, folders)
+    return _push(call, job_folder(root, int(call.args.get("job", 0))), over, news, folders)
 
 
-def follow_log(call: Call) -> Json:
+def follow_log(call: Call, over: Over) -> Json:
     """Pushes {offset, fresh, data, tail_sha256} of the output from `offset` or its last `lines` lines on, as above."""
     folder = job_folder(run_root(call), int(call.args.get("job", 0)))
     path = os.path.join(folder, "output.log")
     position = Position(int(call.args.get("offset", 0)), str(call.args.get("tail_sha256", "")))
     if "lines" in call.args:
         position = _last_lines(path, int(call.args["lines"]))
-    return _push(call, folder, lambda _: _log_news(path, position), list)
+    return _push(call, folder, over, lambda _: _log_news(path, position), list)
 
 
-def _push(call: Call, job: str, news: Callable[[bool], Iterator[Json]], folders: Callable[[], List[str]]) -> Json:
+def _push(
+    call: Call, job: str, over: Over, news: Callable[[bool], Iterator[Json]], folders: Callable[[], List[str]]
+) -> Json:
     watch = Watch()
     spoke = time.monotonic()
     told, untold = True, 0
     try:
         while True:
             watch.follow([job, *folders()])
-            ended = os.path.exists(os.path.join(job, "result.json"))
+            ended = over()
             began = time.monotonic()
             sent = False
             for event in news(ended):

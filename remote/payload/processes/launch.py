@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 from dataclasses import dataclass, field
-from typing import Dict, List, NoReturn, Sequence
+from typing import Callable, Dict, List, NoReturn, Sequence
 
 from remote.protocol.jobs import JobSpec
 from remote.protocol.layout import JobLayout, RunLayout
@@ -122,9 +122,12 @@ class Gated:
         os.close(self.gate)
 
 
-def start_gated(argv: Sequence[str], cwd: str, environment: Dict[str, str], output: str) -> Gated:
+def start_gated(
+    argv: Sequence[str], cwd: str, environment: Dict[str, str], output: str, before: Callable[[], None] = lambda: None
+) -> Gated:
     """A child in a session of its own, its output going to the file `output`, waiting to become `argv`.
 
+    `before` is called in the child once the gate is open; it may fork, and returns where `argv` is to run.
     The wait closes the gap between fork and record: killed there, we leave no training process that nobody knows of.
     """
     output_fd = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
@@ -132,13 +135,20 @@ def start_gated(argv: Sequence[str], cwd: str, environment: Dict[str, str], outp
     pid = os.fork()
     if pid == 0:
         os.close(gate_fd)
-        _become(argv, cwd, environment, output_fd, wait_fd)
+        _become(argv, cwd, environment, output_fd, wait_fd, before)
     os.close(output_fd)
     os.close(wait_fd)
     return Gated(pid, gate_fd)
 
 
-def _become(argv: Sequence[str], cwd: str, environment: Dict[str, str], output_fd: int, wait_fd: int) -> NoReturn:
+def _become(
+    argv: Sequence[str],
+    cwd: str,
+    environment: Dict[str, str],
+    output_fd: int,
+    wait_fd: int,
+    before: Callable[[], None],
+) -> NoReturn:
     try:
         os.setsid()
         null = os.open(os.devnull, os.O_RDONLY)
@@ -148,9 +158,10 @@ def _become(argv: Sequence[str], cwd: str, environment: Dict[str, str], output_f
         signal.set_wakeup_fd(-1)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
-        _offer_to_the_oom_killer()
         if os.read(wait_fd, 1) != b"g":
             os._exit(CANNOT_RUN)
+        before()
+        _offer_to_the_oom_killer()
         os.chdir(cwd)
         try:
             os.execvpe(argv[0], list(argv), environment)
