@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from pathlib import Path
 
 from pipeline.actions.heal import run_and_heal
-from pipeline.actions.session import Named, alone, working
+from pipeline.actions.session import Named, alone, look_again, working
 from pipeline.hosts.pull import pull_run
 from pipeline.messages.errors import findings_of
 from pipeline.messages.listener import Listener
 from pipeline.messages.outcome import JobOutcome, Outcome, StageState, job_outcome
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, artifacts_of, job_last_seen, note_seen, read_note, write_note
+from pipeline.records.runs import RunNote, artifacts_in, job_last_seen, note_seen, read_note, write_note
 from pipeline.report.compose import jobs_of, report_of
 from pipeline.report.evidence import read_evidence, write_evidence
 from pipeline.report.kept import keep_report
 from pipeline.stages.order import STAGES
 from pipeline.stages.runner import StagesResult
 from pipeline.stages.stage import Context, Wishes
-from pipeline.work.run_id import run_id, run_of
+from pipeline.work.run_id import folder_of, name_of, run_of
 from pipeline.work.secrets import require_secrets
 from pipeline.work.start import note_of
 from remote.errors import HalfstepError, Interrupted
 from remote.link.ask import Ask
-from remote.operations.jobs import list_jobs
+from remote.operations.jobs import list_jobs, take_up_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState, RunSurvey, StartAnswer
 from remote.pull.live import mirrored_scalars
@@ -53,12 +54,14 @@ def run_project(named: Named, listener: Listener, wishes: Wishes, *, ask: Ask | 
         record = records.checkpoints(named.host.name, named.loaded.name)
         kept = records.evidence(named.host.name, named.loaded.name)
         context.evidence = read_evidence(kept)
+        if take_up_job(context.host, context.view.layout.key, run_of(context.view)):
+            look_again(context)
         ran = run_and_heal(context, STAGES, record)
         if ran.acted:
             write_evidence(kept, context.evidence)
             sum_up(context, ran)
         outcome = outcome_of(context, ran)
-        listener.curve("loss", loss_of(records, outcome.run))
+        listener.curve("loss", loss_in(folder_of(context.view)) if outcome.run else [])
     if not ran.acted and ran.exit_code is ExitCode.OK:
         listener.note("nothing to do")
     return outcome
@@ -92,12 +95,11 @@ def bring_home_what_failed(context: Context, ran: StagesResult) -> None:
     if run is None or not failed:
         return
     view = context.view
-    folder = view.records.run(run.run)
     try:
-        pulled = pull_run(context.host, view.layout.key, run, folder, weights=False, listener=context.listener)
+        pulled = pull_run(context.host, view.layout.key, run, folder_of(view), weights=False, listener=context.listener)
         ran.findings.extend(pulled.findings)
     except HalfstepError as error:
-        context.listener.note(f"its logs are not here: {error.message} (pipeline pull {run.run})")
+        context.listener.note(f"its logs are not here: {error.message} (pipeline pull {name_of(view)})")
 
 
 def report(context: Context, ran: StagesResult) -> None:
@@ -107,7 +109,7 @@ def report(context: Context, ran: StagesResult) -> None:
     if run is not None and run.state is not JobState.ABSENT:
         jobs = jobs_of(run, earlier_jobs(context, run))
         told = report_of(view, run, jobs, context.evidence, tuple(ran.stages), tuple(ran.findings))
-        keep_report(view.records.run(run.run), told)
+        keep_report(folder_of(view), told)
 
 
 def earlier_jobs(context: Context, run: RunSurvey) -> tuple[StartAnswer, ...]:
@@ -125,9 +127,9 @@ def outcome_of(context: Context, ran: StagesResult) -> Outcome:
     view = context.view
     run, left = run_of(view), left_in_training(context, ran)
     if run is not None and left is None:
-        if read_note(view.records.run(run.run)) is None:
+        if read_note(folder_of(view)) is None:
             write_note(view.records, replace(note_of(view, run.run), created_unix=run.created_unix or time.time()))
-        note_seen(view.records, run)
+        note_seen(folder_of(view), run)
     job: JobOutcome | None = job_outcome(run) if run is not None else JobOutcome(JobState.ABSENT)
     if left is not None:
         job = job_last_seen(left, time.time()) if left.seen_unix else None
@@ -136,11 +138,11 @@ def outcome_of(context: Context, ran: StagesResult) -> Outcome:
         ran.exit_code,
         host=view.host.name,
         config=view.loaded.name,
-        run=run_id(view) if run is not None or left is not None else "",
+        run=name_of(view) if run is not None or left is not None else "",
         stages=tuple(ran.stages),
         findings=tuple(ran.findings),
         job=job,
-        artifacts=artifacts_of(view.records, run_id(view)),
+        artifacts=artifacts_in(folder_of(view)),
         more={"cures": [cure.name for cure in view.cures]} if view.cures else {},
     )
 
@@ -150,12 +152,10 @@ def left_in_training(context: Context, ran: StagesResult) -> RunNote | None:
     trained = any(stage.name == "train" and stage.state is not StageState.PENDING for stage in ran.stages)
     if ran.exit_code is not ExitCode.INTERRUPTED or not trained:
         return None
-    return read_note(context.view.records.run(run_id(context.view)))
+    return read_note(folder_of(context.view))
 
 
-def loss_of(records: Records, run: str) -> list[float]:
-    """The training loss by step as far as it is here."""
-    if not run:
-        return []
-    scalars = [scalar for scalar in mirrored_scalars(records.run(run)) if scalar.tag in LOSS_TAGS]
+def loss_in(folder: Path) -> list[float]:
+    """The training loss by step as far as it came to this machine."""
+    scalars = [scalar for scalar in mirrored_scalars(folder) if scalar.tag in LOSS_TAGS]
     return [scalar.value for scalar in sorted(scalars, key=lambda scalar: scalar.step)]

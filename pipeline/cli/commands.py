@@ -97,7 +97,7 @@ VERBS: dict[str, Verb] = {
     ),
     "list": Verb(
         "every run of this project",
-        "List every run of this project, newest first, as last seen; `pipeline status RUN` asks its host.",
+        "List every run of this project, the last started first, as last seen; `pipeline status RUN` asks its host.",
         module="list_runs",
     ),
     "logs": Verb(

@@ -31,7 +31,7 @@ def cards() -> Iterable[str]:
 
 def runs() -> Iterable[str]:
     """Runs of this project."""
-    return [note.run for note in list_notes(Records(project_here(Path.cwd())))]
+    return [note.name for note in list_notes(Records(project_here(Path.cwd())))]
 
 
 def stages() -> Iterable[str]:

@@ -15,11 +15,11 @@ from pipeline.records.runs import RunNote, named_run, note_seen
 from remote.errors import HalfstepError, Interrupted, RemoteFault
 from remote.host import Host
 from remote.link.ask import Ask
-from remote.operations.jobs import take_survey
+from remote.operations.jobs import take_survey, take_up_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
-from remote.protocol.jobs import RunSurvey
-from remote.protocol.survey import SurveyRequest
+from remote.protocol.jobs import JobState, RunSurvey
+from remote.protocol.survey import Survey, SurveyRequest
 
 OUT_OF_REACH = (ExitCode.CONNECT, ExitCode.AUTH, ExitCode.HOST_KEY, ExitCode.TEMPORARY)
 """Exit codes of errors that say nothing of the run: what was last seen still stands."""
@@ -38,24 +38,44 @@ class OpenRun:
     @property
     def folder(self) -> Path:
         """Where what came home of the run lies."""
-        return self.records.run(self.note.run)
+        return self.records.folder_named(self.note.name)
 
     def survey(self) -> RunSurvey:
-        """The run as it lies there now; remembered here. Raises RemoteFault where the host has no such run."""
-        request = SurveyRequest(self.note.project, self.note.host_config.get("python") or "python3")
-        run = take_survey(self.host, request).run(self.note.run)
+        """The run as it lies on its host now; remembered in the project. Raises RemoteFault where the host has none."""
+        return self.look()[0]
+
+    def look(self) -> tuple[RunSurvey, tuple[str, ...]]:
+        """The same, and the names of the project's other runs that train on that host now.
+
+        A job whose supervisor was killed is taken up first.
+        """
+        survey = self._survey()
+        if take_up_job(self.host, self.note.project, survey.run(self.note.run)):
+            survey = self._survey()
+        run = survey.run(self.note.run)
         if run is None:
-            words = f"{self.host.name} has no run {self.note.run}"
+            words = f"{self.host.name} has no run {self.note.name}"
             raise RemoteFault(words, kind="no-run", where=self.host.name, exit_code=ExitCode.JOB_LOST)
-        note_seen(self.records, run)
-        return run
+        note_seen(self.folder, run)
+        others = (one.run for one in survey.runs if one.state is JobState.RUNNING and one.run != run.run)
+        return run, tuple(self.records.run_name(other, self.note.host) for other in others)
+
+    def _survey(self) -> Survey:
+        request = SurveyRequest(self.note.project, self.note.host_config.get("python") or "python3")
+        return take_survey(self.host, request)
 
 
 @contextlib.contextmanager
 def open_run(run: str | None, here: Path, *, ask: Ask | None = None, keep: bool = True) -> Iterator[OpenRun]:
-    """The run with its host opened. Raises BadUsage, and whatever keeps the host from being reached, naming the run."""
-    note, records = named_run(run, here)
-    about = {"host": note.host, "config": note.config, "run": note.run}
+    """The run that `named_run` finds, with its host opened. Raises BadUsage and what `open_note` raises."""
+    with open_note(*named_run(run, here), ask=ask, keep=keep) as opened:
+        yield opened
+
+
+@contextlib.contextmanager
+def open_note(note: RunNote, records: Records, *, ask: Ask | None = None, keep: bool = True) -> Iterator[OpenRun]:
+    """The remembered run with its host opened. Raises whatever keeps the host from being reached, naming the run."""
+    about = {"host": note.host, "config": note.config, "run": note.name}
     host = LoadedHost(note.host, None, HostConfig.model_validate(note.host_config))
     try:
         with connected(host, keep=keep, ask=ask) as link:
@@ -74,7 +94,7 @@ def open_run(run: str | None, here: Path, *, ask: Ask | None = None, keep: bool 
 def out_of_reach(note: RunNote, error: HalfstepError, instead: str) -> Finding:
     """That the run's host could not be asked, and what is told instead; its exit code is the error's."""
     if error.exit_code is ExitCode.JOB_LOST:
-        words = f"{note.host} has no run {note.run} any more; {instead}"
+        words = f"{note.host} has no run {note.name} any more; {instead}"
         return Finding("remote-fault", Severity.WARNING, words, note.host, error.hint, error.exit_code)
     words = f"{note.host} is out of reach ({error.message}); {instead}"
     return Finding("unreachable", Severity.WARNING, words, note.host, error.hint, error.exit_code)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from pathlib import Path
 
-from pipeline.hosts.open_run import NOT_THERE, open_run, out_of_reach
+from pipeline.hosts.open_run import NOT_THERE, open_note, out_of_reach
 from pipeline.messages.quantities import duration
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote
@@ -31,6 +30,7 @@ def read_output(
     `follow`: until the job ends, waiting so long for a lost line. Raises what keeps it from being read anywhere.
     """
     seen = False
+    folder = records.folder_named(note.name)
 
     def take(data: bytes) -> None:
         nonlocal seen
@@ -38,19 +38,19 @@ def read_output(
         sink(data)
 
     try:
-        with open_run(note.run, records.root, ask=ask, keep=False) as opened:
+        with open_note(note, records, ask=ask, keep=False) as opened:
             if follow is None:
                 read_log(opened.host, note.project, note.run, take, lines=lines)
             else:
                 for chunk in follow_log(opened.host, note.project, note.run, lines=lines, patience=follow):
                     take(chunk)
     except HalfstepError as error:
-        path = mirrored_log(records.run(note.run))
+        path = mirrored_log(folder)
         if path is None or seen or error.exit_code not in NOT_THERE:
             raise
         sink(last_lines(path.read_bytes(), lines))
         age = duration(max(0.0, time.time() - path.stat().st_mtime))
-        return (out_of_reach(note, error, f"this is {_name(path, records, note)} as it came home {age} ago"),)
+        return (out_of_reach(note, error, f"this is {path.relative_to(folder).as_posix()} as it came home {age} ago"),)
     return ()
 
 
@@ -68,7 +68,3 @@ def end_of(data: bytes, lines: int) -> tuple[str, int]:
     """The last so many lines as text, and the number of the first of them."""
     end = last_lines(data, lines)
     return end.decode("utf-8", "replace"), data.count(b"\n", 0, len(data) - len(end)) + 1
-
-
-def _name(path: Path, records: Records, note: RunNote) -> str:
-    return path.relative_to(records.run(note.run)).as_posix()

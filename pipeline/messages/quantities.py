@@ -15,7 +15,8 @@ def size(count: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """4,271 s as '1 h 11 min'."""
+    """4,271 s as '1 h 11 min'. A clock that was set back makes no negative time."""
+    seconds = max(0.0, seconds)
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 90:

@@ -49,17 +49,18 @@ class Lock:
 
 
 @contextlib.contextmanager
-def locked(path: Path, doing: str, *, sign: bool = True) -> Iterator[Lock]:
+def locked(path: Path, doing: str, *, sign: bool = True, wait: bool = False) -> Iterator[Lock]:
     """Held by this process until the end of the block, or its own; raises Busy naming who holds it instead.
 
-    `sign` False leaves the file as it is, for a verb that may find nothing to do and then writes nothing.
+    `sign` False leaves the file as it is, for a verb that may find nothing to do and then writes nothing. `wait` True
+    waits for the holder instead, for a lock that is held for a moment.
     """
     with told_when_full(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+b", buffering=0)
     with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             file.seek(0)
             words = f"another pipeline is at work: {_holder(file.read())}"

@@ -4,17 +4,22 @@
 .halfstep/state/<host>/<config>.cures.json  what failures of this config were healed with
 .halfstep/state/<host>/<config>.evidence.json  the last fixes and proof, for the report
 .halfstep/state/<host>/<config>.lock    held by the verb that changes them
+.halfstep/runs.lock                     held while a start is written down
 .halfstep/runs/<run>/                   one run: run.json, tensorboard/, output.log, adapter/, report.html
+.halfstep/runs/<run>@<host>/            a run of the same id on another host
 """
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.config.find import MEMORY, project_above
 from pipeline.records.files import write_whole
+
+NOTE = "run.json"
 
 
 @dataclass(frozen=True)
@@ -33,9 +38,25 @@ class Records:
         """The folder of all runs."""
         return self.folder / "runs"
 
-    def run(self, run: str) -> Path:
-        """The folder of one run."""
-        return self.runs / run
+    def folder_named(self, name: str) -> Path:
+        """The folder of the run that is so named in this project."""
+        return self.runs / name
+
+    def run(self, run: str, host: str) -> Path:
+        """The folder of one run on one host."""
+        return self.folder_named(self.run_name(run, host))
+
+    def run_name(self, run: str, host: str) -> str:
+        """What names that run in this project: its id, and its host where another host had a run of that id first."""
+        apart = f"{run}@{safe_name(host)}"
+        if (self.runs / apart).is_dir():
+            return apart
+        return run if _host_of(self.runs / run / NOTE) in ("", host) else apart
+
+    @property
+    def runs_lock(self) -> Path:
+        """Held while a start is written down."""
+        return self.folder / "runs.lock"
 
     def checkpoints(self, host: str, config: str) -> Path:
         """The stages' checkpoints of one config on one host."""
@@ -58,6 +79,14 @@ class Records:
         ignore = self.folder / ".gitignore"
         if not ignore.exists():
             write_whole(ignore, b"*\n")
+
+
+def _host_of(note: Path) -> str:
+    """The host in a run's note; empty where there is no note that can be read."""
+    try:
+        return str(json.loads(note.read_bytes())["host"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
 
 
 def safe_name(name: str) -> str:

@@ -12,14 +12,13 @@ from typing import Any
 
 from pipeline.messages.hints import typed_out
 from pipeline.messages.outcome import JobOutcome
-from pipeline.records.files import write_whole
-from pipeline.records.layout import Records, project_here
+from pipeline.records.files import locked, write_whole
+from pipeline.records.layout import NOTE, Records, project_here
 from remote.errors import BadUsage
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey
 from remote.protocol.values import Malformed, decode, dumps
 
-NOTE = "run.json"
 AGAIN = "pipeline run --host HOST --config NAME   (as it was started: finds the run on its host, and remembers it)"
 ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.LOST)
 
@@ -28,7 +27,8 @@ ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.LOST)
 class RunNote:
     """What is remembered of a run. `state`, `step` and `seen_unix` are the last that was seen of its job.
 
-    `given` are the words that started it: names, and what was set beside them.
+    `given` are the words that started it: names, and what was set beside them. `start` counts the project's starts and
+    resumes: the highest is the newest, whatever the clocks say. `name` names the run in this project, see Records.
     """
 
     run: str
@@ -45,6 +45,8 @@ class RunNote:
     seen_unix: float = 0.0
     cures: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
+    start: int = 0
+    name: str = ""
 
     @property
     def again(self) -> str:
@@ -53,25 +55,39 @@ class RunNote:
 
 
 def write_note(records: Records, note: RunNote) -> None:
-    """The run is remembered; an earlier note keeps its time of creation."""
-    known = read_note(records.run(note.run))
+    """The run is remembered; an earlier note keeps its time of creation and its place among the starts."""
+    with locked(records.runs_lock, "remember a run", sign=False, wait=True):
+        _write(records, note, 0)
+
+
+def write_start(records: Records, note: RunNote) -> None:
+    """The same of a run that is started, resumed or joined now: it is the last of the project's starts."""
+    with locked(records.runs_lock, "remember a start", sign=False, wait=True):
+        _write(records, note, 1 + max((known.start for known in list_notes(records)), default=0))
+
+
+def _write(records: Records, note: RunNote, start: int) -> None:
+    folder = records.run(note.run, note.host)
+    known = read_note(folder)
     if known is not None:
         note = replace(note, created_unix=known.created_unix)
-    write_whole(records.run(note.run) / NOTE, dumps(note))
+        start = start or known.start
+    write_whole(folder / NOTE, dumps(replace(note, start=start, name=folder.name)))
 
 
 def read_note(folder: Path) -> RunNote | None:
     """The note in a run's folder; None where there is none that can be read."""
     try:
-        return decode(RunNote, json.loads((folder / NOTE).read_bytes()))
+        return replace(decode(RunNote, json.loads((folder / NOTE).read_bytes())), name=folder.name)
     except (OSError, ValueError, Malformed):
         return None
 
 
 def list_notes(records: Records) -> tuple[RunNote, ...]:
-    """Every run of the project, the newest first."""
-    notes = [read_note(folder) for folder in records.runs.iterdir()] if records.runs.is_dir() else []
-    return tuple(sorted((n for n in notes if n is not None), key=lambda note: note.created_unix, reverse=True))
+    """Every run of the project, the one that was started or resumed last first."""
+    read = [read_note(folder) for folder in records.runs.iterdir()] if records.runs.is_dir() else []
+    notes = [note for note in read if note is not None]
+    return tuple(sorted(notes, key=lambda note: (note.start, note.created_unix), reverse=True))
 
 
 def damaged_notes(records: Records) -> tuple[Path, ...]:
@@ -95,7 +111,7 @@ def judge_notes(records: Records) -> tuple[Finding, ...]:
 
 
 def find_note(records: Records, run: str | None) -> RunNote:
-    """The run of that id, the newest of that config, the only one that begins so, or the newest of all.
+    """The run of that name, the newest of that config, the only one that begins so, or the newest of all.
 
     Raises BadUsage naming the nearest.
     """
@@ -112,25 +128,24 @@ def find_note(records: Records, run: str | None) -> RunNote:
         return notes[0]
     found = notes_named(notes, run)
     if len(found) > 1:
-        words = f"{run!r} may be {', '.join(note.run for note in found)}"
-        raise BadUsage(words, where="RUN", hint="pipeline list", instead=(run, found[0].run))
+        words = f"{run!r} may be {', '.join(note.name for note in found)}"
+        raise BadUsage(words, where="RUN", hint="pipeline list", instead=(run, found[0].name))
     if not found:
-        near = difflib.get_close_matches(run, [note.run for note in notes], n=1, cutoff=0.4) or [notes[0].run]
+        near = difflib.get_close_matches(run, [note.name for note in notes], n=1, cutoff=0.4) or [notes[0].name]
         raise BadUsage(f"this project has no run {run!r}", where="RUN", hint="pipeline list", instead=(run, near[0]))
     return found[0]
 
 
 def notes_named(notes: Sequence[RunNote], run: str) -> tuple[RunNote, ...]:
-    """The run of that id, else the newest of that config, else those that begin so; `notes` are the newest first."""
-    for found in ([n for n in notes if n.run == run], [n for n in notes if n.config == run]):
+    """The run of that name, else the newest of that config, else those that begin so; `notes` are the newest first."""
+    for found in ([n for n in notes if n.name == run], [n for n in notes if n.config == run]):
         if found:
             return (found[0],)
-    return tuple(note for note in notes if run and note.run.startswith(run))
+    return tuple(note for note in notes if run and note.name.startswith(run))
 
 
-def artifacts_of(records: Records, run: str) -> dict[str, str]:
-    """What of a run lies here."""
-    folder = records.run(run)
+def artifacts_in(folder: Path) -> dict[str, str]:
+    """What of the run of that folder came to this machine."""
     places = {"tensorboard": _curves_in(folder), "adapter": folder / "adapter", "report": folder / "report.html"}
     return {name: str(path) for name, path in places.items() if path.exists()}
 
@@ -143,21 +158,19 @@ def _curves_in(folder: Path) -> Path:
 
 
 def named_run(run: str | None, here: Path) -> tuple[RunNote, Records]:
-    """The run that was named, or the newest one of the project here. Raises BadUsage."""
+    """The run of that name, or the one of the project here that was started or resumed last. Raises BadUsage."""
     records = Records(project_here(here))
     return find_note(records, run), records
 
 
-def note_seen(records: Records, run: RunSurvey) -> None:
-    """The project's note of a run says what was last seen of its job."""
-    note_job(records, run.run, run.state, run.progress, run.result)
+def note_seen(folder: Path, run: RunSurvey) -> None:
+    """The note in a run's folder says what was last seen of its job."""
+    note_job(folder, run.state, run.progress, run.result)
 
 
-def note_job(
-    records: Records, run: str, state: JobState, progress: Progress | None = None, result: JobResult | None = None
-) -> None:
+def note_job(folder: Path, state: JobState, progress: Progress | None = None, result: JobResult | None = None) -> None:
     """The same of a job whose run was not looked at; what has ended and is known already is not written again."""
-    note = read_note(records.run(run))
+    note = read_note(folder)
     if note is None:
         return
     seen = replace(
@@ -171,12 +184,12 @@ def note_job(
     )
     if state in ENDED and replace(seen, seen_unix=note.seen_unix) == note:
         return
-    write_whole(records.run(run) / NOTE, dumps(seen))
+    write_whole(folder / NOTE, dumps(seen))
 
 
 def job_last_seen(note: RunNote, now_unix: float) -> JobOutcome:
     """What was last seen of a run's job, with its age."""
-    age = now_unix - note.seen_unix if note.seen_unix else None
+    age = max(0.0, now_unix - note.seen_unix) if note.seen_unix else None
     return JobOutcome(
         note.state if note.seen_unix else JobState.ABSENT, note.step, note.steps, note.exit, note.loss, age
     )

@@ -25,7 +25,7 @@ def report_of(
 ) -> RunReport:
     """What there is to tell of a run, without its curves."""
     precision = view.precision
-    folder = view.records.run(run.run)
+    folder = view.records.run(run.run, view.host.name)
     progress = run.progress
     return RunReport(
         run=run.run,

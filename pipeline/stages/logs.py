@@ -6,7 +6,7 @@ from pipeline.hosts.pull import judge_pulled, pull_run
 from pipeline.messages.quantities import moment, size
 from pipeline.records.inputs import Inputs
 from pipeline.stages.stage import Context, Done
-from pipeline.work.run_id import run_id, run_of
+from pipeline.work.run_id import folder_of, run_id, run_of
 from pipeline.work.view import View
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
@@ -29,7 +29,7 @@ class Logs:
         run = run_of(view)
         if run is None:
             return Report((Finding("logs", Severity.ERROR, "there is no run to bring home", exit_code=ExitCode.PULL),))
-        return judge_pulled(view.records.run(run.run), run)
+        return judge_pulled(folder_of(view), run)
 
     def holds(self, view: View) -> str:
         return f"all here, in {_folder(view)}{_without(run_of(view))}"
@@ -39,9 +39,7 @@ class Logs:
         view = context.view
         run = run_of(view)
         assert run is not None, "train holds before logs is asked"
-        pulled = pull_run(
-            context.host, view.layout.key, run, view.records.run(run.run), weights=True, listener=context.listener
-        )
+        pulled = pull_run(context.host, view.layout.key, run, folder_of(view), weights=True, listener=context.listener)
         came = f"{size(pulled.added_bytes)} came to {_folder(view)}{_without(run)}"
         return Done(Report(pulled.findings), came)
 
@@ -54,4 +52,4 @@ def _without(run: RunSurvey | None) -> str:
 
 
 def _folder(view: View) -> str:
-    return str(view.records.run(run_id(view)).relative_to(view.loaded.root))
+    return str(folder_of(view).relative_to(view.loaded.root))

@@ -13,15 +13,15 @@ from pipeline.judgements.resuming import OFFERED, may_resume
 from pipeline.messages.errors import findings_of
 from pipeline.messages.masked import mask
 from pipeline.records.inputs import Inputs
-from pipeline.records.runs import note_job, write_note
+from pipeline.records.runs import note_job, write_note, write_start
 from pipeline.stages.stage import Context, Done
 from pipeline.work.fixes import tree_as_fixed
-from pipeline.work.run_id import next_serial, run_id, run_of, work_inputs
+from pipeline.work.run_id import folder_of, name_of, next_serial, run_id, run_of, work_inputs
 from pipeline.work.secrets import secret_values
 from pipeline.work.start import next_number, note_of, start_request
 from pipeline.work.view import View
 from remote.errors import Busy, HalfstepError, Interrupted
-from remote.operations.jobs import adopt_job, prepare_resume, start_job
+from remote.operations.jobs import prepare_resume, start_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.jobs import JobNews, JobState
@@ -40,12 +40,12 @@ class Train:
         return {**work_inputs(view), "run": run_id(view)}
 
     def check(self, view: View) -> Report:
-        return judge_run(run_of(view), run_id(view))
+        return judge_run(run_of(view), name_of(view))
 
     def holds(self, view: View) -> str:
         run = run_of(view)
         steps = f", {run.progress.step} steps" if run is not None and run.progress else ""
-        return f"{run_id(view)} ended well{steps}"
+        return f"{name_of(view)} ended well{steps}"
 
     def run(self, context: Context) -> Done:
         """Starts the job, joins the one under way, or resumes the one that ended early; waits for its end.
@@ -56,48 +56,48 @@ class Train:
         if context.wishes.force not in ("", "logs"):
             _refuse_while_running(context.view)
             context.view = replace(context.view, serial=next_serial(context.view))
-        name = run_id(context.view)
-        write_note(context.view.records, note_of(context.view, name))
-        if self.check(context.view).ok:
+        run, records, host = run_id(context.view), context.view.records, context.view.host.name
+        found = self.check(context.view).ok
+        (write_note if found else write_start)(records, note_of(context.view, run))
+        name, folder = records.run_name(run, host), records.run(run, host)
+        if found:
             return Done(reason=f"found on the host: {self.holds(context.view)}")
-        number = self._started(context, name)
+        number = self._started(context, run, name)
         if context.wishes.detach:
             _say(context, goes_on(name))
             return Done(reason=f"{name} runs on its own", unfinished=True)
         last: deque[JobNews] = deque(maxlen=1)
         try:
-            news = follow_to_end(context.host, context.view.layout.key, name, context.listener, last.append)
+            news = follow_to_end(context.host, context.view.layout.key, run, context.listener, last.append)
         except KeyboardInterrupt:
             _say(context, goes_on(name))
             return left(name)
         finally:
             for seen in last:
-                note_job(context.view.records, name, seen.state, seen.progress, seen.result)
+                note_job(folder, seen.state, seen.progress, seen.result)
         done = done_of(name, number, news)
         if done.exit_code is ExitCode.OK:
             return done
-        return replace(done, report=_why(context, name, number).and_also(done.report))
+        return replace(done, report=_why(context, run, number).and_also(done.report))
 
-    def _started(self, context: Context, name: str) -> int:
-        run = run_of(context.view)
-        if run is not None and run.state is JobState.RUNNING:
+    def _started(self, context: Context, run: str, name: str) -> int:
+        survey = run_of(context.view)
+        if survey is not None and survey.state is JobState.RUNNING:
             context.listener.progress(f"joining {name}, which is under way")
-            if run.orphans:
-                adopt_job(context.host, context.view.layout.key, name)
-            return run.job
-        number = next_number(run)
-        resume = _resume_point(context, name) if run is not None and run.checkpoints else ""
+            return survey.job
+        number = next_number(survey)
+        resume = _resume_point(context, run) if survey is not None and survey.checkpoints else ""
         if number > 1 and not resume:
             begins = f"job {number} begins at its first step"
             if context.view.config.command is not None:
                 begins += ", or where the command goes on by itself: it runs in the same folder"
             context.listener.note(f"{name} left no checkpoint that is known here: {begins}")
         try:
-            started = start_job(context.host, start_request(context.view, name, number, resume))
+            started = start_job(context.host, start_request(context.view, run, number, resume))
         except KeyboardInterrupt:
             _say(context, ways_back(f"{name} may have begun. To see, to come back to it, or to end it:", name))
             raise
-        note_job(context.view.records, name, started.state, None, started.result)
+        note_job(folder_of(context.view), started.state, None, started.result)
         return started.number
 
 
@@ -110,9 +110,9 @@ def _refuse_while_running(view: View) -> None:
     run = run_of(view)
     if run is not None and run.state is JobState.RUNNING:
         raise Busy(
-            f"{run.run} is still running; a second training of the same work would share its card",
+            f"{name_of(view)} is still running; a second training of the same work would share its card",
             where=view.host.name,
-            hint=f"pipeline stop {run.run}",
+            hint=f"pipeline stop {name_of(view)}",
         )
 
 
@@ -139,10 +139,10 @@ def _why(context: Context, name: str, number: int) -> Report:
     """What the end of the job's output says of its failure; the output is here from now on."""
     view = context.view
     try:
-        output = pull_log(context.host, view.layout.key, name, number, view.records.run(name)).path
+        output = pull_log(context.host, view.layout.key, name, number, folder_of(view)).path
     except HalfstepError as error:
         words = f"the output of job {number} could not be brought home: {error.message}"
-        return Report((Finding("output", Severity.WARNING, words, error.where, f"pipeline diagnose {name}"),))
+        return Report((Finding("output", Severity.WARNING, words, error.where, f"pipeline diagnose {name_of(view)}"),))
     # What a job never said is no file here.
     text, first = end_of(output.read_bytes() if output.exists() else b"", DIAGNOSED_LINES)
     secrets = secret_values(view.host.config, view.config).values()

@@ -8,7 +8,6 @@ from pipeline.hosts.open_run import open_run
 from pipeline.show.output import OutputLines
 from pipeline.show.screen import Screen
 from pipeline.verbs.wait import wait_for
-from remote.operations.jobs import adopt_job
 from remote.protocol.jobs import JobState
 from remote.pull.log import follow_log
 
@@ -19,13 +18,11 @@ def attach(run: str | None = None, as_json: bool = False) -> int:
     """Follow a run that is under way, then say how it ended with the exit code of `wait`."""
     screen = Screen(as_json=as_json)
     with open_run(run, Path.cwd(), ask=None if as_json else screen) as opened:
-        name, survey = opened.note.run, opened.survey()
-        if survey.orphans:
-            adopt_job(opened.host, opened.note.project, name)
+        note, survey = opened.note, opened.survey()
         if not as_json and survey.state is JobState.RUNNING:
-            screen.note(f"{name} runs on its own: Ctrl-C only leaves it. `pipeline stop {name}` ends it.")
+            screen.note(f"{note.name} runs on its own: Ctrl-C only leaves it. `pipeline stop {note.name}` ends it.")
             output = OutputLines()
-            for chunk in follow_log(opened.host, opened.note.project, name, lines=RECENT_LINES):
+            for chunk in follow_log(opened.host, note.project, note.run, lines=RECENT_LINES):
                 for line in output.feed(chunk):
                     screen.raw(line)
-    return wait_for(name, screen, "attach")
+    return wait_for(note.name if survey.state is JobState.RUNNING else run, screen, "attach")

@@ -41,7 +41,7 @@ def diagnose(what: str = "", as_json: bool = False) -> int:
         host=log.note.host if log.note else "",
         config=log.note.config if log.note else "",
         given=log.note.given if log.note else (),
-        run=log.note.run if log.note else "",
+        run=log.note.name if log.note else "",
         findings=(*(findings if as_json else ()), *log.stale),
         more={"diagnoses": [_in_full(one, log.name) for one in found]},
     )
@@ -78,7 +78,7 @@ def _log(screen: Screen, what: str) -> Log:
     note, records = named_run(what or None, Path.cwd())
     data = bytearray()
     stale = read_output(note, records, data.extend, ask=None if screen.as_json else screen)
-    return Log(data.decode("utf-8", "replace"), f"output of {note.run}", note, stale)
+    return Log(data.decode("utf-8", "replace"), f"output of {note.name}", note, stale)
 
 
 def _end_of(note: RunNote | None) -> str:

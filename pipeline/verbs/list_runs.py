@@ -14,7 +14,7 @@ from pipeline.show.screen import Screen
 
 
 def list_runs(as_json: bool = False) -> int:
-    """Every run of this project, the newest first, as last seen; `pipeline status RUN` asks its host."""
+    """Every run of this project as last seen, the last started first; `pipeline status RUN` asks its host."""
     screen = Screen(as_json=as_json)
     now = time.time()
     records = Records(project_here(Path.cwd()))
@@ -24,7 +24,7 @@ def list_runs(as_json: bool = False) -> int:
         job = job_last_seen(note, now)
         step = f"{job.step}/{job.steps}" if job.steps else str(job.step or "")
         seen = job.state.value if note.seen_unix else "not seen yet"
-        rows.append((note.run, note.host, seen, step, duration(now - note.created_unix) + " ago"))
+        rows.append((note.name, note.host, seen, step, duration(now - note.created_unix) + " ago"))
     if not as_json:
         if not rows and not damaged:
             screen.note("this project has no runs yet")
@@ -37,4 +37,4 @@ def list_runs(as_json: bool = False) -> int:
 def _told(note: RunNote) -> dict[str, Any]:
     """A start that was cut short may have begun a job: until its host is asked, nobody knows its state."""
     seen = {"state": note.state.value} if note.seen_unix else {}
-    return {"run": note.run, "host": note.host, "config": note.config, **seen, "step": note.step}
+    return {"run": note.name, "host": note.host, "config": note.config, **seen, "step": note.step}

@@ -35,7 +35,7 @@ def logs(run: str | None = None, follow: bool = False, tail: int | None = None, 
         host=note.host,
         config=note.config,
         given=note.given,
-        run=note.run,
+        run=note.name,
         findings=stale,
         more={"lines": [line.rstrip("\n") for line in kept]} if as_json else {},
     )

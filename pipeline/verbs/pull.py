@@ -6,10 +6,11 @@ from pathlib import Path
 
 from pipeline.hosts.open_run import open_run
 from pipeline.hosts.pull import pull_run
+from pipeline.hosts.which_run import judge_others
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.messages.quantities import size
 from pipeline.records.files import locked
-from pipeline.records.runs import artifacts_of
+from pipeline.records.runs import artifacts_in
 from pipeline.show.screen import Screen
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
@@ -19,23 +20,24 @@ def pull(run: str | None = None, weights: bool = False, as_json: bool = False) -
     """Bring home what is not here yet; what is here is only ever added to."""
     screen = Screen(as_json=as_json)
     with open_run(run, Path.cwd(), ask=None if as_json else screen, keep=False) as opened:
-        survey = opened.survey()
-        with locked(opened.folder / "pull.lock", f"pull {survey.run}"):
-            pulled = pull_run(opened.host, opened.note.project, survey, opened.folder, weights=weights, listener=screen)
-    findings = pulled.findings
+        note = opened.note
+        survey, training = opened.look()
+        with locked(opened.folder / "pull.lock", f"pull {note.name}"):
+            pulled = pull_run(opened.host, note.project, survey, opened.folder, weights=weights, listener=screen)
+    findings = (*judge_others("pull", run, note, survey.state, training), *pulled.findings)
     if weights and not survey.adapter_sha256:
-        findings += (no_adapter(survey.run),)
+        findings += (no_adapter(note.name),)
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     outcome = Outcome(
         "pull",
         ExitCode.PULL if errors else ExitCode.OK,
-        host=opened.note.host,
-        config=opened.note.config,
-        given=opened.note.given,
-        run=survey.run,
+        host=note.host,
+        config=note.config,
+        given=note.given,
+        run=note.name,
         findings=findings,
         job=job_outcome(survey),
-        artifacts=artifacts_of(opened.records, survey.run),
+        artifacts=artifacts_in(opened.folder),
     )
     new = f"{size(pulled.added_bytes)} came home to" if pulled.added_bytes else "nothing new; all that came home is in"
     screen.note(f"{new} {opened.folder}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline.messages.outcome import Outcome
-from pipeline.records.runs import artifacts_of, job_last_seen, named_run
+from pipeline.records.runs import artifacts_in, job_last_seen, named_run
 from pipeline.report.kept import draw_report, has_report
 from pipeline.show.screen import Screen
 from remote.errors import BadUsage
@@ -15,10 +15,10 @@ def report(run: str | None = None, as_json: bool = False) -> int:
     """Draw the run's page from what is here: stages, fixes, proofs, curves, cures."""
     screen = Screen(as_json=as_json)
     note, records = named_run(run, Path.cwd())
-    folder = records.run(note.run)
+    folder = records.folder_named(note.name)
     if not has_report(folder):
         raise BadUsage(
-            f"{note.run} has nothing to report yet",
+            f"{note.name} has nothing to report yet",
             where=str(folder),
             hint=note.again,
         )
@@ -29,9 +29,9 @@ def report(run: str | None = None, as_json: bool = False) -> int:
             host=note.host,
             config=note.config,
             given=note.given,
-            run=note.run,
+            run=note.name,
             job=job_last_seen(note, note.seen_unix),
-            artifacts=artifacts_of(records, note.run),
+            artifacts=artifacts_in(folder),
         )
     )
     return 0

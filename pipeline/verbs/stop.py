@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipeline.hosts.open_run import open_run
+from pipeline.hosts.which_run import as_errors, judge_others, others_elsewhere
 from pipeline.judgements.job import newest_kept
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.show.screen import Screen
@@ -18,22 +19,26 @@ def stop(run: str | None = None, grace: float | None = None, as_json: bool = Fal
     """End the job and every process it started; `pipeline run` resumes from its checkpoint."""
     screen = Screen(as_json=as_json)
     with open_run(run, Path.cwd(), ask=None if as_json else screen) as opened:
-        survey = opened.survey()
+        note = opened.note
+        survey, training = opened.look()
         left: tuple[int, ...] = ()
-        was_alive = survey.state is JobState.RUNNING or bool(survey.orphans)
+        was_alive = survey.state is JobState.RUNNING
+        others = judge_others("stop", run, note, survey.state, training)
         if was_alive:
-            screen.progress(f"stopping {survey.run}")
-            left = stop_job(opened.host, opened.note.project, survey.run, grace_s=grace).left
+            screen.progress(f"stopping {note.name}")
+            left = stop_job(opened.host, note.project, survey.run, grace_s=grace).left
             survey = opened.survey()
-    screen.note(in_words(survey, was_alive))
-    findings = tuple(_unkillable(pid, opened.note.host) for pid in left)
+    if not was_alive:
+        others += others_elsewhere("stop", run, note, opened.records, None if as_json else screen)
+    screen.note(in_words(note.name, survey, was_alive))
+    findings = (*(_unkillable(pid, note.host) for pid in left), *as_errors(others))
     outcome = Outcome(
         "stop",
         ExitCode.BUSY if findings else ExitCode.OK,
-        host=opened.note.host,
-        config=opened.note.config,
-        given=opened.note.given,
-        run=survey.run,
+        host=note.host,
+        config=note.config,
+        given=note.given,
+        run=note.name,
         findings=findings,
         job=job_outcome(survey),
     )
@@ -41,15 +46,15 @@ def stop(run: str | None = None, grace: float | None = None, as_json: bool = Fal
     return outcome.exit_code
 
 
-def in_words(survey: RunSurvey, was_alive: bool) -> str:
+def in_words(name: str, survey: RunSurvey, was_alive: bool) -> str:
     """'tiny-0123abcd was stopped at step 40 of 120; newest checkpoint: step 38'."""
     newest = newest_kept(survey)
     kept = f"newest checkpoint: step {newest}" if newest is not None else "it has no checkpoint"
     job = job_outcome(survey)
     step = f" at step {job.step}" + (f" of {job.steps}" if job.steps else "") if job.step is not None else ""
     if was_alive and survey.result is not None and survey.result.stopped:
-        return f"{survey.run} was stopped{step}; {kept}"
-    return f"{survey.run} is not running ({survey.state.value}{step}); {kept}"
+        return f"{name} was stopped{step}; {kept}"
+    return f"{name} is not running ({survey.state.value}{step}); {kept}"
 
 
 def _unkillable(pid: int, host: str) -> Finding:

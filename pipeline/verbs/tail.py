@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipeline.hosts.follow import patience_told
-from pipeline.hosts.open_run import NOT_THERE, open_run, out_of_reach
+from pipeline.hosts.open_run import NOT_THERE, open_note, out_of_reach
 from pipeline.messages.outcome import Outcome
 from pipeline.records.runs import named_run
 from pipeline.show.screen import Screen
@@ -26,10 +26,10 @@ def tail(run: str | None = None, only: Sequence[str] = (), new: bool = False, as
     tags: set[str] = set()
     shown = False
     try:
-        with open_run(note.run, records.root, ask=None if as_json else screen, keep=False) as opened:
+        with open_note(note, records, ask=None if as_json else screen, keep=False) as opened:
             patience = patience_told(screen)
             if next(mirrored_scalars(opened.folder), None) is None:
-                screen.progress(f"waiting for the first scalar of {note.run}")
+                screen.progress(f"waiting for the first scalar of {note.name}")
             for scalar in tail_scalars(
                 opened.host, note.project, note.run, opened.folder, history=not new, patience=patience
             ):
@@ -46,14 +46,14 @@ def tail(run: str | None = None, only: Sequence[str] = (), new: bool = False, as
             raise
         findings = (out_of_reach(note, error, "these are the scalars that are here"),)
     if not new and not findings and not shown:
-        findings = (_none_so_called(note.run, only, tags) if tags else _none_written(note.run),)
+        findings = (_none_so_called(note.name, only, tags) if tags else _none_written(note.name),)
     outcome = Outcome(
         "tail",
         next((finding.exit_code for finding in findings), ExitCode.OK),
         host=note.host,
         config=note.config,
         given=note.given,
-        run=note.run,
+        run=note.name,
         findings=findings,
         more={"scalars": [{"step": s.step, "tag": s.tag, "value": s.value} for s in seen]} if as_json else {},
     )

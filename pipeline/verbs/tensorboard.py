@@ -13,10 +13,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.hosts.follow import patience_told
-from pipeline.hosts.open_run import OUT_OF_REACH, OpenRun, open_run
+from pipeline.hosts.open_run import OUT_OF_REACH, OpenRun, open_note
+from pipeline.hosts.which_run import judge_others
 from pipeline.messages.errors import outcome_of_error
 from pipeline.messages.outcome import Outcome
 from pipeline.messages.quantities import size
+from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, named_run
 from pipeline.show.screen import Screen
 from remote.errors import Busy, HalfstepError, Interrupted, ToolFailed
@@ -32,20 +34,20 @@ def tensorboard(run: str | None = None, port: int = 6006, as_json: bool = False)
     if importlib.util.find_spec("tensorboard") is None:
         raise ToolFailed("TensorBoard is not installed beside halfstep", hint="pipx inject halfstep tensorboard")
     note, records = named_run(run, Path.cwd())
-    folder = records.run(note.run)
+    folder = records.folder_named(note.name)
     folder.mkdir(parents=True, exist_ok=True)
-    port = free_port(port, note.run)
+    port = free_port(port, note.name)
     with _viewer(folder, port) as viewer:
-        _await_answer(viewer, port, note.run)
+        _await_answer(viewer, port, note.name)
         address = f"http://{HERE}:{port}/"
-        screen.note(f"the curves of {note.run}: {address}")
+        screen.note(f"the curves of {note.name}: {address}")
         if as_json:
             more = {"address": address, "mirror": str(folder)}
-            screen.closing(Outcome("tensorboard", host=note.host, config=note.config, run=note.run, more=more))
+            screen.closing(Outcome("tensorboard", host=note.host, config=note.config, run=note.name, more=more))
         with _told_once(as_json):
-            _keep_live(note, screen, viewer)
+            _keep_live(run, (note, records), screen, viewer)
             viewer.wait()
-            raise _ended(viewer, note.run)
+            raise _ended(viewer, note.name)
 
 
 def free_port(port: int, run: str) -> int:
@@ -111,10 +113,16 @@ def _told_once(as_json: bool) -> Iterator[None]:
         raise SystemExit(int(error.exit_code)) from None
 
 
-def _keep_live(note: RunNote, screen: Screen, viewer: subprocess.Popen[bytes]) -> None:
+def _keep_live(
+    run: str | None, meant: tuple[RunNote, Records], screen: Screen, viewer: subprocess.Popen[bytes]
+) -> None:
     """The mirror has every record as it is written, until the job ends or nobody looks any more."""
+    note, records = meant
     try:
-        with open_run(note.run, Path.cwd(), ask=None if screen.as_json else screen, keep=False) as opened:
+        with open_note(note, records, ask=None if screen.as_json else screen, keep=False) as opened:
+            survey, training = opened.look()
+            for other in judge_others("tensorboard", run, note, survey.state, training):
+                screen.note(f"{other.message}: {other.hint}")
             _mirror(opened, screen, viewer)
     except HalfstepError as error:
         if error.exit_code not in OUT_OF_REACH:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from pipeline.hosts.follow import follow_to_end
 from pipeline.hosts.open_run import open_run
+from pipeline.hosts.which_run import judge_others
 from pipeline.judgements.job import judge_run, judge_watched
 from pipeline.messages.outcome import Outcome, job_outcome
-from pipeline.records.runs import artifacts_of
+from pipeline.records.runs import artifacts_in
 from pipeline.show.screen import Screen
-from remote.operations.jobs import adopt_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState
 
@@ -23,23 +23,23 @@ def wait(run: str | None = None, as_json: bool = False) -> int:
 def wait_for(run: str | None, screen: Screen, verb: str) -> int:
     """The run's job has ended, and the screen says how, under the name of the verb that was typed."""
     with open_run(run, Path.cwd(), ask=None if screen.as_json else screen) as opened:
-        survey = opened.survey()
+        note = opened.note
+        survey, training = opened.look()
+        others = judge_others(verb, run, note, survey.state, training)
         while survey.state is JobState.RUNNING:
-            if survey.orphans:
-                adopt_job(opened.host, opened.note.project, survey.run)
-            follow_to_end(opened.host, opened.note.project, survey.run, screen)
+            follow_to_end(opened.host, note.project, survey.run, screen)
             survey = opened.survey()
-    findings = judge_run(survey, survey.run).findings
+    findings = judge_run(survey, note.name).findings
     outcome = Outcome(
         verb,
         next((finding.exit_code for finding in findings), ExitCode.OK),
-        host=opened.note.host,
-        config=opened.note.config,
-        given=opened.note.given,
-        run=survey.run,
-        findings=(*findings, *judge_watched(survey.run, survey.watched)),
+        host=note.host,
+        config=note.config,
+        given=note.given,
+        run=note.name,
+        findings=(*findings, *others, *judge_watched(note.name, survey.watched)),
         job=job_outcome(survey),
-        artifacts=artifacts_of(opened.records, survey.run),
+        artifacts=artifacts_in(opened.folder),
     )
     if outcome.job:
         screen.job(outcome.job)

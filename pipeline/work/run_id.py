@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from pipeline.judgements.host import facts_of
 from pipeline.records.inputs import Inputs, digest
@@ -49,6 +50,16 @@ def run_id(view: View) -> str:
     work = work_fingerprint(view)
     serial = view.serial or newest_serial(view.survey, run_name(view.loaded.name, work))
     return run_name(view.loaded.name, work, serial)
+
+
+def name_of(view: View) -> str:
+    """What names that run in this project: its id, unless another host had a run of that id first."""
+    return view.records.run_name(run_id(view), view.host.name)
+
+
+def folder_of(view: View) -> Path:
+    """Where what comes home of that run lies."""
+    return view.records.run(run_id(view), view.host.name)
 
 
 def next_serial(view: View) -> int:

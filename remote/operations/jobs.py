@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from remote.host import Host, read_answer
 from remote.protocol.environment import EnvironmentFacts, EnvironmentRequest
-from remote.protocol.jobs import JobNews, ResumePoint, StartAnswer, StartRequest, StopAnswer
+from remote.protocol.jobs import JobNews, JobState, ResumePoint, RunSurvey, StartAnswer, StartRequest, StopAnswer
 from remote.protocol.survey import Survey, SurveyRequest
 from remote.protocol.values import encode
 
@@ -25,8 +25,16 @@ def start_job(host: Host, request: StartRequest) -> StartAnswer:
 
 
 def adopt_job(host: Host, project: str, run: str) -> StartAnswer:
-    """The run's newest job has a living supervisor again where it had lost it."""
+    """The run's newest job has a supervisor again where its own was killed, or its result where it ended meanwhile."""
     return read_answer(StartAnswer, host, host.act("job.adopt", {"project": project, "run": run}))
+
+
+def take_up_job(host: Host, project: str, run: RunSurvey | None) -> bool:
+    """Where the survey shows a job without its supervisor, it was taken up, and is to be looked at again (True)."""
+    if run is None or not (run.orphans or run.state is JobState.LOST):
+        return False
+    adopt_job(host, project, run.run)
+    return True
 
 
 def stop_job(host: Host, project: str, run: str, *, grace_s: float | None = None) -> StopAnswer:

@@ -133,7 +133,7 @@ def adopt(call: Call) -> Dict[str, Any]:
     """
     run = run_layout(call, call.args["project"], call.args["run"])
     number = newest_job(run)
-    take_up(call.payload, run, number)
+    take_up(call, run, number)
     return _reply(judge_job(run, number))
 
 
@@ -145,7 +145,7 @@ def stop(call: Call) -> Dict[str, Any]:
     run = run_layout(call, call.args["project"], call.args["run"])
     number = newest_job(run)
     job = run.job(number)
-    take_up(call.payload, run, number)
+    take_up(call, run, number)
     if judge_job(run, number).state is JobState.RUNNING:
         spec = read_record(job.spec, JobSpec)
         grace = call.args.get("grace_s")
@@ -202,7 +202,7 @@ def follow(call: Call) -> Dict[str, Any]:
     told: Optional[Tuple[Any, ...]] = None
     spoke = time.monotonic()
     while not call.line.gone():
-        take_up(call.payload, run, number)
+        take_up(call, run, number)
         news = read_news(run, number)
         mark = (news.state, news.progress, news.stalled, news.watched)
         if mark != told:

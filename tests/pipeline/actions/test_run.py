@@ -42,7 +42,7 @@ def test_curves_and_output_of_a_failed_training_are_here(tmp_path: Path) -> None
     bring_home_what_failed(context, StagesResult([StageOutcome("verify", StageState.FAILED)]))
     assert host.calls == [], "no training has failed"
     bring_home_what_failed(context, StagesResult([TRAIN_FAILED]))
-    folder = view.records.run(ran.run)
+    folder = view.records.run(ran.run, "local")
     assert (folder / EVENTS).read_bytes() == curve
     assert (folder / "jobs" / "1" / "output.log").read_bytes() == b"bad"
 
@@ -50,7 +50,7 @@ def test_curves_and_output_of_a_failed_training_are_here(tmp_path: Path) -> None
 def test_a_run_whose_note_was_damaged_is_remembered_again(tmp_path: Path) -> None:
     view = view_of(tmp_path)
     run = run_in(view, JobState.SUCCEEDED).run
-    note = view.records.run(run) / "run.json"
+    note = view.records.run(run, "local") / "run.json"
     note.parent.mkdir(parents=True)
     note.write_text("torn")
     outcome_of(Context(FakeHost(), view, NoListener()), StagesResult())
@@ -75,7 +75,7 @@ def test_an_interrupted_run_tells_its_stages_its_run_and_its_job(tmp_path: Path)
     write_note(view.records, note_of(view, name))
     may_have_begun = outcome_of(context, ran)
     assert (may_have_begun.run, may_have_begun.job) == (name, None)
-    note_job(view.records, name, JobState.RUNNING, Progress(7, 60))
+    note_job(view.records.run(name, "local"), JobState.RUNNING, Progress(7, 60))
     told = outcome_of(context, ran)
     assert (told.exit_code, told.run, [stage.name for stage in told.stages]) == (130, name, ["verify", "train"])
     assert told.job is not None

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.records.layout import Records
-from pipeline.records.runs import NOTE, RunNote, artifacts_of, find_note, judge_notes, note_job, read_note, write_note
+from pipeline.records.layout import NOTE, Records
+from pipeline.records.runs import RunNote, artifacts_in, find_note, judge_notes, note_job, read_note, write_note
 from remote.errors import BadUsage
 from remote.protocol.jobs import JobResult, JobState, Progress
 
@@ -17,29 +17,29 @@ ENDS = [(JobState.SUCCEEDED, JobResult(0)), (JobState.FAILED, JobResult(1)), (Jo
 def remembered(root: Path) -> tuple[Records, Path]:
     records = Records(root)
     write_note(records, RunNote("r", "titan", "plain", "key", created_unix=1.0))
-    return records, records.run("r") / NOTE
+    return records, records.run("r", "titan") / NOTE
 
 
 @pytest.mark.parametrize(("state", "result"), ENDS)
 def test_what_has_ended_and_is_known_is_not_written_again(
     tmp_path: Path, state: JobState, result: JobResult | None
 ) -> None:
-    records, path = remembered(tmp_path)
-    note_job(records, "r", state, Progress(60, 60), result)
+    _, path = remembered(tmp_path)
+    note_job(path.parent, state, Progress(60, 60), result)
     before = path.stat()
-    note_job(records, "r", state, Progress(60, 60), result)
+    note_job(path.parent, state, Progress(60, 60), result)
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-    note_job(records, "r", JobState.RUNNING, Progress(61, 120))
+    note_job(path.parent, JobState.RUNNING, Progress(61, 120))
     note = read_note(path.parent)
     assert note is not None
     assert (note.state, note.step, note.exit) == (JobState.RUNNING, 61, None)
 
 
 def test_a_run_under_way_is_as_old_as_its_last_look(tmp_path: Path) -> None:
-    records, path = remembered(tmp_path)
-    note_job(records, "r", JobState.RUNNING, Progress(1, 60))
+    _, path = remembered(tmp_path)
+    note_job(path.parent, JobState.RUNNING, Progress(1, 60))
     before = read_note(path.parent)
-    note_job(records, "r", JobState.RUNNING, Progress(1, 60))
+    note_job(path.parent, JobState.RUNNING, Progress(1, 60))
     after = read_note(path.parent)
     assert before is not None
     assert after is not None
@@ -88,14 +88,14 @@ def test_a_run_that_is_not_named_clearly_is_told_with_what_may_be_meant(
 
 
 def test_a_run_that_nobody_remembers_is_not_invented(tmp_path: Path) -> None:
-    note_job(Records(tmp_path), "r", JobState.RUNNING)
+    note_job(Records(tmp_path).run("r", "titan"), JobState.RUNNING)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("written", ["", "{", "[]", '{"run": 3}'])
 def test_a_note_that_cannot_be_read_is_named_and_hides_no_other(tmp_path: Path, written: str) -> None:
     records = several(tmp_path)
-    path = records.run("plain-0022ccdd") / NOTE
+    path = records.run("plain-0022ccdd", "titan") / NOTE
     path.write_text(written)
     assert [finding.where for finding in judge_notes(records)] == [str(path)]
     with pytest.raises(BadUsage, match="remembers of plain-0022ccdd cannot be read") as caught:
@@ -124,9 +124,9 @@ def test_a_project_whose_only_note_is_damaged_has_a_run(tmp_path: Path) -> None:
 def test_curves_are_told_wherever_the_script_wrote_them(
     tmp_path: Path, written: tuple[str, ...], told: str | None
 ) -> None:
-    records, note = remembered(tmp_path)
+    _, note = remembered(tmp_path)
     for name in written:
         (note.parent / name).parent.mkdir(parents=True, exist_ok=True)
         (note.parent / name).write_bytes(b"")
-    found = artifacts_of(records, "r").get("tensorboard")
+    found = artifacts_in(note.parent).get("tensorboard")
     assert found == (None if told is None else str(note.parent / told))

@@ -70,7 +70,7 @@ def test_of_a_run_that_its_host_has_no_more_what_came_home_is_told(
     types: Types, tmp_path: Path, verb: tuple[str, ...]
 ) -> None:
     shutil.rmtree(tmp_path / "work" / ProjectLayout("p-1").run(RUN).root)
-    home = Records(tmp_path).run(RUN)
+    home = Records(tmp_path).run(RUN, "here")
     (home / "jobs" / "1").mkdir(parents=True)
     (home / "jobs" / "1" / "output.log").write_text("step 1\n")
     (home / "tensorboard").mkdir()
@@ -92,7 +92,7 @@ def test_of_a_run_that_is_nowhere_the_error_says_what_to_type(types: Types, tmp_
 
 
 def test_the_hint_of_a_run_is_the_line_that_started_it(types: Types, tmp_path: Path) -> None:
-    note = read_note(Records(tmp_path).run(RUN))
+    note = read_note(Records(tmp_path).run(RUN, "here"))
     assert note is not None
     words = ("--host", "here", "--config", "/elsewhere/plain.yaml", "--set", 'env.N="3"')
     write_note(Records(tmp_path), replace(note, given=words))

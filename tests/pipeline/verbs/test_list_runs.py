@@ -19,7 +19,7 @@ def test_a_run_whose_start_was_cut_short_is_not_called_absent(
     records = Records(tmp_path)
     for name, created in (("cut", 2.0), ("seen", 1.0)):
         write_note(records, RunNote(name, "titan", "plain", "key", created_unix=created))
-    note_job(records, "seen", JobState.RUNNING, Progress(7, 60))
+    note_job(records.run("seen", "titan"), JobState.RUNNING, Progress(7, 60))
     monkeypatch.chdir(tmp_path)
     list_runs(as_json=True)
     cut, seen = json.loads(capsys.readouterr().out)["runs"]

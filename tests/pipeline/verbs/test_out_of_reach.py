@@ -84,7 +84,7 @@ def test_diagnose_reads_the_output_that_is_here(types: Types, records: Records) 
 
 def test_tail_shows_the_scalars_that_are_here_and_ends_at_once(types: Types, records: Records) -> None:
     name = "tensorboard/events.out.tfevents.1"
-    with Folder(records.run(RUN)) as folder:
+    with Folder(records.run(RUN, "titan")) as folder:
         Mirror(folder).append(name, 0, point(1, 4.0), fresh=False)
     code, told, _ = types("tail")
     assert code == 10
@@ -96,7 +96,7 @@ def test_tail_shows_the_scalars_that_are_here_and_ends_at_once(types: Types, rec
 def bring_home(records: Records, text: str) -> None:
     """Two jobs' outputs lie here, the newer with this text."""
     for number, output in ((1, "an older job\n"), (2, text)):
-        path = records.run(RUN) / "jobs" / str(number) / "output.log"
+        path = records.run(RUN, "titan") / "jobs" / str(number) / "output.log"
         path.parent.mkdir(parents=True)
         path.write_text(output)
     os.utime(path, (1_700_000_000, 1_700_000_000))

@@ -176,6 +176,21 @@ def test_a_job_outlives_its_supervisor_and_the_agent_that_started_it(bench: Benc
     until(lambda: bench.survey().state is JobState.SUCCEEDED, "the end")
 
 
+def test_a_verb_that_leaves_nothing_behind_leaves_a_supervisor_with_a_payload_of_its_own(bench: Bench):
+    go = bench.workdir / "go"
+    _orphan(bench, "--until", go)
+    bench.host.close()
+    for payload in (bench.workdir / "payload").iterdir():
+        payload.unlink()
+    bench.host = local_host(str(bench.workdir), keep=False)
+    adopt_job(bench.host, PROJECT, bench.run)
+    bench.host.close()
+    go.touch()
+    until(lambda: Path(bench.job().result).exists(), "the result")
+    assert json.loads(Path(bench.job().result).read_bytes())["exit"] == 0
+    bench.host = local_host(str(bench.workdir))
+
+
 @pytest.mark.parametrize("launcher_killed", [False, True], ids=["torchrun lives", "torchrun was killed too"])
 def test_two_ranks_without_supervisor_train_to_their_end(bench: Bench, launcher_killed: bool):
     go = bench.workdir / "go"

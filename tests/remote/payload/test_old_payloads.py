@@ -20,6 +20,7 @@ from remote.link.agent import AgentHost
 from remote.link.local import local_host
 from remote.operations.jobs import start_job
 from remote.payload.agent.old_payloads import needed_payloads, remove_old_payloads
+from remote.payload.processes.identity import descendants
 from remote.protocol.jobs import JobSpec, Started, StartRequest
 from remote.protocol.layout import ProjectLayout
 
@@ -132,9 +133,14 @@ def job(workdir: Path, tmp_path: Path, version: Callable[[int], str]) -> Iterato
     leave(host)
     assert answer.started is not None
     yield Job(first, gate, workdir / ProjectLayout(PROJECT).run(RUN).job(1).result, answer.started)
-    for pid in (answer.started.child_pid, answer.started.pid):
+    for pid in (*trainer_of(answer.started), answer.started.child_pid, answer.started.pid):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+
+def trainer_of(started: Started) -> list[int]:
+    """The process under the job's witness."""
+    return [process.pid for process in descendants(started.child_pid)]
 
 
 def test_a_supervisor_keeps_the_payload_that_it_was_started_with(
@@ -160,7 +166,8 @@ def test_nothing_goes_while_a_job_runs_whose_supervisor_cannot_be_seen(
     os.kill(job.started.pid, signal.SIGKILL)
     wait_until(lambda: not is_running(job.started.pid))
     assert needed_payloads(str(workdir)) is None
-    os.kill(job.started.child_pid, signal.SIGKILL)
+    [trainer] = trainer_of(job.started)
+    os.kill(trainer, signal.SIGKILL)
     wait_until(lambda: not is_running(job.started.child_pid))
     assert needed_payloads(str(workdir)) is not None
 

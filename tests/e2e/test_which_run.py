@@ -1,0 +1,100 @@
+"""A verb without RUN means the run that was started or resumed last, and never passes silently over one that trains."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.held_project import Held, living, write_held_project
+from tests.e2e.user import User
+
+pytestmark = [pytest.mark.train, pytest.mark.timeout(600)]
+
+
+@pytest.fixture
+def held(user: User) -> Iterator[Held]:
+    held = write_held_project(user)
+    yield held
+    held.go()
+
+
+def detached(user: User, host: str = "one") -> str:
+    started = user.types("run", "--host", host, "--config", "plain", "--detach", "--json")
+    assert started.code == 0, started.err + started.out
+    return str(started.json["run"])
+
+
+def turn_clock_back(user: User) -> None:
+    """What was started so far seems to be an hour younger than it is, as after the laptop's clock went back."""
+    for path in (user.project / ".halfstep" / "runs").glob("*/run.json"):
+        note = json.loads(path.read_bytes())
+        path.write_text(json.dumps({**note, "created_unix": note["created_unix"] + 3600.0}))
+
+
+def test_a_resumed_run_is_the_one_that_is_meant(user: User, held: Held) -> None:
+    script = user.project / "train.py"
+    first_text = script.read_text()
+    first = detached(user)
+    held.await_training(1)
+    assert user.types("stop").code == 0
+    script.write_text(first_text + "# another\n")
+    second = detached(user)
+    held.await_training(2)
+    assert user.types("stop").code == 0
+    script.write_text(first_text)
+    assert detached(user) == first != second
+    trainer = held.await_training(3)
+    assert user.types("status", "--json").json["run"] == first
+    stopped = user.types("stop", "--json")
+    assert (stopped.code, stopped.json["run"]) == (0, first)
+    assert not living(trainer)
+
+
+def test_stop_names_the_run_that_trains_where_the_last_one_has_ended(user: User, held: Held) -> None:
+    script = user.project / "train.py"
+    older = detached(user)
+    trainer = held.await_training(1)
+    turn_clock_back(user)
+    script.write_text(script.read_text() + "# another\n")
+    newer = detached(user)
+    held.await_training(2)
+    assert "-" not in user.types("list").out.split(newer)[1].splitlines()[0].split("ago")[0].split()[-2]
+    assert user.types("stop", "--json").json["run"] == newer
+
+    again = user.types("stop", "--json")
+    assert (again.code, again.json["run"]) == (60, newer)
+    [finding] = [one for one in again.json["findings"] if one["check"] == "another-run"]
+    assert (finding["severity"], finding["hint"]) == ("error", f"pipeline stop {older}")
+    assert living(trainer)
+    seen = user.types("status", "--json")
+    assert (seen.code, "another-run" in [one["check"] for one in seen.json["findings"]]) == (0, True)
+    assert user.types("stop", newer).code == 0, "the run that was named has nothing to stop"
+    assert user.types("stop", older).code == 0
+    assert not living(trainer)
+    assert user.types("stop").code == 0, "nothing trains any more"
+
+
+def test_the_same_work_on_two_hosts_is_remembered_twice(user: User, held: Held) -> None:
+    here = detached(user, "one")
+    trainer = held.await_training(1)
+    there = detached(user, "two")
+    held.await_training(2)
+    assert there == f"{here}@two", "both hosts are this machine, so that both runs have one id"
+    assert user.types("stop", "--json").json["run"] == there
+    told = user.types("stop", "--json")
+    assert (told.code, told.json["findings"][0]["hint"]) == (60, f"pipeline stop {here}")
+    assert living(trainer)
+    states = {run["run"]: (run["host"], run["state"]) for run in user.types("list", "--json").json["runs"]}
+    assert states == {here: ("one", "running"), there: ("two", "failed")}
+    assert user.types("status", here, "--json").json["job"]["state"] == "running"
+    assert user.types("logs", there).code == 0
+    held.go()
+    ended = user.types("wait", here, "--json")
+    assert (ended.code, ended.json["run"]) == (0, here)
+    assert user.types("pull", there).code == 0
+    runs = user.project / ".halfstep" / "runs"
+    assert sorted(path.name for path in runs.iterdir() if (path / "jobs").is_dir()) == [there]
+    assert Path(runs / here / "run.json").exists()
