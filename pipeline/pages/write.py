@@ -14,7 +14,7 @@ from pipeline.pages.stages import STAGES
 ON_NAMES = """\
 `pipeline --install-completion`, typed once, makes your shell complete verbs, hosts (aliases of ~/.ssh/config too),
 configs, runs, stages, cards and the names of `explain`. RUN may be a run, its config (the newest of it), or how the
-run's name begins; left out, it is the newest run of the project.
+run's name begins; left out, it is the run that was started or resumed last.
 """
 
 

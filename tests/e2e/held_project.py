@@ -26,6 +26,7 @@ for step in range(4):
 if "HALFSTEP_JOB" in os.environ and "HALFSTEP_PROOF" not in os.environ:
     with open(os.environ["HELD"] + "/trainings", "a") as file:
         file.write(f"{os.getpid()}\\n")
+    print("waiting", flush=True)
     while not os.path.exists(os.environ["HELD"] + "/go"):
         time.sleep(0.02)
     print("trained")
