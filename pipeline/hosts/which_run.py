@@ -1,4 +1,4 @@
-"""Which run a verb without RUN means, where another run of the project may be the one that trains."""
+"""Which run a verb means that was given no exact name, where another run of the project may be the one that trains."""
 
 from __future__ import annotations
 
@@ -18,20 +18,24 @@ from remote.protocol.jobs import JobState
 def judge_others(
     verb: str, run: str | None, meant: RunNote, state: JobState, training: Iterable[str]
 ) -> tuple[Finding, ...]:
-    """A warning for each other run that trains, where the user named none and the verb is about one that does not."""
-    if run is not None or state is JobState.RUNNING:
+    """A warning for each other run that trains and that the user may have meant, if the meant one does not train."""
+    if state is JobState.RUNNING:
         return ()
-    return tuple(_also_training(verb, meant, other, "is training") for other in training)
+    return tuple(_also_training(verb, meant, other, "is training") for other in training if _fits(run, meant, other))
 
 
 def others_elsewhere(
     verb: str, run: str | None, meant: RunNote, records: Records, ask: Ask | None
 ) -> tuple[Finding, ...]:
     """The same of runs that were training on other hosts when they were last seen; each of those hosts is asked."""
-    if run is not None:
-        return ()
     seen = (note for note in list_notes(records) if note.state is JobState.RUNNING and note.host != meant.host)
-    return tuple(finding for note in seen for finding in _asked(verb, meant, note, records, ask))
+    asked = (_asked(verb, meant, note, records, ask) for note in seen if _fits(run, meant, note.name))
+    return tuple(finding for findings in asked for finding in findings)
+
+
+def _fits(run: str | None, meant: RunNote, other: str) -> bool:
+    """What was typed, nothing or a config or the beginning of a name, may mean the other run too."""
+    return run != meant.name and other.startswith(run or "")
 
 
 def _asked(verb: str, meant: RunNote, note: RunNote, records: Records, ask: Ask | None) -> tuple[Finding, ...]:
@@ -51,5 +55,5 @@ def as_errors(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 
 def _also_training(verb: str, meant: RunNote, other: str, how: str) -> Finding:
-    words = f"{meant.name}, the run that was started last, is not running; {other} {how}"
+    words = f"{meant.name}, which was started last, is not running; {other} {how}"
     return Finding("another-run", Severity.WARNING, words, meant.host, f"pipeline {verb} {other}")

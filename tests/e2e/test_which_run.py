@@ -69,6 +69,7 @@ def test_stop_names_the_run_that_trains_where_the_last_one_has_ended(user: User,
     assert (again.code, again.json["run"]) == (60, newer)
     [finding] = [one for one in again.json["findings"] if one["check"] == "another-run"]
     assert (finding["severity"], finding["hint"]) == ("error", f"pipeline stop {older}")
+    assert user.types("stop", "plain").code == 60, "a config names the other run as well"
     assert living(trainer)
     seen = user.types("status", "--json")
     assert (seen.code, "another-run" in [one["check"] for one in seen.json["findings"]]) == (0, True)

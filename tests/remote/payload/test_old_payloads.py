@@ -54,9 +54,7 @@ def version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], 
     def become(number: int) -> str:
         package = tmp_path / f"version-{number}" / "remote"
         for folder in bundle.FOLDERS:
-            shutil.copytree(
-                Path(bundle.__file__).parent / folder, package / folder, ignore=shutil.ignore_patterns("__pycache__")
-            )
+            shutil.copytree(bundle.PACKAGE / folder, package / folder, ignore=shutil.ignore_patterns("__pycache__"))
         (package / "payload/version.py").write_text(f"VERSION = {number}\n")
         monkeypatch.setattr(bundle, "PACKAGE", package)
         bundle.payload_bundle.cache_clear()
