@@ -41,7 +41,8 @@ class Curve:
 
 
 def gather_curves(scalars: Iterable[Scalar]) -> tuple[Curve, ...]:
-    """A curve per tag, by tag. Of a step that was told twice (a resumed job trains it again) the later telling counts.
+    """A curve per tag, by tag. A job that resumed or started again takes back the points of earlier jobs from its own
+    first step on, so that a curve is always that of one training.
 
     Files that were written at the same time and tell the same tag are different curves: `tag (folder)`.
     """
@@ -86,11 +87,22 @@ def thin(curve: Curve, limit: int = MAX_POINTS) -> Curve:
 
 
 def _curve(tag: str, scalars: Iterable[Scalar]) -> Curve:
-    told: dict[int, Scalar] = {}
+    by_file: dict[str, list[Scalar]] = {}
     for scalar in scalars:
-        if scalar.step not in told or scalar.wall_time >= told[scalar.step].wall_time:
-            told[scalar.step] = scalar
-    return Curve(tag, tuple((step, told[step].value) for step in sorted(told)))
+        by_file.setdefault(scalar.file, []).append(scalar)
+    kept: list[Scalar] = []
+    for written in sorted(by_file.values(), key=_began):
+        first = min(scalar.step for scalar in written)
+        kept = [scalar for scalar in kept if scalar.step < first or scalar.wall_time > _began(written)] + written
+    latest: dict[int, Scalar] = {}
+    for scalar in kept:
+        if scalar.step not in latest or scalar.wall_time >= latest[scalar.step].wall_time:
+            latest[scalar.step] = scalar
+    return Curve(tag, tuple((step, latest[step].value) for step in sorted(latest)))
+
+
+def _began(scalars: Iterable[Scalar]) -> float:
+    return min(scalar.wall_time for scalar in scalars)
 
 
 def _overlap(folders: Iterable[list[Scalar]]) -> bool:

@@ -21,6 +21,20 @@ def test_a_resumed_job_goes_on_in_the_same_curve_and_its_telling_counts():
     assert curve == Curve("loss", ((1, 1.0), (2, 1.0), (3, 2.0), (4, 2.0)))
 
 
+def test_a_job_that_started_again_leaves_nothing_of_the_one_before_in_its_curve():
+    first = [Scalar("loss", step, 1.0, 10.0 + step, "t/e1") for step in range(1, 91)]
+    second = [Scalar("loss", step, 2.0, 200.0 + step, "t/e2") for step in range(1, 31)]
+    (curve,) = gather_curves([*first, *second])
+    assert curve == Curve("loss", tuple((step, 2.0) for step in range(1, 31)))
+
+
+def test_a_job_that_resumed_takes_back_what_came_after_its_checkpoint():
+    first = [Scalar("loss", step, 1.0, 10.0 + step, "a/e1") for step in (80, 90, 100, 110)]
+    second = [Scalar("loss", step, 2.0, 200.0 + step, "b/e2") for step in (95, 105)]
+    (curve,) = gather_curves([*first, *second])
+    assert curve == Curve("loss", ((80, 1.0), (90, 1.0), (95, 2.0), (105, 2.0)))
+
+
 def test_folders_written_at_the_same_time_are_different_curves():
     one = [Scalar("loss", step, 1.0, 10.0 + step, "generator/e") for step in (1, 2, 3)]
     two = [Scalar("loss", step, 2.0, 10.5 + step, "critic/e") for step in (1, 2, 3)]
