@@ -15,6 +15,7 @@ from pipeline.messages.outcome import JobOutcome, Outcome, StageState, job_outco
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, artifacts_in, job_last_seen, note_seen, read_note, write_note
 from pipeline.report.compose import jobs_of, report_of
+from pipeline.report.curves import gather_curves
 from pipeline.report.evidence import read_evidence, write_evidence
 from pipeline.report.kept import keep_report
 from pipeline.stages.order import STAGES
@@ -157,5 +158,6 @@ def left_in_training(context: Context, ran: StagesResult) -> RunNote | None:
 
 def loss_in(folder: Path) -> list[float]:
     """The training loss by step as far as it came to this machine."""
-    scalars = [scalar for scalar in mirrored_scalars(folder) if scalar.tag in LOSS_TAGS]
-    return [scalar.value for scalar in sorted(scalars, key=lambda scalar: scalar.step)]
+    curves = gather_curves(one for one in mirrored_scalars(folder) if one.tag in LOSS_TAGS)
+    longest = max(curves, key=lambda curve: len(curve.points), default=None)
+    return [value for _, value in longest.points] if longest is not None else []

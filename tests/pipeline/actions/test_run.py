@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.actions.run import bring_home_what_failed, outcome_of, starts_the_command
+from pipeline.actions.run import bring_home_what_failed, loss_in, outcome_of, starts_the_command
 from pipeline.messages.listener import NoListener
 from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.records.runs import find_note, note_job, write_note
@@ -101,3 +101,12 @@ def test_secrets_are_wanted_where_the_command_will_be_run(
     tmp_path: Path, left: tuple[str, ...], wishes: Wishes, state: JobState | None, starts: bool
 ) -> None:
     assert starts_the_command(Context(FakeHost(), view_of(tmp_path, state), NoListener(), wishes), left) is starts
+
+
+def test_the_line_of_the_loss_is_that_of_the_job_that_started_again(tmp_path: Path) -> None:
+    folder = tmp_path / "mirror" / "tensorboard"
+    folder.mkdir(parents=True)
+    for job, (steps, loss) in enumerate(((90, 4.0), (30, 1.0)), start=1):
+        records = b"".join(point(step, loss, 1000.0 * job + step) for step in range(1, steps + 1))
+        (folder / f"events.out.tfevents.{job}").write_bytes(records)
+    assert loss_in(folder.parent) == [1.0] * 30
