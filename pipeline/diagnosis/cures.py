@@ -106,6 +106,17 @@ def precision_auto(config: Config) -> Cure | None:
     )
 
 
+def leave_label_padding(config: Config) -> Cure | None:
+    """Labels whose loss does not ignore -100 stay padded as the project pads them."""
+    if config.get("fixers", {}).get("label-padding") == "never":
+        return None
+    return Cure(
+        "config:leave-label-padding",
+        "taking back what label-padding did",
+        overrides={"fixers.label-padding": "never"},
+    )
+
+
 def free_port(config: Config) -> Cure | None:
     """A port the launcher takes from the environment becomes one that nobody listens on."""
     if {"MASTER_PORT", "PET_MASTER_PORT"} & set(config.get("env", {})):
@@ -123,4 +134,5 @@ CONFIG_CURES: dict[str, Callable[[Config], Cure | None]] = {
     "expandable-segments": expandable_segments,
     "precision-auto": precision_auto,
     "free-port": free_port,
+    "leave-label-padding": leave_label_padding,
 }

@@ -23,6 +23,11 @@ CURES = {
         "The precision the card is judged to train in",
         "After a run in a precision that was asked for has shown not to train, `precision:` becomes `auto`.",
     ),
+    "config:leave-label-padding": (
+        "What label-padding did is taken back.",
+        "After `labels-ignored`: the fixer put -100 into the target of a loss that does not ignore it. The project's own "
+        "padding comes back, and the fixer is off for this config from then on.",
+    ),
     "config:free-port": (
         "A free port for the launcher",
         "After `address already in use`: MASTER_PORT and torchrun's own PET_MASTER_PORT name a port that nobody "

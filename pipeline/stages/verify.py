@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pipeline.diagnosis.diagnose import diagnose_text
+from pipeline.judgements.label_padding import FIXER, blamed, is_suspected
 from pipeline.judgements.static import judge_static, refuted
 from pipeline.messages.masked import masked
 from pipeline.messages.quantities import duration
 from pipeline.records.inputs import Inputs
 from pipeline.stages.stage import Context, Done
 from pipeline.work.command import command_of, data_at, environment_of, interpreter_of, proof_place, steps_of
-from pipeline.work.fixes import tree_as_fixed
+from pipeline.work.fixes import plan_for, tree_as_fixed
 from pipeline.work.laptop_paths import laptop_paths
 from pipeline.work.launch import launch_in_words
 from pipeline.work.run_id import what_is_trained
@@ -115,7 +116,14 @@ def prove(context: Context, source: str = "") -> ProofReport:
         context.listener.progress(f"step {seen} {'applied' if step.applied else 'skipped'}{loss}")
 
     request = proof_request(context.view, source)
-    return masked(run_proof(context.host, request, told=told), request.secrets.values())
+    return with_blame(context.view, masked(run_proof(context.host, request, told=told), request.secrets.values()))
+
+
+def with_blame(view: View, proof: ProofReport) -> ProofReport:
+    """The proof, with the edits of label-padding named where they reached a loss that does not ignore -100."""
+    if not is_suspected(proof.findings):
+        return proof
+    return replace(proof, findings=blamed(proof.findings, plan_for(view, None, only=[FIXER]).changes))
 
 
 def in_words(view: View, proof: ProofReport) -> str:

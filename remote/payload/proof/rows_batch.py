@@ -11,6 +11,8 @@ from remote.protocol.proof import Unseen
 LEAST_SHARE = 0.005
 MOST_SHARE = 0.6
 EDGE_RUN = 0.15
+MODEL = "the model"
+"""How the hooks call labels that a model takes as they are, for a loss of its own."""
 
 
 def judge(seen: Seen) -> Iterator[Row]:
@@ -24,6 +26,7 @@ def judge(seen: Seen) -> Iterator[Row]:
     else:
         yield from _padding(labels)
         yield from _prompt(labels)
+    yield from _ignored(seen.every("unignored"))
     yield from _normalisation(seen, labels)
 
 
@@ -56,6 +59,21 @@ def _padding(labels: List[Dict[str, Any]]) -> Iterator[Row]:
         yield good("labels-padding", "no padding position counts")
     else:
         yield Unseen("labels-padding", "no attention_mask of the labels' shape was seen beside them")
+
+
+def _ignored(losses: List[Dict[str, Any]]) -> Iterator[Row]:
+    """Labels of -100 belong into losses that have an ignore_index; a model may mask them before another."""
+    functions = [row for row in losses if row["loss"] != MODEL and row["total"]]
+    losses = functions or losses
+    wrong = [row for row in losses if row["ignored"]]
+    for name in sorted({row["loss"] for row in wrong}):
+        ignored, total = (sum(row[key] for row in wrong if row["loss"] == name) for key in ("ignored", "total"))
+        words = f"{ignored} of {total} targets of {name} are -100, which it does not ignore: it is learnt as a value"
+        yield warning("labels-ignored", words, hint="pad with a value that the loss masks")
+    if not wrong and any(row["total"] for row in losses):
+        yield good("labels-ignored", "no loss without an ignore_index has -100 among its targets")
+    elif not wrong:
+        yield Unseen("labels-ignored", "no loss without an ignore_index was seen")
 
 
 def _prompt(labels: List[Dict[str, Any]]) -> Iterator[Row]:

@@ -10,6 +10,7 @@ from .autocast import autocast_dtype
 IGNORED = -100
 BATCHES = 16
 MOSTLY = 0.8
+MODEL = "the model"
 
 
 class Batches:
@@ -18,13 +19,25 @@ class Batches:
     def __init__(self) -> None:
         self.labels: List[Dict[str, Any]] = []
         self.targets: List[Dict[str, Any]] = []
+        self.unignored: Dict[str, Dict[str, Any]] = {}
 
     def note_inputs(self, args: Tuple[Any, ...], kwargs: Dict[str, Any], attempt: int) -> None:
         """What a model is called with, in the optimizer step of that number."""
         given = next((dict(arg) for arg in args if hasattr(arg, "keys")), {})
-        row = measure_labels({**given, **kwargs})
+        inputs = {**given, **kwargs}
+        self.note_floats(MODEL, inputs.get("labels"), None)
+        row = measure_labels(inputs)
         if row is not None and len(self.labels) < BATCHES:
             self.labels.append({**row, "attempt": attempt})
+
+    def note_floats(self, loss: str, target: Any, lengths: Any) -> None:
+        """What a loss is computed from that takes every target for a value; of CTC, what is within the lengths."""
+        row = self.unignored.setdefault(loss, {"loss": loss, "batches": 0, "total": 0, "ignored": 0})
+        measured = measure_unignored(target, lengths) if row["batches"] < BATCHES else None
+        if measured is not None:
+            row["batches"] += 1
+            row["total"] += measured[0]
+            row["ignored"] += measured[1]
 
     def note_targets(self, scores: Any, target: Any, ignored: int) -> None:
         """What a cross entropy is computed from."""
@@ -77,6 +90,20 @@ def _edge_run(labels: Any, counted: Any) -> float:
     tail = last.flip(1).cumprod(1).sum()
     head = first.cumprod(1).sum()
     return float(max(int(tail), int(head)) - int(labels.shape[0])) / int(labels.numel())
+
+
+def measure_unignored(target: Any, lengths: Any) -> Optional[Tuple[int, int]]:
+    """How many targets are values to the loss, and how many of those are exactly -100."""
+    torch = sys.modules["torch"]
+    if not isinstance(target, torch.Tensor) or not target.numel():
+        return None
+    counted = torch.ones_like(target, dtype=torch.bool)
+    if lengths is not None and target.dim() == 2:
+        ends = torch.as_tensor(lengths, device=target.device)
+        counted = torch.arange(target.shape[1], device=target.device) < ends[:, None]
+    elif lengths is None and not target.is_floating_point():
+        return None
+    return int(counted.sum()), int(((target == IGNORED) & counted).sum())
 
 
 def measure_targets(scores: Any, target: Any, ignored: int) -> Optional[Dict[str, Any]]:

@@ -99,6 +99,10 @@ class ProofRecorder:
         self.batches.note_targets(scores, target, ignored)
 
     @quiet
+    def loss(self, name: str, target: Any, lengths: Any) -> None:
+        self.batches.note_floats(name, target, lengths)
+
+    @quiet
     def checkpointed(self, reentrant: bool, args: Tuple[Any, ...]) -> None:
         torch = sys.modules["torch"]
         if reentrant and not any(isinstance(arg, torch.Tensor) and arg.requires_grad for arg in args):
@@ -291,6 +295,7 @@ class ProofRecorder:
             },
             "labels": self.batches.labels,
             "targets": self.batches.targets,
+            "unignored": list(self.batches.unignored.values()),
             "modules": self.modules.summary(),
             "attention": self.attentions.summary(self.trained.roots),
             "flags": {**self.flags, **waits_for_card()},

@@ -38,6 +38,10 @@ class Recorder(Protocol):
         """F.cross_entropy is called."""
         ...
 
+    def loss(self, name: str, target: Any, lengths: Any) -> None:
+        """A loss whose target has no ignored value is called; `lengths` of its targets, where it has some."""
+        ...
+
     def checkpointed(self, reentrant: bool, args: Tuple[Any, ...]) -> None:
         """torch.utils.checkpoint is called."""
         ...

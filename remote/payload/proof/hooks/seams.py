@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import Any, Callable
 
 from .opening import Training, is_wanted, replace
 from .recorder import Recorder
@@ -29,6 +29,21 @@ OPENED = frozenset(
     }
 )
 """The modules that are opened here, save those that torch itself cannot reload: opened again after a reload."""
+CTC = ("log_probs", "targets", "input_lengths", "target_lengths")
+UNIGNORING = (
+    "mse_loss",
+    "l1_loss",
+    "smooth_l1_loss",
+    "huber_loss",
+    "kl_div",
+    "poisson_nll_loss",
+    "soft_margin_loss",
+    "multilabel_soft_margin_loss",
+    "binary_cross_entropy",
+    "binary_cross_entropy_with_logits",
+    "ctc_loss",
+)
+"""Losses of torch.nn.functional that have no ignore_index."""
 
 
 def install(recorder: Recorder, training: Training) -> None:
@@ -184,6 +199,21 @@ def _watch_functions(torch: Any, recorder: Recorder) -> None:
 
         return measuring
 
+    def plain(name: str) -> Callable[[Any], Any]:
+        def watch_loss(original: Any) -> Any:
+            def measuring(*args: Any, **kwargs: Any) -> Any:
+                if not _compiling(torch):
+                    given = {**dict(zip(CTC if name == "ctc_loss" else ("input", "target"), args)), **kwargs}
+                    target = given.get("target", given.get("targets"))
+                    recorder.loss(name, target, given.get("target_lengths"))
+                return original(*args, **kwargs)
+
+            return measuring
+
+        return watch_loss
+
+    for name in UNIGNORING:
+        replace(functional, name, plain(name))
     replace(functional, "scaled_dot_product_attention", attend)
     replace(functional, "cross_entropy", entropy)
 

@@ -74,6 +74,9 @@ class WatchRecorder:
     def cross_entropy(self, scores: Any, target: Any, ignored: int) -> None:
         pass
 
+    def loss(self, name: str, target: Any, lengths: Any) -> None:
+        pass
+
     def checkpointed(self, reentrant: bool, args: Tuple[Any, ...]) -> None:
         pass
 
