@@ -25,8 +25,8 @@ CURES = {
     ),
     "config:leave-label-padding": (
         "What label-padding did is taken back.",
-        "After `labels-ignored`: the fixer put -100 into the target of a loss that does not ignore it. The project's own "
-        "padding comes back, and the fixer is off for this config from then on.",
+        "After `labels-ignored`: the fixer put -100 into the target of a loss that does not ignore it. The project's "
+        "own padding comes back, and the fixer is off for this config from then on.",
     ),
     "config:free-port": (
         "A free port for the launcher",

@@ -21,6 +21,10 @@ class Batches:
         self.targets: List[Dict[str, Any]] = []
         self.unignored: Dict[str, Dict[str, Any]] = {}
 
+    def summary(self) -> Dict[str, List[Dict[str, Any]]]:
+        """Everything noted, as it is reported."""
+        return {"labels": self.labels, "targets": self.targets, "unignored": list(self.unignored.values())}
+
     def note_inputs(self, args: Tuple[Any, ...], kwargs: Dict[str, Any], attempt: int) -> None:
         """What a model is called with, in the optimizer step of that number."""
         given = next((dict(arg) for arg in args if hasattr(arg, "keys")), {})
