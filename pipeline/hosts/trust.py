@@ -61,8 +61,8 @@ def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
     """Why the file needs a confirmation, as the ends of a sentence about it."""
     if host.source.shadows and (reached := _redirected(host, environment)):
         yield reached
-    if secrets := host.config.secrets:
-        yield f"wants {', '.join(secrets)} from this machine's environment for {host.config.host}"
+    if secrets := host.written.get("secrets"):
+        yield f"wants {', '.join(map(str, secrets))} from this machine's environment for {host.config.host}"
 
 
 def _redirected(host: LoadedHost, environment: Mapping[str, str]) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pipeline.judgements.calls import last_name
-from pipeline.judgements.path_literals import EXITS, PathReader, calls_of, literal_of, names_in
+from pipeline.judgements.path_literals import EXITS, PathReader, calls_of, literal_of, names_in, use_key
 from pipeline.judgements.path_text import path_in
 
 READS = frozenset(
@@ -29,23 +30,56 @@ READS_OF = {
     "load": frozenset({"torch", "np", "numpy", "torchaudio", "librosa", "joblib"}),
     "read": frozenset({"sf", "soundfile"}),
 }
+MAKES = frozenset(
+    {
+        "system",
+        "check_call",
+        "check_output",
+        "Popen",
+        "snapshot_download",
+        "hf_hub_download",
+        "urlretrieve",
+        "extractall",
+        "unpack_archive",
+        "copytree",
+        "symlink",
+    }
+)
 READ_KEYWORDS = frozenset({"data_dir", "data_files", "path", "pretrained_model_name_or_path", "file"})
 
 
-def certain_reads(tree: ast.Module, reader: PathReader) -> dict[int, str]:
-    """Literals by id that calls which always run read, and nothing else uses; the name of that call."""
-    texts = Counter(path for _, path in reader.found)
-    reads: list[tuple[str, ast.expr, ast.expr]] = []
-    for call in _always_called(tree):
-        reads.extend((last_name(call.func), argument, _literal_behind(argument, reader)) for argument in _read_by(call))
-    used = Counter(argument.id for _, argument, _ in reads if isinstance(argument, ast.Name))
-    return {
-        id(literal): name
-        for name, argument, literal in reads
-        if texts[path := path_in(literal_of(literal))] == 1
-        and not {path, *names_in(argument)} & reader.looked_for
-        and (not isinstance(argument, ast.Name) or reader.loads[argument.id] == used[argument.id])
-    }
+@dataclass(frozen=True)
+class CertainReads:
+    """What calls that always run read, and nothing else uses: literals by id with the name of the call, and options."""
+
+    literals: Mapping[int, str] = field(default_factory=dict)
+    options: frozenset[str] = frozenset()
+
+
+def certain_reads(tree: ast.Module, reader: PathReader) -> CertainReads:
+    """The reads of a script that is started. None where it may make what it reads: it downloads, unpacks or runs."""
+    if any(calls_of(tree, MAKES)):
+        return CertainReads()
+    reads = [(last_name(call.func), one) for call in _always_called(tree) for one in _read_by(call)]
+    used = Counter(key for _, argument in reads if (key := use_key(argument)))
+    only_read = [
+        (name, argument)
+        for name, argument in reads
+        if not {*names_in(argument)} & reader.looked_for
+        and (not (key := use_key(argument)) or reader.loads[key] == used[key])
+    ]
+    paths = [path for _, path in reader.found]
+    behind = ((name, _literal_behind(argument, reader)) for name, argument in only_read)
+    literals = {id(literal): name for name, literal in behind if _stands_alone(path_in(literal_of(literal)), paths)}
+    options = frozenset(argument.attr for _, argument in only_read if isinstance(argument, ast.Attribute))
+    looked_for = {id(literal) for literal, path in reader.found if path in reader.looked_for}
+    return CertainReads({key: name for key, name in literals.items() if key not in looked_for}, options)
+
+
+def _stands_alone(path: str, paths: Sequence[str]) -> bool:
+    """No other text of the file is that path, a folder above it or something in it: nothing may make it there."""
+    near = [one for one in paths if f"{one}/".startswith(f"{path}/") or f"{path}/".startswith(f"{one}/")]
+    return bool(path) and len(near) == 1
 
 
 def _literal_behind(argument: ast.expr, reader: PathReader) -> ast.expr:

@@ -78,6 +78,10 @@ class PathReader(ast.NodeVisitor):
         if isinstance(node.ctx, ast.Load):
             self.loads[node.id] += 1
 
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        self.loads[use_key(node)] += 1
+        self.generic_visit(node)
+
     def visit_Compare(self, node: ast.Compare) -> None:
         """A value that something is compared with is not opened."""
 
@@ -118,6 +122,13 @@ class PathReader(ast.NodeVisitor):
             first = node.args[0]
             return isinstance(first, ast.Constant) and first.value in self.given.environment
         return _option_of(node) in self.given.options
+
+
+def use_key(node: ast.expr) -> str:
+    """A name or an attribute (`args.data` as `.data`) as what its uses are counted by; empty for anything else."""
+    if isinstance(node, ast.Attribute):
+        return f".{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def literal_of(node: ast.expr) -> str:

@@ -35,6 +35,7 @@ class Reached:
     uses: list[PathUse] = field(default_factory=list)
     entered: set[str] = field(default_factory=set)
     waiting: list[tuple[str, Given, bool]] = field(default_factory=list)
+    options_read: frozenset[str] = frozenset()
 
     def add(self, path: str, given: Given, *, started: bool = False) -> None:
         """The file is read too, where the project has it."""
@@ -44,8 +45,16 @@ class Reached:
             self.waiting.append((path, given, started))
 
 
-def paths_reached(tree: Tree, argv: Sequence[str], environment: Iterable[str]) -> tuple[PathUse, ...]:
-    """The paths that the command's scripts, their modules and their settings write out, in the order of files."""
+@dataclass(frozen=True)
+class PathsReached:
+    """Uses of paths in the order of files, and the options whose value the started script is certain to read."""
+
+    uses: tuple[PathUse, ...] = ()
+    options_read: frozenset[str] = frozenset()
+
+
+def paths_reached(tree: Tree, argv: Sequence[str], environment: Iterable[str]) -> PathsReached:
+    """The paths that the command's scripts, their modules and their settings write out."""
     reached = Reached(tree, frozenset(tree.paths()))
     _enter(reached, argv, Given(environment=frozenset(environment)), started=True)
     while reached.waiting:
@@ -57,7 +66,8 @@ def paths_reached(tree: Tree, argv: Sequence[str], environment: Iterable[str]) -
             _read_shell(reached, path, data, given)
         elif reads_config(path):
             _read_settings(reached, path, data, given)
-    return tuple(sorted(reached.uses, key=lambda use: (use.file, use.line, use.path)))
+    uses = sorted(reached.uses, key=lambda use: (use.file, use.line, use.path))
+    return PathsReached(tuple(uses), reached.options_read)
 
 
 def _enter(reached: Reached, argv: Sequence[str], given: Given, *, started: bool) -> None:
@@ -79,7 +89,9 @@ def _read_python(reached: Reached, path: str, data: bytes, given: Given, *, star
         tree = ast.parse(data)
     except (SyntaxError, ValueError):
         return
-    reached.uses.extend(paths_in_python(path, tree, given, started=started))
+    uses, options = paths_in_python(path, tree, given, started=started)
+    reached.uses.extend(uses)
+    reached.options_read |= options
     for node in ast.walk(tree):
         for module in _modules(node):
             for file in _files_of(reached, module, path):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -11,13 +10,10 @@ from pipeline.judgements.laptop_paths import Laptop, judge_laptop_paths, suspect
 from pipeline.judgements.path_literals import option_name
 from pipeline.judgements.path_text import is_windows, path_in
 from pipeline.judgements.path_uses import PathUse
-from pipeline.judgements.started import paths_reached
+from pipeline.judgements.started import PathsReached, paths_reached
 from pipeline.work.view import View, data_folder
 from remote.host import Host
 from remote.protocol.findings import Report
-
-INPUTS = re.compile(r"data|train|eval|valid|test|model|config|input|manifest|corpus|audio|wav|tokenizer|file|path")
-OUTPUTS = re.compile(r"out|log|save|cache|work|tmp|temp|result|export|report|push|write|ckpt|checkpoint")
 
 
 def laptop_paths(host: Host, view: View) -> Report:
@@ -26,7 +22,8 @@ def laptop_paths(host: Host, view: View) -> Report:
     Asks the host once, and only where there is something to ask.
     """
     laptop = _laptop_of(view)
-    found = suspects((*config_paths(view), *_reached(view)), laptop)
+    reached = _reached(view)
+    found = suspects((*config_paths(view, reached.options_read), *reached.uses), laptop)
     if not found:
         return Report()
     asked = sorted({use.path for use in found if not is_windows(use.path) and not use.path.startswith("../")})
@@ -34,11 +31,11 @@ def laptop_paths(host: Host, view: View) -> Report:
     return judge_laptop_paths(found, laptop, frozenset(map(str, there)))
 
 
-def config_paths(view: View) -> Iterator[PathUse]:
+def config_paths(view: View, options_read: frozenset[str]) -> Iterator[PathUse]:
     """The paths in `command:` and `env:` of the run's config, and in `model:` and `data:` of the built-in trainer."""
     config, file = view.config, view.loaded.path
     text = file.read_text("utf-8", "replace")
-    for path, certain in _words(config.command or ()):
+    for path, certain in _words(config.command or (), options_read):
         yield PathUse(path, str(file), _line_of(text, path), certain)
     for value in config.env.values():
         if path := path_in(value):
@@ -50,24 +47,24 @@ def config_paths(view: View) -> Iterator[PathUse]:
                 yield PathUse(path, str(file), _line_of(text, path), certain=True, model=is_model)
 
 
-def _words(command: tuple[str, ...]) -> Iterator[tuple[str, bool]]:
-    """The paths among the words of a command, and whether the command reads them: programs, scripts and inputs."""
+def _words(command: tuple[str, ...], options_read: frozenset[str]) -> Iterator[tuple[str, bool]]:
+    """The paths among the words of a command, and whether it is certain to read them: its program, script, options."""
     for before, word in zip(("", *command), command, strict=False):
         option, _, value = word.partition("=") if word.startswith("-") else (before, "", word)
         if path := path_in(value):
             name = option_name(option) if option.startswith("-") else ""
             is_script = not before or (not before.startswith("-") and PurePosixPath(path).suffix in (".py", ".sh"))
-            yield path, is_script or bool(INPUTS.search(name) and not OUTPUTS.search(name))
+            yield path, is_script or name in options_read
 
 
 def _line_of(text: str, path: str) -> int:
     return next((number for number, line in enumerate(text.splitlines(), 1) if path in line), 0)
 
 
-def _reached(view: View) -> tuple[PathUse, ...]:
+def _reached(view: View) -> PathsReached:
     command = view.config.command
     if command is None:
-        return ()
+        return PathsReached()
     return paths_reached(view.scan, command, {**view.host.config.env, **view.config.env})
 
 

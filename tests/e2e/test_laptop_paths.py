@@ -68,10 +68,10 @@ def test_a_path_that_the_host_has_is_no_finding(project: User, sshd: Sshd) -> No
 
 
 def test_the_command_of_the_config_is_looked_at_by_word(project: User) -> None:
-    (project.project / "train.py").write_text("print('training')\n")
+    (project.project / "train.py").write_text("args = parse()\nrows = open(args.manifest)\nsave(args.out)\n")
     path = config(
         project,
-        '["python", "train.py", "--manifest=~/corpus", "--output_dir", "/Users/me/runs"]',
+        '["python", "train.py", "--manifest=~/corpus", "--out", "/Users/me/runs"]',
         "env: {HF_HOME: /Users/me/hf}\n",
     )
     said = looks(project, "verify", "--no-proof")

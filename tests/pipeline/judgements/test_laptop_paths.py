@@ -29,7 +29,7 @@ class Files:
 
 def judged(files: dict[str, str], *argv: str, **environment: str) -> tuple[Finding, ...]:
     uses = paths_reached(Files(files), argv or ("python", "train.py"), environment)
-    return judge_laptop_paths(suspects(uses, LAPTOP), LAPTOP, ON_HOST).findings
+    return judge_laptop_paths(suspects(uses.uses, LAPTOP), LAPTOP, ON_HOST).findings
 
 
 def told(files: dict[str, str] | str, *argv: str, **environment: str) -> list[tuple[str, str]]:
@@ -68,6 +68,8 @@ def test_a_path_of_the_laptop_that_the_start_reads_is_an_error(text: str) -> Non
         ("open('/Users/me/a/log.txt', 'w')\n", 1),
         ("D = '/Users/me/a/b'\nprepare(D)\nopen(D)\n", 1),
         ("D = '/home/me/corpus'\nif not os.path.exists(D):\n    raise SystemExit(D)\nopen(D)\n", 1),
+        ("p.add_argument('--data', default='/home/me/corpus')\nprepare(args.data)\nload_from_disk(args.data)\n", 1),
+        ("os.system('./get.sh')\nload_from_disk('/home/me/corpus')\n", 2),
         ("sys.path.append('/home/me/proj/wavs')\n", 1),
         ("class Args:\n    data_path: str = '/Users/me/speech/wavs'\n", 2),
         ("files = glob.glob('/home/me/corpus/*.wav')\n", 1),
@@ -105,6 +107,23 @@ def test_one_that_it_may_not_read_is_a_warning(text: str, line: int) -> None:
 )
 def test_what_is_no_path_of_the_laptop_or_is_not_opened_is_left_alone(text: str) -> None:
     assert told(text) == []
+
+
+def test_what_may_be_made_in_a_folder_of_the_same_text_is_no_error() -> None:
+    text = "os.makedirs('/Users/me/a')\nopen('/Users/me/a/rows.json')\n"
+    assert [severity for severity, _ in told(text)] == ["warning", "warning"]
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("args = p.parse_args()\nload_from_disk(args.data)\n", {"data"}),
+        ("args = p.parse_args()\nMNIST(args.data, download=True)\nload_from_disk(args.data)\n", set()),
+        ("args = p.parse_args()\nif args.eval:\n    load_from_disk(args.data)\n", set()),
+    ],
+)
+def test_an_option_is_certain_to_be_read_where_nothing_else_is_done_with_it(text: str, options: set[str]) -> None:
+    assert paths_reached(Files({"train.py": text}), ("python", "train.py"), ()).options_read == options
 
 
 def test_what_the_command_gives_instead_of_a_default_is_not_looked_at() -> None:
