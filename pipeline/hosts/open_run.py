@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.config.hosts import LoadedHost
+from pipeline.config.hosts import LoadedHost, load_host
 from pipeline.config.model import HostConfig
 from pipeline.hosts.connection import connected
-from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, named_run, note_seen
-from remote.errors import HalfstepError, Interrupted, RemoteFault
+from pipeline.records.layout import NOTE, Records
+from pipeline.records.runs import AGAIN, RunNote, is_own_note, named_run, note_seen
+from remote.errors import BadUsage, HalfstepError, Interrupted, RemoteFault
 from remote.host import Host
 from remote.link.ask import Ask
 from remote.operations.jobs import take_survey, take_up_job
@@ -76,7 +76,7 @@ def open_run(run: str | None, here: Path, *, ask: Ask | None = None, keep: bool 
 def open_note(note: RunNote, records: Records, *, ask: Ask | None = None, keep: bool = True) -> Iterator[OpenRun]:
     """The remembered run with its host opened. Raises whatever keeps the host from being reached, naming the run."""
     about = {"host": note.host, "config": note.config, "run": note.name}
-    host = LoadedHost(note.host, None, HostConfig.model_validate(note.host_config))
+    host = host_of_note(note, records)
     try:
         with connected(host, keep=keep, ask=ask) as link:
             yield OpenRun(note, records, link)
@@ -89,6 +89,26 @@ def open_note(note: RunNote, records: Records, *, ask: Ask | None = None, keep: 
         if error.exit_code is ExitCode.JOB_LOST:
             error.hint = error.hint or note.again
         raise
+
+
+def host_of_note(note: RunNote, records: Records) -> LoadedHost:
+    """The host that a run is on, as it was when the run was started. Raises BadUsage.
+
+    A note that this user did not write, as one that came with a cloned project, is believed only where the host of that
+    name is configured in just that way now.
+    """
+    remembered = HostConfig.model_validate(note.host_config)
+    if is_own_note(records.folder_named(note.name)):
+        return LoadedHost(note.host, None, remembered)
+    host = load_host(note.host, records.root)
+    if host.config != remembered:
+        raise BadUsage(
+            f"what is remembered of {note.name} was not written by you on this machine, "
+            f"and its host {note.host} is not the one that is configured",
+            where=str(records.folder_named(note.name) / NOTE),
+            hint=AGAIN,
+        )
+    return host
 
 
 def out_of_reach(note: RunNote, error: HalfstepError, instead: str) -> Finding:

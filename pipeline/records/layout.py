@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.config.find import MEMORY, project_above
 from pipeline.records.files import write_whole
+from remote.errors import BadUsage
 
 NOTE = "run.json"
 
@@ -30,8 +32,14 @@ class Records:
 
     @property
     def folder(self) -> Path:
-        """The `.halfstep/` itself."""
-        return self.root / MEMORY
+        """The `.halfstep/` itself. Raises BadUsage where it or a folder in it that is ours is a link.
+
+        A project that was cloned may bring one, and what is written here must not land elsewhere.
+        """
+        folder = self.root / MEMORY
+        for path in (folder, folder / "runs", folder / "state"):
+            _refuse_link(path)
+        return folder
 
     @property
     def runs(self) -> Path:
@@ -39,7 +47,8 @@ class Records:
         return self.folder / "runs"
 
     def folder_named(self, name: str) -> Path:
-        """The folder of the run that is so named in this project."""
+        """The folder of the run that is so named in this project. Raises BadUsage where it is a link."""
+        _refuse_link(self.runs / name)
         return self.runs / name
 
     def run(self, run: str, host: str) -> Path:
@@ -87,6 +96,12 @@ def _host_of(note: Path) -> str:
         return str(json.loads(note.read_bytes())["host"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
+
+
+def _refuse_link(path: Path) -> None:
+    if path.is_symlink():
+        words = f"{path} is a link: what halfstep remembers of a project lies in the project itself"
+        raise BadUsage(words, where=str(path), hint=f"rm {shlex.quote(str(path))}")
 
 
 def safe_name(name: str) -> str:

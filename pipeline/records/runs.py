@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import hmac
 import json
 import time
 from collections.abc import Sequence
@@ -12,13 +14,15 @@ from typing import Any
 
 from pipeline.messages.hints import typed_out
 from pipeline.messages.outcome import JobOutcome
+from pipeline.records.consents import seal
 from pipeline.records.files import locked, write_whole
-from pipeline.records.layout import NOTE, Records, project_here
+from pipeline.records.layout import NOTE, Records, project_here, safe_name
 from remote.errors import BadUsage
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey
-from remote.protocol.values import Malformed, decode, dumps
+from remote.protocol.values import Malformed, decode, dumps, encode
 
+SEAL = "seal"
 AGAIN = "pipeline run --host HOST --config NAME   (as it was started: finds the run on its host, and remembers it)"
 ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.LOST)
 
@@ -72,15 +76,33 @@ def _write(records: Records, note: RunNote, start: int) -> None:
     if known is not None:
         note = replace(note, created_unix=known.created_unix)
         start = start or known.start
-    write_whole(folder / NOTE, dumps(replace(note, start=start, name=folder.name)))
+    _write_sealed(folder, replace(note, start=start, name=folder.name))
 
 
 def read_note(folder: Path) -> RunNote | None:
-    """The note in a run's folder; None where there is none that can be read."""
+    """The note in a run's folder; None where there is none that can be read, or it is another run's."""
     try:
-        return replace(decode(RunNote, json.loads((folder / NOTE).read_bytes())), name=folder.name)
+        note = replace(decode(RunNote, json.loads((folder / NOTE).read_bytes())), name=folder.name)
     except (OSError, ValueError, Malformed):
         return None
+    return note if folder.name in (note.run, f"{note.run}@{safe_name(note.host)}") else None
+
+
+def is_own_note(folder: Path) -> bool:
+    """The note in a run's folder was written by this user's halfstep; one that came with a project was not."""
+    try:
+        body = json.loads((folder / NOTE).read_bytes())
+        kept = str(body.pop(SEAL, ""))
+        return hmac.compare_digest(seal(dumps(body)).encode(), kept.encode())
+    except (OSError, ValueError, AttributeError, TypeError):
+        return False
+
+
+def _write_sealed(folder: Path, note: RunNote) -> None:
+    body = encode(note)
+    with contextlib.suppress(OSError):  # unsealed where there is no configuration folder
+        body[SEAL] = seal(dumps(body))
+    write_whole(folder / NOTE, dumps(body))
 
 
 def list_notes(records: Records) -> tuple[RunNote, ...]:
@@ -184,7 +206,7 @@ def note_job(folder: Path, state: JobState, progress: Progress | None = None, re
     )
     if state in ENDED and replace(seen, seen_unix=note.seen_unix) == note:
         return
-    write_whole(folder / NOTE, dumps(seen))
+    _write_sealed(folder, seen)
 
 
 def job_last_seen(note: RunNote, now_unix: float) -> JobOutcome:

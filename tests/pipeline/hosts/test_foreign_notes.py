@@ -1,0 +1,91 @@
+"""SE-12: what a cloned project brings in its own .halfstep/ is not believed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeline.hosts.open_run import host_of_note
+from pipeline.records.layout import NOTE, Records
+from pipeline.records.runs import RunNote, find_note, is_own_note, list_notes, note_job, read_note, write_note
+from remote.errors import BadUsage
+from remote.protocol.jobs import JobState
+from tests.pipeline.config.config_files import write
+
+EVIL = {"host": "local", "python": "/project/evil"}
+
+
+def note(run: str = "plain-0123abcd", host: dict[str, object] | None = None) -> RunNote:
+    return RunNote(run, "rig", "plain", "p-1", 1.0, host or {"host": "rig.example", "port": 2222})
+
+
+def brought(records: Records, folder: str, one: RunNote) -> Path:
+    """The note as a cloned project brings it: written by somebody else's halfstep."""
+    write_note(Records(records.root / "theirs"), one)
+    body = json.loads((Records(records.root / "theirs").run(one.run, one.host) / NOTE).read_bytes())
+    place = records.root / ".halfstep/runs" / folder
+    place.mkdir(parents=True)
+    (place / NOTE).write_text(json.dumps({**body, "seal": "0" * 64}))
+    return place
+
+
+@pytest.mark.parametrize("run", ["../../../victim", "/victim", "", "other-0123abcd"])
+def test_SE_12_a_note_of_another_run_than_its_folder_is_not_believed(tmp_path: Path, run: str) -> None:
+    place = tmp_path / ".halfstep/runs/plain-0123abcd"
+    place.mkdir(parents=True)
+    (place / NOTE).write_text(
+        json.dumps({"run": run, "host": "rig", "config": "c", "project": "p", "created_unix": 1.0})
+    )
+    assert read_note(place) is None and list_notes(Records(tmp_path)) == ()
+    with pytest.raises(BadUsage, match="cannot be read"):
+        find_note(Records(tmp_path), "plain-0123abcd")
+
+
+@pytest.mark.parametrize("link", [".halfstep", ".halfstep/runs", ".halfstep/state", ".halfstep/runs/plain-0123abcd"])
+def test_SE_12_a_folder_of_ours_that_is_a_link_is_refused(tmp_path: Path, link: str) -> None:
+    root, victim = tmp_path / "project", tmp_path / "victim"
+    (root / link).parent.mkdir(parents=True)
+    victim.mkdir()
+    (root / link).symlink_to(victim)
+    with pytest.raises(BadUsage, match="is a link") as caught:
+        write_note(Records(root), note())
+    assert list(victim.iterdir()) == [] and caught.value.hint == f"rm {root / link}"
+
+
+def test_SE_12_a_host_of_a_note_that_came_with_the_project_is_not_reached(tmp_path: Path) -> None:
+    write(tmp_path, "host: rig.example\n", "hosts/rig")
+    records = Records(tmp_path)
+    for name, host in (("a-00000001", EVIL), ("a-00000002", {"host": "rig.example", "port": 2222})):
+        place = brought(records, name, note(name, host))
+        found = read_note(place)
+        assert found is not None and not is_own_note(place)
+        with pytest.raises(BadUsage, match="not written by you"):
+            host_of_note(found, records)
+
+
+def test_a_note_that_came_with_the_project_may_name_the_host_that_is_configured(tmp_path: Path) -> None:
+    write(tmp_path, "host: rig.example\nport: 2222\n", "hosts/rig")
+    records = Records(tmp_path)
+    place = brought(records, "plain-0123abcd", note())
+    found = read_note(place)
+    assert found is not None and host_of_note(found, records).path is not None
+
+
+def test_a_note_of_ones_own_is_believed_though_its_host_has_changed_since(tmp_path: Path) -> None:
+    records = Records(tmp_path)
+    write_note(records, note())
+    note_job(records.run("plain-0123abcd", "rig"), JobState.RUNNING)
+    place = records.run("plain-0123abcd", "rig")
+    found = read_note(place)
+    assert found is not None and is_own_note(place)
+    assert host_of_note(found, records).config.port == 2222
+
+
+def test_SE_12_a_note_of_ones_own_that_somebody_changed_is_not_ones_own(tmp_path: Path) -> None:
+    records = Records(tmp_path)
+    write_note(records, note())
+    path = records.run("plain-0123abcd", "rig") / NOTE
+    path.write_text(path.read_text().replace("rig.example", "evil.example"))
+    assert not is_own_note(path.parent)
