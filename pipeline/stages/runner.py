@@ -88,7 +88,7 @@ def _act(context: Context, stage: Stage, claims: Claims, ran: StagesResult, look
     ran.exit_code = done.exit_code
     if not done.unfinished and not report.ok:
         problem = report.errors[0]
-        state, reason = StageState.FAILED, problem.message
+        state, reason = StageState.FAILED, problem.message.partition("\n")[0]
         ran.exit_code = done.exit_code or problem.exit_code or stage.exit_code
     elif not done.unfinished and done.exit_code is ExitCode.INTERRUPTED:
         state, reason = StageState.FAILED, INTERRUPTED

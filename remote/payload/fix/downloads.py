@@ -66,7 +66,7 @@ def _size(url: str) -> Optional[int]:
     parts = urlsplit(url)
     if parts.scheme == "file":
         path = unquote(parts.path)
-        return os.path.getsize(path) if os.path.isfile(path) else None
+        return os.path.getsize(path) if os.path.isfile(path) else 0
     if parts.scheme not in ("http", "https"):
         return None
     try:

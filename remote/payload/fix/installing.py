@@ -125,7 +125,11 @@ def reason_of(text: str) -> str:
 def last_lines(text: str) -> List[str]:
     """The last lines of output, without pip's notices, progress and empty lines."""
     lines = [line.rstrip()[:200] for line in text.splitlines() if line.strip()]
-    kept = [line for line in lines if not line.lstrip().startswith(("[notice]", "WARNING: Location", "Progress "))]
+    kept = [
+        line
+        for line in lines
+        if not line.lstrip().startswith(("[notice]", "WARNING: Location", "Progress ", "Looking in "))
+    ]
     return kept[-SHOWN_LINES:] if len(kept) > 1 else []
 
 

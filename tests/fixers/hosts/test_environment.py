@@ -1,14 +1,10 @@
 """The environment fixer: the choice of a torch build, and a real venv from local wheels, resumed where it was cut."""
 
-import functools
-import http.server
 import json
 import os
 import signal
 import subprocess
 import sys
-import threading
-import zipfile
 
 import pytest
 
@@ -20,22 +16,12 @@ from remote.protocol.findings import Severity
 from remote.protocol.machine import Driver, Gpu, Interpreter
 from tests.faults.struck import blows, killing, run_traced
 from tests.fixers.setup_rig import PROJECT, site_at, survey_of
+from tests.lab.package_index import slow_index, wheel
 from tests.lab.wait import until
 
 TITAN_RTX = Gpu(0, "GPU-1", "TITAN RTX", (7, 5), 24 * 2**30)
 P100 = Gpu(0, "GPU-2", "P100", (6, 0), 16 * 2**30)
 ARCHITECTURES = "class cuda:\n    @staticmethod\n    def get_arch_list():\n        return {}\n"
-
-
-def wheel(folder, name, version, code, requires=()):
-    """A wheel as pip takes it, made by hand."""
-    info = f"{name}-{version}.dist-info"
-    needs = "".join(f"Requires-Dist: {each}\n" for each in requires)
-    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as file:
-        file.writestr(f"{name}/__init__.py", code)
-        file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")
-        file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        file.writestr(f"{info}/RECORD", "")
 
 
 @pytest.fixture
@@ -131,34 +117,10 @@ def test_one_that_was_cut_while_it_was_made_is_made_anew(host):
     assert subprocess.run([f"{venv(host)}/bin/python", "-c", "import torch"], check=True).returncode == 0
 
 
-class Index(http.server.SimpleHTTPRequestHandler):
-    """A package index over a folder of wheels that holds back one file until the gate is open."""
-
-    def __init__(self, held, asked, gate, *args, **known):
-        self.held, self.asked, self.gate = held, asked, gate
-        super().__init__(*args, **known)
-
-    def do_GET(self):
-        if self.path.endswith(self.held):
-            self.asked.set()
-            self.gate.wait(60)
-        super().do_GET()
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture
-def slow_index(host, tmp_path):
-    """A server with the wheels whose `speechkit` comes only once `gate` is set; `asked` is set when pip wants it."""
-    folder = tmp_path / "host" / PROJECT.tree / "wheels"
-    asked, gate = threading.Event(), threading.Event()
-    handler = functools.partial(Index, "speechkit-1.2-py3-none-any.whl", asked, gate, directory=str(folder))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}/", asked, gate
-    gate.set()
-    server.shutdown()
+def held_index(host, tmp_path):
+    with slow_index(tmp_path / "host" / PROJECT.tree / "wheels", "speechkit-1.2-py3-none-any.whl") as index:
+        yield index
 
 
 LAPTOP = """
@@ -170,14 +132,14 @@ host.act("fix.environment.create", json.loads(sys.argv[2]))
 """
 
 
-def begin_and_hold(host, url, asked):
+def begin_and_hold(host, index):
     """A laptop of its own has begun, and pip waits for the second package: the change, the laptop, its agent's pid."""
-    (change,) = environment.plan(site_of(host, find_links=url)).changes
+    (change,) = environment.plan(site_of(host, find_links=index.url)).changes
     path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     argv = [sys.executable, "-c", LAPTOP, host.workdir, json.dumps(change.args)]
     laptop = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=path)
     agent = int(laptop.stdout.readline())
-    assert asked.wait(60), "pip never asked for the package"
+    assert index.asked.wait(60), "pip never asked for the package"
     return change, laptop, agent
 
 
@@ -190,13 +152,12 @@ def gone(pid):
         return True
 
 
-def test_an_agent_killed_while_pip_installs_leaves_a_venv_that_the_next_run_completes(host, slow_index):
-    url, asked, gate = slow_index
-    change, laptop, agent = begin_and_hold(host, url, asked)
+def test_an_agent_killed_while_pip_installs_leaves_a_venv_that_the_next_run_completes(host, held_index):
+    change, laptop, agent = begin_and_hold(host, held_index)
     os.kill(agent, signal.SIGKILL)
     laptop.communicate(timeout=60)
     assert state_of(host) == "unfinished"
-    gate.set()
+    held_index.gate.set()
     events = []
     answer = host.act(change.op, change.args, on_event=events.append)
     assert (answer["made"], answer["resumed"]) == (True, True)
@@ -206,28 +167,26 @@ def test_an_agent_killed_while_pip_installs_leaves_a_venv_that_the_next_run_comp
     assert not os.path.exists(f"{venv(host)}/tmp.halfstep")
 
 
-def test_ctrl_c_on_the_laptop_ends_pip_at_once_and_nothing_is_deleted_behind_it(host, slow_index):
-    url, asked, gate = slow_index
-    change, laptop, agent = begin_and_hold(host, url, asked)
+def test_ctrl_c_on_the_laptop_ends_pip_at_once_and_nothing_is_deleted_behind_it(host, held_index):
+    change, laptop, agent = begin_and_hold(host, held_index)
     laptop.send_signal(signal.SIGINT)
     laptop.communicate(timeout=60)
     until(lambda: gone(agent), "the agent's end")
-    assert not gate.is_set()
+    assert not held_index.gate.is_set()
     assert state_of(host) == "unfinished"
     assert os.path.exists(f"{venv(host)}/bin/pip"), "what was made until then is still there"
-    gate.set()
+    held_index.gate.set()
     assert host.act(change.op, change.args)["resumed"] is True
     imports(host, "torch", "speechkit")
 
 
-def test_a_second_installation_waits_for_the_one_under_way(host, slow_index):
-    url, asked, gate = slow_index
-    change, laptop, _ = begin_and_hold(host, url, asked)
+def test_a_second_installation_waits_for_the_one_under_way(host, held_index):
+    change, laptop, _ = begin_and_hold(host, held_index)
     doing = []
 
     def on_event(event):
         doing.append(event.get("doing", ""))
-        gate.set()
+        held_index.gate.set()
 
     answer = host.act(change.op, change.args, on_event=on_event)
     _, complaint = laptop.communicate(timeout=60)

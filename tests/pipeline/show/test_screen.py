@@ -25,6 +25,18 @@ def test_a_curve_is_drawn_only_where_its_bars_can_be_written(
     assert told in raw.getvalue().decode(encoding)
 
 
+def test_details_off_a_terminal_are_sparse_lines_whatever_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    err, now = io.StringIO(), [100.0]
+    monkeypatch.setattr(sys, "stderr", err)
+    monkeypatch.setattr("pipeline.show.screen.time.monotonic", lambda: now[0])
+    screen = Screen()
+    screen.progress("make venv")
+    for second in range(12):
+        now[0] = 100.0 + second
+        screen.detail(f"collecting package {second}")
+    assert err.getvalue().splitlines() == ["  make venv", "  collecting package 5", "  collecting package 10"]
+
+
 class Terminal(io.StringIO):
     """A terminal, as far as anybody asks."""
 

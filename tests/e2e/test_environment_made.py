@@ -1,0 +1,54 @@
+"""An environment made on a far host, interrupted in the middle and run again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+import pytest
+
+from tests.e2e.user import User
+from tests.lab.package_index import slow_index, wheel
+from tests.lab.sshd import Sshd
+
+TORCH = """
+__version__ = "2.13.1"
+class cuda:
+    @staticmethod
+    def is_available():
+        return False
+    @staticmethod
+    def get_arch_list():
+        return []
+"""
+
+
+@pytest.mark.ssh
+def test_ctrl_c_leaves_an_environment_that_the_next_run_completes_and_names(user: User, sshd: Sshd) -> None:
+    wheels = user.home / "wheels"
+    wheels.mkdir()
+    wheel(wheels, "torch", "2.13.1", TORCH)
+    wheel(wheels, "speechkit", "1.2", "answer = 42\n")
+    with slow_index(wheels, "speechkit-1.2-py3-none-any.whl") as index:
+        user.knows("titan", sshd, python="venv/bin/python", workdir=user.home / "far")
+        (user.project / "requirements.txt").write_text("speechkit\n")
+        (user.project / "configs" / "mine.yaml").write_text(
+            "project: .\ncommand: [python, look.py]\n"
+            f"fixers: {{environment: {{base: {sys.executable}, find_links: '{index.url}', no_index: true}}}}\n"
+        )
+        words = ("run", "--host", "titan", "--config", "mine", "--until", "environment", "--no-input")
+        first = user.starts(*words)
+        assert index.asked.wait(120), "pip never asked for the package"
+        os.killpg(first.pid, signal.SIGINT)
+        first.communicate(timeout=120)
+        assert first.returncode == 130
+        index.gate.set()
+        second = user.types(*words)
+    assert second.code == 0, second.out + second.err
+    assert "was left unfinished: the installation is resumed" in second.out
+    [line] = [line for line in second.out.splitlines() if "environment" in line and "done" in line]
+    assert "torch 2.13.1" in line
+    assert "clock" not in second.out
+    third = user.types(*words)
+    assert "nothing to do" in third.out
