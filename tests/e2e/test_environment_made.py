@@ -37,7 +37,7 @@ def test_ctrl_c_leaves_an_environment_that_the_next_run_completes_and_names(user
             "project: .\ncommand: [python, look.py]\n"
             f"fixers: {{environment: {{base: {sys.executable}, find_links: '{index.url}', no_index: true}}}}\n"
         )
-        words = ("run", "--host", "titan", "--config", "mine", "--until", "environment", "--no-input")
+        words = ("run", "--host", "titan", "--config", "mine", "--until", "environment")
         first = user.starts(*words)
         assert index.asked.wait(120), "pip never asked for the package"
         os.killpg(first.pid, signal.SIGINT)
