@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from remote.payload.proof.hooks.labels import measure_unignored
+from remote.payload.proof.hooks.labels import MODEL, measure_unignored
+from remote.payload.proof.rows_batch import judge
+from remote.payload.proof.seen import Seen
+from remote.policy.precision import judge_precision
+from remote.protocol.proof import ProofRequest, Unseen
 
 torch = pytest.importorskip("torch")
 
@@ -26,3 +30,24 @@ PADDED = torch.tensor([[1, 2, -100], [3, -100, -100]])
 )
 def test_minus_100_counts_where_the_loss_reads_it(target, lengths, expected):
     assert measure_unignored(target, lengths) == expected
+
+
+def row(loss: str, ignored: int) -> dict[str, object]:
+    return {"loss": loss, "batches": 1, "total": 10, "ignored": ignored}
+
+
+@pytest.mark.parametrize(
+    ("rows", "severity"),
+    [
+        ([row("mse_loss", 3)], "warning"),
+        ([row("mse_loss", 0)], "info"),
+        ([row(MODEL, 3)], "warning"),
+        ([row(MODEL, 3), row("mse_loss", 0)], "info"),
+        ([], "unseen"),
+    ],
+    ids=["learnt", "none", "a loss written by hand", "masked by the model", "no such loss"],
+)
+def test_labels_that_a_model_masks_itself_are_no_fault(rows, severity):
+    seen = Seen(ProofRequest("p", (), judge_precision(capability=(7, 5), wish="auto")), ({"unignored": rows},))
+    (found,) = (one for one in judge(seen) if one.check == "labels-ignored")
+    assert ("unseen" if isinstance(found, Unseen) else found.severity.value) == severity
