@@ -104,7 +104,9 @@ def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> JobResult:
     signals = Signals()
     child = Process(before.child_pid, 0, before.child_start_ticks)
     _record(job, child, "adopted", before.started_unix)
-    _close(notify_fd)
+    # Whoever had the job taken up waits for this: where it has ended already, for its result.
+    if is_alive(child.pid, child.ticks, boot_id()) or orphans_of(run, job):
+        _close(notify_fd)
     keeper = Keeper(run, job, spec, child, lambda: orphans_of(run, job), signals, adopted=True)
     return keeper.keep(count_oom_kills())
 

@@ -12,7 +12,7 @@ import pytest
 
 from remote.errors import RemoteFault
 from remote.link.local import local_host
-from remote.operations.jobs import adopt_job, follow_job, list_jobs, start_job, stop_job
+from remote.operations.jobs import adopt_job, follow_job, list_jobs, prepare_resume, start_job, stop_job
 from remote.payload.processes.identity import boot_id, is_alive, read_process, send_signal
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState, Progress, StartRequest
@@ -97,8 +97,7 @@ def test_a_job_that_ended_while_nobody_supervised_it_ends_as_its_trainer_did(
     pid = _orphan(bench, "--until", go, *words)
     go.touch()
     until(lambda: not alive(pid) and bench.survey().state is JobState.LOST, "the end that nobody saw")
-    adopt_job(bench.host, PROJECT, bench.run)
-    settled = until(lambda: bench.survey().result and bench.survey(), "the result")
+    settled = adopt_job(bench.host, PROJECT, bench.run)
     assert (settled.state.value, settled.result.exit) == (state, exit_code)
     assert bench.start("--until", go).fresh is False
 
@@ -233,6 +232,30 @@ def test_FI_42_trainer_and_supervisor_both_gone_is_lost(bench: Bench):
     bench.start("--until", "/never", number=2)
     states = [job.state for job in list_jobs(bench.host, PROJECT, bench.run)]
     assert states == [JobState.LOST, JobState.RUNNING], "a job's processes must not be taken for another's of its run"
+
+
+def test_a_job_killed_with_its_supervisor_is_resumed_from_its_newest_whole_checkpoint(bench: Bench):
+    pid = _orphan(bench, "--steps", 4, "--save-every", 2, "--until", "/never", steps=8)
+    until(lambda: len(bench.events("saved")) == 2, "both checkpoints")
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: bench.survey().state is JobState.LOST, "the end that nobody saw")
+    assert adopt_job(bench.host, PROJECT, bench.run).result.signal == 9
+    assert prepare_resume(bench.host, PROJECT, bench.run).checkpoint.step == 4
+
+
+def test_a_supervisor_killed_before_the_first_step_leaves_a_job_that_trains(bench: Bench):
+    held = bench.workdir / "held"
+    bench.workdir.mkdir()
+    os.mkfifo(held)
+    script = f"open({str(held)!r}).read(); print('trained')"
+    spec = replace(bench.spec(), argv=(bench.python, "-c", script))
+    started = start_job(bench.host, StartRequest(PROJECT, spec, "tiny")).started
+    os.kill(started.pid, signal.SIGKILL)
+    until(lambda: not alive(started.pid), "the supervisor's end")
+    adopt_job(bench.host, PROJECT, bench.run)
+    held.write_bytes(b"go on")
+    until(lambda: bench.survey().state is JobState.SUCCEEDED, "the end")
+    assert bench.output() == "trained\n"
 
 
 def _edit_started(bench: Bench, **changes: object) -> None:
