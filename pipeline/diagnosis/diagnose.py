@@ -10,6 +10,7 @@ from pipeline.diagnosis.catalog import Entry, identify, load_catalog
 from pipeline.diagnosis.lines import Line, parse_log
 from pipeline.diagnosis.survived import is_quoted, last_finish
 from pipeline.diagnosis.unrecognised import first_unrecognised
+from pipeline.messages.masked import mask_tokens
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 
@@ -60,7 +61,14 @@ def diagnose_log(text: str, first: int = 1) -> tuple[Diagnosis, ...]:
         worse = [*([Diagnosis(None, lines[at], _around(lines, at))] if at is not None else []), *worse]
     if not worse:
         return ()
-    return tuple(sorted([*worse, *(one for one in known if one not in worse)], key=_importance))
+    found = sorted([*worse, *(one for one in known if one not in worse)], key=_importance)
+    return tuple(_without_tokens(one) for one in found)
+
+
+def _without_tokens(one: Diagnosis) -> Diagnosis:
+    """The same with nothing in its words that opens an account: a report of it may be shown to anybody."""
+    line = replace(one.line, text=mask_tokens(one.line.text))
+    return replace(one, line=line, context=tuple(mask_tokens(text) for text in one.context))
 
 
 def _importance(one: Diagnosis) -> tuple[int, int]:

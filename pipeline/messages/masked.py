@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
@@ -9,6 +10,7 @@ from remote.protocol.values import decode, encode
 
 T = TypeVar("T")
 INSTEAD = "***"
+TOKENS = re.compile(r"\b(?:hf_|gh[opsu]_|github_pat_|glpat-|sk-|xox[a-z]-|AKIA|eyJ)[\w.-]{16,}")
 SHORTEST = 6
 """Shorter values would take words of everybody's out of a text, and keep nothing secret."""
 
@@ -19,6 +21,11 @@ def mask(text: str, secrets: Iterable[str]) -> str:
         if len(secret) >= SHORTEST:
             text = text.replace(secret, INSTEAD)
     return text
+
+
+def mask_tokens(text: str) -> str:
+    """The text without access tokens of the well-known services, whoever they were issued to."""
+    return TOKENS.sub(INSTEAD, text)
 
 
 def masked(value: T, secrets: Iterable[str]) -> T:

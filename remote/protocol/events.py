@@ -62,6 +62,10 @@ def read_scalars(data: Buffer, file: str = "") -> Iterator[Scalar]:
             continue
 
 
+MAX_RANK = 254
+"""TensorFlow's own limit."""
+
+
 def parse_event(record: bytes, file: str = "") -> Tuple[Scalar, ...]:
     """The scalars of one event. Raises BadEvent."""
     wall_time, step = 0.0, 0
@@ -146,9 +150,12 @@ def _half(bits: int, dtype: int) -> float:
 
 
 def _elements(shape: bytes) -> int:
-    count = 1
+    count, rank = 1, 0
     for number, wire, dimension in _fields(shape):
         if number == 2 and wire == BYTES:
+            rank += 1
+            if rank > MAX_RANK:
+                raise BadEvent(f"a tensor of more than {MAX_RANK} dimensions")
             sizes = [_signed(v) for n, w, v in _fields(_bytes(dimension)) if n == 1 and w == VARINT]
             count *= sizes[-1] if sizes else 0
     return count

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 MAX_HEADER = 100_000_000
+MAX_RANK = 64
+"""torch's own limit."""
 BITS = {
     **dict.fromkeys(("BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ"), 8),
     **dict.fromkeys(("U16", "I16", "F16", "BF16"), 16),
@@ -60,7 +62,7 @@ def _span(entry: Any) -> tuple[int, int] | None:
     try:
         begin, end = entry["data_offsets"]
         shape, bits = entry["shape"], BITS[entry["dtype"]]
-        if any(type(number) is not int or number < 0 for number in (begin, end, *shape)):
+        if len(shape) > MAX_RANK or any(type(number) is not int or number < 0 for number in (begin, end, *shape)):
             return None
     except (KeyError, TypeError, ValueError):
         return None

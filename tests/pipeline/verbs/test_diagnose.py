@@ -30,3 +30,25 @@ def test_the_object_has_the_folk_fix_and_the_cures(
     assert "max_grad_norm" in one["folk_wrong"]
     assert "fixer:trainable-fp32" in one["cures"]
     assert one["context"][-1] == "ValueError: Attempting to unscale FP16 gradients."
+
+
+TOKEN = "hf_" + "Aa1" * 11
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+@pytest.mark.parametrize(
+    "log",
+    [
+        f"token {TOKEN}\nValueError: Attempting to unscale FP16 gradients.\nheaders {TOKEN}\n",
+        f"Traceback (most recent call last):\nOddError: 401 for key sk-{'x1' * 20} of {TOKEN}\n",
+    ],
+    ids=["beside the error", "in an unrecognised error"],
+)
+def test_SE_17_no_token_of_a_log_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], log: str, as_json: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.log").write_text(log)
+    assert run(["diagnose", "train.log", *(["--json"] if as_json else [])]) == 40
+    said = "".join(capsys.readouterr())
+    assert "Error" in said and TOKEN not in said and "x1x1" not in said

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import struct
+import time
 from pathlib import Path
 
 import numpy
@@ -219,3 +220,12 @@ def test_a_header_must_account_for_every_byte(tmp_path, data, words):
     found = judge_safetensors(path)
     assert words in found
     assert bool(found) == bool(words)
+
+
+def test_SE_08_a_header_of_a_million_dimensions_is_refused_at_once(tmp_path):
+    entry = {"dtype": "F32", "shape": [2**31] * 1_000_000, "data_offsets": [0, 4]}
+    header = json.dumps({"a": entry}).encode()
+    (tmp_path / "a.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
+    began = time.process_time()
+    assert "does not hold together" in judge_safetensors(tmp_path / "a.safetensors")
+    assert time.process_time() - began < 10.0
