@@ -55,6 +55,11 @@ def test_a_scale_that_comes_down_is_followed_step_by_step(name, prove):
     assert [step.applied for step in report.steps[-2:]] == [True, True]
 
 
+def test_the_gradients_of_a_closure_are_those_of_its_own_step(prove):
+    steps = prove(SCRIPTS / "healthy" / "closure.py").steps
+    assert len({step.grad_norm for step in steps}) == len(steps) >= 2
+
+
 def test_adapters_that_were_asked_for_are_told_from_those_that_were_not(prove):
     report = prove(SCRIPTS / "faults" / "two_adapters.py", adapters=("speech",))
     finding = next(finding for finding in report.report.errors if finding.check == "trainable-set")

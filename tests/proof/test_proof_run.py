@@ -237,6 +237,7 @@ def test_when_the_runner_is_killed_training_ends_and_the_next_proof_sweeps(place
             "fp32",
             1,
         ),
+        ("lightning_fit", (sys.executable,), "fp32", 1),
         ("distributed", TORCHRUN, "auto", 2),
         ("sharded", TORCHRUN, "auto", 2),
     ],

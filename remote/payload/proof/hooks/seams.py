@@ -74,6 +74,11 @@ def _found_inf(optimizer: Any) -> bool:
     return found is not None and bool(float(found))
 
 
+def _has_closure(args: Any, kwargs: Any) -> bool:
+    # torch passes its hooks the optimizer as the first of the arguments.
+    return (args[1] if len(args) > 1 else kwargs.get("closure")) is not None
+
+
 def _watch_optimizers(torch: Any, recorder: Recorder, training: Training) -> None:
     # torch.optim deletes the name of this module of its own from itself.
     optimizers = sys.modules["torch.optim.optimizer"]
@@ -81,7 +86,8 @@ def _watch_optimizers(torch: Any, recorder: Recorder, training: Training) -> Non
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
         if training.current is None:
             recorder.attempt(optimizer, None)
-        if not _found_inf(optimizer):
+        # A closure computes this step's gradients later: those of now are the step's before.
+        if not _found_inf(optimizer) and not _has_closure(args, kwargs):
             recorder.applying(optimizer)
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
