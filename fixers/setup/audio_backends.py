@@ -34,7 +34,7 @@ from fixers.frame.change import HostChange, Plan, mended
 from fixers.frame.site import Site
 from fixers.setup.audio_imports import AudioUse, uses_of
 from remote.host import read_answer
-from remote.protocol.audio import AudioLook
+from remote.protocol.audio import AudioFacts
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.machine import Interpreter
@@ -68,10 +68,10 @@ def plan(site: Site) -> Plan:
         return Plan()
     packages = {key.replace("_", "-").lower(): value for key, value in survey.interpreter.packages.items()}
     needed = needed_packages(use, packages)
-    look = AudioLook()
+    look = AudioFacts()
     if "torchcodec" in needed:
         look = read_answer(
-            AudioLook, site.host, site.host.ask("fix.audio.look", {"environment": dict(site.environment)})
+            AudioFacts, site.host, site.host.ask("fix.audio.look", {"environment": dict(site.environment)})
         )
     missing = tuple(package for package in needed if package not in packages)
     lacking = tuple(_missing(package, survey.interpreter) for package in missing)
@@ -92,7 +92,7 @@ def needed_packages(use: AudioUse, packages: Mapping[str, str]) -> tuple[str, ..
     return tuple(sorted(needed))
 
 
-def judge_torchcodec(packages: Mapping[str, str], look: AudioLook) -> tuple[Finding, ...]:
+def judge_torchcodec(packages: Mapping[str, str], look: AudioFacts) -> tuple[Finding, ...]:
     """Whether torchcodec fits torch, and FFmpeg's libraries fit torchcodec."""
     found: list[Finding] = []
     codec, torch = version_of(packages.get("torchcodec", "")), version_of(packages.get("torch", ""))

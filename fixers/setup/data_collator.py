@@ -37,7 +37,7 @@ from fixers.frame.change import FileChange, HostChange, Plan, mended
 from fixers.frame.fixed_tree import FixedTree
 from fixers.frame.site import Site
 from remote.host import read_answer
-from remote.protocol.collator import CollatorLook, Copy
+from remote.protocol.collator import CollatorFacts, Copy
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 
@@ -80,7 +80,7 @@ def _plan_host(site: Site, path: str) -> Plan:
         "prefix": site.survey.interpreter.prefix if site.survey else "",
         "environment": dict(site.environment),
     }
-    look = read_answer(CollatorLook, site.host, site.host.ask("fix.collator.look", request))
+    look = read_answer(CollatorFacts, site.host, site.host.ask("fix.collator.look", request))
     if look.digest == hashlib.sha256(_as_sent(site, path)).hexdigest():
         look = replace(look, digest="")  # rewritten with the rest of the tree, not here
     findings = judge_collator(path, hashlib.sha256(data).hexdigest(), look)
@@ -101,7 +101,7 @@ def collator_of(paths: Sequence[str]) -> str:
     return named[0] if len(named) == 1 else ""
 
 
-def judge_collator(path: str, wanted: str, look: CollatorLook) -> tuple[Finding, ...]:
+def judge_collator(path: str, wanted: str, look: CollatorFacts) -> tuple[Finding, ...]:
     """An error where the host's file has another digest than `wanted`, a warning for each other copy that has."""
     findings: list[Finding] = []
     if look.digest and look.digest != wanted:
@@ -136,7 +136,7 @@ def _absent(wanted: str, paths: Sequence[str], key: str = "path") -> Finding:
     return Finding(name, Severity.ERROR, message, where=wanted, hint=hint, exit_code=ExitCode.USAGE)
 
 
-def _replacement(project: str, path: str, data: bytes, look: CollatorLook) -> HostChange:
+def _replacement(project: str, path: str, data: bytes, look: CollatorFacts) -> HostChange:
     args: dict[str, Any] = {
         "project": project,
         "fixer": name,

@@ -34,7 +34,7 @@ from remote.errors import RemoteFault
 from remote.host import read_answer
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
-from remote.protocol.hub_access import HubLook
+from remote.protocol.hub_access import HubFacts
 
 name = "hub-access"
 version = 1
@@ -52,7 +52,7 @@ def plan(site: Site) -> Plan:
         return Plan(found)
     request = {**asking(site), "repo": repo, "revision": str(model.get("revision") or "")}
     try:
-        look = read_answer(HubLook, site.host, site.host.ask("fix.hub.look", request, timeout_s=90.0))
+        look = read_answer(HubFacts, site.host, site.host.ask("fix.hub.look", request, timeout_s=90.0))
     except RemoteFault as fault:
         return Plan((*found, Finding(name, Severity.WARNING, f"the hub was not asked: {fault.message}", where=repo)))
     return Plan((*found, *judge_access(repo, look, site.config.get("secrets") or ())))
@@ -67,7 +67,7 @@ def judge_environment(environment: Collection[str]) -> tuple[Finding, ...]:
     )
 
 
-def judge_access(repo: str, look: HubLook, secrets: Collection[str]) -> tuple[Finding, ...]:
+def judge_access(repo: str, look: HubFacts, secrets: Collection[str]) -> tuple[Finding, ...]:
     """What stands in the way. A token that is named and not here cannot be tried: what it may open is a warning."""
     if look.cached or not look.fault:
         return ()

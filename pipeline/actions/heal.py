@@ -14,7 +14,7 @@ from pipeline.records.cures import write_cures
 from pipeline.report.model import CureRow
 from pipeline.stages.runner import StagesResult, run_stages
 from pipeline.stages.stage import Context, Stage
-from pipeline.work.fixes import wishes_of
+from pipeline.work.fixes import fixer_settings_of
 from pipeline.work.run_id import run_of
 from pipeline.work.view import View
 from remote.protocol.exits import ExitCode
@@ -56,7 +56,7 @@ def known_errors(ran: StagesResult) -> list[Finding]:
 
 def spent_fixers(view: View) -> frozenset[str]:
     """Source fixers that were on: what they make of the same files is the same again."""
-    wishes = wishes_of(view)
+    wishes = fixer_settings_of(view)
     return frozenset(fixer.name for fixer in SOURCE_FIXERS if wishes.get(fixer.name) not in OFF)
 
 

@@ -10,11 +10,11 @@ from pipeline.judgements.host import judge_host
 from pipeline.judgements.job import newest_kept
 from pipeline.judgements.static import judge_static
 from pipeline.messages.outcome import StageOutcome, StageState
-from pipeline.records.checkpoints import Claims, read_claims
+from pipeline.records.checkpoints import StageCheckpoints, read_checkpoints
 from pipeline.stages.environment import need_of
 from pipeline.stages.logs import Logs
 from pipeline.stages.order import STAGES
-from pipeline.stages.stage import Context, Standing, judge_standing
+from pipeline.stages.stage import Context, StageStatus, judge_status
 from pipeline.stages.sync import data_report
 from pipeline.stages.train import Train
 from pipeline.work.fixes import acts_of, plan_for, rewrites_left, tree_as_fixed
@@ -50,7 +50,7 @@ class Preview:
 def preview(context: Context) -> Preview:
     """Every stage judged, nothing changed."""
     view = context.view
-    claims = read_claims(view.records.checkpoints(view.host.name, view.loaded.name))
+    claims = read_checkpoints(view.records.checkpoints(view.host.name, view.loaded.name))
     base = known_base(context.host, view.scan, view.survey.tree) or ask_base(context.host, view.scan)[0]
     sync = plan_sync(view.scan, view.survey.tree, base)
     sync = replace(sync, report=sync.report.and_also(data_report(view)))
@@ -64,14 +64,14 @@ def preview(context: Context) -> Preview:
     return Preview(sync, plan, Plan(plan.findings, changes), stages, None if files_change else run_of(view))
 
 
-def preview_stages(view: View, claims: Claims, *, files_change: bool) -> tuple[StageOutcome, ...]:
+def preview_stages(view: View, claims: StageCheckpoints, *, files_change: bool) -> tuple[StageOutcome, ...]:
     """For each stage whether `run` would have work to do: a proof of files that will be others is none."""
     outcomes = []
     trained = True
     for stage in STAGES:
-        standing = judge_standing(stage, view, claims.of(stage.name))
+        standing = judge_status(stage, view, claims.of(stage.name))
         if standing.holds and files_change and stage.name in REST_ON_FILES:
-            standing = Standing(False, "the files it was done with will change")
+            standing = StageStatus(False, "the files it was done with will change")
         state, reason = StageState.SKIPPED if standing.holds else StageState.PENDING, standing.reason
         if isinstance(stage, Train) and not standing.holds:
             trained = False

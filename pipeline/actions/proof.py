@@ -10,7 +10,7 @@ from fixers.frame.change import FileChange, Plan
 from pipeline.stages.stage import Context
 from pipeline.stages.verify import prove
 from pipeline.work.command import SCRATCH_DATA
-from pipeline.work.fixes import MADE_THERE
+from pipeline.work.fixes import MADE_ON_HOST
 from pipeline.work.view import View
 from remote.protocol.proof import ProofReport
 from remote.sync.scratch import remove_scratch, send_scratch
@@ -42,7 +42,7 @@ def scratch_of(context: Context, plan: Plan) -> Iterator[str]:
     if view.data_digest and view.data_digest not in view.survey.data:
         files += [FileChange(f"{SCRATCH_DATA}/{name}", b"", data, {}) for name, data in data_files(view)]
     try:
-        yield send_scratch(context.host, view.scan, view.survey.tree, files, nonce, made_there=MADE_THERE)
+        yield send_scratch(context.host, view.scan, view.survey.tree, files, nonce, made_there=MADE_ON_HOST)
     finally:
         remove_scratch(context.host, view.scan, nonce)
 

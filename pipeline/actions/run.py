@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline.actions.heal import run_and_heal
-from pipeline.actions.session import Named, alone, look_again, working
+from pipeline.actions.session import Selection, exclusive_lock, host_session, look_again
 from pipeline.hosts.pull import pull_run
 from pipeline.messages.errors import findings_of
 from pipeline.messages.listener import Listener
@@ -20,12 +20,12 @@ from pipeline.report.evidence import read_evidence, write_evidence
 from pipeline.report.kept import keep_report
 from pipeline.stages.order import STAGES
 from pipeline.stages.runner import StagesResult
-from pipeline.stages.stage import Context, Wishes
+from pipeline.stages.stage import Context, RunOptions
 from pipeline.work.run_id import folder_of, name_of, run_of
 from pipeline.work.secrets import require_secrets
 from pipeline.work.start import note_of
 from remote.errors import HalfstepError, Interrupted
-from remote.link.ask import Ask
+from remote.link.ask import Prompter
 from remote.operations.jobs import list_jobs, take_up_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState, RunSurvey, StartAnswer
@@ -35,12 +35,12 @@ BEFORE_THE_COMMAND = ("sync", "environment", "fix")
 LOSS_TAGS = ("train/loss", "loss", "Loss/train", "train_loss")
 
 
-def run_project(named: Named, listener: Listener, wishes: Wishes, *, ask: Ask | None = None) -> Outcome:
+def run_project(named: Selection, listener: Listener, wishes: RunOptions, *, ask: Prompter | None = None) -> Outcome:
     """Everything is as the config wants it, or the outcome says which stage failed and what to type."""
     records = Records(named.loaded.root)
     with (
-        alone(named, f"run {named.loaded.name} on {named.host.name}", sign=False) as lock,
-        working(named, listener, wishes, ask=ask) as context,
+        exclusive_lock(named, f"run {named.loaded.name} on {named.host.name}", sign=False) as lock,
+        host_session(named, listener, wishes, ask=ask) as context,
     ):
 
         def before_acting(left: tuple[str, ...]) -> None:

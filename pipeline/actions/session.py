@@ -15,18 +15,18 @@ from pipeline.config.find import find_config
 from pipeline.config.given import for_host, for_run
 from pipeline.config.hosts import LoadedHost, load_host
 from pipeline.config.load import LoadedConfig, load_config
-from pipeline.hosts.connection import connected, look
+from pipeline.hosts.connection import connected, survey_host
 from pipeline.messages.errors import findings_of
 from pipeline.messages.hints import as_named, given_beside
 from pipeline.messages.listener import Listener
 from pipeline.records.cures import read_cures
 from pipeline.records.files import Lock, locked
 from pipeline.records.layout import Records
-from pipeline.stages.stage import Context, Wishes
+from pipeline.stages.stage import Context, RunOptions
 from pipeline.work.data_consent import names_data, require_data_consent
 from pipeline.work.view import View, data_folder, data_name
 from remote.errors import HalfstepError
-from remote.link.ask import Ask
+from remote.link.ask import Prompter
 from remote.project.identity import project_of
 from remote.project.scan import Scan, scan_project
 from remote.sync.data import DataScan, scan_data
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Named:
+class Selection:
     """What the user named, loaded; `given` are the words that named it, for whoever types them again."""
 
     loaded: LoadedConfig
@@ -44,7 +44,7 @@ class Named:
     data_typed: bool = False
 
 
-def load_named(host: str, config: str, overrides: Sequence[str], here: Path, *, card: str = "") -> Named:
+def load_selection(host: str, config: str, overrides: Sequence[str], here: Path, *, card: str = "") -> Selection:
     """Config and host of those names; `--set host.KEY=...` goes to the host, everything else to the config.
 
     `card` is what the host is assumed to have, whatever its file says. Raises BadUsage, BadConfig.
@@ -56,7 +56,7 @@ def load_named(host: str, config: str, overrides: Sequence[str], here: Path, *, 
     if isinstance(loaded, HalfstepError) or isinstance(reached, HalfstepError):
         raise _both(*(one for one in (loaded, reached) if isinstance(one, HalfstepError)))
     given = as_named(host, config, given_beside(overrides, card))
-    return Named(loaded, reached, given, data_typed=names_data(overrides))
+    return Selection(loaded, reached, given, data_typed=names_data(overrides))
 
 
 def _or_why_not(load: Callable[[], T]) -> T | HalfstepError:
@@ -75,7 +75,7 @@ def _both(first: HalfstepError, *more: HalfstepError) -> HalfstepError:
 
 
 @contextlib.contextmanager
-def alone(named: Named, doing: str, *, sign: bool = True) -> Iterator[Lock]:
+def exclusive_lock(named: Selection, doing: str, *, sign: bool = True) -> Iterator[Lock]:
     """No other verb changes this config's host until the end of the block. Raises Busy."""
     records = Records(named.loaded.root)
     records.prepare()
@@ -84,8 +84,8 @@ def alone(named: Named, doing: str, *, sign: bool = True) -> Iterator[Lock]:
 
 
 @contextlib.contextmanager
-def working(
-    named: Named, listener: Listener, wishes: Wishes, *, keep: bool = True, ask: Ask | None = None
+def host_session(
+    named: Selection, listener: Listener, wishes: RunOptions, *, keep: bool = True, ask: Prompter | None = None
 ) -> Iterator[Context]:
     """A context with its first view: the project is read here while the connection is made."""
     require_data_consent(named.loaded, ask, typed=named.data_typed)
@@ -95,7 +95,7 @@ def working(
     with connected(named.host, keep=keep, ask=ask) as host, ThreadPoolExecutor(1) as pool:
         local = pool.submit(_local_facts, named.loaded, records, must_keep=keep)
         listener.progress(f"connecting to {named.host.name}")
-        survey = look(host, named.host, project_of(named.loaded.root))
+        survey = survey_host(host, named.host, project_of(named.loaded.root))
         seen_unix = time.time()
         scan, data = local.result()
         cures = read_cures(records.cures(named.host.name, named.loaded.name), named.loaded.as_json())
@@ -117,7 +117,7 @@ def working(
 def look_again(context: Context) -> None:
     """The context's view is of this moment."""
     view = context.view
-    context.view = view.with_survey(look(context.host, view.host, view.layout.key), time.time())
+    context.view = view.with_survey(survey_host(context.host, view.host, view.layout.key), time.time())
 
 
 def _local_facts(loaded: LoadedConfig, records: Records, *, must_keep: bool) -> tuple[Scan, DataScan | None]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from fixers.sources.yaml_nodes import Limits, Mapping, Node, YamlProblem, compose, find
 from fixers.sources.yaml_values import duplicates, plain
-from pipeline.config.given import Given
+from pipeline.config.given import Override
 from pipeline.config.override import with_key
 from remote.errors import BadUsage
 from remote.protocol.findings import Finding, Severity
@@ -28,9 +28,9 @@ class Document:
     path: str
     values: dict[str, Any]
     root: Node | None = None
-    given: tuple[Given, ...] = ()
+    given: tuple[Override, ...] = ()
 
-    def with_given(self, given: Sequence[Given]) -> Document:
+    def with_given(self, given: Sequence[Override]) -> Document:
         """The document with these keys over what the file says."""
         values = self.values
         for one in given:
@@ -61,7 +61,7 @@ class Document:
         name = given.prefix + ".".join(given.keys)
         return f"--set {shlex.quote(f'{name}={value}')}"
 
-    def _given_for(self, key: KeyPath) -> Given | None:
+    def _given_for(self, key: KeyPath) -> Override | None:
         """What gave the key; or, where the file has nothing of it, what gave a section that it would lie in."""
         about = [one for one in self.given if one.about(key)]
         while key and not about and not self.line_of(key):

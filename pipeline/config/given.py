@@ -14,7 +14,7 @@ OF_HOST = "host."
 
 
 @dataclass(frozen=True)
-class Given:
+class Override:
     """`typed` are the words as they stood on the command line; `prefix` is what they say before the key."""
 
     keys: tuple[str, ...]
@@ -41,7 +41,7 @@ def for_host(overrides: Iterable[str]) -> list[str]:
     return [override for override in overrides if override.startswith(OF_HOST)]
 
 
-def parse_given(override: str, prefix: str = "") -> Given:
+def parse_override(override: str, prefix: str = "") -> Override:
     """`a.b=c`, after the prefix. Raises BadUsage."""
     key, equals, text = override.removeprefix(prefix).partition("=")
     if not equals or not key.strip():
@@ -50,4 +50,4 @@ def parse_given(override: str, prefix: str = "") -> Given:
         value = plain(compose(text, tags=False))
     except YamlProblem as error:
         raise BadUsage(f"--set {override!r}: {error.message}", where="--set") from None
-    return Given(tuple(key.strip().split(".")), value, f"--set {override}", prefix)
+    return Override(tuple(key.strip().split(".")), value, f"--set {override}", prefix)

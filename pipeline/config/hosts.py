@@ -10,7 +10,7 @@ from typing import Any
 
 from pipeline.config.document import BadConfig, Document, read_document
 from pipeline.config.find import HostSource, find_host, known_hosts
-from pipeline.config.given import OF_HOST, Given, parse_given
+from pipeline.config.given import OF_HOST, Override, parse_override
 from pipeline.config.model import HostConfig
 from pipeline.config.problems import validate
 from pipeline.config.secret_values import check_environment, check_names
@@ -54,8 +54,8 @@ def load_host(
     """
     source = find_host(name, here, beside)
     path = source.path
-    given = [parse_given(override, OF_HOST) for override in overrides]
-    given += [Given(("card",), card, f"--card {card}")] if card else []
+    given = [parse_override(override, OF_HOST) for override in overrides]
+    given += [Override(("card",), card, f"--card {card}")] if card else []
     written = read_document(path) if path else Document("--host", {"host": name})
     document = written.with_given(given)
     config = validate(HostConfig, document)

@@ -10,7 +10,7 @@ from typing import Any
 from pipeline.config.checks import check_run_config
 from pipeline.config.document import BadConfig, read_document
 from pipeline.config.find import find_config, project_above
-from pipeline.config.given import parse_given
+from pipeline.config.given import parse_override
 from pipeline.config.model import RunConfig
 from pipeline.config.problems import validate
 from pipeline.config.shipped import shipped_configs
@@ -37,7 +37,7 @@ class LoadedConfig:
 def load_config(name: str, here: Path, overrides: Sequence[str] = ()) -> LoadedConfig:
     """The config that `name` means from `here`, with `a.b=c` overrides. Raises BadUsage, BadConfig."""
     path = find_config(name, here)
-    given = [parse_given(override) for override in overrides]
+    given = [parse_override(override) for override in overrides]
     written = read_document(path)
     document = written.with_given(given)
     config = validate(RunConfig, document)

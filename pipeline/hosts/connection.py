@@ -10,7 +10,7 @@ from pipeline.hosts.address import address_of, python_of
 from pipeline.hosts.trust import require_trust
 from remote.errors import NameUnknown
 from remote.host import Host
-from remote.link.ask import Ask
+from remote.link.ask import Prompter
 from remote.link.reach import open_host
 from remote.operations.jobs import take_survey
 from remote.policy.cards import parse_card
@@ -18,7 +18,7 @@ from remote.protocol.survey import Survey, SurveyRequest
 
 
 @contextlib.contextmanager
-def connected(host: LoadedHost, *, keep: bool, ask: Ask | None = None) -> Iterator[Host]:
+def connected(host: LoadedHost, *, keep: bool, ask: Prompter | None = None) -> Iterator[Host]:
     """The host, its connection closed at the end of the block. `keep` False leaves nothing of ours behind.
 
     Raises HostFileUntrusted before anything is sent, and NameUnknown with the nearest known name, beside whatever the
@@ -36,7 +36,7 @@ def connected(host: LoadedHost, *, keep: bool, ask: Ask | None = None) -> Iterat
         link.close()
 
 
-def look(host: Host, named: LoadedHost, project: str) -> Survey:
+def survey_host(host: Host, named: LoadedHost, project: str) -> Survey:
     """The host at this moment, in one exchange."""
     return take_survey(host, survey_request(named, project))
 

@@ -10,7 +10,7 @@ from remote.errors import HalfstepError
 from remote.host import Host
 from remote.operations.jobs import follow_job
 from remote.protocol.jobs import JobNews, JobState, WatchNote
-from remote.pull.patience import Patience
+from remote.pull.patience import RetryPolicy
 
 
 def follow_to_end(
@@ -37,13 +37,13 @@ def note_in_words(run: str, note: WatchNote) -> str:
     return f"{note.severity}: {note.message} (step {note.step})  [{note.check}]"
 
 
-def patience_told(listener: Listener) -> Patience:
+def announcing_retries(listener: Listener) -> RetryPolicy:
     """The usual patience with a lost line, each loss and each wait told as it happens."""
 
     def told(error: HalfstepError, wait_s: float) -> None:
         listener.progress(f"{error.message}; trying again in {duration(wait_s)}")
 
-    return Patience(on_lost=told)
+    return RetryPolicy(on_lost=told)
 
 
 def in_words(news: JobNews) -> str:

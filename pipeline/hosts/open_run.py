@@ -14,7 +14,7 @@ from pipeline.records.layout import NOTE, Records
 from pipeline.records.runs import AGAIN, RunNote, is_own_note, named_run, note_seen
 from remote.errors import BadUsage, HalfstepError, Interrupted, RemoteFault
 from remote.host import Host
-from remote.link.ask import Ask
+from remote.link.ask import Prompter
 from remote.operations.jobs import take_survey, take_up_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
@@ -66,14 +66,14 @@ class OpenRun:
 
 
 @contextlib.contextmanager
-def open_run(run: str | None, here: Path, *, ask: Ask | None = None, keep: bool = True) -> Iterator[OpenRun]:
+def open_run(run: str | None, here: Path, *, ask: Prompter | None = None, keep: bool = True) -> Iterator[OpenRun]:
     """The run that `named_run` finds, with its host opened. Raises BadUsage and what `open_note` raises."""
     with open_note(*named_run(run, here), ask=ask, keep=keep) as opened:
         yield opened
 
 
 @contextlib.contextmanager
-def open_note(note: RunNote, records: Records, *, ask: Ask | None = None, keep: bool = True) -> Iterator[OpenRun]:
+def open_note(note: RunNote, records: Records, *, ask: Prompter | None = None, keep: bool = True) -> Iterator[OpenRun]:
     """The remembered run with its host opened. Raises whatever keeps the host from being reached, naming the run."""
     about = {"host": note.host, "config": note.config, "run": note.name}
     host = host_of_note(note, records)

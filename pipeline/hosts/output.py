@@ -10,10 +10,10 @@ from pipeline.messages.quantities import duration
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote
 from remote.errors import HalfstepError
-from remote.link.ask import Ask
+from remote.link.ask import Prompter
 from remote.protocol.findings import Finding
 from remote.pull.log import follow_log, mirrored_log, read_log
-from remote.pull.patience import Patience
+from remote.pull.patience import RetryPolicy
 
 
 def read_output(
@@ -22,8 +22,8 @@ def read_output(
     sink: Callable[[bytes], None],
     *,
     lines: int | None = None,
-    follow: Patience | None = None,
-    ask: Ask | None = None,
+    follow: RetryPolicy | None = None,
+    ask: Prompter | None = None,
 ) -> tuple[Finding, ...]:
     """The output of the run's newest job, or its last `lines`, has been handed to `sink`; a finding tells its age.
 

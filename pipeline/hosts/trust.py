@@ -14,14 +14,14 @@ from pipeline.hosts.address import address_of
 from pipeline.records.consents import consents, is_confirmed, keep_consent
 from remote.errors import HostFileUntrusted
 from remote.link.address import LOCAL, Address
-from remote.link.ask import Ask
+from remote.link.ask import Prompter
 from remote.link.ssh.resolve import resolve_route
 from remote.link.ssh.route import Station
 
 REACHES = ("port", "user", "identity_file", "known_hosts", "host_key", "proxy_jump")
 
 
-def require_trust(host: LoadedHost, ask: Ask | None, environment: Mapping[str, str] | None = None) -> None:
+def require_trust(host: LoadedHost, ask: Prompter | None, environment: Mapping[str, str] | None = None) -> None:
     """The host's file was confirmed by the user, or needs no confirmation. Raises HostFileUntrusted.
 
     The confirmation is kept in the user's own configuration folder, never in the project, and holds for these very

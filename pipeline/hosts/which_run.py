@@ -9,7 +9,7 @@ from pipeline.hosts.open_run import open_note
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, list_notes
 from remote.errors import HalfstepError
-from remote.link.ask import Ask
+from remote.link.ask import Prompter
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState
@@ -25,7 +25,7 @@ def judge_others(
 
 
 def others_elsewhere(
-    verb: str, run: str | None, meant: RunNote, records: Records, ask: Ask | None
+    verb: str, run: str | None, meant: RunNote, records: Records, ask: Prompter | None
 ) -> tuple[Finding, ...]:
     """The same of runs that were training on other hosts when they were last seen; each of those hosts is asked."""
     seen = (note for note in list_notes(records) if note.state is JobState.RUNNING and note.host != meant.host)
@@ -38,7 +38,7 @@ def _fits(run: str | None, meant: RunNote, other: str) -> bool:
     return run != meant.name and other.startswith(run or "")
 
 
-def _asked(verb: str, meant: RunNote, note: RunNote, records: Records, ask: Ask | None) -> tuple[Finding, ...]:
+def _asked(verb: str, meant: RunNote, note: RunNote, records: Records, ask: Prompter | None) -> tuple[Finding, ...]:
     try:
         with open_note(note, records, ask=ask, keep=False) as opened:
             if opened.survey().state is not JobState.RUNNING:

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipeline.records.files import told_when_full
+from pipeline.records.files import disk_full_as_error
 from remote.link.ssh.hostkeys import own_known_hosts
 
 
@@ -29,7 +29,7 @@ def is_confirmed(path: Path, line: str) -> bool:
 
 def keep_consent(path: Path, line: str) -> None:
     """The list has that line from now on; it is for its owner only."""
-    with told_when_full(path):
+    with disk_full_as_error(path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as file:
             file.write(f"{line}\n".encode("utf-8", "surrogateescape"))

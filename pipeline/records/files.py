@@ -28,7 +28,7 @@ NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)
 
 def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
     """`path` holds exactly `data`, also after a power cut; a reader sees the old bytes or the new. Raises DiskFull."""
-    with told_when_full(path):
+    with disk_full_as_error(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_beside(str(path), data, mode)
 
@@ -43,7 +43,7 @@ class Lock:
 
     def sign(self) -> None:
         """The lock's file names this process and what it does."""
-        with told_when_full(self.path):
+        with disk_full_as_error(self.path):
             self.file.truncate(0)
             self.file.write(json.dumps({"pid": os.getpid(), "doing": self.doing}).encode())
 
@@ -55,7 +55,7 @@ def locked(path: Path, doing: str, *, sign: bool = True, wait: bool = False) -> 
     `sign` False leaves the file as it is, for a verb that may find nothing to do and then writes nothing. `wait` True
     waits for the holder instead, for a lock that is held for a moment.
     """
-    with told_when_full(path):
+    with disk_full_as_error(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+b", buffering=0)
     with file:
@@ -72,7 +72,7 @@ def locked(path: Path, doing: str, *, sign: bool = True, wait: bool = False) -> 
 
 
 @contextlib.contextmanager
-def told_when_full(path: Path) -> Iterator[None]:
+def disk_full_as_error(path: Path) -> Iterator[None]:
     """Raises DiskFull, naming `path`, where the block could not write; BadUsage where something is in the way."""
     try:
         yield

@@ -10,7 +10,7 @@ from pipeline.report.model import fix_rows
 from pipeline.stages.stage import Context, Done
 from pipeline.stages.sync import Sync
 from pipeline.work.acts import carry_out
-from pipeline.work.fixes import acts_of, fixer_versions, plan_for, rewrites_left, wishes_of
+from pipeline.work.fixes import acts_of, fixer_settings_of, fixer_versions, plan_for, rewrites_left
 from pipeline.work.view import View, card_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report
@@ -29,7 +29,7 @@ class Fix:
             "files there": view.survey.tree.digest_there,
             "fixers": fixer_versions(),
             "card": card_of(view),
-            "wishes": digest(wishes_of(view)),
+            "wishes": digest(fixer_settings_of(view)),
         }
 
     def check(self, view: View) -> Report:

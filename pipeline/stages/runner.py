@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pipeline.messages.errors import findings_of
 from pipeline.messages.outcome import StageOutcome, StageState
-from pipeline.records.checkpoints import Claims, claim_now, read_claims, write_claims
+from pipeline.records.checkpoints import StageCheckpoints, checkpoint_now, read_checkpoints, write_checkpoints
 from pipeline.records.inputs import digest
-from pipeline.stages.stage import Context, Done, Stage, judge_standing
+from pipeline.stages.stage import Context, Done, Stage, judge_status
 from remote.errors import HalfstepError, Interrupted
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
@@ -35,7 +35,7 @@ class StagesResult:
 def run_stages(context: Context, stages: Sequence[Stage], record: Path, look: Look) -> StagesResult:
     """Every stage up to `until` holds, or the first that could not be made true has failed; claims are kept."""
     ran = StagesResult()
-    claims = read_claims(record)
+    claims = read_checkpoints(record)
     if claims.problem:
         context.listener.note(claims.problem)
     forced = _forced(stages, context.wishes.force)
@@ -43,7 +43,7 @@ def run_stages(context: Context, stages: Sequence[Stage], record: Path, look: Lo
         if ran.exit_code is not ExitCode.OK:
             ran.stages.append(StageOutcome(stage.name, StageState.PENDING))
             continue
-        standing = judge_standing(stage, context.view, claims.of(stage.name))
+        standing = judge_status(stage, context.view, claims.of(stage.name))
         if standing.holds and stage.name not in forced:
             outcome = StageOutcome(stage.name, StageState.SKIPPED, reason=standing.reason)
             context.listener.ended(outcome)
@@ -53,7 +53,7 @@ def run_stages(context: Context, stages: Sequence[Stage], record: Path, look: Lo
             ran.acted = True
             claims = claims.without(tuple(forced & {stage.name}))
             outcome, claims = _act(context, stage, claims, ran, look)
-            write_claims(record, claims)
+            write_checkpoints(record, claims)
         ran.stages.append(outcome)
         if stage.name == context.wishes.until or outcome.state is StageState.RUNNING:
             break
@@ -65,18 +65,20 @@ def _forced(stages: Sequence[Stage], first: str) -> set[str]:
     return set(names[names.index(first) :]) if first else set()
 
 
-def _left(context: Context, stages: Sequence[Stage], claims: Claims, forced: set[str]) -> tuple[str, ...]:
+def _left(context: Context, stages: Sequence[Stage], claims: StageCheckpoints, forced: set[str]) -> tuple[str, ...]:
     """The stages up to `until` that have something to do, as far as can be seen before any of them acts."""
     names = [stage.name for stage in stages]
     wanted = stages[: names.index(context.wishes.until) + 1] if context.wishes.until in names else stages
     return tuple(
         stage.name
         for stage in wanted
-        if stage.name in forced or not judge_standing(stage, context.view, claims.of(stage.name)).holds
+        if stage.name in forced or not judge_status(stage, context.view, claims.of(stage.name)).holds
     )
 
 
-def _act(context: Context, stage: Stage, claims: Claims, ran: StagesResult, look: Look) -> tuple[StageOutcome, Claims]:
+def _act(
+    context: Context, stage: Stage, claims: StageCheckpoints, ran: StagesResult, look: Look
+) -> tuple[StageOutcome, StageCheckpoints]:
     context.listener.began(stage.name)
     began = time.monotonic()
     done = _tried(context, stage, look)
@@ -97,7 +99,7 @@ def _act(context: Context, stage: Stage, claims: Claims, ran: StagesResult, look
     if state is not StageState.DONE:
         return outcome, claims.without((stage.name,))
     inputs = dict(stage.inputs(context.view))
-    claim = claim_now(stage.name, digest(inputs), inputs, seconds=seconds, notes=done.notes, caveat=done.caveat)
+    claim = checkpoint_now(stage.name, digest(inputs), inputs, seconds=seconds, notes=done.notes, caveat=done.caveat)
     return outcome, claims.with_claim(claim)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pipeline.messages.listener import Listener
-from pipeline.records.checkpoints import Claim
+from pipeline.records.checkpoints import StageCheckpoint
 from pipeline.records.inputs import Inputs, digest
 from pipeline.report.evidence import Evidence
 from pipeline.work.view import View
@@ -17,7 +17,7 @@ from remote.protocol.findings import Report
 
 
 @dataclass(frozen=True)
-class Wishes:
+class RunOptions:
     """What the user typed beside host and config."""
 
     until: str = ""
@@ -57,7 +57,7 @@ class Context:
     host: Host
     view: View
     listener: Listener
-    wishes: Wishes = field(default_factory=Wishes)
+    wishes: RunOptions = field(default_factory=RunOptions)
     evidence: Evidence = field(default_factory=Evidence)
     before_acting: Callable[[tuple[str, ...]], None] = nothing
 
@@ -96,24 +96,24 @@ def fingerprint(stage: Stage, view: View) -> str:
 
 
 @dataclass(frozen=True)
-class Standing:
+class StageStatus:
     """Whether a stage's checkpoint holds, and why (not)."""
 
     holds: bool
     reason: str
 
 
-def judge_standing(stage: Stage, view: View, claim: Claim | None) -> Standing:
+def judge_status(stage: Stage, view: View, claim: StageCheckpoint | None) -> StageStatus:
     """Done means: claimed, for the inputs of now, and a cheap look at the host agrees."""
     if claim is None:
-        return Standing(False, "not done yet")
+        return StageStatus(False, "not done yet")
     inputs = dict(stage.inputs(view))
     if claim.fingerprint != digest(inputs):
-        return Standing(False, _difference(claim.inputs, inputs))
+        return StageStatus(False, _difference(claim.inputs, inputs))
     report = stage.check(view)
     if not report.ok:
-        return Standing(False, report.errors[0].message)
-    return Standing(True, claim.caveat or stage.holds(view))
+        return StageStatus(False, report.errors[0].message)
+    return StageStatus(True, claim.caveat or stage.holds(view))
 
 
 def _difference(before: Inputs, now: Inputs) -> str:

@@ -14,13 +14,13 @@ from fixers.plans.diff import render_diff
 from fixers.plans.on_disk import apply_to_disk, undo_on_disk
 from fixers.plans.site_plan import brought_by, plan_fixes
 from pipeline.actions.fix import fix_on_host, undo_on_host
-from pipeline.actions.session import alone, load_named, working
+from pipeline.actions.session import exclusive_lock, host_session, load_selection
 from pipeline.config.load import load_config
 from pipeline.messages.outcome import Outcome
 from pipeline.messages.quantities import count
-from pipeline.records.files import told_when_full
+from pipeline.records.files import disk_full_as_error
 from pipeline.show.screen import Screen
-from pipeline.stages.stage import Wishes
+from pipeline.stages.stage import RunOptions
 from pipeline.verbs.local_site import judge_card, local_site
 from remote.errors import BadUsage
 from remote.protocol.exits import ExitCode
@@ -67,7 +67,7 @@ def _here(screen: Screen, root: Path, site: Site, only: Sequence[str], *, show_o
     plan = plan_fixes(site, only=only or None)
     diff = render_diff(plan)
     _show(screen, plan, diff, only)
-    with told_when_full(root):
+    with disk_full_as_error(root):
         changed: tuple[str, ...] = () if show_only else apply_to_disk(root, plan)
     if changed:
         _tell_undo(screen, count(len(changed), "file"), str(root))
@@ -87,7 +87,7 @@ def _tell_undo(screen: Screen, what: str, *words: str) -> None:
 
 
 def _undone(screen: Screen, root: Path) -> Outcome:
-    with told_when_full(root):
+    with disk_full_as_error(root):
         undone = undo_on_disk(root)
     for path in undone.restored:
         screen.note(f"{path}: put back")
@@ -111,10 +111,12 @@ def _on_host(
         raise BadUsage(
             "fix on a host wants a config", where="--config", hint=f"pipeline fix --host {host} --config NAME"
         )
-    named = load_named(host, config, overrides, Path.cwd(), card=card)
+    named = load_selection(host, config, overrides, Path.cwd(), card=card)
     with (
-        nullcontext() if show_only else alone(named, f"fix {named.loaded.name} on {named.host.name}"),
-        working(named, screen, Wishes(), keep=not show_only, ask=None if screen.as_json else screen) as context,
+        nullcontext() if show_only else exclusive_lock(named, f"fix {named.loaded.name} on {named.host.name}"),
+        host_session(
+            named, screen, RunOptions(), keep=not show_only, ask=None if screen.as_json else screen
+        ) as context,
     ):
         if undo:
             undone = undo_on_host(context)

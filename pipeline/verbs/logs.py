@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipeline.hosts.follow import patience_told
+from pipeline.hosts.follow import announcing_retries
 from pipeline.hosts.output import read_output
 from pipeline.messages.outcome import Outcome
 from pipeline.records.runs import named_run
@@ -26,7 +26,7 @@ def logs(run: str | None = None, follow: bool = False, tail: int | None = None, 
 
     note, records = named_run(run, Path.cwd())
     ask = None if as_json else screen
-    stale = read_output(note, records, take, lines=tail, follow=patience_told(screen) if follow else None, ask=ask)
+    stale = read_output(note, records, take, lines=tail, follow=announcing_retries(screen) if follow else None, ask=ask)
     for line in output.end():
         show(line)
     outcome = Outcome(

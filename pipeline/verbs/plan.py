@@ -8,12 +8,12 @@ from pathlib import Path
 from fixers.plans.diff import render_diff
 from fixers.plans.site_plan import plan_fixes
 from pipeline.actions.preview import Preview, preview
-from pipeline.actions.session import load_named, working
+from pipeline.actions.session import host_session, load_selection
 from pipeline.config.load import load_config
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.messages.quantities import count, size
 from pipeline.show.screen import Screen
-from pipeline.stages.stage import Wishes
+from pipeline.stages.stage import RunOptions
 from pipeline.verbs.local_site import judge_card, local_site
 from pipeline.work.laptop_paths import laptop_paths
 from remote.errors import BadUsage
@@ -35,8 +35,8 @@ def plan(host: str = "", config: str = "", card: str = "", overrides: Sequence[s
 
 
 def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequence[str]) -> Outcome:
-    named = load_named(host, config, overrides, Path.cwd(), card=card)
-    with working(named, screen, Wishes(), keep=False, ask=None if screen.as_json else screen) as context:
+    named = load_selection(host, config, overrides, Path.cwd(), card=card)
+    with host_session(named, screen, RunOptions(), keep=False, ask=None if screen.as_json else screen) as context:
         seen = preview(context)
         astray = laptop_paths(context.host, context.view).findings
     screen.heading(f"{named.loaded.name} on {named.host.name}: what `run` would do")

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline.actions.run import run_project
-from pipeline.actions.session import load_named
+from pipeline.actions.session import load_selection
 from pipeline.show.screen import Screen
 from pipeline.stages.order import STAGE_NAMES
-from pipeline.stages.stage import Wishes
+from pipeline.stages.stage import RunOptions
 from remote.errors import BadUsage
 
 
@@ -38,8 +38,8 @@ def run(
     screen = Screen(as_json=as_json)
     if until and force and STAGE_NAMES.index(_stage(until, "--until")) < STAGE_NAMES.index(_stage(force, "--force")):
         raise BadUsage(f"--until {until} ends before --force {force}: nothing would be forced", where="--until")
-    wishes = Wishes(_stage(until, "--until"), _stage(force, "--force"), detach, not no_heal)
-    named = load_named(host, config, overrides, Path.cwd())
+    wishes = RunOptions(_stage(until, "--until"), _stage(force, "--force"), detach, not no_heal)
+    named = load_selection(host, config, overrides, Path.cwd())
     with screen:
         outcome = run_project(named, screen, wishes, ask=None if as_json or yes else screen)
     screen.closing(replace(outcome, given=named.given))

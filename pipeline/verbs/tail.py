@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipeline.hosts.follow import patience_told
+from pipeline.hosts.follow import announcing_retries
 from pipeline.hosts.open_run import NOT_THERE, open_note, out_of_reach
 from pipeline.messages.outcome import Outcome
 from pipeline.records.runs import named_run
@@ -27,7 +27,7 @@ def tail(run: str | None = None, only: Sequence[str] = (), new: bool = False, as
     shown = False
     try:
         with open_note(note, records, ask=None if as_json else screen, keep=False) as opened:
-            patience = patience_told(screen)
+            patience = announcing_retries(screen)
             if next(mirrored_scalars(opened.folder), None) is None:
                 screen.progress(f"waiting for the first scalar of {note.name}")
             for scalar in tail_scalars(

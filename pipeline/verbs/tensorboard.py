@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from pipeline.hosts.follow import patience_told
+from pipeline.hosts.follow import announcing_retries
 from pipeline.hosts.open_run import OUT_OF_REACH, OpenRun, open_note
 from pipeline.hosts.which_run import judge_others
 from pipeline.messages.errors import outcome_of_error
@@ -133,7 +133,7 @@ def _keep_live(
 def _mirror(opened: OpenRun, screen: Screen, viewer: subprocess.Popen[bytes]) -> None:
     note = opened.note
     came = 0
-    for new in follow_events(opened.host, note.project, note.run, opened.folder, patience=patience_told(screen)):
+    for new in follow_events(opened.host, note.project, note.run, opened.folder, patience=announcing_retries(screen)):
         came += len(new.records)
         screen.progress(f"{size(came)} of curves came home", came)
         if viewer.poll() is not None:

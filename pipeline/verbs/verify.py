@@ -8,11 +8,11 @@ from pathlib import Path
 
 from pipeline.actions.preview import judge_without_proof, preview
 from pipeline.actions.proof import can_be_proved, prove_in_scratch
-from pipeline.actions.session import load_named, working
+from pipeline.actions.session import host_session, load_selection
 from pipeline.judgements.static import refuted
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.show.screen import Screen
-from pipeline.stages.stage import Context, Wishes
+from pipeline.stages.stage import Context, RunOptions
 from pipeline.stages.verify import code_of, diagnosed, in_words, try_card
 from pipeline.work.laptop_paths import laptop_paths
 from pipeline.work.launch import launch_in_words
@@ -23,8 +23,8 @@ from remote.protocol.precision import announce
 def verify(host: str, config: str, overrides: Sequence[str] = (), no_proof: bool = False, as_json: bool = False) -> int:
     """Is this host and project ready? Says for each stage whether `run` would have work to do."""
     screen = Screen(as_json=as_json)
-    named = load_named(host, config, overrides, Path.cwd())
-    with working(named, screen, Wishes(), keep=False, ask=None if as_json else screen) as context:
+    named = load_selection(host, config, overrides, Path.cwd())
+    with host_session(named, screen, RunOptions(), keep=False, ask=None if as_json else screen) as context:
         screen.heading(f"{named.loaded.name} on {named.host.name}: looking only")
         outcome = replace(_looked(context, screen, proof_wanted=not no_proof), given=named.given)
     screen.closing(outcome)

@@ -7,12 +7,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pipeline.config.given import for_run, parse_given
+from pipeline.config.given import for_run, parse_override
 from pipeline.config.load import LoadedConfig
 from pipeline.records.consents import consents, is_confirmed, keep_consent
 from pipeline.work.view import data_folder
 from remote.errors import DataUntrusted
-from remote.link.ask import Ask
+from remote.link.ask import Prompter
 from remote.sync.data import outside_of
 
 KEY = ("data", "path")
@@ -20,11 +20,11 @@ KEY = ("data", "path")
 
 def names_data(overrides: Sequence[str]) -> bool:
     """`data.path` was typed on the command line, and is therefore meant."""
-    return any(parse_given(override).about(KEY) for override in for_run(overrides))
+    return any(parse_override(override).about(KEY) for override in for_run(overrides))
 
 
 def require_data_consent(
-    loaded: LoadedConfig, ask: Ask | None, *, typed: bool, environment: Mapping[str, str] | None = None
+    loaded: LoadedConfig, ask: Prompter | None, *, typed: bool, environment: Mapping[str, str] | None = None
 ) -> None:
     """Every folder outside of the project that data is taken from was confirmed. Raises DataUntrusted.
 

@@ -16,7 +16,7 @@ from remote.host import Host
 from remote.link.doors import read_only
 from remote.sync.rewrite import Rewrite, plan_rewrites
 
-MADE_THERE = frozenset(fixer.name for fixer in SETUP_FIXERS)
+MADE_ON_HOST = frozenset(fixer.name for fixer in SETUP_FIXERS)
 """Fixers that make files of the tree on the host, out of what only the host has."""
 
 
@@ -30,12 +30,12 @@ def site_of(view: View, host: Host | None) -> Site:
         project=view.layout,
         environment={**view.host.config.env, **view.config.env},
         secrets=secret_values(view.host.config, view.config),
-        wishes=wishes_of(view),
+        wishes=fixer_settings_of(view),
         config=view.config.model_dump(mode="json"),
     )
 
 
-def wishes_of(view: View) -> dict[str, Any]:
+def fixer_settings_of(view: View) -> dict[str, Any]:
     """The config's `fixers:` entries by name; one that a cure has called in is asked whatever was said of it.
 
     It then has the settings that the file gives it, where `--set` has only turned it off.
@@ -70,7 +70,7 @@ def tree_as_fixed(view: View) -> Tree:
 def rewrites_left(plan: Plan, view: View) -> tuple[Rewrite, ...]:
     """What of the planned rewrites is not true yet on the host, and old ones there that no fixer wants any more."""
     files = [change for change in plan.changes if isinstance(change, FileChange)]
-    return plan_rewrites(view.scan, view.survey.tree, files, MADE_THERE)
+    return plan_rewrites(view.scan, view.survey.tree, files, MADE_ON_HOST)
 
 
 def acts_of(plan: Plan) -> tuple[HostChange, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Ask(Protocol):
+class Prompter(Protocol):
     """A person at a terminal."""
 
     def confirm(self, question: str) -> bool:

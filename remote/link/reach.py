@@ -7,7 +7,7 @@ from typing import cast
 
 from remote.link.address import Address
 from remote.link.agent import AgentHost
-from remote.link.ask import Ask
+from remote.link.ask import Prompter
 from remote.link.container import ContainerStarter
 from remote.link.wire import ProcessStarter, Starter
 
@@ -15,7 +15,7 @@ from remote.link.wire import ProcessStarter, Starter
 SSH = ("remote.link.ssh.starter", "ssh_starter")
 
 
-def open_host(address: Address, *, keep: bool = True, ask: Ask | None = None) -> AgentHost:
+def open_host(address: Address, *, keep: bool = True, ask: Prompter | None = None) -> AgentHost:
     """The host; nothing is sent until the first call. `keep` False leaves no payload of ours behind there.
 
     A host with `scheduler: slurm` is its login node: jobs are submitted from there. `ask` answers questions about
@@ -28,6 +28,6 @@ def open_host(address: Address, *, keep: bool = True, ask: Ask | None = None) ->
     return AgentHost(address.name, starter, workdir=address.workdir, keep=keep, python=python)
 
 
-def _ssh(address: Address, ask: Ask | None) -> Starter:
+def _ssh(address: Address, ask: Prompter | None) -> Starter:
     module, name = SSH
     return cast(Starter, getattr(importlib.import_module(module), name)(address, ask))

@@ -12,7 +12,7 @@ from remote.errors import AuthRefused, HalfstepError, HostKeyRefused, HostUnfit
 from remote.host import read_answer
 from remote.link.address import Address
 from remote.link.agent import AgentHost
-from remote.link.ask import Ask
+from remote.link.ask import Prompter
 from remote.link.reach import open_host
 from remote.policy.cards import is_promised, parse_card
 from remote.protocol.exits import ExitCode
@@ -59,7 +59,7 @@ class Inspection:
 def inspect_host(
     address: Address,
     *,
-    ask: Ask | None = None,
+    ask: Prompter | None = None,
     gpus: tuple[int, ...] | None = None,
     card: str | int | float | None = None,
     clock: Callable[[], float] = time.time,

@@ -27,7 +27,7 @@ COARSE_NS = 2_000_000_000
 Look = tuple[int, int, int, int]
 
 
-class Known(NamedTuple):
+class CachedDigest(NamedTuple):
     """A file's digest, why it must not be sent (or nothing), and its look then: size, mtime, ctime, inode."""
 
     look: Look
@@ -43,20 +43,21 @@ def look_at(status: os.stat_result) -> Look:
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
-def read_memory(folder: Path, name: str = MEMORY) -> dict[str, Known]:
+def read_memory(folder: Path, name: str = MEMORY) -> dict[str, CachedDigest]:
     """What is remembered; nothing where that is damaged or of another version."""
     try:
         data = json.loads((folder / name).read_bytes().decode("utf-8", "surrogateescape"))
         if data["version"] != VERSION:
             return {}
         return {
-            path: Known((a, b, c, d), digest, secret) for path, (a, b, c, d, digest, secret) in data["rows"].items()
+            path: CachedDigest((a, b, c, d), digest, secret)
+            for path, (a, b, c, d, digest, secret) in data["rows"].items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
 
-def write_memory(folder: Path, known: Mapping[str, Known], name: str = MEMORY) -> None:
+def write_memory(folder: Path, known: Mapping[str, CachedDigest], name: str = MEMORY) -> None:
     """What is known is remembered, save files so fresh that they may change again and look the same."""
     now = time.time_ns()
     rows = {path: [*one.look, one.digest, one.secret] for path, one in known.items() if _settled(one.look, now)}
@@ -80,7 +81,7 @@ def write_state(folder: Path, name: str, value: Any) -> None:
         return
 
 
-def digest_file(path: Path | str, name: str, *, follow: bool = False) -> Known:
+def digest_file(path: Path | str, name: str, *, follow: bool = False) -> CachedDigest:
     """The file's digest, of bytes that did not change meanwhile. Raises StillChanging, OSError."""
     for _ in range(TRIES):
         descriptor, status = _open(path, follow)
@@ -92,7 +93,7 @@ def digest_file(path: Path | str, name: str, *, follow: bool = False) -> Known:
                 whole.update(chunk)
                 seen += len(chunk)
             if seen == status.st_size and look_at(os.fstat(descriptor)) == before:
-                return Known(before, whole.hexdigest(), secret_by_content(name, first[:SCANNED_BYTES], seen))
+                return CachedDigest(before, whole.hexdigest(), secret_by_content(name, first[:SCANNED_BYTES], seen))
         finally:
             os.close(descriptor)
     raise StillChanging(name)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from remote.errors import SyncRefused
-from remote.project.digests import Known, StillChanging, digest_file, look_at, read_memory, write_memory
+from remote.project.digests import CachedDigest, StillChanging, digest_file, look_at, read_memory, write_memory
 from remote.project.identity import owner_of, project_of
 from remote.project.secrets import secret_by_name
 from remote.project.walk import Walk, walk_project
@@ -108,7 +108,7 @@ def _project_root(root: Path) -> Path:
 
 def _read_rows(root: Path, walk: Walk, *, leave: Container[str]) -> tuple[dict[str, Row], list[Finding]]:
     memory = read_memory(root / ".halfstep")
-    known: dict[str, Known] = {}
+    known: dict[str, CachedDigest] = {}
     rows: dict[str, Row] = {}
     findings: list[Finding] = []
     top = str(root)

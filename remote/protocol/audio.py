@@ -7,7 +7,7 @@ from typing import Tuple
 
 
 @dataclass(frozen=True)
-class AudioLook:
+class AudioFacts:
     """Major releases of FFmpeg whose shared libraries the loader finds."""
 
     ffmpeg: Tuple[int, ...] = ()

@@ -16,7 +16,7 @@ class Copy:
 
 
 @dataclass(frozen=True)
-class CollatorLook:
+class CollatorFacts:
     """The digest that the file has in the host's tree (empty: it is not there), and every other file of its name.
 
     `edited`: the sync manifest says that other bytes were put there.

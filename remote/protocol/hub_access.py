@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class HubLook:
+class HubFacts:
     """`cached`: the host has that revision. `token`: where one was found (a variable's name or a file), never itself.
 
     `fault` and `message`: what the hub, or the way there, said; empty where the model may be had.

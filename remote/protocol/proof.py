@@ -36,7 +36,7 @@ class ProofRequest:
 
 
 @dataclass(frozen=True)
-class Unseen:
+class NotChecked:
     """A check that could not be made, and why: what was not checked is said to be not checked."""
 
     check: str
@@ -78,7 +78,7 @@ class ProofReport:
     """
 
     findings: Tuple[Finding, ...]
-    unseen: Tuple[Unseen, ...] = ()
+    unseen: Tuple[NotChecked, ...] = ()
     dtypes: Tuple[DtypeRow, ...] = ()
     steps: Tuple[StepSeen, ...] = ()
     device: str = ""

@@ -17,7 +17,7 @@ from remote.pull.events import is_event_name
 from remote.pull.folder import Folder
 from remote.pull.mirror import Landed, Mirror
 from remote.pull.names import REPLACED, NameJudge
-from remote.pull.patience import Patience, follow_on
+from remote.pull.patience import RetryPolicy, follow_on
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def follow_events(
     destination: Path,
     *,
     job: int = 0,
-    patience: Patience | None = None,
+    patience: RetryPolicy | None = None,
 ) -> Iterator[NewRecords]:
     """Every record the host has and the mirror has not, each once, until the job (0: the newest) has ended.
 
@@ -49,7 +49,7 @@ def follow_events(
             root = ProjectLayout(project_key).run(run).root
             return {"run": root, "job": job, "wants": live.mirror.wants(live.names())}
 
-        for event in follow_on(host, "follow.events", args, patience or Patience()):
+        for event in follow_on(host, "follow.events", args, patience or RetryPolicy()):
             new = live.take(event)
             if new is not None:
                 yield new
@@ -63,7 +63,7 @@ def tail_scalars(
     *,
     job: int = 0,
     history: bool = True,
-    patience: Patience | None = None,
+    patience: RetryPolicy | None = None,
 ) -> Iterator[Scalar]:
     """The scalars of a run, first those that are here already (`history`), then new ones as they are written there."""
     if history:

@@ -13,7 +13,7 @@ LOST = (ConnectionLost, DeadlineExceeded, CannotConnect)
 
 
 @dataclass(frozen=True)
-class Patience:
+class RetryPolicy:
     """Waits double from `first_s` to `longest_s`; `tries` failures in a row, without one message between, are given up.
 
     `on_lost` is told of each failure and of the wait that follows it. Only a line that once stood is waited for.
@@ -26,7 +26,7 @@ class Patience:
     on_lost: Callable[[HalfstepError, float], None] = lambda error, wait_s: None
 
 
-def follow_on(host: Host, op: str, args: Callable[[], Json], patience: Patience) -> Iterator[Json]:
+def follow_on(host: Host, op: str, args: Callable[[], Json], patience: RetryPolicy) -> Iterator[Json]:
     """What the operation pushes until it ends by itself; after a lost line it is asked again with new `args`.
 
     Raises the last error when patience is at its end; at once whatever is not a lost line, or a host never reached.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from remote.errors import SyncRefused
 from remote.host import Host
-from remote.project.digests import Known, StillChanging, digest_file, look_at, read_memory, write_memory
+from remote.project.digests import CachedDigest, StillChanging, digest_file, look_at, read_memory, write_memory
 from remote.project.scan import shown
 from remote.project.secrets import secret_by_name
 from remote.protocol.findings import Finding, Report, Severity
@@ -54,7 +54,7 @@ def scan_data(root: Path, memory: Path | None = None) -> DataScan:
     if not root.exists():
         raise SyncRefused(f"{root} is not there", where="data.path", hint="set `data.path:` in the config")
     known = read_memory(memory, MEMORY) if memory else {}
-    fresh: dict[str, Known] = {}
+    fresh: dict[str, CachedDigest] = {}
     files: dict[str, tuple[str, int]] = {}
     findings: list[Finding] = []
     for name, path in sorted(_list_files(root)):
@@ -119,7 +119,7 @@ def _pieces(
                 progress(done, scan.size_bytes)
 
 
-def _digest_of(path: Path, known: Known | None) -> Known:
+def _digest_of(path: Path, known: CachedDigest | None) -> CachedDigest:
     try:
         if known is not None and known.look == look_at(path.stat()):
             return known

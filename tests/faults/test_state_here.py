@@ -10,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.records.checkpoints import Claims, claim_now, parse_claims, read_claims, write_claims
+from pipeline.records.checkpoints import (
+    StageCheckpoints,
+    checkpoint_now,
+    parse_checkpoints,
+    read_checkpoints,
+    write_checkpoints,
+)
 from pipeline.records.files import locked
 from pipeline.records.layout import Records
 from remote.errors import Busy, DiskFull
@@ -26,15 +32,15 @@ write_claims(path, read_claims(path).with_claim(claim_now("fix", "new", {}, seco
 """
 
 
-def old_claims() -> Claims:
-    return Claims().with_claim(claim_now("sync", "old", {"files": "a" * 64}, seconds=1.5))
+def old_claims() -> StageCheckpoints:
+    return StageCheckpoints().with_claim(checkpoint_now("sync", "old", {"files": "a" * 64}, seconds=1.5))
 
 
 @pytest.fixture
 def record(tmp_path: Path) -> Path:
     """A record of one stage, alone in its folder."""
     path = tmp_path / "state" / "titan" / "plain.json"
-    write_claims(path, old_claims())
+    write_checkpoints(path, old_claims())
     return path
 
 
@@ -53,22 +59,24 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.root
 def test_FI_24_a_full_disk_here_is_exit_22_and_the_old_record_stands(full_disk: Path) -> None:
     path = full_disk / "state.json"
-    write_claims(path, old_claims())
+    write_checkpoints(path, old_claims())
     before = path.read_bytes()
     filler = full_disk / "filler"
     with pytest.raises(OSError, match="No space left"):
         filler.write_bytes(bytes(2**20))
 
     with pytest.raises(DiskFull, match="no space left") as caught:
-        write_claims(path, old_claims().with_claim(claim_now("fix", "new", {"files": "b" * 20_000}, seconds=1.0)))
+        write_checkpoints(
+            path, old_claims().with_claim(checkpoint_now("fix", "new", {"files": "b" * 20_000}, seconds=1.0))
+        )
 
     assert caught.value.exit_code is ExitCode.DISK
     assert caught.value.where == str(path)
     assert path.read_bytes() == before
     assert sorted(entry.name for entry in full_disk.iterdir()) == ["filler", "state.json"]
     filler.unlink()
-    write_claims(path, Claims())
-    assert read_claims(path) == Claims()
+    write_checkpoints(path, StageCheckpoints())
+    assert read_checkpoints(path) == StageCheckpoints()
 
 
 @pytest.mark.root
@@ -109,9 +117,9 @@ def test_FI_24_what_the_disk_says_is_told_in_words(record: Path, tmp_path: Path,
 def test_FI_25_killed_at_any_change_the_record_is_the_old_or_the_new(record: Path, tmp_path: Path) -> None:
     log = tmp_path / "calls"
     before = record.read_bytes()
-    old = parse_claims(before).stages
+    old = parse_checkpoints(before).stages
     assert run_traced(WRITER, (str(record),), log).returncode == 0
-    assert set(read_claims(record).stages) == {"sync", "fix"}
+    assert set(read_checkpoints(record).stages) == {"sync", "fix"}
     struck = 0
     told: collections.Counter[str] = collections.Counter()
     for blow in list(blows(log, record.parent)):
@@ -119,7 +127,7 @@ def test_FI_25_killed_at_any_change_the_record_is_the_old_or_the_new(record: Pat
         if run_traced(WRITER, (str(record),), log, killing(blow)).returncode == 0:
             continue
         struck += 1
-        claims = read_claims(record)
+        claims = read_checkpoints(record)
         assert claims.problem == "", blow
         if "fix" in claims.stages:
             assert claims.stages["sync"] == old["sync"]
@@ -133,4 +141,4 @@ def test_FI_25_killed_at_any_change_the_record_is_the_old_or_the_new(record: Pat
     assert told["old"] >= 3
     record.write_bytes(before)
     assert run_traced(WRITER, (str(record),), log).returncode == 0
-    assert set(read_claims(record).stages) == {"sync", "fix"}, "what a kill left behind is in nobody's way"
+    assert set(read_checkpoints(record).stages) == {"sync", "fix"}, "what a kill left behind is in nobody's way"

@@ -8,7 +8,7 @@ from remote.payload.proof.hooks.labels import MODEL, measure_unignored
 from remote.payload.proof.rows_batch import judge
 from remote.payload.proof.seen import Seen
 from remote.policy.precision import judge_precision
-from remote.protocol.proof import ProofRequest, Unseen
+from remote.protocol.proof import NotChecked, ProofRequest
 
 torch = pytest.importorskip("torch")
 
@@ -50,4 +50,4 @@ def row(loss: str, ignored: int) -> dict[str, object]:
 def test_labels_that_a_model_masks_itself_are_no_fault(rows, severity):
     seen = Seen(ProofRequest("p", (), judge_precision(capability=(7, 5), wish="auto")), ({"unignored": rows},))
     (found,) = (one for one in judge(seen) if one.check == "labels-ignored")
-    assert ("unseen" if isinstance(found, Unseen) else found.severity.value) == severity
+    assert ("unseen" if isinstance(found, NotChecked) else found.severity.value) == severity

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.records.checkpoints import parse_claims
+from pipeline.records.checkpoints import parse_checkpoints
 from remote.payload.checkpoints.files import MANIFEST
 from remote.protocol.exits import ExitCode
 from remote.protocol.records import whole_prefix
@@ -88,7 +88,7 @@ def check_record(path: Path) -> None:
     except ValueError:
         raise AssertionError(f"I3: {path} is not whole: {data[:200]!r}") from None
     if path.parent.parent.name == "state" and path.suffixes == [".json"]:
-        problem = parse_claims(data).problem
+        problem = parse_checkpoints(data).problem
         assert not problem, f"I3: {path}: {problem}"
 
 

@@ -12,7 +12,7 @@ import paramiko
 from paramiko.channel import Channel
 
 from remote.errors import CannotConnect, ConnectionLost, SessionRefused
-from remote.link.ask import Ask
+from remote.link.ask import Prompter
 from remote.link.ssh.approach import VERSION, greet
 from remote.link.ssh.channel import ChannelWire
 from remote.link.ssh.dial import Patience
@@ -35,7 +35,7 @@ class Connection:
         route: Route,
         *,
         own: Path,
-        ask: Ask | None = None,
+        ask: Prompter | None = None,
         patience: Patience | None = None,
         arrived: socket.socket | None = None,
     ) -> None:

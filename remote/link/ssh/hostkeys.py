@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from remote.errors import HostKeyRefused
-from remote.link.ask import Ask
+from remote.link.ask import Prompter
 from remote.link.ssh.known_hosts import Entry, HostKey, Judgement, Trust, judge_host_key, known_for, parse_known_hosts
 from remote.link.ssh.options import home
 from remote.link.ssh.route import Station
@@ -59,7 +59,7 @@ def read_known(station: Station, own: Path) -> Known:
     return Known(tuple(entries), tuple(warnings))
 
 
-def verify_host_key(station: Station, known: Known, shown: HostKey, own: Path, ask: Ask | None) -> None:
+def verify_host_key(station: Station, known: Known, shown: HostKey, own: Path, ask: Prompter | None) -> None:
     """The server may be spoken to. Raises HostKeyRefused; an unknown key is asked about where somebody can be."""
     judgement = judge_host_key(known.entries, station.key_name, shown, pinned=station.host_key)
     if judgement.trust is Trust.TRUSTED:
@@ -72,7 +72,7 @@ def verify_host_key(station: Station, known: Known, shown: HostKey, own: Path, a
     raise _refused(station, shown, judgement)
 
 
-def _accepted(station: Station, shown: HostKey, ask: Ask | None) -> bool:
+def _accepted(station: Station, shown: HostKey, ask: Prompter | None) -> bool:
     if ask is None:
         return False
     return ask.confirm(

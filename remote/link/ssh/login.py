@@ -19,7 +19,7 @@ from paramiko.common import MSG_SERVICE_ACCEPT, MSG_USERAUTH_INFO_REQUEST, cMSG_
 from paramiko.message import Message
 
 from remote.errors import AuthRefused, HungUp
-from remote.link.ask import Ask
+from remote.link.ask import Prompter
 from remote.link.ssh.route import Station
 from remote.link.ssh.transport import Transport
 
@@ -34,7 +34,7 @@ class Login:
     """What was tried, in words that name paths and never their contents."""
 
     station: Station
-    ask: Ask | None
+    ask: Prompter | None
     tried: list[str] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
     allowed: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ class EagerAuth(AuthOnlyHandler):  # type: ignore[misc]
 def log_in(
     transport: Transport,
     station: Station,
-    ask: Ask | None,
+    ask: Prompter | None,
     timeout_s: float,
     behind: Behind | None = None,
 ) -> str:

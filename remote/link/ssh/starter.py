@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from remote.errors import SessionRefused
 from remote.link.address import Address
-from remote.link.ask import Ask
+from remote.link.ask import Prompter
 from remote.link.shellwords import command_line
 from remote.link.ssh.approach import Approach
 from remote.link.ssh.dial import Patience
@@ -30,7 +30,7 @@ class SshStarter:
     further process has a connection of its own.
     """
 
-    def __init__(self, address: Address, *, ask: Ask | None = None, patience: Patience | None = None) -> None:
+    def __init__(self, address: Address, *, ask: Prompter | None = None, patience: Patience | None = None) -> None:
         self._address = address
         self._ask = ask
         self._patience = patience or Patience()
@@ -74,6 +74,6 @@ class SshStarter:
             connection.close()
 
 
-def ssh_starter(address: Address, ask: Ask | None) -> SshStarter:
+def ssh_starter(address: Address, ask: Prompter | None) -> SshStarter:
     """What remote/link/reach.py finds by name, so that `local` never loads paramiko."""
     return SshStarter(address, ask=ask)

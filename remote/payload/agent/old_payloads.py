@@ -13,7 +13,7 @@ import time
 from typing import Dict, Iterator, List, Optional, Set, Tuple
 
 from remote.payload.files.atomic import PART
-from remote.payload.jobs.state import look_at_job, newest_job
+from remote.payload.jobs.state import newest_job, observe_job
 from remote.payload.processes.identity import all_processes, is_alive, read_command, read_environment
 from remote.protocol.jobs import JobState
 from remote.protocol.layout import PROJECTS, RunLayout
@@ -78,7 +78,7 @@ def _running_jobs(workdir: str) -> Iterator[bool]:
     """For each job under the workdir that is not over: whether its supervisor is a process that can be seen."""
     for run in _runs(workdir):
         number = newest_job(run)
-        look = look_at_job(run, number)
+        look = observe_job(run, number)
         started = look.answer.started
         if look.answer.state is JobState.RUNNING:
             yield started is not None and is_alive(started.pid, started.start_ticks, started.boot_id)

@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterator, List, Set
 
 from remote.payload.probes.project_python import job_environment
 from remote.payload.request.call import Call
-from remote.protocol.audio import AudioLook
+from remote.protocol.audio import AudioFacts
 from remote.protocol.values import encode
 
 RELEASE_OF_AVUTIL = {56: 4, 57: 5, 58: 6, 59: 7, 60: 8}
@@ -27,7 +27,7 @@ def look_at_audio(call: Call) -> Dict[str, Any]:
         for found in SONAME.finditer(text):
             majors.add(int(found[1] or found[2]))
     releases = sorted(RELEASE_OF_AVUTIL[major] for major in majors if major in RELEASE_OF_AVUTIL)
-    answer: Dict[str, Any] = encode(AudioLook(tuple(releases)))
+    answer: Dict[str, Any] = encode(AudioFacts(tuple(releases)))
     return answer
 
 

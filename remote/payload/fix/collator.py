@@ -11,7 +11,7 @@ from remote.payload.probes.project_python import job_environment
 from remote.payload.request.call import Call
 from remote.payload.tree.paths import check_path
 from remote.payload.tree.state import Project, digest_of_file, read_manifest
-from remote.protocol.collator import CollatorLook, Copy
+from remote.protocol.collator import CollatorFacts, Copy
 from remote.protocol.values import encode
 
 SKIPPED = {".git", "__pycache__", "node_modules", "site-packages", ".halfstep"}
@@ -32,7 +32,7 @@ def look_at_collator(call: Call) -> Dict[str, Any]:
         if name not in rows:
             copies.append(Copy(other, digest_of_file(os.path.realpath(other)), shadows))
     edited = row is not None and row.there != digest
-    result: Dict[str, Any] = encode(CollatorLook(digest, edited, tuple(copies)))
+    result: Dict[str, Any] = encode(CollatorFacts(digest, edited, tuple(copies)))
     return result
 
 

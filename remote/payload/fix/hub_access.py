@@ -8,7 +8,7 @@ from typing import Any, Dict, Mapping
 from remote.payload.fix.tokenizer import ASK_TIMEOUT_S, cached_snapshot, hub_cache, hub_home, offline
 from remote.payload.probes.project_python import ask_python, job_environment
 from remote.payload.request.call import Call
-from remote.protocol.hub_access import HubLook
+from remote.protocol.hub_access import HubFacts
 from remote.protocol.values import encode
 
 WEIGHTS = (".safetensors", ".bin", ".safetensors.index.json")
@@ -21,14 +21,14 @@ def look_at_hub(call: Call) -> Dict[str, Any]:
     cache, token = hub_cache(environment), token_source(environment)
     snapshot = cached_snapshot(cache, repo, revision)
     if snapshot and _whole(snapshot):
-        return _told(HubLook(True, cache, token))
+        return _told(HubFacts(True, cache, token))
     if offline(environment):
-        return _told(HubLook(False, cache, token, "offline", "offline mode is on"))
+        return _told(HubFacts(False, cache, token, "offline", "offline mode is on"))
     if not call.args["python"]:
-        return _told(HubLook(False, cache, token, "no-library", "the project's interpreter cannot be run"))
+        return _told(HubFacts(False, cache, token, "no-library", "the project's interpreter cannot be run"))
     request = {"do": "tree", "repo": repo, "revision": revision, "names": []}
     answer = ask_python(call.args["python"], call.payload, "hub", request, environment, ASK_TIMEOUT_S)
-    return _told(HubLook(False, cache, token, str(answer.get("fault", "")), str(answer.get("message", ""))))
+    return _told(HubFacts(False, cache, token, str(answer.get("fault", "")), str(answer.get("message", ""))))
 
 
 def token_source(environment: Mapping[str, str]) -> str:
@@ -51,6 +51,6 @@ def _whole(snapshot: str) -> bool:
     return there and "config.json" in names and any(name.endswith(WEIGHTS) for name in names)
 
 
-def _told(look: HubLook) -> Dict[str, Any]:
+def _told(look: HubFacts) -> Dict[str, Any]:
     answer: Dict[str, Any] = encode(look)
     return answer

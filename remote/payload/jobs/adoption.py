@@ -10,7 +10,7 @@ from typing import Any, Callable, Dict
 from remote.payload.files.atomic import write_whole
 from remote.payload.jobs.backends import run_detached
 from remote.payload.jobs.evidence import ended_unseen
-from remote.payload.jobs.state import look_at_job
+from remote.payload.jobs.state import observe_job
 from remote.payload.output import follow
 from remote.payload.output.job_folder import newest_job, run_root
 from remote.payload.request.call import Call
@@ -22,7 +22,7 @@ LOOK_EVERY_S = 1.0
 
 def take_up(call: Call, run: RunLayout, number: int) -> None:
     """The job is watched to its end, has its result, or is lost: nothing tells how it ended."""
-    look = look_at_job(run, number)
+    look = observe_job(run, number)
     state = look.answer.state
     if look.orphans or (state is JobState.LOST and ended_unseen(run, run.job(number))):
         run_detached("adopt", _kept_payload(call), run.job(number), "")
@@ -65,6 +65,6 @@ def _over(call: Call) -> Callable[[], bool]:
             return False
         looked_at = time.monotonic()
         take_up(call, run, number)
-        return look_at_job(run, number).answer.state is JobState.LOST
+        return observe_job(run, number).answer.state is JobState.LOST
 
     return over

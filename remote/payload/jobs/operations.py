@@ -16,7 +16,7 @@ from remote.payload.jobs import keeper, slurm, supervisor
 from remote.payload.jobs.adoption import take_up
 from remote.payload.jobs.backends import launch_job, on_record
 from remote.payload.jobs.evidence import stop_path
-from remote.payload.jobs.state import judge_job, look_at_job, newest_job, read_news, run_layout
+from remote.payload.jobs.state import judge_job, newest_job, observe_job, read_news, run_layout
 from remote.payload.probes.machine import user_name
 from remote.payload.processes.identity import Process, is_alive, send_signal
 from remote.payload.request.call import Call
@@ -75,7 +75,7 @@ def _refuse_while_busy(run: RunLayout, spec: JobSpec) -> None:
     for number in range(1, newest_job(run) + 1):
         if number == spec.number:
             continue
-        other = look_at_job(run, number)
+        other = observe_job(run, number)
         if other.answer.state is JobState.RUNNING:
             words = f" without its supervisor (processes {_pids(other.orphans)})" if other.orphans else ""
             hint = f"pipeline attach {spec.run}, or pipeline stop {spec.run}"

@@ -37,7 +37,7 @@ def lock_holder(run: RunLayout) -> str:
 
 
 @dataclass(frozen=True)
-class JobLook:
+class JobObservation:
     """One look at a job: its state, its processes where it has no supervisor, and its state in Slurm's queue."""
 
     answer: StartAnswer
@@ -54,7 +54,7 @@ def supervised(run: RunLayout, job: JobLayout) -> bool:
     return held or is_alive(started.pid, started.start_ticks, started.boot_id)
 
 
-def look_at_job(run: RunLayout, number: int) -> JobLook:
+def observe_job(run: RunLayout, number: int) -> JobObservation:
     """The job of that number as it is now."""
     job = run.job(number)
     over = os.path.exists(job.result)
@@ -71,12 +71,12 @@ def look_at_job(run: RunLayout, number: int) -> JobLook:
     started = read_record(job.supervisor, Started)
     alive = alive or slurm.is_living(queue) or bool(left) or witnessed
     state = judge_state(started=started, result=result, alive=alive)
-    return JobLook(StartAnswer(os.path.basename(run.root), number, state, False, started, result), left, queue)
+    return JobObservation(StartAnswer(os.path.basename(run.root), number, state, False, started, result), left, queue)
 
 
 def judge_job(run: RunLayout, number: int) -> StartAnswer:
     """What state that job is in now."""
-    return look_at_job(run, number).answer
+    return observe_job(run, number).answer
 
 
 def read_news(run: RunLayout, number: int) -> JobNews:

@@ -7,14 +7,16 @@ from typing import Any, Dict, List, Optional, Tuple
 from remote.payload.proof import rows_batch, rows_device, rows_dtypes, rows_order, rows_outcome, rows_steps
 from remote.payload.proof.seen import Row, Seen
 from remote.protocol.findings import Finding
-from remote.protocol.proof import DtypeRow, ProofReport, StepSeen, Unseen
+from remote.protocol.proof import DtypeRow, NotChecked, ProofReport, StepSeen
 
 NEVER_SEEN = (
-    Unseen("loss-agreement", "needs the same batch in float32 beside float16; the card step compares a small model"),
-    Unseen("padding-agreement", "needs the same batch with and without padding, which only the script could make"),
-    Unseen("tiny-overfit", "takes 20 steps on four samples; the card step does it with a small model"),
-    Unseen("resume-probe", "the proof ends before the script saves anything"),
-    Unseen("labels-decode", "which text a label stands for is known to the script's tokenizer alone"),
+    NotChecked(
+        "loss-agreement", "needs the same batch in float32 beside float16; the card step compares a small model"
+    ),
+    NotChecked("padding-agreement", "needs the same batch with and without padding, which only the script could make"),
+    NotChecked("tiny-overfit", "takes 20 steps on four samples; the card step does it with a small model"),
+    NotChecked("resume-probe", "the proof ends before the script saves anything"),
+    NotChecked("labels-decode", "which text a label stands for is known to the script's tokenizer alone"),
 )
 
 
@@ -26,12 +28,12 @@ def judge_proof(seen: Seen) -> ProofReport:
             rows.extend(part.judge(seen))
         rows.extend(NEVER_SEEN)
     else:
-        rows.append(Unseen("everything", "no process of the command trained a model under the hooks"))
+        rows.append(NotChecked("everything", "no process of the command trained a model under the hooks"))
     seconds = step_seconds(seen)
     device = seen.first.get("device", {})
     return ProofReport(
         findings=tuple(row for row in rows if isinstance(row, Finding)),
-        unseen=tuple(row for row in rows if isinstance(row, Unseen)),
+        unseen=tuple(row for row in rows if isinstance(row, NotChecked)),
         dtypes=_dtypes(seen),
         steps=tuple(step_seen(row) for row in seen.attempts),
         device=f"{device.get('name', '')}",

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any, Dict, Iterator, List
 
 from remote.payload.proof.seen import Row, Seen, error, good, warning
-from remote.protocol.proof import Unseen
+from remote.protocol.proof import NotChecked
 
 LEAST_SHARE = 0.005
 MOST_SHARE = 0.6
@@ -21,8 +21,8 @@ def judge(seen: Seen) -> Iterator[Row]:
     yield from _masked(labels, seen.every("targets"))
     if not labels:
         why = "no model call had an integer `labels` tensor among its keyword arguments"
-        yield Unseen("labels-padding", why)
-        yield Unseen("labels-prompt", why)
+        yield NotChecked("labels-padding", why)
+        yield NotChecked("labels-prompt", why)
     else:
         yield from _padding(labels)
         yield from _prompt(labels)
@@ -33,7 +33,7 @@ def judge(seen: Seen) -> Iterator[Row]:
 def _masked(labels: List[Dict[str, Any]], targets: List[Dict[str, Any]]) -> Iterator[Row]:
     rows = labels or targets
     if not rows:
-        yield Unseen("labels-masked", "neither labels nor a cross entropy over classes were seen")
+        yield NotChecked("labels-masked", "neither labels nor a cross entropy over classes were seen")
         return
     empty = [row for row in rows if not row["counted"]]
     share = sum(row["counted"] for row in rows) / sum(row["total"] for row in rows)
@@ -58,7 +58,7 @@ def _padding(labels: List[Dict[str, Any]]) -> Iterator[Row]:
     elif known:
         yield good("labels-padding", "no padding position counts")
     else:
-        yield Unseen("labels-padding", "no attention_mask of the labels' shape was seen beside them")
+        yield NotChecked("labels-padding", "no attention_mask of the labels' shape was seen beside them")
 
 
 def _ignored(losses: List[Dict[str, Any]]) -> Iterator[Row]:
@@ -73,13 +73,13 @@ def _ignored(losses: List[Dict[str, Any]]) -> Iterator[Row]:
     if not wrong and any(row["total"] for row in losses):
         yield good("labels-ignored", "no loss without an ignore_index has -100 among its targets")
     elif not wrong:
-        yield Unseen("labels-ignored", "no loss without an ignore_index was seen")
+        yield NotChecked("labels-ignored", "no loss without an ignore_index was seen")
 
 
 def _prompt(labels: List[Dict[str, Any]]) -> Iterator[Row]:
     labels = [row for row in labels if row["of_input"]]
     if not labels:
-        yield Unseen("labels-prompt", "labels are not the input's own tokens, so no prompt is among them")
+        yield NotChecked("labels-prompt", "labels are not the input's own tokens, so no prompt is among them")
         return
     copies = [row for row in labels if row["copies_input"]]
     share = sum(row["counted"] for row in labels) / sum(row.get("real", row["total"]) for row in labels)
@@ -113,4 +113,4 @@ def _normalisation(seen: Seen, labels: List[Dict[str, Any]]) -> Iterator[Row]:
     if steps:
         yield good("loss-normalisation", "num_items_in_batch is the number of labels that count")
     elif labels:
-        yield Unseen("loss-normalisation", "the model is not told num_items_in_batch")
+        yield NotChecked("loss-normalisation", "the model is not told num_items_in_batch")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Iterator, Optional
 
 from remote.payload.proof.seen import Row, Seen, error, good, some, warning
-from remote.protocol.proof import Unseen
+from remote.protocol.proof import NotChecked
 
 FLOAT16_MAX = 65504.0
 HEADROOM = 8
@@ -33,7 +33,7 @@ def _device(seen: Seen) -> Iterator[Row]:
         )
     elif seen.request.capability is not None:
         major, minor = seen.request.capability
-        yield Unseen("device", f"trained on the CPU, which stands for a card of capability {major}.{minor} here")
+        yield NotChecked("device", f"trained on the CPU, which stands for a card of capability {major}.{minor} here")
     else:
         yield good("device", "trained on the CPU; there is no card")
 
@@ -41,10 +41,10 @@ def _device(seen: Seen) -> Iterator[Row]:
 def _outputs(seen: Seen) -> Iterator[Row]:
     modules = seen.first.get("modules", {})
     if modules.get("compiled"):
-        yield Unseen("activation-headroom", "the model is compiled; hooks inside would change what is measured")
+        yield NotChecked("activation-headroom", "the model is compiled; hooks inside would change what is measured")
         return
     if not modules.get("modules"):
-        yield Unseen("activation-headroom", "no module's output was seen")
+        yield NotChecked("activation-headroom", "no module's output was seen")
         return
     bad = [name for rank in seen.ranks for name in rank.get("modules", {}).get("nonfinite", [])]
     hurt = any(loss - loss != 0 for loss in seen.losses) or not any(row["applied"] for row in seen.attempts)
@@ -55,7 +55,7 @@ def _outputs(seen: Seen) -> Iterator[Row]:
         yield good("activation-finite", f"outputs of {modules['modules']} modules are finite")
     largest = modules.get("largest", [])
     if not largest:
-        yield Unseen("activation-headroom", "no module gave float16 out")
+        yield NotChecked("activation-headroom", "no module gave float16 out")
     elif largest[0][1] > FLOAT16_MAX / HEADROOM:
         yield warning(
             "activation-headroom",
@@ -76,7 +76,7 @@ def _attention(seen: Seen) -> Iterator[Row]:
         )
     elif not kinds:
         how = f"; the model's config says {asked[0]}" if asked else ""
-        yield Unseen("attention-backend", f"scaled_dot_product_attention was not called{how}")
+        yield NotChecked("attention-backend", f"scaled_dot_product_attention was not called{how}")
     elif any(kind["backend"] == "math" and kind["device"] == "cuda" for kind in kinds):
         yield warning(
             "attention-backend", "attention falls back to the math kernel: slow, and its memory grows quadratically"
@@ -104,7 +104,7 @@ def _memory(seen: Seen) -> Iterator[Row]:
     total = seen.first.get("device", {}).get("total_bytes")
     peak = peak_bytes(seen)
     if not peak:
-        yield Unseen("peak-memory", "the process said nothing about its memory")
+        yield NotChecked("peak-memory", "the process said nothing about its memory")
     elif not total:
         yield good("peak-memory", f"{peak / 2**30:.2f} GiB of main memory; no card was used")
     else:
@@ -119,13 +119,13 @@ def _memory(seen: Seen) -> Iterator[Row]:
             yield good("peak-memory", message)
     sizes = [row["shape"] for row in seen.first.get("labels", [])]
     widest = f"; the longest batch seen was {max(size[-1] for size in sizes)} positions" if sizes else ""
-    yield Unseen("longest-batch", f"which batch of the run is the longest is known to the script alone{widest}")
+    yield NotChecked("longest-batch", f"which batch of the run is the longest is known to the script alone{widest}")
 
 
 def _time(seen: Seen) -> Iterator[Row]:
     times = [row["seconds"] for row in seen.attempts[1:]]
     if not times:
-        yield Unseen("step-time", "the first step warms up, and there was no second")
+        yield NotChecked("step-time", "the first step warms up, and there was no second")
         return
     seconds = min(times)
     steps = seen.request.run_steps

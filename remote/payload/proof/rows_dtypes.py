@@ -7,7 +7,7 @@ from typing import Any, Dict, Iterator, List
 
 from remote.payload.proof.seen import Row, Seen, adapter_of, error, good, is_adapter, some, warning
 from remote.protocol.precision import Mode
-from remote.protocol.proof import Unseen
+from remote.protocol.proof import NotChecked
 
 HALF = ("float16", "bfloat16")
 WORTH_TELLING_BYTES = 2**30
@@ -30,7 +30,7 @@ def _trainable(seen: Seen) -> Iterator[Row]:
     half = [row for row in rows if row["dtype"] in HALF]
     names = [row["name"] for row in seen.trainable if row["dtype"] in HALF]
     if not rows:
-        yield Unseen("trainable-dtype", "nothing is trainable")
+        yield NotChecked("trainable-dtype", "nothing is trainable")
     elif half and seen.plan.mode is Mode.FP16_PURE:
         yield warning("trainable-dtype", f"{len(names)} trained tensors are in half precision, as was asked for")
     elif half and seen.plan.mode is Mode.BF16 and all(row["dtype"] == "bfloat16" for row in half):
@@ -118,7 +118,7 @@ def _trained_set(seen: Seen) -> Iterator[Row]:
 
 def _optimizer_parameters(seen: Seen) -> Iterator[Row]:
     if not seen.first.get("optimizers"):
-        yield Unseen("optimizer-parameters", "no optimizer step was tried")
+        yield NotChecked("optimizer-parameters", "no optimizer step was tried")
         return
     forgotten = [row["name"] for row in seen.trainable if not row["optimized"]]
     strangers = sum(int(rank.get("strangers", 0)) for rank in seen.ranks)
@@ -144,7 +144,7 @@ def _optimizer_state(seen: Seen) -> Iterator[Row]:
     rows: List[Dict[str, Any]] = seen.every("optimizer_state")
     half = [row for row in rows if row["dtype"] in HALF]
     if not any(row["applied"] for row in seen.attempts):
-        yield Unseen("optimizer-state-dtype", "no step was applied, so the optimizer has no state yet")
+        yield NotChecked("optimizer-state-dtype", "no step was applied, so the optimizer has no state yet")
     elif half and seen.plan.mode not in (Mode.FP16_PURE, Mode.BF16):
         yield error(
             "optimizer-state-dtype",

@@ -8,7 +8,7 @@ from typing import Iterator
 from remote.payload.proof.blind import hooks_were_absent, why_nothing_was_seen
 from remote.payload.proof.seen import Row, Seen, error, good, warning
 from remote.protocol.exits import ExitCode
-from remote.protocol.proof import Unseen
+from remote.protocol.proof import NotChecked
 
 DTYPES_MEET = re.compile(
     r"should be the same|must have the same dtype|expected (?:scalar type|dtype|m1 and m2)|Found dtype"
@@ -20,7 +20,7 @@ def judge(seen: Seen) -> Iterator[Row]:
     yield from _ended(seen)
     yield from _ranks(seen)
     for fault in [fault for rank in seen.ranks for fault in rank.get("faults", [])][:3]:
-        yield Unseen("hooks", fault.strip().splitlines()[-1] if fault.strip() else fault)
+        yield NotChecked("hooks", fault.strip().splitlines()[-1] if fault.strip() else fault)
 
 
 def _ended(seen: Seen) -> Iterator[Row]:

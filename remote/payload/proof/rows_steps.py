@@ -7,7 +7,7 @@ from typing import Iterator, List
 
 from remote.payload.proof.seen import Row, Seen, error, good, is_adapter, some, warning
 from remote.protocol.precision import Mode
-from remote.protocol.proof import Unseen
+from remote.protocol.proof import NotChecked
 
 LOWEST_SCALE = 128.0
 A_FEW_SKIPS = 4
@@ -35,13 +35,13 @@ def _autocast(seen: Seen) -> Iterator[Row]:
     states = _autocast_states(seen)
     wanted = seen.plan.autocast_dtype
     if not states:
-        yield Unseen("autocast", "no layer with parameters was called by a model that could be hooked")
+        yield NotChecked("autocast", "no layer with parameters was called by a model that could be hooked")
     elif "bfloat16" in states and seen.below_bf16:
         yield error("autocast", "autocast runs in bfloat16 on a card that only emulates it", hint="precision: auto")
     elif wanted and states == ["off"] and seen.first.get("reduce_dtype"):
         yield good("autocast", "off: FSDP's mixed precision casts instead")
     elif wanted and states == ["off"] and seen.waits_for_card:
-        yield Unseen("autocast", f"off on this CPU; the command asks for it on a card only{_STANDS_IN}")
+        yield NotChecked("autocast", f"off on this CPU; the command asks for it on a card only{_STANDS_IN}")
     elif wanted and states == ["off"]:
         half = [row for row in seen.dtypes("trainable", "frozen") if row["dtype"] == "float16"]
         if half and seen.on_cpu and seen.flag("autocast_off"):
@@ -70,9 +70,9 @@ def _scaler(seen: Seen) -> Iterator[Row]:
     present = any(rank.get("scaler") for rank in seen.ranks)
     half_trained = any(row["dtype"] == "float16" for row in seen.dtypes("trainable"))
     if not seen.attempts and not present:
-        yield Unseen("scaler", "no optimizer step was tried")
+        yield NotChecked("scaler", "no optimizer step was tried")
     elif not present and seen.on_cpu and (seen.waits_for_card or seen.flag("scaler_waits_for_card")):
-        yield Unseen("scaler", f"off on this CPU; the command asks for one on a card only{_STANDS_IN}")
+        yield NotChecked("scaler", f"off on this CPU; the command asks for one on a card only{_STANDS_IN}")
     elif ("float16" in states or half_trained) and not present and seen.flag("scaled_by_hand"):
         yield warning("scaler", "the loss is scaled by hand: nothing skips a step that overflows or lowers the scale")
     elif "float16" in states and not present:
@@ -106,7 +106,7 @@ def _trajectory(seen: Seen) -> Iterator[Row]:
 def _loss(seen: Seen) -> Iterator[Row]:
     losses = seen.losses
     if not losses:
-        yield Unseen("loss-finite", "no scalar loss was seen going backward")
+        yield NotChecked("loss-finite", "no scalar loss was seen going backward")
         return
     bad = [loss for loss in losses if not math.isfinite(loss)]
     if bad:
@@ -124,7 +124,7 @@ def _loss(seen: Seen) -> Iterator[Row]:
     elif len(set(rank_losses)) > 1:
         yield good("loss-constant", "the loss changes")
     else:
-        yield Unseen("loss-constant", "too few losses to tell")
+        yield NotChecked("loss-constant", "too few losses to tell")
 
 
 def _loss_dtype(seen: Seen) -> Iterator[Row]:
@@ -133,9 +133,9 @@ def _loss_dtype(seen: Seen) -> Iterator[Row]:
         row for row in seen.every("targets") if row["dtype"] == "torch.float16" and row["autocast"] != "float16"
     ]
     if not dtypes:
-        yield Unseen("loss-dtype", "no scalar loss was seen going backward")
+        yield NotChecked("loss-dtype", "no scalar loss was seen going backward")
     elif ("float16" in dtypes or entropies) and seen.waits_for_card:
-        yield Unseen("loss-dtype", "the command's autocast, which widens most losses, is on on a card only")
+        yield NotChecked("loss-dtype", "the command's autocast, which widens most losses, is on on a card only")
     elif "float16" in dtypes or entropies:
         told = "the loss is float16" if "float16" in dtypes else "cross entropy is computed in float16"
         yield error("loss-dtype", f"{told}: from 1.0 on it overflows when it is scaled by 65536", hint="loss.float()")
@@ -146,7 +146,7 @@ def _loss_dtype(seen: Seen) -> Iterator[Row]:
 def _gradient_finite(seen: Seen) -> Iterator[Row]:
     applied = [row for row in seen.attempts if row["applied"]]
     if not applied:
-        yield Unseen("gradient-finite", "no step was applied")
+        yield NotChecked("gradient-finite", "no step was applied")
         return
     names = [name for name, states in seen.gradients().items() if "nonfinite" in states]
     norms = [row["grad_norm"] for row in applied if row["grad_norm"] is not None]
@@ -162,7 +162,7 @@ def _gradients(seen: Seen) -> Iterator[Row]:
     """A fresh LoRA's A gets its first gradient after B has moved, so one step alone proves nothing about A."""
     steps = len(seen.effective)
     if not steps:
-        yield Unseen("adapter-gradient", "no step was applied at a learning rate above 0")
+        yield NotChecked("adapter-gradient", "no step was applied at a learning rate above 0")
         return
     states = seen.gradients()
     sizes = {row["name"]: row["elements"] for row in seen.trainable}
@@ -171,7 +171,7 @@ def _gradients(seen: Seen) -> Iterator[Row]:
         idle = [name for name in idle if "lora_a" not in name.lower()]
     adapters = [name for name in idle if is_adapter(name)]
     if idle and seen.clipped_away:
-        yield Unseen("adapter-gradient", "clipping left nothing of any gradient")
+        yield NotChecked("adapter-gradient", "clipping left nothing of any gradient")
     elif adapters:
         total = sum(is_adapter(name) for name in states)
         yield error(
@@ -207,7 +207,7 @@ def _movement(seen: Seen) -> Iterator[Row]:
         )
         return
     if steps < seen.request.steps or not moved:
-        yield Unseen("adapter-moves", f"{steps} steps that count were applied, {seen.request.steps} are needed")
+        yield NotChecked("adapter-moves", f"{steps} steps that count were applied, {seen.request.steps} are needed")
         return
     states = seen.gradients()
     still = [name for name, has_moved in moved.items() if not has_moved and "nonzero" in states.get(name, [])]

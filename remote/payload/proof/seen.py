@@ -12,9 +12,9 @@ from remote.payload.proof.pythons import Python
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.precision import PrecisionPlan
-from remote.protocol.proof import ProofRequest, Unseen
+from remote.protocol.proof import NotChecked, ProofRequest
 
-Row = Union[Finding, Unseen]
+Row = Union[Finding, NotChecked]
 STRENGTH = {"none": 0, "zero": 1, "nonzero": 2, "nonfinite": 3}
 ADAPTER = re.compile(r"(^|[._])(lora|adapter|ia3|dora|vera|loha|lokr)", re.IGNORECASE)
 REPORT = re.compile(r"rank-.*\.json")

@@ -8,7 +8,7 @@ from typing import List, Tuple
 from remote.payload.checkpoints.adapter import adapter_digest
 from remote.payload.checkpoints.published import survey_checkpoints
 from remote.payload.files.records import read_record
-from remote.payload.jobs.state import JobLook, look_at_job, newest_job
+from remote.payload.jobs.state import JobObservation, newest_job, observe_job
 from remote.payload.jobs.supervisor_watch import Flags, flags_path
 from remote.payload.jobs.watched import read_watched
 from remote.payload.output.events import survey_events
@@ -39,7 +39,7 @@ def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey
     """One run now."""
     number = newest_job(run)
     job = run.job(number)
-    look = look_at_job(run, number)
+    look = observe_job(run, number)
     now = look.answer
     running = now.state is JobState.RUNNING
     flags = read_record(flags_path(job), Flags) or Flags()
@@ -64,7 +64,7 @@ def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey
     )
 
 
-def waiting_words(look: JobLook) -> Tuple[str, ...]:
+def waiting_words(look: JobObservation) -> Tuple[str, ...]:
     """What Slurm says of a job that it has not begun yet."""
     return (f"waits in Slurm's queue: {look.queue}",) if look.queue and look.answer.started is None else ()
 

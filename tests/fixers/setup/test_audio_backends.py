@@ -6,7 +6,7 @@ from fixers.frame.change import HostChange, Plan, mended
 from fixers.setup import audio_backends
 from fixers.setup.audio_backends import judge_torchcodec, needed_packages
 from fixers.setup.audio_imports import AudioUse
-from remote.protocol.audio import AudioLook
+from remote.protocol.audio import AudioFacts
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.machine import Interpreter
@@ -14,7 +14,7 @@ from remote.protocol.values import encode
 from tests.fixers.setup_rig import PROJECT, site_at, survey_of
 from tests.lab.fake_host import FakeHost
 
-FFMPEG = AudioLook((6,))
+FFMPEG = AudioFacts((6,))
 TREE = f"/home/fake/halfstep/{PROJECT.tree}"
 OURS, THEIRS = f"{TREE}/venv/bin/python", "/usr/bin/python3"
 
@@ -121,11 +121,11 @@ def test_releases_that_are_not_known_are_not_judged(packages):
 )
 def test_torchcodec_loads_ffmpeg_4_to_8(releases, found):
     packages = {"torchcodec": "0.9", "torch": "2.9"}
-    assert judge_torchcodec(packages, AudioLook(releases)) == (() if found else (NO_FFMPEG,))
+    assert judge_torchcodec(packages, AudioFacts(releases)) == (() if found else (NO_FFMPEG,))
 
 
 def test_a_misfit_and_missing_libraries_are_told_both():
-    told = judge_torchcodec({"torchcodec": "0.7", "torch": "2.9"}, AudioLook())
+    told = judge_torchcodec({"torchcodec": "0.7", "torch": "2.9"}, AudioFacts())
     assert told == (misfit("0.7", "2.8", "2.9", "torchcodec==0.9.*"), NO_FFMPEG)
 
 
@@ -204,9 +204,9 @@ def test_other_packages_are_installed_beside_it_in_the_release_that_pip_chooses(
 
 def test_missing_libraries_of_ffmpeg_are_told_beside_the_installation_and_beside_the_advice():
     packages = {"datasets": "4.1.0", "torch": "2.9.1"}
-    ours, _ = plan_of(DATASETS, packages, OURS, AudioLook())
+    ours, _ = plan_of(DATASETS, packages, OURS, AudioFacts())
     assert ours == Plan((mended(lacks("torchcodec", OURS)), NO_FFMPEG), (installation("torchcodec==0.9.*"),))
-    theirs, _ = plan_of(DATASETS, packages, THEIRS, AudioLook())
+    theirs, _ = plan_of(DATASETS, packages, THEIRS, AudioFacts())
     assert theirs == Plan((lacks("torchcodec"), NO_FFMPEG))
 
 

@@ -8,7 +8,7 @@ import pytest
 from fixers.frame.change import FileChange, HostChange, Plan, mended
 from fixers.setup import data_collator
 from fixers.setup.data_collator import collator_of, judge_collator
-from remote.protocol.collator import CollatorLook, Copy
+from remote.protocol.collator import CollatorFacts, Copy
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.machine import Interpreter
@@ -52,16 +52,16 @@ def test_a_collator_is_found_by_its_name_where_there_is_only_one(paths, found):
 @pytest.mark.parametrize(
     ("look", "findings"),
     [
-        (CollatorLook(DIGEST), ()),
-        (CollatorLook(""), ()),
-        (CollatorLook("", edited=True), ()),
-        (CollatorLook(DIGEST, edited=True), ()),
-        (CollatorLook("bb"), (NOT_OURS,)),
-        (CollatorLook("bb", edited=True), (EDITED,)),
-        (CollatorLook("zz", copies=(Copy("/a/b.py", "cc"),)), (NOT_OURS, copy_told("/a/b.py"))),
-        (CollatorLook(DIGEST, copies=(Copy("/x", DIGEST), Copy("/y", ""))), ()),
+        (CollatorFacts(DIGEST), ()),
+        (CollatorFacts(""), ()),
+        (CollatorFacts("", edited=True), ()),
+        (CollatorFacts(DIGEST, edited=True), ()),
+        (CollatorFacts("bb"), (NOT_OURS,)),
+        (CollatorFacts("bb", edited=True), (EDITED,)),
+        (CollatorFacts("zz", copies=(Copy("/a/b.py", "cc"),)), (NOT_OURS, copy_told("/a/b.py"))),
+        (CollatorFacts(DIGEST, copies=(Copy("/x", DIGEST), Copy("/y", ""))), ()),
         (
-            CollatorLook(DIGEST, copies=(Copy("/a/x.py", "cc"), Copy("/b/x.py", "zz", True))),
+            CollatorFacts(DIGEST, copies=(Copy("/a/x.py", "cc"), Copy("/b/x.py", "zz", True))),
             (copy_told("/a/x.py"), copy_told("/b/x.py", "; it is found before the project's")),
         ),
     ],
@@ -99,12 +99,12 @@ def replacement(expected):
 @pytest.mark.parametrize(
     ("look", "plan"),
     [
-        (CollatorLook(DIGEST), Plan()),
-        (CollatorLook("bb"), Plan((mended(NOT_OURS),), (replacement("bb"),))),
-        (CollatorLook("bb", edited=True), Plan((mended(EDITED),), (replacement("bb"),))),
-        (CollatorLook(DIGEST, copies=(Copy("/c.py", "cc"),)), Plan((copy_told("/c.py"),))),
+        (CollatorFacts(DIGEST), Plan()),
+        (CollatorFacts("bb"), Plan((mended(NOT_OURS),), (replacement("bb"),))),
+        (CollatorFacts("bb", edited=True), Plan((mended(EDITED),), (replacement("bb"),))),
+        (CollatorFacts(DIGEST, copies=(Copy("/c.py", "cc"),)), Plan((copy_told("/c.py"),))),
         (
-            CollatorLook("bb", copies=(Copy("/c.py", "cc"),)),
+            CollatorFacts("bb", copies=(Copy("/c.py", "cc"),)),
             Plan((mended(NOT_OURS), copy_told("/c.py")), (replacement("bb"),)),
         ),
     ],
@@ -116,9 +116,9 @@ def test_the_hosts_collator_becomes_the_projects_and_other_copies_are_told(look,
 
 def test_the_host_looks_where_its_interpreter_would():
     survey = survey_of(interpreter=Interpreter("/v/bin/python", prefix="/v"))
-    _, (asked,) = plan_of(CollatorLook(""), survey=survey, environment={"PYTHONPATH": "/p"})
+    _, (asked,) = plan_of(CollatorFacts(""), survey=survey, environment={"PYTHONPATH": "/p"})
     assert asked == {"project": PROJECT.key, "path": FILE, "prefix": "/v", "environment": {"PYTHONPATH": "/p"}}
-    _, (unknown,) = plan_of(CollatorLook(""), survey=None)
+    _, (unknown,) = plan_of(CollatorFacts(""), survey=None)
     assert unknown["prefix"] == ""
 
 
@@ -137,12 +137,12 @@ def absent(wanted, hint, key="path"):
 )
 def test_a_path_that_the_project_does_not_have_names_the_nearest(wanted, hint):
     files = {FILE: NEW, "train.py": b"", "zz.py": b""}
-    assert plan_of(CollatorLook("bb"), {"path": wanted}, files) == (Plan((absent(wanted, hint),)), [])
+    assert plan_of(CollatorFacts("bb"), {"path": wanted}, files) == (Plan((absent(wanted, hint),)), [])
 
 
 @pytest.mark.parametrize("wish", ["auto", {"copies": ["x.py"]}])
 def test_a_project_without_a_collator_is_not_looked_at(wish):
-    assert plan_of(CollatorLook("bb"), wish, {"train.py": b""}) == (Plan(), [])
+    assert plan_of(CollatorFacts("bb"), wish, {"train.py": b""}) == (Plan(), [])
 
 
 STALE = "copy.py is a stale copy of src/AudioDataCollator.py"
@@ -154,7 +154,7 @@ COPY_CHANGE = FileChange("copy.py", OLD, NEW, {"data-collator": 1}, (STALE,))
 def test_listed_copies_in_the_project_become_equal_without_a_host(known):
     wish = {"path": FILE, "copies": ["gone.py", "even.py", "copy.py"]}
     files = {FILE: NEW, "copy.py": OLD, "even.py": NEW, "unlisted.py": OLD}
-    plan, asked = plan_of(CollatorLook("bb"), wish, files, **known)
+    plan, asked = plan_of(CollatorFacts("bb"), wish, files, **known)
     assert plan == Plan(
         (absent("gone.py", "put fixers.data-collator.copies right", "copies"), COPY_MENDED), (COPY_CHANGE,)
     )
@@ -162,7 +162,7 @@ def test_listed_copies_in_the_project_become_equal_without_a_host(known):
 
 
 def test_listed_copies_come_before_what_is_done_on_the_host():
-    plan, _ = plan_of(CollatorLook("bb"), {"path": FILE, "copies": ["copy.py"]}, {FILE: NEW, "copy.py": OLD})
+    plan, _ = plan_of(CollatorFacts("bb"), {"path": FILE, "copies": ["copy.py"]}, {FILE: NEW, "copy.py": OLD})
     assert plan == Plan((COPY_MENDED, mended(NOT_OURS)), (COPY_CHANGE, replacement("bb")))
 
 

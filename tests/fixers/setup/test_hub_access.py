@@ -8,7 +8,7 @@ from fixers.setup.hub_access import judge_access, judge_environment
 from remote.errors import RemoteFault
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
-from remote.protocol.hub_access import HubLook
+from remote.protocol.hub_access import HubFacts
 from remote.protocol.machine import Interpreter
 from remote.protocol.values import encode
 from tests.fixers.setup_rig import PROJECT, site_at, survey_of
@@ -35,38 +35,38 @@ NO_TOKEN = "; the host has no token"
 @pytest.mark.parametrize(
     ("look", "secrets", "finding"),
     [
-        (HubLook(True, "/c", fault="gated", message="m"), (), None),
-        (HubLook(False, "/c"), (), None),
-        (HubLook(False, "/c", fault="gated", message="m"), (), error(f"{SAYS} gated: m{NO_TOKEN}", LICENCE)),
+        (HubFacts(True, "/c", fault="gated", message="m"), (), None),
+        (HubFacts(False, "/c"), (), None),
+        (HubFacts(False, "/c", fault="gated", message="m"), (), error(f"{SAYS} gated: m{NO_TOKEN}", LICENCE)),
         (
-            HubLook(False, "/c", fault="gated", message="m"),
+            HubFacts(False, "/c", fault="gated", message="m"),
             ("WANDB_API_KEY",),
             error(f"{SAYS} gated: m{NO_TOKEN}", LICENCE),
         ),
-        (HubLook(False, "/c", fault="gated", message="m"), ("HF_TOKEN",), warning(f"{SAYS} gated: m", LICENCE)),
-        (HubLook(False, "/c", "file", "gated", "m"), ("HF_TOKEN",), error(f"{SAYS} gated: m", LICENCE)),
+        (HubFacts(False, "/c", fault="gated", message="m"), ("HF_TOKEN",), warning(f"{SAYS} gated: m", LICENCE)),
+        (HubFacts(False, "/c", "file", "gated", "m"), ("HF_TOKEN",), error(f"{SAYS} gated: m", LICENCE)),
         (
-            HubLook(False, "/c", fault="unauthorized", message="m"),
+            HubFacts(False, "/c", fault="unauthorized", message="m"),
             ("HUGGING_FACE_HUB_TOKEN",),
             warning(f"{SAYS} unauthorized: m", NAME_TOKEN),
         ),
         (
-            HubLook(False, "/c", fault="not-found", message="m"),
+            HubFacts(False, "/c", fault="not-found", message="m"),
             (),
             error(f"{SAYS} not-found: m{NO_TOKEN}", PUT_ID_RIGHT),
         ),
         (
-            HubLook(False, "/c", fault="not-found", message="m"),
+            HubFacts(False, "/c", fault="not-found", message="m"),
             ("HF_TOKEN",),
             warning(f"{SAYS} not-found: m", PUT_ID_RIGHT),
         ),
         (
-            HubLook(False, "/c", fault="no-revision", message="m"),
+            HubFacts(False, "/c", fault="no-revision", message="m"),
             ("HF_TOKEN",),
             error(f"{SAYS} no-revision: m", "put `model.revision` right"),
         ),
         (
-            HubLook(False, "/c", fault="offline", message="m"),
+            HubFacts(False, "/c", fault="offline", message="m"),
             (),
             error(
                 "lab/speech is not in the host's cache (/c), and HF_HUB_OFFLINE forbids to fetch it",
@@ -74,22 +74,22 @@ NO_TOKEN = "; the host has no token"
             ),
         ),
         (
-            HubLook(False, "/c", fault="unreachable", message="m"),
+            HubFacts(False, "/c", fault="unreachable", message="m"),
             ("HF_TOKEN",),
             error(f"{SAYS} unreachable: m", "set HF_ENDPOINT to a mirror that the host can reach"),
         ),
         (
-            HubLook(False, "/c", fault="rate-limited", message="m"),
+            HubFacts(False, "/c", fault="rate-limited", message="m"),
             (),
             warning(f"{SAYS} rate-limited: m", "run it again in some minutes, or with HF_TOKEN"),
         ),
         (
-            HubLook(False, "/c", fault="no-library", message="m"),
+            HubFacts(False, "/c", fault="no-library", message="m"),
             (),
             warning(f"{SAYS} no-library: m", "pip install huggingface_hub"),
         ),
-        (HubLook(False, "/c", fault="server", message="m"), (), warning(f"{SAYS} server: m")),
-        (HubLook(False, "/c", fault="strange", message="m"), (), error(f"{SAYS} strange: m")),
+        (HubFacts(False, "/c", fault="server", message="m"), (), warning(f"{SAYS} server: m")),
+        (HubFacts(False, "/c", fault="strange", message="m"), (), error(f"{SAYS} strange: m")),
     ],
 )
 def test_the_judgement_of_what_the_hub_says(look, secrets, finding):
@@ -123,7 +123,7 @@ def asked_of(look, **known):
     return hub_access.plan(site_at(known.pop("host", host), **{"config": config, **known})), asked
 
 
-GATED = HubLook(False, "/c", fault="gated", message="m")
+GATED = HubFacts(False, "/c", fault="gated", message="m")
 
 
 def test_the_host_is_asked_for_the_configs_model_with_its_own_environment():

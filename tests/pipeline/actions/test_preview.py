@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.actions.preview import judge_without_proof, preview_stages
 from pipeline.messages.outcome import StageState
-from pipeline.records.checkpoints import Claims, claim_now
+from pipeline.records.checkpoints import StageCheckpoints, checkpoint_now
 from pipeline.stages.order import STAGE_NAMES, STAGES
 from pipeline.stages.stage import fingerprint
 from pipeline.work.run_id import run_id
@@ -19,11 +19,11 @@ from remote.sync.plan import plan_sync
 from tests.pipeline.views import view_of
 
 
-def claims_of(view: View) -> Claims:
-    claims = Claims()
+def claims_of(view: View) -> StageCheckpoints:
+    claims = StageCheckpoints()
     for stage in STAGES:
         claims = claims.with_claim(
-            claim_now(stage.name, fingerprint(stage, view), dict(stage.inputs(view)), seconds=0.0)
+            checkpoint_now(stage.name, fingerprint(stage, view), dict(stage.inputs(view)), seconds=0.0)
         )
     return claims
 
@@ -70,7 +70,7 @@ def test_what_would_become_of_the_training_is_said(
 
 
 def test_without_a_record_every_stage_has_work(tmp_path: Path) -> None:
-    seen = preview_stages(view_of(tmp_path), Claims(), files_change=False)
+    seen = preview_stages(view_of(tmp_path), StageCheckpoints(), files_change=False)
     assert {stage.state for stage in seen} == {StageState.PENDING}
 
 

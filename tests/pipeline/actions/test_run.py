@@ -12,7 +12,7 @@ from pipeline.messages.listener import NoListener
 from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.records.runs import find_note, note_job, write_note
 from pipeline.stages.runner import StagesResult
-from pipeline.stages.stage import Context, Wishes
+from pipeline.stages.stage import Context, RunOptions
 from pipeline.work.run_id import run_id
 from pipeline.work.start import note_of
 from remote.protocol.exits import ExitCode
@@ -85,20 +85,20 @@ def test_an_interrupted_run_tells_its_stages_its_run_and_its_job(tmp_path: Path)
 @pytest.mark.parametrize(
     ("left", "wishes", "state", "starts"),
     [
-        (("logs",), Wishes(), JobState.SUCCEEDED, False),
-        (("train", "logs"), Wishes(), JobState.SUCCEEDED, False),
-        (("train", "logs"), Wishes(), JobState.RUNNING, False),
-        (("train", "logs"), Wishes(force="train"), JobState.SUCCEEDED, True),
-        (("train", "logs"), Wishes(), JobState.FAILED, True),
-        (("verify", "train", "logs"), Wishes(), JobState.SUCCEEDED, True),
-        (("sync",), Wishes(), None, True),
-        (("sync",), Wishes(until="sync"), None, False),
-        (("sync", "environment", "fix"), Wishes(until="fix"), None, False),
-        (("verify",), Wishes(until="verify"), None, True),
+        (("logs",), RunOptions(), JobState.SUCCEEDED, False),
+        (("train", "logs"), RunOptions(), JobState.SUCCEEDED, False),
+        (("train", "logs"), RunOptions(), JobState.RUNNING, False),
+        (("train", "logs"), RunOptions(force="train"), JobState.SUCCEEDED, True),
+        (("train", "logs"), RunOptions(), JobState.FAILED, True),
+        (("verify", "train", "logs"), RunOptions(), JobState.SUCCEEDED, True),
+        (("sync",), RunOptions(), None, True),
+        (("sync",), RunOptions(until="sync"), None, False),
+        (("sync", "environment", "fix"), RunOptions(until="fix"), None, False),
+        (("verify",), RunOptions(until="verify"), None, True),
     ],
 )
 def test_secrets_are_wanted_where_the_command_will_be_run(
-    tmp_path: Path, left: tuple[str, ...], wishes: Wishes, state: JobState | None, starts: bool
+    tmp_path: Path, left: tuple[str, ...], wishes: RunOptions, state: JobState | None, starts: bool
 ) -> None:
     assert starts_the_command(Context(FakeHost(), view_of(tmp_path, state), NoListener(), wishes), left) is starts
 

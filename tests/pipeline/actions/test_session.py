@@ -7,25 +7,25 @@ from pathlib import Path
 import pytest
 
 from pipeline.actions.preview import preview
-from pipeline.actions.session import Named, alone, load_named, working
+from pipeline.actions.session import Selection, exclusive_lock, host_session, load_selection
 from pipeline.messages.listener import NoListener
 from pipeline.stages.order import STAGE_NAMES
-from pipeline.stages.stage import Wishes
+from pipeline.stages.stage import RunOptions
 from remote.errors import BadUsage
 
 
-def named_in(root: Path) -> Named:
+def named_in(root: Path) -> Selection:
     project = root / "project"
     (project / "configs").mkdir(parents=True)
     (project / "train.py").write_text("print('training')\n")
     (project / "configs" / "plain.yaml").write_text("command: [python, train.py]\n")
-    return load_named("local", "plain", [f"host.workdir={root}/there"], project)
+    return load_selection("local", "plain", [f"host.workdir={root}/there"], project)
 
 
 def test_looking_needs_no_place_to_remember_in(tmp_path: Path) -> None:
     named = named_in(tmp_path)
     (tmp_path / "project" / ".halfstep").write_text("a file of somebody's")
-    with working(named, NoListener(), Wishes(), keep=False) as context:
+    with host_session(named, NoListener(), RunOptions(), keep=False) as context:
         assert tuple(stage.name for stage in preview(context).stages) == STAGE_NAMES
     assert (tmp_path / "project" / ".halfstep").read_text() == "a file of somebody's"
 
@@ -33,5 +33,5 @@ def test_looking_needs_no_place_to_remember_in(tmp_path: Path) -> None:
 def test_changing_says_what_is_in_the_way_of_remembering(tmp_path: Path) -> None:
     named = named_in(tmp_path)
     (tmp_path / "project" / ".halfstep").write_text("a file of somebody's")
-    with pytest.raises(BadUsage, match=r"\.halfstep is in the way"), alone(named, "test"):
+    with pytest.raises(BadUsage, match=r"\.halfstep is in the way"), exclusive_lock(named, "test"):
         pass

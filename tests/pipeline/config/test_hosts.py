@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.actions.session import load_named
+from pipeline.actions.session import load_selection
 from pipeline.config.hosts import load_host
 from pipeline.config.shipped import shipped_configs
 from remote.errors import HalfstepError
@@ -50,7 +50,7 @@ def test_config_and_host_tell_their_problems_together(tmp_path: Path) -> None:
     write(tmp_path, GOOD + "lorra: {}\n")
     write(tmp_path, "host: a\nprt: 22\n", "hosts/bad")
     with pytest.raises(HalfstepError) as caught:
-        load_named("bad", "mine", [], tmp_path)
+        load_selection("bad", "mine", [], tmp_path)
     assert [Path(found.where).name for found in caught.value.findings] == ["mine.yaml:4", "bad.yaml:2"]
 
 
@@ -58,12 +58,12 @@ def test_a_host_that_lies_with_the_config_is_found_from_elsewhere(tmp_path: Path
     config = write(tmp_path / "project", GOOD)
     write(tmp_path / "project", "host: there.example\n", "hosts/rig")
     (tmp_path / "elsewhere").mkdir()
-    assert load_named("rig", str(config), [], tmp_path / "elsewhere").host.config.host == "there.example"
+    assert load_selection("rig", str(config), [], tmp_path / "elsewhere").host.config.host == "there.example"
 
 
 def test_a_shipped_config_brings_no_host_before_the_projects_own(tmp_path: Path) -> None:
     write(tmp_path, "host: mine.example\n", "hosts/titan")
-    named = load_named("titan", "tiny", [], tmp_path)
+    named = load_selection("titan", "tiny", [], tmp_path)
     assert (named.loaded.path.parent, named.host.config.host) == (shipped_configs(), "mine.example")
 
 

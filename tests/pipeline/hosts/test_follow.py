@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pipeline.hosts.follow import patience_told
+from pipeline.hosts.follow import announcing_retries
 from pipeline.messages.listener import NoListener
 from remote.errors import CannotConnect, ConnectionLost
 from remote.host import Json
@@ -38,7 +38,7 @@ class GoesAway:
 
 def test_each_loss_is_told_with_its_wait() -> None:
     ears = Hears()
-    patience = replace(patience_told(ears), tries=3, sleep=lambda seconds: None)
+    patience = replace(announcing_retries(ears), tries=3, sleep=lambda seconds: None)
     with pytest.raises(CannotConnect):
         list(follow_on(GoesAway(), "follow.log", dict, patience))
     assert ears.told == [

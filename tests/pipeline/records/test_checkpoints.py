@@ -11,60 +11,66 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.records.checkpoints import Claims, claim_now, parse_claims, read_claims, write_claims
+from pipeline.records.checkpoints import (
+    StageCheckpoints,
+    checkpoint_now,
+    parse_checkpoints,
+    read_checkpoints,
+    write_checkpoints,
+)
 from pipeline.records.files import locked
 from remote.errors import Busy
 from tests.lab.wait import PATIENCE_S
 
 
-def some_claims() -> Claims:
-    claims = Claims()
+def some_claims() -> StageCheckpoints:
+    claims = StageCheckpoints()
     for name in ("sync", "environment", "fix"):
-        claims = claims.with_claim(claim_now(name, f"print-of-{name}", {"files": "abc"}, seconds=1.5))
+        claims = claims.with_claim(checkpoint_now(name, f"print-of-{name}", {"files": "abc"}, seconds=1.5))
     return claims
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
-    write_claims(path, some_claims())
-    assert read_claims(path).stages == some_claims_with_times_of(path)
+    write_checkpoints(path, some_claims())
+    assert read_checkpoints(path).stages == some_claims_with_times_of(path)
 
 
 def some_claims_with_times_of(path: Path) -> dict[str, object]:
-    return dict(parse_claims(path.read_bytes()).stages)
+    return dict(parse_checkpoints(path.read_bytes()).stages)
 
 
 def test_a_missing_record_claims_nothing(tmp_path: Path) -> None:
-    assert read_claims(tmp_path / "nothing.json") == Claims()
+    assert read_checkpoints(tmp_path / "nothing.json") == StageCheckpoints()
 
 
 def test_FI_26_a_record_cut_anywhere_claims_nothing_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
-    write_claims(path, some_claims())
+    write_checkpoints(path, some_claims())
     whole = path.read_bytes()
     for length in range(len(whole)):
-        claims = parse_claims(whole[:length])
+        claims = parse_checkpoints(whole[:length])
         assert claims.stages == {}
         assert claims.problem
 
 
 def test_FI_27_a_flipped_byte_claims_nothing_or_the_same(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
-    write_claims(path, some_claims())
+    write_checkpoints(path, some_claims())
     whole = path.read_bytes()
-    honest = parse_claims(whole).stages
+    honest = parse_checkpoints(whole).stages
     for at in range(len(whole)):
-        claims = parse_claims(whole[:at] + bytes([whole[at] ^ 0x04]) + whole[at + 1 :])
+        claims = parse_checkpoints(whole[:at] + bytes([whole[at] ^ 0x04]) + whole[at + 1 :])
         assert claims.stages in ({}, honest), f"byte {at} made another claim"
 
 
 @pytest.mark.parametrize("version", [0, 2, 99, "1"])
 def test_FI_28_a_record_of_another_version_is_not_believed(tmp_path: Path, version: object) -> None:
     path = tmp_path / "state.json"
-    write_claims(path, some_claims())
+    write_checkpoints(path, some_claims())
     told = json.loads(path.read_bytes())
     told["version"] = version
-    claims = parse_claims(json.dumps(told).encode())
+    claims = parse_checkpoints(json.dumps(told).encode())
     assert claims.stages == {}
     assert "version" in claims.problem
 

@@ -18,7 +18,7 @@ from pipeline.report.page import render_report
 from remote.protocol.events import Scalar
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState
-from remote.protocol.proof import DtypeRow, ProofReport, Unseen
+from remote.protocol.proof import DtypeRow, NotChecked, ProofReport
 
 VOID = {"meta", "br", "line", "circle", "path"}
 
@@ -91,7 +91,7 @@ FULL = replace(
     ),
     proof=ProofReport(
         findings=(Finding("finite-loss", Severity.INFO, "3.2, then 3.1"),),
-        unseen=(Unseen("bandwidth", "one card only"),),
+        unseen=(NotChecked("bandwidth", "one card only"),),
         dtypes=(DtypeRow("trainable", "float32", 8, 1_500_000, 6_000_000),),
     ),
     cures=(CureRow("cuda-out-of-memory", "the longest recordings", "checkpointing on", 1),),
@@ -189,7 +189,7 @@ def hostile(report: RunReport) -> RunReport:
         fixes=(FixRow((HOSTILE,), HOSTILE, (HOSTILE,), HOSTILE),),
         proof=ProofReport(
             (Finding(HOSTILE, Severity.ERROR, HOSTILE),),
-            (Unseen(HOSTILE, HOSTILE),),
+            (NotChecked(HOSTILE, HOSTILE),),
             (DtypeRow(HOSTILE, HOSTILE, 1, 1, 1),),
             device=HOSTILE,
         ),

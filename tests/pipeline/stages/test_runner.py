@@ -10,10 +10,10 @@ import pytest
 
 from pipeline.messages.listener import NoListener
 from pipeline.messages.outcome import StageState
-from pipeline.records.checkpoints import claim_now, read_claims
+from pipeline.records.checkpoints import checkpoint_now, read_checkpoints
 from pipeline.records.inputs import Inputs, digest
 from pipeline.stages.runner import run_stages
-from pipeline.stages.stage import Context, Done, Wishes, judge_standing
+from pipeline.stages.stage import Context, Done, RunOptions, judge_status
 from pipeline.work.view import View
 from remote.errors import ConnectionLost, DiskFull
 from remote.protocol.exits import ExitCode
@@ -54,7 +54,7 @@ class Toy:
 
 
 def run(stages: list[Toy], record: Path, **wishes: object) -> tuple[list[StageState], ExitCode]:
-    context = Context(cast("object", None), cast(View, None), NoListener(), Wishes(**wishes))  # type: ignore[arg-type]
+    context = Context(cast("object", None), cast(View, None), NoListener(), RunOptions(**wishes))  # type: ignore[arg-type]
     ran = run_stages(context, stages, record, lambda context: None)
     return [stage.state for stage in ran.stages], ran.exit_code
 
@@ -79,7 +79,7 @@ def test_what_a_stage_could_not_find_out_is_shown_again_when_it_is_skipped(tmp_p
     stage = Toy("verify", outcome=Done(reason="half of it", caveat="the rest could not be seen"))
     assert run([stage], tmp_path / "s.json")[0] == [DONE]
     assert run([stage], tmp_path / "s.json")[0] == [SKIPPED]
-    standing = judge_standing(stage, cast(View, None), read_claims(tmp_path / "s.json").of("verify"))
+    standing = judge_status(stage, cast(View, None), read_checkpoints(tmp_path / "s.json").of("verify"))
     assert (standing.holds, standing.reason) == (True, "the rest could not be seen")
 
 
@@ -100,19 +100,19 @@ def test_other_inputs_make_the_work_again(tmp_path: Path) -> None:
 def test_what_follows_a_failure_is_pending_and_the_code_is_the_findings(tmp_path: Path) -> None:
     stages = [Toy("sync"), Toy("fix", outcome=Done(bad("no room", ExitCode.DISK))), Toy("train")]
     assert run(stages, tmp_path / "s.json") == ([DONE, FAILED, PENDING], ExitCode.DISK)
-    assert set(read_claims(tmp_path / "s.json").stages) == {"sync"}
+    assert set(read_checkpoints(tmp_path / "s.json").stages) == {"sync"}
 
 
 def test_a_stage_that_says_done_and_is_not_has_failed(tmp_path: Path) -> None:
     stages = [Toy("sync", makes_it_so=False)]
     assert run(stages, tmp_path / "s.json") == ([FAILED], ExitCode.SYNC)
-    assert read_claims(tmp_path / "s.json").stages == {}
+    assert read_checkpoints(tmp_path / "s.json").stages == {}
 
 
 def test_a_warning_of_a_look_is_told_once_whatever_the_stage_came_to(tmp_path: Path) -> None:
     busy = Finding("gpu-occupied", Severity.WARNING, "somebody fills the card")
     for name, outcome in (("silent", Done()), ("told", Done(Report((busy,)))), ("failed", Done(bad("no torch")))):
-        context = Context(cast("object", None), cast(View, None), NoListener(), Wishes())  # type: ignore[arg-type]
+        context = Context(cast("object", None), cast(View, None), NoListener(), RunOptions())  # type: ignore[arg-type]
         stage = Toy("environment", outcome=outcome, warns=(busy,), makes_it_so=name != "failed")
         ran = run_stages(context, [stage], tmp_path / f"{name}.json", lambda context: None)
         assert [finding for finding in ran.findings if finding.severity is Severity.WARNING] == [busy], name
@@ -126,7 +126,7 @@ def test_what_is_left_is_said_once_before_anything_acts_and_not_where_nothing_is
 
     def told(**wishes: str) -> list[tuple[str, ...]]:
         said.clear()
-        context = Context(cast("object", None), cast(View, None), NoListener(), Wishes(**wishes))  # type: ignore[arg-type]
+        context = Context(cast("object", None), cast(View, None), NoListener(), RunOptions(**wishes))  # type: ignore[arg-type]
         context.before_acting = said.append
         run_stages(context, stages, tmp_path / "s.json", lambda context: None)
         return list(said)
@@ -145,20 +145,20 @@ class Impatient(Toy):
 
 
 def test_what_ran_before_ctrl_c_is_known_and_how_to_come_back(tmp_path: Path) -> None:
-    context = Context(cast("object", None), cast(View, None), NoListener(), Wishes())  # type: ignore[arg-type]
+    context = Context(cast("object", None), cast(View, None), NoListener(), RunOptions())  # type: ignore[arg-type]
     stages = [Toy("sync"), Impatient("fix"), Toy("train")]
     ran = run_stages(context, stages, tmp_path / "s.json", lambda context: None)
     assert [stage.state for stage in ran.stages] == [DONE, FAILED, PENDING]
     assert ran.exit_code is ExitCode.INTERRUPTED
     assert [(finding.check, finding.hint) for finding in ran.findings] == [("interrupted", "pipeline run")]
-    assert set(read_claims(tmp_path / "s.json").stages) == {"sync"}
+    assert set(read_checkpoints(tmp_path / "s.json").stages) == {"sync"}
 
 
 def test_a_host_is_not_asked_again_for_somebody_who_left(tmp_path: Path) -> None:
     def asked(context: Context) -> None:
         raise AssertionError("the host was asked")
 
-    context = Context(cast("object", None), cast(View, None), NoListener(), Wishes())  # type: ignore[arg-type]
+    context = Context(cast("object", None), cast(View, None), NoListener(), RunOptions())  # type: ignore[arg-type]
     stages = [Toy("train", outcome=Done(exit_code=ExitCode.INTERRUPTED, unfinished=True))]
     ran = run_stages(context, stages, tmp_path / "s.json", asked)
     assert ([stage.state for stage in ran.stages], ran.exit_code) == ([RUNNING], ExitCode.INTERRUPTED)
@@ -172,21 +172,21 @@ class Unreachable(Toy):
 
 
 def test_a_stage_that_cannot_act_has_failed_with_the_reason_and_what_to_type(tmp_path: Path) -> None:
-    context = Context(cast("object", None), cast(View, None), NoListener(), Wishes())  # type: ignore[arg-type]
+    context = Context(cast("object", None), cast(View, None), NoListener(), RunOptions())  # type: ignore[arg-type]
     stages = [Toy("sync"), Unreachable("fix"), Toy("train")]
     ran = run_stages(context, stages, tmp_path / "s.json", lambda context: None)
     assert [stage.state for stage in ran.stages] == [DONE, FAILED, PENDING]
     assert ran.stages[1].reason == "no space left on /data"
     assert ran.exit_code is ExitCode.DISK
     assert [(finding.check, finding.hint) for finding in ran.findings] == [("disk-full", "df -h /data")]
-    assert set(read_claims(tmp_path / "s.json").stages) == {"sync"}
+    assert set(read_checkpoints(tmp_path / "s.json").stages) == {"sync"}
 
 
 def test_what_a_stage_found_is_told_also_where_the_line_is_lost_afterwards(tmp_path: Path) -> None:
     def lost(context: Context) -> None:
         raise ConnectionLost("the line went away")
 
-    context = Context(cast("object", None), cast(View, None), NoListener(), Wishes())  # type: ignore[arg-type]
+    context = Context(cast("object", None), cast(View, None), NoListener(), RunOptions())  # type: ignore[arg-type]
     stages = [Toy("train", outcome=Done(bad("loss is NaN", ExitCode.TRAINING), exit_code=ExitCode.TRAINING))]
     ran = run_stages(context, stages, tmp_path / "s.json", lost)
     assert ran.exit_code is ExitCode.TRAINING
@@ -208,7 +208,7 @@ def test_force_does_the_stage_and_all_after_it_again(tmp_path: Path) -> None:
 def test_a_detached_job_is_running_and_claims_nothing(tmp_path: Path) -> None:
     stages = [Toy("train", outcome=Done(unfinished=True), makes_it_so=False), Toy("logs")]
     assert run(stages, tmp_path / "s.json") == ([RUNNING], ExitCode.OK)
-    assert read_claims(tmp_path / "s.json").stages == {}
+    assert read_checkpoints(tmp_path / "s.json").stages == {}
 
 
 def test_a_damaged_record_makes_every_stage_look_again(tmp_path: Path) -> None:
@@ -229,6 +229,6 @@ def test_a_damaged_record_makes_every_stage_look_again(tmp_path: Path) -> None:
 )
 def test_a_stage_says_what_changed(before: dict[str, str], now: dict[str, str], reason: str) -> None:
     stage = Toy("sync", depends_on=now, in_order=True)
-    claim = claim_now("sync", digest(before), before, seconds=0)
-    standing = judge_standing(stage, cast(View, None), claim)
+    claim = checkpoint_now("sync", digest(before), before, seconds=0)
+    standing = judge_status(stage, cast(View, None), claim)
     assert (standing.holds, standing.reason) == (False, reason)

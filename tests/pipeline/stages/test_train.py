@@ -10,7 +10,7 @@ import pytest
 from pipeline.config.load import load_config
 from pipeline.messages.listener import NoListener
 from pipeline.records.runs import find_note, list_notes
-from pipeline.stages.stage import Context, Wishes
+from pipeline.stages.stage import Context, RunOptions
 from pipeline.stages.train import Train
 from remote.errors import Busy
 from remote.protocol.exits import ExitCode
@@ -43,7 +43,7 @@ def test_a_run_that_ended_well_is_found_and_not_trained_again(tmp_path: Path) ->
 def test_forcing_what_is_under_way_is_refused(tmp_path: Path, force: str) -> None:
     view = view_of(tmp_path, JobState.RUNNING)
     with pytest.raises(Busy) as refused:
-        Train().run(Context(FakeHost(), view, NoListener(), Wishes(force=force)))
+        Train().run(Context(FakeHost(), view, NoListener(), RunOptions(force=force)))
     assert refused.value.hint == f"pipeline stop {view.survey.runs[0].run}"
 
 

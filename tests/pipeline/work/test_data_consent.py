@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.actions.session import load_named
+from pipeline.actions.session import load_selection
 from pipeline.cli.main import run
 from pipeline.config.load import load_config
 from pipeline.work.data_consent import names_data, require_data_consent
@@ -120,7 +120,7 @@ def test_data_of_the_project_and_of_halfstep_needs_no_confirmation(project: Path
 def test_a_path_that_was_typed_is_meant(project: Path, override: str, typed: bool) -> None:
     write_config(project, "../documents")
     assert names_data([override]) is typed
-    assert load_named("local", "plain", [override], project).data_typed is typed
+    assert load_selection("local", "plain", [override], project).data_typed is typed
 
 
 def test_SE_04_without_a_terminal_a_run_is_refused_and_the_line_of_its_hint_works(

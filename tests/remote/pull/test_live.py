@@ -14,7 +14,7 @@ from remote.protocol.events import read_scalars
 from remote.protocol.records import pack_record
 from remote.pull.live import follow_events, mirrored_scalars, tail_scalars
 from remote.pull.log import follow_log
-from remote.pull.patience import Patience, follow_on
+from remote.pull.patience import RetryPolicy, follow_on
 from tests.lab.wait import until
 from tests.remote.pull.event_records import point
 
@@ -68,7 +68,7 @@ def test_FI_59_a_line_lost_again_and_again_loses_and_repeats_no_byte(box):
     box.events.write_bytes(b"")
     unsteady = Unsteady(box, after=1)
     waits = []
-    patience = Patience(sleep=waits.append)
+    patience = RetryPolicy(sleep=waits.append)
     seen = []
 
     def write() -> None:
@@ -154,7 +154,7 @@ def test_output_is_followed_from_its_last_lines_and_over_a_lost_line(box):
         box.end_job()
 
     writer = threading.Thread(target=write)
-    for piece in follow_log(unsteady, box.key, box.name, job=1, lines=2, patience=Patience(sleep=lambda _: None)):
+    for piece in follow_log(unsteady, box.key, box.name, job=1, lines=2, patience=RetryPolicy(sleep=lambda _: None)):
         seen.append(piece)
         if len(seen) == 1:
             writer.start()
@@ -176,7 +176,9 @@ def test_patience_ends_with_the_error_and_waits_double(box):
             yield
 
     waits, told = [], []
-    patience = Patience(0.5, 3.0, tries=5, sleep=waits.append, on_lost=lambda error, wait: told.append(error.message))
+    patience = RetryPolicy(
+        0.5, 3.0, tries=5, sleep=waits.append, on_lost=lambda error, wait: told.append(error.message)
+    )
     with pytest.raises(ConnectionLost):
         list(follow_on(Gone(), "follow.log", dict, patience))
     assert waits == [0.5, 1.0, 2.0, 3.0]
@@ -196,7 +198,7 @@ def test_a_host_that_was_never_reached_is_not_waited_for_and_one_that_was_is():
             raise ConnectionLost("cut")
 
     waits = []
-    patience = Patience(0.5, tries=4, sleep=waits.append)
+    patience = RetryPolicy(0.5, tries=4, sleep=waits.append)
     with pytest.raises(CannotConnect):
         list(follow_on(Reached(0), "follow.log", dict, patience))
     assert waits == []
@@ -212,7 +214,7 @@ def test_a_refused_key_is_not_tried_again():
             yield
 
     with pytest.raises(AuthRefused):
-        list(follow_on(Locked(), "follow.log", dict, Patience(sleep=lambda _: pytest.fail("waited"))))
+        list(follow_on(Locked(), "follow.log", dict, RetryPolicy(sleep=lambda _: pytest.fail("waited"))))
 
 
 def pushed(name: str, data: bytes, *, offset: int = 0, fresh: bool = False) -> Json:

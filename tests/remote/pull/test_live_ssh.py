@@ -11,7 +11,7 @@ from remote.protocol.layout import ProjectLayout
 from remote.protocol.records import pack_record
 from remote.pull.live import follow_events
 from remote.pull.log import follow_log
-from remote.pull.patience import Patience
+from remote.pull.patience import RetryPolicy
 from tests.lab.wait import until
 
 RECORDS = [pack_record(bytes([n]) * 90) for n in range(1, 41)]
@@ -30,7 +30,7 @@ def test_FI_59_sessions_killed_again_and_again_lose_and_repeat_no_byte(sshd, tmp
     seen: list[bytes] = []
     lines: list[bytes] = []
     lost: list[str] = []
-    patience = Patience(first_s=0.01, on_lost=lambda error, wait_s: lost.append(error.message))
+    patience = RetryPolicy(first_s=0.01, on_lost=lambda error, wait_s: lost.append(error.message))
 
     def write() -> None:
         for number, record in enumerate(RECORDS, start=1):
