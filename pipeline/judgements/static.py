@@ -31,6 +31,9 @@ CASTS_UP = ("cast_mixed_precision_params", "prepare_model_for_kbit_training", "g
 CLIPPED_SCALED = "clip-before-unscale"
 CLIPS = ("clip_grad_norm_", "clip_grad_value_")
 TRAINS = {"train", "backward", "fit", "step", "training_step"}
+DOUBTS_OF_FIXERS = {"trainable-fp32": "trainable-dtype"}
+"""By the fixer that warns of code it cannot follow, the check of the proof that sees what the code does."""
+
 MAKES_INPUTS_REQUIRE_GRAD = {"enable_input_require_grads", "prepare_model_for_kbit_training"}
 
 Places = Iterator[ast.AST]
@@ -63,10 +66,12 @@ def judge_static(tree: Tree, plan: PrecisionPlan) -> Report:
 
 
 def refuted(asked: Report, seen: Report) -> Report:
-    """What code seems to ask for, without what the proof then saw to be well."""
+    """What code seems to ask for, and what a fixer could not read in it, without what the proof then saw to be well."""
     well = {finding.check for finding in seen.findings if finding.severity is Severity.INFO}
-    doubts = {rule.check for rule in RULES if rule.severity is Severity.WARNING} & well
-    return Report(tuple(finding for finding in asked.findings if finding.check not in doubts), asked.facts)
+    doubts = {rule.check: rule.check for rule in RULES if rule.severity is Severity.WARNING} | DOUBTS_OF_FIXERS
+    settled = {doubt for doubt, check in doubts.items() if check in well}
+    left = (one for one in asked.findings if one.check not in settled or one.severity is not Severity.WARNING)
+    return Report(tuple(left), asked.facts)
 
 
 def _told(rule: Rule, module: Module, node: ast.AST) -> Finding:

@@ -60,6 +60,7 @@ class StepSeen:
     """One tried optimizer step of rank 0. `loss` is the sum of its micro-steps as the script scaled them.
 
     A script that accumulates divides each micro-step's loss by their number, so that the sum is the step's mean.
+    `learning_rate` None: the optimizer keeps its rate where it cannot be read.
     """
 
     applied: bool
@@ -67,7 +68,7 @@ class StepSeen:
     loss: Optional[float] = None
     grad_norm: Optional[float] = None
     scale: Optional[float] = None
-    learning_rate: float = 0.0
+    learning_rate: Optional[float] = None
 
 
 @dataclass(frozen=True)

@@ -46,6 +46,82 @@ def test_a_healthy_script_raises_no_error(script, prove):
     assert diagnose_text(report.output_tail) == ()
 
 
+@pytest.mark.parametrize(
+    ("name", "check"),
+    [
+        ("loss_zero", "loss-zero"),
+        ("loss_constant", "loss-constant"),
+        ("nothing_moves", "loss-constant"),
+        ("nothing_moves", "adapter-moves"),
+        ("optimizer_never_writes", "adapter-moves"),
+        ("weights_put_back", "adapter-moves"),
+        ("always_overflows", "scaler-trajectory"),
+        ("halves_from_a_low_scale", "scaler-trajectory"),
+        ("norm_overflows", "gradient-clipping"),
+        ("clipped_to_zero", "gradient-clipping"),
+        ("clipped_before_unscale", "clip-before-unscale"),
+        ("gradients_kept", "gradient-cleared"),
+        ("nan_applied", "gradient-finite"),
+        ("weights_overflow", "gradient-finite"),
+        ("labels_all_masked", "loss-finite"),
+        ("labels_all_masked", "labels-masked"),
+        ("encoder_overflow", "loss-finite"),
+        ("padded_with_text", "labels-padding"),
+        ("learning_rate_zero", "learning-rate"),
+        ("learning_rate_zero", "proof-short"),
+        ("complex_weights_at_rate_zero", "learning-rate"),
+        ("wrong_adapter_active", "adapter-gradient"),
+        ("forgotten_by_optimizer", "optimizer-parameters"),
+        ("adapter_frozen", "trainable-set"),
+        ("pure_fp16", "autocast"),
+    ],
+)
+def test_a_sick_twin_of_a_healthy_script_is_an_error(name, check, prove):
+    report = prove(SCRIPTS / "faults" / f"{name}.py")
+    assert check in {finding.check for finding in report.report.errors}, report.findings
+
+
+@pytest.mark.parametrize(
+    ("name", "check", "severity"),
+    [
+        ("group_relative_rewards", "loss-zero", "info"),
+        ("satisfied_margins", "loss-zero", "info"),
+        ("equal_rewards", "loss-zero", "info"),
+        ("preferences_at_a_low_rate", "loss-constant", "warning"),
+        ("low_scale", "scaler-trajectory", "info"),
+        ("scale_below_one", "scaler-trajectory", "info"),
+        ("tiny_limit", "gradient-clipping", "info"),
+        ("limit_carries_the_scale", "clip-before-unscale", "warning"),
+        ("complex_weights", "adapter-gradient", "info"),
+        ("complex_weights", "adapter-moves", "info"),
+        ("sparse_embeddings", "adapter-gradient", "info"),
+        ("negative_loss", "loss-finite", "info"),
+        ("one_batch_overflows", "loss-finite", "warning"),
+        ("constant_without_gradient", "loss-finite", "warning"),
+        ("probed_first", "adapter-moves", "warning"),
+        ("prompt_outside_the_model", "trainable-set", "warning"),
+        ("unrouted_expert", "adapter-gradient", "warning"),
+        ("two_sequences_of_one_length", "labels-padding", "warning"),
+    ],
+)
+def test_one_signal_alone_is_a_warning_at_most(name, check, severity, prove):
+    report = prove(SCRIPTS / "healthy" / f"{name}.py")
+    assert {one.severity.value for one in report.findings if one.check == check} == {severity}, report.findings
+
+
+@pytest.mark.parametrize("name", ["rate_of_its_own", "own_optimizer"])
+def test_a_rate_that_cannot_be_read_is_not_called_zero(name, prove):
+    report = prove(SCRIPTS / "healthy" / f"{name}.py")
+    assert [step.learning_rate for step in report.steps] == [None] * len(report.steps)
+    assert "learning-rate" in {unseen.check for unseen in report.unseen}
+
+
+def test_a_norm_that_overflowed_is_named_where_clipping_by_it_left_nothing(prove):
+    report = prove(SCRIPTS / "faults" / "norm_overflows.py")
+    [message] = [finding.message for finding in report.findings if finding.check == "gradient-clipping"]
+    assert message == "the norm of the gradients is inf, and clipping by it leaves 0 of all of them"
+
+
 @pytest.mark.parametrize("name", ["first_steps_overflow", "fused_adam"])
 def test_a_scale_that_comes_down_is_followed_step_by_step(name, prove):
     report = prove(SCRIPTS / "healthy" / f"{name}.py")
@@ -142,7 +218,7 @@ def test_float32_copies_of_float16_weights_are_seen_to_be_what_is_stepped(prove)
 @pytest.mark.parametrize(("second", "severity"), [(0.52, "error"), (0.5000001, "info")])
 def test_ranks_that_apply_gradients_of_their_own_are_told(second, severity):
     ranks = tuple(
-        {"rank": at, "roots": [{"class": "DistributedDataParallel"}], "attempts": [_applied(norm)]}
+        {"rank": at, "roots": [{"class": "DistributedDataParallel"}], "attempts": [_applied(norm)], "weights_sum": norm}
         for at, norm in enumerate((0.5, second))
     )
     plan = judge_precision(capability=(7, 5), wish="auto")
@@ -150,6 +226,16 @@ def test_ranks_that_apply_gradients_of_their_own_are_told(second, severity):
         row for row in rows_order.judge(Seen(ProofRequest("p", (), plan), ranks)) if row.check == "gradient-reduced"
     ]
     assert [finding.severity.value for finding in told] == [severity]
+
+
+def test_ranks_that_average_their_weights_may_take_steps_of_their_own():
+    ranks = tuple(
+        {"rank": at, "roots": [{"class": "DistributedDataParallel"}], "attempts": [_applied(norm)], "weights_sum": 1.0}
+        for at, norm in enumerate((0.5, 0.9))
+    )
+    seen = Seen(ProofRequest("p", (), judge_precision(capability=(7, 5), wish="auto")), ranks)
+    [finding] = [row for row in rows_order.judge(seen) if row.check == "gradient-reduced"]
+    assert finding.severity is Severity.WARNING
 
 
 def _applied(norm: float) -> dict[str, object]:

@@ -16,6 +16,7 @@ MODULES = (
     "__init__.py",
     "anomalies.py",
     "arm.py",
+    "attempts.py",
     "attention.py",
     "autocast.py",
     "device.py",

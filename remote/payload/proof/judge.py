@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Tuple
 
-from remote.payload.proof import rows_batch, rows_device, rows_dtypes, rows_order, rows_outcome, rows_steps
+from remote.payload.proof import (
+    rows_batch,
+    rows_device,
+    rows_dtypes,
+    rows_loss,
+    rows_order,
+    rows_outcome,
+    rows_scale,
+    rows_steps,
+)
 from remote.payload.proof.seen import Row, Seen
 from remote.protocol.findings import Finding
 from remote.protocol.proof import DtypeRow, NotChecked, ProofReport, StepSeen
@@ -24,7 +33,7 @@ def judge_proof(seen: Seen) -> ProofReport:
     """The report over one proof. A check is either a finding (info: seen, and well) or unseen with its reason."""
     rows: List[Row] = list(rows_outcome.judge(seen))
     if seen.ranks:
-        for part in (rows_dtypes, rows_steps, rows_order, rows_batch, rows_device):
+        for part in (rows_dtypes, rows_scale, rows_loss, rows_steps, rows_order, rows_batch, rows_device):
             rows.extend(part.judge(seen))
         rows.extend(NEVER_SEEN)
     else:

@@ -18,7 +18,7 @@ MODEL = "the model"
 def judge(seen: Seen) -> Iterator[Row]:
     """Rows over the batches that were seen."""
     labels = seen.every("labels")
-    yield from _masked(labels, seen.every("targets"))
+    yield from _masked(labels, seen.every("targets"), seen.loss_lost)
     if not labels:
         why = "no model call had an integer `labels` tensor among its keyword arguments"
         yield NotChecked("labels-padding", why)
@@ -30,7 +30,7 @@ def judge(seen: Seen) -> Iterator[Row]:
     yield from _normalisation(seen, labels)
 
 
-def _masked(labels: List[Dict[str, Any]], targets: List[Dict[str, Any]]) -> Iterator[Row]:
+def _masked(labels: List[Dict[str, Any]], targets: List[Dict[str, Any]], loss_lost: bool) -> Iterator[Row]:
     rows = labels or targets
     if not rows:
         yield NotChecked("labels-masked", "neither labels nor a cross entropy over classes were seen")
@@ -38,7 +38,9 @@ def _masked(labels: List[Dict[str, Any]], targets: List[Dict[str, Any]]) -> Iter
     empty = [row for row in rows if not row["counted"]]
     share = sum(row["counted"] for row in rows) / sum(row["total"] for row in rows)
     if empty:
-        yield error("labels-masked", f"all labels of {len(empty)} of {len(rows)} batches are -100: they teach nothing")
+        # One sample whose answer was cut off is lost; the others are not.
+        told = error if loss_lost or 1 < len(empty) == len(rows) else warning
+        yield told("labels-masked", f"all labels of {len(empty)} of {len(rows)} batches are -100: they teach nothing")
     elif share < LEAST_SHARE:
         yield warning("labels-masked", f"only {share:.2%} of all labels count")
     else:
@@ -50,11 +52,17 @@ def _padding(labels: List[Dict[str, Any]]) -> Iterator[Row]:
     wrong = sum(row["padding_counted"] for row in known)
     runs = max((row["edge_run"] for row in labels), default=0.0)
     if wrong:
-        yield error(
+        # The mask may be of an encoder whose input happens to be as long as the labels.
+        padded = all(row["padding_ids"] == 1 for row in known if row["padding_counted"])
+        more_than_ends = wrong > sum(row["shape"][0] for row in known)
+        told = error if padded and more_than_ends else warning
+        yield told(
             "labels-padding", f"{wrong} padding positions are learnt as if they were text", hint="pad labels with -100"
         )
     elif not known and runs > EDGE_RUN:
-        yield error("labels-padding", f"{runs:.0%} of all labels are one id at the edge: padding is learnt as text")
+        text = any(row["of_input"] for row in labels if row["edge_run"] > EDGE_RUN)
+        told = error if text else warning
+        yield told("labels-padding", f"{runs:.0%} of all labels are one id at the edge: padding is learnt as text")
     elif known:
         yield good("labels-padding", "no padding position counts")
     else:
@@ -104,7 +112,7 @@ def _normalisation(seen: Seen, labels: List[Dict[str, Any]]) -> Iterator[Row]:
         counted = sum(row["counted"] for row in rows)
         items = rows[0]["items"]
         if counted and not 0.5 * counted <= items <= 2.0 * counted * world:
-            yield error(
+            yield warning(
                 "loss-normalisation",
                 f"num_items_in_batch is {items:g}, but {counted} labels count in a step: "
                 f"the loss is {counted / max(items, 1e-9):.3g} times what it should be",

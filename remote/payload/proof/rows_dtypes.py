@@ -33,7 +33,7 @@ def _trainable(seen: Seen) -> Iterator[Row]:
         yield NotChecked("trainable-dtype", "nothing is trainable")
     elif half and seen.plan.mode is Mode.FP16_PURE:
         yield warning("trainable-dtype", f"{len(names)} trained tensors are in half precision, as was asked for")
-    elif half and seen.plan.mode is Mode.BF16 and all(row["dtype"] == "bfloat16" for row in half):
+    elif half and not seen.below_bf16 and all(row["dtype"] == "bfloat16" for row in half):
         yield warning(
             "trainable-dtype",
             f"{len(names)} trained tensors are bfloat16: steps smaller than 0.4 % of a weight are lost",
@@ -77,7 +77,8 @@ def _bf16(seen: Seen) -> Iterator[Row]:
     rows = [row for row in seen.dtypes("trainable", "frozen", "buffer") if row["dtype"] == "bfloat16"]
     if rows:
         kinds = ", ".join(f"{row['tensors']} {row['kind']}" for row in rows)
-        yield error(
+        told = error if any(row["kind"] != "buffer" for row in rows) else warning
+        yield told(
             "bf16-left",
             f"bfloat16 tensors are left ({kinds}) on a card that only emulates it",
             where=some(name for row in rows for name in row["examples"]),
@@ -89,7 +90,11 @@ def _bf16(seen: Seen) -> Iterator[Row]:
 
 def _trained_set(seen: Seen) -> Iterator[Row]:
     if not seen.trainable:
-        yield error("trainable-set", "nothing is trainable: every parameter has requires_grad False")
+        # A prompt or a perturbation outside of the model may be all that is trained.
+        if "nonzero" in {state for states in seen.gradients().values() for state in states}:
+            yield warning("trainable-set", "every parameter of the model is frozen; tensors outside of it are trained")
+        else:
+            yield error("trainable-set", "nothing is trainable: every parameter has requires_grad False")
         return
     adapters = [row for row in seen.trainable if is_adapter(row["name"])]
     others = [row for row in seen.trainable if not is_adapter(row["name"]) and "modules_to_save" not in row["name"]]
@@ -99,7 +104,8 @@ def _trained_set(seen: Seen) -> Iterator[Row]:
     told = {name: size for name, size in groups.items() if name}
     wanted = set(seen.request.adapters)
     extra = {name: size for name, size in told.items() if name not in wanted} if wanted else {}
-    if extra:
+    reached = {adapter_of(name) for name, states in seen.gradients().items() if "nonzero" in states}
+    if extra and reached & set(extra):
         listed = ", ".join(f"{name} ({size:,} weights)" for name, size in extra.items())
         yield error("trainable-set", f"adapters that were not asked for are trained: {listed}")
     elif len(told) > 1:
@@ -124,7 +130,7 @@ def _optimizer_parameters(seen: Seen) -> Iterator[Row]:
     strangers = sum(int(rank.get("strangers", 0)) for rank in seen.ranks)
     if seen.masters:
         yield good("optimizer-parameters", f"the optimizer holds float32 copies of {len(forgotten)} trained tensors")
-    elif forgotten and (strangers or any(is_adapter(name) for name in forgotten)):
+    elif forgotten and (strangers or any(is_adapter(name) for name in forgotten)) and not _moved_by_hand(seen):
         yield error(
             "optimizer-parameters",
             f"{len(forgotten)} trainable tensors are in no optimizer"
@@ -140,13 +146,20 @@ def _optimizer_parameters(seen: Seen) -> Iterator[Row]:
         yield good("optimizer-parameters", "the optimizer holds every trainable tensor, and only those")
 
 
+def _moved_by_hand(seen: Seen) -> bool:
+    """What no optimizer holds changed all the same."""
+    return any(rank.get("copies_moved") for rank in seen.ranks)
+
+
 def _optimizer_state(seen: Seen) -> Iterator[Row]:
     rows: List[Dict[str, Any]] = seen.every("optimizer_state")
     half = [row for row in rows if row["dtype"] in HALF]
     if not any(row["applied"] for row in seen.attempts):
         yield NotChecked("optimizer-state-dtype", "no step was applied, so the optimizer has no state yet")
     elif half and seen.plan.mode not in (Mode.FP16_PURE, Mode.BF16):
-        yield error(
+        trained_half = any(row["dtype"] in HALF for row in seen.dtypes("trainable"))
+        told = error if trained_half or seen.spoiled else warning
+        yield told(
             "optimizer-state-dtype",
             f"the optimizer keeps {sum(row['tensors'] for row in half)} moments in {half[0]['dtype']}",
             where=some(sorted({name for row in half for name in row["examples"]})),
@@ -165,10 +178,9 @@ def _cast_late(seen: Seen) -> Iterator[Row]:
         return
     name, was, now = changed[0]
     message = f"{len(changed)} parameters changed from {was} to {now} after the optimizer was built"
-    if now == "float32":
-        yield warning("optimizer-before-cast", message, where=name)
-    else:
-        yield error("optimizer-before-cast", message, where=name)
+    half = any(row["dtype"] == "float16" for row in seen.dtypes("trainable"))
+    told = error if now == "float16" and half else warning
+    yield told("optimizer-before-cast", message, where=name)
 
 
 def _reduction(seen: Seen) -> Iterator[Row]:

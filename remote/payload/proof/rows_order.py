@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Iterator
 
 from remote.payload.proof.seen import Row, Seen, error, good, warning
@@ -44,9 +45,14 @@ def _reduced(seen: Seen) -> Iterator[Row]:
     for rows in zip(*(rank["attempts"] for rank in replicated)):
         norms = [row["grad_norm"] for row in rows if row["grad_norm"] is not None]
         if norms and max(norms) - min(norms) > SAME_NORM * max(norms):
-            yield error(
+            # Ranks that average their weights after steps of their own do so by design.
+            differ = len({rank.get("weights_sum") for rank in replicated}) > 1
+            told = error if differ else warning
+            yield told(
                 "gradient-reduced",
-                "each rank applies gradients of its own, so the ranks train different models: norms "
+                "each rank applies gradients of its own"
+                + (", so the ranks train different models" if differ else "; the weights are the same on all")
+                + ": norms "
                 + ", ".join(f"{norm:.3g}" for norm in norms),
                 hint="no_sync() around all but the last backward of a step",
             )
@@ -62,14 +68,16 @@ def _clipping(seen: Seen) -> Iterator[Row]:
             "gradients are clipped while they still carry the loss scale, so nearly all of each is cut off",
             hint="scaler.unscale_(optimizer) before clipping",
         )
+    elif seen.misused("clipped_with_scale"):
+        yield warning(
+            "clip-before-unscale",
+            "gradients are clipped while they still carry the loss scale: right only where the limit carries it too",
+            hint="scaler.unscale_(optimizer) before clipping",
+        )
     elif clipped and any(rank.get("scaler") for rank in seen.ranks):
         yield good("clip-before-unscale", "what was clipped did not carry the loss scale")
     if seen.clipped_away:
-        yield error(
-            "gradient-clipping",
-            "gradients are clipped to 0: a largest norm of 0 does not switch clipping off",
-            hint="leave the call out, or give it a norm above 0",
-        )
+        yield _clipped_away(seen)
     elif seen.misused("clipped_late"):
         yield warning(
             "gradient-clipping",
@@ -78,6 +86,24 @@ def _clipping(seen: Seen) -> Iterator[Row]:
         )
     elif seen.attempts:
         yield good("gradient-clipping", "gradients are clipped" if clipped else "no clipping was seen")
+
+
+def _clipped_away(seen: Seen) -> Row:
+    """Clipping divides by the norm: a limit of 0 leaves nothing, and a norm that is not finite leaves 0 or NaN."""
+    rows = [row for row in seen.attempts if row["clipped"] and row["grad_norm"]]
+    endless = [row for row in rows if not math.isfinite(row["grad_norm"])]
+    if endless:
+        return error(
+            "gradient-clipping",
+            f"the norm of the gradients is {endless[0]['grad_norm']}, and clipping by it leaves 0 of all of them",
+            hint="clip gradients in float32, after unscale_",
+        )
+    return error(
+        "gradient-clipping",
+        f"gradients of a norm of {rows[0]['grad_norm']:.3g} are clipped to {rows[0]['clip_limit']:g}, which leaves "
+        "nothing: a largest norm of 0 does not switch clipping off",
+        hint="leave the call out, or give it a norm above 0",
+    )
 
 
 def _scale_kept(seen: Seen) -> Iterator[Row]:

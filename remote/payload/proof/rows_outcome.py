@@ -40,17 +40,26 @@ def _ended(seen: Seen) -> Iterator[Row]:
         reason = why_nothing_was_seen(seen)
         yield warning("proof-blind", reason.message, hint=reason.hint)
     elif seen.timed_out:
-        yield error(
+        told = warning if seen.effective else error
+        yield told(
             "proof-timeout",
             f"{len(seen.attempts)} optimizer steps in {seen.wall_s:.0f} s; {seen.request.steps} were wanted",
             hint="pipeline verify --no-proof",
         )
+    elif not seen.effective:
+        yield error("proof-short", f"nothing is proved: no optimizer step that counts was seen; {_why_none(seen)}")
     elif len(seen.effective) < seen.request.steps and seen.exit == 0:
         yield warning(
             "proof-short", f"the command ended by itself after {len(seen.effective)} optimizer steps that count"
         )
     else:
-        yield good("command", f"ran {len(seen.attempts)} optimizer steps under our eyes and was ended")
+        yield good("command", f"{len(seen.attempts)} optimizer steps were seen, and the command was ended then")
+
+
+def _why_none(seen: Seen) -> str:
+    """What became of the steps that were tried."""
+    skipped = sum(not row["applied"] for row in seen.attempts)
+    return f"of {len(seen.attempts)} tried, {skipped} were skipped, the others had a learning rate of 0"
 
 
 def _last_line(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from dataclasses import dataclass
@@ -63,8 +64,8 @@ class Seen:
 
     @property
     def effective(self) -> List[Dict[str, Any]]:
-        """Steps that were applied at a learning rate above 0."""
-        return [row for row in self.attempts if row["applied"] and row["lr"] > 0]
+        """Steps that were applied, but those at a learning rate of 0; a rate that cannot be read counts."""
+        return [row for row in self.attempts if row["applied"] and row["lr"] != 0]
 
     @property
     def losses(self) -> List[float]:
@@ -120,10 +121,31 @@ class Seen:
         )
 
     @property
+    def idle(self) -> bool:
+        """Gradients were looked at, and none of any tensor was ever above 0."""
+        states = [state for rows in self.gradients().values() for state in rows]
+        return bool(states) and set(states) <= {"none", "zero"}
+
+    @property
+    def spoiled(self) -> List[str]:
+        """Trained tensors that were finite before the first step and are not any more: no later step repairs them."""
+        return sorted(set(self.every("spoiled")))
+
+    @property
+    def loss_lost(self) -> bool:
+        """Losses are not finite, and it matters: weights are ruined, or no step had a gradient to apply.
+
+        One batch that overflows is skipped by a scaler; a number that is only added for a log has no gradient.
+        """
+        if all(math.isfinite(loss) for loss in self.losses):
+            return False
+        norms = [row["applied_norm"] for row in self.effective]
+        return bool(self.spoiled) or not any(norm is None or 0.0 < norm < math.inf for norm in norms)
+
+    @property
     def clipped_away(self) -> bool:
         """There were gradients, and clipping made all of them 0."""
-        had = any(row["clipped"] and row["grad_norm"] for row in self.attempts)
-        return had and all(set(states) <= {"none", "zero"} for states in self.gradients().values())
+        return self.idle and any(row["clipped"] and row["grad_norm"] for row in self.attempts)
 
     @property
     def trainable(self) -> List[Dict[str, Any]]:

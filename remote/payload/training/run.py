@@ -29,7 +29,6 @@ from remote.payload.training.saving import Publisher, check_resume, export_adapt
 from remote.payload.training.stop_request import StopRequest
 from remote.payload.training.tiny_models import PREFIX, tiny_model
 from remote.payload.training.trainer import AudioTrainer, training_arguments
-from remote.payload.training.watch import Watch
 from remote.protocol.exits import ExitCode
 from remote.protocol.layout import RunLayout
 from remote.protocol.precision import announce
@@ -177,7 +176,7 @@ def build_trainer(spec: TrainingSpec, prepared: Prepared, stop: StopRequest, rep
     model = load_model(prepared.base, spec.precision, spec.model.adapter, spec.lora, str(arguments.device))
     samples = prepared.training
     order = EpochOrder(samples.epoch, samples.lengths, spec.train.batch_size, spec.train.seed)
-    watch, publisher = Watch(), Publisher(spec.train.keep_checkpoints, spec.precision.scaler)
+    publisher = Publisher(spec.train.keep_checkpoints, spec.precision.scaler)
     trainer = AudioTrainer(
         plan=spec.precision,
         order=order,
@@ -185,9 +184,9 @@ def build_trainer(spec: TrainingSpec, prepared: Prepared, stop: StopRequest, rep
         args=arguments,
         train_dataset=samples,
         data_collator=prepared.collator,
-        callbacks=[stop, watch, reporter, publisher],
+        callbacks=[stop, reporter, publisher],
     )
     trainer.remove_callback(transformers.PrinterCallback)
-    for callback in (watch, reporter, publisher):
+    for callback in (reporter, publisher):
         callback.trainer = trainer
     return trainer

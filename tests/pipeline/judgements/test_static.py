@@ -132,3 +132,14 @@ def test_what_is_only_suspected_stops_no_proof_and_is_not_told_where_the_proof_s
     assert [finding.check for finding in refuted(asked, Report(tuple(well))).findings] == ["folk-no-clipping"]
     bad = Finding("clip-before-unscale", Severity.ERROR, "seen")
     assert refuted(asked, Report((bad,))) == asked
+
+
+@pytest.mark.parametrize("message", ["made of a model that cannot be named", "no line can be put here"])
+def test_what_a_fixer_cannot_read_is_settled_by_what_the_proof_saw(message):
+    doubt = Report((Finding("trainable-fp32", Severity.WARNING, message, "train.py:7"),))
+    well = Finding("trainable-dtype", Severity.INFO, "all 4 trained tensors are float32")
+    bad = Finding("trainable-dtype", Severity.ERROR, "4 of 4 trained tensors are float16")
+    assert refuted(doubt, Report((well,))).findings == ()
+    assert refuted(doubt, Report((bad,))) == doubt
+    refused = Report((Finding("trainable-fp32", Severity.ERROR, "not this"),))
+    assert refuted(refused, Report((well,))) == refused

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +111,7 @@ class Training:
     """`payload train SPEC` as a process of its own."""
 
     spec: TrainingSpec
+    environment: dict[str, str] = field(default_factory=dict)
 
     def start(self, processes: int = 1) -> subprocess.Popen[str]:
         path = Path(self.spec.paths.run).with_suffix(".json")
@@ -119,7 +120,7 @@ class Training:
         return subprocess.Popen(
             [sys.executable, *(torchrun if processes > 1 else []), "-m", "remote.payload", "train", str(path)],
             cwd=ROOT,
-            env={**os.environ, **ENVIRONMENT, **(TELLS_LEFT_THREADS if processes > 1 else {})},
+            env={**os.environ, **ENVIRONMENT, **self.environment, **(TELLS_LEFT_THREADS if processes > 1 else {})},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -139,5 +140,5 @@ class Training:
 
 
 @pytest.fixture
-def training() -> Callable[[TrainingSpec], Training]:
+def training() -> Callable[..., Training]:
     return Training

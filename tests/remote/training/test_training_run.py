@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from pipeline.diagnosis.diagnose import diagnose_text
 from remote.payload.checkpoints.published import newest_verified, verify
+from remote.payload.proof.injection import watch_environment, write_hooks
 from remote.payload.training.failure import TrainingFailed
 from remote.payload.training.run import own_paths, read_spec, train
 from remote.payload.training.stop_request import StopRequest
@@ -107,14 +109,16 @@ def test_fp16_with_a_scaler_trains_on_a_cpu_and_keeps_its_scale(
     assert "loss scale from 1.67772e+07" in out
 
 
-def test_pure_float16_fails_by_name_instead_of_training_on_nan(
-    make_spec: Callable[..., Any], training: Callable[..., Any]
+def test_the_live_watch_is_what_ends_pure_float16_instead_of_training_on_nan(
+    make_spec: Callable[..., Any], training: Callable[..., Any], tmp_path: Path
 ) -> None:
-    code, _, err = training(
-        make_spec(wish="fp16-pure", model="tiny/qwen2-audio", samples=4, gradient_accumulation=1)
-    ).run()
-    assert code == 40
-    assert err.startswith("halfstep stopped this training: loss-finite: the loss of step 2 is nan")
+    spec = make_spec(wish="fp16-pure", model="tiny/qwen2-audio", samples=4, gradient_accumulation=1)
+    Path(spec.paths.run).mkdir(exist_ok=True)
+    hooks = write_hooks(str(tmp_path / "hooks"))
+    code, _, err = training(spec, watch_environment(spec.paths.run, hooks, {}, progress=False)).run()
+    assert code != 0
+    assert "halfstep stopped this training: loss-finite: the loss is nan in step 2" in err
+    assert "loss-finite" in [finding.check for finding in diagnose_text(err)]
 
 
 def test_a_checkpoint_that_lost_a_file_is_not_gone_on_from(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
-from typing import Any, Dict
+from typing import Any, Dict, Optional
 
 
 def describe_device(tensor: Any) -> Dict[str, Any]:
@@ -42,3 +43,21 @@ def synchronize(device: Dict[str, Any]) -> None:
     """Everything asked of the card is done, so that a clock means something."""
     if device.get("type") == "cuda":
         sys.modules["torch"].cuda.synchronize()
+
+
+def held_bytes() -> int:
+    """What this process holds now: of the card where there is one, else of main memory."""
+    torch = sys.modules["torch"]
+    if torch.cuda.is_available():
+        return int(torch.cuda.memory_allocated())
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0
+
+
+def peak_bytes() -> Optional[int]:
+    """The most that it held of the card, or what it holds of main memory; None where that cannot be read."""
+    torch = sys.modules["torch"]
+    return int(torch.cuda.max_memory_allocated()) if torch.cuda.is_available() else held_bytes() or None

@@ -68,7 +68,9 @@ def measure_labels(inputs: Dict[str, Any]) -> Optional[Dict[str, Any]]:
     }
     mask, tokens = inputs.get("attention_mask"), inputs.get("input_ids")
     if isinstance(mask, torch.Tensor) and mask.shape == labels.shape:
-        row["padding_counted"] = int((counted & (mask == 0)).sum())
+        beyond = counted & (mask == 0)
+        row["padding_counted"] = int(beyond.sum())
+        row["padding_ids"] = int(labels[beyond].unique().numel())
         row["real"] = int((mask != 0).sum())
     if isinstance(tokens, torch.Tensor) and tokens.shape == labels.shape:
         real = mask != 0 if isinstance(mask, torch.Tensor) and mask.shape == labels.shape else torch.ones_like(counted)

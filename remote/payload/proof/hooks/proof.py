@@ -9,6 +9,7 @@ import time
 import traceback
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from .attempts import Attempts, Clip, last_clip
 from .attention import AttentionMeasure
 from .autocast import waits_for_card
 from .device import peak_memory, synchronize
@@ -18,7 +19,7 @@ from .labels import Batches
 from .modules import MEASURED_FORWARDS, ModuleMeasure
 from .quiet import Ledger, quiet
 from .scaling import Scaling
-from .tensors import learning_rate, local, measure_gradients, read_losses, short
+from .tensors import learning_rate, local, measure_gradients, parameters_of, rate_in_schedule, read_losses, short
 from .trained import Trained
 
 WRITE_EVERY_S = 20.0
@@ -35,8 +36,8 @@ class ProofRecorder:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.wanted = int(os.environ.get("HALFSTEP_PROOF_STEPS", "2"))
-        self.patience = int(os.environ.get("HALFSTEP_PROOF_ATTEMPTS", "12"))
+        wanted, patience = (os.environ.get(f"HALFSTEP_PROOF_{name}", "") for name in ("STEPS", "ATTEMPTS"))
+        self.attempts = Attempts(int(wanted or 2), int(patience or 12))
         self.rank = int(os.environ.get("RANK", "0"))
         self.world = int(os.environ.get("WORLD_SIZE", "1"))
         self.ledger = Ledger()
@@ -46,13 +47,12 @@ class ProofRecorder:
         self.trained = Trained()
         self.scaler: Optional[Any] = None
         self.scaling = Scaling()
-        self.attempts: List[Dict[str, Any]] = []
         self.micro: List[Any] = []
-        self.clip_norms: List[Any] = []
-        self.clips = 0
+        self.clips: List[Clip] = []
         self.loss_dtypes: Dict[str, int] = {}
         self.batches = Batches()
         self.norm: Optional[float] = None
+        self.stepping: Optional[Any] = None
         self.flags: Dict[str, Any] = {}
         self.began = time.perf_counter()
         self.since = self.began
@@ -88,7 +88,7 @@ class ProofRecorder:
 
     @quiet
     def inputs(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
-        self.batches.note_inputs(args, kwargs, len(self.attempts))
+        self.batches.note_inputs(args, kwargs, len(self.attempts.rows))
 
     @quiet
     def attention(self, query: Any, key: Any, value: Any, settings: Dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ class ProofRecorder:
     @quiet
     def asked(self, what: str, wanted: bool, on: bool) -> None:
         # Later on nobody tells a part of a model from the training around it.
-        if not on and (wanted or not self.attempts):
+        if not on and (wanted or not self.attempts.rows):
             self._flag(f"{what}_waits_for_card" if wanted else f"{what}_off")
 
     @quiet
@@ -125,6 +125,9 @@ class ProofRecorder:
     @quiet
     def accumulated(self, kind: str) -> None:
         self.scaling.end(kind)
+        if self.stepping is not None:
+            # A closure: its gradients may be cleared again when the step is over.
+            self.norm = self.trained.measure(self.stepping, again=self.norm is not None)
         if kind == "by hand":
             self._flag("scaled_by_hand")
 
@@ -153,11 +156,10 @@ class ProofRecorder:
         self.scaling.clipping(parameters)
 
     @quiet
-    def clipped(self, parameters: List[Any], norm: Any) -> None:
-        self.clips += 1
-        self.scaling.clipped(parameters)
-        if norm is not None:
-            self.clip_norms.append(norm.detach() if hasattr(norm, "detach") else norm)
+    def clipped(self, parameters: List[Any], norm: Any, limit: Any) -> None:
+        known = None if norm is None else float(local(norm)) if hasattr(norm, "detach") else float(norm)
+        self.clips.append(({id(parameter) for parameter in parameters}, known, float(limit)))
+        self.scaling.clipped(parameters, known, float(limit), float(self.scaler.get_scale()) if self.scaler else 1.0)
 
     @quiet
     def attempt(self, optimizer: Any, scaler: Any) -> None:
@@ -168,6 +170,7 @@ class ProofRecorder:
 
     @quiet
     def applying(self, optimizer: Any) -> None:
+        self.stepping, self.norm = optimizer, None
         if self.trained.knows(optimizer):
             self.norm = self.trained.measure(optimizer)
 
@@ -180,63 +183,57 @@ class ProofRecorder:
     @quiet
     def _applied(self, optimizer: Any, scaler: Any, scale: Optional[float], skipped: bool) -> None:
         self.scaling.stepped(optimizer, skipped)
+        self.stepping = None
+        if not skipped:
+            self.trained.look_behind(optimizer)
         if optimizer is not self.trained.main:
             return
         entered = time.perf_counter()
         synchronize(self.trained.tables.get("device", {}))
         now = time.perf_counter()
-        norm = float(local(self.clip_norms[-1])) if self.clip_norms and hasattr(self.clip_norms[-1], "detach") else None
+        self.attempts.rows.append(self._attempt(optimizer, scale, skipped, now))
+        self.micro, self.clips, self.norm = [], [], None
+        # What follows in here is ours; waiting for the card was the step's.
+        self.since, self.ledger.own_s = now, entered - now
+        if len(self.attempts.rows) >= MEASURED_FORWARDS:
+            self.release()
+        self.ready = self.attempts.enough(idle=self.trained.idle, put_back=self.trained.put_back)
+        self._tell_step()
+
+    def _attempt(self, optimizer: Any, scale: Optional[float], skipped: bool, now: float) -> Dict[str, Any]:
+        clip = last_clip(self.clips, parameters_of(optimizer))
+        norm, limit = clip or (None, None)
         bad = []
-        if self.norm is None and not skipped:
-            # A closure's gradients are there only now.
-            self.norm = self.trained.measure(optimizer)
         if skipped:
             states, _ = measure_gradients(self.trained.named(optimizer))
             bad = [name for name, state in states.items() if state == "nonfinite"][:10]
-        self.attempts.append(
-            {
-                "applied": not skipped,
-                "scale": scale,
-                "seconds": now - self.since - self.ledger.own_s,
-                "losses": read_losses(self.micro),
-                "grad_norm": norm if norm is not None else (None if skipped else self.norm),
-                "clipped": self.clips > 0,
-                "lr": learning_rate(optimizer),
-                "nonfinite": bad,
-            }
-        )
-        self.micro, self.clip_norms, self.clips, self.norm = [], [], 0, None
-        if len(self._effective()) <= self.wanted and not skipped:
-            self.trained.look_behind(optimizer)
-        # What follows in here is ours; waiting for the card was the step's.
-        self.since, self.ledger.own_s = now, entered - now
-        if len(self.attempts) >= MEASURED_FORWARDS:
-            self.release()
-        self.ready = self._enough()
-        self._tell_step()
+        rate = learning_rate(optimizer)
+        return {
+            "applied": not skipped,
+            "scale": scale,
+            "seconds": now - self.since - self.ledger.own_s,
+            "losses": read_losses(self.micro),
+            "grad_norm": norm if norm is not None else (None if skipped else self.norm),
+            "applied_norm": None if skipped else self.norm,
+            "clipped": clip is not None,
+            "clip_limit": limit,
+            # A rate of 0 that moves weights is not the one that the optimizer goes by.
+            "lr": None if rate == 0 and self.trained.has_moved(optimizer) else rate,
+            "scheduled": rate_in_schedule(optimizer),
+            "nonfinite": bad,
+        }
 
     def _tell_step(self) -> None:
-        """The newest attempt goes to steps.jsonl for whoever waits; a slow proof also leaves a report on the way."""
+        """The newest attempt goes to steps.jsonl; a slow proof also leaves a report on the way."""
         if self.rank == 0:
-            row = {key: value for key, value in self.attempts[-1].items() if key != "nonfinite"}
-            with open(os.path.join(self.folder, "steps.jsonl"), "a", encoding="utf-8") as file:
-                file.write(json.dumps({"number": len(self.attempts), **row}) + "\n")
+            self.attempts.append_newest(os.path.join(self.folder, "steps.jsonl"))
         if time.perf_counter() - self.last_write > WRITE_EVERY_S and not self.ready:
             self.write("running")
 
-    def _effective(self) -> List[Dict[str, Any]]:
-        return [row for row in self.attempts if row["applied"] and row["lr"] > 0]
-
-    def _enough(self) -> bool:
-        losses = {loss for row in self.attempts for loss in row["losses"]}
-        # Two equal losses may be chance; a third step tells.
-        wanted = self.wanted + 1 if len(losses) == 1 else self.wanted
-        return len(self._effective()) >= wanted or len(self.attempts) >= self.patience
-
     @quiet
     def _note_scale(self, scaler: Any) -> None:
-        if self.attempts:
-            self.attempts[-1]["scale_after"] = float(scaler.get_scale())
+        if self.attempts.rows:
+            self.attempts.rows[-1]["scale_after"] = float(scaler.get_scale())
 
     def rescaled(self, scaler: Any) -> None:
         self._note_scale(scaler)
@@ -244,7 +241,7 @@ class ProofRecorder:
 
     @quiet
     def scheduled(self, scheduler: Any) -> None:
-        if self.attempts and not self.attempts[-1]["applied"]:
+        if self.attempts.rows and not self.attempts.rows[-1]["applied"]:
             self._flag("scheduled_after_skip")
 
     def _finish_if_ready(self) -> None:
@@ -255,7 +252,7 @@ class ProofRecorder:
     def write(self, state: str) -> None:
         """rank-R-PID.json holds what was seen so far."""
         # A data loader worker is a fork too, and may call a model.
-        if self.written or not (self.attempts or (self.trained.roots and not self.forked)):
+        if self.written or not (self.attempts.rows or (self.trained.roots and not self.forked)):
             return
         self.written = state != "running"
         self.last_write = time.perf_counter()
@@ -284,11 +281,11 @@ class ProofRecorder:
             "error": self._last_error,
             "faults": self.ledger.faults,
             **trained,
-            "attempts": self.attempts,
+            "attempts": self.attempts.rows,
             "open_losses": read_losses(self.micro),
             "loss_dtypes": self.loss_dtypes,
             "scaler": type(self.scaler).__name__ if self.scaler is not None else "",
-            "scaling": {name: getattr(self.scaling, name) for name in ("wrong", "right", "thrown")},
+            "scaling": self.scaling.summary(),
             **self.batches.summary(),
             "modules": self.modules.summary(),
             "attention": self.attentions.summary(self.trained.roots),

@@ -74,8 +74,8 @@ class Recorder(Protocol):
         """Gradients of these parameters are about to be clipped."""
         ...
 
-    def clipped(self, parameters: List[Any], norm: Any) -> None:
-        """Gradients of these parameters had this norm (None: unknown) and were clipped."""
+    def clipped(self, parameters: List[Any], norm: Any, limit: Any) -> None:
+        """Gradients of these parameters had this norm (None: unknown) and were clipped to this limit."""
         ...
 
     def attempt(self, optimizer: Any, scaler: Any) -> None:

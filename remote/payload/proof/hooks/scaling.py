@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from typing import Any, Dict, List, Optional, Set, Tuple
 
-from .tensors import local, parameters_of
+from .tensors import parameters_of, values_of
 
 SCALED, PLAIN, DIVIDED, APPLIED, KEPT, BY_HAND = "scaled", "plain", "divided", "applied", "kept", "by hand"
 FEW = 8
@@ -36,8 +37,13 @@ class Scaling:
         self._optimizers.add(optimizer)
 
     def begin(self) -> None:
-        """A backward pass begins: what was cleared since the last one carries nothing any more."""
+        """A backward pass begins: what was cleared since the last one carries nothing any more.
+
+        Gradients that a step has applied and that somebody has changed since are kept by design: faded, or reset.
+        """
         for optimizer in list(self._carried):
+            if APPLIED in self._carried[optimizer] and not self._is_untouched(optimizer):
+                self._carried[optimizer].discard(APPLIED)
             if _is_clear(optimizer):
                 self.thrown += self._is_thrown(optimizer)
                 del self._carried[optimizer]
@@ -77,16 +83,20 @@ class Scaling:
     def clipping(self, parameters: List[Any]) -> None:
         """Gradients of these parameters are about to be clipped."""
         owners = self._owners(parameters)
-        states = [self._of(one) for one in owners]
-        if any(SCALED in state for state in states):
-            self._note("clipped_scaled")
-        elif states and all(self._of(one) == {APPLIED} and self._is_untouched(one) for one in owners):
+        if owners and all(self._of(one) == {APPLIED} and self._is_untouched(one) for one in owners):
             self._note("clipped_late")
         self._note_by_hand(owners)
 
-    def clipped(self, parameters: List[Any]) -> None:
-        """They were."""
+    def clipped(self, parameters: List[Any], norm: Optional[float], limit: float, scale: float) -> None:
+        """They were, at this norm (None: unknown).
+
+        Where they still carry the loss scale, a limit that was multiplied by it too cuts off as much as it should. One
+        below the root of the scale was not: limits without it are about 1.
+        """
         for optimizer in self._owners(parameters):
+            if SCALED in self._of(optimizer) and (norm is None or math.isfinite(norm)):
+                cut = norm is not None and limit < min(norm, math.sqrt(scale))
+                self._note("clipped_scaled" if cut else "clipped_with_scale")
             self._left[optimizer] = _versions(optimizer)
 
     def _owners(self, parameters: List[Any]) -> List[Any]:
@@ -103,9 +113,10 @@ class Scaling:
     def dividing(self, optimizer: Any) -> None:
         """The scaler divides this optimizer's gradients by its scale."""
         carried = self._of(optimizer)
-        if SCALED in carried and PLAIN in carried:
+        untouched = self._is_untouched(optimizer)
+        if SCALED in carried and PLAIN in carried and untouched:
             self._note("partly_scaled")
-        elif PLAIN in carried:
+        elif PLAIN in carried and untouched:
             self._note("divided_plain")
         elif SCALED in carried:
             self.right += 1
@@ -114,7 +125,8 @@ class Scaling:
 
     def stepping(self, optimizer: Any, scaler: Any) -> None:
         """An optimizer is about to take its gradients: through the scaler, or as they are (None)."""
-        if scaler is None and SCALED in self._of(optimizer):
+        # Whoever changed them since backward may have divided them by the scale.
+        if scaler is None and SCALED in self._of(optimizer) and self._is_untouched(optimizer):
             self._note("applied_scaled")
         if scaler is None:
             self._note_by_hand([optimizer])
@@ -126,6 +138,10 @@ class Scaling:
         """Its step is over; what is left in its gradients was used."""
         self._carried[optimizer] = set() if skipped else {APPLIED}
         self._left[optimizer] = _versions(optimizer)
+
+    def summary(self) -> Dict[str, Any]:
+        """How often each kind of mistake was seen, how often none, and how many gradients were cleared unused."""
+        return {"wrong": self.wrong, "right": self.right, "thrown": self.thrown}
 
     def _note(self, kind: str) -> None:
         self.wrong[kind] = self.wrong.get(kind, 0) + 1
@@ -141,5 +157,6 @@ def _weights(optimizer: Any) -> List[int]:
 
 def _is_clear(optimizer: Any) -> bool:
     """No gradient is left, or a few of them, spread over all, are 0."""
-    held = [p.grad for p in parameters_of(optimizer) if p.grad is not None and local(p.grad).numel()]
-    return not any(bool(local(grad).count_nonzero()) for grad in held[:: max(1, len(held) // FEW)])
+    held = [values_of(p.grad) for p in parameters_of(optimizer) if p.grad is not None]
+    held = [grad for grad in held if grad.numel()]
+    return not any(bool(grad.count_nonzero()) for grad in held[:: max(1, len(held) // FEW)])

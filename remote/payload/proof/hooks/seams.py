@@ -74,11 +74,6 @@ def _found_inf(optimizer: Any) -> bool:
     return found is not None and bool(float(found))
 
 
-def _has_closure(args: Any, kwargs: Any) -> bool:
-    # torch passes its hooks the optimizer as the first of the arguments.
-    return (args[1] if len(args) > 1 else kwargs.get("closure")) is not None
-
-
 def _watch_optimizers(torch: Any, recorder: Recorder, training: Training) -> None:
     # torch.optim deletes the name of this module of its own from itself.
     optimizers = sys.modules["torch.optim.optimizer"]
@@ -86,8 +81,7 @@ def _watch_optimizers(torch: Any, recorder: Recorder, training: Training) -> Non
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
         if training.current is None:
             recorder.attempt(optimizer, None)
-        # A closure computes this step's gradients later: those of now are the step's before.
-        if not _found_inf(optimizer) and not _has_closure(args, kwargs):
+        if not _found_inf(optimizer):
             recorder.applying(optimizer)
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -160,7 +154,7 @@ def _watch_clipping(torch: Any, recorder: Recorder) -> None:
             given = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
             recorder.clipping(given)
             result = original(given, *args, **kwargs)
-            recorder.clipped(given, result)
+            recorder.clipped(given, result, args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value")))
             return result
 
         return clipping

@@ -13,8 +13,13 @@ CHANGES = 10
 Row = Tuple[str, str, Any]
 
 
-def describe(roots: List[Any], optimizers: List[Any], built_as: Dict[int, Dict[int, str]]) -> Dict[str, Any]:
-    """Everything about parameters and buffers; `built_as`: by optimizer, each parameter's dtype when it was made."""
+def describe(
+    roots: List[Any], optimizers: List[Any], built_as: Dict[int, Dict[int, str]], built: List[Any]
+) -> Dict[str, Any]:
+    """Everything about parameters and buffers; `built_as`: by optimizer, each parameter's dtype when it was made.
+
+    `optimizers` have tried a step; `built` are all that were made, one of which may take its first step much later.
+    """
     names = name_parameters(roots)
     rows = _once(
         [
@@ -25,7 +30,7 @@ def describe(roots: List[Any], optimizers: List[Any], built_as: Dict[int, Dict[i
     )
     buffers = _once([("buffer", clean_name(name), b) for root in roots for name, b in root.named_buffers()])
     held = [(one, p) for one in optimizers for p in parameters_of(one)]
-    tracked = {id(p) for _, p in held}
+    tracked = {id(p) for one in [*optimizers, *built] for p in parameters_of(one)}
     return {
         "device": describe_device(rows[0][2] if rows else None),
         "dtypes": count_dtypes(rows + buffers),

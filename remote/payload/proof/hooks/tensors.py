@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from typing import Any, Dict, Iterable, List, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 SAMPLE = 1024
 WRAPPERS = re.compile(r"(^|\.)(_fsdp_wrapped_module|_orig_mod|_checkpoint_wrapped_module)(?=\.|$)")
@@ -33,15 +33,29 @@ def trained_by(optimizer: Any) -> List[Tuple[int, Any]]:
     return [(at, p) for at, p in held if p.requires_grad or p.grad is not None] or held
 
 
-def learning_rate(optimizer: Any) -> float:
-    """The highest rate of an optimizer's groups."""
-    return max((float(group.get("lr", 0.0)) for group in optimizer.param_groups), default=0.0)
+def learning_rate(optimizer: Any) -> Optional[float]:
+    """The highest rate of an optimizer's groups; None where it keeps none in them, as Adafactor with `lr=None` does."""
+    rates = [group.get("lr") for group in optimizer.param_groups]
+    return max((float(rate) for rate in rates if rate is not None), default=None)
+
+
+def rate_in_schedule(optimizer: Any) -> bool:
+    """A schedule that starts from a rate above 0 sets this optimizer's rate."""
+    return any(float(group.get("initial_lr", 0.0)) > 0 for group in optimizer.param_groups)
 
 
 def local(tensor: Any) -> Any:
     """This rank's part of a distributed tensor, detached; any other tensor itself, detached."""
     tensor = tensor.detach()
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
+
+
+def values_of(tensor: Any) -> Any:
+    """The numbers of a tensor as a dense real one: the values of a sparse one, both parts of complex ones."""
+    torch = sys.modules["torch"]
+    values = local(tensor)
+    values = values._values() if values.is_sparse else values
+    return torch.view_as_real(values) if values.is_complex() else values
 
 
 def name_parameters(roots: Iterable[Any]) -> Dict[int, str]:
@@ -53,6 +67,20 @@ def name_parameters(roots: Iterable[Any]) -> Dict[int, str]:
         for name, parameter in root.named_parameters():
             names.setdefault(id(parameter), prefix + clean_name(name))
     return names
+
+
+def living_names(wanted: Dict[int, Any]) -> Dict[int, str]:
+    """The parameters' names, from every living module: slow, and done only when there is something to report."""
+    import gc  # noqa: PLC0415 - only a training in trouble pays for it
+
+    torch = sys.modules["torch"]
+    names: Dict[int, str] = {}
+    for module in [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]:
+        for name, parameter in module.named_parameters():
+            cleaned = clean_name(name)
+            if id(parameter) in wanted and len(cleaned) > len(names.get(id(parameter), "")):
+                names[id(parameter)] = cleaned
+    return {key: names.get(key, "(unnamed)") for key in wanted}
 
 
 def count_dtypes(rows: Iterable[Tuple[str, str, Any]]) -> List[Dict[str, Any]]:
@@ -75,14 +103,14 @@ def measure_gradients(parameters: List[Tuple[str, Any]]) -> Tuple[Dict[str, str]
     """`none`, `zero`, `nonzero` or `nonfinite` by name, and the norm of all gradients; one wait for the device."""
     torch = sys.modules["torch"]
     states = {name: "none" for name, _ in parameters}
-    named = [(name, local(p.grad)) for name, p in parameters if p.grad is not None]
-    named = [(name, grad._values() if grad.is_sparse else grad) for name, grad in named]
+    named = [(name, values_of(p.grad)) for name, p in parameters if p.grad is not None]
     named = [(name, grad) for name, grad in named if grad.numel()]
     if not named:
         return states, 0.0
-    # The norm in float32: squares of float16 gradients overflow where the gradients themselves do not.
-    norms = [torch.linalg.vector_norm(grad, 2, dtype=torch.float32) for _, grad in named]
-    values = torch.stack([norm.to(norms[0].device) for norm in norms]).tolist()
+    # Squares of float16 gradients overflow where the gradients themselves do not.
+    wide = {torch.float64: torch.float64}
+    norms = [torch.linalg.vector_norm(grad, 2, dtype=wide.get(grad.dtype, torch.float32)) for _, grad in named]
+    values = torch.stack([norm.double().to(norms[0].device) for norm in norms]).tolist()
     total = 0.0
     for (name, _), value in zip(named, values):
         finite = math.isfinite(value)
@@ -96,7 +124,7 @@ def mark(parameters: List[Tuple[str, Any]]) -> Dict[str, Tuple[Any, Any]]:
     torch = sys.modules["torch"]
     marks = {}
     for name, parameter in parameters:
-        values = local(parameter).reshape(-1)
+        values = values_of(parameter).reshape(-1)
         if values.numel():
             stride = max(1, values.numel() // SAMPLE)
             marks[name] = (values[::stride][:SAMPLE].clone(), torch.sum(values, dtype=torch.float64))
@@ -111,6 +139,11 @@ def moved(before: Dict[str, Tuple[Any, Any]], after: Dict[str, Tuple[Any, Any]])
         for name, (sample, total) in before.items()
         if name in after
     }
+
+
+def nonfinite(marks: Dict[str, Tuple[Any, Any]]) -> List[str]:
+    """The names whose values are not all finite, by their sums; one wait for each tensor."""
+    return [name for name, (_, total) in marks.items() if not math.isfinite(float(total))]
 
 
 def read_losses(values: List[Any]) -> List[float]:

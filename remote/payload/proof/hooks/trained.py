@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 from .tables import describe, state_dtypes
-from .tensors import mark, measure_gradients, moved, name_parameters, parameters_of, short, trained_by
+from .tensors import mark, measure_gradients, moved, name_parameters, nonfinite, parameters_of, short, trained_by
+
+IDLE = ("none", "zero")
 
 
 class Trained:
@@ -16,7 +19,8 @@ class Trained:
         self.main: Optional[Any] = None
         self.gradients: Dict[str, List[str]] = {}
         self.tables: Dict[str, Any] = {}
-        self.put_back = False
+        self.put_back = 0
+        self._built: Any = weakref.WeakSet()
         self._has_moved: Set[int] = set()
         self._optimizers: Dict[int, Any] = {}
         self._waiting: List[Any] = []
@@ -31,6 +35,7 @@ class Trained:
 
     def built(self, optimizer: Any) -> None:
         """Its parameters' dtypes, as they were when it was made over them."""
+        self._built.add(optimizer)
         self._built_as[id(optimizer)] = {id(p): short(p.dtype) for p in parameters_of(optimizer)}
 
     def is_new(self, root: Any) -> bool:
@@ -58,18 +63,22 @@ class Trained:
         self.main = max(self.optimizers, key=lambda one: sum(p.numel() for p in parameters_of(one)))
         self.tables = self._describe()
         self._marks.update(mark(self.named(optimizer)))
-        if self.tables["strangers"]:
-            self._copies = mark(self._unheld())
+        self._copies = mark(self._unheld())
 
     def look_behind(self, optimizer: Any) -> None:
         """Right behind a change that this optimizer made."""
-        if id(optimizer) not in self._has_moved and self._differs(optimizer):
+        if self._differs(optimizer):
             self._has_moved.add(id(optimizer))
+
+    def has_moved(self, optimizer: Any) -> bool:
+        """One of its changes was seen to be one."""
+        return id(optimizer) in self._has_moved
 
     def look_again(self, optimizer: Any) -> None:
         """Before a later change of the same optimizer: whether what an earlier one changed was put back."""
-        if id(optimizer) in self._has_moved:
-            self.put_back = self.put_back or not self._differs(optimizer)
+        if id(optimizer) in self._has_moved and not self._differs(optimizer):
+            self.put_back += 1
+            self._has_moved.discard(id(optimizer))
 
     def _differs(self, optimizer: Any) -> bool:
         return any(moved(self._marks, mark(self.named(optimizer))).values())
@@ -90,15 +99,26 @@ class Trained:
         names = name_parameters(self.roots)
         return [(names.get(id(p), f"(unnamed {at})"), p) for at, p in trained_by(optimizer)]
 
-    def measure(self, optimizer: Any) -> float:
-        """The norm of the gradients that it is about to apply; the state of each is kept."""
+    def measure(self, optimizer: Any, *, again: bool = False) -> float:
+        """The norm of the gradients that it is about to apply; the state of each is kept.
+
+        `again`: a closure has computed them anew within the step that they were measured before.
+        """
         states, norm = measure_gradients(self.named(optimizer))
         for name, state in states.items():
-            self.gradients.setdefault(name, []).append(state)
+            rows = self.gradients.setdefault(name, [])
+            if again and rows:
+                rows.pop()
+            rows.append(state)
         return norm
 
+    @property
+    def idle(self) -> bool:
+        """Gradients were looked at, and none of any tensor was ever above 0."""
+        return bool(self.gradients) and all(state in IDLE for states in self.gradients.values() for state in states)
+
     def _describe(self) -> Dict[str, Any]:
-        return describe(self.roots, self.optimizers, self._built_as)
+        return describe(self.roots, self.optimizers, self._built_as, list(self._built))
 
     def summary(self) -> Dict[str, Any]:
         """The tables as they were before the first change, and what has changed since."""
@@ -110,5 +130,7 @@ class Trained:
             "gradients": self.gradients,
             "moved": moved(self._marks, after),
             "put_back": self.put_back,
+            "spoiled": sorted(set(nonfinite(after)) - set(nonfinite(self._marks))),
+            "weights_sum": sum(float(total) for _, total in after.values()),
             "copies_moved": any(moved(self._copies, mark(self._unheld())).values()),
         }

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import atexit
 import json
+import math
 import os
-import sys
 import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .anomalies import Anomaly, Step, Vigil
+from .device import held_bytes, peak_bytes
 from .quiet import Ledger, quiet
 from .resumed import Reads, Start, judge_start, was_read
-from .tensors import clean_name, learning_rate, local, measure_gradients, parameters_of, trained_by
+from .tensors import (
+    learning_rate,
+    living_names,
+    local,
+    mark,
+    measure_gradients,
+    nonfinite,
+    parameters_of,
+    trained_by,
+)
 
 PROGRESS_EVERY_S = 0.5
 COVERAGE_STEPS = 3
@@ -39,17 +49,18 @@ class WatchRecorder:
         self.steps = int(os.environ.get("HALFSTEP_STEPS") or 0) or None
         self.ledger = Ledger()
         self.release: Callable[[], None] = lambda: None
-        self.vigil = Vigil()
         self.main: Optional[Any] = None
         self.micro: List[Any] = []
         self.clip_norm: Optional[Any] = None
         self.norm: Optional[float] = None
+        self.stepping = False
         self.untouched: Dict[int, Any] = {}
         self.skipped = 0
         self.attempts = 0
         self.offered = os.environ.get("HALFSTEP_RESUME_FROM", "")
         self.reads = Reads(run)
         self.start = Start()
+        self.vigil = Vigil()
         self.since = time.monotonic()
         self.last_written = 0.0
         self.pending: Optional[Dict[str, Any]] = None
@@ -89,8 +100,11 @@ class WatchRecorder:
     def accumulating(self) -> None:
         pass
 
+    @quiet
     def accumulated(self, kind: str) -> None:
-        pass
+        # A closure: its gradients may be cleared again when the step is over.
+        if self.stepping:
+            self._measure(self.main)
 
     def unscaling(self, scaler: Any, optimizer: Any) -> None:
         pass
@@ -109,8 +123,11 @@ class WatchRecorder:
         self.micro.append(loss.detach())
 
     @quiet
-    def clipped(self, parameters: List[Any], norm: Any) -> None:
-        self.clip_norm = norm.detach() if hasattr(norm, "detach") else norm
+    def clipped(self, parameters: List[Any], norm: Any, limit: Any) -> None:
+        ids = {id(parameter) for parameter in parameters}
+        # A critic that is clipped beside says nothing of what this optimizer trains.
+        if self.main is None or any(id(p) in ids for p in parameters_of(self.main)):
+            self.clip_norm = norm.detach() if hasattr(norm, "detach") else norm
 
     @quiet
     def attempt(self, optimizer: Any, scaler: Any) -> None:
@@ -118,11 +135,12 @@ class WatchRecorder:
             self.main = optimizer
             if not self.attempts:
                 self.start = judge_start(optimizer, self.reads)
+                self.vigil = Vigil(trained_before=self.start.resumed)
 
     @quiet
     def applying(self, optimizer: Any) -> None:
-        # A closure computes its gradients within the step: they are looked at when it is over.
-        if optimizer is self.main and self.micro:
+        self.stepping = optimizer is self.main
+        if self.stepping and self.micro:
             self._measure(optimizer)
 
     def _measure(self, optimizer: Any) -> None:
@@ -150,9 +168,13 @@ class WatchRecorder:
     def _applied(self, optimizer: Any, scale: Optional[float], skipped: bool) -> None:
         if optimizer is not self.main:
             return
+        self.stepping = False
         now = time.monotonic()
         if self.norm is None and self.clip_norm is None and not skipped and _has_gradients(optimizer):
             self._measure(optimizer)
+            if not self.norm:
+                # The step itself may have cleared what it used.
+                self.norm, self.untouched = None, {}
         losses = [float(local(loss).float()) for loss in self.micro]
         norm = (
             self.norm
@@ -164,9 +186,11 @@ class WatchRecorder:
         if self.attempts == 1:
             self._tell_start()
         rate = learning_rate(optimizer)
-        step = Step(self.attempts, losses, None if skipped else norm, scale, skipped, rate, _held_bytes())
+        norm_used = None if skipped else norm
+        spoiled = not skipped and _is_strange(losses, norm) and bool(nonfinite(mark(_numbered(optimizer))))
+        step = Step(self.attempts, losses, norm_used, scale, skipped, rate, held_bytes(), spoiled)
         anomalies = self.vigil.look(step)
-        if self.vigil.applied in (COVERAGE_STEPS, LAST_COVERAGE_STEP) and not skipped and rate > 0:
+        if self.vigil.applied in (COVERAGE_STEPS, LAST_COVERAGE_STEP) and not skipped and rate != 0:
             anomalies += self._uncovered()
         for anomaly in anomalies:
             self._tell(anomaly)
@@ -179,7 +203,7 @@ class WatchRecorder:
             "loss_scale": scale,
             "skipped_steps": self.skipped,
             "step_seconds": now - self.since,
-            "peak_bytes": _peak_bytes(),
+            "peak_bytes": peak_bytes(),
             "at_unix": time.time(),
         }
         self.micro, self.clip_norm, self.norm, self.since = [], None, None, now
@@ -189,16 +213,13 @@ class WatchRecorder:
     def _uncovered(self) -> List[Anomaly]:
         if not self.untouched:
             return []
-        names = _names(self.untouched)
-        adapters = [name for name in names if "lora" in name.lower() or "adapter" in name.lower()]
-        told = adapters or names
-        # Parts of a model may rest for a while (experts, a modality the first batches lack); an adapter not for good.
-        lost = self.vigil.applied == LAST_COVERAGE_STEP and adapters
-        severity = "error" if lost or len(names) == len(trained_by(self.main)) else "warning"
-        words = (
-            f"{len(told)} trained tensors got no gradient in {self.vigil.applied} steps: {', '.join(sorted(told)[:3])}"
-        )
-        return [Anomaly("adapter-gradient", severity, words, self.attempts)]
+        names = living_names({id(p): p for _, p in trained_by(self.main)})
+        adapters = {key for key, name in names.items() if "lora" in name.lower() or "adapter" in name.lower()}
+        idle = sorted(names[key] for key in (adapters & self.untouched.keys() or self.untouched))
+        # Parts of a model may rest for long (experts, a modality the first batches lack); all of an adapter may not.
+        lost = self.vigil.applied == LAST_COVERAGE_STEP and (adapters or names.keys()) <= self.untouched.keys()
+        words = f"{len(idle)} trained tensors got no gradient in {self.vigil.applied} steps: {', '.join(idle[:3])}"
+        return [Anomaly("adapter-gradient", "error" if lost else "warning", words, self.attempts)]
 
     def _tell_start(self) -> None:
         """Whether the training goes on from a checkpoint, once its first step has shown it."""
@@ -256,18 +277,10 @@ def _size(optimizer: Any) -> int:
     return sum(p.numel() for p in parameters_of(optimizer))
 
 
-def _names(wanted: Dict[int, Any]) -> List[str]:
-    """The parameters' names, asked of every module that lives: slow, and done once, when there is something to tell."""
-    import gc  # noqa: PLC0415 - only a training in trouble pays for it
-
-    torch = sys.modules["torch"]
-    names: Dict[int, str] = {}
-    for module in [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]:
-        for name, parameter in module.named_parameters():
-            cleaned = clean_name(name)
-            if id(parameter) in wanted and len(cleaned) > len(names.get(id(parameter), "")):
-                names[id(parameter)] = cleaned
-    return [names.get(key, "(unnamed)") for key in wanted]
+def _is_strange(losses: List[float], norm: Optional[float]) -> bool:
+    """Weights that are not finite show in the loss or in the norm, or where NaN is replaced, in a loss of 0.0."""
+    finite = all(math.isfinite(loss) for loss in losses) and (norm is None or math.isfinite(norm))
+    return not finite or (bool(losses) and not any(losses))
 
 
 def _sum(losses: List[float]) -> Optional[float]:
@@ -278,19 +291,3 @@ def _sum(losses: List[float]) -> Optional[float]:
 def _finite(value: Optional[float]) -> Optional[float]:
     """JSON has no NaN: what is not finite is left out here and told in watch.jsonl."""
     return value if value is not None and value - value == 0 else None
-
-
-def _held_bytes() -> int:
-    torch = sys.modules["torch"]
-    if torch.cuda.is_available():
-        return int(torch.cuda.memory_allocated())
-    try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0
-
-
-def _peak_bytes() -> Optional[int]:
-    torch = sys.modules["torch"]
-    return int(torch.cuda.max_memory_allocated()) if torch.cuda.is_available() else _held_bytes() or None

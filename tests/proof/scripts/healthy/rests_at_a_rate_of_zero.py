@@ -1,0 +1,8 @@
+"""The first layer's adapter rests: its group has a rate of 0."""
+
+import mini
+import torch
+
+model = mini.build()
+groups = [{"params": mini.trained(layer), "lr": rate} for layer, rate in zip(model.layers, (0.0, 1e-3), strict=True)]
+mini.train(model, optimizer=torch.optim.AdamW(groups))

@@ -1,0 +1,15 @@
+"""The scale doubles after every applied step, so that it keeps touching the limit."""
+
+import mini
+import torch
+
+model = mini.build()
+optimizer = torch.optim.AdamW(mini.trained(model), lr=1e-3)
+scaler = torch.amp.GradScaler("cpu", init_scale=2.0**18, growth_interval=1)
+for _ in range(60):
+    with mini.autocast():
+        loss = model(**mini.batch())
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    optimizer.zero_grad()
