@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline.actions.heal import run_and_heal
-from pipeline.actions.session import Selection, exclusive_lock, host_session, look_again
+from pipeline.actions.session import exclusive_lock, host_session, look_again
+from pipeline.hosts.pending import PendingHost
 from pipeline.hosts.pull import pull_run
 from pipeline.messages.errors import findings_of
 from pipeline.messages.listener import Listener
@@ -23,6 +24,7 @@ from pipeline.stages.runner import StagesResult
 from pipeline.stages.stage import Context, RunOptions
 from pipeline.work.run_id import folder_of, name_of, run_of
 from pipeline.work.secrets import require_secrets
+from pipeline.work.selection import Selection
 from pipeline.work.start import note_of
 from remote.errors import HalfstepError, Interrupted
 from remote.link.ask import Prompter
@@ -35,25 +37,32 @@ BEFORE_THE_COMMAND = ("sync", "environment", "fix")
 LOSS_TAGS = ("train/loss", "loss", "Loss/train", "train_loss")
 
 
-def run_project(named: Selection, listener: Listener, wishes: RunOptions, *, ask: Prompter | None = None) -> Outcome:
+def run_project(
+    selection: Selection,
+    listener: Listener,
+    options: RunOptions,
+    pending: PendingHost,
+    *,
+    ask: Prompter | None = None,
+) -> Outcome:
     """Everything is as the config wants it, or the outcome says which stage failed and what to type."""
-    records = Records(named.loaded.root)
+    records = Records(selection.loaded.root)
     with (
-        exclusive_lock(named, f"run {named.loaded.name} on {named.host.name}", sign=False) as lock,
-        host_session(named, listener, wishes, ask=ask) as context,
+        exclusive_lock(selection, f"run {selection.loaded.name} on {selection.host.name}", sign=False) as lock,
+        host_session(selection, listener, options, ask=ask, pending=pending) as context,
     ):
 
         def before_acting(left: tuple[str, ...]) -> None:
             if starts_the_command(context, left):
-                require_secrets(named.host.config, named.loaded.config)
+                require_secrets(selection.host.config, selection.loaded.config)
             lock.sign()
 
         context.before_acting = before_acting
-        listener.heading(f"{named.loaded.name} on {named.host.name}")
+        listener.heading(f"{selection.loaded.name} on {selection.host.name}")
         for cure in context.view.cures:
             listener.note(f"as healed before: {cure.words}")
-        record = records.checkpoints(named.host.name, named.loaded.name)
-        kept = records.evidence(named.host.name, named.loaded.name)
+        record = records.checkpoints(selection.host.name, selection.loaded.name)
+        kept = records.evidence(selection.host.name, selection.loaded.name)
         context.evidence = read_evidence(kept)
         if take_up_job(context.host, context.view.layout.key, run_of(context.view)):
             look_again(context)

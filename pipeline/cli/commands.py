@@ -18,6 +18,13 @@ CONFIG = "a file of configs/, or a path"
 
 
 @dataclass(frozen=True)
+class Connects:
+    """`keep` False: the verb only looks, and leaves nothing of ours on the host."""
+
+    keep: bool
+
+
+@dataclass(frozen=True)
 class Verb:
     """One verb: its line in `pipeline --help`, its help text, and its parameters (all but `--json`, common to all)."""
 
@@ -26,6 +33,8 @@ class Verb:
     params: Sequence[click.Parameter] = ()
     module: str = ""
     """The module of `pipeline/verbs/` where it is not called like the verb; its function has the module's name."""
+    connects: Connects | None = None
+    """The verb takes a loaded selection and a pending connection instead of the names of a config and a host."""
 
 
 VERBS: dict[str, Verb] = {
@@ -49,12 +58,13 @@ VERBS: dict[str, Verb] = {
             options.host(HOST, required=True),
             options.config(CONFIG, required=True),
             options.overrides(),
-            options.text("--until", metavar="STAGE", help="stop after this stage", source="stages"),
-            options.text("--force", metavar="STAGE", help="redo this stage and all after it", source="stages"),
+            options.stage("--until", help="stop after this stage"),
+            options.stage("--force", help="redo this stage and all after it"),
             options.flag("--detach", help="return as soon as the job is running"),
             options.flag("--no-heal", help="report a failure and stop; apply no cure"),
             options.flag("--yes", help="never prompt; fail instead"),
         ],
+        connects=Connects(keep=True),
     ),
     "verify": Verb(
         "look only: is this host and project ready? changes nothing",
@@ -65,6 +75,7 @@ VERBS: dict[str, Verb] = {
             options.overrides(),
             options.flag("--no-proof", help="skip the two real optimizer steps"),
         ],
+        connects=Connects(keep=False),
     ),
     "plan": Verb(
         "what `run` would change, as a diff",
@@ -247,13 +258,15 @@ def command(name: str) -> click.Command:
         name,
         params=[*verb.params, options.as_json()],
         help=verb.help,
-        callback=_call(verb.module or name),
+        callback=_call(verb.module or name, verb.connects),
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 
 
-def _call(module: str) -> Callable[..., Any]:
+def _call(module: str, connects: Connects | None) -> Callable[..., Any]:
     def call(**values: Any) -> Any:
+        if connects is not None:
+            values = load("pipeline.cli.connecting").select_and_connect(values, keep=connects.keep)
         return getattr(load(f"pipeline.verbs.{module}"), module)(**values)
 
     return call

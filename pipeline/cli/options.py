@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Iterable
 
 import click
 
 from pipeline.cli.loading import load
+from remote.errors import BadUsage
 
 
 def completes(source: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
@@ -35,6 +37,22 @@ def text(*names: str, help: str, metavar: str, source: str = "", required: bool 
         help=help,
         shell_complete=completes(source) if source else None,
     )
+
+
+def stage(*names: str, help: str) -> click.Option:
+    """An option whose value is one of the six stages; empty where it is left out."""
+    option = text(*names, metavar="STAGE", help=help, source="stages")
+    option.callback = _known_stage
+    return option
+
+
+def _known_stage(context: click.Context, parameter: click.Parameter, name: str) -> str:
+    del context
+    if name and name not in (stages := tuple(load("pipeline.cli.names").stages())):
+        near = difflib.get_close_matches(name, stages, n=1)
+        words = f"there is no stage {name!r}: {', '.join(stages)}"
+        raise BadUsage(words, where=parameter.opts[0], instead=(name, near[0]) if near else None)
+    return name
 
 
 def several(*names: str, help: str, metavar: str, source: str = "") -> click.Option:

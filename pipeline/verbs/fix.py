@@ -14,7 +14,7 @@ from fixers.plans.diff import render_diff
 from fixers.plans.on_disk import apply_to_disk, undo_on_disk
 from fixers.plans.site_plan import brought_by, plan_fixes
 from pipeline.actions.fix import fix_on_host, undo_on_host
-from pipeline.actions.session import exclusive_lock, host_session, load_selection
+from pipeline.actions.session import exclusive_lock, host_session
 from pipeline.config.load import load_config
 from pipeline.messages.outcome import Outcome
 from pipeline.messages.quantities import count
@@ -22,6 +22,7 @@ from pipeline.records.files import disk_full_as_error
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import RunOptions
 from pipeline.verbs.local_site import judge_card, local_site
+from pipeline.work.selection import load_selection
 from remote.errors import BadUsage
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity

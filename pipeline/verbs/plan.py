@@ -8,7 +8,7 @@ from pathlib import Path
 from fixers.plans.diff import render_diff
 from fixers.plans.site_plan import plan_fixes
 from pipeline.actions.preview import Preview, preview
-from pipeline.actions.session import host_session, load_selection
+from pipeline.actions.session import host_session
 from pipeline.config.load import load_config
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.messages.quantities import count, size
@@ -16,6 +16,7 @@ from pipeline.show.screen import Screen
 from pipeline.stages.stage import RunOptions
 from pipeline.verbs.local_site import judge_card, local_site
 from pipeline.work.laptop_paths import laptop_paths
+from pipeline.work.selection import load_selection
 from remote.errors import BadUsage
 
 

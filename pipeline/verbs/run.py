@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from pipeline.actions.run import run_project
-from pipeline.actions.session import load_selection
+from pipeline.hosts.pending import PendingHost
 from pipeline.show.screen import Screen
 from pipeline.stages.order import STAGE_NAMES
 from pipeline.stages.stage import RunOptions
+from pipeline.work.selection import Selection
 from remote.errors import BadUsage
 
 
-def _stage(name: str, option: str) -> str:
-    if name and name not in STAGE_NAMES:
-        near = difflib.get_close_matches(name, STAGE_NAMES, n=1)
-        words = f"there is no stage {name!r}: {', '.join(STAGE_NAMES)}"
-        raise BadUsage(words, where=option, instead=(name, near[0]) if near else None)
-    return name
-
-
 def run(
-    host: str,
-    config: str,
-    overrides: Sequence[str] = (),
+    selection: Selection,
+    pending: PendingHost,
     until: str = "",
     force: str = "",
     detach: bool = False,
@@ -36,11 +25,10 @@ def run(
 ) -> int:
     """Take the project to the host through all stages: sync, environment, fix, verify, train, logs."""
     screen = Screen(as_json=as_json)
-    if until and force and STAGE_NAMES.index(_stage(until, "--until")) < STAGE_NAMES.index(_stage(force, "--force")):
+    if until and force and STAGE_NAMES.index(until) < STAGE_NAMES.index(force):
         raise BadUsage(f"--until {until} ends before --force {force}: nothing would be forced", where="--until")
-    wishes = RunOptions(_stage(until, "--until"), _stage(force, "--force"), detach, not no_heal)
-    named = load_selection(host, config, overrides, Path.cwd())
+    options = RunOptions(until, force, detach, not no_heal)
     with screen:
-        outcome = run_project(named, screen, wishes, ask=None if as_json or yes else screen)
-    screen.closing(replace(outcome, given=named.given))
+        outcome = run_project(selection, screen, options, pending, ask=None if as_json or yes else screen)
+    screen.closing(replace(outcome, given=selection.given))
     return outcome.exit_code

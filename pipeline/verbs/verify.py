@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from pipeline.actions.preview import judge_without_proof, preview
 from pipeline.actions.proof import can_be_proved, prove_in_scratch
-from pipeline.actions.session import host_session, load_selection
+from pipeline.actions.session import host_session
+from pipeline.hosts.pending import PendingHost
 from pipeline.judgements.static import refuted
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.show.screen import Screen
@@ -16,17 +15,19 @@ from pipeline.stages.stage import Context, RunOptions
 from pipeline.stages.verify import code_of, diagnosed, in_words, try_card
 from pipeline.work.laptop_paths import laptop_paths
 from pipeline.work.launch import launch_in_words
+from pipeline.work.selection import Selection
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.precision import announce
 
 
-def verify(host: str, config: str, overrides: Sequence[str] = (), no_proof: bool = False, as_json: bool = False) -> int:
+def verify(selection: Selection, pending: PendingHost, no_proof: bool = False, as_json: bool = False) -> int:
     """Is this host and project ready? Says for each stage whether `run` would have work to do."""
     screen = Screen(as_json=as_json)
-    named = load_selection(host, config, overrides, Path.cwd())
-    with host_session(named, screen, RunOptions(), keep=False, ask=None if as_json else screen) as context:
-        screen.heading(f"{named.loaded.name} on {named.host.name}: looking only")
-        outcome = replace(_looked(context, screen, proof_wanted=not no_proof), given=named.given)
+    with host_session(
+        selection, screen, RunOptions(), keep=False, ask=None if as_json else screen, pending=pending
+    ) as context:
+        screen.heading(f"{selection.loaded.name} on {selection.host.name}: looking only")
+        outcome = replace(_looked(context, screen, proof_wanted=not no_proof), given=selection.given)
     screen.closing(outcome)
     return outcome.exit_code
 

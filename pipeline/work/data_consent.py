@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from pipeline.config.given import for_run, parse_override
 from pipeline.config.load import LoadedConfig
 from pipeline.records.consents import consents, is_confirmed, keep_consent
 from pipeline.work.view import data_folder
 from remote.errors import DataUntrusted
 from remote.link.ask import Prompter
 from remote.sync.data import outside_of
-
-KEY = ("data", "path")
-
-
-def names_data(overrides: Sequence[str]) -> bool:
-    """`data.path` was typed on the command line, and is therefore meant."""
-    return any(parse_override(override).about(KEY) for override in for_run(overrides))
 
 
 def require_data_consent(

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from pipeline.actions.preview import preview
-from pipeline.actions.session import Selection, exclusive_lock, host_session, load_selection
+from pipeline.actions.session import exclusive_lock, host_session
 from pipeline.messages.listener import NoListener
 from pipeline.stages.order import STAGE_NAMES
 from pipeline.stages.stage import RunOptions
+from pipeline.work.selection import Selection, load_selection
 from remote.errors import BadUsage
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.actions.session import load_selection
 from pipeline.config.hosts import load_host
 from pipeline.config.shipped import shipped_configs
+from pipeline.work.selection import load_selection
 from remote.errors import HalfstepError
 from tests.pipeline.config.config_files import GOOD, write
 

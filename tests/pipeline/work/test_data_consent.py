@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.actions.session import load_selection
 from pipeline.cli.main import run
 from pipeline.config.load import load_config
-from pipeline.work.data_consent import names_data, require_data_consent
+from pipeline.work.data_consent import require_data_consent
+from pipeline.work.selection import load_selection, names_data
 from remote.errors import DataUntrusted, SyncRefused
 from remote.protocol.exits import ExitCode
 from remote.sync.data import scan_data

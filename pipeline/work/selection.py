@@ -1,0 +1,68 @@
+"""What the user selected on the command line, a config and a host, loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pipeline.config.document import BadConfig
+from pipeline.config.find import find_config
+from pipeline.config.given import for_host, for_run, parse_override
+from pipeline.config.hosts import LoadedHost, load_host
+from pipeline.config.load import LoadedConfig, load_config
+from pipeline.messages.errors import findings_of
+from pipeline.messages.hints import as_named, given_beside
+from remote.errors import HalfstepError
+
+T = TypeVar("T")
+DATA_PATH = ("data", "path")
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A config and a host. `given` are the words that selected them, for hints that are typed again.
+
+    `data_typed`: the data folder stood on the command line, so it needs no confirmation.
+    """
+
+    loaded: LoadedConfig
+    host: LoadedHost
+    given: tuple[str, ...] = ()
+    data_typed: bool = False
+
+
+def load_selection(host: str, config: str, overrides: Sequence[str], here: Path, *, card: str = "") -> Selection:
+    """Config and host of those names; `--set host.KEY=...` goes to the host, everything else to the config.
+
+    `card` is what the host is assumed to have, whatever its file says. Raises BadUsage, BadConfig.
+    """
+    loaded = _or_why_not(lambda: load_config(config, here, for_run(overrides)))
+    file = _or_why_not(lambda: find_config(config, here))
+    beside = file if isinstance(file, Path) else None
+    reached = _or_why_not(lambda: load_host(host, here, for_host(overrides), card=card, beside=beside))
+    if isinstance(loaded, HalfstepError) or isinstance(reached, HalfstepError):
+        raise _both(*(one for one in (loaded, reached) if isinstance(one, HalfstepError)))
+    given = as_named(host, config, given_beside(overrides, card))
+    return Selection(loaded, reached, given, data_typed=names_data(overrides))
+
+
+def _or_why_not(load: Callable[[], T]) -> T | HalfstepError:
+    try:
+        return load()
+    except HalfstepError as error:
+        return error
+
+
+def _both(first: HalfstepError, *more: HalfstepError) -> HalfstepError:
+    """What is wrong with config and host is told at once."""
+    if not more:
+        return first
+    findings = tuple(finding for error in (first, *more) for finding in findings_of(error))
+    return BadConfig(f"{len(findings)} problems", findings=findings)
+
+
+def names_data(overrides: Sequence[str]) -> bool:
+    """Whether `data.path` is set on the command line."""
+    return any(parse_override(override).about(DATA_PATH) for override in for_run(overrides))
