@@ -26,9 +26,9 @@ from tests.faults.struck import blows, killing, run_traced
 WRITER = """
 import sys
 from pathlib import Path
-from pipeline.records.checkpoints import claim_now, read_claims, write_claims
+from pipeline.records.checkpoints import checkpoint_now, read_checkpoints, write_checkpoints
 path = Path(sys.argv[1])
-write_claims(path, read_claims(path).with_claim(claim_now("fix", "new", {}, seconds=2.0)))
+write_checkpoints(path, read_checkpoints(path).with_claim(checkpoint_now("fix", "new", {}, seconds=2.0)))
 """
 
 

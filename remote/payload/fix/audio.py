@@ -20,7 +20,7 @@ FOLDERS = ("/usr/lib", "/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/local/lib", "
 
 
 def look_at_audio(call: Call) -> Dict[str, Any]:
-    """The `AudioLook` of this host."""
+    """The `AudioFacts` of this host."""
     environment = job_environment(call.args.get("environment", {}))
     majors: Set[int] = set()
     for text in _listings(environment.get("LD_LIBRARY_PATH", ""), call.args.get("prefix", "")):
