@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
-from fixers.known import KNOWN, module_of
+from fixers.registry import FIXERS, module_name
 from remote.errors import BadUsage
 
 SECTIONS = ("What it does", "Why", "Before", "After", "What it can break", "How to undo")
@@ -26,14 +26,14 @@ These pages are the docstrings of `fixers/`; `make docs` writes them.
 
 def fixer_names() -> tuple[str, ...]:
     """Every fixer, in the order in which they act."""
-    return tuple(KNOWN)
+    return tuple(FIXERS)
 
 
 def fixer_page(name: str) -> str:
     """The page of one fixer, as plain text. Raises BadUsage where no fixer is called so."""
-    if name not in KNOWN:
+    if name not in FIXERS:
         raise BadUsage(f"no fixer is called {name!r}", hint="pipeline explain")
-    fixer = importlib.import_module(module_of(name))
+    fixer = importlib.import_module(module_name(name))
     return inspect.cleandoc(fixer.__doc__ or "") + f"\n\nSafety\n    {fixer.safety}, version {fixer.version}\n"
 
 

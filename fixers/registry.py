@@ -1,59 +1,91 @@
-"""Every fixer there is, in the order in which they see a file: renames first, flips after them, inserted casts last."""
+"""Every fixer by name, in the order of execution, with its settings; its module is imported on first use."""
 
 from __future__ import annotations
 
-from fixers.code import (
-    attention_to_sdpa,
-    bf16_probe,
-    bf16_to_fp16,
-    device_map,
-    label_padding,
-    local_rank,
-    loss_fp32,
-    scaler_gate,
-    trainable_fp32,
-    trainer_arguments,
-    trainer_resume,
-)
-from fixers.frame.site import Fixer
-from fixers.frame.source_fixer import SourceFixer
-from fixers.settings import launch_flags, mixed_precision_config, port
-from fixers.setup import (
-    audio_backends,
-    compute_mode,
-    data_collator,
-    environment,
-    flash_attention,
-    hub_access,
-    shared_memory,
-    stale_processes,
-    tokenizer,
-)
+import importlib
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Literal, cast
 
-SOURCE_FIXERS: tuple[SourceFixer, ...] = (
-    trainer_arguments,
-    trainer_resume,
-    bf16_probe,
-    bf16_to_fp16,
-    mixed_precision_config,
-    launch_flags,
-    attention_to_sdpa,
-    device_map,
-    local_rank,
-    port,
-    label_padding,
-    scaler_gate,
-    loss_fp32,
-    trainable_fp32,
-)
-SETUP_FIXERS: tuple[Fixer, ...] = (
-    environment,
-    audio_backends,
-    hub_access,
-    tokenizer,
-    data_collator,
-    stale_processes,
-    compute_mode,
-    flash_attention,
-    shared_memory,
-)
+if TYPE_CHECKING:
+    from fixers.frame.site import Fixer
+    from fixers.frame.source_fixer import SourceFixer
+
+SettingType = tuple[type, ...]
+
+TEXT: SettingType = (str,)
+VERSION: SettingType = (str, int, float)
+"""A version of torch, a specifier or a requirement, parsed by fixers.setup.torch_requirement."""
+LIST: SettingType = (list,)
+FILES: SettingType = (str, list)
+FLAG: SettingType = (bool,)
+
+TYPE_NAMES: dict[SettingType, str] = {
+    TEXT: "a text",
+    VERSION: "a version",
+    LIST: "a list",
+    FILES: "a file or a list",
+    FLAG: "true or false",
+}
+
+
+@dataclass(frozen=True)
+class FixerEntry:
+    """One fixer: the folder of `fixers/` that holds its module, and the settings that it accepts."""
+
+    folder: Literal["code", "settings", "setup"]
+    settings: dict[str, SettingType] = field(default_factory=dict)
+
+
+FIXERS: dict[str, FixerEntry] = {
+    "trainer-arguments": FixerEntry("code"),
+    "trainer-resume": FixerEntry("code"),
+    "bf16-probe": FixerEntry("code"),
+    "bf16-to-fp16": FixerEntry("code"),
+    "mixed-precision-config": FixerEntry("settings"),
+    "launch-flags": FixerEntry("settings"),
+    "attention-to-sdpa": FixerEntry("code"),
+    "device-map": FixerEntry("code"),
+    "local-rank": FixerEntry("code"),
+    "port": FixerEntry("settings"),
+    "label-padding": FixerEntry("code"),
+    "scaler-gate": FixerEntry("code"),
+    "loss-fp32": FixerEntry("code"),
+    "trainable-fp32": FixerEntry("code"),
+    "environment": FixerEntry(
+        "setup",
+        {"base": TEXT, "torch": VERSION, "requirements": FILES, "index": TEXT, "find_links": TEXT, "no_index": FLAG},
+    ),
+    "audio-backends": FixerEntry("setup"),
+    "hub-access": FixerEntry("setup"),
+    "tokenizer": FixerEntry("setup", {"repo": TEXT, "revision": TEXT, "source": TEXT, "folders": LIST}),
+    "data-collator": FixerEntry("setup", {"path": TEXT, "copies": LIST}),
+    "stale-processes": FixerEntry("setup"),
+    "compute-mode": FixerEntry("setup"),
+    "flash-attention": FixerEntry("setup"),
+    "shared-memory": FixerEntry("setup"),
+}
+"""Source fixers see a file in this order: renames first, then precision changes, then inserted casts."""
+SOURCE_NAMES = tuple(name for name, entry in FIXERS.items() if entry.folder != "setup")
+SETUP_NAMES = tuple(name for name, entry in FIXERS.items() if entry.folder == "setup")
+MODES = ("auto", "off", "never", False)
+"""The modes of every fixer; YAML reads `off` as False."""
+EXTRA_MODES: dict[str, tuple[str | bool, ...]] = {"environment": ("create", True)}
+"""Further modes of single fixers."""
+
+
+def module_name(name: str) -> str:
+    """The dotted name of a fixer's module."""
+    return f"fixers.{FIXERS[name].folder}.{name.replace('-', '_')}"
+
+
+@cache
+def source_fixers() -> tuple[SourceFixer, ...]:
+    """The modules of all source fixers, in order."""
+    return tuple(cast("SourceFixer", importlib.import_module(module_name(name))) for name in SOURCE_NAMES)
+
+
+@cache
+def setup_fixers() -> tuple[Fixer, ...]:
+    """The modules of all setup fixers, in order."""
+    return tuple(cast("Fixer", importlib.import_module(module_name(name))) for name in SETUP_NAMES)

@@ -28,7 +28,7 @@ class Site:
     `host`, `survey` and `project` (where it lies there) are None where only a tree on the laptop is fixed
     (`pipeline fix PATH`). `environment` is what a training command gets there: the host's `env:`, then the run's.
     `secrets` are the values of those that the config names and the laptop has: for questions to the hub, and nothing
-    that is kept. `wishes` are the config's `fixers:` entries by fixer name; `config` the whole run config as JSON.
+    that is kept. `settings` are the config's `fixers:` entries by fixer name; `config` the whole run config as JSON.
     """
 
     tree: Tree
@@ -38,7 +38,7 @@ class Site:
     project: ProjectLayout | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
-    wishes: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -16,7 +16,7 @@ class Target:
 
     card: Gpu | None = None
     packages: Mapping[str, str] = field(default_factory=dict)
-    wishes: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def below(self, capability: tuple[int, int]) -> bool:
         """The card is known and older than that."""

@@ -98,7 +98,7 @@ def question_of(fixers: Sequence[SourceFixer], target: Target) -> str:
     """A digest of everything but the files that an outcome depends on: our own code, the fixers and the target."""
     names = [(fixer.name, fixer.version) for fixer in fixers]
     card = (target.card.capability, target.card.assumed) if target.card is not None else None
-    asked = repr((our_code(), names, card, sorted(target.packages.items()), sorted(target.wishes.items(), key=str)))
+    asked = repr((our_code(), names, card, sorted(target.packages.items()), sorted(target.settings.items(), key=str)))
     return hashlib.sha256(asked.encode()).hexdigest()[:32]
 
 

@@ -16,7 +16,7 @@ from fixers.frame.target import Target
 from fixers.frame.target_of import target_of
 from fixers.plans.file_plan import FileOutcome, plan_file
 from fixers.plans.memory import Digested, Memory, question_of
-from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
+from fixers.registry import setup_fixers, source_fixers
 from remote.errors import BadUsage
 from remote.protocol.findings import Finding, Severity
 
@@ -29,8 +29,8 @@ def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
     """Everything the chosen fixers would change at the site, one FileChange per file. Raises BadUsage."""
     chosen = chosen_names(site, only)
     target = target_of(site)
-    sources = [fixer for fixer in SOURCE_FIXERS if fixer.name in chosen and applies(fixer, target)]
-    setups = [fixer for fixer in SETUP_FIXERS if fixer.name in chosen]
+    sources = [fixer for fixer in source_fixers() if fixer.name in chosen and applies(fixer, target)]
+    setups = [fixer for fixer in setup_fixers() if fixer.name in chosen]
     rewrites = _plan_sources(site, sources, target)
     return one_change_each(rewrites.and_also(_plan_setups(replace(site, tree=as_planned(site.tree, rewrites)), setups)))
 
@@ -58,14 +58,14 @@ def chosen_names(site: Site, only: Iterable[str] | None) -> set[str]:
 
     Where pure float16 is asked for, trainables stay float16 too.
     """
-    known = {fixer.name for fixer in SOURCE_FIXERS} | {fixer.name for fixer in SETUP_FIXERS}
+    known = {fixer.name for fixer in source_fixers()} | {fixer.name for fixer in setup_fixers()}
     named = known if only is None else set(only)
     if unknown := sorted(named - known):
         near = difflib.get_close_matches(unknown[0], known, n=1)
         instead = (unknown[0], near[0]) if near else None
         raise BadUsage(f"no fixer is called {unknown[0]!r}", where="--only", hint="pipeline explain", instead=instead)
     named = named | set(brought_by(named))
-    refused = {name for name in named if site.wishes.get(name) in OFF}
+    refused = {name for name in named if site.settings.get(name) in OFF}
     return named - refused - (PURE_LEAVES if site.config.get("precision") == "fp16-pure" else set())
 
 
@@ -74,7 +74,7 @@ def brought_by(named: Iterable[str]) -> dict[str, str]:
     asked = set(named)
     return {
         brought: fixer.name
-        for fixer in SOURCE_FIXERS
+        for fixer in source_fixers()
         if fixer.name in asked
         for brought in fixer.brings
         if brought not in asked

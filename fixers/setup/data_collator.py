@@ -49,12 +49,12 @@ safety = "safe"
 def plan(site: Site) -> Plan:
     """The host's collator and every listed copy made the project's, and every other copy named."""
     paths = sorted(site.tree.paths())
-    wish = site.wishes.get(name)
-    wanted = str(wish.get("path") or "") if isinstance(wish, Mapping) else ""
+    setting = site.settings.get(name)
+    wanted = str(setting.get("path") or "") if isinstance(setting, Mapping) else ""
     path = wanted or collator_of(paths)
     if path not in paths:
         return Plan((_absent(wanted, paths),)) if wanted else Plan()
-    copies = list(wish.get("copies", ())) if isinstance(wish, Mapping) else []
+    copies = list(setting.get("copies", ())) if isinstance(setting, Mapping) else []
     return _plan_copies(site, path, [str(copy) for copy in copies]).and_also(_plan_host(site, path))
 
 

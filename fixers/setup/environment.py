@@ -42,7 +42,7 @@ from fixers.frame.change import HostChange, Plan, mended
 from fixers.frame.site import Site
 from fixers.setup.project_packages import NoPackages, ProjectPackages, read_packages
 from fixers.setup.torch_builds import Choice, choose_build, driver_carries, runs_on
-from fixers.setup.torch_wish import BadTorch, TorchWish, parse_torch
+from fixers.setup.torch_requirement import BadTorch, TorchRequirement, parse_torch_requirement
 from fixers.setup.trainer_packages import TRAINER_REQUIREMENTS
 from remote.host import Host
 from remote.protocol.exits import ExitCode
@@ -64,9 +64,9 @@ ARCHITECTURE = re.compile(r"(sm|compute)_(\d+)(\d)[af]?")
 def plan(site: Site) -> Plan:
     """A venv that suits the card, where one is asked for and the interpreter does not, or is not finished."""
     survey = site.survey
-    wish = site.wishes.get(name)
-    settings: Mapping[str, Any] = wish if isinstance(wish, Mapping) else {}
-    if survey is None or site.project is None or site.host is None or not (settings or wish in ASKED):
+    setting = site.settings.get(name)
+    settings: Mapping[str, Any] = setting if isinstance(setting, Mapping) else {}
+    if survey is None or site.project is None or site.host is None or not (settings or setting in ASKED):
         return Plan()
     tree = posixpath.join(site.host.workdir, site.project.tree)
     venv = venv_of(survey.interpreter.path, tree)
@@ -74,7 +74,7 @@ def plan(site: Site) -> Plan:
     if unfit is None:
         return Plan()
     try:
-        torch, packages = parse_torch(settings.get("torch")), read_packages(site.tree, settings)
+        torch, packages = parse_torch_requirement(settings.get("torch")), read_packages(site.tree, settings)
     except BadTorch as error:
         hint = f'torch: "{error.nearest}"' if error.nearest else ""
         return Plan((unfit, _error(str(error), "fixers.environment.torch", hint)))
@@ -89,7 +89,7 @@ def plan(site: Site) -> Plan:
 
 
 def _request(
-    site: Site, settings: Mapping[str, Any], torch: TorchWish, choice: Choice | None, packages: ProjectPackages
+    site: Site, settings: Mapping[str, Any], torch: TorchRequirement, choice: Choice | None, packages: ProjectPackages
 ) -> dict[str, Any]:
     """What the payload is asked to make, but for its place."""
     assert site.project is not None
@@ -173,7 +173,7 @@ def venv_of(interpreter: str, tree: str) -> str | None:
     return folder if plain and program.startswith("python") else None
 
 
-def _choice(gpu: Gpu | None, driver: Driver, torch: TorchWish) -> Choice | None:
+def _choice(gpu: Gpu | None, driver: Driver, torch: TorchRequirement) -> Choice | None:
     if gpu is None or gpu.assumed or not driver.version:
         return None
     return choose_build(gpu.capability, driver.version, torch.allows)

@@ -97,15 +97,15 @@ def plan(site: Site) -> Plan:
 
 def origin_of(site: Site) -> Origin:
     """What the config says: `fixers.tokenizer: {repo, revision, source}`, else `model:` where it is a hub's id."""
-    wish = site.wishes.get(name)
-    wish = wish if isinstance(wish, Mapping) else {}
+    setting = site.settings.get(name)
+    setting = setting if isinstance(setting, Mapping) else {}
     model = site.config.get("model") or {}
     repo = str(model.get("id") or "")
     if not HUB_ID.fullmatch(repo) or repo.startswith(OURS) or any(p.startswith(repo + "/") for p in site.tree.paths()):
         repo = ""
-    revision = str(wish.get("revision") or model.get("revision") or "")
-    source = str(wish.get("source") or "").rstrip("/")
-    return Origin(str(wish.get("repo") or repo), revision, source, certain=bool(wish.get("repo")))
+    revision = str(setting.get("revision") or model.get("revision") or "")
+    source = str(setting.get("source") or "").rstrip("/")
+    return Origin(str(setting.get("repo") or repo), revision, source, certain=bool(setting.get("repo")))
 
 
 def belongs_to(site: Site, origin: Origin, file: TokenizerFile, root: str = "") -> tuple[str, str]:
@@ -138,8 +138,8 @@ def named_beside(tree: Tree, folder: str) -> str:
 def _look(site: Site, origin: Origin) -> tuple[TokenizerFile, ...]:
     """The host's files, and those of the laptop's tree that are not there yet, under the names they will have."""
     assert site.host is not None and site.project is not None
-    wish = site.wishes.get(name)
-    folders = list(wish.get("folders", ())) if isinstance(wish, Mapping) else []
+    setting = site.settings.get(name)
+    folders = list(setting.get("folders", ())) if isinstance(setting, Mapping) else []
     request = {
         **asking(site),
         "folders": folders,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fixers.frame.change import FileChange, Plan
-from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
+from fixers.registry import SETUP_NAMES, SOURCE_NAMES
 from pipeline.stages.stage import Context
 from pipeline.stages.sync import Sync
 from pipeline.work.acts import carry_out
@@ -33,15 +33,14 @@ def fix_on_host(context: Context, only: Iterable[str] | None, *, show_only: bool
 
 def at_work_there(view: View) -> tuple[str, ...]:
     """The source fixers whose rewrites lie there: what one more fixer makes is made of theirs, and theirs stay."""
-    known = {fixer.name for fixer in SOURCE_FIXERS}
-    return tuple(sorted({name for row in view.survey.tree.fixed.values() for name in row.fixers} & known))
+    return tuple(sorted({name for row in view.survey.tree.fixed.values() for name in row.fixers} & {*SOURCE_NAMES}))
 
 
 def undo_on_host(context: Context) -> tuple[str, ...]:
     """Every file that a fixer rewrote there is as it was sent, and what fixers made beside it is gone; their names."""
     _require_synced(context)
     fixed = tuple(context.view.survey.tree.fixed)
-    made = [_undone(context, fixer.name, fixed) for fixer in SETUP_FIXERS]
+    made = [_undone(context, name, fixed) for name in SETUP_NAMES]
     if fixed:
         undo_rewrites(context.host, context.view.scan)
     return (*fixed, *(path for paths in made for path in paths))

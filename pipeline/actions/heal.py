@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fixers.plans.site_plan import OFF
-from fixers.registry import SOURCE_FIXERS
+from fixers.registry import SOURCE_NAMES
 from pipeline.actions.session import look_again
 from pipeline.diagnosis.cures import Cure, is_known, next_cure
 from pipeline.records.cures import write_cures
@@ -57,7 +57,7 @@ def known_errors(ran: StagesResult) -> list[Finding]:
 def spent_fixers(view: View) -> frozenset[str]:
     """Source fixers that were on: what they make of the same files is the same again."""
     wishes = fixer_settings_of(view)
-    return frozenset(fixer.name for fixer in SOURCE_FIXERS if wishes.get(fixer.name) not in OFF)
+    return frozenset(name for name in SOURCE_NAMES if wishes.get(name) not in OFF)
 
 
 def remember_cure(context: Context, cure: Cure) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from fixers.known import KNOWN
+from fixers.registry import FIXERS
 from pipeline.config.find import known_hosts, list_configs
 from pipeline.pages.find import all_names
 from pipeline.pages.stages import STAGES
@@ -41,7 +41,7 @@ def stages() -> Iterable[str]:
 
 def fixers() -> Iterable[str]:
     """Every fixer."""
-    return KNOWN
+    return FIXERS
 
 
 def pages() -> Iterable[str]:

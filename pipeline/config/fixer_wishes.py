@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Iterator
 from typing import Any
 
-from fixers.known import ASKED_FOR, IN_WORDS, KNOWN, VERSION, WISHES
-from fixers.setup.torch_wish import BadTorch, parse_torch
+from fixers.registry import EXTRA_MODES, FIXERS, MODES, TYPE_NAMES, VERSION
+from fixers.setup.torch_requirement import BadTorch, parse_torch_requirement
 from pipeline.config.document import Document
 from pipeline.config.model import FixersConfig
 from remote.protocol.findings import Finding
@@ -18,8 +18,8 @@ SECTION = "fixers"
 def check_wishes(fixers: FixersConfig, document: Document) -> Iterator[Finding]:
     """A problem for each name that no fixer has, each word that means nothing, each setting that nobody reads."""
     for name, wish in (fixers.model_extra or {}).items():
-        if name not in KNOWN:
-            yield document.problem((SECTION, name), f"there is no such fixer; {_nearest(name, KNOWN)}")
+        if name not in FIXERS:
+            yield document.problem((SECTION, name), f"there is no such fixer; {_nearest(name, FIXERS)}")
         elif isinstance(wish, dict):
             yield from _settings(name, wish, document)
         elif not _may_be(name, wish):
@@ -29,7 +29,7 @@ def check_wishes(fixers: FixersConfig, document: Document) -> Iterator[Finding]:
 
 
 def _settings(name: str, settings: dict[str, Any], document: Document) -> Iterator[Finding]:
-    known = KNOWN[name].settings
+    known = FIXERS[name].settings
     for key, value in settings.items():
         path = (SECTION, name, key)
         if not known:
@@ -37,14 +37,14 @@ def _settings(name: str, settings: dict[str, Any], document: Document) -> Iterat
         elif key not in known:
             yield document.problem(path, f"{name} has no such setting; {_nearest(key, known)}")
         elif not isinstance(value, known[key]) or (isinstance(value, bool) and bool not in known[key]):
-            yield document.problem(path, f"should be {IN_WORDS[known[key]]}, got {value!r}")
+            yield document.problem(path, f"should be {TYPE_NAMES[known[key]]}, got {value!r}")
         elif known[key] is VERSION:
             yield from _version(path, value, document)
 
 
 def _version(path: tuple[str, ...], value: object, document: Document) -> Iterator[Finding]:
     try:
-        parse_torch(value)
+        parse_torch_requirement(value)
     except BadTorch as error:
         hint = document.written(path, f'"{error.nearest}"') if error.nearest else ""
         yield document.problem(path, str(error), hint)
@@ -52,12 +52,14 @@ def _version(path: tuple[str, ...], value: object, document: Document) -> Iterat
 
 def _may_be(name: str, wish: object) -> bool:
     """One of the words; 0 and 1 are none, though Python takes them for False and True."""
-    return any(wish is word or (isinstance(wish, str) and wish == word) for word in (*WISHES, *ASKED_FOR.get(name, ())))
+    return any(
+        wish is word or (isinstance(wish, str) and wish == word) for word in (*MODES, *EXTRA_MODES.get(name, ()))
+    )
 
 
 def _words(name: str) -> str:
-    settings = KNOWN[name].settings
-    words = ["auto", "off", "never", *(str(word) for word in ASKED_FOR.get(name, ()) if word is not True)]
+    settings = FIXERS[name].settings
+    words = ["auto", "off", "never", *(str(word) for word in EXTRA_MODES.get(name, ()) if word is not True)]
     return ", ".join(words) + (f" or its settings ({', '.join(settings)})" if settings else "")
 
 

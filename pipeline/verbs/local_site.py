@@ -22,8 +22,8 @@ def local_site(root: Path, card: str, loaded: LoadedConfig | None) -> Site:
     tree, gpu = DiskTree(root), assumed_card(card)
     if loaded is None:
         return Site(tree=tree, gpu=gpu)
-    wishes = loaded.config.fixers.model_extra or {}
-    return Site(tree=tree, gpu=gpu, environment=loaded.config.env, wishes=wishes, config=loaded.as_json())
+    settings = loaded.config.fixers.model_extra or {}
+    return Site(tree=tree, gpu=gpu, environment=loaded.config.env, settings=settings, config=loaded.as_json())
 
 
 def judge_card(site: Site) -> tuple[Finding, ...]:

@@ -9,14 +9,14 @@ from fixers.frame.change import FileChange, HostChange, Plan
 from fixers.frame.fixed_tree import as_planned
 from fixers.frame.site import Site, Tree
 from fixers.plans.site_plan import plan_fixes
-from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
+from fixers.registry import SETUP_NAMES, SOURCE_NAMES, setup_fixers, source_fixers
 from pipeline.work.secrets import secret_values
 from pipeline.work.view import View
 from remote.host import Host
 from remote.link.doors import read_only
 from remote.sync.rewrite import Rewrite, plan_rewrites
 
-MADE_ON_HOST = frozenset(fixer.name for fixer in SETUP_FIXERS)
+MADE_ON_HOST = frozenset(SETUP_NAMES)
 """Fixers that make files of the tree on the host, out of what only the host has."""
 
 
@@ -30,7 +30,7 @@ def site_of(view: View, host: Host | None) -> Site:
         project=view.layout,
         environment={**view.host.config.env, **view.config.env},
         secrets=secret_values(view.host.config, view.config),
-        wishes=fixer_settings_of(view),
+        settings=fixer_settings_of(view),
         config=view.config.model_dump(mode="json"),
     )
 
@@ -56,15 +56,15 @@ def plan_for(view: View, host: Host | None, only: Iterable[str] | None = None) -
 
 def fixer_versions() -> str:
     """Every fixer with its version: a new one, or a better one, looks again."""
-    named = {fixer.name: fixer.version for fixer in SOURCE_FIXERS}
-    named |= {fixer.name: fixer.version for fixer in SETUP_FIXERS}
+    named = {fixer.name: fixer.version for fixer in source_fixers()}
+    named |= {fixer.name: fixer.version for fixer in setup_fixers()}
     return ",".join(f"{name}={version}" for name, version in sorted(named.items()))
 
 
 def tree_as_fixed(view: View) -> Tree:
     """The project's files as the source fixers leave them for that card."""
     site = site_of(view, None)
-    return as_planned(site.tree, plan_fixes(site, only=[fixer.name for fixer in SOURCE_FIXERS]))
+    return as_planned(site.tree, plan_fixes(site, only=SOURCE_NAMES))
 
 
 def rewrites_left(plan: Plan, view: View) -> tuple[Rewrite, ...]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from fixers.frame.fixed_tree import as_planned
 from fixers.plans.site_plan import plan_fixes
-from fixers.registry import SOURCE_FIXERS
+from fixers.registry import SOURCE_NAMES
 from fixers.sources.yaml_nodes import compose
 from fixers.sources.yaml_values import plain
 from pipeline.work.fixes import site_of
@@ -51,7 +51,7 @@ def launch_of(view: View) -> Launch:
         return given
     tree = OneFile(FILE, written)
     site = replace(site_of(view, None), tree=tree)
-    plan = plan_fixes(site, only=[fixer.name for fixer in SOURCE_FIXERS])
+    plan = plan_fixes(site, only=SOURCE_NAMES)
     return read_launch(as_planned(tree, plan).read(FILE))
 
 

@@ -70,7 +70,7 @@ def test_every_folder_and_module_at_the_top_of_a_package_is_in_the_list_of_rooms
     ("package", "loose"),
     [
         ("pipeline", {"__main__"}),
-        ("fixers", {"known", "pages", "registry"}),
+        ("fixers", {"pages", "registry"}),
         ("remote", {"errors", "host"}),
         ("remote/payload", {"__main__", "operations"}),
     ],

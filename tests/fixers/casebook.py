@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fixers.frame.source_fixer import SourceFixer
 from fixers.frame.target import Target
-from fixers.registry import SOURCE_FIXERS
+from fixers.registry import source_fixers
 from remote.protocol.machine import Gpu
 
 CASES = Path(__file__).parent / "cases"
@@ -33,7 +33,7 @@ def read_cases() -> tuple[Case, ...]:
     """Every case of every source fixer."""
     return tuple(
         _read_case(fixer, folder)
-        for fixer in SOURCE_FIXERS
+        for fixer in source_fixers()
         for folder in sorted((CASES / fixer.name).iterdir() if (CASES / fixer.name).is_dir() else ())
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fixers.plans.site_plan import applies, plan_file
-from fixers.registry import SOURCE_FIXERS
+from fixers.registry import source_fixers
 from tests.fixers.casebook import CASES, Case, read_cases
 
 EVERY = read_cases()
@@ -42,7 +42,7 @@ def test_FI_34_a_second_pass_changes_nothing(case: Case) -> None:
     assert _planned(case, case.after).change is None
 
 
-@pytest.mark.parametrize("fixer", SOURCE_FIXERS, ids=lambda fixer: fixer.name)
+@pytest.mark.parametrize("fixer", source_fixers(), ids=lambda fixer: fixer.name)
 def test_a_fixer_has_a_case_where_it_acts_and_one_where_it_must_not(fixer) -> None:
     acts = [case for case in EVERY if case.fixer is fixer and case.after is not None]
     stays = [case for case in EVERY if case.fixer is fixer and case.after is None]
@@ -51,4 +51,4 @@ def test_a_fixer_has_a_case_where_it_acts_and_one_where_it_must_not(fixer) -> No
 
 
 def test_every_case_belongs_to_a_fixer() -> None:
-    assert {folder.name for folder in CASES.iterdir() if folder.is_dir()} <= {fixer.name for fixer in SOURCE_FIXERS}
+    assert {folder.name for folder in CASES.iterdir() if folder.is_dir()} <= {fixer.name for fixer in source_fixers()}

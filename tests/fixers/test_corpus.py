@@ -19,7 +19,7 @@ import pytest
 from fixers.frame.change import FileChange
 from fixers.frame.target import Target
 from fixers.plans.file_plan import plan_file
-from fixers.registry import SOURCE_FIXERS
+from fixers.registry import source_fixers
 from tests.fixers.casebook import TITAN_RTX
 
 PACKAGES = ("transformers", "peft", "accelerate", "datasets", "torch")
@@ -61,7 +61,7 @@ def looked() -> list[Looked]:
     for file in _files():
         before = file.read_bytes()
         size += len(before)
-        outcome = plan_file(str(file), before, SOURCE_FIXERS, TARGET)
+        outcome = plan_file(str(file), before, source_fixers(), TARGET)
         errors = tuple(f"{f.where}: {f.message}" for f in outcome.findings if f.severity.value == "error")
         found.append(Looked(str(file), before, outcome.change, errors))
     acted = sum(each.change is not None for each in found)
@@ -80,7 +80,7 @@ def test_what_was_rewritten_parses_and_is_settled(looked: list[Looked]) -> None:
     assert changes
     for change in changes:
         _parse(change.after)
-        assert plan_file(change.path, change.after, SOURCE_FIXERS, TARGET).change is None
+        assert plan_file(change.path, change.after, source_fixers(), TARGET).change is None
 
 
 def test_lines_without_a_reason_are_as_they_were(looked: list[Looked]) -> None:

@@ -181,7 +181,7 @@ def test_a_flip_brings_the_cast_of_trainables(tmp_path: Path) -> None:
 
 
 def test_a_fixer_that_is_off_does_nothing(project: Path) -> None:
-    plan = plan_fixes(Site(DiskTree(project), gpu=TITAN_RTX, wishes={"local-rank": "off"}))
+    plan = plan_fixes(Site(DiskTree(project), gpu=TITAN_RTX, settings={"local-rank": "off"}))
     assert not [change for change in plan.changes if "local-rank" in change.fixers]
 
 

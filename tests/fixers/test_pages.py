@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from fixers.code import bf16_to_fp16
-from fixers.known import module_of
 from fixers.pages import SECTIONS, fixer_names, fixer_page, fixer_summary, render_pages, write_pages
-from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
+from fixers.registry import module_name, setup_fixers, source_fixers
 from remote.errors import BadUsage
 
 DOCS = Path(__file__).parents[2] / "docs" / "fixers"
@@ -24,9 +23,9 @@ def test_a_page_says_everything_in_order(name: str) -> None:
     assert fixer_summary(name).endswith(".")
 
 
-@pytest.mark.parametrize("fixer", [*SOURCE_FIXERS, *SETUP_FIXERS], ids=lambda fixer: fixer.name)
+@pytest.mark.parametrize("fixer", [*source_fixers(), *setup_fixers()], ids=lambda fixer: fixer.name)
 def test_a_fixer_is_named_as_its_module(fixer) -> None:
-    assert fixer.__name__ == module_of(fixer.name)
+    assert fixer.__name__ == module_name(fixer.name)
     assert fixer.safety in ("safe", "unsafe")
     assert fixer.version >= 1
 

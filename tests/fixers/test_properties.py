@@ -18,7 +18,7 @@ from fixers.frame.target import Target
 from fixers.plans.file_plan import FileOutcome, plan_file
 from fixers.plans.on_disk import apply_to_disk, undo_on_disk
 from fixers.plans.site_plan import plan_fixes
-from fixers.registry import SOURCE_FIXERS
+from fixers.registry import source_fixers
 from fixers.sources.json_strings import JsonString, NotJson, parse_json
 from fixers.sources.splice import Edit, EditRefused, line_of, newline_of, splice
 from tests.fixers.casebook import TITAN_RTX, read_cases
@@ -50,7 +50,7 @@ PIECES = st.lists(st.sampled_from(_statements()), min_size=1, max_size=12)
 
 
 def _plan(path: str, data: bytes) -> FileOutcome:
-    return plan_file(path, data, SOURCE_FIXERS, TARGET)
+    return plan_file(path, data, source_fixers(), TARGET)
 
 
 def _holds(path: str, data: bytes) -> FileOutcome:

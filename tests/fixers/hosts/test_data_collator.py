@@ -27,21 +27,21 @@ def host(tmp_path):
     agent.close()
 
 
-def site_of(host, wish=None, **known):
-    return site_at(host, {FILE: NEW, "train.py": b""}, wishes={"data-collator": wish or {"path": FILE}}, **known)
+def site_of(host, setting=None, **known):
+    return site_at(host, {FILE: NEW, "train.py": b""}, settings={"data-collator": setting or {"path": FILE}}, **known)
 
 
-@pytest.mark.parametrize("wish", [{"path": FILE}, "auto"], ids=["named", "found by its name"])
-def test_a_collator_edited_on_the_host_becomes_the_projects_and_can_be_put_back(host, wish):
+@pytest.mark.parametrize("setting", [{"path": FILE}, "auto"], ids=["named", "found by its name"])
+def test_a_collator_edited_on_the_host_becomes_the_projects_and_can_be_put_back(host, setting):
     put(host, FILE, NEW)
     host.write_bytes(f"{PROJECT.tree}/{FILE}", OLD)
-    plan = data_collator.plan(site_of(host, wish))
+    plan = data_collator.plan(site_of(host, setting))
     assert "was edited there" in plan.findings[0].message
-    assert data_collator.plan(site_of(host, wish)) == plan
+    assert data_collator.plan(site_of(host, setting)) == plan
     apply(host, plan)
     assert lies_there(host, FILE) == NEW
     assert manifest_row(host, FILE).there == hashlib.sha256(NEW).hexdigest()
-    assert data_collator.plan(site_of(host, wish)) == data_collator.Plan()
+    assert data_collator.plan(site_of(host, setting)) == data_collator.Plan()
     host.act(plan.changes[0].undo, plan.changes[0].args)
     assert lies_there(host, FILE) == OLD
 
@@ -79,7 +79,7 @@ def test_copies_beside_the_project_on_the_path_and_in_the_environment_are_named(
 
 def test_a_path_that_the_project_does_not_have_names_the_nearest():
     plan = data_collator.plan(
-        site_at(None, {FILE: NEW}, wishes={"data-collator": {"path": "src/AudioDatacollator.py"}})
+        site_at(None, {FILE: NEW}, settings={"data-collator": {"path": "src/AudioDatacollator.py"}})
     )
     assert plan.findings[0].exit_code == 2
     assert FILE in plan.findings[0].hint
@@ -105,11 +105,11 @@ def test_no_path_leads_out_of_the_project(host, path):
 
 
 def test_a_listed_copy_in_the_project_becomes_equal_here_and_on_the_host(host):
-    wish = {"path": FILE, "copies": ["AudioDataCollator.py"]}
+    setting = {"path": FILE, "copies": ["AudioDataCollator.py"]}
     files = {FILE: NEW, "AudioDataCollator.py": OLD, "other/AudioDataCollator.py": OLD}
     for site in (
-        Site(MemoryTree(files), wishes={"data-collator": wish}),
-        site_at(host, files, wishes={"data-collator": wish}),
+        Site(MemoryTree(files), settings={"data-collator": setting}),
+        site_at(host, files, settings={"data-collator": setting}),
     ):
         plan = data_collator.plan(site)
         assert [(change.path, change.before, change.after) for change in plan.changes] == [
@@ -118,21 +118,21 @@ def test_a_listed_copy_in_the_project_becomes_equal_here_and_on_the_host(host):
         assert "stale copy" in plan.findings[0].message
         assert plan.findings[0].severity is Severity.INFO
     even = {**files, "AudioDataCollator.py": NEW}
-    assert data_collator.plan(Site(MemoryTree(even), wishes={"data-collator": wish})) == data_collator.Plan()
+    assert data_collator.plan(Site(MemoryTree(even), settings={"data-collator": setting})) == data_collator.Plan()
 
 
 def test_a_listed_copy_that_is_not_there_is_told():
-    wish = {"path": FILE, "copies": ["AudioCollator.py"]}
-    plan = data_collator.plan(Site(MemoryTree({FILE: NEW}), wishes={"data-collator": wish}))
+    setting = {"path": FILE, "copies": ["AudioCollator.py"]}
+    plan = data_collator.plan(Site(MemoryTree({FILE: NEW}), settings={"data-collator": setting}))
     assert "fixers.data-collator.copies" in plan.findings[0].message
     assert plan.changes == ()
 
 
 def test_a_stale_copy_that_source_fixers_change_too_is_one_change():
     stale = b"from torch.nn.utils.rnn import pad_sequence\n\nlabels = pad_sequence(labels, padding_value=0)\n"
-    wish = {"path": FILE, "copies": ["AudioDataCollator.py"]}
+    setting = {"path": FILE, "copies": ["AudioDataCollator.py"]}
     tree = MemoryTree({FILE: NEW, "AudioDataCollator.py": stale})
-    plan = plan_fixes(Site(tree, wishes={"data-collator": wish}))
+    plan = plan_fixes(Site(tree, settings={"data-collator": setting}))
     (change,) = plan.changes
     assert (change.before, change.after) == (stale, NEW)
     assert set(change.fixers) == {"label-padding", "data-collator"}

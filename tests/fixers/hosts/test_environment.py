@@ -36,14 +36,14 @@ def host(tmp_path):
     agent.close()
 
 
-def site_of(host, gpu=TITAN_RTX, **wish):
+def site_of(host, gpu=TITAN_RTX, **setting):
     survey = survey_of(
         interpreter=Interpreter(f"{host.workdir}/{PROJECT.tree}/venv/bin/python", error="no such file"),
         driver=Driver("550.54.15"),
         gpus=(gpu,),
     )
-    wishes = {"environment": {"base": sys.executable, "find_links": "wheels", "no_index": True, **wish}}
-    return site_at(host, {"requirements.txt": b"speechkit>=1\n"}, survey=survey, gpu=gpu, wishes=wishes)
+    settings = {"environment": {"base": sys.executable, "find_links": "wheels", "no_index": True, **setting}}
+    return site_at(host, {"requirements.txt": b"speechkit>=1\n"}, survey=survey, gpu=gpu, settings=settings)
 
 
 def venv(host):
@@ -61,8 +61,8 @@ def imports(host, *packages):
 
 def test_nothing_is_made_unless_it_is_asked_for(host):
     site = site_of(host)
-    for wish in ({}, {"environment": "auto"}, {"environment": "off"}):
-        assert environment.plan(site_at(host, survey=site.survey, gpu=site.gpu, wishes=wish)) == environment.Plan()
+    for setting in ({}, {"environment": "auto"}, {"environment": "off"}):
+        assert environment.plan(site_at(host, survey=site.survey, gpu=site.gpu, settings=setting)) == environment.Plan()
 
 
 def test_a_venv_is_made_whole_made_once_and_taken_away_again(host, tmp_path):

@@ -13,7 +13,7 @@ from fixers.frame.target import Target
 from fixers.plans import memory
 from fixers.plans.file_plan import FileOutcome
 from fixers.plans.memory import Memory, question_of
-from fixers.registry import SOURCE_FIXERS
+from fixers.registry import source_fixers
 from remote.protocol.findings import Finding, Severity
 from tests.fixers.casebook import AMPERE, TITAN_RTX
 from tests.fixers.setup_rig import card
@@ -98,7 +98,7 @@ def test_a_change_anywhere_in_fixers_is_another_question():
     assert memory.our_code() == hashlib.sha256(b"".join(file.read_bytes() for file in every)).hexdigest()
 
 
-def test_another_card_package_wish_or_fixer_is_another_question():
+def test_another_card_package_setting_or_fixer_is_another_question():
     targets = [
         Target(),
         Target(TITAN_RTX),
@@ -108,7 +108,9 @@ def test_another_card_package_wish_or_fixer_is_another_question():
         Target(TITAN_RTX, {"transformers": "5.1"}),
         Target(TITAN_RTX, {}, {"port": "off"}),
     ]
-    asked = [question_of(SOURCE_FIXERS, target) for target in targets] + [question_of(SOURCE_FIXERS[1:], targets[0])]
+    asked = [question_of(source_fixers(), target) for target in targets] + [
+        question_of(source_fixers()[1:], targets[0])
+    ]
     assert len(set(asked)) == len(asked)
     same = Target(TITAN_RTX, {"b": "1", "a": "2"}), Target(TITAN_RTX, {"a": "2", "b": "1"})
-    assert question_of(SOURCE_FIXERS, same[0]) == question_of(SOURCE_FIXERS, same[1])
+    assert question_of(source_fixers(), same[0]) == question_of(source_fixers(), same[1])

@@ -8,18 +8,18 @@ from fixers.frame.change import FileChange, HostChange, Plan
 from fixers.frame.site import Site
 from fixers.frame.target import Target
 from fixers.plans.site_plan import applies, chosen_names, one_change_each, plan_fixes
-from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
+from fixers.registry import setup_fixers, source_fixers
 from remote.errors import BadUsage
 from remote.protocol.findings import Finding, Severity
 from tests.fixers.casebook import AMPERE, TITAN_RTX
 from tests.fixers.setup_rig import MemoryTree, card
 
 BROUGHT = {"bf16-to-fp16", "trainable-fp32", "scaler-gate"}
-EVERY = {fixer.name for fixer in (*SOURCE_FIXERS, *SETUP_FIXERS)}
+EVERY = {fixer.name for fixer in (*source_fixers(), *setup_fixers())}
 
 
 @pytest.mark.parametrize(
-    ("only", "wishes", "config", "chosen"),
+    ("only", "settings", "config", "chosen"),
     [
         (None, {}, {}, EVERY),
         (["port"], {}, {}, {"port"}),
@@ -35,8 +35,8 @@ EVERY = {fixer.name for fixer in (*SOURCE_FIXERS, *SETUP_FIXERS)}
         (["port"], {"port": {"path": "x"}}, {}, {"port"}),
     ],
 )
-def test_the_config_and_the_command_line_choose_the_fixers(only, wishes, config, chosen):
-    assert chosen_names(Site(MemoryTree({}), wishes=wishes, config=config), only) == chosen
+def test_the_config_and_the_command_line_choose_the_fixers(only, settings, config, chosen):
+    assert chosen_names(Site(MemoryTree({}), settings=settings, config=config), only) == chosen
 
 
 def test_a_fixer_that_nobody_knows_is_bad_usage_with_a_hint():

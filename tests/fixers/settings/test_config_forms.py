@@ -99,7 +99,7 @@ def test_what_cannot_be_decided_is_told_with_its_line_and_left(text, line, messa
     assert outcome("conf.yaml", text) == (text, [(line, message, hint)])
 
 
-def test_a_run_config_of_halfstep_says_its_wish_and_keeps_it():
+def test_a_run_config_of_halfstep_keeps_its_precision_setting():
     ours = "precision: bf16\nlora: {r: 8}\nfixers:\n  x: {dtype: bf16}\nmodel: {dtype: bf16}\n"
     assert outcome("conf.yaml", ours) == (ours.replace("model: {dtype: bf16}", "model: {dtype: fp16}"), [])
 

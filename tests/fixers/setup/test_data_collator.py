@@ -70,7 +70,7 @@ def test_the_judgement_of_what_lies_on_the_host(look, findings):
     assert judge_collator(FILE, DIGEST, look) == findings
 
 
-def plan_of(look, wish="auto", files=None, **known):
+def plan_of(look, setting="auto", files=None, **known):
     """The plan, and what the host was asked for it."""
     asked = []
 
@@ -79,7 +79,7 @@ def plan_of(look, wish="auto", files=None, **known):
         return encode(look)
 
     host = FakeHost(operations={"fix.collator.look": answer})
-    site = site_at(known.pop("host", host), files or {FILE: NEW}, wishes={"data-collator": wish}, **known)
+    site = site_at(known.pop("host", host), files or {FILE: NEW}, settings={"data-collator": setting}, **known)
     return data_collator.plan(site), asked
 
 
@@ -109,9 +109,9 @@ def replacement(expected):
         ),
     ],
 )
-@pytest.mark.parametrize("wish", ["auto", {"path": FILE}, {"path": None}], ids=["found", "named", "named nothing"])
-def test_the_hosts_collator_becomes_the_projects_and_other_copies_are_told(look, plan, wish):
-    assert plan_of(look, wish)[0] == plan
+@pytest.mark.parametrize("setting", ["auto", {"path": FILE}, {"path": None}], ids=["found", "named", "named nothing"])
+def test_the_hosts_collator_becomes_the_projects_and_other_copies_are_told(look, plan, setting):
+    assert plan_of(look, setting)[0] == plan
 
 
 def test_the_host_looks_where_its_interpreter_would():
@@ -140,9 +140,9 @@ def test_a_path_that_the_project_does_not_have_names_the_nearest(wanted, hint):
     assert plan_of(CollatorFacts("bb"), {"path": wanted}, files) == (Plan((absent(wanted, hint),)), [])
 
 
-@pytest.mark.parametrize("wish", ["auto", {"copies": ["x.py"]}])
-def test_a_project_without_a_collator_is_not_looked_at(wish):
-    assert plan_of(CollatorFacts("bb"), wish, {"train.py": b""}) == (Plan(), [])
+@pytest.mark.parametrize("setting", ["auto", {"copies": ["x.py"]}])
+def test_a_project_without_a_collator_is_not_looked_at(setting):
+    assert plan_of(CollatorFacts("bb"), setting, {"train.py": b""}) == (Plan(), [])
 
 
 STALE = "copy.py is a stale copy of src/AudioDataCollator.py"
@@ -152,9 +152,9 @@ COPY_CHANGE = FileChange("copy.py", OLD, NEW, {"data-collator": 1}, (STALE,))
 
 @pytest.mark.parametrize("known", [{"host": None}, {"project": None}])
 def test_listed_copies_in_the_project_become_equal_without_a_host(known):
-    wish = {"path": FILE, "copies": ["gone.py", "even.py", "copy.py"]}
+    setting = {"path": FILE, "copies": ["gone.py", "even.py", "copy.py"]}
     files = {FILE: NEW, "copy.py": OLD, "even.py": NEW, "unlisted.py": OLD}
-    plan, asked = plan_of(CollatorFacts("bb"), wish, files, **known)
+    plan, asked = plan_of(CollatorFacts("bb"), setting, files, **known)
     assert plan == Plan(
         (absent("gone.py", "put fixers.data-collator.copies right", "copies"), COPY_MENDED), (COPY_CHANGE,)
     )

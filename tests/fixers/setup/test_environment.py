@@ -98,12 +98,12 @@ MISSING = Interpreter(PYTHON, error="no such file")
 UNFIT = error(f"{PYTHON} does not run: no such file")
 
 
-def plan_of(wish, gpu=TURING, driver="550.54.15", interpreter=MISSING, **known):
+def plan_of(setting, gpu=TURING, driver="550.54.15", interpreter=MISSING, **known):
     survey = known.pop("survey", survey_of(interpreter=interpreter, driver=Driver(driver)))
-    wishes = {"environment": wish} if wish is not None else {}
+    settings = {"environment": setting} if setting is not None else {}
     host = known.pop("host", FakeHost())
     files = {"requirements.txt": b"", "requirements/train.txt": b""}
-    site = {"survey": survey, "gpu": gpu, "wishes": wishes, "environment": {"PIP_INDEX_URL": "u"}, **known}
+    site = {"survey": survey, "gpu": gpu, "settings": settings, "environment": {"PIP_INDEX_URL": "u"}, **known}
     return environment.plan(site_at(host, files, **site))
 
 
@@ -133,7 +133,7 @@ ON_CPU = "torch (cpu), requirements.txt"
 
 
 @pytest.mark.parametrize(
-    ("wish", "wanted"),
+    ("setting", "wanted"),
     [
         ("create", change(NEWEST)),
         (True, change(NEWEST)),
@@ -173,12 +173,12 @@ ON_CPU = "torch (cpu), requirements.txt"
         ({"requirements": []}, change("torch==2.13.* (cu129)", requirements=[])),
     ],
 )
-def test_a_venv_is_made_as_the_config_wishes(wish, wanted):
-    assert plan_of(wish) == Plan((mended(UNFIT),), (wanted,))
+def test_a_venv_is_made_as_the_config_says(setting, wanted):
+    assert plan_of(setting) == Plan((mended(UNFIT),), (wanted,))
 
 
 @pytest.mark.parametrize(
-    ("gpu", "driver", "wish", "wanted"),
+    ("gpu", "driver", "setting", "wanted"),
     [
         (PASCAL, "580.1", "create", change("torch==2.13.* (cu126), requirements.txt", "cu126", capability=[6, 0])),
         (TURING, "580.1", {"index": "{build}"}, change("torch==2.13.*, requirements.txt", "", index="cu132")),
@@ -194,13 +194,13 @@ def test_a_venv_is_made_as_the_config_wishes(wish, wanted):
         ),
     ],
 )
-def test_torch_is_chosen_for_a_card_that_is_really_there(gpu, driver, wish, wanted):
-    assert plan_of(wish, gpu, driver) == Plan((mended(UNFIT),), (wanted,))
+def test_torch_is_chosen_for_a_card_that_is_really_there(gpu, driver, setting, wanted):
+    assert plan_of(setting, gpu, driver) == Plan((mended(UNFIT),), (wanted,))
 
 
-@pytest.mark.parametrize("wish", [None, "auto", "off", False, {}])
-def test_nothing_is_made_unless_it_is_asked_for(wish):
-    assert plan_of(wish) == Plan()
+@pytest.mark.parametrize("setting", [None, "auto", "off", False, {}])
+def test_nothing_is_made_unless_it_is_asked_for(setting):
+    assert plan_of(setting) == Plan()
 
 
 @pytest.mark.parametrize("known", [{"survey": None}, {"project": None}, {"host": None}])
@@ -213,15 +213,15 @@ def test_an_interpreter_that_suits_the_card_is_left_without_a_word():
 
 
 @pytest.mark.parametrize(
-    ("wish", "where", "hint"),
+    ("setting", "where", "hint"),
     [
         ({"torch": "v2.13"}, "fixers.environment.torch", 'torch: "2.13"'),
         ({"requirements": "requirement.txt"}, "fixers.environment.requirements", "requirements: requirements.txt"),
         ({"requirements": ["zz"]}, "fixers.environment.requirements", "name files of the project that are sent"),
     ],
 )
-def test_what_cannot_be_read_is_an_error_and_makes_nothing(wish, where, hint):
-    plan = plan_of(wish)
+def test_what_cannot_be_read_is_an_error_and_makes_nothing(setting, where, hint):
+    plan = plan_of(setting)
     assert plan.changes == ()
     assert plan.findings[0] == UNFIT
     assert plan.findings[1].where == where
@@ -264,15 +264,15 @@ def impossible(card_words, driver):
 
 
 @pytest.mark.parametrize(
-    ("gpu", "driver", "wish", "told"),
+    ("gpu", "driver", "setting", "told"),
     [
         (card(name="K80", capability=(3, 7)), "470.1", "create", impossible("K80 (3.7)", "470.1")),
         (TURING, "", "create", impossible("TITAN RTX (7.5)", "none")),
         (TURING, "550.1", {"torch": "2.7"}, impossible("TITAN RTX (7.5)", "550.1")),
     ],
 )
-def test_a_card_that_no_build_is_for_is_told(gpu, driver, wish, told):
-    assert plan_of(wish, gpu, driver) == Plan((UNFIT, told))
+def test_a_card_that_no_build_is_for_is_told(gpu, driver, setting, told):
+    assert plan_of(setting, gpu, driver) == Plan((UNFIT, told))
 
 
 def test_an_interpreter_outside_the_project_is_told_and_left():

@@ -164,7 +164,7 @@ def test_an_interpreter_that_cannot_be_run_is_not_named(survey):
         {"config": {"model": None}},
         {"config": {"model": {"id": ""}}},
         {"config": {"model": {"id": "./model"}}},
-        {"config": {"model": {}}, "wishes": {"tokenizer": {"repo": REPO}}},
+        {"config": {"model": {}}, "settings": {"tokenizer": {"repo": REPO}}},
     ],
 )
 def test_what_is_no_hubs_or_on_no_host_is_not_asked_for_and_a_token_is_told_all_the_same(known):

@@ -76,7 +76,7 @@ def test_a_broken_file_is_replaced_by_the_hubs_at_one_commit():
 
 
 def test_the_host_looks_into_the_folders_that_the_config_names():
-    _, (asked,) = plan_of(config={"model": {"id": "./m"}}, wishes={"tokenizer": {"folders": ["/data/tok"]}})
+    _, (asked,) = plan_of(config={"model": {"id": "./m"}}, settings={"tokenizer": {"folders": ["/data/tok"]}})
     assert (asked["folders"], asked["models"]) == (["/data/tok"], [])
 
 
@@ -94,7 +94,7 @@ def test_a_copy_in_the_cache_of_the_same_revision_is_taken_without_asking_the_hu
 
 def test_a_copy_in_the_projects_folder_that_the_config_names_is_taken():
     asset = TokenizerFile(f"{TREE}/assets/tokenizer.json", "/real", 26, GOOD.sha256)
-    plan, asked = plan_of(BAD, CACHED, asset, wishes={"tokenizer": {"source": "assets"}})
+    plan, asked = plan_of(BAD, CACHED, asset, settings={"tokenizer": {"source": "assets"}})
     assert [each.args["copy"] for each in plan.changes] == ["/real"]
     assert len(asked) == 1
 
@@ -161,11 +161,11 @@ IN_TREE = FileChange(FILE, CUT, WHOLE, {"tokenizer": 1}, (REASON,))
 
 
 def test_a_file_as_broken_here_as_there_is_one_change_of_the_tree():
-    assert plan_of(BAD, tree=ASSETS, wishes=SOURCE)[0] == Plan((mended(BROKEN),), (IN_TREE,))
+    assert plan_of(BAD, tree=ASSETS, settings=SOURCE)[0] == Plan((mended(BROKEN),), (IN_TREE,))
 
 
 @pytest.mark.parametrize(
-    ("tree", "wishes"),
+    ("tree", "settings"),
     [
         (ASSETS, {}),
         ({FILE: CUT + b" ", "assets/tokenizer.json": WHOLE}, SOURCE),
@@ -173,8 +173,8 @@ def test_a_file_as_broken_here_as_there_is_one_change_of_the_tree():
         ({FILE: CUT}, SOURCE),
     ],
 )
-def test_a_file_that_is_broken_otherwise_or_has_no_copy_here_is_changed_there(tree, wishes):
-    changes = plan_of(BAD, tree=tree, wishes=wishes)[0].changes
+def test_a_file_that_is_broken_otherwise_or_has_no_copy_here_is_changed_there(tree, settings):
+    changes = plan_of(BAD, tree=tree, settings=settings)[0].changes
     assert [type(each) for each in changes] == [HostChange]
 
 
@@ -187,8 +187,10 @@ def test_a_file_not_sent_yet_is_judged_from_the_laptop_and_one_that_was_by_the_h
 
 @pytest.mark.parametrize("known", [{"host": None}, {"project": None}])
 def test_on_the_laptop_a_copy_in_the_project_is_taken(known):
-    site = site_at(FakeHost(), ASSETS, wishes=SOURCE)
-    site = Site(site.tree, host=known.get("host", site.host), project=known.get("project", site.project), wishes=SOURCE)
+    site = site_at(FakeHost(), ASSETS, settings=SOURCE)
+    site = Site(
+        site.tree, host=known.get("host", site.host), project=known.get("project", site.project), settings=SOURCE
+    )
     plan = tokenizer.plan(site)
     assert [(each.path, each.before, each.after) for each in plan.changes] == [(FILE, CUT, WHOLE)]
     assert [finding.severity for finding in plan.findings] == [Severity.INFO]

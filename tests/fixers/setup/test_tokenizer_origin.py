@@ -16,7 +16,7 @@ REPO = "lab/speech"
 
 
 @pytest.mark.parametrize(
-    ("config", "wish", "origin"),
+    ("config", "setting", "origin"),
     [
         ({}, None, Origin()),
         ({"model": None}, "auto", Origin()),
@@ -36,9 +36,9 @@ REPO = "lab/speech"
         ({"model": {"id": REPO}}, {"repo": None, "source": None}, Origin(REPO)),
     ],
 )
-def test_the_config_says_where_a_good_copy_can_be_had(config, wish, origin):
-    wishes = {} if wish is None else {"tokenizer": wish}
-    assert origin_of(Site(MemoryTree({"models/speech/config.json": b"{}"}), config=config, wishes=wishes)) == origin
+def test_the_config_says_where_a_good_copy_can_be_had(config, setting, origin):
+    settings = {} if setting is None else {"tokenizer": setting}
+    assert origin_of(Site(MemoryTree({"models/speech/config.json": b"{}"}), config=config, settings=settings)) == origin
 
 
 def named(repo):

@@ -66,7 +66,7 @@ def test_a_build_is_chosen_by_card_driver_and_release(capability, driver, newest
     assert choose_build(capability, driver, lambda major, minor: (major, minor) <= newest) == choice
 
 
-def test_without_a_wish_the_newest_release_that_is_known_is_chosen():
+def test_without_a_requirement_the_newest_release_that_is_known_is_chosen():
     assert choose_build(TURING, "580") == Choice((2, 13), "cu132")
 
 

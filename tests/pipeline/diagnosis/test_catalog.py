@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from fixers.registry import SETUP_FIXERS, SOURCE_FIXERS
+from fixers.registry import setup_fixers, source_fixers
 from pipeline.diagnosis.catalog import find_entry, identify, load_catalog
 from pipeline.diagnosis.cures import CONFIG_CURES
 from pipeline.diagnosis.diagnose import diagnose_text
@@ -44,7 +44,7 @@ def test_an_entry_says_everything(entry):
 
 
 def test_every_cure_is_something_we_can_do():
-    fixers = {fixer.name for fixer in (*SOURCE_FIXERS, *SETUP_FIXERS)}
+    fixers = {fixer.name for fixer in (*source_fixers(), *setup_fixers())}
     for entry in ENTRIES:
         for cure in entry.cures:
             kind, _, name = cure.partition(":")

@@ -10,13 +10,13 @@ REPO = "lab/speech-model"
 FILE = "model/tokenizer.json"
 
 
-def site_of(host, hub, files=None, *, wish=None, environment=None, model=None, packages=None):
+def site_of(host, hub, files=None, *, setting=None, environment=None, model=None, packages=None):
     known = {**hub.environment, "HF_HOME": f"{host.workdir}/hf", **(environment or {})}
     interpreter = Interpreter(sys.executable, packages=packages or {"tokenizers": "0.23.1"})
-    wishes = {"tokenizer": wish} if wish else {}
+    settings = {"tokenizer": setting} if setting else {}
     config = {"model": model or {"id": REPO, "revision": COMMIT}}
     survey = survey_of(interpreter=interpreter)
-    return site_at(host, files, survey=survey, environment=known, wishes=wishes, config=config)
+    return site_at(host, files, survey=survey, environment=known, settings=settings, config=config)
 
 
 def leftovers(host):

@@ -62,7 +62,7 @@ def test_a_good_copy_in_the_cache_is_taken_without_asking_the_hub(host, hub, who
 def test_a_good_copy_in_the_project_is_taken_where_the_config_names_its_folder(host, hub, whole):
     put(host, FILE, whole[:32768])
     host.write_bytes(f"{PROJECT.tree}/assets/tokenizer.json", whole)
-    apply(host, tokenizer.plan(site_of(host, hub, wish={"source": "assets"}, model={"id": "./model"})))
+    apply(host, tokenizer.plan(site_of(host, hub, setting={"source": "assets"}, model={"id": "./model"})))
     assert lies_there(host, FILE) == whole
     assert hub.requests == []
 
@@ -70,7 +70,7 @@ def test_a_good_copy_in_the_project_is_taken_where_the_config_names_its_folder(h
 def test_a_file_as_broken_here_as_there_with_a_good_copy_in_the_project_is_one_change_of_the_tree(host, hub, whole):
     put(host, FILE, whole[:32768])
     files = {FILE: whole[:32768], "assets/tokenizer.json": whole}
-    site = site_of(host, hub, files, wish={"source": "assets"}, model={"id": "./model"})
+    site = site_of(host, hub, files, setting={"source": "assets"}, model={"id": "./model"})
     (change,) = tokenizer.plan(site).changes
     assert (change.path, change.before, change.after) == (FILE, whole[:32768], whole)
     put(host, FILE, whole)

@@ -25,7 +25,7 @@ class BadTorch(ValueError):
 
 
 @dataclass(frozen=True)
-class TorchWish:
+class TorchRequirement:
     """What was asked for: `requirement` as pip takes it, and the clauses in it, such as (">=", "2.4")."""
 
     requirement: str
@@ -54,16 +54,16 @@ class TorchWish:
         return all(_allows(operator, version, (major, minor)) for operator, version in self.clauses)
 
 
-def parse_torch(value: object) -> TorchWish:
+def parse_torch_requirement(value: object) -> TorchRequirement:
     """The wish in that setting; any torch where it is empty or None. Raises BadTorch."""
     if isinstance(value, float) and value < OLDEST_FLOAT and len(str(value).partition(".")[2]) == 1:
         written = f"{value}0"
         raise BadTorch(f"{value} is a number to YAML, which drops a last zero; write the version in quotes", written)
     text = str(value if value is not None else "").strip()
     if not text:
-        return TorchWish("torch")
+        return TorchRequirement("torch")
     if URL.fullmatch(text):
-        return TorchWish(text)
+        return TorchRequirement(text)
     named = NAMED.fullmatch(text)
     parsed = _parse_specifier((named[1] if named else text).strip()) if not text.lower().startswith("pytorch") else None
     if parsed is None:
@@ -72,19 +72,19 @@ def parse_torch(value: object) -> TorchWish:
     return parsed
 
 
-def _parse_specifier(text: str) -> TorchWish | None:
+def _parse_specifier(text: str) -> TorchRequirement | None:
     if not text:
-        return TorchWish("torch")
+        return TorchRequirement("torch")
     if BARE.fullmatch(text):
         short = text.count(".") < 2 and "+" not in text and not text.endswith(".*")
         wanted = f"{text}.*" if short and text.replace(".", "").isdigit() else text
-        return TorchWish(f"torch=={wanted}", (("==", wanted),))
+        return TorchRequirement(f"torch=={wanted}", (("==", wanted),))
     matches = [CLAUSE.fullmatch(part.strip()) for part in text.split(",")]
     clauses = tuple((match[1], match[2]) for match in matches if match)
     wildcard_misused = any(version.endswith(".*") and operator not in ("==", "!=") for operator, version in clauses)
     if len(clauses) != len(matches) or wildcard_misused:
         return None
-    return TorchWish("torch" + ",".join(f"{operator}{version}" for operator, version in clauses), clauses)
+    return TorchRequirement("torch" + ",".join(f"{operator}{version}" for operator, version in clauses), clauses)
 
 
 REPAIRS = (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fixers.setup.torch_wish import BadTorch, parse_torch
+from fixers.setup.torch_requirement import BadTorch, parse_torch_requirement
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from fixers.setup.torch_wish import BadTorch, parse_torch
     ],
 )
 def test_a_version_a_specifier_and_a_requirement_are_taken(value, requirement):
-    assert parse_torch(value).requirement == requirement
+    assert parse_torch_requirement(value).requirement == requirement
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,9 @@ def test_a_version_a_specifier_and_a_requirement_are_taken(value, requirement):
 )
 def test_anything_else_is_refused_with_the_nearest_valid_spelling(value, nearest):
     with pytest.raises(BadTorch) as refusal:
-        parse_torch(value)
+        parse_torch_requirement(value)
     assert refusal.value.nearest == nearest
-    assert not nearest or parse_torch(nearest)
+    assert not nearest or parse_torch_requirement(nearest)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +84,6 @@ def test_anything_else_is_refused_with_the_nearest_valid_spelling(value, nearest
         ("2.7", ""),
     ],
 )
-def test_a_wish_tells_which_minor_releases_it_allows(value, minors):
-    wish = parse_torch(value)
-    assert " ".join(str(minor) for minor in range(8, 14) if wish.allows(2, minor)) == minors
+def test_a_requirement_says_which_minor_releases_it_allows(value, minors):
+    setting = parse_torch_requirement(value)
+    assert " ".join(str(minor) for minor in range(8, 14) if setting.allows(2, minor)) == minors
