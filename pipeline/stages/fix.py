@@ -25,8 +25,8 @@ class Fix:
 
     def inputs(self, view: View) -> Inputs:
         return {
-            "files": view.scan.manifest.digest_here(),
-            "files there": view.survey.tree.digest_there,
+            "files": view.scan.manifest.source_digest(),
+            "files there": view.survey.tree.installed_digest,
             "fixers": fixer_versions(),
             "card": card_of(view),
             "wishes": digest(fixer_settings_of(view)),

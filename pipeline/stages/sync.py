@@ -22,7 +22,7 @@ class Sync:
     exit_code = ExitCode.SYNC
 
     def inputs(self, view: View) -> Inputs:
-        return {"files": view.scan.manifest.digest_here(), "data": view.data_digest or "by name"}
+        return {"files": view.scan.manifest.source_digest(), "data": view.data_digest or "by name"}
 
     def check(self, view: View) -> Report:
         """The host's own digests agree with the laptop's, and nobody edited a file there."""
@@ -62,7 +62,7 @@ def _judge_tree(view: View) -> Report:
         return view.scan.report
     here = view.scan.manifest
     nothing_to_have = not here.rows and not tree.exists
-    if not nothing_to_have and (not tree.exists or tree.digest_here != here.digest_here()):
+    if not nothing_to_have and (not tree.exists or tree.source_digest != here.source_digest()):
         return Report((_behind(view),))
     if tree.pending:
         return Report((_finding("a change of the host's tree was cut and is to be finished"),))

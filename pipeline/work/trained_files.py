@@ -23,9 +23,9 @@ def trained_files_digest(view: View) -> str:
     """
     there = Manifest({**view.scan.manifest.rows, **view.survey.tree.fixed})
     own = set(_own_configs(view))
-    if not own or there.digest_there() != view.survey.tree.digest_there:
-        return view.survey.tree.digest_there
-    return replace(there, rows={path: row for path, row in there.rows.items() if path not in own}).digest_there()
+    if not own or there.installed_digest() != view.survey.tree.installed_digest:
+        return view.survey.tree.installed_digest
+    return replace(there, rows={path: row for path, row in there.rows.items() if path not in own}).installed_digest()
 
 
 def _own_configs(view: View) -> Iterator[str]:

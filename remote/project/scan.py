@@ -57,7 +57,7 @@ class Scan:
 
     def digest(self, path: str) -> str:
         """The SHA-256 of one file of the project, as it was looked at."""
-        return self.manifest.rows[path].here
+        return self.manifest.rows[path].source
 
     def read(self, path: str) -> bytes:
         """The bytes of one file of the project, as they are now."""

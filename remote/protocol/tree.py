@@ -16,13 +16,13 @@ LARGE_BYTES = 20 * 10**6
 
 @dataclass(frozen=True)
 class Row:
-    """One path of the tree. `here`: digest of what the laptop sent; `there`: digest of what lies on the host.
+    """One path of the tree. `source`: digest of what the laptop sent; `installed`: digest of the file on the host.
 
     They differ only where `fixers` (name to version) rewrote the file. `link` is a symlink's target instead of bytes.
     """
 
-    here: str
-    there: str
+    source: str
+    installed: str
     mode: int
     size: int
     link: str = ""
@@ -36,14 +36,14 @@ class Manifest:
     rows: Dict[str, Row]
     version: int = MANIFEST_VERSION
 
-    def digest_here(self) -> str:
+    def source_digest(self) -> str:
         """One digest over what the laptop sent: equal on both sides means nothing to send. Files that only a fixer
-        made (their `here` is empty) are not in it."""
-        return _digest({path: (row.here, row.mode, row.link) for path, row in self.rows.items() if row.here})
+        made (their `source` is empty) are not in it."""
+        return _digest({path: (row.source, row.mode, row.link) for path, row in self.rows.items() if row.source})
 
-    def digest_there(self) -> str:
+    def installed_digest(self) -> str:
         """One digest over what lies on the host, fixers included."""
-        return _digest({path: (row.there, row.mode, row.link) for path, row in self.rows.items()})
+        return _digest({path: (row.installed, row.mode, row.link) for path, row in self.rows.items()})
 
 
 @dataclass(frozen=True)
@@ -65,8 +65,8 @@ class TreeSurvey:
     """
 
     exists: bool
-    digest_here: str = ""
-    digest_there: str = ""
+    source_digest: str = ""
+    installed_digest: str = ""
     files: int = 0
     deviations: Tuple[Deviation, ...] = ()
     fixed: Dict[str, Row] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class NewerManifest(Malformed):
 
 def pack_manifest(manifest: Manifest) -> Dict[str, Any]:
     """A manifest as JSON; rows are arrays, because there may be 20,000 of them."""
-    rows = {path: [r.here, r.there, r.mode, r.size, r.link, r.fixers] for path, r in manifest.rows.items()}
+    rows = {path: [r.source, r.installed, r.mode, r.size, r.link, r.fixers] for path, r in manifest.rows.items()}
     return {"version": manifest.version, "rows": rows}
 
 
@@ -101,11 +101,11 @@ def parse_manifest(data: Any) -> Manifest:
 
 def parse_row(row: Any) -> Row:
     """One row from its array. Raises ValueError, TypeError."""
-    here, there, mode, size, link, fixers = row
-    shapes = ((here, str), (there, str), (mode, int), (size, int), (link, str), (fixers, dict))
+    source, installed, mode, size, link, fixers = row
+    shapes = ((source, str), (installed, str), (mode, int), (size, int), (link, str), (fixers, dict))
     if not all(isinstance(value, kind) for value, kind in shapes):
         raise ValueError(f"a row has the wrong shape: {row!r}")
-    return Row(here, there, mode, size, link, fixers)
+    return Row(source, installed, mode, size, link, fixers)
 
 
 def _digest(value: object) -> str:

@@ -16,12 +16,12 @@ from remote.protocol.tree import Manifest, Row, TreeSurvey, parse_manifest
 
 def known_base(host: Host, scan: Scan, tree: TreeSurvey) -> Manifest | None:
     """The host's manifest as far as the laptop knows it without asking; None where it does not."""
-    if not tree.files or tree.digest_here == Manifest({}).digest_here():
+    if not tree.files or tree.source_digest == Manifest({}).source_digest():
         return Manifest({})
-    if tree.digest_here == scan.manifest.digest_here():
+    if tree.source_digest == scan.manifest.source_digest():
         return scan.manifest
     remembered = _read(_path(scan.root, host, scan.project))
-    return remembered if remembered is not None and remembered.digest_here() == tree.digest_here else None
+    return remembered if remembered is not None and remembered.source_digest() == tree.source_digest else None
 
 
 def ask_base(host: Host, scan: Scan) -> tuple[Manifest, dict[str, int]]:
@@ -34,7 +34,7 @@ def ask_base(host: Host, scan: Scan) -> tuple[Manifest, dict[str, int]]:
 
 def remember_agreed(host: Host, scan: Scan) -> None:
     """Host and laptop agree on what the scan saw."""
-    rows = {path: [row.here, row.mode, row.link, row.size] for path, row in scan.manifest.rows.items()}
+    rows = {path: [row.source, row.mode, row.link, row.size] for path, row in scan.manifest.rows.items()}
     path = _path(scan.root, host, scan.project)
     write_state(path.parent, path.name, {"rows": rows})
 

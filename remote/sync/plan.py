@@ -37,20 +37,20 @@ class SyncPlan:
     @property
     def send_bytes(self) -> int:
         """Bytes of the files that would be sent, before compression; equal contents travel once."""
-        return sum({row.here: row.size for row in self.send.values() if not row.link}.values())
+        return sum({row.source: row.size for row in self.send.values() if not row.link}.values())
 
 
 def judge_agreement(scan: Scan, tree: TreeSurvey) -> bool:
     """Nothing is to be sent and nothing was edited there, as far as two digests and the survey tell."""
-    agreed = tree.digest_here == scan.manifest.digest_here() and tree.exists
+    agreed = tree.source_digest == scan.manifest.source_digest() and tree.exists
     return agreed and not tree.deviations and not tree.pending and scan.report.ok
 
 
 def plan_sync(scan: Scan, tree: TreeSurvey, base: Manifest, *, force: bool = False) -> SyncPlan:
-    """The plan. `base` is the host's manifest as the laptop knows it: its digest is `tree.digest_here`.
+    """The plan. `base` is the host's manifest as the laptop knows it: its digest is `tree.source_digest`.
 
     A file edited on the host is left alone, whether it changed here or not, unless forced. A file that a fixer made
-    there (its row has no `here`) is not deleted.
+    there (its row has no `source` digest) is not deleted.
     """
     here, there = scan.manifest.rows, base.rows
     deviant = {deviation.path: deviation for deviation in tree.deviations}
@@ -60,11 +60,11 @@ def plan_sync(scan: Scan, tree: TreeSurvey, base: Manifest, *, force: bool = Fal
         old = there.get(path)
         if path in edited:
             continue
-        if old is None or (old.here, old.link) != (row.here, row.link) or path in deviant:
+        if old is None or (old.source, old.link) != (row.source, row.link) or path in deviant:
             send[path] = row
         elif old.mode != row.mode:
             modes[path] = row
-    delete = tuple(path for path, row in there.items() if path not in here and row.here and path not in edited)
+    delete = tuple(path for path, row in there.items() if path not in here and row.source and path not in edited)
     findings = [*_told(edited, here), *([] if force else _guarded(len(there), len(delete)))]
     return SyncPlan(
         send, modes, delete, tuple(edited.values()), tree.pending, scan.report.and_also(Report(tuple(findings)))

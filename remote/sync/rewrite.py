@@ -54,14 +54,14 @@ def plan_rewrites(
     wanted = {change.path: change for change in changes}
     for path, change in wanted.items():
         there = tree.fixed.get(path)
-        if there is None or there.there != sha256(change.after) or dict(there.fixers) != dict(change.fixers):
+        if there is None or there.installed != sha256(change.after) or dict(there.fixers) != dict(change.fixers):
             before = sha256(change.before) if path in scan.manifest.rows else ""
             rewrites.append(Rewrite(path, before, change.after, dict(change.fixers)))
     for path, row in tree.fixed.items():
         if row.fixers and set(row.fixers) <= set(made_there):
             continue
-        if path not in wanted and path in scan.manifest.rows and scan.manifest.rows[path].here == row.here:
-            rewrites.append(Rewrite(path, row.here, scan.read(path), {}))
+        if path not in wanted and path in scan.manifest.rows and scan.manifest.rows[path].source == row.source:
+            rewrites.append(Rewrite(path, row.source, scan.read(path), {}))
     return tuple(rewrites)
 
 

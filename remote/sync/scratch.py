@@ -38,7 +38,7 @@ def send_scratch(
         mode = rows[path].mode if path in rows else 0o644
         rows[path] = Row(digest, digest, mode, len(data))
     there = _on_host(host, scan, tree)
-    kept = {path: row for path, row in _made_there(tree, rows, made_there).items() if there.get(path) == row.here}
+    kept = {path: row for path, row in _made_there(tree, rows, made_there).items() if there.get(path) == row.source}
     try:
         return _send(host, scan, {**rows, **kept}, made, nonce, there=there)
     except RemoteFault as fault:
@@ -55,9 +55,9 @@ def remove_scratch(host: Host, scan: Scan, nonce: str) -> None:
 def _made_there(tree: TreeSurvey, rows: Mapping[str, Row], fixers: Collection[str]) -> dict[str, Row]:
     """Rows of what only those fixers made of files that have not changed here since, or made anew."""
     return {
-        path: replace(row, here=row.there)
+        path: replace(row, source=row.installed)
         for path, row in tree.fixed.items()
-        if row.fixers and set(row.fixers) <= set(fixers) and row.here == (rows[path].here if path in rows else "")
+        if row.fixers and set(row.fixers) <= set(fixers) and row.source == (rows[path].source if path in rows else "")
     }
 
 
@@ -65,13 +65,13 @@ def _on_host(host: Host, scan: Scan, tree: TreeSurvey) -> dict[str, str]:
     """What the host's tree has, path to digest, as far as that is known here without asking."""
     base = known_base(host, scan, tree) or Manifest({})
     gone = {deviation.path for deviation in tree.deviations}
-    return {path: row.there for path, row in {**base.rows, **tree.fixed}.items() if path not in gone}
+    return {path: row.installed for path, row in {**base.rows, **tree.fixed}.items() if path not in gone}
 
 
 def _send(
     host: Host, scan: Scan, rows: Mapping[str, Row], made: Mapping[str, bytes], nonce: str, *, there: Mapping[str, str]
 ) -> str:
-    contents = {row.here: path for path, row in rows.items() if not row.link and there.get(path) != row.here}
+    contents = {row.source: path for path, row in rows.items() if not row.link and there.get(path) != row.source}
     index = [index_row(path, row, put=True) for path, row in rows.items()]
     sized = [(digest, rows[path].size) for digest, path in contents.items()]
     head = pack_head({"rows": index, "deletes": [], "contents": sized})

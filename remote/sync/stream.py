@@ -50,14 +50,14 @@ def contents_of(plan: SyncPlan, staged: Mapping[str, int] | None = None) -> dict
     """Digest to (a path that has it, size), in order, each once."""
     contents: dict[str, tuple[str, int]] = {}
     for path, row in plan.send.items():
-        if not row.link and (staged or {}).get(row.here) != row.size:
-            contents.setdefault(row.here, (path, row.size))
+        if not row.link and (staged or {}).get(row.source) != row.size:
+            contents.setdefault(row.source, (path, row.size))
     return contents
 
 
 def index_row(path: str, row: Row, *, put: bool) -> list[Any]:
     """One path in the index of a stream; `put` False where only its mode is new."""
-    return [path, row.here, row.mode, row.size, row.link, put]
+    return [path, row.source, row.mode, row.size, row.link, put]
 
 
 def _pieces(

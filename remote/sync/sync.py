@@ -113,7 +113,7 @@ class _Attempt:
         args = {
             "project": self.scan.project,
             "owner": self.scan.owner,
-            "base": base.digest_here(),
+            "base": base.source_digest(),
             "force": self.force,
             "codec": codec,
         }
@@ -135,7 +135,7 @@ class _Attempt:
     def _learn_from(self, plan: SyncPlan, torn: Sequence[str]) -> None:
         """Why contents came torn: the file changed or vanished here, or it was damaged on its way or there."""
         for digest in torn:
-            path = next((path for path, row in plan.send.items() if row.here == digest), "")
+            path = next((path for path, row in plan.send.items() if row.source == digest), "")
             if not os.path.lexists(self.scan.root / path):
                 raise SyncRefused(f"{path!r} vanished while it was sent", where=shown(path), hint=AGAIN)
             self.torn[path] += 1
@@ -155,7 +155,7 @@ class _Attempt:
     def _done(self, plan: SyncPlan, staged: Mapping[str, int], answer: Json) -> SyncReport:
         tree = read_answer(TreeSurvey, self.host, answer["survey"])
         edited = [str(path) for path in answer["edited"]]
-        if tree.digest_here == self.scan.manifest.digest_here():
+        if tree.source_digest == self.scan.manifest.source_digest():
             remember_agreed(self.host, self.scan)
         late = tuple(edited_finding(path, gone_here=path not in self.scan.manifest.rows) for path in edited)
         sent = tuple(path for path in (*plan.send, *plan.modes) if path not in edited)

@@ -36,7 +36,7 @@ def view_of(root: Path, state: JobState | None = JobState.SUCCEEDED) -> View:
     (root / "train.py").write_text("print('training')\n")
     (root / "configs" / "plain.yaml").write_text("project: .\ncommand: [python, train.py]\n")
     scan = scan_project(root)
-    digest = scan.manifest.digest_here()
+    digest = scan.manifest.source_digest()
     tree = TreeSurvey(True, digest, digest, len(scan.manifest.rows))
     view = View(
         load_config("plain", root), load_host("local", root), Records(root), scan, survey_of(tree), "/home/me/halfstep"

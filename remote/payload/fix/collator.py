@@ -31,7 +31,7 @@ def look_at_collator(call: Call) -> Dict[str, Any]:
         name = os.path.relpath(other, project.tree)
         if name not in rows:
             copies.append(Copy(other, digest_of_file(os.path.realpath(other)), shadows))
-    edited = row is not None and row.there != digest
+    edited = row is not None and row.installed != digest
     result: Dict[str, Any] = encode(CollatorFacts(digest, edited, tuple(copies)))
     return result
 

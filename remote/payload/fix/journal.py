@@ -75,7 +75,7 @@ def _keep(project: Project, entry: str, path: str, before: str) -> None:
         data = file.read()
     write_whole(entry + ".bytes", data, 0o600)
     row, _ = _row_of(project, path)
-    if row is not None and row.here == before:
+    if row is not None and row.source == before:
         write_whole(os.path.join(project.at(project.layout.undo), ORIGINALS, before), data)
 
 
@@ -126,17 +126,17 @@ def _put_one_back(project: Project, fixer: str, entry: str, known: Replaced) -> 
 def _as_synced(project: Project, path: str, digest: str) -> bool:
     """A sync has put these bytes there since, so there is nothing of ours left to take back."""
     row, _ = _row_of(project, path)
-    return row is not None and row.there == digest
+    return row is not None and row.installed == digest
 
 
 def _record_in_manifest(project: Project, fixer: str, path: str, digest: str, *, undone: bool = False) -> None:
     """The manifest says what lies at `path` now, so that no later look takes it for an edit of a person."""
     row, name = _row_of(project, path)
     manifest = read_manifest(project)
-    if manifest is None or row is None or (row.there == digest and not undone):
+    if manifest is None or row is None or (row.installed == digest and not undone):
         return
     makers = {**row.fixers, fixer: 1} if not undone else {n: v for n, v in row.fixers.items() if n != fixer}
-    changed = dataclasses.replace(row, there=digest, fixers=makers)
+    changed = dataclasses.replace(row, installed=digest, fixers=makers)
     if changed != row:
         write_manifest(project, Manifest({**manifest.rows, name: changed}, manifest.version))
 

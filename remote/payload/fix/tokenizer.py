@@ -172,7 +172,7 @@ def _look(
 def _unrecorded(project: Project, rows: Mapping[str, Row], path: str, digest: str) -> Optional[Fault]:
     """We put these bytes there and were cut before the manifest could say so."""
     row = rows.get(os.path.relpath(path, project.tree))
-    if row is None or row.there == digest or made_by(project, FIXER, path) != digest:
+    if row is None or row.installed == digest or made_by(project, FIXER, path) != digest:
         return None
     return Fault("unrecorded", "repaired, but the sync manifest does not say so yet")
 

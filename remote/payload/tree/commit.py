@@ -140,36 +140,36 @@ def _place(
 ) -> Iterator[Tuple[str, Tuple[Look, str]]]:
     users: Dict[str, int] = {}
     for path in commit.puts:
-        there = commit.after[path].there
+        there = commit.after[path].installed
         users[there] = users.get(there, 0) + 1
     for path in commit.puts:
         row = commit.after[path]
-        users[row.there] -= 1
+        users[row.installed] -= 1
         if path in taken:
             continue
         try:
             folders.make_parents(path)
         except Refusal:
             continue
-        staged = _staged(project, row, modes, last=users[row.there] == 0)
+        staged = _staged(project, row, modes, last=users[row.installed] == 0)
         if staged is None:
             continue
         place = folders.file(path)
         os.replace(staged, place)
         if not row.link:
-            yield path, (look_at(os.lstat(place)), row.there)
+            yield path, (look_at(os.lstat(place)), row.installed)
 
 
 def _staged(project: Project, row: Row, modes: Mapping[str, int], *, last: bool) -> Optional[str]:
     """A file in staging that may be moved to its place, with its mode; None where it was moved before a cut."""
-    whole = f"{project.staging}/{row.there}"
-    spare = f"{project.staging}/{PART}{row.there}"
+    whole = f"{project.staging}/{row.installed}"
+    spare = f"{project.staging}/{PART}{row.installed}"
     if row.link:
         os.makedirs(project.staging, exist_ok=True)
         _unlink(spare)
         os.symlink(row.link, spare)
         return spare
-    if last and modes.get(row.there) == row.mode:
+    if last and modes.get(row.installed) == row.mode:
         return whole
     if not os.path.exists(whole):
         return None

@@ -46,7 +46,7 @@ def tree_manifest(call: Call) -> Dict[str, Any]:
     manifest = known_manifest(project)
     value = {**pack_manifest(manifest), "staged": staged_digests(project)}
     call.give(zlib.compress(dumps(value), 1))
-    return {"digest_here": manifest.digest_here()}
+    return {"source_digest": manifest.source_digest()}
 
 
 def tree_receive(call: Call) -> Dict[str, Any]:
@@ -59,7 +59,7 @@ def tree_receive(call: Call) -> Dict[str, Any]:
     with held_project(project, call.args.get("owner", "")):
         _check_owner(project, call.args.get("owner", ""), force)
         manifest = known_manifest(project)
-        if call.args["base"] != manifest.digest_here():
+        if call.args["base"] != manifest.source_digest():
             raise Refusal("stale-base", "the host's tree is not the one that was assumed", exit_code=ExitCode.TEMPORARY)
         inflow = open_inflow(call)
         index = read_index(inflow)
@@ -175,7 +175,7 @@ def _plan(project: Project, manifest: Manifest, index: Index, force: bool) -> Tu
 def _row(wanted: Wanted, old: Any) -> Row:
     if wanted.put or old is None:
         return Row(wanted.digest, wanted.digest, wanted.mode, wanted.size, wanted.link)
-    return Row(old.here, old.there, wanted.mode, old.size, old.link, old.fixers)
+    return Row(old.source, old.installed, wanted.mode, old.size, old.link, old.fixers)
 
 
 def _only_holds(folder: str, path: str, deletes: Set[str]) -> bool:

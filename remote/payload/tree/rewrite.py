@@ -69,8 +69,8 @@ def tree_undo(call: Call) -> Dict[str, Any]:
         _refuse_edited(project, fixed)
         after: Dict[str, Row] = {}
         for path, row in fixed.items():
-            if row.here:
-                kept = _original(project, row.here)
+            if row.source:
+                kept = _original(project, row.source)
                 if not os.path.exists(kept):
                     raise Refusal(
                         "no-original",
@@ -81,8 +81,8 @@ def tree_undo(call: Call) -> Dict[str, Any]:
                     )
                 with open(kept, "rb") as file:
                     data = file.read()
-                write_whole(os.path.join(project.staging, row.here), data)
-                after[path] = Row(row.here, row.here, row.mode, len(data))
+                write_whole(os.path.join(project.staging, row.source), data)
+                after[path] = Row(row.source, row.source, row.mode, len(data))
         done, seen = commit_change(project, Commit(fixed, after, tuple(after)), {})
         _drop_originals(project, done)
         return {"restored": sorted(fixed), "survey": encode(survey_of(project, done, seen))}
@@ -91,7 +91,7 @@ def tree_undo(call: Call) -> Dict[str, Any]:
 def _is_meant(project: Project, path: str, row: Row, named: Optional[List[str]]) -> bool:
     if named is not None:
         return path in named
-    return not row.here or os.path.exists(_original(project, row.here))
+    return not row.source or os.path.exists(_original(project, row.source))
 
 
 def _parse_change(row: List[Any]) -> Change:
@@ -111,11 +111,11 @@ def _plan(project: Project, manifest: Manifest, changes: List[Change]) -> Commit
             if change.before or os.path.lexists(os.path.join(project.tree, change.path)):
                 raise _stale(change.path)
             after[change.path] = Row("", change.after, 0o644, change.size, "", change.fixers)
-        elif old.link or change.before not in {old.here, old.there}:
+        elif old.link or change.before not in {old.source, old.installed}:
             raise _stale(change.path)
         else:
-            after[change.path] = Row(old.here, change.after, old.mode, change.size, "", change.fixers)
-    puts = tuple(path for path, row in after.items() if path not in before or before[path].there != row.there)
+            after[change.path] = Row(old.source, change.after, old.mode, change.size, "", change.fixers)
+    puts = tuple(path for path, row in after.items() if path not in before or before[path].installed != row.installed)
     return Commit(before, after, puts)
 
 
@@ -149,15 +149,15 @@ def _original(project: Project, digest: str) -> str:
 def _keep_originals(project: Project, commit: Commit) -> None:
     """The bytes that were sent are kept for every file that is about to be rewritten for the first time."""
     for path, row in commit.before.items():
-        kept = _original(project, row.here)
-        if row.here == row.there and commit.after[path].there != row.here and not os.path.exists(kept):
+        kept = _original(project, row.source)
+        if row.source == row.installed and commit.after[path].installed != row.source and not os.path.exists(kept):
             with open(os.path.join(project.tree, path), "rb") as file:
                 write_whole(kept, file.read())
 
 
 def _drop_originals(project: Project, manifest: Manifest) -> None:
     """Originals of files that are no longer rewritten are gone."""
-    needed: Set[str] = {row.here for row in manifest.rows.values() if row.fixers}
+    needed: Set[str] = {row.source for row in manifest.rows.values() if row.fixers}
     folder = os.path.dirname(_original(project, "x"))
     names: Tuple[str, ...] = tuple(os.listdir(folder)) if os.path.isdir(folder) else ()
     for name in names:

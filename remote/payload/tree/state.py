@@ -34,7 +34,7 @@ class Stats:
 class Commit:
     """A change of the tree that may be half done; meanwhile a path may be as in `before` or as in `after`.
 
-    Both hold only the paths that change. `puts` get bytes that lie in staging under their row's `there`; the rest
+    Both hold only the paths that change. `puts` get bytes that lie in staging under their row's `installed` digest; the rest
     of `after` gets a new mode. `keep`: paths edited on the host and forced, which are moved into `keep_in` first.
     """
 
@@ -199,7 +199,7 @@ def lying(tree: str, path: str, stats: Stats, boot: str) -> Lying:
 
 def is_as(row: Row, found: Lying) -> bool:
     """What lies there is what the row says."""
-    return found.kind == ("link" if row.link else "file") and found.digest == row.there
+    return found.kind == ("link" if row.link else "file") and found.digest == row.installed
 
 
 def json_bytes(value: Any) -> bytes:

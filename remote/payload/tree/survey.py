@@ -29,11 +29,11 @@ def survey_of(project: Project, manifest: Manifest, seen: Dict[str, Lying]) -> T
         commit, pending = None, True
     return TreeSurvey(
         exists=os.path.isdir(project.tree),
-        digest_here=manifest.digest_here(),
-        digest_there=manifest.digest_there(),
+        source_digest=manifest.source_digest(),
+        installed_digest=manifest.installed_digest(),
         files=len(manifest.rows),
         deviations=tuple(_deviations(manifest, seen, commit)),
-        fixed={path: row for path, row in manifest.rows.items() if row.fixers or row.here != row.there},
+        fixed={path: row for path, row in manifest.rows.items() if row.fixers or row.source != row.installed},
         owner=owner_of(project),
         pending=pending,
         staged=len(staged_digests(project)),

@@ -40,7 +40,7 @@ def test_a_collator_edited_on_the_host_becomes_the_projects_and_can_be_put_back(
     assert data_collator.plan(site_of(host, setting)) == plan
     apply(host, plan)
     assert lies_there(host, FILE) == NEW
-    assert manifest_row(host, FILE).there == hashlib.sha256(NEW).hexdigest()
+    assert manifest_row(host, FILE).installed == hashlib.sha256(NEW).hexdigest()
     assert data_collator.plan(site_of(host, setting)) == data_collator.Plan()
     host.act(plan.changes[0].undo, plan.changes[0].args)
     assert lies_there(host, FILE) == OLD

@@ -33,7 +33,7 @@ def on_a_titan(root: Path, **texts: str) -> View:
     for name, text in {"cast.py": CAST, "probe.py": PROBE, **texts}.items():
         (root / name).write_text(text)
     scan = scan_project(root)
-    digest = scan.manifest.digest_here()
+    digest = scan.manifest.source_digest()
     survey = survey_of(TreeSurvey(True, digest, digest, len(scan.manifest.rows)))
     card = Gpu(0, "GPU-1", "TITAN RTX", (7, 5), 24 << 30)
     return replace(view, scan=scan, survey=replace(survey, gpus=(card,)))
@@ -42,7 +42,7 @@ def on_a_titan(root: Path, **texts: str) -> View:
 def with_rewrites(view: View, changes: tuple[FileChange, ...]) -> View:
     """The host's tree has those changes."""
     here = view.scan.manifest.rows
-    fixed = {c.path: replace(here[c.path], there=sha256(c.after), fixers=dict(c.fixers)) for c in changes}
+    fixed = {c.path: replace(here[c.path], installed=sha256(c.after), fixers=dict(c.fixers)) for c in changes}
     return view.with_survey(replace(view.survey, tree=replace(view.survey.tree, fixed=fixed)))
 
 

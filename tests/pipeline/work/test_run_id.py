@@ -39,7 +39,7 @@ OTHER_WORK = {
     "precision": lambda view: asks(view, "precision=fp32"),
     "torch": lambda view: with_torch(view, "2.14.0"),
     "card": lambda view: elsewhere(view, gpus=(TITAN,)),
-    "files": lambda view: elsewhere(view, tree=replace(view.survey.tree, digest_there="0" * 64)),
+    "files": lambda view: elsewhere(view, tree=replace(view.survey.tree, installed_digest="0" * 64)),
 }
 
 
@@ -74,7 +74,7 @@ def with_file(view: View, path: str, text: str) -> View:
     (view.loaded.root / path).parent.mkdir(parents=True, exist_ok=True)
     (view.loaded.root / path).write_text(text)
     scan = scan_project(view.loaded.root)
-    digest = scan.manifest.digest_here()
+    digest = scan.manifest.source_digest()
     return replace(elsewhere(view, tree=TreeSurvey(True, digest, digest, len(scan.manifest.rows))), scan=scan)
 
 

@@ -25,7 +25,7 @@ def test_an_edit_of_the_same_size_and_time_is_seen(tmp_path):
     times = path.stat()
     path.write_text("x = 2\n")
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert scan_project(tmp_path).manifest.rows["a.py"].here != before.here
+    assert scan_project(tmp_path).manifest.rows["a.py"].source != before.source
 
 
 def test_a_warm_scan_of_2000_files_is_quick(tmp_path):

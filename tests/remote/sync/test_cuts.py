@@ -145,7 +145,7 @@ def test_FI_08_a_host_that_flips_again_is_named(bench, monkeypatch):
 
 def flip_staged(bench: Bench, monkeypatch) -> list[str]:
     """While the stream is on its way and after `src/model.py` was verified there, a byte of it changes on that disk."""
-    digest = bench.scan().manifest.rows["src/model.py"].here
+    digest = bench.scan().manifest.rows["src/model.py"].source
     staged = bench.home / "staging" / digest
     flips: list[str] = []
     real = bench.host.send

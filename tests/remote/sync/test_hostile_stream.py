@@ -29,7 +29,7 @@ from remote.sync.stream import pack_head
 from tests.remote.sync.sync_bench import contents
 
 DIGEST = hashlib.sha256(b"x").hexdigest()
-EMPTY = Manifest({}).digest_here()
+EMPTY = Manifest({}).source_digest()
 
 
 def receive(bench, head: object, data: bytes = b"", **changes):

@@ -134,7 +134,7 @@ class Lives(RuleBasedStateMachine):
         row = scan.manifest.rows.get(name)
         if row is None or not self.agreed:
             return
-        rewrite_tree(self.host, scan, [Rewrite(name, row.here, b"fixed " + scan.read(name), {"fix": 1})])
+        rewrite_tree(self.host, scan, [Rewrite(name, row.source, b"fixed " + scan.read(name), {"fix": 1})])
         assert (self.home / "tree" / name).read_bytes() == b"fixed " + scan.read(name)
 
     @rule(force=st.booleans(), forget=st.booleans())
@@ -146,7 +146,9 @@ class Lives(RuleBasedStateMachine):
         if force:
             assert report.report.ok
         if report.report.ok:
-            fixed = {path: f"{row.there} {'x' if row.mode & 0o100 else '-'}" for path, row in report.tree.fixed.items()}
+            fixed = {
+                path: f"{row.installed} {'x' if row.mode & 0o100 else '-'}" for path, row in report.tree.fixed.items()
+            }
             found = contents(self.home / "tree")
             assert {path: found.get(path) for path in contents(self.root)} == {**contents(self.root), **fixed}
             assert set(found) - set(contents(self.root)) <= set(self.edits)

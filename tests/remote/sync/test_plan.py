@@ -12,8 +12,8 @@ from remote.protocol.tree import Deviation, Manifest, Row, TreeSurvey
 from remote.sync.plan import judge_agreement, plan_sync
 
 
-def row(here: str, *, there: str = "", mode: int = 0o644, link: str = "", **fixers: int) -> Row:
-    return Row(here, there or here, mode, 10, link, fixers)
+def row(source: str, *, installed: str = "", mode: int = 0o644, link: str = "", **fixers: int) -> Row:
+    return Row(source, installed or source, mode, 10, link, fixers)
 
 
 def scan(**rows: Row) -> Scan:
@@ -22,14 +22,14 @@ def scan(**rows: Row) -> Scan:
 
 def tree(base: dict[str, Row], *deviations: Deviation, **more: object) -> TreeSurvey:
     manifest = Manifest(base)
-    return TreeSurvey(True, manifest.digest_here(), manifest.digest_there(), len(base), deviations, **more)
+    return TreeSurvey(True, manifest.source_digest(), manifest.installed_digest(), len(base), deviations, **more)
 
 
 def edited(path: str, kind: str = "edited") -> Deviation:
     return Deviation(path, kind, "z")
 
 
-A, B, FIXED = row("a"), row("b"), row("a", there="f", fix=1)
+A, B, FIXED = row("a"), row("b"), row("a", installed="f", fix=1)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ A, B, FIXED = row("a"), row("b"), row("a", there="f", fix=1)
         ({"x": A}, {"x": A}, (edited("x", "missing"),), ["x"], [], []),
         ({"x": A}, {"x": A}, (edited("x", "damaged"),), ["x"], [], []),
         ({"x": row("l", link="a")}, {"x": row("l", link="b")}, (), ["x"], [], []),
-        ({}, {"x": row("", there="f", fix=1)}, (), [], [], []),
+        ({}, {"x": row("", installed="f", fix=1)}, (), [], [], []),
     ],
 )
 def test_three_ways(here, base, deviations, send, delete, left):
@@ -101,4 +101,4 @@ def test_agreement_needs_both_sides_and_no_change_half_done(survey, agreed):
 
 
 def test_an_empty_host_does_not_agree_with_an_empty_project():
-    assert not judge_agreement(scan(), TreeSurvey(False, Manifest({}).digest_here()))
+    assert not judge_agreement(scan(), TreeSurvey(False, Manifest({}).source_digest()))

@@ -114,7 +114,7 @@ def test_FI_17_FI_19_FI_20_a_write_that_fails_is_named_and_the_old_tree_stays(be
     bench.sync()
     older = contents(bench.tree)
     bench.write({"new.bin": noise(300_000)})
-    staged = bench.home / "staging" / bench.scan().manifest.rows["new.bin"].here
+    staged = bench.home / "staging" / bench.scan().manifest.rows["new.bin"].source
     starter = TracedStarter(
         tmp_path / "trace", ["-e", "trace=write", "-P", str(staged), "-e", f"inject=write:error={error}"]
     )

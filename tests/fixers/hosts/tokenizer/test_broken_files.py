@@ -37,7 +37,7 @@ def test_a_broken_file_in_the_project_is_replaced_and_can_be_put_back(host, hub,
     apply(host, plan)
     assert lies_there(host, FILE) == whole
     row = manifest_row(host, FILE)
-    assert (row.here, row.there) == (hashlib.sha256(before).hexdigest(), hashlib.sha256(whole).hexdigest())
+    assert (row.source, row.installed) == (hashlib.sha256(before).hexdigest(), hashlib.sha256(whole).hexdigest())
     assert row.fixers == {"tokenizer": 1}
     assert tokenizer.plan(site).empty
     assert tokenizer.plan(site).findings == ()
@@ -45,7 +45,7 @@ def test_a_broken_file_in_the_project_is_replaced_and_can_be_put_back(host, hub,
     (change,) = plan.changes
     host.act(change.undo, change.args)
     assert lies_there(host, FILE) == before
-    assert manifest_row(host, FILE).there == hashlib.sha256(before).hexdigest()
+    assert manifest_row(host, FILE).installed == hashlib.sha256(before).hexdigest()
     assert manifest_row(host, FILE).fixers == {}
 
 

@@ -59,5 +59,5 @@ def test_a_repair_cut_before_the_manifest_was_written_is_finished(host, hub, who
     apply(host, tokenizer.plan(site))
     host.write_bytes(PROJECT.manifest, manifest)
     apply(host, tokenizer.plan(site))
-    assert manifest_row(host, FILE).there == hashlib.sha256(whole).hexdigest()
+    assert manifest_row(host, FILE).installed == hashlib.sha256(whole).hexdigest()
     assert tokenizer.plan(site).findings == ()
