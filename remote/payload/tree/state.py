@@ -32,10 +32,10 @@ class Stats:
 
 @dataclass(frozen=True)
 class Commit:
-    """A change of the tree that may be half done; meanwhile a path may be as in `before` or as in `after`.
+    """A change of the tree. While it is unfinished, a path may be as in `before` or as in `after`.
 
-    Both hold only the paths that change. `puts` get bytes that lie in staging under their row's `installed` digest; the rest
-    of `after` gets a new mode. `keep`: paths edited on the host and forced, which are moved into `keep_in` first.
+    Both hold only the paths that change. The contents of `puts` lie in staging under their `installed` digest; other
+    paths of `after` change only their mode. `keep`: edited paths that a forced sync moves into `keep_in` first.
     """
 
     before: Dict[str, Row]
