@@ -12,7 +12,6 @@ from pathlib import Path, PurePosixPath
 
 from fixers.frame.change import FileChange, Plan
 from remote.errors import Busy, FixRefused
-from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.parts import write_beside
 from remote.protocol.values import decode, dumps
@@ -172,4 +171,4 @@ def _edited_since(path: str, *, exists: bool) -> Finding:
     what = "was edited after the fix" if exists else "is no longer there"
     message = f"the file {what}; its fix was not taken back"
     hint = "the bytes before the fix lie in .halfstep/undo/originals"
-    return Finding("edited-since-fix", Severity.WARNING, message, path, hint, ExitCode.FIXER)
+    return Finding("edited-since-fix", Severity.WARNING, message, path, hint)

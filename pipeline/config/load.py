@@ -36,7 +36,11 @@ class LoadedConfig:
 
 def load_config(name: str, here: Path, overrides: Sequence[str] = ()) -> LoadedConfig:
     """The config that `name` means from `here`, with `a.b=c` overrides. Raises BadUsage, BadConfig."""
-    path = find_config(name, here)
+    return load_file(find_config(name, here), here, overrides)
+
+
+def load_file(path: Path, here: Path, overrides: Sequence[str] = ()) -> LoadedConfig:
+    """The config in that file, with `a.b=c` overrides. Raises BadUsage, BadConfig."""
     given = [parse_override(override) for override in overrides]
     written = read_document(path)
     document = written.with_given(given)

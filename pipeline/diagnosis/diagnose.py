@@ -11,7 +11,6 @@ from pipeline.diagnosis.lines import Line, parse_log
 from pipeline.diagnosis.survived import is_quoted, last_finish
 from pipeline.diagnosis.unrecognised import first_unrecognised
 from pipeline.messages.masked import mask_tokens
-from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 
 UNKNOWN = "unknown-error"
@@ -132,12 +131,11 @@ def as_finding(one: Diagnosis, log: str = "") -> Finding:
     where += f", rank {one.line.rank}" if one.line.rank is not None else ""
     if one.entry is None:
         words = f"unrecognised error: {one.line.text.strip()[:400]}"
-        return Finding(UNKNOWN, Severity.ERROR, words, where, exit_code=ExitCode.TRAINING)
+        return Finding.error(UNKNOWN, words, where)
     if one.survived:
         words = f"non-fatal, training completed: {one.entry.cause}"
         return Finding(one.entry.id, Severity.INFO, words, where, one.entry.fix)
-    code = ExitCode.TRAINING if one.entry.severity is Severity.ERROR else ExitCode.OK
-    return Finding(one.entry.id, one.entry.severity, one.entry.cause, where, one.entry.fix, code)
+    return Finding(one.entry.id, one.entry.severity, one.entry.cause, where, one.entry.fix)
 
 
 def diagnose_text(text: str | Iterable[str], log: str = "", first: int = 1) -> tuple[Finding, ...]:

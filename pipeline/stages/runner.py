@@ -14,7 +14,7 @@ from pipeline.records.inputs import digest
 from pipeline.stages.stage import Context, Done, Stage, judge_status
 from remote.errors import HalfstepError, Interrupted
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Report, Severity
+from remote.protocol.findings import Finding, Report, Severity, exit_code_of
 
 INTERRUPTED = "interrupted"
 
@@ -89,9 +89,8 @@ def _act(
     reason = done.reason or (stage.holds(context.view) if report.ok and not done.unfinished else "")
     ran.exit_code = done.exit_code
     if not done.unfinished and not report.ok:
-        problem = report.errors[0]
-        state, reason = StageState.FAILED, problem.message.partition("\n")[0]
-        ran.exit_code = done.exit_code or problem.exit_code or stage.exit_code
+        state, reason = StageState.FAILED, report.errors[0].message.partition("\n")[0]
+        ran.exit_code = done.exit_code or exit_code_of(report.findings, stage.exit_code)
     elif not done.unfinished and done.exit_code is ExitCode.INTERRUPTED:
         state, reason = StageState.FAILED, INTERRUPTED
     outcome = StageOutcome(stage.name, state, seconds, reason)

@@ -50,7 +50,7 @@ class Verify:
         asked = judge_static(tree_as_fixed(view), view.precision).and_also(laptop_paths(context.host, view))
         card = try_card(context) if asked.ok else Report()
         if not (asked.ok and card.ok):
-            return Done(asked.and_also(card), exit_code=code_of(asked.and_also(card)))
+            return Done(asked.and_also(card))
         if words := launch_in_words(view):
             context.listener.note(words)
         context.listener.progress("running the real command for two optimizer steps")
@@ -60,20 +60,12 @@ class Verify:
         asked = refuted(asked, Report(proof.findings))
         report = diagnosed(proof).and_also(asked).and_also(card).and_also(proof.report)
         caveat = f"not proved: {proof.blind.message}" if proof.blind else ""
-        return Done(report, in_words(view, proof), notes, code_of(report), caveat=caveat)
+        return Done(report, in_words(view, proof), notes, caveat=caveat)
 
 
 def diagnosed(proof: ProofReport) -> Report:
     """What the output of a command that failed says of its cause."""
     return Report(diagnose_text(proof.output_tail, "the end of the proof's output")) if proof.exit else Report()
-
-
-def code_of(report: Report) -> ExitCode:
-    """The first error's exit code; that a training fails means, before it is begun, that it would not train."""
-    if report.ok:
-        return ExitCode.OK
-    code = next((finding.exit_code for finding in report.errors if finding.exit_code), ExitCode.PRECISION)
-    return ExitCode.PRECISION if code is ExitCode.TRAINING else code
 
 
 def proof_request(view: View, source: str = "") -> ProofRequest:

@@ -16,7 +16,7 @@ from pipeline.records.runs import RunNote, list_notes, named_run, notes_named
 from pipeline.show.screen import Screen
 from remote.errors import BadUsage
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding, exit_code_of
 from remote.protocol.jobs import JobState
 
 LARGEST_LOG = 256 * 2**20
@@ -33,11 +33,9 @@ def diagnose(what: str = "", as_json: bool = False) -> int:
         if not found:
             screen.note(f"nothing that is known to go wrong is in this log{_end_of(log.note)}")
     findings = tuple(as_finding(one, log.name) for one in found)
-    failed = any(finding.severity is Severity.ERROR for finding in findings)
-    stale = next((finding.exit_code for finding in log.stale), ExitCode.OK)
     outcome = Outcome(
         "diagnose",
-        ExitCode.TRAINING if failed else stale,
+        exit_code_of((*findings, *log.stale), ExitCode.TRAINING),
         host=log.note.host if log.note else "",
         config=log.note.config if log.note else "",
         given=log.note.given if log.note else (),

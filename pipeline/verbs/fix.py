@@ -25,7 +25,7 @@ from pipeline.verbs.local_site import judge_card, local_site
 from pipeline.work.selection import load_selection
 from remote.errors import BadUsage
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Severity, exit_code_of
 
 
 def fix(
@@ -94,7 +94,8 @@ def _undone(screen: Screen, root: Path) -> Outcome:
         screen.note(f"{path}: put back")
     if not undone.restored and not undone.findings:
         screen.note("nothing to put back")
-    return Outcome("fix", _exit_code(undone.findings), findings=undone.findings, more={"undone": list(undone.restored)})
+    code = exit_code_of(undone.findings, ExitCode.FIXER)
+    return Outcome("fix", code, findings=undone.findings, more={"undone": list(undone.restored)})
 
 
 def _on_host(
@@ -138,11 +139,4 @@ def _name(change: FileChange | HostChange) -> str:
 
 def _outcome(plan: Plan, changed: tuple[str, ...], diff: str) -> Outcome:
     more = {"changed": list(changed), "diff": diff}
-    return Outcome("fix", _exit_code(plan.findings), findings=plan.findings, more=more)
-
-
-def _exit_code(findings: tuple[Finding, ...]) -> ExitCode:
-    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
-    return next(
-        (finding.exit_code for finding in errors if finding.exit_code), ExitCode.FIXER if errors else ExitCode.OK
-    )
+    return Outcome("fix", exit_code_of(plan.findings, ExitCode.FIXER), findings=plan.findings, more=more)

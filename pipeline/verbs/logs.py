@@ -11,6 +11,7 @@ from pipeline.records.runs import named_run
 from pipeline.show.output import OutputLines
 from pipeline.show.screen import Screen
 from remote.protocol.exits import ExitCode
+from remote.protocol.findings import exit_code_of
 
 
 def logs(run: str | None = None, follow: bool = False, tail: int | None = None, as_json: bool = False) -> int:
@@ -31,7 +32,7 @@ def logs(run: str | None = None, follow: bool = False, tail: int | None = None, 
         show(line)
     outcome = Outcome(
         "logs",
-        stale[0].exit_code if stale else ExitCode.OK,
+        exit_code_of(stale, ExitCode.PULL),
         host=note.host,
         config=note.config,
         given=note.given,

@@ -13,7 +13,7 @@ from pipeline.records.files import locked
 from pipeline.records.runs import artifacts_in
 from pipeline.show.screen import Screen
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding, Severity, exit_code_of
 
 
 def pull(run: str | None = None, weights: bool = False, as_json: bool = False) -> int:
@@ -27,10 +27,9 @@ def pull(run: str | None = None, weights: bool = False, as_json: bool = False) -
     findings = (*judge_others("pull", run, note, survey.state, training), *pulled.findings)
     if weights and not survey.adapter_sha256:
         findings += (no_adapter(note.name),)
-    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     outcome = Outcome(
         "pull",
-        ExitCode.PULL if errors else ExitCode.OK,
+        exit_code_of(findings, ExitCode.PULL),
         host=note.host,
         config=note.config,
         given=note.given,

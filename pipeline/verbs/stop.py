@@ -11,7 +11,7 @@ from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.show.screen import Screen
 from remote.operations.jobs import stop_job
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding, Severity, exit_code_of
 from remote.protocol.jobs import JobState, RunSurvey
 
 
@@ -34,7 +34,7 @@ def stop(run: str | None = None, grace: float | None = None, as_json: bool = Fal
     findings = (*(_unkillable(pid, note.host) for pid in left), *as_errors(others))
     outcome = Outcome(
         "stop",
-        ExitCode.BUSY if findings else ExitCode.OK,
+        exit_code_of(findings, ExitCode.BUSY),
         host=note.host,
         config=note.config,
         given=note.given,

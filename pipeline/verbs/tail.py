@@ -13,7 +13,7 @@ from pipeline.show.screen import Screen
 from remote.errors import HalfstepError
 from remote.protocol.events import Scalar
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding, Severity, exit_code_of
 from remote.pull.live import mirrored_scalars, tail_scalars
 
 
@@ -49,7 +49,7 @@ def tail(run: str | None = None, only: Sequence[str] = (), new: bool = False, as
         findings = (_none_so_called(note.name, only, tags) if tags else _none_written(note.name),)
     outcome = Outcome(
         "tail",
-        next((finding.exit_code for finding in findings), ExitCode.OK),
+        exit_code_of(findings, ExitCode.PULL),
         host=note.host,
         config=note.config,
         given=note.given,

@@ -12,11 +12,12 @@ from pipeline.judgements.static import refuted
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Context, RunOptions
-from pipeline.stages.verify import code_of, diagnosed, in_words, try_card
+from pipeline.stages.verify import diagnosed, in_words, try_card
 from pipeline.work.laptop_paths import laptop_paths
 from pipeline.work.launch import launch_in_words
 from pipeline.work.selection import Selection
-from remote.protocol.findings import Finding, Report, Severity
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Report, Severity, exit_code_of
 from remote.protocol.precision import announce
 
 
@@ -61,7 +62,7 @@ def _looked(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
         report = diagnosed(proof).and_also(report).and_also(card).and_also(proof.report)
     return Outcome(
         "verify",
-        code_of(report),
+        exit_code_of(report.findings, ExitCode.PRECISION),
         host=view.host.name,
         config=view.loaded.name,
         run=seen.run.run if seen.run is not None else "",

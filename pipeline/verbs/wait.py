@@ -12,6 +12,7 @@ from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.records.runs import artifacts_in
 from pipeline.show.screen import Screen
 from remote.protocol.exits import ExitCode
+from remote.protocol.findings import exit_code_of
 from remote.protocol.jobs import JobState
 
 
@@ -32,7 +33,7 @@ def wait_for(run: str | None, screen: Screen, verb: str) -> int:
     findings = judge_run(survey, note.name).findings
     outcome = Outcome(
         verb,
-        next((finding.exit_code for finding in findings), ExitCode.OK),
+        exit_code_of(findings, ExitCode.TRAINING),
         host=note.host,
         config=note.config,
         given=note.given,

@@ -11,7 +11,7 @@ from pipeline.config.document import BadConfig
 from pipeline.config.find import find_config
 from pipeline.config.given import for_host, for_run, parse_override
 from pipeline.config.hosts import LoadedHost, load_host
-from pipeline.config.load import LoadedConfig, load_config
+from pipeline.config.load import LoadedConfig, load_file
 from pipeline.messages.errors import findings_of
 from pipeline.messages.hints import as_named, given_beside
 from remote.errors import HalfstepError
@@ -38,17 +38,17 @@ def load_selection(host: str, config: str, overrides: Sequence[str], here: Path,
 
     `card` is what the host is assumed to have, whatever its file says. Raises BadUsage, BadConfig.
     """
-    loaded = _or_why_not(lambda: load_config(config, here, for_run(overrides)))
-    file = _or_why_not(lambda: find_config(config, here))
-    beside = file if isinstance(file, Path) else None
-    reached = _or_why_not(lambda: load_host(host, here, for_host(overrides), card=card, beside=beside))
+    path = _or_error(lambda: find_config(config, here))
+    found = path if isinstance(path, Path) else None
+    loaded = path if isinstance(path, HalfstepError) else _or_error(lambda: load_file(path, here, for_run(overrides)))
+    reached = _or_error(lambda: load_host(host, here, for_host(overrides), card=card, beside=found))
     if isinstance(loaded, HalfstepError) or isinstance(reached, HalfstepError):
         raise _both(*(one for one in (loaded, reached) if isinstance(one, HalfstepError)))
     given = as_named(host, config, given_beside(overrides, card))
     return Selection(loaded, reached, given, data_typed=names_data(overrides))
 
 
-def _or_why_not(load: Callable[[], T]) -> T | HalfstepError:
+def _or_error(load: Callable[[], T]) -> T | HalfstepError:
     try:
         return load()
     except HalfstepError as error:

@@ -1,16 +1,16 @@
-"""A finding says: looked, and it is bad. A report is what one look found."""
+"""Findings, which are the results of checks, reports of several findings, and the exit code that they lead to."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Tuple
+from typing import Iterable, Tuple
 
 from remote.protocol.exits import ExitCode
 
 
 class Severity(str, Enum):
-    """How bad: an error stops a stage, a warning is told, info is told when asked."""
+    """An error stops a stage; a warning is always shown; info is shown on request."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -19,7 +19,10 @@ class Severity(str, Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing seen. `check` is its stable name (`pipeline explain CHECK`); `hint` is one thing to type."""
+    """The result of a check. `check` is its stable name (`pipeline explain CHECK`); `hint` is one thing to type.
+
+    `exit_code` is OK if the code depends on the verb or stage that reports the finding.
+    """
 
     check: str
     severity: Severity
@@ -28,17 +31,41 @@ class Finding:
     hint: str = ""
     exit_code: ExitCode = ExitCode.OK
 
+    @classmethod
+    def error(
+        cls, check: str, message: str, where: str = "", hint: str = "", exit_code: ExitCode = ExitCode.OK
+    ) -> Finding:
+        """A finding that stops a stage."""
+        return cls(check, Severity.ERROR, message, where, hint, exit_code)
+
+    @classmethod
+    def warning(cls, check: str, message: str, where: str = "", hint: str = "") -> Finding:
+        """A finding that stops nothing."""
+        return cls(check, Severity.WARNING, message, where, hint)
+
+
+def exit_code_of(findings: Iterable[Finding], default: ExitCode) -> ExitCode:
+    """The exit code for these findings: that of the first error, or `default` if the error carries none.
+
+    Without an error: the first code that a warning carries (for example, of an unreachable host), else OK.
+    """
+    findings = tuple(findings)
+    for finding in findings:
+        if finding.severity is Severity.ERROR:
+            return finding.exit_code or default
+    return next((finding.exit_code for finding in findings if finding.exit_code), ExitCode.OK)
+
 
 @dataclass(frozen=True)
 class Report:
-    """Everything one look found, in order; `facts` carries what was measured, for people and for --json."""
+    """The findings of one check, in order; `facts` are the measured values, for people and for --json."""
 
     findings: Tuple[Finding, ...] = ()
     facts: Tuple[Tuple[str, str], ...] = ()
 
     @property
     def ok(self) -> bool:
-        """No finding is an error."""
+        """Return True if no finding is an error."""
         return not self.errors
 
     @property
@@ -46,5 +73,5 @@ class Report:
         return tuple(f for f in self.findings if f.severity is Severity.ERROR)
 
     def and_also(self, other: Report) -> Report:
-        """Both looks, in order."""
+        """Both reports, in order."""
         return Report(self.findings + other.findings, self.facts + other.facts)

@@ -130,7 +130,7 @@ def test_a_failing_command_is_told_with_its_last_words(place, host):
     report = run_proof(host, request(place, script(place, "import torch\nraise ValueError('no such card')\n")))
     finding = next(finding for finding in report.findings if finding.check == "command-failed")
     assert "no such card" in finding.message
-    assert finding.exit_code is ExitCode.TRAINING
+    assert finding.exit_code is ExitCode.PRECISION
     assert report.exit == 1
     assert "ValueError: no such card" in report.output_tail
 

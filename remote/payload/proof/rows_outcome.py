@@ -7,7 +7,6 @@ from typing import Iterator
 
 from remote.payload.proof.blind import hooks_were_absent, why_nothing_was_seen
 from remote.payload.proof.seen import Row, Seen, error, good, warning
-from remote.protocol.exits import ExitCode
 from remote.protocol.proof import NotChecked
 
 DTYPES_MEET = re.compile(
@@ -28,7 +27,7 @@ def _ended(seen: Seen) -> Iterator[Row]:
     if crash or seen.exit not in (None, 0):
         what = f"{crash['type']}: {crash['message'].splitlines()[0] if crash['message'] else ''}" if crash else ""
         last = what or _last_line(seen.output_tail) or f"exit {seen.exit}"
-        yield error("command-failed", f"the training command failed: {last}", code=ExitCode.TRAINING)
+        yield error("command-failed", f"the training command failed: {last}")
         half = any(row["dtype"] == "float16" for row in seen.dtypes("trainable", "frozen"))
         if seen.waits_for_card and half and DTYPES_MEET.search(last):
             yield warning(

@@ -177,11 +177,11 @@ def adapter_of(name: str) -> str:
 
 
 def error(check: str, message: str, *, where: str = "", hint: str = "", code: ExitCode = ExitCode.PRECISION) -> Finding:
-    return Finding(check, Severity.ERROR, message, where, hint, code)
+    return Finding.error(check, message, where, hint, code)
 
 
 def warning(check: str, message: str, *, where: str = "", hint: str = "") -> Finding:
-    return Finding(check, Severity.WARNING, message, where, hint)
+    return Finding.warning(check, message, where, hint)
 
 
 def good(check: str, message: str) -> Finding:

@@ -1,4 +1,4 @@
-"""What a failed proof exits with."""
+"""The words and the output of a proof."""
 
 from __future__ import annotations
 
@@ -10,27 +10,12 @@ import pytest
 from pipeline.config.load import load_config
 from pipeline.messages.listener import NoListener
 from pipeline.stages.stage import Context
-from pipeline.stages.verify import code_of, in_words, prove
-from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Report, Severity
+from pipeline.stages.verify import in_words, prove
+from remote.protocol.findings import Finding, Severity
 from remote.protocol.proof import ProofReport
 from remote.protocol.values import encode
 from tests.lab.fake_host import FakeHost
 from tests.pipeline.views import view_of
-
-
-@pytest.mark.parametrize(
-    ("codes", "expected"),
-    [
-        ((), ExitCode.OK),
-        ((ExitCode.TRAINING, ExitCode.PRECISION), ExitCode.PRECISION),
-        ((ExitCode.GPU, ExitCode.PRECISION), ExitCode.GPU),
-        ((ExitCode.OK,), ExitCode.PRECISION),
-    ],
-)
-def test_a_training_that_was_never_begun_has_not_failed(codes: tuple[ExitCode, ...], expected: ExitCode) -> None:
-    report = Report(tuple(Finding("x", Severity.ERROR, "no", exit_code=code) for code in codes))
-    assert code_of(report) is expected
 
 
 def error(check: str) -> Finding:
