@@ -9,6 +9,7 @@ import pytest
 from pipeline.diagnosis.diagnose import UNKNOWN, diagnose_log, diagnose_text
 from pipeline.diagnosis.lines import parse_log
 from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Severity, exit_code_of
 
 HEALTHY = sorted((Path(__file__).parent / "healthy").glob("*.log"))
 
@@ -29,7 +30,8 @@ def test_the_first_error_in_time_is_told_first_and_where_it_stands():
     first = diagnose_text("loading\n" + UNSCALE + "RuntimeError: CUDA out of memory.\n")[0]
     assert first.check == "fp16-unscale"
     assert first.where == "line 7"
-    assert first.exit_code is ExitCode.TRAINING
+    assert exit_code_of([first], ExitCode.TRAINING) is ExitCode.TRAINING
+    assert exit_code_of([first], ExitCode.PRECISION) is ExitCode.PRECISION
     assert "float32" in first.hint
 
 
@@ -208,7 +210,7 @@ WITHOUT_TRACEBACK = [
 def test_a_log_that_ends_in_an_error_without_a_traceback_is_not_healthy(end):
     [finding] = diagnose_text(f"loading\n{STEP * 3}{end}\nfrom a buffer: loss 2.0 step 4\n")
     assert finding.check == UNKNOWN
-    assert finding.exit_code is ExitCode.TRAINING
+    assert finding.severity is Severity.ERROR
 
 
 @pytest.mark.parametrize(
