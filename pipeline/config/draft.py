@@ -2,38 +2,55 @@
 
 from __future__ import annotations
 
-import ast
+import contextlib
 import json
-import posixpath
 import re
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-TRAINING_WORDS = (b"Trainer(", b"optimizer.step(", b"Accelerator(", b"scaler.step(", b".backward(")
+from pipeline.config.candidates import Candidate, judge_script
+
 COLLATOR = re.compile(r"collator[^/]*\.py$", re.IGNORECASE)
 TESTS = re.compile(r"(^|/)(tests?/|test_[^/]*\.py$|[^/]*_test\.py$|conftest\.py$)")
 REQUIREMENTS = ("requirements.txt", "pyproject.toml")
-ASKS = ("input", "raw_input")
-ASKS_OF = {"getpass": "getpass", "click": "prompt", "typer": "prompt", "Prompt": "ask", "questionary": "text"}
+READMES = ("README.md", "readme.md", "README.rst", "README")
+LAUNCHERS = ("python ", "python3 ", "torchrun ", "accelerate launch ", "deepspeed ")
+# What a reader has to fill in, or only a shell understands.
+FILL_IN = re.compile(r"[<>$|&;{}\[\]*`]|\.\.\.|path/to|your|#", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Guess:
     """What the project's files say: scripts that may train, likeliest first, and what else a config may name.
 
-    `interactive` are such scripts that wait for somebody to type. `shells` are the shell scripts, path and bytes.
+    `interactive` are such scripts that wait for somebody to type, `modules` those that only `python -m` starts.
+    `shells` are the shell scripts and `pages` the README files, path and bytes. `sources`: it has Python files.
     """
 
     scripts: tuple[str, ...] = ()
     interactive: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
     collator: str = ""
     requirements: str = ""
     shells: tuple[tuple[str, bytes], ...] = ()
+    pages: tuple[bytes, ...] = ()
+    sources: bool = False
 
-    def launcher_of(self, script: str) -> str:
-        """The one shell script that starts it, by file or by module, and takes no arguments of its own."""
+    def command_of(self, script: str) -> tuple[str, ...]:
+        """The argv that starts it: its one shell script, the one line of the README, or Python."""
         if not script:
-            return ""
+            return ()
+        if launcher := self._launcher_of(script):
+            return ("bash", launcher)
+        module = script.removesuffix(".py").replace("/", ".")
+        commands = {words for page in self.pages for words in _commands(page) if {script, module} & {*words[1:]}}
+        if len(commands) == 1:
+            return commands.pop()
+        return ("python", "-m", module) if script in self.modules else ("python", script)
+
+    def _launcher_of(self, script: str) -> str:
+        """The one shell script that starts it, by file or by module, and takes no arguments of its own."""
         names = (script.encode(), script.removesuffix(".py").replace("/", ".").encode())
         starting = [path for path, data in self.shells if any(name in data for name in names) and b"$1" not in data]
         return starting[0] if len(starting) == 1 else ""
@@ -41,54 +58,38 @@ class Guess:
 
 def guess_project(files: Iterable[tuple[str, bytes]]) -> Guess:
     """The training scripts, their launchers, the collator and the requirements among (path, bytes)."""
-    scored: list[tuple[int, int, str, bool]] = []
+    found: list[Candidate] = []
     collator = requirements = ""
     shells: list[tuple[str, bytes]] = []
+    pages: list[bytes] = []
+    sources = False
     for path, data in files:
         if path.endswith(".sh"):
             shells.append((path, data))
         elif path in REQUIREMENTS:
             requirements = requirements or path
+        elif path in READMES:
+            pages.append(data)
         elif path.endswith(".py") and not TESTS.search(path):
+            sources = True
             if COLLATOR.search(path):
                 collator = collator or path
-            if (score := _score(path, data)) >= 2:
-                scored.append((-score, path.count("/"), path, _is_interactive(data)))
-    scored.sort()
-    scripts = tuple(path for *_, path, asks in scored if not asks)
-    interactive = tuple(path for *_, path, asks in scored if asks)
-    return Guess(scripts, interactive, collator, requirements, tuple(shells))
+            if candidate := judge_script(path, data):
+                found.append(candidate)
+    found.sort(key=lambda script: (-script.score, script.path.count("/"), script.path))
+    scripts = tuple(script.path for script in found if not script.interactive)
+    interactive = tuple(script.path for script in found if script.interactive)
+    modules = tuple(script.path for script in found if script.module)
+    return Guess(scripts, interactive, modules, collator, requirements, tuple(shells), tuple(pages), sources)
 
 
-def _score(path: str, data: bytes) -> int:
-    """How many signs there are that the file is what starts a training."""
-    named = 2 * ("train" in posixpath.basename(path)) if data.strip() else 0
-    return sum(word in data for word in TRAINING_WORDS) + named + (b"__main__" in data)
-
-
-def _is_interactive(data: bytes) -> bool:
-    """It calls what waits for somebody to type."""
-    try:
-        tree = ast.parse(data)
-    except (SyntaxError, ValueError):
-        return b"input(" in data
-    own = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
-    own |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
-    own |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    return any(_asks(function, own) for function in calls)
-
-
-def _asks(function: ast.expr, own: set[str]) -> bool:
-    if isinstance(function, ast.Name):
-        return function.id in (*ASKS, "getpass") and function.id not in own
-    owner = function.value if isinstance(function, ast.Attribute) else None
-    return (
-        isinstance(function, ast.Attribute)
-        and isinstance(owner, ast.Name)
-        and ASKS_OF.get(owner.id) == function.attr
-        and owner.id not in own
-    )
+def _commands(page: bytes) -> Iterator[tuple[str, ...]]:
+    """Lines of a README that can be typed as they are, split into words."""
+    for line in page.decode("utf-8", "replace").replace("\\\n", " ").splitlines():
+        text = line.strip().removeprefix("$").strip()
+        if text.startswith(LAUNCHERS) and not FILL_IN.search(text):
+            with contextlib.suppress(ValueError):  # an apostrophe of prose that begins like a command
+                yield tuple(shlex.split(text))
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ class Answers:
     address: str
     script: str
     collator: str
-    launcher: str = ""
+    command: tuple[str, ...] = ()
     data: str = ""
     found_data: str = ""
     environment: bool = False
@@ -113,8 +114,7 @@ class Answers:
 
 def render_config(answers: Answers) -> str:
     """configs/NAME.yaml. What was offered and not chosen is there as a comment."""
-    words = ("bash", answers.launcher) if answers.launcher else ("python", answers.script)
-    command = f"[{json.dumps(words[0])}, {json.dumps(words[1])}]" if answers.script else "null"
+    command = json.dumps(answers.command) if answers.script else "null"
     lines = [
         f"# pipeline run --host {answers.host} --config {answers.name}",
         "project: .",

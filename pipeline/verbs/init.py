@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from fixers.frame.disk_tree import DiskTree
-from pipeline.config.draft import REQUIREMENTS, Answers, Guess, guess_project, render_config, render_host
+from pipeline.config.draft import READMES, REQUIREMENTS, Answers, Guess, guess_project, render_config, render_host
 from pipeline.config.find import find_host, project_above
 from pipeline.messages.outcome import Outcome
 from pipeline.records.files import write_whole
@@ -58,7 +58,7 @@ def init(
     questions: Questions = Nobody() if no_input or as_json else screen
     here = Path.cwd()
     tree = DiskTree(here)
-    read = [path for path in tree.paths() if path.endswith((".py", ".sh")) or path in REQUIREMENTS]
+    read = [path for path in tree.paths() if path.endswith((".py", ".sh")) or path in (*REQUIREMENTS, *READMES)]
     guess = guess_project((path, tree.read(path)) for path in read)
     script = _script_of(guess, script, here, screen, questions)
     name = name or questions.ask("name of the config", default=safe_name(here.name))
@@ -74,7 +74,7 @@ def init(
         address,
         script,
         guess.collator,
-        guess.launcher_of(script),
+        guess.command_of(script),
         data=_data_of(data, found, here, questions),
         found_data=found,
         environment=needs
@@ -122,8 +122,14 @@ def _script_of(guess: Guess, given: str, here: Path, screen: Screen, questions: 
         if given in guess.interactive:
             screen.note(f"{given} waits for somebody to type; on the host nobody does")
         return given
-    if len(guess.scripts) == 1 or not (guess.scripts or guess.interactive):
-        return "".join(guess.scripts)
+    if not (guess.scripts or guess.interactive):
+        if guess.sources:
+            screen.note(
+                "no script here starts a training: the built-in trainer is configured; --script PATH names yours"
+            )
+        return ""
+    if len(guess.scripts) == 1:
+        return guess.scripts[0]
     if not guess.scripts:
         raise _not_chosen(guess, f"{guess.interactive[0]} waits for somebody to type, and on the host nobody does")
     for number, path in enumerate(guess.scripts, 1):

@@ -29,9 +29,10 @@ def test_the_one_shell_script_that_starts_the_training_is_the_command(
     shells: list[tuple[str, bytes]], launcher: str
 ) -> None:
     guess = guess_project([TRAIN, *shells])
-    assert (guess.scripts, guess.launcher_of("src/train.py")) == (("src/train.py",), launcher)
-    words = f'["bash", "{launcher}"]' if launcher else '["python", "src/train.py"]'
-    assert f"command: {words} " in render_config(Answers("x", "local", "", "src/train.py", "", launcher))
+    command = ("bash", launcher) if launcher else ("python", "src/train.py")
+    assert (guess.scripts, guess.command_of("src/train.py")) == (("src/train.py",), command)
+    words = f'["{command[0]}", "{command[1]}"]'
+    assert f"command: {words} " in render_config(Answers("x", "local", "", "src/train.py", "", command))
 
 
 SCRIPT = b"trainer = Trainer(model)\nif __name__ == '__main__':\n    trainer.train()\n"
@@ -78,3 +79,62 @@ def test_what_was_offered_and_not_chosen_stands_in_the_files_as_a_comment(tmp_pa
     assert document["data"] == {"path": "/mnt/a b"}
     assert document["fixers"] == {"data-collator": {"path": "my collator.py"}, "environment": "create"}
     assert load_host("rig", tmp_path).config.card == "titan-rtx"
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("finetune.py", "trainer = Trainer(model=model)\ntrainer.train()\n"),
+        ("run_ctc.py", "Trainer(model=model, args=TrainingArguments('out')).train()\n"),
+        ("dpo.py", "trainer = DPOTrainer('policy')\ntrainer.train()\n"),
+        ("main.py", "from engine import train_one_epoch\nif __name__ == '__main__':\n    train_one_epoch(net)\n"),
+        ("lit.py", "with strategy:\n    L.Trainer(max_epochs=1).fit(net)\n"),
+        ("loop.py", "for x in loader:\n    net(x).backward()\n    opt.step()\n"),
+        ("cli.py", "def main():\n    loss.backward()\nfire.Fire(main)\n"),
+        ("src/train.py", "from factory import run_exp\nrun_exp()\n"),
+    ],
+)
+def test_a_script_that_trains_is_found_by_what_it_runs_and_not_by_its_name(path: str, source: str) -> None:
+    assert guess_project([(path, source.encode())]).scripts == (path,)
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("trainer.py", "class Loop:\n    def fit(self):\n        self.loss.backward()\n        self.opt.step()\n"),
+        ("train_utils.py", "import logging\nlogging.basicConfig()\ndef train_step(net):\n    net.loss.backward()\n"),
+        ("evaluate.py", "model.train(False)\nTrainer(model=model).evaluate()\n"),
+        ("split.py", "from sklearn import train_test_split\na, b = train_test_split(rows)\n"),
+        ("serve.py", "app = build()\nif __name__ == '__main__':\n    app.run()\n"),
+        ("train/__init__.py", ""),
+    ],
+)
+def test_a_file_that_trains_nothing_when_it_runs_is_no_candidate(path: str, source: str) -> None:
+    guess = guess_project([(path, source.encode()), TRAIN])
+    assert guess.scripts == ("src/train.py",)
+
+
+IN_PACKAGE = ("pack/train.py", b"from .model import build\nif __name__ == '__main__':\n    train(build())\n")
+DDP = ("ddp.py", b"for x in loader:\n    net(x).backward()\n")
+
+
+@pytest.mark.parametrize(
+    ("script", "readme", "command"),
+    [
+        (IN_PACKAGE, "", ("python", "-m", "pack.train")),
+        (
+            IN_PACKAGE,
+            "    python -m pack.train \\\n      --config conf/a.yaml\n",
+            ("python", "-m", "pack.train", "--config", "conf/a.yaml"),
+        ),
+        (DDP, "```sh\n$ torchrun --nproc_per_node 2 ddp.py\n```\n", ("torchrun", "--nproc_per_node", "2", "ddp.py")),
+        (DDP, "python ddp.py --data <folder>\npython ddp.py --data /path/to/data\n", ("python", "ddp.py")),
+        (DDP, "python ddp.py --small\n\npython ddp.py --large\n", ("python", "ddp.py")),
+        (DDP, "python doesn't know\npython other.py --lr 1\n", ("python", "ddp.py")),
+    ],
+)
+def test_the_command_is_the_one_that_the_readme_shows_or_python(
+    script: tuple[str, bytes], readme: str, command: tuple[str, ...]
+) -> None:
+    guess = guess_project([script, ("README.md", readme.encode())])
+    assert guess.command_of(script[0]) == command

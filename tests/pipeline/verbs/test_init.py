@@ -111,3 +111,11 @@ def test_an_alias_needs_no_host_file(user: User) -> None:
     (user.home / ".ssh" / "config").write_text("Host titan\n  HostName 10.0.0.1\n")
     assert user.types("init", "--host", "titan", "--config", "mine", "--script", "train.py").code == 0
     assert not (user.project / "configs" / "hosts").exists()
+
+
+def test_a_project_without_a_training_script_says_that_the_trainer_is_the_built_in_one(user: User) -> None:
+    for path in ("train.py", "src/train_teacher.py", "train_ask.py"):
+        (user.project / path).write_text("import torch\n")
+    said = user.types("init", *NAMES)
+    assert said.code == 0 and "--script PATH names yours" in said.out + said.err
+    assert "command: null" in (user.project / "configs" / "mine.yaml").read_text()

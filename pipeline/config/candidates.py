@@ -1,0 +1,111 @@
+"""Which Python files start a training, and how Python starts them: read from their syntax. Pure."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+NAMED = re.compile(r"train|fine_?-?tun", re.IGNORECASE)
+TRAINS = re.compile(r"^(run_?|do_?|pre_?)*(train|fine_?tune)(?!_?(test|val|load|data|set|dl))")
+OPTIMIZER = re.compile(r"opt|scaler", re.IGNORECASE)
+WORDS = (b"Trainer(", b"optimizer.step(", b"Accelerator(", b"scaler.step(", b".backward(")
+ASKS = ("input", "raw_input")
+ASKS_OF = {"getpass": "getpass", "click": "prompt", "typer": "prompt", "Prompt": "ask", "questionary": "text"}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A file that may start the training; a higher `score` is likelier.
+
+    `module`: it imports relatively, so that only `python -m` starts it. `interactive`: it waits for typed input.
+    """
+
+    path: str
+    score: int
+    module: bool = False
+    interactive: bool = False
+
+
+def judge_script(path: str, data: bytes) -> Candidate | None:
+    """None: running the file trains nothing. A file that does not parse is judged by its words."""
+    named = NAMED.search(posixpath.basename(path)) is not None and bool(data.strip())
+    try:
+        tree = ast.parse(data)
+    except (SyntaxError, ValueError):
+        score = sum(word in data for word in WORDS) + 2 * named
+        return Candidate(path, score, interactive=b"input(" in data) if score > 1 else None
+    signs = sum({_sign(node) for node in ast.walk(tree)})
+    if not (signs or named) or not _does_something(tree):
+        return None
+    relative = any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree))
+    return Candidate(path, signs + 2 * named + (b"__main__" in data), relative, _is_interactive(tree))
+
+
+def _sign(node: ast.AST) -> int:
+    """1, 2 or 4 for three kinds of call that train; a sum over the kinds in a file ranks it."""
+    if not isinstance(node, ast.Call):
+        return 0
+    if isinstance(node.func, ast.Name):
+        return 1 if TRAINS.search(node.func.id) else 0
+    if not isinstance(node.func, ast.Attribute):
+        return 0
+    owner = ast.unparse(node.func.value)
+    if node.func.attr in ("train", "fit") and "trainer" in owner.lower():
+        return 4
+    steps = node.func.attr == "step" and OPTIMIZER.search(owner) is not None
+    if node.func.attr == "backward" or steps:
+        return 2
+    return 1 if TRAINS.search(node.func.attr) and node.func.attr != "train" else 0  # model.train() is a mode
+
+
+def _does_something(tree: ast.Module) -> bool:
+    """Running the file does more than define names: it calls a function, trains, or has a branch for `__main__`."""
+    own = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    for statement in tree.body:
+        if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
+            return True
+        inside = list(_outside_definitions(statement))
+        if any(_sign(node) for node in inside):
+            return True
+        starts = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+        if starts and any(isinstance(node, ast.Name) and (node.id in own or _is_entry(node.id)) for node in inside):
+            return True
+    return False
+
+
+def _is_entry(name: str) -> bool:
+    """The name of a function that a script imports to start with."""
+    return name in ("main", "cli", "app", "run") or name.startswith("run_") or TRAINS.search(name) is not None
+
+
+def _outside_definitions(node: ast.AST) -> Iterator[ast.AST]:
+    """The node and what lies in it, without bodies that run only when they are called."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+        return
+    yield node
+    for child in ast.iter_child_nodes(node):
+        yield from _outside_definitions(child)
+
+
+def _is_interactive(tree: ast.Module) -> bool:
+    """It calls what waits for somebody to type."""
+    own = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    own |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    own |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return any(_asks(function, own) for function in calls)
+
+
+def _asks(function: ast.expr, own: set[str]) -> bool:
+    if isinstance(function, ast.Name):
+        return function.id in (*ASKS, "getpass") and function.id not in own
+    owner = function.value if isinstance(function, ast.Attribute) else None
+    return (
+        isinstance(function, ast.Attribute)
+        and isinstance(owner, ast.Name)
+        and ASKS_OF.get(owner.id) == function.attr
+        and owner.id not in own
+    )
