@@ -1,8 +1,9 @@
 """Syncing against the tools one would use instead, in the same run: `python -m benchmarks.sync [--full] [--rounds N]`.
 
 2,000 Python files (20 MB, made from a seed) and one file of 200 MB go to a real OpenSSH server, on loopback and behind
-a line of real packets with 50 ms of round trip. Every figure has its connection in it, opened anew; the median of the
-rounds counts. `goal` is what a row must stay under: a share of rsync's time in the same run. Needs root for the line.
+a line of real packets with 50 ms of round trip. `pipeline run` is the whole program in a fresh process, `sync alone`
+its first stage in a warm one. Every figure includes a new connection; the median of the rounds counts. `goal` is the
+largest share of rsync's time in the same run that a row may take. Needs root for the line.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="halfstep-bench-") as name, places(Path(name)) as found:
         made = make_material(Path(name))
         for place in found:
-            measure_tree(place, made.tree, options.rounds)
+            measure_tree(place, made.tree, made.twin, options.rounds)
             measure_blob(place, made.blob, min(3, options.rounds))
             if not options.no_slow:
                 measure_slow_peers(place, made.tree, (made.few, made.more), full=options.full)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,11 +21,12 @@ from remote.protocol.values import decode
 from remote.sync.sync import sync_project
 
 LIMITS = Limits(file_bytes=2 * 2**30, total_bytes=4 * 2**30)
+ROOT = Path(__file__).parents[2]
 SLOW_PLACES = ("scp", "sftp", "fabric")
 
 
 def ours(place: Place, root: Path) -> None:
-    """What `pipeline run` does for its first stage: scan while connecting, one look, one stream."""
+    """The first stage of `pipeline run` inside this warm process: scan while connecting, one survey, one stream."""
     host = open_host(place.server.address(workdir=str(place.there / "halfstep")))
     try:
         with ThreadPoolExecutor(1) as pool:
@@ -34,6 +36,26 @@ def ours(place: Place, root: Path) -> None:
         assert report.report.ok, report.report
     finally:
         host.close()
+
+
+def program(place: Place, root: Path) -> None:
+    """`pipeline run --until sync`, as a process of its own: what the user waits for."""
+    server, beside = place.server, place.there / "program"
+    beside.mkdir(parents=True, exist_ok=True)
+    host, config = beside / "bench-host.yaml", beside / "bench.yaml"
+    keys = {
+        "host": server.listen,
+        "port": server.port,
+        "identity_file": server.user_key,
+        "known_hosts": server.known_hosts,
+        "workdir": place.there / "halfstep",
+        "python": sys.executable,
+    }
+    host.write_text("".join(f"{key}: {value}\n" for key, value in keys.items()))
+    config.write_text(f"project: {root}\ncommand: [python, pkg0/sub0/module_0.py]\n")
+    argv = [sys.executable, "-m", "pipeline", "run", "--host", str(host), "--config", str(config), "--until", "sync"]
+    home = {"HOME": str(place.home), "PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+    subprocess.run([*argv, "--json"], check=True, cwd=root, env=home, capture_output=True)
 
 
 def rsync(place: Place, root: Path, flags: str) -> None:

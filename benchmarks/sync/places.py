@@ -25,6 +25,7 @@ class Place:
     server: Sshd
     there: Path
     round_trip_ms: int
+    home: Path
     seconds: dict[Row, list[float]] = field(default_factory=dict)
     sampled: set[Row] = field(default_factory=set)
 
@@ -48,7 +49,9 @@ def places(folder: Path) -> Iterator[list[Place]]:
     with contextlib.ExitStack() as stack:
         near = Sshd(folder / "near").start()
         stack.callback(near.close)
-        found = [Place(near, folder / "there-near", 0)]
+        home = folder / "laptop"
+        home.mkdir()
+        found = [Place(near, folder / "there-near", 0, home)]
         if reason := why_no_distance():
             print(f"not measured at 50 ms: {reason}", file=sys.stderr)
         else:
@@ -57,7 +60,7 @@ def places(folder: Path) -> Iterator[list[Place]]:
             line.start()
             far = Sshd(folder / "far", listen=line.far, prefix=line.prefix)
             stack.callback(far.close)
-            found.append(Place(far.start(), folder / "there-far", 50))
+            found.append(Place(far.start(), folder / "there-far", 50, home))
         for place in found:
             place.there.mkdir()
         yield found

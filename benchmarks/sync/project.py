@@ -13,9 +13,13 @@ SAMPLES = (10, 60)
 
 @dataclass(frozen=True)
 class Material:
-    """Three projects: all the files, two samples of them (`few`, `more`), and one large file."""
+    """Projects: all the files, twice; two samples of them (`few`, `more`); and one large file.
+
+    `twin` is for the whole program, so that neither it nor the sync alone profits from what the other remembers.
+    """
 
     tree: Path
+    twin: Path
     few: Path
     more: Path
     blob: Path
@@ -23,8 +27,9 @@ class Material:
 
 def make_material(folder: Path) -> Material:
     """The same bytes in every run."""
-    made = Material(*(folder / part / "speech" for part in ("tree", "few", "more", "blob")))
+    made = Material(*(folder / part / "speech" for part in ("tree", "twin", "few", "more", "blob")))
     make_tree(made.tree)
+    make_tree(made.twin)
     make_sample(made.tree, made.few, SAMPLES[0])
     make_sample(made.tree, made.more, SAMPLES[1])
     made.blob.mkdir(parents=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from benchmarks.sync.copying import SLOW_PLACES, fabric_put, ours, paramiko_put, rsync, scp
+from benchmarks.sync.copying import SLOW_PLACES, fabric_put, ours, paramiko_put, program, rsync, scp
 from benchmarks.sync.places import Place, forget, fresh
 from benchmarks.sync.project import FILES, SAMPLES
 from remote.project.identity import project_of
@@ -17,19 +17,23 @@ from remote.project.identity import project_of
 ORDER = random.Random(50)
 
 
-def measure_tree(place: Place, root: Path, rounds: int) -> None:
-    ours(place, root)  # the payload lies there from now on
+def measure_tree(place: Place, root: Path, twin: Path, rounds: int) -> None:
+    ours(place, root)  # the payload is on the host from now on
     for number in range(rounds):
         now = fresh(place, number)
         mine = now.there / "halfstep/projects" / project_of(root) / "tree"
-        forget(root / ".halfstep")
-        in_turn(now, "first copy", root, "-az", "-a")
+        twins = now.there / "halfstep/projects" / project_of(twin) / "tree"
+        forget(root / ".halfstep", twin / ".halfstep")
+        in_turn(now, "first copy", root, "-az", "-a", twin=twin)
         check_equal(root, mine)
+        check_equal(twin, twins)
         check_equal(root, now.there / "rsync-az")
-        in_turn(now, "nothing changed", root, "-az")
-        (root / "pkg3/sub3/module_3.py").write_text(f"x = {number}\n" * 400)
-        in_turn(now, "one file changed", root, "-az")
+        in_turn(now, "nothing changed", root, "-az", twin=twin)
+        for changed in (root, twin):
+            (changed / "pkg3/sub3/module_3.py").write_text(f"x = {number}\n" * 400)
+        in_turn(now, "one file changed", root, "-az", twin=twin)
         check_equal(root, mine)
+        check_equal(twin, twins)
 
 
 def measure_blob(place: Place, root: Path, rounds: int) -> None:
@@ -45,9 +49,11 @@ def measure_blob(place: Place, root: Path, rounds: int) -> None:
     forget(*(place.there / name for name in SLOW_PLACES))
 
 
-def in_turn(place: Place, case: str, root: Path, *flags: str) -> None:
-    """We, and rsync with each of `flags`: none of them is always the first."""
-    acts: list[tuple[str, Callable[[], None]]] = [("halfstep", partial(ours, place, root))]
+def in_turn(place: Place, case: str, root: Path, *flags: str, twin: Path | None = None) -> None:
+    """The whole program (on `twin`), our sync alone, and rsync with each of `flags`, in random order."""
+    acts: list[tuple[str, Callable[[], None]]] = [("sync alone", partial(ours, place, root))]
+    if twin is not None:
+        acts.append(("pipeline run", partial(program, place, twin)))
     acts += [(f"rsync {each}", partial(rsync, place, root, each)) for each in flags]
     for name, act in ORDER.sample(acts, len(acts)):
         place.timed(case, name, act)
