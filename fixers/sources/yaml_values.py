@@ -88,6 +88,8 @@ _WORDS: dict[str, bool | None] = {"": None, "~": None, "null": None, "Null": Non
 }
 _INT = re.compile(r"[-+]?(0b[01_]+|0x[0-9a-fA-F_]+|0o[0-7_]+|0[0-7_]+|0|[1-9][0-9_]*)\Z")
 _FLOAT = re.compile(r"[-+]?([0-9][0-9_]*\.[0-9_]*|\.[0-9][0-9_]*|[0-9][0-9_]*(?=[eE]))([eE][-+]?[0-9]+)?\Z")
+_MOST_DIGITS = 1000
+"""Far more than any float64 has; Python refuses to convert more than 4300."""
 _SPECIAL = re.compile(r"([-+]?)\.(inf|Inf|INF|nan|NaN|NAN)\Z")
 
 
@@ -99,6 +101,9 @@ def scalar_value(node: Scalar) -> Any:
     if text in _WORDS:
         return _WORDS[text]
     if _INT.match(text):
+        if len(text) > _MOST_DIGITS:
+            words = f"a number has {len(text)} digits; at most {_MOST_DIGITS} are supported"
+            raise YamlProblem(words, node.place.line, node.place.column)
         return _integer(text.replace("_", ""))
     if _FLOAT.match(text):
         return float(text.replace("_", ""))

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fixers.registry import FIXERS
-from pipeline.config.find import known_hosts, list_configs
+from pipeline.config.find import find_project, known_hosts, list_configs
 from pipeline.pages.find import all_names
 from pipeline.pages.stages import STAGES
-from pipeline.records.layout import Records, project_here
+from pipeline.records.layout import Records
 from pipeline.records.runs import list_notes
 from remote.policy.cards import CARDS
 
@@ -31,7 +31,7 @@ def cards() -> Iterable[str]:
 
 def runs() -> Iterable[str]:
     """Runs of this project."""
-    return [note.name for note in list_notes(Records(project_here(Path.cwd())))]
+    return [note.name for note in list_notes(Records(find_project(Path.cwd())))]
 
 
 def stages() -> Iterable[str]:

@@ -1,1 +1,1 @@
-"""What the user asks for: YAML in, frozen models out, every problem told at once."""
+"""Configs: YAML parsed into frozen models, with all problems reported at once."""

@@ -1,38 +1,35 @@
-"""What a well-formed config may still get wrong: files that are not there, numbers that cannot be meant together."""
+"""Checks of a well-formed config: missing files, contradictory numbers, secrets, fixers."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from pipeline.config.document import Document
-from pipeline.config.fixer_wishes import check_wishes
+from pipeline.config.fixer_settings import check_fixer_settings
 from pipeline.config.model import RunConfig
 from pipeline.config.secret_values import check_argv, check_environment, check_names
 from pipeline.config.shipped import shipped_data
 from remote.protocol.findings import Finding
 
 INTERPRETERS = ("python", "python3", "torchrun", "accelerate", "bash", "sh")
-CARRIES_CODE = ("-c", "-m")
+TAKES_CODE = ("-c", "-m")
 
 
 def check_run_config(config: RunConfig, document: Document, root: Path) -> tuple[Finding, ...]:
-    """Every problem that can be seen without a host."""
+    """Return every problem that can be found without a host."""
     found = [
         *_command_problems(config, document, root),
         *_built_in_problems(config, document),
         *_data_problems(config, document, root),
-        *check_wishes(config.fixers, document),
+        *check_fixer_settings(config.fixers, document),
         *check_environment(config.env, document),
         *check_names(config.secrets, document),
         *check_argv(config.command or (), document),
     ]
-    save, most = config.train.save_steps, config.train.max_steps
-    if save is not None and most is not None and save > most:
-        found.append(
-            document.problem(
-                ("train", "save_steps"), f"{save} is more than max_steps ({most}): no checkpoint would be written"
-            )
-        )
+    save_steps, max_steps = config.train.save_steps, config.train.max_steps
+    if save_steps is not None and max_steps is not None and save_steps > max_steps:
+        words = f"{save_steps} is more than max_steps ({max_steps}): no checkpoint would be written"
+        found.append(document.problem(("train", "save_steps"), words))
     collator = (config.fixers.model_extra or {}).get("data-collator")
     if isinstance(collator, dict) and isinstance(collator.get("path"), str):
         found += _file_problems(document, ("fixers", "data-collator", "path"), collator["path"], root)
@@ -51,11 +48,11 @@ def _command_problems(config: RunConfig, document: Document, root: Path) -> list
 
 
 def _script_of(argv: tuple[str, ...]) -> str:
-    """The first word that is a file of the project's: `python -u src/train.py` gives src/train.py."""
+    """Return the script that a command runs: `python -u src/train.py` gives src/train.py; empty if there is none."""
     if Path(argv[0]).name not in INTERPRETERS:
         return argv[0] if argv[0].startswith(("./", "../")) else ""
     for word in argv[1:]:
-        if word in CARRIES_CODE:
+        if word in TAKES_CODE:
             return ""
         if word.endswith((".py", ".sh")):
             return word
@@ -67,7 +64,7 @@ def _file_problems(document: Document, key: tuple[str, ...], path: str, root: Pa
         return []
     target = (root / path).resolve()
     if not target.is_relative_to(root):
-        return [document.problem(key, f"{path} lies outside the project {root}")]
+        return [document.problem(key, f"{path} is outside the project {root}")]
     if not target.exists():
         return [document.problem(key, f"there is no {path} in {root}")]
     return []
@@ -87,13 +84,13 @@ def _built_in_problems(config: RunConfig, document: Document) -> list[Finding]:
 def _data_problems(config: RunConfig, document: Document, root: Path) -> list[Finding]:
     data = config.data
     if data.dataset is not None and data.path is not None:
-        return [document.problem(("data",), "dataset and path are both given; one is wanted")]
+        return [document.problem(("data",), "dataset and path are both set; remove one")]
     if data.path is not None and not (root / Path(data.path).expanduser()).exists():
         return [document.problem(("data", "path"), f"there is no {data.path} in {root}")]
     if data.dataset is not None and "/" not in data.dataset and shipped_data(data.dataset) is None:
         return [
             document.problem(
-                ("data", "dataset"), f"{data.dataset!r} is no hub dataset (owner/name) and none that is shipped"
+                ("data", "dataset"), f"{data.dataset!r} is neither a hub dataset (owner/name) nor a built-in one"
             )
         ]
     return []

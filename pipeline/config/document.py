@@ -1,4 +1,4 @@
-"""One YAML file as plain values, with the place of every key: small, regular, unambiguous, or refused with reasons."""
+"""One YAML config as plain values, with the line of every key."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import Any
 
 from fixers.sources.yaml_nodes import Limits, Mapping, Node, YamlProblem, compose, find
 from fixers.sources.yaml_values import duplicates, plain
-from pipeline.config.given import Override
-from pipeline.config.override import with_key
+from pipeline.config.overrides import Override, with_key
 from remote.errors import BadUsage
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding
 
 LIMITS = Limits(bytes=256 * 1024, depth=20, values=10_000)
 
@@ -23,22 +22,22 @@ KeyPath = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Document:
-    """A YAML mapping and where its keys stand: in the file, or among the words that were typed."""
+    """A YAML mapping with the place of each key: a line of the file, or a `--set` option."""
 
     path: str
     values: dict[str, Any]
     root: Node | None = None
-    given: tuple[Override, ...] = ()
+    overrides: tuple[Override, ...] = ()
 
-    def with_given(self, given: Sequence[Override]) -> Document:
-        """The document with these keys over what the file says."""
+    def with_overrides(self, overrides: Sequence[Override]) -> Document:
+        """Return the document with the values of these keys replaced."""
         values = self.values
-        for one in given:
-            values = with_key(values, one.keys, one.value)
-        return Document(self.path, values, self.root, (*self.given, *given))
+        for override in overrides:
+            values = with_key(values, override.keys, override.value)
+        return Document(self.path, values, self.root, (*self.overrides, *overrides))
 
     def line_of(self, key: KeyPath) -> int:
-        """The line of the key, or of the nearest one above it; 0 where the document has none of it."""
+        """Return the line of the key or of its nearest parent; 0 if the file has neither."""
         while key:
             node = find(self.root, key)
             if node is not None:
@@ -47,40 +46,40 @@ class Document:
         return 0
 
     def problem(self, key: KeyPath, message: str, hint: str = "") -> Finding:
-        """What is wrong with a key, with the file and line where it stands, or the words that gave it."""
-        line, given = self.line_of(key), self._given_for(key)
-        place = given.typed if given else f"{self.path}:{line}" if line else self.path
-        name = (given.prefix if given else "") + ".".join(str(part) for part in key)
-        return Finding("config", Severity.ERROR, f"{name}: {message}" if name else message, place, hint)
+        """Return the finding of a problem with a key: `where` is its file and line, or the option that set it."""
+        line, override = self.line_of(key), self._override_of(key)
+        place = override.typed if override else f"{self.path}:{line}" if line else self.path
+        name = (override.prefix if override else "") + ".".join(str(part) for part in key)
+        return Finding.error("config", f"{name}: {message}" if name else message, place, hint)
 
-    def written(self, key: KeyPath, value: str) -> str:
-        """How that value, as YAML, is given to the key: `name: value`, or in the words of the --set that gave it."""
-        given = self._given_for(key)
-        if given is None or given.keys != key:
+    def as_typed(self, key: KeyPath, value: str) -> str:
+        """Return how to set the key to that YAML value: `name: value`, or as `--set` if an option set it."""
+        override = self._override_of(key)
+        if override is None or override.keys != key:
             return value if isinstance(key[-1], int) else f"{key[-1]}: {value}"
-        name = given.prefix + ".".join(given.keys)
+        name = override.prefix + ".".join(override.keys)
         return f"--set {shlex.quote(f'{name}={value}')}"
 
-    def _given_for(self, key: KeyPath) -> Override | None:
-        """What gave the key; or, where the file has nothing of it, what gave a section that it would lie in."""
-        about = [one for one in self.given if one.about(key)]
-        while key and not about and not self.line_of(key):
-            about = [one for one in self.given if one.inside(key)]
+    def _override_of(self, key: KeyPath) -> Override | None:
+        """Return the override that set the key; for a key that the file lacks, one that set a sibling section."""
+        found = [override for override in self.overrides if override.covers(key)]
+        while key and not found and not self.line_of(key):
+            found = [override for override in self.overrides if override.is_inside(key)]
             key = key[:-1]
-        return about[-1] if about else None
+        return found[-1] if found else None
 
 
 class BadConfig(BadUsage):
-    """One or more problems of a configuration, all told at once."""
+    """One or more problems of a configuration, reported together."""
 
 
 def read_document(path: Path) -> Document:
-    """The file's values. Raises BadConfig or BadUsage with the file, the line and the reason."""
+    """Read a config file. Raises BadConfig or BadUsage with the file, the line and the reason."""
     return parse_document(str(path), _read(path))
 
 
 def parse_document(path: str, data: bytes) -> Document:
-    """The values of these bytes. Raises BadConfig."""
+    """Parse the bytes of a config file. Raises BadConfig."""
     try:
         root = compose(data, LIMITS, tags=False)
         values = plain(root, LIMITS)
@@ -90,17 +89,16 @@ def parse_document(path: str, data: bytes) -> Document:
         raise BadConfig(f"{path}: the file is empty", where=path, hint="docs/configuration.md has every key")
     if not isinstance(root, Mapping) or not isinstance(values, dict):
         raise BadConfig(f"{path}: expected `key: value` lines, got {type(values).__name__}", where=path)
-    twice = tuple(
-        Finding(
+    repeated = tuple(
+        Finding.error(
             "config",
-            Severity.ERROR,
             f"{'.'.join(map(str, d.path))}: written twice, in lines {d.first.line} and {d.second.line}",
             f"{path}:{d.second.line}",
         )
         for d in duplicates(root)
     )
-    if twice:
-        raise BadConfig(f"{path}: a key is written twice", findings=twice)
+    if repeated:
+        raise BadConfig(f"{path}: a key is written twice", findings=repeated)
     return Document(path, values, root)
 
 
@@ -108,7 +106,7 @@ def _yaml_finding(path: str, data: bytes, error: YamlProblem) -> Finding:
     lines = data.decode("utf-8", "replace").splitlines()
     shown = f"\n{error.line:>5} | {lines[error.line - 1][:200]}" if 0 < error.line <= len(lines) else ""
     place = f"{path}:{error.line}:{error.column}" if error.line else path
-    return Finding("config", Severity.ERROR, f"{error.message}{shown}", place)
+    return Finding.error("config", f"{error.message}{shown}", place)
 
 
 def _read(path: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""A first configs/ for a project: what can be seen in its files, and what only the user knows. Pure."""
+"""Draft the first configs/ of a project from its files and the user's answers. Pure."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ TESTS = re.compile(r"(^|/)(tests?/|test_[^/]*\.py$|[^/]*_test\.py$|conftest\.py$
 REQUIREMENTS = ("requirements.txt", "pyproject.toml")
 READMES = ("README.md", "readme.md", "README.rst", "README")
 LAUNCHERS = ("python ", "python3 ", "torchrun ", "accelerate launch ", "deepspeed ")
-# What a reader has to fill in, or only a shell understands.
+# A placeholder, or syntax of a shell.
 FILL_IN = re.compile(r"[<>$|&;{}\[\]*`]|\.\.\.|path/to|your|#", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Guess:
-    """What the project's files say: scripts that may train, likeliest first, and what else a config may name.
+    """Files that a config may name: probable training scripts, the likeliest first, the collator, the requirements.
 
-    `interactive` are such scripts that wait for somebody to type, `modules` those that only `python -m` starts.
-    `shells` are the shell scripts and `pages` the README files, path and bytes. `sources`: it has Python files.
+    `interactive` are training scripts that wait for input, `modules` those that only `python -m` starts. `shells` are
+    the shell scripts (path and bytes), `pages` the README files (bytes). `sources`: the project has Python files.
     """
 
     scripts: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Guess:
     sources: bool = False
 
     def command_of(self, script: str) -> tuple[str, ...]:
-        """The argv that starts it: its one shell script, the one line of the README, or Python."""
+        """Return the argv that starts the script: its only shell script, its only line in the README, or Python."""
         if not script:
             return ()
         if launcher := self._launcher_of(script):
@@ -50,14 +50,14 @@ class Guess:
         return ("python", "-m", module) if script in self.modules else ("python", script)
 
     def _launcher_of(self, script: str) -> str:
-        """The one shell script that starts it, by file or by module, and takes no arguments of its own."""
+        """Return the only shell script that starts the script, by file or module, without arguments; else empty."""
         names = (script.encode(), script.removesuffix(".py").replace("/", ".").encode())
         starting = [path for path, data in self.shells if any(name in data for name in names) and b"$1" not in data]
         return starting[0] if len(starting) == 1 else ""
 
 
 def guess_project(files: Iterable[tuple[str, bytes]]) -> Guess:
-    """The training scripts, their launchers, the collator and the requirements among (path, bytes)."""
+    """Find the training scripts, their launchers, the collator and the requirements among (path, bytes)."""
     found: list[Candidate] = []
     collator = requirements = ""
     shells: list[tuple[str, bytes]] = []
@@ -84,7 +84,7 @@ def guess_project(files: Iterable[tuple[str, bytes]]) -> Guess:
 
 
 def _commands(page: bytes) -> Iterator[tuple[str, ...]]:
-    """Lines of a README that can be typed as they are, split into words."""
+    """Yield the commands of a README that need no editing, split into words."""
     for line in page.decode("utf-8", "replace").replace("\\\n", " ").splitlines():
         text = line.strip().removeprefix("$").strip()
         if text.startswith(LAUNCHERS) and not FILL_IN.search(text):
@@ -94,9 +94,9 @@ def _commands(page: bytes) -> Iterator[tuple[str, ...]]:
 
 @dataclass(frozen=True)
 class Answers:
-    """What `init` writes. `found_data` is a folder of the project that looks like data and is not sent with the code.
+    """The values of the configs that `init` writes. `found_data` is a data folder that is not sent with the code.
 
-    `offers_environment`: the project lists what it needs, and the host may lack torch.
+    `offers_environment`: the project lists its requirements, and the host may lack torch.
     """
 
     name: str
@@ -113,23 +113,21 @@ class Answers:
 
 
 def render_config(answers: Answers) -> str:
-    """configs/NAME.yaml. What was offered and not chosen is there as a comment."""
+    """Return configs/NAME.yaml; options that were not chosen are comments."""
     command = json.dumps(answers.command) if answers.script else "null"
     lines = [
         f"# pipeline run --host {answers.host} --config {answers.name}",
         "project: .",
-        f"command: {command}      # null: the built-in trainer (then say model: and data:)",
+        f"command: {command}      # null: the built-in trainer, with model: and data:",
         "precision: auto           # auto, bf16, fp16-mixed, fp16-pure, fp32",
     ]
     if not answers.script:
         lines.append("model: {id: tiny/phi4-multimodal}")
     if answers.data:
-        lines.append(f"data: {{path: {json.dumps(answers.data)}}}    # sent apart from code; $HALFSTEP_DATA_DIR there")
+        lines.append(f"data: {{path: {json.dumps(answers.data)}}}    # uploaded apart from code, to $HALFSTEP_DATA_DIR")
     elif answers.script:
         folder = answers.found_data or "FOLDER"
-        lines.append(
-            f"# data: {{path: {folder}}}      a folder of this machine, sent apart from code: $HALFSTEP_DATA_DIR"
-        )
+        lines.append(f"# data: {{path: {folder}}}      a local folder, uploaded apart from code: $HALFSTEP_DATA_DIR")
     else:
         lines.append("data: {dataset: tiny-speech}")
     lines += _fixer_lines(answers)
@@ -143,18 +141,18 @@ def _fixer_lines(answers: Answers) -> list[str]:
     lines = [f"fixers: {{{', '.join(chosen)}}}"] if chosen else []
     if answers.offers_environment and not answers.environment:
         more = ", ".join([*chosen, "environment: create"])
-        lines.append(f"# fixers: {{{more}}}      where the host has no torch: makes a virtual environment")
+        lines.append(f"# fixers: {{{more}}}      creates a virtual environment if the host has no torch")
     return lines
 
 
 def render_host(answers: Answers) -> str:
-    """configs/hosts/NAME.yaml."""
+    """Return configs/hosts/NAME.yaml."""
     card = f"card: {json.dumps(answers.card)}" if answers.card else "# card: titan-rtx"
     lines = [
         f"# pipeline hosts check {answers.host}",
         f"host: {answers.address}",
-        "workdir: ~/halfstep      # where projects lie on the host",
-        "# python: venv/bin/python   the interpreter that has torch, where it is not found by itself",
-        f"{card}      # assumed where there is no driver to ask, so that plans can be made",
+        "workdir: ~/halfstep      # the parent folder of projects on the host",
+        "# python: venv/bin/python   the interpreter with torch, if it is not found automatically",
+        f"{card}      # assumed for plans if the host has no driver",
     ]
     return "\n".join(lines) + "\n"

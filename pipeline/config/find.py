@@ -1,4 +1,4 @@
-"""Which file a name means: the project's own configs/ comes before the shipped one; a path is a path."""
+"""Find the file of a config or host by name: the project's configs/ comes before the built-in one."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ SUFFIXES = (".yaml", ".yml")
 
 
 def is_path(name: str) -> bool:
-    """The user wrote a path, not a name."""
+    """Return True for a path, False for a name."""
     return "/" in name or name.endswith(SUFFIXES)
 
 
-def find_config(name: str, here: Path) -> Path:
-    """The file of a run's config. Raises BadUsage naming the nearest one."""
-    path = _file_of(name, here, config_folders(here))
+def find_config(name: str, cwd: Path) -> Path:
+    """Return the file of a run's config. Raises BadUsage with the nearest name."""
+    path = _file_of(name, cwd, config_folders(cwd))
     if path is not None:
         return path
-    near = difflib.get_close_matches(name, list_configs(here), n=1)
+    near = difflib.get_close_matches(name, list_configs(cwd), n=1)
     raise BadUsage(
-        f"there is no config {name!r} in {_places(here)}",
+        f"there is no config {name!r} in {_places(cwd)}",
         where="--config",
         hint="pipeline configs",
         instead=(name, near[0]) if near else None,
@@ -37,92 +37,91 @@ def find_config(name: str, here: Path) -> Path:
 
 @dataclass(frozen=True)
 class HostSource:
-    """Where the settings of a host come from: `path` is its file; None for an alias, an address or `local`.
+    """The file with the settings of a host. `path` is None for an alias, an address or `local`.
 
-    `shadows`: the file is the project's and ~/.ssh/config has an alias of the same name. `passed_over` is the file that
-    comes with halfstep and is not used, because the alias of the same name wins.
+    `shadows`: the file is the project's, and ~/.ssh/config has an alias of the same name. `ignored` is a built-in host
+    file that an alias of the same name overrides.
     """
 
     path: Path | None = None
     shadows: bool = False
-    passed_over: Path | None = None
+    ignored: Path | None = None
 
 
-def find_host(name: str, here: Path, beside: Path | None = None) -> HostSource:
-    """A file of the project comes first, then an alias of ~/.ssh/config, then a file that comes with halfstep.
+def find_host(name: str, cwd: Path, beside: Path | None = None) -> HostSource:
+    """Find a host: a file of the project comes first, then an alias of ~/.ssh/config, then a built-in file.
 
-    `beside` is the file of a run's config: the hosts of its folder come before those of `here`, unless it is a
-    shipped one.
+    `beside` is the file of a run's config: the hosts in its folder come first, unless the config is a built-in one.
     """
-    with_it = [beside.parent] if beside is not None and beside.parent != shipped_configs() else []
-    path = _file_of(name, here, [folder / "hosts" for folder in (*with_it, *config_folders(here))])
+    first = [beside.parent] if beside is not None and beside.parent != shipped_configs() else []
+    path = _file_of(name, cwd, [folder / "hosts" for folder in (*first, *config_folders(cwd))])
     if path is None or is_path(name) or name == LOCAL or not is_alias(name):
         return HostSource(path)
-    return HostSource(None, passed_over=path) if is_shipped_host(path) else HostSource(path, shadows=True)
+    return HostSource(None, ignored=path) if is_shipped_host(path) else HostSource(path, shadows=True)
 
 
 def is_shipped_host(path: Path) -> bool:
-    """Whether a host's file comes with halfstep."""
+    """Return True if the host file is a built-in one."""
     return path.parent == shipped_configs() / "hosts"
 
 
-def _file_of(name: str, here: Path, folders: Iterable[Path]) -> Path | None:
-    """The path that was written, or the first file of that name."""
+def _file_of(name: str, cwd: Path, folders: Iterable[Path]) -> Path | None:
+    """Return the path as given, or the first file of that name."""
     if is_path(name):
-        return here / Path(name).expanduser()
+        return cwd / Path(name).expanduser()
     choices = (folder / f"{name}{suffix}" for folder in folders for suffix in SUFFIXES)
     return next((path for path in choices if path.is_file()), None)
 
 
-def list_configs(here: Path) -> dict[str, Path]:
-    """Every config that can be named, the project's own first."""
-    return _list(here, "")
+def list_configs(cwd: Path) -> dict[str, Path]:
+    """Return every config by name, the project's first."""
+    return _list(cwd, "")
 
 
-def list_hosts(here: Path) -> dict[str, Path]:
-    """Every host that has a file, the project's own first; aliases of ~/.ssh/config can be named too."""
-    return _list(here, "hosts")
+def list_hosts(cwd: Path) -> dict[str, Path]:
+    """Return every host file by name, the project's first. Aliases of ~/.ssh/config are not included."""
+    return _list(cwd, "hosts")
 
 
-def known_hosts(here: Path) -> tuple[str, ...]:
-    """Every host that can be named without an address: those with a file, and the aliases of ~/.ssh/config."""
-    return tuple(dict.fromkeys((*list_hosts(here), *list_aliases())))
+def known_hosts(cwd: Path) -> tuple[str, ...]:
+    """Return the names of all hosts: those with a file, and the aliases of ~/.ssh/config."""
+    return tuple(dict.fromkeys((*list_hosts(cwd), *list_aliases())))
 
 
-def _list(here: Path, inside: str) -> dict[str, Path]:
+def _list(cwd: Path, inside: str) -> dict[str, Path]:
     found: dict[str, Path] = {}
-    for folder in config_folders(here):
+    for folder in config_folders(cwd):
         for path in sorted((folder / inside).glob("*.y*ml")):
             if path.suffix in SUFFIXES and path.is_file():
                 found.setdefault(path.stem, path)
     return found
 
 
-MEMORY = ".halfstep"
-"""The folder in which a project remembers; what is in it is no business of configs."""
+RECORDS_FOLDER = ".halfstep"
+"""The folder of a project's records."""
 
 
-def project_above(here: Path) -> Path:
-    """The project that `here` belongs to: the nearest folder upwards that remembers runs, else one with configs/ of its
-    own, else `here`. A home folder, or one above it, is no project.
+def find_project(cwd: Path) -> Path:
+    """Return the project of the folder: its nearest parent with records of runs, else the nearest one with configs/,
+    else the folder itself. A home folder and its parents are never a project.
     """
     home = Path("~").expanduser() if "HOME" in os.environ else Path()
-    folders = [folder for folder in (here, *here.parents) if not home.is_relative_to(folder)]
-    for mark in (MEMORY, "configs"):
+    folders = [folder for folder in (cwd, *cwd.parents) if not home.is_relative_to(folder)]
+    for mark in (RECORDS_FOLDER, "configs"):
         for folder in folders:
             if (folder / mark).is_dir():
                 return folder.resolve()
-    return here.resolve()
+    return cwd.resolve()
 
 
-def config_folders(here: Path) -> Iterator[Path]:
-    """configs/ of the nearest folder that has one, from here upwards; then the shipped one."""
-    for folder in (here, *here.parents):
+def config_folders(cwd: Path) -> Iterator[Path]:
+    """Yield configs/ of the folder or its nearest parent that has one, then the built-in configs."""
+    for folder in (cwd, *cwd.parents):
         if (folder / "configs").is_dir():
             yield folder / "configs"
             break
     yield shipped_configs()
 
 
-def _places(here: Path) -> str:
-    return " or ".join(str(folder) for folder in dict.fromkeys(config_folders(here)))
+def _places(cwd: Path) -> str:
+    return " or ".join(str(folder) for folder in dict.fromkeys(config_folders(cwd)))

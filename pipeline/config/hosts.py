@@ -1,4 +1,4 @@
-"""A host's name and what was said of it on the command line, to a typed config."""
+"""Load a host by name, with its overrides, as a typed config."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 from pipeline.config.document import BadConfig, Document, read_document
 from pipeline.config.find import HostSource, find_host, known_hosts
-from pipeline.config.given import OF_HOST, Override, parse_override
 from pipeline.config.model import HostConfig
+from pipeline.config.overrides import HOST_PREFIX, Override, parse_override
 from pipeline.config.problems import validate
 from pipeline.config.secret_values import check_environment, check_names
 from remote.link.address import LOCAL
@@ -21,43 +21,43 @@ from remote.protocol.findings import Finding
 
 @dataclass(frozen=True)
 class LoadedHost:
-    """A host by the name it goes by; `path` None: an ssh alias or address without a file.
+    """A host. `path` is None for an ssh alias or an address without a file.
 
-    `near`: what can be named and is written almost so, where no known host has that name. `source` says which of
-    several hosts of that name was taken; `written` is what its file says, without what was typed over it.
+    `similar_names` are known hosts with a similar name, if none has this one. `source` is the one that was chosen among
+    hosts of the same name; `file_values` are the values in its file, without overrides.
     """
 
     name: str
     path: Path | None
     config: HostConfig
-    near: tuple[str, ...] = ()
+    similar_names: tuple[str, ...] = ()
     source: HostSource = field(default_factory=HostSource)
-    written: Mapping[str, Any] = field(default_factory=dict)
+    file_values: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def note(self) -> str:
-        """Which of two hosts of the same name was taken; empty where there is only one."""
-        if self.source.passed_over is not None:
-            return f"{self.name} is the alias of ~/.ssh/config, not the file of that name that comes with halfstep"
-        if self.source.shadows and self.written.get("host") != self.name:
-            return f"{self.name} is {self.path}, not the alias of that name in ~/.ssh/config"
+        """Which of two hosts of the same name was chosen; empty if there is only one."""
+        if self.source.ignored is not None:
+            return f"{self.name} is the alias of ~/.ssh/config, not the built-in host file of the same name"
+        if self.source.shadows and self.file_values.get("host") != self.name:
+            return f"{self.name} is {self.path}, not the alias of the same name in ~/.ssh/config"
         return ""
 
 
 def load_host(
-    name: str, here: Path, overrides: Sequence[str] = (), *, card: str = "", beside: Path | None = None
+    name: str, cwd: Path, overrides: Sequence[str] = (), *, card: str = "", beside: Path | None = None
 ) -> LoadedHost:
-    """The host that `name` means: a file of the project, an alias of ~/.ssh/config, a shipped file, or an address.
+    """Load a host: a file of the project, an alias of ~/.ssh/config, a built-in file, or an address.
 
-    `overrides` are `host.a=b`, `card` what it is assumed to have whatever its file says; `beside` is the file of the
-    run's config: hosts that lie with it come first.
+    `overrides` are `host.a=b`; `card` overrides the card of its file; `beside` is the file of the run's config, whose
+    hosts come first. Raises BadUsage, BadConfig.
     """
-    source = find_host(name, here, beside)
+    source = find_host(name, cwd, beside)
     path = source.path
-    given = [parse_override(override, OF_HOST) for override in overrides]
-    given += [Override(("card",), card, f"--card {card}")] if card else []
-    written = read_document(path) if path else Document("--host", {"host": name})
-    document = written.with_given(given)
+    parsed = [parse_override(override, HOST_PREFIX) for override in overrides]
+    parsed += [Override(("card",), card, f"--card {card}")] if card else []
+    file = read_document(path) if path else Document("--host", {"host": name})
+    document = file.with_overrides(parsed)
     config = validate(HostConfig, document)
     problems = (
         *_card_problems(config, document),
@@ -66,12 +66,12 @@ def load_host(
     )
     if problems:
         raise BadConfig(f"{document.path}: {len(problems)} problems", findings=problems)
-    near = () if path else _near(name, here)
-    return LoadedHost(path.stem if path else name, path, config, near, source, written.values)
+    similar = () if path else _similar_names(name, cwd)
+    return LoadedHost(path.stem if path else name, path, config, similar, source, file.values)
 
 
-def _near(name: str, here: Path) -> tuple[str, ...]:
-    known = known_hosts(here)
+def _similar_names(name: str, cwd: Path) -> tuple[str, ...]:
+    known = known_hosts(cwd)
     return () if name in (*known, LOCAL) else tuple(difflib.get_close_matches(name, known, n=3))
 
 

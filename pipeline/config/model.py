@@ -1,17 +1,34 @@
-"""The typed, frozen form of configs/hosts/*.yaml and configs/*.yaml; unknown keys are errors."""
+"""The typed, frozen models of configs/hosts/*.yaml and configs/*.yaml; unknown keys are errors."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StrictBool, StrictInt, StrictStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, StrictBool, StrictInt, StrictStr
+from pydantic_core import PydanticCustomError
 
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise PydanticCustomError("nul", "must not contain a NUL character")
+    return text
+
+
+def _variable_name(name: str) -> str:
+    if not name or "=" in name:
+        raise PydanticCustomError("variable_name", "must be the name of an environment variable, without `=`")
+    return name
+
+
+Text = Annotated[StrictStr, AfterValidator(_without_nul)]
+"""Text that a process can receive as an argument or in its environment."""
+VariableName = Annotated[Text, AfterValidator(_variable_name)]
 Positive = Annotated[StrictInt, Field(gt=0, le=10**9)]
 Share = Annotated[FiniteFloat, Field(ge=0.0, lt=1.0)]
 
 
 class Frozen(BaseModel):
-    """Nothing changes after loading; nothing unknown is accepted."""
+    """A frozen model that rejects unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -19,61 +36,61 @@ class Frozen(BaseModel):
 class HostConfig(Frozen):
     """configs/hosts/NAME.yaml; an alias of ~/.ssh/config needs no file."""
 
-    host: StrictStr
+    host: Text
     port: Annotated[StrictInt, Field(ge=1, le=65535)] | None = None
-    user: StrictStr | None = None
-    identity_file: StrictStr | None = None
-    known_hosts: StrictStr | None = None
-    host_key: StrictStr | None = Field(None, description="SHA256:... of the only key that may answer")
-    proxy_jump: tuple[StrictStr, ...] = ()
-    workdir: StrictStr = "~/halfstep"
-    python: StrictStr | None = None
+    user: Text | None = None
+    identity_file: Text | None = None
+    known_hosts: Text | None = None
+    host_key: Text | None = Field(None, description="SHA256:... of the only accepted host key")
+    proxy_jump: tuple[Text, ...] = ()
+    workdir: Text = "~/halfstep"
+    python: Text | None = None
     gpus: tuple[Annotated[StrictInt, Field(ge=0)], ...] | None = None
-    card: StrictStr | StrictInt | FiniteFloat | None = None
-    container: StrictStr | None = None
+    card: Text | StrictInt | FiniteFloat | None = None
+    container: Text | None = None
     scheduler: Literal["slurm"] | None = None
-    env: dict[StrictStr, StrictStr] = {}
-    secrets: tuple[StrictStr, ...] = ()
+    env: dict[VariableName, Text] = {}
+    secrets: tuple[Text, ...] = ()
 
 
 class ModelConfig(Frozen):
-    """What is fine-tuned. `id` is a hub id, a path on the host, or `tiny/phi4-multimodal`, `tiny/qwen2-audio`."""
+    """The base model. `id` is a hub id, a path on the host, or `tiny/phi4-multimodal`, `tiny/qwen2-audio`."""
 
-    id: StrictStr
-    revision: StrictStr | None = None
-    adapter: StrictStr = "fresh"
+    id: Text
+    revision: Text | None = None
+    adapter: Text = "fresh"
     trust_remote_code: StrictBool = False
 
 
 class LoraConfig(Frozen):
-    """Rank, alpha (scaling is alpha / r) and dropout of the adapter; `targets` null: the registry's for the model."""
+    """Rank, alpha (scaling is alpha / r) and dropout of the adapter. `targets` null: the model's defaults."""
 
     r: Positive = 64
     alpha: Positive = 128
     dropout: Share = 0.05
-    targets: tuple[StrictStr, ...] | None = None
+    targets: tuple[Text, ...] | None = None
 
 
 class DataConfig(Frozen):
-    """What is trained on: a hub dataset, a folder here (`path`, sent apart from code), or the shipped tiny-speech."""
+    """The training data: a hub dataset, a local folder (`path`, sent apart from code), or the built-in tiny-speech."""
 
-    dataset: StrictStr | None = None
-    revision: StrictStr | None = None
-    path: StrictStr | None = None
-    split: StrictStr = "train"
-    evaluation_split: StrictStr | None = None
+    dataset: Text | None = None
+    revision: Text | None = None
+    path: Text | None = None
+    split: Text = "train"
+    evaluation_split: Text | None = None
     tasks: tuple[Literal["apa", "mdd"], ...] = ("apa", "mdd")
     samples: Positive | None = None
 
 
 class TrainConfig(Frozen):
-    """How long and how fast. Batch size counts samples per device and micro-step."""
+    """Hyperparameters. Batch size counts samples per device and micro-batch."""
 
     epochs: Positive = 3
     batch_size: Annotated[StrictInt, Field(gt=0, le=65536)] = 8
     gradient_accumulation: Annotated[StrictInt, Field(gt=0, le=65536)] = 8
     learning_rate: Annotated[FiniteFloat, Field(gt=0, le=10)] = 2.0e-5
-    scheduler: StrictStr = "cosine"
+    scheduler: Text = "cosine"
     warmup_steps: Annotated[StrictInt, Field(ge=0, le=10**9)] = 0
     weight_decay: Annotated[FiniteFloat, Field(ge=0, le=10)] = 0.0
     max_grad_norm: Annotated[FiniteFloat, Field(gt=0)] = 1.0
@@ -87,22 +104,22 @@ class TrainConfig(Frozen):
 
 
 class FixersConfig(Frozen):
-    """Per fixer: `auto` (when it applies), `off`, or its own settings. Names are the fixers' own."""
+    """By name of the fixer: `auto` (run if it applies), `off`, `never`, or its settings."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
 class LogsConfig(Frozen):
-    """Where the script writes TensorBoard event files, relative to its working folder; `auto` looks for them."""
+    """The folder of TensorBoard event files, relative to the script's working folder; `auto` searches for them."""
 
-    tensorboard: StrictStr = "auto"
+    tensorboard: Text = "auto"
 
 
 class RunConfig(Frozen):
     """configs/NAME.yaml."""
 
-    project: StrictStr = "."
-    command: tuple[StrictStr, ...] | None = None
+    project: Text = "."
+    command: tuple[Text, ...] | None = None
     precision: Literal["auto", "bf16", "fp16-mixed", "fp16-pure", "fp32"] = "auto"
     model: ModelConfig | None = None
     lora: LoraConfig = LoraConfig()
@@ -110,7 +127,7 @@ class RunConfig(Frozen):
     train: TrainConfig = TrainConfig()
     fixers: FixersConfig = FixersConfig()
     logs: LogsConfig = LogsConfig()
-    env: dict[StrictStr, StrictStr] = {}
-    secrets: tuple[StrictStr, ...] = ()
+    env: dict[VariableName, Text] = {}
+    secrets: tuple[Text, ...] = ()
     processes: Positive = 1
     grace_s: Annotated[FiniteFloat, Field(gt=0, le=3600)] = 60.0

@@ -1,4 +1,4 @@
-"""What is wrong with a document's values, in the user's words: key path, got, wanted, nearest name."""
+"""Validation errors of a config as findings: key path, the value, what is expected, the nearest name."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MAPPINGS = ("dict_type", "model_type", "model_attributes_type")
 
 
 def validate(model: type[M], document: Document) -> M:
-    """The document as a `model`. Raises BadConfig with every problem."""
+    """Return the document as a `model`. Raises BadConfig with every problem."""
     try:
         return model.model_validate(document.values)
     except ValidationError as error:
-        found = _without_echoes([_finding(model, document, problem) for problem in error.errors()])
+        found = _without_repeats([_finding(model, document, problem) for problem in error.errors()])
         raise BadConfig(f"{document.path}: {len(found)} problems", findings=found) from None
 
 
@@ -35,19 +35,19 @@ def _finding(model: type[BaseModel], document: Document, problem: Any) -> Findin
         return _unknown(model, document, key)
     got = problem.get("input")
     if problem["type"] == "missing":
-        return document.problem(key, "is needed here and is not there")
+        return document.problem(key, "is required")
     if isinstance(got, bool) and "string" in problem["type"]:
-        return document.problem(key, f"got a boolean ({got}); YAML reads yes/no/on/off so: quote it")
+        return document.problem(key, f"got a boolean ({got}), as which YAML reads yes/no/on/off: quote it")
     return document.problem(
-        key, f"{_wanted(model, key, problem)}, got {_shown(got)}", _meant(model, document, key, problem)
+        key, f"{_expected(model, key, problem)}, got {_shown(got)}", _suggestion(model, document, key, problem)
     )
 
 
 def _unknown(model: type[BaseModel], document: Document, key: KeyPath) -> Finding:
     names = _names_at(model, key[:-1])
     near = difflib.get_close_matches(str(key[-1]), names, n=1, cutoff=0.5)
-    nearest = f"did you mean {near[0]}?" if near else f"known here: {', '.join(sorted(names))}"
-    return document.problem(key, f"no such key; {nearest}")
+    nearest = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(sorted(names))}"
+    return document.problem(key, f"unknown key; {nearest}")
 
 
 def _names_at(model: type[BaseModel], key: KeyPath) -> list[str]:
@@ -68,7 +68,7 @@ def _model_of(annotation: Any) -> type[BaseModel] | None:
 
 
 def _yaml_path(document: Document, loc: tuple[str | int, ...]) -> KeyPath:
-    """pydantic's location without the names of union members it tried."""
+    """Return pydantic's location without the names of union members."""
     path: list[str | int] = []
     value: Any = document.values
     for part in loc:
@@ -82,15 +82,15 @@ def _yaml_path(document: Document, loc: tuple[str | int, ...]) -> KeyPath:
     return tuple(path)
 
 
-def _without_echoes(found: list[Finding]) -> tuple[Finding, ...]:
-    """One finding per place: a union's members each complain about the same value."""
+def _without_repeats(found: list[Finding]) -> tuple[Finding, ...]:
+    """Keep one finding for each place: every member of a union reports the same value."""
     kept: dict[tuple[str, str], Finding] = {}
     for finding in found:
         kept.setdefault((finding.where, finding.message.partition(":")[0]), finding)
     return tuple(kept.values())
 
 
-def _wanted(model: type[BaseModel], key: KeyPath, problem: Any) -> str:
+def _expected(model: type[BaseModel], key: KeyPath, problem: Any) -> str:
     if problem["type"] in LISTS:
         return "should be a list"
     if problem["type"] in MAPPINGS:
@@ -100,18 +100,18 @@ def _wanted(model: type[BaseModel], key: KeyPath, problem: Any) -> str:
     return message.replace("Input should be", "should be").replace("a valid ", "")
 
 
-def _meant(model: type[BaseModel], document: Document, key: KeyPath, problem: Any) -> str:
-    """What was probably meant, as it would be written; empty where nobody can tell."""
-    value = _value_meant(model, key, problem) if key else ""
-    return document.written(key, value) if value else ""
+def _suggestion(model: type[BaseModel], document: Document, key: KeyPath, problem: Any) -> str:
+    """Return the probably intended setting, as typed; empty if unknown."""
+    value = _suggested_value(model, key, problem) if key else ""
+    return document.as_typed(key, value) if value else ""
 
 
-def _value_meant(model: type[BaseModel], key: KeyPath, problem: Any) -> str:
+def _suggested_value(model: type[BaseModel], key: KeyPath, problem: Any) -> str:
     got = problem.get("input")
     if problem["type"] in LISTS and isinstance(got, int | float):
         return f"[{got}]"
     if problem["type"] in LISTS and isinstance(got, str):
-        words = _words_of(got) if key == ("command",) else [got]
+        words = _split_command(got) if key == ("command",) else [got]
         return f"[{', '.join(map(_quoted, words))}]"
     if problem["type"] in MAPPINGS and isinstance(got, str):
         inner = _names_at(model, key)
@@ -121,8 +121,8 @@ def _value_meant(model: type[BaseModel], key: KeyPath, problem: Any) -> str:
     return ""
 
 
-def _words_of(command: object) -> list[str]:
-    """A command line's words; the whole of it where its quotes do not close."""
+def _split_command(command: object) -> list[str]:
+    """Split a command line into words; a line with an unclosed quote stays one word."""
     try:
         return shlex.split(str(command))
     except ValueError:
@@ -130,7 +130,7 @@ def _words_of(command: object) -> list[str]:
 
 
 def _quoted(word: str) -> str:
-    """The word as YAML reads it inside brackets."""
+    """Return the word as an item of a YAML list in brackets."""
     plain = PLAIN_WORD.fullmatch(word) and word.lower() not in YAML_WORDS
     return word if plain else json.dumps(word, ensure_ascii=False)
 

@@ -1,4 +1,4 @@
-"""Where the files that come with halfstep lie: beside the checkout, or inside the installed package."""
+"""The built-in configs and data: in the checkout, or inside the installed package."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _CHECKOUT = _PACKAGE.parent
 
 
 def shipped_configs() -> Path:
-    """The folder of configs/*.yaml and configs/hosts/*.yaml that come with halfstep."""
+    """Return the folder of the built-in configs/*.yaml and configs/hosts/*.yaml."""
     return _first(_PACKAGE / "shipped" / "configs", _CHECKOUT / "configs")
 
 
 def shipped_data(name: str) -> Path | None:
-    """The folder of a data set that comes with halfstep, or None where there is none of that name."""
+    """Return the folder of a built-in data set; None if there is none of that name."""
     if name != "tiny-speech":
         return None
     return _first(_PACKAGE / "shipped" / name, _CHECKOUT / "examples" / name)

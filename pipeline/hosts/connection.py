@@ -29,8 +29,8 @@ def connected(host: LoadedHost, *, keep: bool, ask: Prompter | None = None) -> I
     try:
         yield link
     except NameUnknown as error:
-        if host.near and error.where == host.config.host:
-            error.instead = (host.name, host.near[0])
+        if host.similar_names and error.where == host.config.host:
+            error.instead = (host.name, host.similar_names[0])
         raise
     finally:
         link.close()

@@ -53,7 +53,7 @@ def trusted_hosts(environment: Mapping[str, str]) -> Path:
 
 def digest_of(host: LoadedHost) -> str:
     """One digest of what the host's file says; comments and order do not count."""
-    text = json.dumps(host.written, sort_keys=True, separators=(",", ":"), default=str)
+    text = json.dumps(host.file_values, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -61,13 +61,13 @@ def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
     """Why the file needs a confirmation, as the ends of a sentence about it."""
     if host.source.shadows and (reached := _redirected(host, environment)):
         yield reached
-    if secrets := host.written.get("secrets"):
+    if secrets := host.file_values.get("secrets"):
         yield f"wants {', '.join(map(str, secrets))} from this machine's environment for {host.config.host}"
 
 
 def _redirected(host: LoadedHost, environment: Mapping[str, str]) -> str:
     """Where the file leads instead of where the alias of its name leads; empty where both are the same machine."""
-    if host.written.get("host") == host.name and not any(host.written.get(key) for key in REACHES):
+    if host.file_values.get("host") == host.name and not any(host.file_values.get(key) for key in REACHES):
         return ""
     alias = resolve_route(Address(host.name, host.name), environment)
     meant = f"not {alias.target.where}, which the alias {host.name} of your ~/.ssh/config means"

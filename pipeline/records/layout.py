@@ -17,7 +17,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.config.find import MEMORY, project_above
+from pipeline.config.find import RECORDS_FOLDER
 from pipeline.records.files import write_whole
 from remote.errors import BadUsage
 
@@ -36,7 +36,7 @@ class Records:
 
         A project that was cloned may bring one, and what is written here must not land elsewhere.
         """
-        folder = self.root / MEMORY
+        folder = self.root / RECORDS_FOLDER
         for path in (folder, folder / "runs", folder / "state"):
             _refuse_link(path)
         return folder
@@ -107,8 +107,3 @@ def _refuse_link(path: Path) -> None:
 def safe_name(name: str) -> str:
     """`name` as one path component."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".") or "_"
-
-
-def project_here(here: Path) -> Path:
-    """The project that a verb without a config is about."""
-    return project_above(here)

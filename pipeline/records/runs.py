@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pipeline.config.find import find_project
 from pipeline.messages.hints import typed_out
 from pipeline.messages.outcome import JobOutcome
 from pipeline.records.consents import seal
 from pipeline.records.files import locked, write_whole
-from pipeline.records.layout import NOTE, Records, project_here, safe_name
+from pipeline.records.layout import NOTE, Records, safe_name
 from remote.errors import BadUsage
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey
@@ -181,7 +182,7 @@ def _curves_in(folder: Path) -> Path:
 
 def named_run(run: str | None, here: Path) -> tuple[RunNote, Records]:
     """The run of that name, or the one of the project here that was started or resumed last. Raises BadUsage."""
-    records = Records(project_here(here))
+    records = Records(find_project(here))
     return find_note(records, run), records
 
 

@@ -8,10 +8,11 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.config.find import find_project
 from pipeline.diagnosis.diagnose import Diagnosis, as_finding, diagnose_log
 from pipeline.hosts.output import read_output
 from pipeline.messages.outcome import Outcome
-from pipeline.records.layout import Records, project_here
+from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, list_notes, named_run, notes_named
 from pipeline.show.screen import Screen
 from remote.errors import BadUsage
@@ -69,7 +70,7 @@ def _log(screen: Screen, what: str) -> Log:
                 hint=f"tail -c 100M {shlex.quote(what)} | pipeline diagnose -",
             )
         return Log(path.read_bytes().decode("utf-8", "replace"), what)
-    if what and not notes_named(list_notes(Records(project_here(Path.cwd()))), what):
+    if what and not notes_named(list_notes(Records(find_project(Path.cwd()))), what):
         raise BadUsage(
             f"{what!r} is neither a file here nor a run of this project", where="FILE|RUN|-", hint="pipeline list"
         )

@@ -58,7 +58,7 @@ def _checked(screen: Screen, name: str) -> Outcome:
     if not screen.as_json:
         screen.table(("", "check", "found"), [(row.state.value, row.name, row.detail) for row in seen.rows])
     code = ExitCode(seen.exit_code)
-    near = f"pipeline hosts check {host.near[0]}" if host.near and code is ExitCode.CONNECT else ""
+    near = f"pipeline hosts check {host.similar_names[0]}" if host.similar_names and code is ExitCode.CONNECT else ""
     findings = tuple(_finding(row, name, code, near) for row in seen.rows if row.state in SEVERITIES)
     table = [{"check": row.name, "state": row.state.value, "detail": row.detail} for row in seen.rows]
     hinted = findings if screen.as_json else tuple(one for one in findings if one.hint)

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from fixers.frame.disk_tree import DiskTree
 from pipeline.config.draft import READMES, REQUIREMENTS, Answers, Guess, guess_project, render_config, render_host
-from pipeline.config.find import find_host, project_above
+from pipeline.config.find import find_host, find_project
 from pipeline.messages.outcome import Outcome
 from pipeline.records.files import write_whole
 from pipeline.records.layout import safe_name
@@ -94,8 +94,8 @@ def _write(files: dict[Path, str], answers: Answers, screen: Screen, here: Path,
         if path.exists() and not force:
             again = shlex.join(["pipeline", "init", "--host", host, "--config", name, "--force"])
             raise BadUsage(f"{path} is there already", where=str(path), hint=again)
-    around = project_above(here.parent)
-    if project_above(here) != here.resolve() and around in here.resolve().parents:
+    around = find_project(here.parent)
+    if find_project(here) != here.resolve() and around in here.resolve().parents:
         screen.note(f"{around} is a project already; this folder becomes one of its own inside it")
     for path, text in files.items():
         write_whole(path, text.encode())

@@ -6,9 +6,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pipeline.config.find import find_project
 from pipeline.messages.outcome import Outcome
 from pipeline.messages.quantities import duration
-from pipeline.records.layout import Records, project_here
+from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, job_last_seen, judge_notes, list_notes
 from pipeline.show.screen import Screen
 
@@ -17,7 +18,7 @@ def list_runs(as_json: bool = False) -> int:
     """Every run of this project as last seen, the last started first; `pipeline status RUN` asks its host."""
     screen = Screen(as_json=as_json)
     now = time.time()
-    records = Records(project_here(Path.cwd()))
+    records = Records(find_project(Path.cwd()))
     notes, damaged = list_notes(records), judge_notes(records)
     rows = []
     for note in notes:

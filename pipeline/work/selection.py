@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from pipeline.config.document import BadConfig
 from pipeline.config.find import find_config
-from pipeline.config.given import for_host, for_run, parse_override
 from pipeline.config.hosts import LoadedHost, load_host
 from pipeline.config.load import LoadedConfig, load_file
+from pipeline.config.overrides import host_overrides, parse_override, run_overrides
 from pipeline.messages.errors import findings_of
 from pipeline.messages.hints import as_named, given_beside
 from remote.errors import HalfstepError
@@ -39,9 +39,11 @@ def load_selection(host: str, config: str, overrides: Sequence[str], here: Path,
     `card` is what the host is assumed to have, whatever its file says. Raises BadUsage, BadConfig.
     """
     path = _or_error(lambda: find_config(config, here))
-    found = path if isinstance(path, Path) else None
-    loaded = path if isinstance(path, HalfstepError) else _or_error(lambda: load_file(path, here, for_run(overrides)))
-    reached = _or_error(lambda: load_host(host, here, for_host(overrides), card=card, beside=found))
+    found = None if isinstance(path, HalfstepError) else path
+    loaded = (
+        path if isinstance(path, HalfstepError) else _or_error(lambda: load_file(path, here, run_overrides(overrides)))
+    )
+    reached = _or_error(lambda: load_host(host, here, host_overrides(overrides), card=card, beside=found))
     if isinstance(loaded, HalfstepError) or isinstance(reached, HalfstepError):
         raise _both(*(one for one in (loaded, reached) if isinstance(one, HalfstepError)))
     given = as_named(host, config, given_beside(overrides, card))
@@ -65,4 +67,4 @@ def _both(first: HalfstepError, *more: HalfstepError) -> HalfstepError:
 
 def names_data(overrides: Sequence[str]) -> bool:
     """Whether `data.path` is set on the command line."""
-    return any(parse_override(override).about(DATA_PATH) for override in for_run(overrides))
+    return any(parse_override(override).covers(DATA_PATH) for override in run_overrides(overrides))

@@ -9,7 +9,7 @@ from pathlib import Path
 from pipeline.config.hosts import LoadedHost
 from pipeline.config.load import LoadedConfig
 from pipeline.config.model import RunConfig
-from pipeline.config.override import overridden
+from pipeline.config.overrides import with_overrides
 from pipeline.config.shipped import shipped_data
 from pipeline.diagnosis.cures import Cure
 from pipeline.judgements.host import card_name
@@ -47,7 +47,7 @@ class View:
     def config(self) -> RunConfig:
         """The run's config as its jobs get it: the user's, with what cures changed."""
         changes = {key: value for cure in self.cures for key, value in cure.overrides.items()}
-        return overridden(self.loaded.config, changes) if changes else self.loaded.config
+        return with_overrides(self.loaded.config, changes) if changes else self.loaded.config
 
     @property
     def layout(self) -> ProjectLayout:

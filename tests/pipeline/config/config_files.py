@@ -1,4 +1,4 @@
-"""A project's config files, and what is said of one that cannot be loaded."""
+"""Writes config files of a project and returns the problems of an invalid one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GOOD = "project: .\nmodel: {id: tiny/phi4-multimodal}\ndata: {dataset: tiny-spee
 
 
 def write(root: Path, text: str | bytes, name: str = "mine") -> Path:
-    """The project in `root` has that config; `hosts/NAME` is a host's."""
+    """Write a config of the project in `root`; `hosts/NAME` is a host file."""
     path = root / "configs" / f"{name}.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -23,7 +23,7 @@ def write(root: Path, text: str | bytes, name: str = "mine") -> Path:
 
 
 def problems(root: Path, name: str = "mine", overrides: tuple[str, ...] = ()) -> tuple[Finding, ...]:
-    """What a config that is refused is refused for."""
+    """Return the problems of an invalid config."""
     with pytest.raises(HalfstepError) as caught:
         load_config(name, root, overrides)
     assert caught.value.exit_code is ExitCode.USAGE
@@ -31,6 +31,6 @@ def problems(root: Path, name: str = "mine", overrides: tuple[str, ...] = ()) ->
     return error.findings or (Finding("config", Severity.ERROR, error.message, error.where, error.hint),)
 
 
-def told(root: Path, name: str = "mine", overrides: tuple[str, ...] = ()) -> str:
-    """The same in words."""
+def problem_text(root: Path, name: str = "mine", overrides: tuple[str, ...] = ()) -> str:
+    """Return the places, messages and hints of the problems as one text."""
     return "\n".join(f"{f.where} {f.message} {f.hint}" for f in problems(root, name, overrides))

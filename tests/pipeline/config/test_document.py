@@ -11,7 +11,7 @@ import pytest
 from pipeline.config.document import LIMITS
 from pipeline.config.load import load_config
 from remote.errors import HalfstepError
-from tests.pipeline.config.config_files import GOOD, problems, told, write
+from tests.pipeline.config.config_files import GOOD, problem_text, problems, write
 
 
 def test_BI_08_a_tag_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,18 +26,18 @@ def test_BI_09_aliases_do_not_explode(tmp_path: Path) -> None:
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
     write(tmp_path, "\n".join(lines))
     began = time.process_time()
-    assert "more than" in told(tmp_path) or "deep" in told(tmp_path)
+    assert "more than" in problem_text(tmp_path) or "deep" in problem_text(tmp_path)
     assert time.process_time() - began < 5
 
 
 def test_BI_10_a_huge_config_is_refused(tmp_path: Path) -> None:
     write(tmp_path, GOOD + "#" * LIMITS.bytes)
-    assert str(LIMITS.bytes) in told(tmp_path)
+    assert str(LIMITS.bytes) in problem_text(tmp_path)
 
 
 def test_BI_11_bytes_that_are_no_text_are_named_by_offset(tmp_path: Path) -> None:
     write(tmp_path, GOOD.encode() + b"env: {A: \xff}\n")
-    assert f"byte {len(GOOD) + 9}" in told(tmp_path)
+    assert f"byte {len(GOOD) + 9}" in problem_text(tmp_path)
 
 
 @pytest.mark.parametrize("text", [b"\xef\xbb\xbf" + GOOD.encode(), GOOD.replace("\n", "\r\n").encode()])
@@ -50,12 +50,12 @@ def test_BI_15_missing_directory_and_unreadable_are_three_messages(tmp_path: Pat
     (tmp_path / "configs" / "folder.yaml").mkdir(parents=True)
     closed = write(tmp_path, GOOD, "closed")
     closed.chmod(0)
-    said = [told(tmp_path, "configs/nothing.yaml"), told(tmp_path, "configs/folder.yaml")]
+    text_of_problems = [problem_text(tmp_path, "configs/nothing.yaml"), problem_text(tmp_path, "configs/folder.yaml")]
     if os.getuid() != 0:
-        said.append(told(tmp_path, "configs/closed.yaml"))
-    assert len(set(said)) == len(said)
-    assert "there is no config" in said[0]
-    assert "is a directory" in said[1]
+        text_of_problems.append(problem_text(tmp_path, "configs/closed.yaml"))
+    assert len(set(text_of_problems)) == len(text_of_problems)
+    assert "there is no config" in text_of_problems[0]
+    assert "is a directory" in text_of_problems[1]
 
 
 @pytest.mark.parametrize("kind", ["fifo", "zero"])

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.config.find import list_configs, project_above
+from pipeline.config.find import find_project, list_configs
 from pipeline.config.load import load_config
-from pipeline.records.layout import project_here
 from remote.errors import HalfstepError
-from tests.pipeline.config.config_files import GOOD, told, write
+from tests.pipeline.config.config_files import GOOD, problem_text, write
 
 
 @pytest.fixture
@@ -36,7 +35,7 @@ def test_a_folder_of_a_project_is_that_project(
 ) -> None:
     for mark in marks:
         (tmp_path / mark).mkdir(parents=True)
-    assert project_above(deep) == project_here(deep) == tmp_path / project
+    assert find_project(deep) == find_project(deep) == tmp_path / project
     assert load_config("tiny", deep).root == tmp_path / project, "a shipped config makes no second project"
 
 
@@ -44,7 +43,7 @@ def test_a_home_is_no_project_whatever_lies_in_it(deep: Path, tmp_path: Path, mo
     monkeypatch.setenv("HOME", str(tmp_path / "project"))
     (tmp_path / "project" / ".halfstep").mkdir()
     (tmp_path / "configs").mkdir()
-    assert project_above(deep) == deep
+    assert find_project(deep) == deep
 
 
 def test_a_name_that_is_almost_right_is_named(tmp_path: Path) -> None:
@@ -65,4 +64,4 @@ def test_a_config_that_is_a_folder_or_leads_nowhere_is_none(tmp_path: Path) -> N
     (tmp_path / "configs" / "gone.yaml").symlink_to("nowhere")
     (tmp_path / "configs" / "loop.yaml").symlink_to("loop.yaml")
     assert [name for name, path in list_configs(tmp_path).items() if tmp_path in path.parents] == ["mine"]
-    assert "there is no config" in told(tmp_path, "folder")
+    assert "there is no config" in problem_text(tmp_path, "folder")

@@ -21,8 +21,8 @@ def test_a_host_that_nobody_knows_has_its_nearest_names(tmp_path: Path, monkeypa
     (tmp_path / "ssh").write_text("Host gpubox other-*\n  HostName 10.0.0.1\nHost=titan2\n")
     monkeypatch.setenv("HALFSTEP_SSH_CONFIG", str(tmp_path / "ssh"))
     write(tmp_path, "host: a\n", "hosts/titan")
-    assert set(load_host("titn", tmp_path).near) == {"titan", "titan2"}
-    assert load_host("gpubox", tmp_path).near == load_host("local", tmp_path).near == ()
+    assert set(load_host("titn", tmp_path).similar_names) == {"titan", "titan2"}
+    assert load_host("gpubox", tmp_path).similar_names == load_host("local", tmp_path).similar_names == ()
 
 
 @pytest.mark.parametrize(
@@ -86,6 +86,6 @@ def test_the_projects_own_file_wins_over_the_alias_and_says_so(tmp_path: Path, m
     monkeypatch.setenv("HALFSTEP_SSH_CONFIG", str(tmp_path / "ssh"))
     file = write(tmp_path, "host: other.example\n", "hosts/titan")
     write(tmp_path, "host: rig\ncard: 7.5\n", "hosts/rig")
-    assert load_host("titan", tmp_path).note == f"titan is {file}, not the alias of that name in ~/.ssh/config"
+    assert load_host("titan", tmp_path).note == f"titan is {file}, not the alias of the same name in ~/.ssh/config"
     assert (load_host("rig", tmp_path).note, load_host("rig", tmp_path).config.card) == ("", 7.5)
     assert load_host("local", tmp_path).note == ""

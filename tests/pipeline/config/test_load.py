@@ -1,4 +1,4 @@
-"""Configs: every problem told at once, with file, line and key path. Case ids are those of the fault list."""
+"""Configs: all problems are reported at once, with file, line and key path. Case ids are those of the fault list."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.config.load import load_config
-from tests.pipeline.config.config_files import GOOD, problems, told, write
+from tests.pipeline.config.config_files import GOOD, problem_text, problems, write
 
 HUB_TOKEN = "hf_" + "a1B2" * 8
 
@@ -42,12 +42,12 @@ HUB_TOKEN = "hf_" + "a1B2" * 8
         ("BI-19 collator outside", GOOD + "fixers: {data-collator: {path: ../c.py}}\n", ["outside the project"]),
         ("not a mapping", "- 1\n- 2\n", ["key: value"]),
         ("no model", "data: {dataset: tiny-speech}\n", ["built-in trainer needs a model"]),
-        ("a fixer nobody is", GOOD + "fixers: {tokenizr: auto}\n", ["mine.yaml:4", "fixers.tokenizr", "tokenizer?"]),
+        ("an unknown fixer", GOOD + "fixers: {tokenizr: auto}\n", ["mine.yaml:4", "fixers.tokenizr", "tokenizer?"]),
         ("off, misspelt", GOOD + "fixers: {bf16-to-fp16: of}\n", ["bf16-to-fp16: should be auto, off, never", "'of'"]),
-        ("a wish that means nothing", GOOD + "fixers: {port: maybe}\n", ["should be auto, off, never, got 'maybe'"]),
+        ("an unknown value", GOOD + "fixers: {port: maybe}\n", ["should be auto, off, never, got 'maybe'"]),
         ("on is not auto", GOOD + "fixers: {port: on}\n", ["got True", "fixers: {port: auto}"]),
-        ("no wish", GOOD + "fixers: {port: }\n", ["fixers.port", "got None"]),
-        ("a setting nobody reads", GOOD + "fixers: {data-collator: {pth: x}}\n", ["data-collator.pth", "path?"]),
+        ("no value", GOOD + "fixers: {port: }\n", ["fixers.port", "got None"]),
+        ("an unknown setting", GOOD + "fixers: {data-collator: {pth: x}}\n", ["data-collator.pth", "path?"]),
         ("settings of none", GOOD + "fixers: {port: {number: 3}}\n", ["port has no settings"]),
         ("a setting's type", GOOD + "fixers: {tokenizer: {folders: a}}\n", ["tokenizer.folders: should be a list"]),
         ("a token", GOOD + "env: {HF_TOKEN: hf_abc}\n", ["mine.yaml:4", "env.HF_TOKEN", "secrets: [HF_TOKEN]"]),
@@ -68,14 +68,21 @@ HUB_TOKEN = "hf_" + "a1B2" * 8
         ),
         ("a lost zero", GOOD + "fixers: {environment: {torch: 2.10}}\n", ["drops a last zero", 'torch: "2.10"']),
         ("another package", GOOD + "fixers: {environment: {torch: numpy}}\n", ["'numpy' is neither a version"]),
-        ("unknown data set", "model: {id: tiny/x}\ndata: {dataset: tinyspeech}\n", ["no hub dataset"]),
+        ("SE-18 seed", GOOD + f"train: {{seed: {'9' * 200_000}}}\n", ["mine.yaml:4", "a number has 200000 digits"]),
+        ("SE-18 hex", GOOD + f"lora: {{r: 0x{'f' * 9000}}}\n", ["mine.yaml:4", "a number has 9002 digits"]),
+        ("SE-19 NUL value", GOOD + 'env: {A: "x\\0y"}\n', ["mine.yaml:4", "env.A", "must not contain a NUL"]),
+        ("SE-19 assignment", GOOD + "env: {A=B: c}\n", ["mine.yaml:4", "env.A=B", "without `=`"]),
+        ("SE-19 no name", GOOD + 'env: {"": c}\n', ["mine.yaml:4", "name of an environment variable"]),
+        ("SE-19 NUL name", GOOD + 'env: {"A\\0": c}\n', ["mine.yaml:4", "must not contain a NUL"]),
+        ("SE-19 NUL argument", 'command: [run.sh, "a\\0"]\n', ["command.1", "must not contain a NUL"]),
+        ("unknown data set", "model: {id: tiny/x}\ndata: {dataset: tinyspeech}\n", ["neither a hub dataset"]),
     ],
 )
 def test_a_bad_config_names_place_and_reason(tmp_path: Path, case: str, text: str, words: list[str]) -> None:
     write(tmp_path, text)
-    said = told(tmp_path)
+    text_of_problems = problem_text(tmp_path)
     for word in words:
-        assert word in said, f"{case}: {word!r} not in {said!r}"
+        assert word in text_of_problems, f"{case}: {word!r} not in {text_of_problems!r}"
 
 
 @pytest.mark.parametrize(
@@ -93,18 +100,18 @@ def test_a_bad_config_names_place_and_reason(tmp_path: Path, case: str, text: st
         "env: {MIRROR: 'https://lab.example:8080/simple', COMMIT: 0a1b2c3d4e5f0a1b2c3d4e5f0a1b2c3d4e5f0a1b}\n",
     ],
 )
-def test_what_may_be_said_is_taken(tmp_path: Path, text: str) -> None:
+def test_a_valid_config_is_loaded(tmp_path: Path, text: str) -> None:
     write(tmp_path, GOOD + text)
     assert load_config("mine", tmp_path).path.stem == "mine"
 
 
 def test_a_secret_that_is_refused_is_not_repeated(tmp_path: Path) -> None:
     write(tmp_path, GOOD + f"env: {{MINE: {HUB_TOKEN}, PASSWORD: hunter2}}\n")
-    assert HUB_TOKEN not in told(tmp_path)
-    assert "hunter2" not in told(tmp_path)
+    assert HUB_TOKEN not in problem_text(tmp_path)
+    assert "hunter2" not in problem_text(tmp_path)
 
 
-def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     write(tmp_path, GOOD + "train: {epochs: x, batch_size: 0}\nlorra: {}\n")
     assert len(problems(tmp_path)) == 3
 
@@ -112,18 +119,17 @@ def test_all_problems_are_told_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("train: {fp16: true, bf16: true}\n", ["train.fp16: no such key", "train.bf16: no such key", "mine.yaml:4"]),
-        ("fp16: true\nbf16: true\n", ["fp16: no such key", "bf16: no such key", "precision"]),
+        ("train: {fp16: true, bf16: true}\n", ["train.fp16: unknown key", "train.bf16: unknown key", "mine.yaml:4"]),
+        ("fp16: true\nbf16: true\n", ["fp16: unknown key", "bf16: unknown key", "precision"]),
         ("precision: [fp16-mixed, bf16]\n", ["precision: should be", "'fp16-mixed'", "got ['fp16-mixed', 'bf16']"]),
         ("precision: fp16-mixed\nprecision: bf16\n", ["precision: written twice, in lines 4 and 5"]),
     ],
 )
 def test_BI_17_two_precisions_cannot_be_asked_for(tmp_path: Path, text: str, words: list[str]) -> None:
-    """There is one key for it; every way to name two is told as what it is."""
     write(tmp_path, GOOD + text)
-    said = told(tmp_path)
+    text_of_problems = problem_text(tmp_path)
     for word in words:
-        assert word in said, said
+        assert word in text_of_problems, text_of_problems
 
 
 def test_a_number_among_words_is_hinted_at_as_it_would_stand_there(tmp_path: Path) -> None:

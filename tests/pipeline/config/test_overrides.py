@@ -1,4 +1,4 @@
-"""Keys that are given on the command line, and whose problem is told."""
+"""Keys set with `--set`, and the problems reported for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import pytest
 from pipeline.config.hosts import load_host
 from pipeline.config.load import load_config
 from remote.errors import HalfstepError
-from tests.pipeline.config.config_files import GOOD, problems, told, write
+from remote.protocol.exits import ExitCode
+from tests.pipeline.config.config_files import GOOD, problem_text, problems, write
 
 
 @pytest.mark.parametrize(
@@ -31,15 +32,15 @@ def test_set_reaches_lists_and_new_sections(tmp_path: Path) -> None:
 @pytest.mark.parametrize("override", ["train.epochs", "=3", "train.epochs=[1"])
 def test_a_set_that_cannot_be_meant_is_refused(tmp_path: Path, override: str) -> None:
     write(tmp_path, GOOD)
-    assert "--set" in told(tmp_path, overrides=(override,))
+    assert "--set" in problem_text(tmp_path, overrides=(override,))
 
 
 @pytest.mark.parametrize(
     ("override", "words"),
     [
-        ("train.epoch=3", "train.epoch: no such key; did you mean epochs?"),
+        ("train.epoch=3", "train.epoch: unknown key; did you mean epochs?"),
         ("train={epochs: x}", "train.epochs: should be"),
-        ("model.revision=abc", "model.id: is needed"),
+        ("model.revision=abc", "model.id: is required"),
         ("fixers.port=of", "fixers.port: should be auto"),
         ("data.path=nowhere", "data.path: there is no nowhere"),
     ],
@@ -82,10 +83,25 @@ def test_a_problem_of_the_file_names_the_file_beside_a_set(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("override", "words"), [("host.prt=1", "host.prt: no such key; did you mean port?"), ("host.port=x", "host.port:")]
+    ("override", "words"), [("host.prt=1", "host.prt: unknown key; did you mean port?"), ("host.port=x", "host.port:")]
 )
 def test_a_problem_of_a_set_of_the_host_names_the_set(tmp_path: Path, override: str, words: str) -> None:
     with pytest.raises(HalfstepError) as caught:
         load_host("titan", tmp_path, [override])
     (found,) = caught.value.findings
     assert (found.where, words in found.message) == (f"--set {override}", True), found
+
+
+def test_SE_18_a_set_of_too_many_digits_is_reported_without_them(tmp_path: Path) -> None:
+    write(tmp_path, GOOD)
+    text = problem_text(tmp_path, overrides=(f"train.seed={'7' * 50_000}",))
+    assert "a number has 50000 digits" in text
+    assert len(text) < 1000
+
+
+def test_SE_19_a_set_of_a_host_variable_with_a_nul_is_an_error(tmp_path: Path) -> None:
+    write(tmp_path, "host: gpubox\n", "hosts/box")
+    with pytest.raises(HalfstepError) as caught:
+        load_host("box", tmp_path, ['host.env.A="x\\0"'])
+    assert caught.value.exit_code is ExitCode.USAGE
+    assert "must not contain a NUL" in caught.value.findings[0].message

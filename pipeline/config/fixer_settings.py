@@ -1,4 +1,4 @@
-"""What may be said under `fixers:`: known names, with `auto`, `off`, `never`, or the settings that some have."""
+"""Checks of `fixers:`: known names, each with `auto`, `off`, `never` or settings."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from remote.protocol.findings import Finding
 SECTION = "fixers"
 
 
-def check_wishes(fixers: FixersConfig, document: Document) -> Iterator[Finding]:
-    """A problem for each name that no fixer has, each word that means nothing, each setting that nobody reads."""
-    for name, wish in (fixers.model_extra or {}).items():
+def check_fixer_settings(fixers: FixersConfig, document: Document) -> Iterator[Finding]:
+    """Yield a problem for each unknown fixer, value or setting."""
+    for name, value in (fixers.model_extra or {}).items():
         if name not in FIXERS:
-            yield document.problem((SECTION, name), f"there is no such fixer; {_nearest(name, FIXERS)}")
-        elif isinstance(wish, dict):
-            yield from _settings(name, wish, document)
-        elif not _may_be(name, wish):
+            yield document.problem((SECTION, name), f"unknown fixer; {_nearest(name, FIXERS)}")
+        elif isinstance(value, dict):
+            yield from _settings(name, value, document)
+        elif not _is_allowed(name, value):
             yield document.problem(
-                (SECTION, name), f"should be {_words(name)}, got {wish!r}", _meant(document, name, wish)
+                (SECTION, name), f"should be {_allowed(name)}, got {value!r}", _suggestion(document, name, value)
             )
 
 
@@ -46,30 +46,30 @@ def _version(path: tuple[str, ...], value: object, document: Document) -> Iterat
     try:
         parse_torch_requirement(value)
     except BadTorch as error:
-        hint = document.written(path, f'"{error.nearest}"') if error.nearest else ""
+        hint = document.as_typed(path, f'"{error.nearest}"') if error.nearest else ""
         yield document.problem(path, str(error), hint)
 
 
-def _may_be(name: str, wish: object) -> bool:
-    """One of the words; 0 and 1 are none, though Python takes them for False and True."""
+def _is_allowed(name: str, value: object) -> bool:
+    """Return True for an allowed word; 0 and 1 do not count as False and True."""
     return any(
-        wish is word or (isinstance(wish, str) and wish == word) for word in (*MODES, *EXTRA_MODES.get(name, ()))
+        value is word or (isinstance(value, str) and value == word) for word in (*MODES, *EXTRA_MODES.get(name, ()))
     )
 
 
-def _words(name: str) -> str:
+def _allowed(name: str) -> str:
     settings = FIXERS[name].settings
     words = ["auto", "off", "never", *(str(word) for word in EXTRA_MODES.get(name, ()) if word is not True)]
     return ", ".join(words) + (f" or its settings ({', '.join(settings)})" if settings else "")
 
 
-def _meant(document: Document, name: str, wish: object) -> str:
-    near = difflib.get_close_matches(str(wish).lower(), ("auto", "off", "never", "create"), n=1, cutoff=0.5)
-    word = "auto" if wish is True else near[0] if near else ""
-    given = document.written((SECTION, name), word)
-    return (given if given.startswith("--set") else f"{SECTION}: {{{given}}}") if word else ""
+def _suggestion(document: Document, name: str, value: object) -> str:
+    near = difflib.get_close_matches(str(value).lower(), ("auto", "off", "never", "create"), n=1, cutoff=0.5)
+    word = "auto" if value is True else near[0] if near else ""
+    typed = document.as_typed((SECTION, name), word)
+    return (typed if typed.startswith("--set") else f"{SECTION}: {{{typed}}}") if word else ""
 
 
 def _nearest(name: object, known: dict[str, Any]) -> str:
     near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
-    return f"did you mean {near[0]}?" if near else f"known here: {', '.join(sorted(known))}"
+    return f"did you mean {near[0]}?" if near else f"known: {', '.join(sorted(known))}"

@@ -1,0 +1,75 @@
+"""Keys of a config that `--set` gives another value, wherever they are nested."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fixers.sources.yaml_nodes import YamlProblem, compose
+from fixers.sources.yaml_values import plain
+from pipeline.config.model import RunConfig
+from remote.errors import BadUsage
+
+HOST_PREFIX = "host."
+
+
+@dataclass(frozen=True)
+class Override:
+    """One key and its value. `typed` is the option as typed; `prefix` is the part of it before the key."""
+
+    keys: tuple[str, ...]
+    value: Any
+    typed: str
+    prefix: str = ""
+
+    def covers(self, key: tuple[str | int, ...]) -> bool:
+        """Return True if the key is this one or lies inside it."""
+        return key[: len(self.keys)] == self.keys
+
+    def is_inside(self, key: tuple[str | int, ...]) -> bool:
+        """Return True if this key lies inside that one."""
+        return self.keys[: len(key)] == key
+
+
+def run_overrides(overrides: Iterable[str]) -> list[str]:
+    """Return the overrides of the run's config."""
+    return [override for override in overrides if not override.startswith(HOST_PREFIX)]
+
+
+def host_overrides(overrides: Iterable[str]) -> list[str]:
+    """Return the overrides of the host's config (`host.a=b`), as typed."""
+    return [override for override in overrides if override.startswith(HOST_PREFIX)]
+
+
+def parse_override(override: str, prefix: str = "") -> Override:
+    """Parse `a.b=c`, after the prefix. Raises BadUsage."""
+    key, equals, text = override.removeprefix(prefix).partition("=")
+    if not equals or not key.strip():
+        raise BadUsage(f"--set expects a.b=c, got {override!r}", where="--set", hint="--set train.learning_rate=1e-5")
+    try:
+        value = plain(compose(text, tags=False))
+    except YamlProblem as error:
+        raise BadUsage(f"--set {_shortened(override)!r}: {error.message}", where="--set") from None
+    return Override(tuple(key.strip().split(".")), value, f"--set {override}", prefix)
+
+
+def _shortened(override: str) -> str:
+    return override if len(override) <= 200 else f"{override[:200]}..."
+
+
+def with_key(values: dict[str, Any], keys: Sequence[str], value: Any) -> dict[str, Any]:
+    """Return the values with the key at that path set; missing sections are created."""
+    first, *rest = keys
+    if not rest:
+        return {**values, first: value}
+    inner = values.get(first)
+    return {**values, first: with_key(inner if isinstance(inner, dict) else {}, rest, value)}
+
+
+def with_overrides(config: RunConfig, overrides: Mapping[str, Any]) -> RunConfig:
+    """Return the config with `a.b` keys replaced. Raises pydantic's ValidationError for an invalid value."""
+    values = config.model_dump(mode="json")
+    for key, value in overrides.items():
+        values = with_key(values, key.split("."), value)
+    return RunConfig.model_validate(values)
