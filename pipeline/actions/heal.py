@@ -12,7 +12,7 @@ from pipeline.actions.session import look_again
 from pipeline.diagnosis.cures import Cure, is_known, next_cure
 from pipeline.records.cures import write_cures
 from pipeline.report.model import CureRow
-from pipeline.stages.runner import StagesResult, run_stages
+from pipeline.stages.runner import RunResult, run_stages
 from pipeline.stages.stage import Context, Stage
 from pipeline.work.fixes import fixer_settings_of
 from pipeline.work.run_id import run_of
@@ -23,16 +23,16 @@ from remote.protocol.findings import Finding, Severity
 HEALED = (ExitCode.PRECISION, ExitCode.TRAINING, ExitCode.GPU)
 
 
-def run_and_heal(context: Context, stages: Sequence[Stage], record: Path) -> StagesResult:
+def run_and_heal(context: Context, stages: Sequence[Stage], record: Path) -> RunResult:
     """The stages, and again after each cure that a failure names; a cure is tried once, and at most two are."""
     ran = run_stages(context, stages, record, look_again)
-    while context.wishes.heal and ran.exit_code in HEALED:
+    while context.options.heal and ran.exit_code in HEALED:
         cure = cure_for(context.view, ran)
         if cure is None:
             break
         context.listener.note(f"healing: {cure.words}")
         remember_cure(context, cure)
-        context.wishes = replace(context.wishes, force="")
+        context.options = replace(context.options, force="")
         context.evidence = replace(context.evidence, cures=(*context.evidence.cures, cure_row(context.view, ran, cure)))
         again = run_stages(context, stages, record, look_again)
         healed = Finding(
@@ -44,12 +44,12 @@ def run_and_heal(context: Context, stages: Sequence[Stage], record: Path) -> Sta
     return ran
 
 
-def cure_for(view: View, ran: StagesResult) -> Cure | None:
+def cure_for(view: View, ran: RunResult) -> Cure | None:
     """The next thing to try for what was found."""
     return next_cure([cure.name for cure in view.cures], known_errors(ran), view.loaded.as_json(), spent_fixers(view))
 
 
-def known_errors(ran: StagesResult) -> list[Finding]:
+def known_errors(ran: RunResult) -> list[Finding]:
     """The errors that the catalog names or that have a cure, the first found first."""
     return [finding for finding in ran.findings if finding.severity is Severity.ERROR and is_known(finding.check)]
 
@@ -68,7 +68,7 @@ def remember_cure(context: Context, cure: Cure) -> None:
     context.view = replace(view, cures=cures)
 
 
-def cure_row(view: View, ran: StagesResult, cure: Cure) -> CureRow:
+def cure_row(view: View, ran: RunResult, cure: Cure) -> CureRow:
     """A cure as the report tells it."""
     run = run_of(view)
     job = run.job if run is not None else 0
@@ -76,6 +76,6 @@ def cure_row(view: View, ran: StagesResult, cure: Cure) -> CureRow:
     return CureRow(first.check if first else "", first.message if first else "", cure.words, job)
 
 
-def _what_failed(ran: StagesResult) -> str:
+def _what_failed(ran: RunResult) -> str:
     first = next(iter(known_errors(ran)), None)
     return f"{first.check}: {first.message}" if first else "the run failed"

@@ -50,7 +50,7 @@ class Preview:
 def preview(context: Context) -> Preview:
     """Every stage judged, nothing changed."""
     view = context.view
-    claims = read_checkpoints(view.records.checkpoints(view.host.name, view.loaded.name))
+    checkpoints = read_checkpoints(view.records.checkpoints(view.host.name, view.loaded.name))
     base = known_base(context.host, view.scan, view.survey.tree) or ask_base(context.host, view.scan)[0]
     sync = plan_sync(view.scan, view.survey.tree, base)
     sync = replace(sync, report=sync.report.and_also(data_report(view)))
@@ -60,20 +60,20 @@ def preview(context: Context) -> Preview:
         change for change in plan.changes if getattr(change, "path", "") in paths or change in acts_of(plan)
     )
     files_change = bool(paths) or not sync.empty
-    stages = preview_stages(view, claims, files_change=files_change)
+    stages = preview_stages(view, checkpoints, files_change=files_change)
     return Preview(sync, plan, Plan(plan.findings, changes), stages, None if files_change else run_of(view))
 
 
-def preview_stages(view: View, claims: StageCheckpoints, *, files_change: bool) -> tuple[StageOutcome, ...]:
+def preview_stages(view: View, checkpoints: StageCheckpoints, *, files_change: bool) -> tuple[StageOutcome, ...]:
     """For each stage whether `run` would have work to do: a proof of files that will be others is none."""
     outcomes = []
     trained = True
     for stage in STAGES:
-        standing = judge_status(stage, view, claims.of(stage.name))
-        if standing.holds and files_change and stage.name in REST_ON_FILES:
-            standing = StageStatus(False, "the files it was done with will change")
-        state, reason = StageState.SKIPPED if standing.holds else StageState.PENDING, standing.reason
-        if isinstance(stage, Train) and not standing.holds:
+        status = judge_status(stage, view, checkpoints.of(stage.name))
+        if status.done and files_change and stage.name in REST_ON_FILES:
+            status = StageStatus(False, "the files it was done with will change")
+        state, reason = StageState.SKIPPED if status.done else StageState.PENDING, status.reason
+        if isinstance(stage, Train) and not status.done:
             trained = False
             if not files_change:
                 state, reason = foreseen(view, reason)

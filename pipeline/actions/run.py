@@ -18,9 +18,9 @@ from pipeline.records.runs import RunNote, artifacts_in, job_last_seen, note_see
 from pipeline.report.compose import jobs_of, report_of
 from pipeline.report.curves import gather_curves
 from pipeline.report.evidence import read_evidence, write_evidence
-from pipeline.report.kept import keep_report
+from pipeline.report.saved import save_report
 from pipeline.stages.order import STAGES
-from pipeline.stages.runner import StagesResult
+from pipeline.stages.runner import RunResult
 from pipeline.stages.stage import Context, RunOptions
 from pipeline.work.run_id import folder_of, name_of, run_of
 from pipeline.work.secrets import require_secrets
@@ -79,14 +79,14 @@ def run_project(
 
 def starts_the_command(context: Context, left: tuple[str, ...]) -> bool:
     """Whether the project's command will be run, for a proof or as a job, by stages of which those have work left."""
-    if context.wishes.until in BEFORE_THE_COMMAND:
+    if context.options.until in BEFORE_THE_COMMAND:
         return False
     run = run_of(context.view)
-    goes_on = run is not None and run.state in (JobState.RUNNING, JobState.SUCCEEDED) and not context.wishes.force
+    goes_on = run is not None and run.state in (JobState.RUNNING, JobState.SUCCEEDED) and not context.options.force
     return not set(left) <= ({"train", "logs"} if goes_on else {"logs"})
 
 
-def sum_up(context: Context, ran: StagesResult) -> None:
+def sum_up(context: Context, ran: RunResult) -> None:
     """What there is to see of the run is here; who wants to wait no longer is not kept."""
     if ran.exit_code is ExitCode.INTERRUPTED:
         return
@@ -98,7 +98,7 @@ def sum_up(context: Context, ran: StagesResult) -> None:
         ran.findings.extend(findings_of(Interrupted("interrupted", hint="pipeline run")))
 
 
-def bring_home_what_failed(context: Context, ran: StagesResult) -> None:
+def bring_home_what_failed(context: Context, ran: RunResult) -> None:
     """The curves and the output of a training that has just ended badly are here, as far as its host gives them."""
     run = run_of(context.view)
     failed = any(stage.name == "train" and stage.state is StageState.FAILED for stage in ran.stages)
@@ -112,14 +112,14 @@ def bring_home_what_failed(context: Context, ran: StagesResult) -> None:
         context.listener.note(f"its logs are not here: {error.message} (pipeline pull {name_of(view)})")
 
 
-def report(context: Context, ran: StagesResult) -> None:
+def report(context: Context, ran: RunResult) -> None:
     """The run, if there is one by now, has its page."""
     view = context.view
     run = run_of(view)
     if run is not None and run.state is not JobState.ABSENT:
         jobs = jobs_of(run, earlier_jobs(context, run))
         told = report_of(view, run, jobs, context.evidence, tuple(ran.stages), tuple(ran.findings))
-        keep_report(folder_of(view), told)
+        save_report(folder_of(view), told)
 
 
 def earlier_jobs(context: Context, run: RunSurvey) -> tuple[StartAnswer, ...]:
@@ -132,7 +132,7 @@ def earlier_jobs(context: Context, run: RunSurvey) -> tuple[StartAnswer, ...]:
         return ()
 
 
-def outcome_of(context: Context, ran: StagesResult) -> Outcome:
+def outcome_of(context: Context, ran: RunResult) -> Outcome:
     """What a run of the stages came to."""
     view = context.view
     run, left = run_of(view), left_in_training(context, ran)
@@ -157,7 +157,7 @@ def outcome_of(context: Context, ran: StagesResult) -> Outcome:
     )
 
 
-def left_in_training(context: Context, ran: StagesResult) -> RunNote | None:
+def left_in_training(context: Context, ran: RunResult) -> RunNote | None:
     """What is remembered of the run whose training somebody left, for the host was not looked at since."""
     trained = any(stage.name == "train" and stage.state is not StageState.PENDING for stage in ran.stages)
     if ran.exit_code is not ExitCode.INTERRUPTED or not trained:

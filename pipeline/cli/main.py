@@ -125,7 +125,7 @@ def _tell(words: list[str], error: HalfstepError) -> int:
     # An object that stdout does not take is told in words on stderr; where nobody can be told, the exit code still is.
     for told in (words, [word for word in words if word != "--json"]):
         with contextlib.suppress(OSError, KeyboardInterrupt), uninterrupted():
-            importlib.import_module("pipeline.show.failure").tell(told, error)
+            importlib.import_module("pipeline.show.failure").show_error(told, error)
             break
     return error.exit_code
 

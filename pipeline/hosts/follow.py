@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pipeline.messages.listener import Listener
-from pipeline.messages.quantities import duration
 from remote.errors import HalfstepError
 from remote.host import Host
 from remote.operations.jobs import follow_job
 from remote.protocol.jobs import JobNews, JobState, WatchNote
+from remote.protocol.quantities import duration
 from remote.pull.patience import RetryPolicy
 
 

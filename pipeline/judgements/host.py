@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fixers.setup.trainer_packages import requirements_for
-from pipeline.messages.quantities import size
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.layout import OTHER_WORKDIR
 from remote.protocol.machine import Disk, Driver, Gpu, Interpreter, Machine
+from remote.protocol.quantities import size
 from remote.protocol.survey import Survey
 
 OLDEST_PYTHON = (3, 9)

@@ -1,1 +1,1 @@
-"""What verbs say, as values: outcomes, progress, hints, quantities. Nothing here prints."""
+"""What verbs report, as values: outcomes, progress, errors as findings, commands in hints."""

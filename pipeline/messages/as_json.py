@@ -1,4 +1,4 @@
-"""An outcome as the one JSON object of the published protocol."""
+"""Encode an outcome as the JSON object that `--json` prints."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ PROTOCOL = 1
 
 
 def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
-    """The object of the published protocol."""
-    told: dict[str, Any] = {
+    """Return the object described in docs/json.md."""
+    fields: dict[str, Any] = {
         "protocol": PROTOCOL,
         "command": outcome.command,
         "ok": outcome.ok,
@@ -20,15 +20,15 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     }
     for name in ("host", "config", "run"):
         if value := getattr(outcome, name):
-            told[name] = value
+            fields[name] = value
     if outcome.stages:
-        told["stages"] = [_stage(stage) for stage in outcome.stages]
-    told["findings"] = [_finding(finding) for finding in outcome.told]
+        fields["stages"] = [_stage(stage) for stage in outcome.stages]
+    fields["findings"] = [_finding(finding) for finding in outcome.shown_findings]
     if outcome.job is not None:
-        told["job"] = _job(outcome.job)
+        fields["job"] = _job(outcome.job)
     if outcome.artifacts:
-        told["artifacts"] = dict(outcome.artifacts)
-    return {**told, **outcome.more}
+        fields["artifacts"] = dict(outcome.artifacts)
+    return {**fields, **outcome.more}
 
 
 def _stage(stage: StageOutcome) -> dict[str, Any]:

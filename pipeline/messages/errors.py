@@ -1,4 +1,4 @@
-"""An exception as findings and as an outcome: all that it says, under its own name."""
+"""Convert exceptions to findings and outcomes."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from remote.protocol.findings import Finding, Severity
 
 
 def outcome_of_error(command: str, error: HalfstepError) -> Outcome:
-    """An exception as an outcome: its exit code, and its words as findings."""
+    """Return an outcome with the exception's exit code and findings."""
     return Outcome(command, error.exit_code, findings=findings_of(error))
 
 
 def findings_of(error: HalfstepError) -> tuple[Finding, ...]:
-    """All that an exception says, under its class's name: CannotConnect is `cannot-connect`."""
+    """Return the exception's own findings, or one named after its class: CannotConnect becomes `cannot-connect`."""
     severity = Severity.WARNING if error.exit_code is ExitCode.INTERRUPTED else Severity.ERROR
     return error.findings or (
         Finding(error_name(type(error)), severity, error.message, error.where, error.hint, error.exit_code),
@@ -22,5 +22,5 @@ def findings_of(error: HalfstepError) -> tuple[Finding, ...]:
 
 
 def error_name(kind: type[HalfstepError]) -> str:
-    """What that kind of error is called in findings and on its page."""
+    """Return the name of an exception class in findings and in `pipeline explain`."""
     return "".join(f"-{c.lower()}" if c.isupper() else c for c in kind.__name__).lstrip("-")

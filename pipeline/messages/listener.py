@@ -1,4 +1,4 @@
-"""What a long verb says while it works: the interface that stages speak to, and the one where nobody listens."""
+"""The interface through which long verbs report progress, and an implementation that ignores it."""
 
 from __future__ import annotations
 
@@ -9,44 +9,44 @@ from pipeline.messages.outcome import StageOutcome
 
 
 class Listener(Protocol):
-    """Somebody listens, or nobody does; the work is the same."""
+    """Receives the progress of a verb. What the verb does never depends on its listener."""
 
     def heading(self, text: str) -> None:
-        """A line over everything that follows."""
+        """A title for everything that follows."""
         ...
 
-    def began(self, stage: str) -> None:
-        """A stage is at work from now on."""
+    def stage_started(self, stage: str) -> None:
+        """The stage of that name starts now."""
         ...
 
     def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        """How far the stage at work is; `total` None where nobody knows."""
+        """How far the running stage is; `total` is None if unknown."""
         ...
 
     def detail(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        """What the stage is doing at this moment, as one of many such moments."""
+        """One of many small steps; a listener may drop most of them."""
         ...
 
     def note(self, text: str) -> None:
-        """One line worth keeping on the screen."""
+        """A line that stays on the screen."""
         ...
 
-    def ended(self, stage: StageOutcome) -> None:
-        """A stage is at work no longer."""
+    def stage_ended(self, stage: StageOutcome) -> None:
+        """The stage has ended with this outcome."""
         ...
 
     def curve(self, name: str, values: Sequence[float]) -> None:
-        """How something went, from its first value to its last."""
+        """A series of values, oldest first."""
         ...
 
 
 class NoListener:
-    """Tells nothing."""
+    """Ignores everything."""
 
     def heading(self, text: str) -> None:
         del text
 
-    def began(self, stage: str) -> None:
+    def stage_started(self, stage: str) -> None:
         del stage
 
     def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
@@ -58,7 +58,7 @@ class NoListener:
     def note(self, text: str) -> None:
         del text
 
-    def ended(self, stage: StageOutcome) -> None:
+    def stage_ended(self, stage: StageOutcome) -> None:
         del stage
 
     def curve(self, name: str, values: Sequence[float]) -> None:

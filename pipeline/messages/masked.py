@@ -1,4 +1,4 @@
-"""Values that were told to us as secrets, taken out of what is shown or kept. Pure."""
+"""Replace secrets and access tokens in text that is shown or stored."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ T = TypeVar("T")
 INSTEAD = "***"
 TOKENS = re.compile(r"\b(?:hf_|gh[opsu]_|github_pat_|glpat-|sk-|xox[a-z]-|AKIA|eyJ)[\w.-]{16,}")
 SHORTEST = 6
-"""Shorter values would take words of everybody's out of a text, and keep nothing secret."""
+"""Shorter values are not replaced: they also occur as ordinary words."""
 
 
 def mask(text: str, secrets: Iterable[str]) -> str:
-    """The text with each of these values replaced, a longer one before what it begins with."""
+    """Replace each of the secrets, longer ones first, since one may begin with another."""
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= SHORTEST:
             text = text.replace(secret, INSTEAD)
@@ -24,12 +24,12 @@ def mask(text: str, secrets: Iterable[str]) -> str:
 
 
 def mask_tokens(text: str) -> str:
-    """The text without access tokens of the well-known services, whoever they were issued to."""
+    """Replace access tokens of well-known services (Hugging Face, GitHub, AWS, Slack, ...)."""
     return TOKENS.sub(INSTEAD, text)
 
 
 def masked(value: T, secrets: Iterable[str]) -> T:
-    """The same dataclass with every text in it masked."""
+    """Return a copy of a dataclass in which every string is masked."""
     known = tuple(secrets)
     return decode(type(value), _masked(encode(value), known)) if known else value
 

@@ -1,4 +1,4 @@
-"""What a verb found and did, as one value: stages, findings, job, artifacts."""
+"""`Outcome`: what a verb found and did, as one value with stages, findings, job and artifacts."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from pipeline.messages.hints import typed_out
+from pipeline.messages.hints import complete_hint
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState, RunSurvey
 
 
 class StageState(StrEnum):
-    """`skipped`: its checkpoint holds, nothing was done. `done`: made true just now."""
+    """`skipped`: the stage's checkpoint is valid, nothing was done. `done`: the stage ran just now."""
 
     DONE = "done"
     SKIPPED = "skipped"
@@ -27,7 +27,7 @@ ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 
 @dataclass(frozen=True)
 class StageOutcome:
-    """How one stage stands, and why in one phrase."""
+    """The state of one stage, and the reason in one phrase."""
 
     name: str
     state: StageState
@@ -37,7 +37,7 @@ class StageOutcome:
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """The training process as last seen. `age_s` is set where it comes from memory and not from the host."""
+    """The job as last seen. `age_s` is set if the values are local records because the host was not reached."""
 
     state: JobState
     step: int | None = None
@@ -49,9 +49,9 @@ class JobOutcome:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Everything there is to say; what a verb does not know stays out.
+    """The result of a verb; a verb leaves empty what it does not know.
 
-    `given` are the words that were typed, names and what stood beside them, which a hint that is to be typed carries.
+    `given`: the arguments that were typed for host, config and overrides. Commands in hints repeat them.
     """
 
     command: str
@@ -68,28 +68,30 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """The verb exits with 0."""
+        """Return True if the verb exits with 0."""
         return self.exit_code is ExitCode.OK
 
     @property
-    def told(self) -> tuple[Finding, ...]:
-        """The findings with hints that can be typed as they stand: errors first, then warnings, each as they came."""
+    def shown_findings(self) -> tuple[Finding, ...]:
+        """Return the findings, errors first, then warnings, with commands in hints that can be typed as they stand."""
         worst_first = sorted(self.findings, key=lambda one: ORDER.index(one.severity))
-        return tuple(replace(one, hint=typed_out(one.hint, self.host, self.config, self.given)) for one in worst_first)
+        return tuple(
+            replace(one, hint=complete_hint(one.hint, self.host, self.config, self.given)) for one in worst_first
+        )
 
 
 def job_outcome(run: RunSurvey) -> JobOutcome:
-    """The job as the host sees it now. Progress is written at intervals, so a whole checkpoint may be further.
+    """Return the job's state and step: that of its newest checkpoint if progress, written at intervals, is behind it.
 
-    Where a later job began again at step 0, the checkpoints of the jobs before it say nothing about its steps.
+    Checkpoints are not counted if a later job started again at step 0, since earlier jobs wrote them.
     """
     progress = run.progress
-    began_again = run.job > 1 and progress is not None and progress.began == 0
-    whole = (one.step for one in run.checkpoints if not one.problem)
-    kept = max(whole, default=0) if run.result and not began_again else 0
+    restarted = run.job > 1 and progress is not None and progress.began == 0
+    saved = (one.step for one in run.checkpoints if not one.problem)
+    newest = max(saved, default=0) if run.result and not restarted else 0
     return JobOutcome(
         run.state,
-        max(progress.step, kept) if progress else None,
+        max(progress.step, newest) if progress else None,
         progress.steps if progress else None,
         run.result.exit if run.result else None,
         progress.loss if progress else None,

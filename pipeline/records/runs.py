@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config.find import find_project
-from pipeline.messages.hints import typed_out
+from pipeline.messages.hints import complete_hint
 from pipeline.messages.outcome import JobOutcome
 from pipeline.records.consents import seal
 from pipeline.records.files import locked, write_whole
@@ -56,7 +56,7 @@ class RunNote:
     @property
     def again(self) -> str:
         """What takes the run up again."""
-        return typed_out("pipeline run", self.host, self.config, self.given)
+        return complete_hint("pipeline run", self.host, self.config, self.given)
 
 
 def write_note(records: Records, note: RunNote) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from pipeline.report.curves import Curve, smooth, thin
-from pipeline.report.words import number, text
+from pipeline.report.formatting import number, text
 
 COLOURS = 6
 PIXELS_A_LETTER = 6

@@ -46,7 +46,7 @@ def report_of(
         fixes=evidence.fixes,
         proof=evidence.proof,
         cures=evidence.cures,
-        findings=told_once(findings, judge_watched(run.run, run.watched)),
+        findings=merge_findings(findings, judge_watched(run.run, run.watched)),
         environment=tuple(facts_of(view.survey)),
         config_text=view.loaded.path.read_text("utf-8", "replace"),
         artifacts=(("tensorboard", str(folder / "tensorboard")), ("adapter", str(folder / "adapter"))),
@@ -54,7 +54,7 @@ def report_of(
     )
 
 
-def told_once(findings: tuple[Finding, ...], watched: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def merge_findings(findings: tuple[Finding, ...], watched: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """What is to be seen to, and what the watch saw, also where that was in a job that nobody followed."""
     seen_to = tuple(finding for finding in findings if finding.severity is not Severity.INFO)
     return (*seen_to, *(finding for finding in watched if finding not in seen_to))

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pipeline.report import sections
 from pipeline.report.curves import Curve, gather_curves, smooth
+from pipeline.report.formatting import duration, moment, number, size, text
 from pipeline.report.model import Facts, RunReport, Verdict
 from pipeline.report.panels import LOSS, draw_loss, draw_panels, is_evaluation, last_part
 from pipeline.report.scores import judge_scores
-from pipeline.report.words import duration, moment, number, size, text
 
 TONES = {
     Verdict.TRAINED: "good",

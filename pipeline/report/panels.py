@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pipeline.report.chart import Frame, Line, Scale, render_chart
 from pipeline.report.curves import Curve
-from pipeline.report.words import number, text
+from pipeline.report.formatting import number, text
 
 WIDE = Frame(width=980, height=270, left=56, right=92, x_ticks=10, y_ticks=5)
 MAX_MORE = 12

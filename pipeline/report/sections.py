@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pipeline.messages.outcome import StageOutcome, StageState
-from pipeline.messages.quantities import count
+from pipeline.report.formatting import duration, number, size, text
 from pipeline.report.model import CureRow, Facts, FixRow, JobRow
 from pipeline.report.panels import Drawn
 from pipeline.report.scores import Scores
-from pipeline.report.words import duration, number, size, text
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState
 from remote.protocol.proof import DtypeRow, ProofReport
+from remote.protocol.quantities import count
 
 MAX_DIFF_LINES = 400
 STAGE_TONES = {

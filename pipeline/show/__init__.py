@@ -1,1 +1,1 @@
-"""Everything that reaches a terminal: the one place that prints."""
+"""Output to the terminal. No other package prints."""

@@ -1,4 +1,4 @@
-"""A stream to the terminal, as its user wants it."""
+"""Open stdout or stderr as a rich console."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from rich.console import Console
 
 
 def open_console(*, stderr: bool = False, soft_wrap: bool = False) -> Console:
-    """stdout or stderr. NO_COLOR, set to anything, leaves text alone: neither colours nor bold nor dim."""
+    """Return a console on stdout or stderr. If NO_COLOR is set, it uses no colours and no styles."""
     colours: Literal["auto"] | None = None if os.environ.get("NO_COLOR") else "auto"
     return Console(stderr=stderr, highlight=False, soft_wrap=soft_wrap, color_system=colours)

@@ -1,4 +1,4 @@
-"""How an error reaches the user: what, where, and one thing to type; under --json as the one object."""
+"""Show an error to the user: what, where, and a command to type; with --json, as the JSON object."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pipeline.messages.errors import outcome_of_error
-from pipeline.messages.hints import given_in, typed_with
+from pipeline.messages.hints import corrected_command, overrides_in
 from pipeline.show.screen import Screen
 from remote.errors import HalfstepError
 from remote.protocol.text import safe_text
 
 
-def tell(words: list[str], error: HalfstepError) -> None:
-    """The error is on stderr, or is the JSON object where `--json` was typed."""
+def show_error(words: list[str], error: HalfstepError) -> None:
+    """Print the error of the command line `words` to stderr, or as the JSON object if it has `--json`."""
     command = next((word for word in words if not word.startswith("-")), "")
-    host, config = (error.about.get(name) or after(words, f"--{name}") for name in ("host", "config"))
-    told = outcome_of_error(command, meant(words, error))
-    outcome = replace(told, host=host, config=config, run=error.about.get("run", ""), given=given_in(words))
+    host, config = (error.about.get(name) or option_value(words, f"--{name}") for name in ("host", "config"))
+    outcome = outcome_of_error(command, with_corrected_hint(words, error))
+    outcome = replace(outcome, host=host, config=config, run=error.about.get("run", ""), given=overrides_in(words))
     Screen(as_json="--json" in words, on_stderr=True).closing(outcome)
 
 
-def meant(words: list[str], error: HalfstepError) -> HalfstepError:
-    """The error; its hint is the line that was typed with the word that was meant, where it knows one."""
-    line = typed_with(words, *error.instead) if error.instead else ""
+def with_corrected_hint(words: list[str], error: HalfstepError) -> HalfstepError:
+    """Set the hint to the typed command with the misspelt argument corrected, if the error knows the correction."""
+    line = corrected_command(words, *error.instead) if error.instead else ""
     error.hint = line or error.hint
     return error
 
 
-def after(words: list[str], option: str) -> str:
-    """What was typed for an option, as `--option word` or `--option=word`; empty where it was not."""
+def option_value(words: list[str], option: str) -> str:
+    """Return the value of an option typed as `--option value` or `--option=value`; empty if absent."""
     for at, word in enumerate(words):
         if word == option and at + 1 < len(words):
             return words[at + 1]
@@ -41,7 +41,7 @@ def after(words: list[str], option: str) -> str:
 
 
 def keep_traceback(lines: Iterable[str]) -> str:
-    """The path of a new file that holds the traceback of a defect of ours, fit for a terminal."""
+    """Write the traceback of an internal error to a new temporary file and return its path."""
     fd, path = tempfile.mkstemp(prefix="halfstep-defect-", suffix=".txt")
     with os.fdopen(fd, "w", encoding="utf-8") as file:
         file.writelines(safe_text(line) for line in lines)

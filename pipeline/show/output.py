@@ -1,4 +1,4 @@
-"""A trainer's output for the screen: bytes in pieces to lines, progress bars collapsed to their last state."""
+"""Decode a trainer's output for the screen: bytes to lines, a redrawn progress bar as its last state."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from remote.protocol.lines import LineCollapser
 
 
 class OutputLines:
-    """Whole lines out of bytes as they come; a line still being redrawn is held back until it is finished."""
+    """Splits a byte stream into lines; a line that is still being redrawn is held back until it is complete."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
         self._collapser = LineCollapser()
 
     def feed(self, data: bytes) -> Iterator[str]:
-        """The lines that are whole by now."""
+        """Yield the lines that are complete after `data`."""
         return self._collapser.feed(self._decoder.decode(data))
 
     def end(self) -> Iterator[str]:
-        """What is left, with or without its end."""
+        """Yield what is left, with or without a line end."""
         return self._collapser.feed(self._decoder.decode(b"", final=True), final=True)

@@ -1,4 +1,4 @@
-"""A page of Markdown: drawn where the terminal can, as it is written where it goes into a file."""
+"""Show a Markdown page: rendered on a terminal, as source otherwise."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pipeline.show.console import open_console
 
 
 def show_page(markdown: str) -> None:
-    """The page is on stdout."""
+    """Print the page to stdout."""
     out = open_console()
-    if out.is_terminal:  # only there is it worth loading what draws it
+    if out.is_terminal:  # loading the renderer takes a while
         out.print(importlib.import_module("rich.markdown").Markdown(markdown))
     else:
         out.print(Text(markdown), soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The terminal: prose on stdout (on stderr under --json), progress on stderr, one JSON object on stdout."""
+"""Print to the terminal: prose on stdout (on stderr with --json), progress on stderr, the JSON object on stdout."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from rich.text import Text
 
 from pipeline.messages.as_json import outcome_to_json
 from pipeline.messages.outcome import JobOutcome, Outcome, StageOutcome, StageState
-from pipeline.messages.quantities import duration
 from pipeline.show.console import open_console
-from pipeline.show.pace import Pace
-from pipeline.show.spark import shares, sparkline
+from pipeline.show.spark import group_means, sparkline
+from pipeline.show.throttle import Throttle
 from remote.protocol.findings import Finding, Severity
+from remote.protocol.quantities import duration
 from remote.protocol.text import safe_json, safe_text
 
 MARKS = {
@@ -32,74 +32,74 @@ MARKS = {
     StageState.RUNNING: ("running", "cyan"),
 }
 ENDS = 6
-"""A curve's ends are told as the mean of this share of it, because single steps are noisy."""
+"""A curve's first and last values are the means of this fraction (1/6) of it, because single steps are noisy."""
 DETAIL_S = 5.0
 DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan", "#": "bold"}
 SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
 
 
 class Screen:
-    """One verb's way to the terminal. `as_json`: stdout carries nothing but the closing object."""
+    """The output of one verb. `as_json`: nothing but the JSON object is printed to stdout."""
 
     def __init__(self, *, as_json: bool = False, on_stderr: bool = False) -> None:
         self.as_json = as_json
         self.out = open_console(stderr=as_json or on_stderr, soft_wrap=True)
         self.err = open_console(stderr=True, soft_wrap=True)
         self._status: Status | None = None
-        self._pace = Pace()
+        self._throttle = Throttle()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """However the block ends, nothing turns on the terminal any more and its cursor is there."""
+        """Stop the spinner and show the cursor, however the block ends."""
         self._stop_status()
 
     def heading(self, text: str) -> None:
-        """A bold line over what follows."""
+        """Print a bold line."""
         self.out.print(Text(safe_text(text), style="bold"))
 
     def line(self, text: str) -> None:
-        """One line of prose."""
+        """Print one line."""
         self.out.print(Text(safe_text(text)))
 
-    def words(self, words: Iterable[str]) -> None:
-        """Many short words, as many on a line as there is room for; none of them is cut."""
+    def columns(self, words: Iterable[str]) -> None:
+        """Print many short words, as many on a line as fit; no word is broken."""
         room = max(40, min(110, self.out.width) - 2)
         for line in wrap("  ".join(safe_text(word) for word in words), room, break_on_hyphens=False):
             self.out.print(Text(f"  {line}"))
 
     def raw(self, text: str) -> None:
-        """Text of the host's or the trainer's, made safe and otherwise as it is, on stdout."""
+        """Write text of the host or the trainer to stdout; only control characters are replaced."""
         sys.stdout.write(safe_text(text))
         sys.stdout.flush()
 
-    def began(self, stage: str) -> None:
-        """A spinner turns on a terminal until the stage has ended."""
+    def stage_started(self, stage: str) -> None:
+        """On a terminal, show a spinner until the stage has ended."""
         self._stop_status()
         if self.err.is_terminal:
             self._status = self.err.status(f"{stage} ...", spinner="dots")
             self._status.start()
 
     def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        """The spinner says so; where none turns, a line on stderr does, now and then (see Pace)."""
+        """Update the spinner; without one, print a line to stderr at limited intervals (see `Throttle`)."""
         share = f"  {100 * done / total:3.0f} %" if done is not None and total else ""
         if self._status is not None:
             self._status.update(escape(safe_text(text)) + share)
-        elif self._pace.due(text, time.monotonic(), done, total):
+        elif self._throttle.due(text, time.monotonic(), done, total):
             self.err.print(Text(f"  {safe_text(text)}{share}", style="dim"))
 
     def detail(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        """As progress; where no spinner turns, at most one line in DETAIL_S, whatever the words are."""
-        if self._status is not None or self._pace.waited(time.monotonic(), DETAIL_S):
+        """Like `progress`, but without a spinner at most one line is printed in DETAIL_S seconds."""
+        if self._status is not None or self._throttle.waited(time.monotonic(), DETAIL_S):
             self.progress(text, done, total)
 
     def note(self, text: str) -> None:
-        """One indented line that stays."""
+        """Print one indented line."""
         self.out.print(Text(f"  {safe_text(text)}"))
 
-    def ended(self, stage: StageOutcome) -> None:
-        """The stage's line: its name, how it ended, why, how long it took."""
+    def stage_ended(self, stage: StageOutcome) -> None:
+        """Print the stage's line: its name, state, reason and duration."""
         self._stop_status()
         word, style = MARKS[stage.state]
         reason = stage.reason.partition(". ")[0] if stage.state is StageState.FAILED else stage.reason
@@ -120,7 +120,7 @@ class Screen:
             self._status = None
 
     def confirm(self, question: str) -> bool:
-        """Whether the answer was yes; no where nobody can be asked."""
+        """Ask a yes/no question; return False without a terminal."""
         if not sys.stdin.isatty():
             return False
         self._stop_status()
@@ -128,21 +128,21 @@ class Screen:
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     def secret(self, prompt: str) -> str | None:
-        """What was typed, not echoed; None where nobody can be asked."""
+        """Read a secret without echo; return None without a terminal."""
         if not sys.stdin.isatty():
             return None
         self._stop_status()
         return getpass.getpass(safe_text(prompt), stream=sys.stderr) or None
 
     def ask(self, question: str, *, default: str = "") -> str:
-        """What the user typed, or `default` where nobody can be asked or only Enter was typed."""
+        """Ask a question; return `default` without a terminal or if only Enter was typed."""
         if not sys.stdin.isatty():
             return default
         self.err.print(Text(f"{safe_text(question)}{f' [{default}]' if default else ''} "), end="")
         return sys.stdin.readline().strip() or default
 
     def findings(self, findings: Iterable[Finding]) -> None:
-        """Each with its place and what to do next."""
+        """Print each finding with its place and its hint."""
         for finding in findings:
             self._finding(finding)
 
@@ -157,26 +157,26 @@ class Screen:
         if finding.hint:
             self.out.print(Text.assemble("        next: ", (safe_text(finding.hint), "cyan")))
 
-    def checked(self, findings: Iterable[Finding]) -> None:
-        """What was looked at and is well, a line each."""
+    def passed(self, findings: Iterable[Finding]) -> None:
+        """Print the findings of severity info, one line each: the checks that passed."""
         for finding in findings:
             if finding.severity is Severity.INFO:
                 self.out.print(Text.assemble("  ", (f"{finding.check:<22}", "dim"), safe_text(finding.message)))
 
     def curve(self, name: str, values: Sequence[float]) -> None:
-        """A falling (or rising) line of text with its ends."""
+        """Print a sparkline of the values between the first and the last."""
         if len(values) > 1:
-            first, last = shares(values, ENDS)[0], shares(values, ENDS)[-1]
+            first, last = group_means(values, ENDS)[0], group_means(values, ENDS)[-1]
             bars = sparkline(values) if self.out.encoding.startswith("utf") else "->"
             self.out.print(Text(f"  {name:<12}{first:.3g} {bars} {last:.3g}"))
 
     def diff(self, text: str) -> None:
-        """A unified diff, coloured where the terminal can."""
+        """Print a unified diff, in colour on a terminal."""
         for line in safe_text(text).splitlines():
             self.out.print(Text(line, style=DIFF_STYLES.get(line[:1], "")))
 
     def entry(self, heading: str, where: str, parts: Iterable[tuple[str, str]]) -> None:
-        """Labelled paragraphs under a heading, wrapped to the screen."""
+        """Print labelled paragraphs under a heading, wrapped to the width of the terminal."""
         self.out.print(Text.assemble((safe_text(heading), "bold"), "  ", (safe_text(where), "dim")))
         width = max(40, min(110, self.out.width) - 12)
         for label, words in parts:
@@ -184,7 +184,7 @@ class Screen:
                 self.out.print(Text(f"    {label if number == 0 else '':<8}{line}"))
 
     def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Columns as wide as they need; on a terminal the last one is folded, elsewhere a row is a line."""
+        """Print a table. The last column is wrapped on a terminal; otherwise each row is one line."""
         cells = [[safe_text(cell) for cell in row] for row in rows]
         widths = [max(cell_len(cell) for cell in column) for column in zip(headings, *cells, strict=True)]
         indent = sum(width + 2 for width in widths[:-1])
@@ -197,19 +197,19 @@ class Screen:
                 self.out.print(Text(f"{'':<{indent}}{line}"))
 
     def job(self, job: JobOutcome) -> None:
-        """Where the training process is, and how old that knowledge is."""
+        """Print the job's state, step and loss, and the age of this information if it is not from the host."""
         steps = f" step {job.step}" + (f" of {job.steps}" if job.steps else "") if job.step is not None else ""
         loss = f", loss {job.loss:.4g}" if job.loss is not None else ""
         age = f" (seen {duration(job.age_s)} ago)" if job.age_s is not None else ""
         self.out.print(Text(f"  job          {job.state.value}{steps}{loss}{age}"))
 
     def closing(self, outcome: Outcome) -> None:
-        """The last words of a verb: findings and where things are, or the one JSON object."""
+        """End the verb's output with its findings and artifacts, or print the JSON object."""
         self._stop_status()
         if self.as_json:
             sys.stdout.write(safe_json(json.dumps(outcome_to_json(outcome), ensure_ascii=False)) + "\n")
             sys.stdout.flush()
             return
-        self.findings(finding for finding in outcome.told if finding.severity is not Severity.INFO)
+        self.findings(finding for finding in outcome.shown_findings if finding.severity is not Severity.INFO)
         for name, path in outcome.artifacts.items():
             self.out.print(Text.assemble("  ", (f"{name:<12}", "bold"), safe_text(path)))

@@ -1,4 +1,4 @@
-"""A curve in one line of text."""
+"""Sparklines: a series of values as one line of text."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ WIDTH = 32
 
 
 def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
-    """The values as bars from lowest to highest, means of equal shares where there are more than `width`."""
+    """Return one bar per value, from lowest to highest; more than `width` values are averaged in equal groups."""
     finite = [value for value in values if math.isfinite(value)]
-    points = shares(finite, width)
+    points = group_means(finite, width)
     if not points:
         return ""
     low, high = min(points), max(points)
@@ -21,8 +21,8 @@ def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
     return "".join(BARS[round((point - low) * scale)] for point in points)
 
 
-def shares(values: Sequence[float], count: int) -> list[float]:
-    """At most `count` means of consecutive values, in order."""
+def group_means(values: Sequence[float], count: int) -> list[float]:
+    """Return the means of at most `count` groups of consecutive values, in order."""
     if len(values) <= count:
         return list(values)
     edges = [len(values) * index // count for index in range(count + 1)]

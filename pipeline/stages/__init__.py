@@ -1,1 +1,1 @@
-"""The six stages, each a checkpoint: what it makes true, when that still holds, how it is made so."""
+"""The six stages. Each declares what it depends on, checks whether its result still holds, and produces that result."""

@@ -1,4 +1,4 @@
-"""Stage `environment`: Python, torch build, driver, cards, disk and memory are what this run needs."""
+"""Stage `environment`: the host's Python, torch build, driver, cards, disk and memory are what the run needs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pipeline.hosts.connection import survey_request
 from pipeline.judgements.host import Need, card_name, facts_of, judge_host
 from pipeline.judgements.trial import judge_trial
 from pipeline.records.inputs import Inputs
-from pipeline.stages.stage import Context, Done
+from pipeline.stages.stage import Context, StageResult
 from pipeline.work.acts import carry_out
 from pipeline.work.fixes import acts_of, plan_for
 from pipeline.work.run_id import machine_inputs
@@ -19,14 +19,14 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report, Severity
 
 USUAL_BYTES = 5 * 10**9
-"""A base model's cache and the checkpoints of one run; what a project's own command takes, nobody can know."""
+"""Room for a base model's cache and the checkpoints of one run."""
 FREE_BYTES_OF_TINY = 500 * 10**6
 FREE_BYTES_OF_COMMAND = 100 * 10**6
 TRAINER_IMPORTS = ("torch", "transformers", "peft")
 
 
 class Environment:
-    """What the host is, judged against what the config asks."""
+    """Compares the host with the needs of the config."""
 
     name = "environment"
     exit_code = ExitCode.ENVIRONMENT
@@ -37,33 +37,36 @@ class Environment:
     def check(self, view: View) -> Report:
         return judge_host(view.survey, need_of(view), view.seen_unix)
 
-    def holds(self, view: View) -> str:
-        return in_words(view)
+    def summary(self, view: View) -> str:
+        return describe_environment(view)
 
-    def run(self, context: Context) -> Done:
-        """Makes the environment where the config asks for one; then asks the interpreter itself (its torch, its card)
-        and writes for real; the host remembers the answer."""
+    def run(self, context: Context) -> StageResult:
+        """Create the virtual environment if the config asks for one, then run the slow probe on the host.
+
+        The probe imports what training imports, computes on each card and writes to the disk; its answer is cached
+        on the host.
+        """
         view = context.view
         plan = plan_for(view, context.host, only=("environment",))
         for change in acts_of(plan):
             carry_out(change, context.host, context.listener)
-        context.listener.progress("asking the interpreter for its torch and its card")
+        context.listener.progress("running the interpreter: importing torch, computing on each card")
         request = survey_request(view.host, view.layout.key)
         need = need_of(view)
         packages = TRAINER_IMPORTS if need.built_in_trainer else ("torch",)
-        asked = EnvironmentRequest(
+        probe = EnvironmentRequest(
             view.layout.key, request.python, request.gpus, dict(view.host.config.env), packages=packages
         )
-        facts = probe_environment(context.host, asked)
+        facts = probe_environment(context.host, probe)
         report = Report(tuple(judge_trial(facts, need, view.survey.driver)))
-        told = {finding.message for finding in report.findings}
-        # Why no environment can be made comes first: it says what to write in the host's file.
-        asked_for = [one for one in plan.findings if one.severity is Severity.ERROR and one.message not in told]
-        return Done(Report((*asked_for, *report.findings)))
+        known = {finding.message for finding in report.findings}
+        # The fixer's errors come first: their hints say what to write in the host file.
+        unmade = [one for one in plan.findings if one.severity is Severity.ERROR and one.message not in known]
+        return StageResult(Report((*unmade, *report.findings)))
 
 
 def need_of(view: View) -> Need:
-    """What this config asks of a host."""
+    """Return the requirements of this config on its host."""
     config, host = view.loaded.config, view.host
     promised = is_promised(
         view.survey.gpus, gpus=host.config.gpus, card=host.config.card, elsewhere=host.config.scheduler is not None
@@ -84,8 +87,8 @@ def _free_bytes(config: RunConfig) -> int:
     return FREE_BYTES_OF_TINY if tiny else USUAL_BYTES
 
 
-def in_words(view: View) -> str:
-    """The environment in one phrase."""
+def describe_environment(view: View) -> str:
+    """Return 'Python 3.11.7, torch 2.13.0, TITAN RTX'."""
     facts = dict(facts_of(view.survey))
     cards = ", ".join(card_name(gpu) + " (assumed)" * gpu.assumed for gpu in view.survey.gpus) or "no card"
     return f"Python {facts['python']}, torch {facts['torch']}, {cards}"

@@ -1,24 +1,24 @@
-"""Stage `fix`: no fixer has anything left to do, in the host's tree or on the host itself."""
+"""Stage `fix`: no fixer has anything left to change, in the project's files on the host or on the host itself."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from pipeline.messages.quantities import count
 from pipeline.records.inputs import Inputs, digest
 from pipeline.report.model import fix_rows
-from pipeline.stages.stage import Context, Done
+from pipeline.stages.stage import Context, StageResult
 from pipeline.stages.sync import Sync
 from pipeline.work.acts import carry_out
 from pipeline.work.fixes import acts_of, fixer_settings_of, fixer_versions, plan_for, rewrites_left
 from pipeline.work.view import View, card_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report
+from remote.protocol.quantities import count
 from remote.sync.rewrite import Rewrite, rewrite_tree
 
 
 class Fix:
-    """The host's files are fix(the laptop's files), and its setup has nothing that a fixer knows better."""
+    """Rewrites the host's copy of the project, and repairs the host's setup."""
 
     name = "fix"
     exit_code = ExitCode.FIXER
@@ -35,16 +35,16 @@ class Fix:
     def check(self, view: View) -> Report:
         return Sync().check(view)
 
-    def holds(self, view: View) -> str:
+    def summary(self, view: View) -> str:
         fixed = len(view.survey.tree.fixed)
         return f"{count(fixed, 'file')} rewritten for {card_of(view)}" if fixed else "nothing to fix"
 
-    def run(self, context: Context) -> Done:
-        """Applies what the fixers plan: the tree's files in one stream, all together, then each act on the host."""
+    def run(self, context: Context) -> StageResult:
+        """Apply the plan of the fixers: all rewritten files in one atomic change, then each repair of the host."""
         context.listener.progress("planning")
         plan = plan_for(context.view, context.host)
         rewrites = rewrites_left(plan, context.view)
-        notes = [in_words(rewrite) for rewrite in rewrites]
+        notes = [describe_rewrite(rewrite) for rewrite in rewrites]
         if rewrites:
             rewrite_tree(context.host, context.view.scan, rewrites)
         for change in acts_of(plan):
@@ -54,9 +54,9 @@ class Fix:
             context.listener.note(note)
         context.evidence = replace(context.evidence, fixes=fix_rows(plan))
         made = f"{count(len(notes), 'change')} made" if notes else "nothing to fix"
-        return Done(Report(plan.findings), made, tuple(notes))
+        return StageResult(Report(plan.findings), made, tuple(notes))
 
 
-def in_words(rewrite: Rewrite) -> str:
-    """'src/train.py: bf16-to-fp16, trainable-fp32'."""
-    return f"{rewrite.path}: {', '.join(rewrite.fixers) or 'put back, no fixer wants it changed any more'}"
+def describe_rewrite(rewrite: Rewrite) -> str:
+    """Return 'src/train.py: bf16-to-fp16, trainable-fp32'."""
+    return f"{rewrite.path}: {', '.join(rewrite.fixers) or 'restored, because no fixer changes it any more'}"

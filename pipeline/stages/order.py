@@ -1,4 +1,4 @@
-"""The six stages in their order: a literal table."""
+"""The six stages, in the order in which they run."""
 
 from __future__ import annotations
 

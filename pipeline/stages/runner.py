@@ -1,4 +1,4 @@
-"""All stages in order: what holds is skipped, what does not is made true, what fails says what to type next."""
+"""Run the stages in order: skip those that are done, run the others, stop at the first that fails."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from pipeline.messages.errors import findings_of
 from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.records.checkpoints import StageCheckpoints, checkpoint_now, read_checkpoints, write_checkpoints
 from pipeline.records.inputs import digest
-from pipeline.stages.stage import Context, Done, Stage, judge_status
+from pipeline.stages.stage import Context, Stage, StageResult, judge_status
 from remote.errors import HalfstepError, Interrupted
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity, exit_code_of
 
 INTERRUPTED = "interrupted"
 
-Look = Callable[[Context], None]
+Refresh = Callable[[Context], None]
 """Brings the context's view up to date with the host."""
 
 
 @dataclass
-class StagesResult:
-    """How far the stages came."""
+class RunResult:
+    """How far the stages came. `acted`: at least one stage was not skipped."""
 
     stages: list[StageOutcome] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -32,32 +32,32 @@ class StagesResult:
     acted: bool = False
 
 
-def run_stages(context: Context, stages: Sequence[Stage], record: Path, look: Look) -> StagesResult:
-    """Every stage up to `until` holds, or the first that could not be made true has failed; claims are kept."""
-    ran = StagesResult()
-    claims = read_checkpoints(record)
-    if claims.problem:
-        context.listener.note(claims.problem)
-    forced = _forced(stages, context.wishes.force)
+def run_stages(context: Context, stages: Sequence[Stage], record: Path, refresh: Refresh) -> RunResult:
+    """Run every stage up to `until` that is not done, stop at the first failure, and write checkpoints to `record`."""
+    result = RunResult()
+    checkpoints = read_checkpoints(record)
+    if checkpoints.problem:
+        context.listener.note(checkpoints.problem)
+    forced = _forced(stages, context.options.force)
     for stage in stages:
-        if ran.exit_code is not ExitCode.OK:
-            ran.stages.append(StageOutcome(stage.name, StageState.PENDING))
+        if result.exit_code is not ExitCode.OK:
+            result.stages.append(StageOutcome(stage.name, StageState.PENDING))
             continue
-        standing = judge_status(stage, context.view, claims.of(stage.name))
-        if standing.holds and stage.name not in forced:
-            outcome = StageOutcome(stage.name, StageState.SKIPPED, reason=standing.reason)
-            context.listener.ended(outcome)
+        status = judge_status(stage, context.view, checkpoints.of(stage.name))
+        if status.done and stage.name not in forced:
+            outcome = StageOutcome(stage.name, StageState.SKIPPED, reason=status.reason)
+            context.listener.stage_ended(outcome)
         else:
-            if not ran.acted:
-                context.before_acting(_left(context, stages, claims, forced))
-            ran.acted = True
-            claims = claims.without(tuple(forced & {stage.name}))
-            outcome, claims = _act(context, stage, claims, ran, look)
-            write_checkpoints(record, claims)
-        ran.stages.append(outcome)
-        if stage.name == context.wishes.until or outcome.state is StageState.RUNNING:
+            if not result.acted:
+                context.before_acting(_pending(context, stages, checkpoints, forced))
+            result.acted = True
+            checkpoints = checkpoints.without(tuple(forced & {stage.name}))
+            outcome, checkpoints = _run_stage(context, stage, checkpoints, result, refresh)
+            write_checkpoints(record, checkpoints)
+        result.stages.append(outcome)
+        if stage.name == context.options.until or outcome.state is StageState.RUNNING:
             break
-    return ran
+    return result
 
 
 def _forced(stages: Sequence[Stage], first: str) -> set[str]:
@@ -65,50 +65,54 @@ def _forced(stages: Sequence[Stage], first: str) -> set[str]:
     return set(names[names.index(first) :]) if first else set()
 
 
-def _left(context: Context, stages: Sequence[Stage], claims: StageCheckpoints, forced: set[str]) -> tuple[str, ...]:
-    """The stages up to `until` that have something to do, as far as can be seen before any of them acts."""
+def _pending(
+    context: Context, stages: Sequence[Stage], checkpoints: StageCheckpoints, forced: set[str]
+) -> tuple[str, ...]:
+    """The stages up to `until` that have work to do, as far as is known before any of them runs."""
     names = [stage.name for stage in stages]
-    wanted = stages[: names.index(context.wishes.until) + 1] if context.wishes.until in names else stages
+    wanted = stages[: names.index(context.options.until) + 1] if context.options.until in names else stages
     return tuple(
         stage.name
         for stage in wanted
-        if stage.name in forced or not judge_status(stage, context.view, claims.of(stage.name)).holds
+        if stage.name in forced or not judge_status(stage, context.view, checkpoints.of(stage.name)).done
     )
 
 
-def _act(
-    context: Context, stage: Stage, claims: StageCheckpoints, ran: StagesResult, look: Look
+def _run_stage(
+    context: Context, stage: Stage, checkpoints: StageCheckpoints, result: RunResult, refresh: Refresh
 ) -> tuple[StageOutcome, StageCheckpoints]:
-    context.listener.began(stage.name)
-    began = time.monotonic()
-    done = _tried(context, stage, look)
-    seconds = time.monotonic() - began
-    report = _told(context, stage, done)
-    ran.findings.extend(report.findings)
+    context.listener.stage_started(stage.name)
+    started = time.monotonic()
+    done = _run_and_refresh(context, stage, refresh)
+    seconds = time.monotonic() - started
+    report = _with_check(context, stage, done)
+    result.findings.extend(report.findings)
     state = StageState.RUNNING if done.unfinished else StageState.DONE
-    reason = done.reason or (stage.holds(context.view) if report.ok and not done.unfinished else "")
-    ran.exit_code = done.exit_code
+    reason = done.reason or (stage.summary(context.view) if report.ok and not done.unfinished else "")
+    result.exit_code = done.exit_code
     if not done.unfinished and not report.ok:
         state, reason = StageState.FAILED, report.errors[0].message.partition("\n")[0]
-        ran.exit_code = done.exit_code or exit_code_of(report.findings, stage.exit_code)
+        result.exit_code = done.exit_code or exit_code_of(report.findings, stage.exit_code)
     elif not done.unfinished and done.exit_code is ExitCode.INTERRUPTED:
         state, reason = StageState.FAILED, INTERRUPTED
     outcome = StageOutcome(stage.name, state, seconds, reason)
-    context.listener.ended(outcome)
+    context.listener.stage_ended(outcome)
     if state is not StageState.DONE:
-        return outcome, claims.without((stage.name,))
+        return outcome, checkpoints.without((stage.name,))
     inputs = dict(stage.inputs(context.view))
-    claim = checkpoint_now(stage.name, digest(inputs), inputs, seconds=seconds, notes=done.notes, caveat=done.caveat)
-    return outcome, claims.with_claim(claim)
+    checkpoint = checkpoint_now(
+        stage.name, digest(inputs), inputs, seconds=seconds, notes=done.notes, caveat=done.caveat
+    )
+    return outcome, checkpoints.with_claim(checkpoint)
 
 
-def _tried(context: Context, stage: Stage, look: Look) -> Done:
-    """What the stage did. What kept it from acting, or us from looking afterwards, is what it found."""
-    done = Done()
+def _run_and_refresh(context: Context, stage: Stage, refresh: Refresh) -> StageResult:
+    """Run the stage and refresh the view. An error or Ctrl-C in either becomes a finding of the result."""
+    done = StageResult()
     try:
         done = stage.run(context)
         if done.exit_code is not ExitCode.INTERRUPTED:
-            look(context)
+            refresh(context)
     except HalfstepError as error:
         report = done.report.and_also(Report(findings_of(error)))
         return replace(done, report=report, exit_code=done.exit_code or error.exit_code, unfinished=False)
@@ -118,13 +122,13 @@ def _tried(context: Context, stage: Stage, look: Look) -> Done:
     return done
 
 
-def _told(context: Context, stage: Stage, done: Done) -> Report:
-    """What the stage found, and what a look at what it made true adds: every warning, and the errors if it had none."""
+def _with_check(context: Context, stage: Stage, done: StageResult) -> Report:
+    """The stage's findings and those of its check afterwards: all warnings, and errors unless it had some itself."""
     if done.unfinished or done.exit_code is ExitCode.INTERRUPTED:
         return done.report
-    seen = [
+    checked = [
         finding
         for finding in stage.check(context.view).findings
         if finding not in done.report.findings and (done.report.ok or finding.severity is not Severity.ERROR)
     ]
-    return done.report.and_also(Report(tuple(seen)))
+    return done.report.and_also(Report(tuple(checked)))

@@ -1,4 +1,4 @@
-"""A stage: what it was done for (fingerprint), whether that still holds (check), and how it is made so (run)."""
+"""The `Stage` protocol, its context and result, and the check of a stage's checkpoint against the present state."""
 
 from __future__ import annotations
 
@@ -15,10 +15,13 @@ from remote.host import Host
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report
 
+INPUT_LABELS = {"files there": "files on the host", "wishes": "fixer settings"}
+"""How inputs are shown whose names in checkpoints on disk are not plain words."""
+
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What the user typed beside host and config."""
+    """The options of `pipeline run` other than host and config."""
 
     until: str = ""
     force: str = ""
@@ -27,12 +30,12 @@ class RunOptions:
 
 
 @dataclass(frozen=True)
-class Done:
-    """A stage acted: what it found, one phrase for the screen, and what reports say later. Without a phrase of its own
-    the screen shows what holds on the host afterwards.
+class StageResult:
+    """The result of running a stage: findings, a phrase for the stage's line, and notes for the report.
 
-    `unfinished`: its work goes on over there (a detached job), so nothing may be claimed yet.
-    `caveat`: what remains unknown although the stage is done; shown whenever it is skipped later.
+    `reason`: if empty, the stage's line shows `Stage.summary` of the state afterwards.
+    `unfinished`: the work goes on in a detached job, so no checkpoint is written yet.
+    `caveat`: what remains unknown although the stage is done; shown whenever the stage is skipped later.
     """
 
     report: Report = field(default_factory=Report)
@@ -43,85 +46,81 @@ class Done:
     caveat: str = ""
 
 
-def nothing(left: tuple[str, ...]) -> None:
-    """Nothing has to be done before stages act."""
+def no_action(pending: tuple[str, ...]) -> None:
+    """The default of `Context.before_acting`: do nothing."""
 
 
 @dataclass
 class Context:
-    """What a stage acts with. `view` is looked at anew after every stage that acted; `evidence` is for the report.
+    """Everything a stage needs to run. `view` is refreshed after every stage that ran; `evidence` is for the report.
 
-    `before_acting` is called before the first stage acts, with the names of those that have something to do.
+    `before_acting` is called once, before the first stage runs, with the names of all stages that have work to do.
     """
 
     host: Host
     view: View
     listener: Listener
-    wishes: RunOptions = field(default_factory=RunOptions)
+    options: RunOptions = field(default_factory=RunOptions)
     evidence: Evidence = field(default_factory=Evidence)
-    before_acting: Callable[[tuple[str, ...]], None] = nothing
+    before_acting: Callable[[tuple[str, ...]], None] = no_action
 
 
 class Stage(Protocol):
-    """One of the six. `inputs` and `check` are pure; only `run` touches anything."""
+    """One of the six stages. `inputs`, `check` and `summary` are pure; only `run` changes anything."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def exit_code(self) -> ExitCode:
-        """What a failure of this stage exits with, where its findings do not say."""
+        """The exit code of a failure whose findings carry none."""
         ...
 
     def inputs(self, view: View) -> Inputs:
-        """Everything its work depends on, by name, as short words: equal inputs, equal work."""
+        """Return everything the stage's work depends on, by name, as short strings: equal inputs mean equal work."""
         ...
 
     def check(self, view: View) -> Report:
-        """A judgement of the host as it is now: does what this stage makes true hold?"""
+        """Judge from the survey whether the stage's result exists on the host now."""
         ...
 
-    def holds(self, view: View) -> str:
-        """One phrase for a stage that has nothing to do."""
+    def summary(self, view: View) -> str:
+        """Return one phrase for the line of a stage that has nothing to do."""
         ...
 
-    def run(self, context: Context) -> Done:
-        """What this stage makes true is made true, or the report says why not; the runner looks again afterwards."""
+    def run(self, context: Context) -> StageResult:
+        """Do the stage's work, or report why it could not be done. The runner surveys the host again afterwards."""
         ...
-
-
-def fingerprint(stage: Stage, view: View) -> str:
-    """One digest of everything the stage's work depends on."""
-    return digest(dict(stage.inputs(view)))
 
 
 @dataclass(frozen=True)
 class StageStatus:
-    """Whether a stage's checkpoint holds, and why (not)."""
+    """Whether a stage is done, and why or why not."""
 
-    holds: bool
+    done: bool
     reason: str
 
 
-def judge_status(stage: Stage, view: View, claim: StageCheckpoint | None) -> StageStatus:
-    """Done means: claimed, for the inputs of now, and a cheap look at the host agrees."""
-    if claim is None:
+def judge_status(stage: Stage, view: View, checkpoint: StageCheckpoint | None) -> StageStatus:
+    """A stage is done if it has a checkpoint, for the present inputs, and the survey of the host agrees."""
+    if checkpoint is None:
         return StageStatus(False, "not done yet")
     inputs = dict(stage.inputs(view))
-    if claim.fingerprint != digest(inputs):
-        return StageStatus(False, _difference(claim.inputs, inputs))
+    if checkpoint.fingerprint != digest(inputs):
+        return StageStatus(False, _difference(checkpoint.inputs, inputs))
     report = stage.check(view)
     if not report.ok:
         return StageStatus(False, report.errors[0].message)
-    return StageStatus(True, claim.caveat or stage.holds(view))
+    return StageStatus(True, checkpoint.caveat or stage.summary(view))
 
 
 def _difference(before: Inputs, now: Inputs) -> str:
     changed = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if not changed:
-        return "its record does not match"
+        return "its checkpoint does not match its own fingerprint"
     name = changed[0]
+    label = INPUT_LABELS.get(name, name)
     old, new = before.get(name, "none"), now.get(name, "none")
     short = len(old) < 40 and len(new) < 40
-    detail = f"{name}: {old} -> {new}" if short else f"{name} changed"
+    detail = f"{label}: {old} -> {new}" if short else f"{label} changed"
     return detail + (f" (and {len(changed) - 1} more)" if len(changed) > 1 else "")

@@ -1,4 +1,4 @@
-"""Stage `verify`: half precision will train, proved on the card with the real script."""
+"""Stage `verify`: prove on the card, with the real command, that the training works in the chosen precision."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from pipeline.diagnosis.diagnose import diagnose_text
 from pipeline.judgements.label_padding import FIXER, blamed, is_suspected
 from pipeline.judgements.static import judge_static, refuted
 from pipeline.messages.masked import masked
-from pipeline.messages.quantities import duration
 from pipeline.records.inputs import Inputs
-from pipeline.stages.stage import Context, Done
+from pipeline.stages.stage import Context, StageResult
 from pipeline.work.command import command_of, data_at, environment_of, interpreter_of, proof_place, steps_of
 from pipeline.work.fixes import plan_for, tree_as_fixed
 from pipeline.work.laptop_paths import laptop_paths
@@ -23,12 +22,13 @@ from remote.protocol.card import CardRequest
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report
 from remote.protocol.proof import ProofReport, ProofRequest, StepSeen
+from remote.protocol.quantities import duration
 
 PROOF_VERSION = 1
 
 
 class Verify:
-    """What the card will do with this script and this data, seen for two optimizer steps."""
+    """Runs the static checks, a small model on the card, and the real command for two optimizer steps."""
 
     name = "verify"
     exit_code = ExitCode.PRECISION
@@ -38,38 +38,38 @@ class Verify:
         return {**what_is_trained(view), "cures": cures or "none", "proof": str(PROOF_VERSION)}
 
     def check(self, view: View) -> Report:
-        """The proof itself leaves nothing behind to look at; its claim rests on equal inputs."""
+        """Return the findings of the precision plan. A proof leaves nothing on the host to check."""
         return Report(view.precision.findings)
 
-    def holds(self, view: View) -> str:
+    def summary(self, view: View) -> str:
         return f"proved for {view.precision.mode.value}"
 
-    def run(self, context: Context) -> Done:
-        """Runs the real command under hooks until two steps were applied, ends it and removes its traces."""
+    def run(self, context: Context) -> StageResult:
+        """Run the real command under hooks until two optimizer steps were applied; then remove every trace."""
         view = context.view
-        asked = judge_static(tree_as_fixed(view), view.precision).and_also(laptop_paths(context.host, view))
-        card = try_card(context) if asked.ok else Report()
-        if not (asked.ok and card.ok):
-            return Done(asked.and_also(card))
+        static = judge_static(tree_as_fixed(view), view.precision).and_also(laptop_paths(context.host, view))
+        card = try_card(context) if static.ok else Report()
+        if not (static.ok and card.ok):
+            return StageResult(static.and_also(card))
         if words := launch_in_words(view):
             context.listener.note(words)
         context.listener.progress("running the real command for two optimizer steps")
         proof = prove(context)
         context.evidence = replace(context.evidence, proof=proof)
         notes = tuple(f"{name}: {value}" for name, value in proof.report.facts)
-        asked = refuted(asked, Report(proof.findings))
-        report = diagnosed(proof).and_also(asked).and_also(card).and_also(proof.report)
+        static = refuted(static, Report(proof.findings))
+        report = diagnose_proof(proof).and_also(static).and_also(card).and_also(proof.report)
         caveat = f"not proved: {proof.blind.message}" if proof.blind else ""
-        return Done(report, in_words(view, proof), notes, caveat=caveat)
+        return StageResult(report, describe_proof(view, proof), notes, caveat=caveat)
 
 
-def diagnosed(proof: ProofReport) -> Report:
-    """What the output of a command that failed says of its cause."""
+def diagnose_proof(proof: ProofReport) -> Report:
+    """Diagnose the end of the output of a command that failed under the proof."""
     return Report(diagnose_text(proof.output_tail, "the end of the proof's output")) if proof.exit else Report()
 
 
 def proof_request(view: View, source: str = "") -> ProofRequest:
-    """What is to be proved; `source` is a scratch tree on the host, empty for the project's own."""
+    """Return the request of a proof; `source` is a scratch tree on the host, empty for the project's own tree."""
     gpu, place = view.survey.gpu, proof_place(view, source)
     return ProofRequest(
         project=view.layout.key,
@@ -86,51 +86,52 @@ def proof_request(view: View, source: str = "") -> ProofRequest:
 
 
 def try_card(context: Context) -> Report:
-    """The second depth: a small model on the card itself, where the host's driver lists one; else why not."""
+    """Train a small LoRA model on the card; without a card, report that this was not checked."""
     view = context.view
     gpu = view.survey.gpu
     if gpu is None or gpu.assumed:
-        return Report(facts=(("not checked: card-step", "the host has no card that could be asked"),))
-    context.listener.progress("twenty steps of a small LoRA model on the card")
+        return Report(facts=(("not checked: card-step", "the host's driver lists no card"),))
+    context.listener.progress("training a small LoRA model on the card for twenty steps")
     gpus = view.host.config.gpus
     request = CardRequest(view.layout.key, interpreter_of(view), view.precision, gpus, environment_of(view))
     return Report(step_card(context.host, request).findings)
 
 
 def prove(context: Context, source: str = "") -> ProofReport:
-    """The proof, wherever the tree lies."""
-    seen = 0
+    """Run the proof and return its report, with secrets masked; see `proof_request` for `source`."""
+    steps = 0
 
-    def told(step: StepSeen) -> None:
-        nonlocal seen
-        seen += 1
+    def report_step(step: StepSeen) -> None:
+        nonlocal steps
+        steps += 1
         loss = f", loss {step.loss:.4g}" if step.loss is not None else ""
-        context.listener.progress(f"step {seen} {'applied' if step.applied else 'skipped'}{loss}")
+        context.listener.progress(f"step {steps} {'applied' if step.applied else 'skipped'}{loss}")
 
     request = proof_request(context.view, source)
-    return with_blame(context.view, masked(run_proof(context.host, request, told=told), request.secrets.values()))
+    proof = masked(run_proof(context.host, request, told=report_step), request.secrets.values())
+    return with_label_edits(context.view, proof)
 
 
-def with_blame(view: View, proof: ProofReport) -> ProofReport:
-    """The proof, with the edits of label-padding named where they reached a loss that does not ignore -100."""
+def with_label_edits(view: View, proof: ProofReport) -> ProofReport:
+    """Name the edits of the fixer `label-padding` in the findings that they caused."""
     if not is_suspected(proof.findings):
         return proof
     return replace(proof, findings=blamed(proof.findings, plan_for(view, None, only=[FIXER]).changes))
 
 
-def in_words(view: View, proof: ProofReport) -> str:
-    """'fp16-mixed trains: 1.2 s a step, about 3 min in all, peak 17.1 of 23.7 GiB'."""
+def describe_proof(view: View, proof: ProofReport) -> str:
+    """Return 'fp16-mixed trains: 1.2 s per step, about 3 min for all steps after 40 s of loading, peak ...'."""
     mode = view.precision.mode.value
     unproved = proof.too_slow or (proof.blind if proof.ok else None)
     if unproved:
         return f"{mode}: not proved: {unproved.message}"
     if not proof.ok:
         return f"{mode} would not train"
-    told = [f"{mode} trains"]
+    measured = []
     if proof.step_seconds is not None:
-        told.append(f"{duration(proof.step_seconds)} a step")
+        measured.append(f"{duration(proof.step_seconds)} per step")
     if proof.eta_s is not None:
-        told.append(f"about {duration(proof.eta_s)} in all")
+        measured.append(f"about {duration(proof.eta_s)} for all steps after {duration(proof.loading_s)} of loading")
     if proof.peak_bytes is not None and proof.total_bytes:
-        told.append(f"peak {proof.peak_bytes / 2**30:.1f} of {proof.total_bytes / 2**30:.1f} GiB")
-    return f"{told[0]}: {', '.join(told[1:])}" if told[1:] else told[0]
+        measured.append(f"peak {proof.peak_bytes / 2**30:.1f} of {proof.total_bytes / 2**30:.1f} GiB")
+    return f"{mode} trains: {', '.join(measured)}" if measured else f"{mode} trains"

@@ -21,6 +21,6 @@ def explain(name: str = "", as_json: bool = False) -> int:
     if not as_json:
         for kind in dict.fromkeys(kind for kind, _ in names):
             screen.heading(f"{kind}s")
-            screen.words(sorted(known for of, known in names if of == kind))
+            screen.columns(sorted(known for of, known in names if of == kind))
     screen.closing(Outcome("explain", more={"names": [{"kind": kind, "name": known} for kind, known in names]}))
     return 0

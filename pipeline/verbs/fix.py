@@ -17,7 +17,6 @@ from pipeline.actions.fix import fix_on_host, undo_on_host
 from pipeline.actions.session import exclusive_lock, host_session
 from pipeline.config.load import load_config
 from pipeline.messages.outcome import Outcome
-from pipeline.messages.quantities import count
 from pipeline.records.files import disk_full_as_error
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import RunOptions
@@ -26,6 +25,7 @@ from pipeline.work.selection import load_selection
 from remote.errors import BadUsage
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Severity, exit_code_of
+from remote.protocol.quantities import count
 
 
 def fix(

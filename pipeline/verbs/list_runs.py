@@ -8,10 +8,10 @@ from typing import Any
 
 from pipeline.config.find import find_project
 from pipeline.messages.outcome import Outcome
-from pipeline.messages.quantities import duration
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, job_last_seen, judge_notes, list_notes
 from pipeline.show.screen import Screen
+from remote.protocol.quantities import duration
 
 
 def list_runs(as_json: bool = False) -> int:

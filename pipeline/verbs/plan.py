@@ -11,13 +11,13 @@ from pipeline.actions.preview import Preview, preview
 from pipeline.actions.session import host_session
 from pipeline.config.load import load_config
 from pipeline.messages.outcome import Outcome, job_outcome
-from pipeline.messages.quantities import count, size
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import RunOptions
 from pipeline.verbs.local_site import judge_card, local_site
 from pipeline.work.laptop_paths import laptop_paths
 from pipeline.work.selection import load_selection
 from remote.errors import BadUsage
+from remote.protocol.quantities import count, size
 
 
 def plan(host: str = "", config: str = "", card: str = "", overrides: Sequence[str] = (), as_json: bool = False) -> int:
@@ -42,7 +42,7 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
         astray = laptop_paths(context.host, context.view).findings
     screen.heading(f"{named.loaded.name} on {named.host.name}: what `run` would do")
     for stage in seen.stages:
-        screen.ended(stage)
+        screen.stage_ended(stage)
     _show_sync(screen, seen)
     screen.diff(seen.diff or "no fixer would change anything\n")
     return Outcome(

@@ -8,12 +8,12 @@ from pipeline.hosts.open_run import open_run
 from pipeline.hosts.pull import pull_run
 from pipeline.hosts.which_run import judge_others
 from pipeline.messages.outcome import Outcome, job_outcome
-from pipeline.messages.quantities import size
 from pipeline.records.files import locked
 from pipeline.records.runs import artifacts_in
 from pipeline.show.screen import Screen
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity, exit_code_of
+from remote.protocol.quantities import size
 
 
 def pull(run: str | None = None, weights: bool = False, as_json: bool = False) -> int:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pipeline.messages.outcome import Outcome
 from pipeline.records.runs import artifacts_in, job_last_seen, named_run
-from pipeline.report.kept import draw_report, has_report
+from pipeline.report.saved import draw_report, is_reported
 from pipeline.show.screen import Screen
 from remote.errors import BadUsage
 
@@ -16,7 +16,7 @@ def report(run: str | None = None, as_json: bool = False) -> int:
     screen = Screen(as_json=as_json)
     note, records = named_run(run, Path.cwd())
     folder = records.folder_named(note.name)
-    if not has_report(folder):
+    if not is_reported(folder):
         raise BadUsage(
             f"{note.name} has nothing to report yet",
             where=str(folder),

@@ -17,11 +17,11 @@ from pipeline.hosts.open_run import OUT_OF_REACH, OpenRun, open_note
 from pipeline.hosts.which_run import judge_others
 from pipeline.messages.errors import outcome_of_error
 from pipeline.messages.outcome import Outcome
-from pipeline.messages.quantities import size
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, named_run
 from pipeline.show.screen import Screen
 from remote.errors import Busy, HalfstepError, Interrupted, ToolFailed
+from remote.protocol.quantities import size
 from remote.pull.live import follow_events
 
 VIEWER_END_S = 5.0

@@ -12,7 +12,7 @@ from pipeline.judgements.static import refuted
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Context, RunOptions
-from pipeline.stages.verify import diagnosed, in_words, try_card
+from pipeline.stages.verify import describe_proof, diagnose_proof, try_card
 from pipeline.work.laptop_paths import laptop_paths
 from pipeline.work.launch import launch_in_words
 from pipeline.work.selection import Selection
@@ -37,7 +37,7 @@ def _looked(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
     view = context.view
     seen = preview(context)
     for stage in seen.stages:
-        screen.ended(stage)
+        screen.stage_ended(stage)
     screen.note(announce(view.precision))
     report = judge_without_proof(view).and_also(Report(seen.sync.report.findings + seen.fixes.findings))
     report = report.and_also(laptop_paths(context.host, view))
@@ -49,17 +49,17 @@ def _looked(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
         report = report.and_also(Report((_not_checked(why_not, again),)))
     else:
         card = try_card(context)
-        screen.checked(card.findings)
+        screen.passed(card.findings)
         if words := launch_in_words(view):
             screen.note(words)
         screen.progress("running the real command for two optimizer steps")
         proof = prove_in_scratch(context, seen.fixes)
-        screen.note(in_words(view, proof))
-        screen.checked(proof.findings)
+        screen.note(describe_proof(view, proof))
+        screen.passed(proof.findings)
         for unseen in proof.unseen:
             screen.note(f"not checked: {unseen.check}: {unseen.reason}")
         report = refuted(report, Report(proof.findings))
-        report = diagnosed(proof).and_also(report).and_also(card).and_also(proof.report)
+        report = diagnose_proof(proof).and_also(report).and_also(card).and_also(proof.report)
     return Outcome(
         "verify",
         exit_code_of(report.findings, ExitCode.PRECISION),

@@ -7,8 +7,8 @@ from typing import Any
 
 from fixers.frame.change import HostChange
 from pipeline.messages.listener import Listener
-from pipeline.messages.quantities import count, size
 from remote.host import Host
+from remote.protocol.quantities import count, size
 
 LARGE_BYTES = 100 * 10**6
 """A download above this is worth a line that stays."""

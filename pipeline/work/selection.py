@@ -13,7 +13,7 @@ from pipeline.config.hosts import LoadedHost, load_host
 from pipeline.config.load import LoadedConfig, load_file
 from pipeline.config.overrides import host_overrides, parse_override, run_overrides
 from pipeline.messages.errors import findings_of
-from pipeline.messages.hints import as_named, given_beside
+from pipeline.messages.hints import override_arguments, selection_arguments
 from remote.errors import HalfstepError
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ def load_selection(host: str, config: str, overrides: Sequence[str], here: Path,
     reached = _or_error(lambda: load_host(host, here, host_overrides(overrides), card=card, beside=found))
     if isinstance(loaded, HalfstepError) or isinstance(reached, HalfstepError):
         raise _both(*(one for one in (loaded, reached) if isinstance(one, HalfstepError)))
-    given = as_named(host, config, given_beside(overrides, card))
+    given = selection_arguments(host, config, override_arguments(overrides, card))
     return Selection(loaded, reached, given, data_typed=names_data(overrides))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from pipeline.messages.hints import from_anywhere
+from pipeline.messages.hints import with_absolute_paths
 from pipeline.records.runs import RunNote
 from pipeline.work.command import command_of, data_at, environment_of, job_place, steps_of
 from pipeline.work.run_id import work_fingerprint
@@ -31,7 +31,7 @@ def note_of(view: View, name: str) -> RunNote:
         created_unix=time.time(),
         host_config=view.host.config.model_dump(mode="json"),
         cures=tuple(cure.name for cure in view.cures),
-        given=from_anywhere(view.given),
+        given=with_absolute_paths(view.given),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Dict, Optional, Tuple
 
 from remote.protocol.findings import Finding, Report
 from remote.protocol.precision import PrecisionPlan
+from remote.protocol.quantities import duration
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,11 @@ class ProofReport:
         return errors[0] if {finding.check for finding in errors} == {"proof-timeout"} else None
 
     @property
+    def loading_s(self) -> float:
+        """Seconds that the command spent outside of optimizer steps: imports, model, data."""
+        return max(0.0, self.wall_s - sum(step.seconds for step in self.steps))
+
+    @property
     def applied(self) -> int:
         return sum(step.applied for step in self.steps)
 
@@ -130,8 +136,7 @@ def _facts(report: ProofReport) -> Tuple[Tuple[str, str], ...]:
     if report.step_seconds is not None:
         facts.append(("seconds per step", f"{report.step_seconds:.3g}"))
     if report.eta_s is not None:
-        whole = f"{report.eta_s:.0f} s" if report.eta_s < 90 else f"{report.eta_s / 60:.0f} min"
-        facts.append(("whole run", f"about {whole}"))
+        facts.append(("all steps", f"about {duration(report.eta_s)}"))
     if report.peak_bytes is not None:
         of = f" of {report.total_bytes / 2**30:.1f}" if report.total_bytes else ""
         facts.append(("peak memory", f"{report.peak_bytes / 2**30:.2f}{of} GiB"))

@@ -1,4 +1,4 @@
-"""A real, small project and a host where its run has ended well, as a stage sees them."""
+"""A real, small project and a host where its run has succeeded, as a stage sees them."""
 
 from __future__ import annotations
 

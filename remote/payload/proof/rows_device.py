@@ -6,6 +6,7 @@ from typing import Iterator, Optional
 
 from remote.payload.proof.seen import Row, Seen, error, good, some, warning
 from remote.protocol.proof import NotChecked
+from remote.protocol.quantities import duration
 
 FLOAT16_MAX = 65504.0
 HEADROOM = 8
@@ -130,5 +131,5 @@ def _time(seen: Seen) -> Iterator[Row]:
         return
     seconds = min(times)
     steps = seen.request.run_steps
-    whole = f", {steps} steps take about {seconds * steps / 60:.0f} min" if steps else ""
+    whole = f", {steps} steps take about {duration(seconds * steps)}" if steps else ""
     yield good("step-time", f"{seconds:.3g} s per optimizer step{whole}")

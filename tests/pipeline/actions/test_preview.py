@@ -10,8 +10,8 @@ import pytest
 from pipeline.actions.preview import judge_without_proof, preview_stages
 from pipeline.messages.outcome import StageState
 from pipeline.records.checkpoints import StageCheckpoints, checkpoint_now
+from pipeline.records.inputs import digest
 from pipeline.stages.order import STAGE_NAMES, STAGES
-from pipeline.stages.stage import fingerprint
 from pipeline.work.run_id import run_id
 from pipeline.work.view import View
 from remote.protocol.jobs import Checkpoint, JobState
@@ -23,7 +23,7 @@ def claims_of(view: View) -> StageCheckpoints:
     claims = StageCheckpoints()
     for stage in STAGES:
         claims = claims.with_claim(
-            checkpoint_now(stage.name, fingerprint(stage, view), dict(stage.inputs(view)), seconds=0.0)
+            checkpoint_now(stage.name, digest(dict(stage.inputs(view))), dict(stage.inputs(view)), seconds=0.0)
         )
     return claims
 

@@ -11,7 +11,7 @@ from pipeline.actions.run import bring_home_what_failed, loss_in, outcome_of, st
 from pipeline.messages.listener import NoListener
 from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.records.runs import find_note, note_job, write_note
-from pipeline.stages.runner import StagesResult
+from pipeline.stages.runner import RunResult
 from pipeline.stages.stage import Context, RunOptions
 from pipeline.work.run_id import run_id
 from pipeline.work.start import note_of
@@ -39,9 +39,9 @@ def test_curves_and_output_of_a_failed_training_are_here(tmp_path: Path) -> None
         },
     )
     context = Context(host, view, NoListener())
-    bring_home_what_failed(context, StagesResult([StageOutcome("verify", StageState.FAILED)]))
+    bring_home_what_failed(context, RunResult([StageOutcome("verify", StageState.FAILED)]))
     assert host.calls == [], "no training has failed"
-    bring_home_what_failed(context, StagesResult([TRAIN_FAILED]))
+    bring_home_what_failed(context, RunResult([TRAIN_FAILED]))
     folder = view.records.run(ran.run, "local")
     assert (folder / EVENTS).read_bytes() == curve
     assert (folder / "jobs" / "1" / "output.log").read_bytes() == b"bad"
@@ -53,15 +53,15 @@ def test_a_run_whose_note_was_damaged_is_remembered_again(tmp_path: Path) -> Non
     note = view.records.run(run, "local") / "run.json"
     note.parent.mkdir(parents=True)
     note.write_text("torn")
-    outcome_of(Context(FakeHost(), view, NoListener()), StagesResult())
+    outcome_of(Context(FakeHost(), view, NoListener()), RunResult())
     assert find_note(view.records, run).state is JobState.SUCCEEDED
     before = note.read_bytes()
-    outcome_of(Context(FakeHost(), view, NoListener()), StagesResult())
+    outcome_of(Context(FakeHost(), view, NoListener()), RunResult())
     assert note.read_bytes() == before
 
 
 def test_a_host_that_gives_nothing_takes_nothing_from_what_is_known(tmp_path: Path) -> None:
-    ran = StagesResult([TRAIN_FAILED])
+    ran = RunResult([TRAIN_FAILED])
     bring_home_what_failed(Context(FakeHost(), view_of(tmp_path, JobState.FAILED), NoListener()), ran)
     assert ran.findings == []
 
@@ -71,7 +71,7 @@ def test_an_interrupted_run_tells_its_stages_its_run_and_its_job(tmp_path: Path)
     name = run_id(view)
     context = Context(FakeHost(), view, NoListener())
     stages = [StageOutcome("verify", StageState.DONE), StageOutcome("train", StageState.RUNNING)]
-    ran = StagesResult(stages, [], ExitCode.INTERRUPTED, acted=True)
+    ran = RunResult(stages, [], ExitCode.INTERRUPTED, acted=True)
     write_note(view.records, note_of(view, name))
     may_have_begun = outcome_of(context, ran)
     assert (may_have_begun.run, may_have_begun.job) == (name, None)
@@ -83,7 +83,7 @@ def test_an_interrupted_run_tells_its_stages_its_run_and_its_job(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("left", "wishes", "state", "starts"),
+    ("left", "options", "state", "starts"),
     [
         (("logs",), RunOptions(), JobState.SUCCEEDED, False),
         (("train", "logs"), RunOptions(), JobState.SUCCEEDED, False),
@@ -98,9 +98,9 @@ def test_an_interrupted_run_tells_its_stages_its_run_and_its_job(tmp_path: Path)
     ],
 )
 def test_secrets_are_wanted_where_the_command_will_be_run(
-    tmp_path: Path, left: tuple[str, ...], wishes: RunOptions, state: JobState | None, starts: bool
+    tmp_path: Path, left: tuple[str, ...], options: RunOptions, state: JobState | None, starts: bool
 ) -> None:
-    assert starts_the_command(Context(FakeHost(), view_of(tmp_path, state), NoListener(), wishes), left) is starts
+    assert starts_the_command(Context(FakeHost(), view_of(tmp_path, state), NoListener(), options), left) is starts
 
 
 def test_the_line_of_the_loss_is_that_of_the_job_that_started_again(tmp_path: Path) -> None:

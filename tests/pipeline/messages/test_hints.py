@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.messages.hints import as_named, from_anywhere, given_in, typed_out, typed_with
+from pipeline.messages.hints import (
+    complete_hint,
+    corrected_command,
+    overrides_in,
+    selection_arguments,
+    with_absolute_paths,
+)
 
 NAMES = "--host titan --config 'my run'"
 
@@ -25,12 +31,12 @@ NAMES = "--host titan --config 'my run'"
     ],
 )
 def test_names_are_added_where_a_verb_needs_them(hint: str, typed: str) -> None:
-    assert typed_out(hint, "titan", "my run") == typed
+    assert complete_hint(hint, "titan", "my run") == typed
 
 
 def test_what_overrides_keys_is_typed_again() -> None:
-    given = given_in(["verify", "--set", "host.python=/my env/python", "--json", "--set=train.epochs=2"])
-    assert typed_out("pipeline run", "titan", "a", given) == (
+    given = overrides_in(["verify", "--set", "host.python=/my env/python", "--json", "--set=train.epochs=2"])
+    assert complete_hint("pipeline run", "titan", "a", given) == (
         "pipeline run --host titan --config a --set 'host.python=/my env/python' --set train.epochs=2"
     )
 
@@ -45,17 +51,17 @@ def test_what_overrides_keys_is_typed_again() -> None:
     ],
 )
 def test_a_word_that_was_wrong_is_put_right_in_the_line_that_was_typed(words: list[str], wrong: str, line: str) -> None:
-    assert typed_with(words, wrong, "tiny") == line
+    assert corrected_command(words, wrong, "tiny") == line
 
 
 def test_nothing_is_made_up_where_no_config_is_known() -> None:
-    assert typed_out("pipeline run", "titan", "") == "pipeline run"
+    assert complete_hint("pipeline run", "titan", "") == "pipeline run"
 
 
 def test_a_hint_names_host_and_config_as_they_were_typed() -> None:
-    given = as_named("rigs/my box.yaml", "a.yaml", ("--set", "lora.r=4"))
+    given = selection_arguments("rigs/my box.yaml", "a.yaml", ("--set", "lora.r=4"))
     typed = "pipeline run --host 'rigs/my box.yaml' --config a.yaml --set lora.r=4"
-    assert typed_out("pipeline run", "my box", "a", given) == typed
+    assert complete_hint("pipeline run", "my box", "a", given) == typed
 
 
 def test_words_that_are_kept_name_files_from_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,4 +69,11 @@ def test_words_that_are_kept_name_files_from_every_folder(tmp_path: Path, monkey
     for name in ("a.yaml", "titan"):
         (tmp_path / name).touch()
     words = ("--host", "titan", "--config", "a.yaml", "--set", "data.path=a.yaml")
-    assert from_anywhere(words) == ("--host", "titan", "--config", f"{tmp_path}/a.yaml", "--set", "data.path=a.yaml")
+    assert with_absolute_paths(words) == (
+        "--host",
+        "titan",
+        "--config",
+        f"{tmp_path}/a.yaml",
+        "--set",
+        "data.path=a.yaml",
+    )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.report.chart import Scale, judge_axis, round_step, step_marks
 from pipeline.report.curves import Curve, gather_curves, smooth, thin
-from pipeline.report.words import duration, number, size
+from pipeline.report.formatting import duration, number, size
 from remote.protocol.events import Scalar
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipeline.judgements.job import judge_watched
-from pipeline.report.compose import jobs_of, told_once
+from pipeline.report.compose import jobs_of, merge_findings
 from pipeline.report.model import JobRow
 from pipeline.report.sections import jobs
 from remote.protocol.findings import Finding, Severity
@@ -49,8 +49,8 @@ def test_what_the_watch_saw_is_in_the_report_once_also_where_nobody_followed() -
     watched = judge_watched("r", (WatchNote("memory-creep", "warning", "300 MiB more", 80),))
     other = Finding("autocast", Severity.WARNING, "off")
     fine = Finding("sync", Severity.INFO, "well")
-    assert told_once((other, fine), watched) == (other, *watched)
-    assert told_once((other, *watched), watched) == (other, *watched)
+    assert merge_findings((other, fine), watched) == (other, *watched)
+    assert merge_findings((other, *watched), watched) == (other, *watched)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def test_a_run_without_event_files_or_adapter_is_said_to_have_none(tmp_path: Pat
     host = FakeHost(operations={"log.read": lambda args: {}})
     neither = "; it wrote no event files; it saved no adapter"
     assert Logs().run(Context(host, view, NoListener())).reason.endswith(neither)
-    assert Logs().holds(view).endswith(neither)
+    assert Logs().summary(view).endswith(neither)
 
 
 def test_a_run_with_event_files_is_not(tmp_path: Path) -> None:
@@ -34,4 +34,4 @@ def test_a_run_with_event_files_is_not(tmp_path: Path) -> None:
         streams={"events.read": [SEGMENT.pack(0, 0, len(curve)) + curve]},
     )
     done = Logs().run(Context(host, view, NoListener()))
-    assert done.reason == f"{len(curve)} B came to .halfstep/runs/{run.run}; it saved no adapter"
+    assert done.reason == f"{len(curve)} B downloaded to .halfstep/runs/{run.run}; it saved no adapter"

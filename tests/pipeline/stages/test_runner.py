@@ -1,4 +1,4 @@
-"""Done means claimed, for the inputs of now, and a look agrees; a run goes through the stages in order."""
+"""A stage is done if its checkpoint matches the present inputs and the host agrees; stages run in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipeline.messages.outcome import StageState
 from pipeline.records.checkpoints import checkpoint_now, read_checkpoints
 from pipeline.records.inputs import Inputs, digest
 from pipeline.stages.runner import run_stages
-from pipeline.stages.stage import Context, Done, RunOptions, judge_status
+from pipeline.stages.stage import Context, RunOptions, StageResult, judge_status
 from pipeline.work.view import View
 from remote.errors import ConnectionLost, DiskFull
 from remote.protocol.exits import ExitCode
@@ -31,7 +31,7 @@ class Toy:
     name: str
     depends_on: dict[str, str] = field(default_factory=lambda: {"files": "1"})
     in_order: bool = False
-    outcome: Done = field(default_factory=Done)
+    outcome: StageResult = field(default_factory=StageResult)
     makes_it_so: bool = True
     warns: tuple[Finding, ...] = ()
     runs: int = 0
@@ -44,17 +44,17 @@ class Toy:
         seen = Report() if self.in_order else bad(f"{self.name} is not in order")
         return Report(self.warns).and_also(seen)
 
-    def holds(self, view: View) -> str:
+    def summary(self, view: View) -> str:
         return "as it should be"
 
-    def run(self, context: Context) -> Done:
+    def run(self, context: Context) -> StageResult:
         self.runs += 1
         self.in_order = self.makes_it_so
         return self.outcome
 
 
-def run(stages: list[Toy], record: Path, **wishes: object) -> tuple[list[StageState], ExitCode]:
-    context = Context(cast("object", None), cast(View, None), NoListener(), RunOptions(**wishes))  # type: ignore[arg-type]
+def run(stages: list[Toy], record: Path, **options: object) -> tuple[list[StageState], ExitCode]:
+    context = Context(cast("object", None), cast(View, None), NoListener(), RunOptions(**options))  # type: ignore[arg-type]
     ran = run_stages(context, stages, record, lambda context: None)
     return [stage.state for stage in ran.stages], ran.exit_code
 
@@ -76,11 +76,11 @@ def test_a_second_run_does_nothing(tmp_path: Path) -> None:
 
 
 def test_what_a_stage_could_not_find_out_is_shown_again_when_it_is_skipped(tmp_path: Path) -> None:
-    stage = Toy("verify", outcome=Done(reason="half of it", caveat="the rest could not be seen"))
+    stage = Toy("verify", outcome=StageResult(reason="half of it", caveat="the rest could not be seen"))
     assert run([stage], tmp_path / "s.json")[0] == [DONE]
     assert run([stage], tmp_path / "s.json")[0] == [SKIPPED]
-    standing = judge_status(stage, cast(View, None), read_checkpoints(tmp_path / "s.json").of("verify"))
-    assert (standing.holds, standing.reason) == (True, "the rest could not be seen")
+    status = judge_status(stage, cast(View, None), read_checkpoints(tmp_path / "s.json").of("verify"))
+    assert (status.done, status.reason) == (True, "the rest could not be seen")
 
 
 def test_a_record_alone_is_no_proof(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_other_inputs_make_the_work_again(tmp_path: Path) -> None:
 
 
 def test_what_follows_a_failure_is_pending_and_the_code_is_the_findings(tmp_path: Path) -> None:
-    stages = [Toy("sync"), Toy("fix", outcome=Done(bad("no room", ExitCode.DISK))), Toy("train")]
+    stages = [Toy("sync"), Toy("fix", outcome=StageResult(bad("no room", ExitCode.DISK))), Toy("train")]
     assert run(stages, tmp_path / "s.json") == ([DONE, FAILED, PENDING], ExitCode.DISK)
     assert set(read_checkpoints(tmp_path / "s.json").stages) == {"sync"}
 
@@ -111,7 +111,11 @@ def test_a_stage_that_says_done_and_is_not_has_failed(tmp_path: Path) -> None:
 
 def test_a_warning_of_a_look_is_told_once_whatever_the_stage_came_to(tmp_path: Path) -> None:
     busy = Finding("gpu-occupied", Severity.WARNING, "somebody fills the card")
-    for name, outcome in (("silent", Done()), ("told", Done(Report((busy,)))), ("failed", Done(bad("no torch")))):
+    for name, outcome in (
+        ("silent", StageResult()),
+        ("told", StageResult(Report((busy,)))),
+        ("failed", StageResult(bad("no torch"))),
+    ):
         context = Context(cast("object", None), cast(View, None), NoListener(), RunOptions())  # type: ignore[arg-type]
         stage = Toy("environment", outcome=outcome, warns=(busy,), makes_it_so=name != "failed")
         ran = run_stages(context, [stage], tmp_path / f"{name}.json", lambda context: None)
@@ -124,9 +128,9 @@ def test_what_is_left_is_said_once_before_anything_acts_and_not_where_nothing_is
     stages = [Toy("sync"), Toy("fix"), Toy("train"), Toy("logs")]
     run(stages, tmp_path / "s.json", until="sync")
 
-    def told(**wishes: str) -> list[tuple[str, ...]]:
+    def told(**options: str) -> list[tuple[str, ...]]:
         said.clear()
-        context = Context(cast("object", None), cast(View, None), NoListener(), RunOptions(**wishes))  # type: ignore[arg-type]
+        context = Context(cast("object", None), cast(View, None), NoListener(), RunOptions(**options))  # type: ignore[arg-type]
         context.before_acting = said.append
         run_stages(context, stages, tmp_path / "s.json", lambda context: None)
         return list(said)
@@ -140,7 +144,7 @@ def test_what_is_left_is_said_once_before_anything_acts_and_not_where_nothing_is
 class Impatient(Toy):
     """A stage whose user presses Ctrl-C."""
 
-    def run(self, context: Context) -> Done:
+    def run(self, context: Context) -> StageResult:
         raise KeyboardInterrupt
 
 
@@ -159,7 +163,7 @@ def test_a_host_is_not_asked_again_for_somebody_who_left(tmp_path: Path) -> None
         raise AssertionError("the host was asked")
 
     context = Context(cast("object", None), cast(View, None), NoListener(), RunOptions())  # type: ignore[arg-type]
-    stages = [Toy("train", outcome=Done(exit_code=ExitCode.INTERRUPTED, unfinished=True))]
+    stages = [Toy("train", outcome=StageResult(exit_code=ExitCode.INTERRUPTED, unfinished=True))]
     ran = run_stages(context, stages, tmp_path / "s.json", asked)
     assert ([stage.state for stage in ran.stages], ran.exit_code) == ([RUNNING], ExitCode.INTERRUPTED)
 
@@ -167,7 +171,7 @@ def test_a_host_is_not_asked_again_for_somebody_who_left(tmp_path: Path) -> None
 class Unreachable(Toy):
     """A stage that cannot act."""
 
-    def run(self, context: Context) -> Done:
+    def run(self, context: Context) -> StageResult:
         raise DiskFull("no space left on /data", hint="df -h /data")
 
 
@@ -187,7 +191,7 @@ def test_what_a_stage_found_is_told_also_where_the_line_is_lost_afterwards(tmp_p
         raise ConnectionLost("the line went away")
 
     context = Context(cast("object", None), cast(View, None), NoListener(), RunOptions())  # type: ignore[arg-type]
-    stages = [Toy("train", outcome=Done(bad("loss is NaN", ExitCode.TRAINING), exit_code=ExitCode.TRAINING))]
+    stages = [Toy("train", outcome=StageResult(bad("loss is NaN", ExitCode.TRAINING), exit_code=ExitCode.TRAINING))]
     ran = run_stages(context, stages, tmp_path / "s.json", lost)
     assert ran.exit_code is ExitCode.TRAINING
     assert [finding.message for finding in ran.findings] == ["loss is NaN", "the line went away"]
@@ -206,7 +210,7 @@ def test_force_does_the_stage_and_all_after_it_again(tmp_path: Path) -> None:
 
 
 def test_a_detached_job_is_running_and_claims_nothing(tmp_path: Path) -> None:
-    stages = [Toy("train", outcome=Done(unfinished=True), makes_it_so=False), Toy("logs")]
+    stages = [Toy("train", outcome=StageResult(unfinished=True), makes_it_so=False), Toy("logs")]
     assert run(stages, tmp_path / "s.json") == ([RUNNING], ExitCode.OK)
     assert read_checkpoints(tmp_path / "s.json").stages == {}
 
@@ -230,5 +234,5 @@ def test_a_damaged_record_makes_every_stage_look_again(tmp_path: Path) -> None:
 def test_a_stage_says_what_changed(before: dict[str, str], now: dict[str, str], reason: str) -> None:
     stage = Toy("sync", depends_on=now, in_order=True)
     claim = checkpoint_now("sync", digest(before), before, seconds=0)
-    standing = judge_status(stage, cast(View, None), claim)
-    assert (standing.holds, standing.reason) == (False, reason)
+    status = judge_status(stage, cast(View, None), claim)
+    assert (status.done, status.reason) == (False, reason)

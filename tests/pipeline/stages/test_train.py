@@ -48,13 +48,13 @@ def test_forcing_what_is_under_way_is_refused(tmp_path: Path, force: str) -> Non
 
 
 class Leaver(NoListener):
-    """Keeps what somebody was told who pressed Ctrl-C."""
+    """Keeps every note."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.notes: list[str] = []
 
     def note(self, text: str) -> None:
-        self.told.append(text)
+        self.notes.append(text)
 
 
 def test_ctrl_c_while_the_start_is_under_way_says_that_the_run_may_have_begun(tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ def test_ctrl_c_while_the_start_is_under_way_says_that_the_run_may_have_begun(tm
     with pytest.raises(KeyboardInterrupt):
         Train().run(Context(host, view, leaver))
     run = find_note(view.records, None).run
-    assert leaver.told == [
-        f"{run} may have begun. To see, to come back to it, or to end it:",
+    assert leaver.notes == [
+        f"{run} may have started. To check, reattach or stop it:",
         f"  pipeline attach {run}",
         f"  pipeline status {run}",
         f"  pipeline stop {run}",
@@ -180,8 +180,8 @@ def test_what_the_watch_warned_of_is_told_when_it_comes_and_kept(tmp_path: Path)
     )
     listener = Leaver()
     done = Train().run(Context(training(*news), view_of(tmp_path, None), listener))
-    told = [line for line in listener.told if line.startswith("warning")]
-    assert [line.rpartition("  ")[2] for line in told] == ["[memory-creep]", "[skipped-steps]"]
+    warnings = [line for line in listener.notes if line.startswith("warning")]
+    assert [line.rpartition("  ")[2] for line in warnings] == ["[memory-creep]", "[skipped-steps]"]
     assert done.report.ok
     assert [(finding.check, "step" in finding.message) for finding in done.report.findings] == [
         ("memory-creep", True),
@@ -190,25 +190,25 @@ def test_what_the_watch_warned_of_is_told_when_it_comes_and_kept(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("script", "began", "seen", "said"),
+    ("script", "began", "seen", "notes"),
     [
         (
             "print('training')",
             0,
             WatchNote("resume", "warning", "started again at step 0", 1),
-            ["is offered to the script as HALFSTEP_RESUME_FROM", "probably starts again", "warning: started again"],
+            ["the script gets its path as HALFSTEP_RESUME_FROM", "will probably start again", "warning: started again"],
         ),
         (
             "import os; os.environ['HALFSTEP_RESUME_FROM']",
             90,
             WatchNote("resume", "info", "resumed at step 90", 91),
-            ["is offered to the script as HALFSTEP_RESUME_FROM", "resumed at step 90"],
+            ["the script gets its path as HALFSTEP_RESUME_FROM", "resumed at step 90"],
         ),
     ],
     ids=["ignored", "taken"],
 )
 def test_a_checkpoint_is_offered_and_the_first_step_shows_whether_it_was_taken(
-    tmp_path: Path, script: str, began: int, seen: WatchNote, said: list[str]
+    tmp_path: Path, script: str, began: int, seen: WatchNote, notes: list[str]
 ) -> None:
     view = view_of(tmp_path, JobState.FAILED)
     (tmp_path / "train.py").write_text(script)
@@ -221,8 +221,8 @@ def test_a_checkpoint_is_offered_and_the_first_step_shows_whether_it_was_taken(
     host.operations["checkpoints.prepare"] = lambda args: encode(ResumePoint("/runs/r/checkpoint-90", saved))
     listener = Leaver()
     done = Train().run(Context(host, view, listener))
-    assert not any("resuming" in line for line in listener.told)
-    for words, line in zip(said, listener.told, strict=True):
+    assert not any("resuming" in line for line in listener.notes)
+    for words, line in zip(notes, listener.notes, strict=True):
         assert words in line
-    assert ("(resumed at 90)" in done.reason) is (began == 90)
+    assert ("(resumed at step 90)" in done.reason) is (began == 90)
     assert [finding.check for finding in done.report.findings] == (["resume"] if began == 0 else [])

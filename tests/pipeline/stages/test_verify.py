@@ -10,9 +10,9 @@ import pytest
 from pipeline.config.load import load_config
 from pipeline.messages.listener import NoListener
 from pipeline.stages.stage import Context
-from pipeline.stages.verify import in_words, prove
+from pipeline.stages.verify import describe_proof, prove
 from remote.protocol.findings import Finding, Severity
-from remote.protocol.proof import ProofReport
+from remote.protocol.proof import ProofReport, StepSeen
 from remote.protocol.values import encode
 from tests.lab.fake_host import FakeHost
 from tests.pipeline.views import view_of
@@ -35,7 +35,28 @@ def error(check: str) -> Finding:
 def test_only_what_was_seen_to_be_bad_is_said_not_to_train(
     findings: tuple[Finding, ...], words: str, tmp_path: Path
 ) -> None:
-    assert in_words(view_of(tmp_path), ProofReport(findings)) == words
+    assert describe_proof(view_of(tmp_path), ProofReport(findings)) == words
+
+
+@pytest.mark.parametrize(
+    ("step_s", "eta_s", "wall_s", "words"),
+    [
+        (0.1, 5.0, 4.5, "fp32 trains: 0.1 s per step, about 5.0 s for all steps after 4.3 s of loading"),
+        (0.01, 0.4, 0.5, "fp32 trains: 10 ms per step, about 0.4 s for all steps after 0.5 s of loading"),
+        (1.2, 144.0, 62.4, "fp32 trains: 1.2 s per step, about 2 min for all steps after 60 s of loading"),
+    ],
+)
+def test_the_estimate_counts_steps_and_loading_apart(
+    step_s: float, eta_s: float, wall_s: float, words: str, tmp_path: Path
+) -> None:
+    steps = (StepSeen(True, step_s), StepSeen(True, step_s))
+    proof = ProofReport((), steps=steps, step_seconds=step_s, eta_s=eta_s, wall_s=wall_s)
+    assert describe_proof(view_of(tmp_path), proof) == words
+
+
+def test_a_short_run_is_estimated_in_seconds() -> None:
+    facts = dict(ProofReport((), step_seconds=0.1, eta_s=5.0).report.facts)
+    assert facts["all steps"] == "about 5.0 s"
 
 
 def test_a_secret_that_the_proof_saw_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Numbers and times as people read them."""
+"""Sizes, durations, times and counts as text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 
 def size(count: float) -> str:
-    """1,234,567 bytes as '1.2 MB'."""
+    """Return 1,234,567 bytes as '1.2 MB'."""
     for unit in ("B", "kB", "MB", "GB"):
         if abs(count) < 1000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -15,8 +15,10 @@ def size(count: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """4,271 s as '1 h 11 min'. A clock that was set back makes no negative time."""
+    """Return 4,271 s as '1 h 11 min'; a negative duration, after a clock was set back, as '0.0 s'."""
     seconds = max(0.0, seconds)
+    if 0 < seconds < 0.0995:
+        return f"{seconds * 1000:.0f} ms"
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 90:
@@ -28,10 +30,10 @@ def duration(seconds: float) -> str:
 
 
 def moment(unix: float) -> str:
-    """'2026-11-20 05:41:30 UTC'."""
+    """Return '2026-11-20 05:41:30 UTC'."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(unix))
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
-    """'1 file', '3 files'."""
+    """Return '1 file' or '3 files'."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -17,7 +17,7 @@ PAGE = "report.html"
 VALUES = "report.json"
 
 
-def keep_report(folder: Path, report: RunReport) -> Path:
+def save_report(folder: Path, report: RunReport) -> Path:
     """The run's folder has the report's values and its page; the path of the page."""
     write_whole(folder / VALUES, dumps(report))
     return draw_report(folder)
@@ -32,7 +32,7 @@ def draw_report(folder: Path) -> Path:
     return folder / PAGE
 
 
-def has_report(folder: Path) -> bool:
+def is_reported(folder: Path) -> bool:
     """There is something to draw."""
     try:
         decode(RunReport, json.loads((folder / VALUES).read_bytes()))
