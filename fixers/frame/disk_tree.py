@@ -1,41 +1,29 @@
-"""A folder on this machine as a tree: what git and the user ignore, environments and caches are not part of it."""
+"""A folder on this machine as a tree of the project's files."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
-from pathspec import GitIgnoreSpec
-
-IGNORE_FILES = (".gitignore", ".pipelineignore")
-NEVER = frozenset(
-    {".git", ".hg", ".svn", ".halfstep", ".tox", ".nox", ".venv", "__pycache__", "node_modules", "site-packages"}
-    | {".ipynb_checkpoints", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis"}
-)
-ENVIRONMENT_MARKS = ("pyvenv.cfg", "conda-meta")
-
-
-@dataclass(frozen=True)
-class Rules:
-    """The ignore files of one folder; `base` is its POSIX name with a slash, empty for the root."""
-
-    base: str
-    spec: GitIgnoreSpec
+from remote.errors import FixRefused
+from remote.project.walk import walk_project
 
 
 class DiskTree:
-    """Regular files under `root` by POSIX name. Symlinks are not followed, and not part of the tree."""
+    """Regular files under `root` by POSIX name, as `remote.project` defines them. Links are not part of the tree.
+
+    The folder is walked once, when its paths are first needed; files are read when they are asked for.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._prefix = f"{root}{os.sep}"
 
-    def paths(self) -> Iterator[str]:
-        """Every file that is not ignored, in order of names."""
-        return self._walk("", ())
+    def paths(self) -> tuple[str, ...]:
+        """Every file of the project, in order. Raises FixRefused if a folder cannot be listed."""
+        return self._paths
 
     def read(self, path: str) -> bytes:
         with open(f"{self._prefix}{path}", "rb") as file:  # noqa: PTH123 - thousands of small files
@@ -44,43 +32,14 @@ class DiskTree:
     def digest(self, path: str) -> str:
         return hashlib.sha256(self.read(path)).hexdigest()
 
-    def _walk(self, base: str, rules: tuple[Rules, ...]) -> Iterator[str]:
-        with os.scandir(self.root / base) as listing:
-            entries = sorted(listing, key=lambda entry: entry.name)
-        names = {entry.name for entry in entries}
-        if base and any(mark in names for mark in ENVIRONMENT_MARKS):
-            return
-        rules = (*_read_rules(self.root, base, names), *rules)
-        for entry in entries:
-            path = base + entry.name
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name not in NEVER and not _ignored(path + "/", rules):
-                    yield from self._walk(path + "/", rules)
-            elif entry.is_file(follow_symlinks=False) and not _ignored(path, rules):
-                yield path
-
-
-def _read_rules(root: Path, base: str, names: set[str]) -> tuple[Rules, ...]:
-    lines: list[str] = []
-    for name in IGNORE_FILES:
-        if name in names:
-            lines += (root / base / name).read_text("utf-8", "surrogateescape").splitlines()
-    return (Rules(base, GitIgnoreSpec.from_lines(line for line in lines if _is_pattern(line))),) if lines else ()
-
-
-def _is_pattern(line: str) -> bool:
-    """Git skips a line that it cannot mean; so do we."""
-    try:
-        GitIgnoreSpec.from_lines([line])
-    except ValueError:
-        return False
-    return True
-
-
-def _ignored(path: str, rules: tuple[Rules, ...]) -> bool:
-    """The innermost folder that has an opinion decides, as git does."""
-    for rule in rules:
-        verdict = rule.spec.check_file(path[len(rule.base) :]).include
-        if verdict is not None:
-            return verdict
-    return False
+    @cached_property
+    def _paths(self) -> tuple[str, ...]:
+        walk = walk_project(self.root)
+        problems = {**walk.unreadable, **dict.fromkeys(walk.too_deep, "too many folders deep")}
+        for folder, why in problems.items():
+            raise FixRefused(
+                f"{folder or self.root} cannot be read: {why}", where=folder, hint="add it to .pipelineignore"
+            )
+        if walk.cut:
+            raise FixRefused(f"{self.root} holds too many files", hint="add what is not code to .pipelineignore")
+        return tuple(sorted(walk.files))

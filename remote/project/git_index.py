@@ -1,52 +1,62 @@
-"""Which paths git tracks: those are the project's even where a pattern ignores them.
+"""The paths that git tracks. They belong to the project even if a pattern ignores them.
 
-Format: git's Documentation/gitformat-index.txt, versions 2, 3 and 4.
+Format: git's Documentation/gitformat-index.txt, versions 2, 3 and 4, with split indexes.
 """
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 
 HEADER = struct.Struct(">4sII")
-FIXED = 62
+STAT_BYTES = 40
 EXTENDED = 0x4000
 MAX_INDEX = 512 * 2**20
 
 
-def find_repository(root: Path) -> tuple[Path, Path] | None:
-    """(work tree, git folder) of the repository that `root` lies in, if it lies in one."""
-    for folder in (root, *root.parents):
-        dot_git = folder / ".git"
-        if dot_git.is_dir():
-            return folder, dot_git
-        if dot_git.is_file():
-            return folder, (folder / dot_git.read_text("utf-8").removeprefix("gitdir:").strip()).resolve()
-    return None
+def read_index(git_folder: Path, *, hash_bytes: int = 20) -> frozenset[str]:
+    """Return every tracked path, in POSIX form and relative to the work tree; none if there is no readable index.
 
-
-def tracked_paths(git_folder: Path) -> frozenset[str]:
-    """Every path of the index, as POSIX text relative to the work tree; none where the index cannot be read."""
+    A submodule is one path, without its files. `hash_bytes` is 32 in a repository that uses SHA-256. Paths that were
+    removed from a split index since the split are still returned.
+    """
     try:
-        path = git_folder / "index"
-        if path.stat().st_size > MAX_INDEX:
-            return frozenset()
-        return frozenset(_parse(path.read_bytes()))
+        names, shared = _read(git_folder / "index", hash_bytes)
+        if shared:
+            names += _read(git_folder / f"sharedindex.{shared}", hash_bytes)[0]
+        return frozenset(names)
     except (OSError, struct.error, IndexError, ValueError):
         return frozenset()
 
 
-def _parse(data: bytes) -> list[str]:
+def _read(path: Path, hash_bytes: int) -> tuple[list[str], str]:
+    """The paths of one index file, and the name of the shared index that it builds on (or empty)."""
+    if path.stat().st_size > MAX_INDEX:
+        return [], ""
+    data = path.read_bytes()
+    names, at = _parse(data, hash_bytes)
+    while at + 8 < len(data) - hash_bytes:
+        size = int.from_bytes(data[at + 4 : at + 8], "big")
+        if data[at : at + 4] == b"link":
+            return names, data[at + 8 : at + 8 + hash_bytes].hex()
+        at += 8 + size
+    return names, ""
+
+
+def _parse(data: bytes, hash_bytes: int) -> tuple[list[str], int]:
+    """The paths of the entries, and the offset of the first extension."""
     signature, version, count = HEADER.unpack_from(data)
     if signature != b"DIRC" or version not in {2, 3, 4}:
         raise ValueError("not a git index of a known version")
+    to_flags = STAT_BYTES + hash_bytes
     at = HEADER.size
     name = b""
     names: list[str] = []
     for _ in range(count):
         start = at
-        flags = int.from_bytes(data[at + 60 : at + 62], "big")
-        at += FIXED + (2 if version >= 3 and flags & EXTENDED else 0)
+        flags = int.from_bytes(data[at + to_flags : at + to_flags + 2], "big")
+        at += to_flags + (4 if version >= 3 and flags & EXTENDED else 2)
         if version == 4:
             strip, at = _varint(data, at)
             end = data.index(b"\0", at)
@@ -56,8 +66,8 @@ def _parse(data: bytes) -> list[str]:
             end = data.index(b"\0", at)
             name = data[at:end]
             at = start + ((end - start + 8) // 8) * 8
-        names.append(name.decode("utf-8", "surrogateescape"))
-    return names
+        names.append(os.fsdecode(name))
+    return names, at
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

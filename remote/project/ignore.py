@@ -1,61 +1,116 @@
-"""What git would ignore, decided as git decides it: nested files, negation, the last pattern that matches.
+"""Ignore rules with the exact semantics of gitignore(5): nested files, negation, the last matching pattern decides.
 
-Written from gitignore(5) and held against git itself in a test. One entry is matched at a time while walking, and an
-ignored folder is not entered; both are needed for `*`, `!*/`, `!*.py` to mean what git makes of them.
+Callers match one entry at a time while walking and do not enter an ignored folder; patterns such as `*`, `!*/`, `!*.py`
+depend on both. Like git, patterns match bytes: paths and patterns are compared as Latin-1 text of their UTF-8 bytes.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
+
+WILD = frozenset("*?[\\")
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """One line of an ignore file. `name_only`: it has no slash, so it is matched against the last component."""
+    """One line of an ignore file. `name_only`: without a slash, so it is matched against the last component."""
 
-    regex: re.Pattern[str]
+    glob: str
     negated: bool
     folders_only: bool
     name_only: bool
 
 
+class _Matcher:
+    """Finds the last of some patterns that matches. Literal names and `*suffix`, nearly all patterns, need no regex."""
+
+    def __init__(self, patterns: Iterable[tuple[int, Pattern]], ignores_case: bool) -> None:
+        self.names: dict[str, int] = {}
+        self.paths: dict[str, int] = {}
+        self.suffixes: list[tuple[str, int]] = []
+        self.globs: list[tuple[int, bool, re.Pattern[str]]] = []
+        flags = re.DOTALL | re.ASCII | (re.IGNORECASE if ignores_case else 0)
+        for at, pattern in patterns:
+            glob = pattern.glob
+            if not WILD.intersection(glob):
+                (self.names if pattern.name_only else self.paths)[_lower(glob) if ignores_case else glob] = at
+            elif pattern.name_only and glob[0] == "*" and not WILD.intersection(glob[1:]):
+                self.suffixes.append((_lower(glob[1:]) if ignores_case else glob[1:], at))
+            elif (source := _translate(glob)) is not None:
+                self.globs.append((at, pattern.name_only, re.compile(source, flags)))
+        self.endings = tuple(suffix for suffix, _ in self.suffixes)
+        self.fold = _lower if ignores_case else str
+
+    def last_match(self, path: str, name: str) -> int:
+        """The position of the last pattern that matches, or -1. `path` is relative to the ignore file's folder."""
+        folded = self.fold(name)
+        last = self.names.get(folded, -1)
+        if self.paths:
+            last = max(last, self.paths.get(self.fold(path), -1))
+        if folded.endswith(self.endings):
+            last = max(last, *(at for suffix, at in self.suffixes if folded.endswith(suffix)))
+        for at, name_only, regex in self.globs:
+            if at > last and regex.match(name if name_only else path):
+                last = at
+        return last
+
+
 @dataclass(frozen=True)
 class Rules:
-    """One ignore file: its patterns, last first, and its folder (POSIX, with a slash at its end, or empty)."""
+    """One ignore file. `folder` holds it: in POSIX form with a trailing slash, empty for the top."""
 
     folder: str
     patterns: tuple[Pattern, ...]
+    ignores_case: bool = False
+
+    @cached_property
+    def _for_folders(self) -> _Matcher:
+        return _Matcher(enumerate(self.patterns), self.ignores_case)
+
+    @cached_property
+    def _for_files(self) -> _Matcher:
+        numbered = ((at, pattern) for at, pattern in enumerate(self.patterns) if not pattern.folders_only)
+        return _Matcher(numbered, self.ignores_case)
 
     def verdict(self, path: str, name: str, is_folder: bool) -> bool | None:
-        """True: ignored. False: kept by a negation. None: this file does not say."""
-        inside = path[len(self.folder) :]
-        for pattern in self.patterns:
-            if pattern.folders_only and not is_folder:
-                continue
-            if pattern.regex.match(name if pattern.name_only else inside):
-                return not pattern.negated
-        return None
+        """True: ignored. False: kept by a negation. None: no pattern matches. `path` and `name` are byte_text."""
+        matcher = self._for_folders if is_folder else self._for_files
+        last = matcher.last_match(path[len(self.folder) :], name)
+        return None if last < 0 else not self.patterns[last].negated
 
 
-def parse_rules(text: str, folder: str = "") -> Rules:
-    """The rules of one ignore file's text."""
-    patterns = [pattern for line in text.split("\n") if (pattern := _parse_line(line)) is not None]
-    return Rules(folder, tuple(reversed(patterns)))
+def byte_text(text: str) -> str:
+    """Return the text's bytes as Latin-1, one character for each byte."""
+    return text if text.isascii() else os.fsencode(text).decode("latin-1")
 
 
-def is_ignored(rules: Iterable[Rules], path: str, name: str, is_folder: bool) -> bool:
-    """The first of `rules` that says anything decides; give the innermost folder's first."""
+def parse_rules(data: bytes, folder: str = "", *, ignores_case: bool = False) -> Rules:
+    """Parse one ignore file. `folder` is byte_text."""
+    lines = data.removeprefix(b"\xef\xbb\xbf").decode("latin-1").split("\n")
+    patterns = (_parse_line(line) for line in lines)
+    return Rules(folder, tuple(pattern for pattern in patterns if pattern is not None), ignores_case)
+
+
+def verdict_of(rules: Iterable[Rules], path: str, name: str, is_folder: bool) -> bool | None:
+    """Return the verdict of the first of `rules` that has one; pass the innermost folder's rules first."""
     for one in rules:
         verdict = one.verdict(path, name, is_folder)
         if verdict is not None:
             return verdict
-    return False
+    return None
+
+
+def _lower(text: str) -> str:
+    """Lower-case ASCII letters only, as git does."""
+    return text.lower() if text.isascii() else text.encode("latin-1").lower().decode("latin-1")
 
 
 def _parse_line(line: str) -> Pattern | None:
-    line = _strip_trailing(line.removesuffix("\r"))
+    line = _strip_trailing(line.removesuffix("\r").partition("\0")[0])
     if not line or line.startswith("#"):
         return None
     negated = line.startswith("!")
@@ -63,10 +118,8 @@ def _parse_line(line: str) -> Pattern | None:
     folders_only = line.endswith("/")
     line = line.removesuffix("/") if folders_only else line
     name_only = "/" not in line
-    source = _translate(line.removeprefix("/"))
-    if not line or source is None:
-        return None
-    return Pattern(re.compile(source, re.DOTALL), negated, folders_only, name_only)
+    glob = line.removeprefix("/")
+    return Pattern(glob, negated, folders_only, name_only) if glob else None
 
 
 def _strip_trailing(line: str) -> str:
@@ -81,7 +134,7 @@ def _strip_trailing(line: str) -> str:
 
 
 def _translate(glob: str) -> str | None:
-    """A wildmatch pattern as a regular expression; None where git would match nothing with it."""
+    """Translate a wildmatch pattern to a regular expression; None if it can match nothing."""
     out = []
     at = 0
     while at < len(glob):
@@ -109,12 +162,13 @@ def _stars(glob: str, at: int) -> tuple[str, int]:
     end = at
     while end < len(glob) and glob[end] == "*":
         end += 1
-    whole_component = (at == 0 or glob[at - 1] == "/") and (end == len(glob) or glob[end] == "/")
-    if end - at != 2 or not whole_component:
+    after = glob[end : end + 2]
+    whole_component = (at == 0 or glob[at - 1] == "/") and (not after or after[0] == "/" or after == "\\/")
+    if end - at < 2 or not whole_component:
         return "[^/]*", end
-    if end == len(glob):
-        return ".*" if at == 0 else ".+", end
-    return "(?:.*/)?", end + 1
+    if after[:1] == "/":
+        return "(?:.*/)?", end + 1
+    return (".*" if at == 0 or after else ".+"), end
 
 
 CLASSES = {

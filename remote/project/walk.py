@@ -1,27 +1,35 @@
-"""Every path of a project as git and .pipelineignore see it; files are looked at and not opened."""
+"""The one definition of a project's files: what git and .pipelineignore keep. Files are examined, never opened."""
 
 from __future__ import annotations
 
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
-from remote.project.git_index import find_repository, tracked_paths
-from remote.project.ignore import Rules, is_ignored, parse_rules
+from remote.project.ignore import Rules, byte_text, parse_rules, verdict_of
+from remote.project.repository import Repository, find_repository, repository_at
 
 ALWAYS_OUT = frozenset({".git", ".halfstep", "__pycache__"})
-MAX_RULES = 2**20
+NOT_SOURCE = (
+    ".hg", ".svn", ".tox", ".nox", ".venv", "node_modules", "site-packages", ".ipynb_checkpoints",
+    ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis",
+)  # fmt: skip
+"""Folders that are left out unless git tracks files in them or an ignore file says otherwise (`!node_modules/`)."""
+DEFAULTS = parse_rules("".join(f"{name}/\n" for name in NOT_SOURCE).encode())
+ENVIRONMENT_MARKS = frozenset({"pyvenv.cfg", "conda-meta"})
+MAX_RULES = 16 * 2**20
 MAX_DEPTH = 100
 MAX_ENTRIES = 1_000_000
 
 
 @dataclass(frozen=True)
 class Walk:
-    """What lies under a root and is not ignored. `odd`: path and what it is, for what is neither file nor link.
+    """What lies under a root and is not ignored. `odd`: path and kind of what is neither file, folder nor link.
 
-    `tracked`: what git's index holds under the root.
+    `unreadable` holds the reason for each folder that could not be listed. `cut`: more than MAX_ENTRIES entries.
     """
 
     files: dict[str, os.stat_result] = field(default_factory=dict)
@@ -29,87 +37,129 @@ class Walk:
     odd: dict[str, str] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
     too_deep: list[str] = field(default_factory=list)
+    scopes: tuple[_Scope, ...] = ()
     cut: bool = False
-    tracked: frozenset[str] = frozenset()
+
+    @cached_property
+    def tracked(self) -> frozenset[str]:
+        """What git's index holds under the root, including nested repositories."""
+        return frozenset().union(*(scope.tracked for scope in self.scopes))
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """The repository of a folder, or none. `inside` is its path under the root, `above` the root's path in it."""
+
+    repository: Repository | None = None
+    inside: str = ""
+    above: str = ""
+    ignores_case: bool = False
+
+    @cached_property
+    def tracked(self) -> frozenset[str]:
+        """Tracked paths, relative to the root of the walk."""
+        if self.repository is None:
+            return frozenset()
+        listed, cut = self.repository.tracked_paths(), len(self.above)
+        return frozenset(self.inside + path[cut:] for path in listed if path.startswith(self.above))
+
+    @cached_property
+    def _keys(self) -> frozenset[str]:
+        return frozenset(map(str.lower, self.tracked)) if self.ignores_case else self.tracked
+
+    @cached_property
+    def _folders(self) -> frozenset[str]:
+        folders: set[str] = set()
+        for path in self._keys:
+            folder = path.rpartition("/")[0]
+            while folder and folder not in folders:
+                folders.add(folder)
+                folder = folder.rpartition("/")[0]
+        return frozenset(folders)
+
+    def is_tracked(self, path: str) -> bool:
+        """Return True if the index holds the file or submodule."""
+        return (path.lower() if self.ignores_case else path) in self._keys
+
+    def holds_tracked(self, folder: str) -> bool:
+        """Return True if the index holds a file in that folder or below it."""
+        return (folder.lower() if self.ignores_case else folder) in self._folders
 
 
 @dataclass(frozen=True)
 class _Folder:
+    """A folder to list. `only_tracked`: ignored, but holds tracked files. `kept`: .pipelineignore keeps it."""
+
     path: str
+    scope: _Scope
     git: tuple[Rules, ...]
-    ours: tuple[Rules, ...]
+    pipeline: tuple[Rules, ...]
     only_tracked: bool = False
-
-
-@dataclass(frozen=True)
-class _Tracked:
-    """What git's index holds under the root; `prefix` is the root's own path in the repository."""
-
-    prefix: str = ""
-    files: frozenset[str] = frozenset()
-    folders: frozenset[str] = frozenset()
+    kept: bool = False
 
 
 def walk_project(root: Path) -> Walk:
-    """Everything under `root` that is the project's."""
-    outer, tracked = _outside(root)
-    walk = Walk(tracked=tracked.files)
-    waiting = [_Folder("", outer, ())]
+    """Find everything under `root` that belongs to the project.
+
+    Tracked files are never ignored by git's rules; `.pipelineignore` overrides git. A nested repository follows its own
+    rules and index. Links are recorded and not followed.
+    """
+    root = root.resolve()
+    top = _top_folder(root)
+    scopes, walk = [top.scope], Walk()
+    waiting = [top]
     entries = 0
     while waiting:
         folder = waiting.pop()
         try:
-            listed = sorted(os.scandir(root / folder.path), key=lambda entry: entry.name)
+            with os.scandir(root / folder.path) as listing:
+                listed = sorted(listing, key=lambda entry: entry.name)
         except OSError as error:
             walk.unreadable[folder.path] = error.strerror or str(error)
             continue
         entries += len(listed)
         if entries > MAX_ENTRIES:
-            return Walk(walk.files, walk.links, walk.odd, walk.unreadable, walk.too_deep, cut=True)
-        names = {entry.name for entry in listed}
-        if folder.path and "pyvenv.cfg" in names:
+            return replace(walk, scopes=tuple(scopes), cut=True)
+        inner = _with_rules(folder, root, {entry.name for entry in listed})
+        if inner is None:
             continue
-        folder = _with_rules(folder, root, names, tracked.prefix)
-        waiting.extend(_sort_out(folder, listed, walk, tracked))
-    return walk
+        if inner.scope is not folder.scope:
+            scopes.append(inner.scope)
+        waiting.extend(_sort_out(inner, listed, walk))
+    return replace(walk, scopes=tuple(scopes))
 
 
-def _sort_out(folder: _Folder, listed: list[os.DirEntry[str]], walk: Walk, tracked: _Tracked) -> Iterator[_Folder]:
-    prefix = f"{folder.path}/" if folder.path else ""
+def _sort_out(folder: _Folder, listed: list[os.DirEntry[str]], walk: Walk) -> Iterator[_Folder]:
+    """Record the files of one folder that belong to the project, and yield the folders to list."""
+    scope, prefix = folder.scope, f"{folder.path}/" if folder.path else ""
     for entry in listed:
-        path, name = prefix + entry.name, entry.name
+        name = entry.name
         if name in ALWAYS_OUT or name.startswith(".#"):
             continue
+        path = prefix + name
         is_folder = entry.is_dir(follow_symlinks=False)
-        only_tracked = folder.only_tracked
-        if folder.git or folder.ours or only_tracked:
-            ours = _last_word(folder, path, name, is_folder)
-            out = _is_out(folder, tracked, path, name, is_folder) if ours is None else ours
-            if ours or (out and not (is_folder and path in tracked.folders)):
-                continue
-            only_tracked = out
-        if is_folder:
-            if path.count("/") >= MAX_DEPTH:
-                walk.too_deep.append(path)
-            else:
-                yield _Folder(path, folder.git, folder.ours, only_tracked)
+        verdict = verdict_of(folder.pipeline, byte_text(path), byte_text(name), is_folder) if folder.pipeline else None
+        out = _is_ignored(folder, path, name, is_folder) if verdict is None else verdict
+        if out and (verdict or not is_folder or not scope.holds_tracked(path)):
+            continue
+        if not is_folder:
+            _record(entry, path, walk)
+        elif path.count("/") >= MAX_DEPTH:
+            walk.too_deep.append(path)
         else:
-            _note(entry, path, walk)
+            yield _Folder(path, scope, folder.git, folder.pipeline, only_tracked=out, kept=verdict is False)
 
 
-def _last_word(folder: _Folder, path: str, name: str, is_folder: bool) -> bool | None:
-    """What .pipelineignore says: it counts for tracked files and folders too. None where it says nothing."""
-    verdicts = (rules.verdict(path, name, is_folder) for rules in folder.ours)
-    return next((verdict for verdict in verdicts if verdict is not None), None)
+def _is_ignored(folder: _Folder, path: str, name: str, is_folder: bool) -> bool:
+    scope = folder.scope
+    if not folder.only_tracked:
+        git_path = byte_text(scope.above + path[len(scope.inside) :])
+        if not verdict_of(folder.git, git_path, byte_text(name), is_folder):
+            return False
+    return not scope.is_tracked(path)
 
 
-def _is_out(folder: _Folder, tracked: _Tracked, path: str, name: str, is_folder: bool) -> bool:
-    if path in tracked.files:
-        return False
-    return folder.only_tracked or is_ignored(folder.git, tracked.prefix + path, name, is_folder)
-
-
-def _note(entry: os.DirEntry[str], path: str, walk: Walk) -> None:
+def _record(entry: os.DirEntry[str], path: str, walk: Walk) -> None:
     try:
         status = entry.stat(follow_symlinks=False)
         if stat.S_ISREG(status.st_mode):
@@ -123,55 +173,63 @@ def _note(entry: os.DirEntry[str], path: str, walk: Walk) -> None:
 
 
 def kind_of(mode: int) -> str:
-    """What a mode is called where it is no file, folder or link."""
+    """Describe the mode of something that is neither file, folder nor link."""
     kinds = ((stat.S_ISSOCK, "a socket"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISBLK, "a device"))
     return next((word for test, word in kinds if test(mode)), "a device" if stat.S_ISCHR(mode) else "no regular file")
 
 
-def _with_rules(folder: _Folder, root: Path, names: set[str], prefix: str) -> _Folder:
-    git, ours = folder.git, folder.ours
+def _with_rules(folder: _Folder, root: Path, names: set[str]) -> _Folder | None:
+    """The folder with its own ignore files, or None if it is an environment that git does not track."""
     inside = f"{folder.path}/" if folder.path else ""
+    if inside and not folder.kept and names & ENVIRONMENT_MARKS:
+        if not folder.scope.holds_tracked(folder.path):
+            return None
+        folder = replace(folder, only_tracked=True)
+    if inside and ".git" in names and not folder.only_tracked and (nested := repository_at(root / folder.path)):
+        scope = _Scope(nested, inside, ignores_case=nested.ignores_case)
+        folder = replace(folder, scope=scope, git=_shared_rules(nested))
+    scope, git, pipeline = folder.scope, folder.git, folder.pipeline
     if ".gitignore" in names:
-        git = (*_read_rules(root / folder.path / ".gitignore", prefix + inside), *git)
+        at = scope.above + inside[len(scope.inside) :]
+        git = (*_read_rules(root / inside / ".gitignore", at, scope.ignores_case), *git)
     if ".pipelineignore" in names:
-        ours = (*_read_rules(root / folder.path / ".pipelineignore", inside), *ours)
-    return _Folder(folder.path, git, ours, folder.only_tracked)
+        pipeline = (*_read_rules(root / inside / ".pipelineignore", inside, scope.ignores_case), *pipeline)
+    return replace(folder, git=git, pipeline=pipeline)
 
 
-def _read_rules(path: Path, inside: str) -> tuple[Rules, ...]:
+def _top_folder(root: Path) -> _Folder:
+    """The root, with the rules of the repository around it. A project inside an ignored folder is still a project."""
+    repository = find_repository(root)
+    if repository is None:
+        return _Folder("", _Scope(), (DEFAULTS,), ())
+    steps = root.relative_to(repository.work_tree).parts
+    scope = _Scope(repository, above="".join(f"{step}/" for step in steps), ignores_case=repository.ignores_case)
+    git = _shared_rules(repository)
+    above = ""
+    for step in steps:
+        git = (*_read_rules(repository.work_tree / above / ".gitignore", above, scope.ignores_case), *git)
+        if verdict_of(git, byte_text(above + step), byte_text(step), is_folder=True):
+            return _Folder("", scope, (DEFAULTS,), ())
+        above += f"{step}/"
+    return _Folder("", scope, git, ())
+
+
+def _shared_rules(repository: Repository) -> tuple[Rules, ...]:
+    """The rules that hold in all of a repository, the highest precedence first."""
+    case = repository.ignores_case
+    read = (rules for file in repository.exclude_files for rules in _read_rules(file, "", case, follow=True))
+    return (*read, DEFAULTS)
+
+
+def _read_rules(path: Path, folder: str, ignores_case: bool, *, follow: bool = False) -> tuple[Rules, ...]:
+    """The rules of one ignore file, or nothing. Like git, a link is followed only outside the work tree."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | (0 if follow else getattr(os, "O_NOFOLLOW", 0))
+        descriptor = os.open(path, flags)
         with os.fdopen(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return ()
-            text = file.read(MAX_RULES).decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+            rules = parse_rules(file.read(MAX_RULES), byte_text(folder), ignores_case=ignores_case)
     except OSError:
         return ()
-    rules = parse_rules(text, inside)
     return (rules,) if rules.patterns else ()
-
-
-def _outside(root: Path) -> tuple[tuple[Rules, ...], _Tracked]:
-    """What the repository around `root` says: its rules above it, innermost first, and what it tracks below it."""
-    found = find_repository(root)
-    if found is None:
-        return (), _Tracked()
-    top, git_folder = found
-    steps = root.relative_to(top).parts
-    prefix = "".join(f"{step}/" for step in steps)
-    rules = _read_rules(git_folder / "info" / "exclude", "")
-    for depth, step in enumerate(steps):
-        above = "".join(f"{name}/" for name in steps[:depth])
-        rules = (*_read_rules(top / above / ".gitignore", above), *rules)
-        if is_ignored(rules, above + step, step, is_folder=True):
-            return (), _Tracked()
-    files = frozenset(path[len(prefix) :] for path in tracked_paths(git_folder) if path.startswith(prefix))
-    folders = {path[:at] for path in files for at in _slashes(path)}
-    return rules, _Tracked(prefix, files, frozenset(folders))
-
-
-def _slashes(path: str) -> Iterator[int]:
-    at = path.find("/")
-    while at >= 0:
-        yield at
-        at = path.find("/", at + 1)

@@ -1,0 +1,100 @@
+"""The git repository that a folder belongs to: its work tree, index, settings and shared ignore files.
+
+Follows gitrepository-layout(5) and git-config(1). In linked work trees and submodules `.git` is a file.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from remote.project.git_index import read_index
+
+SETTINGS = r"^(core\.(excludesfile|ignorecase)|extensions\.objectformat)$"
+CONFIG_DEADLINE_S = 10
+MAX_POINTER = 2**16
+# Set by git while it runs a hook; they would point `git config` at another repository than the one that is asked for.
+REDIRECTING = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_INDEX_FILE", "GIT_PREFIX"})
+
+
+@dataclass(frozen=True)
+class Repository:
+    """`work_tree` holds the files, `git_folder` the index, `common_folder` what linked work trees share."""
+
+    work_tree: Path
+    git_folder: Path
+    common_folder: Path
+
+    @cached_property
+    def settings(self) -> Mapping[str, str]:
+        """The settings that decide what is ignored, by lower-case name; empty if git is not installed."""
+        return _read_settings(self.git_folder)
+
+    @property
+    def ignores_case(self) -> bool:
+        return self.settings.get("core.ignorecase", "").lower() in {"true", "yes", "on", "1"}
+
+    @property
+    def exclude_files(self) -> tuple[Path, ...]:
+        """Ignore files outside the tree, the one with the higher precedence first."""
+        named = self.settings.get("core.excludesfile")
+        if named is None:
+            base = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
+            named = f"{base}/git/ignore"
+        personal = (self.work_tree / Path(named).expanduser(),) if named else ()
+        return (self.common_folder / "info" / "exclude", *personal)
+
+    def tracked_paths(self) -> frozenset[str]:
+        """Every path in the index, in POSIX form and relative to the work tree."""
+        sha256 = self.settings.get("extensions.objectformat", "").lower() == "sha256"
+        return read_index(self.git_folder, hash_bytes=32 if sha256 else 20)
+
+
+def find_repository(folder: Path) -> Repository | None:
+    """Return the innermost repository whose work tree contains `folder` (absolute), or None."""
+    found = (repository_at(one) for one in (folder, *folder.parents))
+    return next((one for one in found if one is not None), None)
+
+
+def repository_at(folder: Path) -> Repository | None:
+    """Return the repository whose work tree begins at `folder`, or None if git would not take it for one."""
+    dot_git = folder / ".git"
+    try:
+        git_folder = _pointer(dot_git, "gitdir:") if dot_git.is_file() else dot_git
+        if git_folder is None or not os.path.lexists(git_folder / "HEAD"):
+            return None
+        shared = git_folder / "commondir"
+        common = (_pointer(shared) if shared.is_file() else None) or git_folder
+        whole = (common / "objects").is_dir() and (common / "refs").is_dir()
+    except OSError:
+        return None
+    return Repository(folder, git_folder, common) if whole else None
+
+
+def _pointer(file: Path, prefix: str = "") -> Path | None:
+    """The folder that a `.git` or `commondir` file names, relative to the file's own folder."""
+    with file.open("rb") as opened:
+        text = os.fsdecode(opened.read(MAX_POINTER))
+    if not text.startswith(prefix) or "\0" in text:
+        return None
+    return file.parent / text.removeprefix(prefix).strip()
+
+
+def _read_settings(git_folder: Path) -> dict[str, str]:
+    argv = ["git", f"--git-dir={git_folder}", "config", "--null", "--get-regexp", SETTINGS]
+    environment = {name: value for name, value in os.environ.items() if name not in REDIRECTING}
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=CONFIG_DEADLINE_S, env=environment
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    settings: dict[str, str] = {}
+    for item in os.fsdecode(done.stdout).split("\0"):
+        key, separator, value = item.partition("\n")
+        settings[key.lower()] = value if separator else "true"
+    return settings
