@@ -24,7 +24,8 @@ class LoadedHost:
     """A host. `path` is None for an ssh alias or an address without a file.
 
     `similar_names` are known hosts with a similar name, if none has this one. `source` is the one that was chosen among
-    hosts of the same name; `file_values` are the values in its file, without overrides.
+    hosts of the same name; `file_values` are the values in its file, without overrides. `argument` is the value of
+    --host, which hints repeat.
     """
 
     name: str
@@ -33,6 +34,7 @@ class LoadedHost:
     similar_names: tuple[str, ...] = ()
     source: HostSource = field(default_factory=HostSource)
     file_values: Mapping[str, Any] = field(default_factory=dict)
+    argument: str = ""
 
     @property
     def note(self) -> str:
@@ -67,7 +69,7 @@ def load_host(
     if problems:
         raise BadConfig(f"{document.path}: {len(problems)} problems", findings=problems)
     similar = () if path else _similar_names(name, cwd)
-    return LoadedHost(path.stem if path else name, path, config, similar, source, file.values)
+    return LoadedHost(path.stem if path else name, path, config, similar, source, file.values, name)
 
 
 def _similar_names(name: str, cwd: Path) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ def _end_of_traceback(lines: Sequence[Line], start: int) -> int | None:
 def _without_traceback(lines: Sequence[Line]) -> Iterator[int]:
     """The lines that alone say what ended a program."""
     suspects = [at for at, line in enumerate(lines) if any(word in line.text for word in WORDS)]
-    last = _last_words(lines) if suspects else {}
+    last = _stderr_text(lines) if suspects else {}
     for at in suspects:
         line = lines[at]
         text = line.text[:LONGEST_LINE]
@@ -65,7 +65,7 @@ def _without_traceback(lines: Sequence[Line]) -> Iterator[int]:
                 yield at
 
 
-def _last_words(lines: Sequence[Line]) -> dict[int | None, int]:
+def _stderr_text(lines: Sequence[Line]) -> dict[int | None, int]:
     """By rank, the position from which on an error may have ended it: less progress follows than fits a buffer."""
     first: dict[int | None, int] = {}
     behind: Counter[int | None] = Counter()

@@ -26,6 +26,7 @@ def address_of(host: LoadedHost) -> Address:
         container=config.container,
         scheduler=config.scheduler,
         env=config.env,
+        destination=host.argument,
     )
 
 

@@ -16,7 +16,7 @@ from remote.errors import HostFileUntrusted
 from remote.link.address import LOCAL, Address
 from remote.link.ask import Prompter
 from remote.link.ssh.resolve import resolve_route
-from remote.link.ssh.route import Station
+from remote.link.ssh.route import ResolvedHop
 
 REACHES = ("port", "user", "identity_file", "known_hosts", "host_key", "proxy_jump")
 
@@ -74,21 +74,21 @@ def _redirected(host: LoadedHost, environment: Mapping[str, str]) -> str:
     if host.config.host == LOCAL:
         return f"means this machine, {meant}"
     route = resolve_route(address_of(host), environment)
-    if [_identity(station) for station in route.stations] == [_identity(station) for station in alias.stations]:
+    if [_identity(hop) for hop in route.hops] == [_identity(hop) for hop in alias.hops]:
         return ""
     if route.target.where == alias.target.where:
         return f"reaches {route.target.where} by another way or another host key than the alias {host.name}"
     return f"leads to {route.target.where}, {meant}"
 
 
-def _identity(station: Station) -> tuple[object, ...]:
+def _identity(hop: ResolvedHop) -> tuple[object, ...]:
     """What decides which machine answers, and which host key it must show."""
     return (
-        station.host,
-        station.port,
-        station.user,
-        station.key_name,
-        station.known_hosts,
-        station.host_key,
-        station.proxy_command,
+        hop.host,
+        hop.port,
+        hop.user,
+        hop.key_name,
+        hop.known_hosts,
+        hop.host_key,
+        hop.proxy_command,
     )

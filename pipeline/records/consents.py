@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pipeline.records.files import disk_full_as_error
-from remote.link.ssh.hostkeys import own_known_hosts
+from remote.link.ssh.host_keys import own_known_hosts
 
 
 def consents(name: str, environment: Mapping[str, str]) -> Path:

@@ -45,6 +45,7 @@ class Address:
     container: str | None = None
     scheduler: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
+    destination: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "host", judge_host(self.host))

@@ -94,14 +94,14 @@ class Greeter:
             raise not_ours(self._name, error) from None
         except ConnectionLost as lost:
             line.wire.close()
-            raise _died(lost, line.wire.last_words(), self._name) from None
+            raise _died(lost, line.wire.stderr_text(), self._name) from None
         except BaseException:
             line.wire.close()
             raise
 
     def _greet_otherwise(self, line: Line, first: bytes) -> tuple[Line, Json]:
         """Through another Python of the host's, when the first that was found would not do. Raises HostUnfit."""
-        words = safe_text(line.wire.last_words()).strip()
+        words = safe_text(line.wire.stderr_text()).strip()
         said = line.noise() or words
         line.wire.close()
         if no_container := why_no_container(words):

@@ -114,7 +114,7 @@ def _search(starter: Starter, host: str, said: str, named: str) -> str:
         while (row := line.read_line(SEARCH_TIMEOUT_S).decode("utf-8", "replace")) != "end\n":
             rows.append(row)
     except (ConnectionLost, DeadlineExceeded):
-        words = line.noise() or safe_text(wire.last_words()).strip() or said
+        words = line.noise() or safe_text(wire.stderr_text()).strip() or said
         if not rows:
             raise HostUnfit(
                 f"no command runs on {host}" + (f": it says {words!r}" if words else " (and it does not say why)"),

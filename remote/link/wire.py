@@ -29,7 +29,7 @@ class Wire(Protocol):
         """Bytes written that the other machine has not acknowledged; None where that is not known, or far away."""
         ...
 
-    def last_words(self) -> str:
+    def stderr_text(self) -> str:
         """What the far process wrote on stderr so far: the reason when it would not start."""
         ...
 
@@ -107,7 +107,7 @@ class ProcessWire:
     def in_flight(self) -> int | None:
         return 0
 
-    def last_words(self) -> str:
+    def stderr_text(self) -> str:
         self._listener.join(timeout=1.0)
         return self._stderr.decode("utf-8", "replace")
 

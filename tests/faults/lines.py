@@ -12,21 +12,21 @@ from pathlib import Path
 from remote.link.address import Address
 from remote.link.agent import AgentHost
 from remote.link.greeting import Retries
-from remote.link.ssh.dial import Patience
+from remote.link.ssh.sockets import Timeouts
 from remote.link.ssh.starter import SshStarter
 from tests.lab.chaos import ChaosProxy
 from tests.lab.wait import until
 
 Chaos = Callable[..., ChaosProxy]
 # The same rules as everywhere, counted in tenths of seconds: see `test_the_limits_of_every_day`.
-IMPATIENT = Patience(connect_s=5.0, ping_s=0.4, silence_s=1.6)
+SHORT_TIMEOUTS = Timeouts(connect_s=5.0, keepalive_s=0.4, silence_s=1.6)
 QUICK = Retries(tries=5, first_wait_s=0.05)
 SEEN_S = 30.0
 """Long for a machine with much else to do, and short for whoever would wait for an answer that never comes."""
 
 
-def reach(address: Address, patience: Patience = IMPATIENT, retries: Retries = QUICK) -> AgentHost:
-    return AgentHost(address.name, SshStarter(address, patience=patience), workdir=address.workdir, retries=retries)
+def reach(address: Address, timeouts: Timeouts = SHORT_TIMEOUTS, retries: Retries = QUICK) -> AgentHost:
+    return AgentHost(address.name, SshStarter(address, timeouts=timeouts), workdir=address.workdir, retries=retries)
 
 
 def laptop(program: str, address: Address, *words: str, stdin: int | None = None) -> subprocess.Popen[bytes]:

@@ -68,9 +68,9 @@ PROGRAM = """
 import sys
 from tests.faults.lines import reach, endless
 from remote.link.address import Address
-from remote.link.ssh.dial import Patience
+from remote.link.ssh.sockets import Timeouts
 address = Address(**eval(sys.argv[1]))
-host = reach(address, Patience())
+host = reach(address, Timeouts())
 host.ask("file.list", {"path": "."})
 try:
     print("up", flush=True)

@@ -13,19 +13,19 @@ import pytest
 
 from remote.errors import ConnectionLost, DeadlineExceeded
 from remote.link.greeting import Retries
-from remote.link.ssh.dial import Patience
+from remote.link.ssh.sockets import Timeouts
 from remote.protocol.exits import ExitCode
-from tests.faults.lines import IMPATIENT, SEEN_S, Chaos, endless, laptop, reach, when
+from tests.faults.lines import SEEN_S, SHORT_TIMEOUTS, Chaos, endless, laptop, reach, when
 from tests.lab.distance import Distance
 from tests.lab.injector import Fault
 from tests.lab.sshd import Sshd
 
 
 def test_the_limits_of_every_day() -> None:
-    patience = Patience()
-    assert patience.connect_s <= 15.0
-    assert patience.silence_s + 1.0 <= 45.0
-    assert patience.ping_s * 2 < patience.silence_s
+    timeouts = Timeouts()
+    assert timeouts.connect_s <= 15.0
+    assert timeouts.silence_s + 1.0 <= 45.0
+    assert timeouts.keepalive_s * 2 < timeouts.silence_s
     assert Retries().tries == 5
 
 
@@ -92,7 +92,7 @@ def test_FI_10_a_stopped_server_process_is_as_a_black_hole(sshd: Sshd) -> None:
 
 def test_FI_13_a_slow_line_is_no_dead_line(sshd: Sshd, chaos: Chaos) -> None:
     proxy = chaos(("127.0.0.1", sshd.port), bytes_per_s=250_000.0)
-    host = reach(sshd.through(proxy.port), Patience(connect_s=15.0, ping_s=0.4, silence_s=3.0))
+    host = reach(sshd.through(proxy.port), Timeouts(connect_s=15.0, keepalive_s=0.4, silence_s=3.0))
     data = os.urandom(900_000)
     start = time.monotonic()
     host.send("file.write", {"path": "slow"}, [data], timeout_s=3.0)
@@ -104,7 +104,7 @@ def test_FI_13_a_slow_line_is_no_dead_line(sshd: Sshd, chaos: Chaos) -> None:
 def test_FI_14_a_late_line_with_stalls_carries_everything(sshd: Sshd, chaos: Chaos) -> None:
     proxy = chaos(("127.0.0.1", sshd.port), delay_s=0.4)
     stalls = proxy.injector.plan(Fault.STALL, direction="up", after=50_000, times=3, seconds=0.5)
-    host = reach(sshd.through(proxy.port), Patience())
+    host = reach(sshd.through(proxy.port), Timeouts())
     data = os.urandom(500_000)
     host.write_bytes("late", data)
     assert host.read_bytes("late") == data
@@ -130,7 +130,7 @@ def test_FI_09_a_laptop_that_slept_drops_the_line_and_goes_on(sshd: Sshd) -> Non
     assert process.stdout
     assert process.stdout.readline() == b"asleep\n"
     process.send_signal(signal.SIGSTOP)
-    time.sleep(IMPATIENT.silence_s * 2)
+    time.sleep(SHORT_TIMEOUTS.silence_s * 2)
     process.send_signal(signal.SIGCONT)
     stdout, stderr = process.communicate(b"\n", timeout=60)
     assert (stdout, stderr) == (b"awake\n", b"")

@@ -10,7 +10,7 @@ import pytest
 
 from remote.link.address import Address
 from remote.link.agent import AgentHost, Retries
-from remote.link.ssh.dial import Patience
+from remote.link.ssh.sockets import Timeouts
 from remote.link.ssh.starter import SshStarter
 from remote.project.scan import Scan, scan_project
 from remote.protocol.tree import TreeSurvey
@@ -22,7 +22,7 @@ from tests.lab.injector import Fault
 from tests.lab.sshd import Sshd
 
 Chaos = Callable[..., ChaosProxy]
-IMPATIENT = Patience(connect_s=5.0, ping_s=0.4, silence_s=1.6)
+SHORT_TIMEOUTS = Timeouts(connect_s=5.0, keepalive_s=0.4, silence_s=1.6)
 FILES, FILE_BYTES = 40, 250_000
 TOTAL = FILES * FILE_BYTES
 # What OpenSSH's server takes before whoever reads it does; a reset throws it away.
@@ -39,7 +39,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def reach(address: Address) -> AgentHost:
-    starter = SshStarter(address, patience=IMPATIENT)
+    starter = SshStarter(address, timeouts=SHORT_TIMEOUTS)
     return AgentHost(address.name, starter, workdir=address.workdir, retries=Retries(tries=5, first_wait_s=0.05))
 
 

@@ -126,7 +126,7 @@ def test_the_hosts_own_sitecustomize_still_runs(place, host):
     assert checks(report) == [], report.output_tail
 
 
-def test_a_failing_command_is_told_with_its_last_words(place, host):
+def test_a_failing_command_is_told_with_its_stderr_text(place, host):
     report = run_proof(host, request(place, script(place, "import torch\nraise ValueError('no such card')\n")))
     finding = next(finding for finding in report.findings if finding.check == "command-failed")
     assert "no such card" in finding.message

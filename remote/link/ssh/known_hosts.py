@@ -1,4 +1,7 @@
-"""known_hosts as OpenSSH means it: patterns, hashed names, @revoked; and what a key that a server shows is worth."""
+"""known_hosts in OpenSSH's format: patterns, hashed names, @revoked; and the verdict on a key that a server presents.
+
+paramiko.HostKeys has neither patterns nor markers, so a revoked key would be accepted.
+"""
 
 from __future__ import annotations
 
@@ -17,34 +20,34 @@ AUTHORITY = "@cert-authority"
 
 @dataclass(frozen=True)
 class HostKey:
-    """A server's public key as it goes over the wire."""
+    """A server's public key in SSH's binary encoding."""
 
-    kind: str
+    key_type: str
     blob: bytes
 
     @property
     def fingerprint(self) -> str:
-        """SHA256:..., as `ssh-keygen -l` prints it."""
+        """SHA256:..., in the format of `ssh-keygen -l`."""
         return "SHA256:" + base64.b64encode(hashlib.sha256(self.blob).digest()).decode().rstrip("=")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One line: which names, which key, and whether the line forbids it."""
+    """One line of a known_hosts file; `where` is its file and line number."""
 
     names: str
     key: HostKey
     revoked: bool
     where: str
 
-    def names_host(self, name: str) -> bool:
-        """Whether the line speaks of `name` (`host`, or `[host]:port` off port 22)."""
+    def matches(self, name: str) -> bool:
+        """Return True if the line is about `name`: `host`, or `[host]:port` if the port is not 22."""
         if self.names.startswith("|1|"):
             return _hashed_match(self.names, name)
         found = False
         for pattern in self.names.lower().split(","):
-            wanted = pattern.removeprefix("!")
-            if fnmatch.fnmatchcase(name.lower(), wanted.replace("[", "[[]")):
+            glob = pattern.removeprefix("!")
+            if fnmatch.fnmatchcase(name.lower(), glob.replace("[", "[[]")):
                 if pattern.startswith("!"):
                     return False
                 found = True
@@ -52,7 +55,7 @@ class Entry:
 
 
 class Trust(enum.Enum):
-    """What known_hosts says about a key."""
+    """The state of a key in known_hosts."""
 
     TRUSTED = "trusted"
     UNKNOWN = "unknown"
@@ -61,17 +64,17 @@ class Trust(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """The word, and for a changed key the entries that say otherwise."""
+class Verdict:
+    """The state of a key; for a changed key, `expected` are the entries that it contradicts."""
 
     trust: Trust
     expected: tuple[Entry, ...] = ()
 
 
 def parse_known_hosts(text: str, where: str) -> tuple[tuple[Entry, ...], tuple[str, ...]]:
-    """The entries of one file, and a complaint for each line that is none; those are otherwise ignored."""
+    """Return the entries of one file, and a message for each malformed line, which is ignored."""
     entries: list[Entry] = []
-    complaints: list[str] = []
+    problems: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
         if not words or words[0].startswith("#"):
@@ -81,59 +84,60 @@ def parse_known_hosts(text: str, where: str) -> tuple[tuple[Entry, ...], tuple[s
             continue
         entry = _parse_words(words, marker, f"{where}:{number}")
         if entry is None:
-            complaints.append(f"{where}:{number} is no known_hosts line and was ignored")
+            problems.append(f"{where}:{number} is not a valid known_hosts line and was ignored")
         else:
             entries.append(entry)
-    return tuple(entries), tuple(complaints)
+    return tuple(entries), tuple(problems)
 
 
 def _parse_words(words: list[str], marker: str, where: str) -> Entry | None:
     if len(words) < 3 or marker not in ("", REVOKED):
         return None
-    names, kind, encoded = words[:3]
+    names, key_type, encoded = words[:3]
     try:
         blob = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
         return None
     size = int.from_bytes(blob[:4], "big")
-    if blob[4 : 4 + size] != kind.encode():
+    if blob[4 : 4 + size] != key_type.encode():
         return None
-    return Entry(names, HostKey(kind, blob), marker == REVOKED, where)
+    return Entry(names, HostKey(key_type, blob), marker == REVOKED, where)
 
 
 def _hashed_match(names: str, name: str) -> bool:
     try:
         _, _, salt, digest = names.split("|")
-        wanted = base64.b64decode(digest, validate=True)
-        return hmac.compare_digest(hmac.new(base64.b64decode(salt), name.lower().encode(), "sha1").digest(), wanted)
+        expected = base64.b64decode(digest, validate=True)
+        return hmac.compare_digest(hmac.new(base64.b64decode(salt), name.lower().encode(), "sha1").digest(), expected)
     except (ValueError, binascii.Error):
         return False
 
 
-def known_for(entries: Iterable[Entry], name: str) -> tuple[Entry, ...]:
-    """The entries that speak of `name`."""
-    return tuple(entry for entry in entries if entry.names_host(name))
+def entries_for(entries: Iterable[Entry], name: str) -> tuple[Entry, ...]:
+    """Return the entries that match `name`."""
+    return tuple(entry for entry in entries if entry.matches(name))
 
 
-def judge_host_key(entries: Iterable[Entry], name: str, shown: HostKey, *, pinned: str | None = None) -> Judgement:
-    """What `shown` is worth for `name`. A pinned fingerprint decides alone; a revoked key is refused whatever else.
+def judge_host_key(entries: Iterable[Entry], name: str, presented: HostKey, *, pinned: str | None = None) -> Verdict:
+    """Return the verdict on `presented` for `name`. A revoked key is always refused; else a pinned fingerprint decides.
 
-    A known key of another type counts as changed: a server that really gained a type still has the old one to show.
+    If only a key of another type is known, the key counts as changed: a server that gained a type still has the old
+    key, and is asked for it.
     """
-    about = known_for(entries, name)
+    matching = entries_for(entries, name)
     bare = name[1:].partition("]")[0] if name.startswith("[") else name
-    also = known_for(entries, bare) if bare != name else ()
-    if any(entry.revoked and entry.key == shown for entry in (*about, *also)):
-        return Judgement(Trust.REVOKED)
+    without_port = entries_for(entries, bare) if bare != name else ()
+    if any(entry.revoked and entry.key == presented for entry in (*matching, *without_port)):
+        return Verdict(Trust.REVOKED)
     if pinned is not None:
-        trust = Trust.TRUSTED if shown.fingerprint == pinned else Trust.CHANGED
-        return Judgement(trust)
-    allowed = tuple(entry for entry in about if not entry.revoked)
-    if any(entry.key == shown for entry in allowed):
-        return Judgement(Trust.TRUSTED)
+        trust = Trust.TRUSTED if presented.fingerprint == pinned else Trust.CHANGED
+        return Verdict(trust)
+    allowed = tuple(entry for entry in matching if not entry.revoked)
+    if any(entry.key == presented for entry in allowed):
+        return Verdict(Trust.TRUSTED)
     if allowed:
-        return Judgement(Trust.CHANGED, allowed)
-    # ssh also accepts a key that is filed under the name without the port.
-    if any(entry.key == shown and not entry.revoked for entry in also):
-        return Judgement(Trust.TRUSTED)
-    return Judgement(Trust.UNKNOWN)
+        return Verdict(Trust.CHANGED, allowed)
+    # OpenSSH also accepts a key that is recorded for the name without the port.
+    if any(entry.key == presented and not entry.revoked for entry in without_port):
+        return Verdict(Trust.TRUSTED)
+    return Verdict(Trust.UNKNOWN)

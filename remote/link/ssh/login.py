@@ -1,176 +1,31 @@
-"""Proving who we are: every key in the order ssh would try them, then what a person can be asked for."""
+"""Authentication: every key in the order in which ssh tries them, then keyboard-interactive or a password."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import stat
-import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import paramiko
-from paramiko.agent import AgentSSH
-from paramiko.auth_handler import AuthOnlyHandler
-from paramiko.common import MSG_SERVICE_ACCEPT, MSG_USERAUTH_INFO_REQUEST, cMSG_SERVICE_REQUEST, cMSG_USERAUTH_REQUEST
-from paramiko.message import Message
 
 from remote.errors import AuthRefused, HungUp
 from remote.link.ask import Prompter
-from remote.link.ssh.route import Station
-from remote.link.ssh.transport import Transport
+from remote.link.ssh.agent_keys import SIGN_TIMEOUT_S, AgentTimeout, open_agent, within
+from remote.link.ssh.route import ResolvedHop
+from remote.link.ssh.transport import SshTransport
 
 PASSWORD_TRIES = 3
-Finish = Callable[[Message], None]
-Behind = Callable[[], Callable[[], None]]
-"""Sends something more on the same flight; gives what takes it back where the proof was refused."""
-
-
-@dataclass
-class Login:
-    """What was tried, in words that name paths and never their contents."""
-
-    station: Station
-    ask: Prompter | None
-    tried: list[str] = field(default_factory=list)
-    hints: list[str] = field(default_factory=list)
-    allowed: tuple[str, ...] = ()
-    granted: bool = False
-
-
-class EagerAuth(AuthOnlyHandler):  # type: ignore[misc]
-    """paramiko's authentication with the service request and the first proof in one flight: a round trip less."""
-
-    def __init__(self, transport: Transport, timeout_s: float, behind: Behind | None) -> None:
-        super().__init__(transport)
-        self._timeout_s = timeout_s
-        self._behind = behind
-        self._query_accepted = False
-        self._querying = False
-        self.allowed: tuple[str, ...] = ()
-        request = Message()
-        request.add_byte(cMSG_SERVICE_REQUEST)
-        request.add_string("ssh-userauth")
-        transport._send_message(request)
-
-    @property
-    def _client_handler_table(self) -> dict[int, Callable[[Message], None]]:
-        table: dict[int, Callable[[Message], None]] = dict(super()._client_handler_table)
-        table[MSG_SERVICE_ACCEPT] = lambda message: None
-        table[MSG_USERAUTH_INFO_REQUEST] = self._parse_query_accepted
-        return table
-
-    def _parse_query_accepted(self, message: Message) -> None:
-        if self.auth_method != "publickey":
-            self._parse_userauth_info_request(message)
-            return
-        self._query_accepted = True
-        self.auth_event.set()
-
-    def _parse_userauth_failure(self, message: Message) -> None:
-        self.allowed = tuple(message.get_list())
-        message.get_boolean()
-        self.auth_event.set()
-
-    def send_auth_request(self, username: str, method: str, finish_message: Finish | None = None) -> list[str]:
-        """True to its parent's name; the answer is in `is_authenticated` and `allowed`. Raises CannotConnect."""
-        self.auth_method = method
-        self.username = username
-        self.auth_event = threading.Event()
-        message = Message()
-        message.add_byte(cMSG_USERAUTH_REQUEST)
-        message.add_string(username)
-        message.add_string("ssh-connection")
-        message.add_string(method)
-        if finish_message:
-            finish_message(message)
-        self.transport._send_message(message)
-        forget = self._behind() if self._behind and method == "publickey" and not self._querying else None
-        self._wait()
-        if forget and not self.is_authenticated():
-            forget()
-        return []
-
-    def _wait(self) -> None:
-        # A person may be answering in the handler of keyboard-interactive, which takes as long as it takes.
-        deadline = time.monotonic() + (self._timeout_s if self.auth_method == "publickey" else 300.0)
-        while not self.auth_event.wait(0.1):
-            if not self.transport.is_active() or time.monotonic() > deadline:
-                break
-        if self.is_authenticated():
-            return
-        if not self.auth_event.is_set() or not self.transport.is_active():
-            raise ConnectionAbortedError("the server hung up during authentication")
-
-    def wants(self, username: str, key: paramiko.PKey) -> bool:
-        """Whether the server would take a proof by this key: asked before anybody is asked for its passphrase."""
-        kind, blob = self._get_key_type_and_bits(key)
-        algorithm = self._finalize_pubkey_algorithm(kind)
-        self._query_accepted = False
-
-        def finish(message: Message) -> None:
-            message.add_boolean(False)
-            message.add_string(algorithm)
-            message.add_string(blob)
-
-        self._querying = True
-        self.send_auth_request(username, "publickey", finish)
-        self._querying = False
-        return self._query_accepted
-
-
-def log_in(
-    transport: Transport,
-    station: Station,
-    ask: Prompter | None,
-    timeout_s: float,
-    behind: Behind | None = None,
-) -> str:
-    """The transport is authenticated; gives what did it. Raises AuthRefused with everything that was tried.
-
-    `behind` is called when a key's proof has been sent and before its answer is waited for.
-    """
-    auth = EagerAuth(transport, timeout_s, behind)
-    transport.auth_handler = auth
-    login = Login(station, ask)
-    agent = _agent(station)
-    try:
-        for offer in (_offer_keys, _offer_password):
-            offer(auth, login, agent)
-            if auth.is_authenticated():
-                return login.tried[-1] if login.tried else "nothing was asked for"
-    except ConnectionAbortedError:
-        if not auth.allowed and "uthentication" not in transport.farewell:
-            raise HungUp(f"{station.where} hung up during authentication", where=station.alias) from None
-        login.hints.append("the server hung up: too many keys were offered; set `identity_file:` to the right one")
-    finally:
-        if agent:
-            agent._close()
-    raise _refused(login, auth.allowed)
-
-
-def _agent(station: Station) -> AgentSSH | None:
-    if not station.agent_socket:
-        return None
-    agent = AgentSSH()
-    connection = socket.socket(socket.AF_UNIX)
-    try:
-        connection.settimeout(5.0)
-        connection.connect(station.agent_socket)
-        agent._connect(connection)
-        connection.settimeout(60.0)
-    except (OSError, paramiko.SSHException):
-        connection.close()
-        return None
-    return agent
+PROMPT_TIMEOUT_S = 300.0
 
 
 @dataclass(frozen=True)
-class Offer:
-    """One key: ready to prove, or an encrypted file whose public half is known (or not)."""
+class Candidate:
+    """One key: of the agent, from a file, or an encrypted file whose public key is known (or not)."""
 
     label: str
     key: paramiko.PKey | None = None
@@ -178,122 +33,191 @@ class Offer:
     public: paramiko.PKey | None = None
 
 
-def _offers(login: Login, agent: AgentSSH | None) -> Iterator[Offer]:
-    """Keys of the agent that are named in the configuration first, then its others, then files, as ssh has it."""
-    station = login.station
-    publics = {path: _public_half(Path(path)) for path in station.identity_files}
-    named = {key.asbytes() for key in publics.values() if key is not None}
-    held = list(agent.get_keys()) if agent else []
-    mine = [key for key in held if key.asbytes() in named]
-    others = [] if station.identities_only else [key for key in held if key.asbytes() not in named]
-    for key in (*mine, *others):
-        yield Offer(f"{key.comment or key.get_name()} (agent)", key=key)
-    offered = {key.asbytes() for key in mine}
-    for path, public in publics.items():
-        if public is None or public.asbytes() not in offered:
-            yield from _file_offer(login, Path(path), public)
+class ServerHungUp(Exception):
+    """The server closed the connection, or did not answer, during authentication."""
 
 
-def _file_offer(login: Login, path: Path, public: paramiko.PKey | None) -> Iterator[Offer]:
-    try:
-        mode = path.stat().st_mode
-        readable = os.access(path, os.R_OK)
-    except OSError:
-        if login.station.identities_only:
-            login.tried.append(f"{path} (not there)")
-        return
-    if not readable:
-        login.tried.append(f"{path} (cannot be read)")
-    elif mode & (stat.S_IRWXG | stat.S_IRWXO):
-        login.tried.append(f"{path} (not used: others can read it, mode {stat.S_IMODE(mode):04o})")
-        login.hints.append(f"chmod 600 {path}")
-    else:
+class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
+    """How to authenticate on one hop. `tried` and `hints` name paths, never the contents of a file or a password."""
+
+    def __init__(self, hop: ResolvedHop, prompter: Prompter | None) -> None:
+        super().__init__(ssh_config=None)
+        self._hop = hop
+        self._prompter = prompter
+        self._allowed: tuple[str, ...] = ()
+        self.tried: list[str] = []
+        self.hints: list[str] = []
+
+    @property
+    def succeeded_with(self) -> str:
+        """What the server accepted, once `authenticate` has returned."""
+        return self.tried[-1] if self.tried else "no authentication needed"
+
+    def authenticate(self, transport: SshTransport) -> None:
+        """Authenticate the connection. Raises AuthRefused with everything that was tried."""
+        agent = open_agent(self._hop.agent_socket)
         try:
-            yield Offer(str(path), key=paramiko.PKey.from_path(path))
-        except TypeError:
-            yield Offer(str(path), path=path, public=public)
-        except (ValueError, paramiko.SSHException, paramiko.UnknownKeyType) as error:
-            login.tried.append(f"{path} (no private key that is understood: {type(error).__name__})")
+            if self._try_keys(transport, agent) or self._try_prompts(transport):
+                return
+        except AgentTimeout as error:
+            transport.close()
+            self.tried[-1] += f" ({error})"
+            self.hints.append("ssh-add -l")
+        except ServerHungUp:
+            if not self._allowed and "uthentication" not in transport.log.disconnect_reason:
+                message = f"{self._hop.where} hung up during authentication"
+                raise HungUp(message, where=self._hop.alias) from None
+            self.hints.append("the server hung up: too many keys were offered; set `identity_file:` to the right one")
+        finally:
+            if agent:
+                agent.close()
+        raise self._error()
+
+    def _attempt(self, transport: SshTransport, method: Callable[[], list[str]]) -> bool:
+        """Return whether the server accepted; keeps the methods that it allows. Raises ServerHungUp, SSHException."""
+        start = time.monotonic()
+        try:
+            self._allowed = tuple(method()) or self._allowed
+        except (paramiko.BadAuthenticationType, paramiko.ssh_exception.PartialAuthentication) as error:
+            self._allowed = tuple(error.allowed_types)
+        except paramiko.AuthenticationException:
+            if time.monotonic() - start >= transport.auth_timeout:
+                raise ServerHungUp from None
+        except (paramiko.SSHException, EOFError, OSError):
+            if transport.is_active():
+                raise
+        if not transport.is_active():
+            raise ServerHungUp
+        return bool(transport.is_authenticated())
+
+    def _try_keys(self, transport: SshTransport, agent: paramiko.Agent | None) -> bool:
+        for candidate in self._candidates(agent):
+            key = candidate.key or self._decrypt(transport, candidate)
+            if key is None:
+                continue
+            self.tried.append(candidate.label)
+            try:
+                accepted = self._try_key(transport, candidate, key)
+            except AgentTimeout:
+                raise
+            except paramiko.SSHException as error:
+                self.tried[-1] += f" (could not sign: {error})"
+                continue
+            if accepted:
+                return True
+            if self._allowed and "publickey" not in self._allowed:
+                return False
+        return False
+
+    def _try_key(self, transport: SshTransport, candidate: Candidate, key: paramiko.PKey) -> bool:
+        def authenticate() -> bool:
+            return self._attempt(transport, lambda: transport.auth_publickey(self._hop.user, key))
+
+        is_from_file = candidate.path is not None
+        return authenticate() if is_from_file else within(SIGN_TIMEOUT_S + transport.auth_timeout, authenticate)
+
+    def _candidates(self, agent: paramiko.Agent | None) -> Iterator[Candidate]:
+        """Yield the agent's keys that the configuration names, then its other keys, then files, in OpenSSH's order."""
+        publics = {path: _read_public_key(Path(path)) for path in self._hop.identity_files}
+        named = {key.asbytes() for key in publics.values() if key is not None}
+        held = list(agent.get_keys()) if agent else []
+        first = [key for key in held if key.asbytes() in named]
+        others = [] if self._hop.identities_only else [key for key in held if key.asbytes() not in named]
+        for key in (*first, *others):
+            yield Candidate(f"{key.comment or key.get_name()} (agent)", key=key)
+        offered = {key.asbytes() for key in first}
+        for path, public in publics.items():
+            if public is None or public.asbytes() not in offered:
+                yield from self._from_file(Path(path), public)
+
+    def _from_file(self, path: Path, public: paramiko.PKey | None) -> Iterator[Candidate]:
+        try:
+            mode = path.stat().st_mode
+        except OSError:
+            if self._hop.identities_only:
+                self.tried.append(f"{path} (not found)")
+            return
+        if not os.access(path, os.R_OK):
+            self.tried.append(f"{path} (not readable)")
+        elif mode & (stat.S_IRWXG | stat.S_IRWXO):
+            self.tried.append(f"{path} (not used: others can read it, mode {stat.S_IMODE(mode):04o})")
+            self.hints.append(f"chmod 600 {path}")
+        else:
+            try:
+                yield Candidate(str(path), key=paramiko.PKey.from_path(path), path=path)
+            except TypeError:  # an encrypted key
+                yield Candidate(str(path), path=path, public=public)
+            except (ValueError, paramiko.SSHException, paramiko.UnknownKeyType) as error:
+                self.tried.append(f"{path} (not a private key of a known type: {type(error).__name__})")
+
+    def _decrypt(self, transport: SshTransport, candidate: Candidate) -> paramiko.PKey | None:
+        """Return the decrypted key; the passphrase is only asked for if the server would accept the key."""
+        assert candidate.path
+        if candidate.public is not None and not self._is_wanted(transport, candidate.public):
+            self.tried.append(candidate.label)
+            return None
+        for number in range(PASSWORD_TRIES):
+            phrase = self._prompter.secret(f"Passphrase for {candidate.path}: ") if self._prompter else None
+            if not phrase and number == 0:
+                self.tried.append(f"{candidate.label} (needs a passphrase, and none was given)")
+                self.hints.append(f"ssh-add {candidate.path}")
+                return None
+            if not phrase:
+                break
+            try:
+                return paramiko.PKey.from_path(candidate.path, phrase.encode())
+            except (ValueError, paramiko.SSHException):
+                continue
+        self.tried.append(f"{candidate.label} (wrong passphrase)")
+        return None
+
+    def _is_wanted(self, transport: SshTransport, public: paramiko.PKey) -> bool:
+        try:
+            return transport.query_key(self._hop.user, public)
+        except (paramiko.SSHException, EOFError, OSError):
+            raise ServerHungUp from None
+
+    def _try_prompts(self, transport: SshTransport) -> bool:
+        user = self._hop.user
+        if not self._allowed and self._attempt(transport, lambda: transport.auth_none(user)):
+            return True
+        transport.auth_timeout = PROMPT_TIMEOUT_S
+        for _ in range(PASSWORD_TRIES):
+            if self._prompter is None:
+                return False
+            if "keyboard-interactive" in self._allowed:
+                accepted = self._attempt(transport, lambda: transport.auth_interactive(user, self._answer))
+            elif "password" in self._allowed:
+                password = self._prompter.secret(f"Password for {self._hop.where}: ")
+                if not password:
+                    return False
+                accepted = self._attempt(transport, partial(transport.auth_password, user, password, fallback=False))
+            else:
+                return False
+            self.tried.append("password")
+            if accepted:
+                return True
+        return False
+
+    def _answer(self, title: str, instructions: str, prompts: list[tuple[str, bool]]) -> list[str]:
+        assert self._prompter
+        return [self._prompter.secret(f"{self._hop.where}: {prompt}") or "" for prompt, _ in prompts]
+
+    def _error(self) -> AuthRefused:
+        hop = self._hop
+        tried = "; ".join(dict.fromkeys(self.tried)) or "no key: no default key file exists and no agent holds a key"
+        allowed = f"; it allows {', '.join(self._allowed)}" if self._allowed else ""
+        port = "" if hop.port == 22 else f"-p {hop.port} "
+        hints = list(dict.fromkeys(self.hints)) or [f"ssh-copy-id {port}{hop.user}@{hop.host}"]
+        return AuthRefused(
+            f"{hop.where} rejected every authentication method that was tried: {tried}{allowed}",
+            where=hop.alias,
+            hint=hints[0],
+        )
 
 
-def _public_half(path: Path) -> paramiko.PKey | None:
+def _read_public_key(path: Path) -> paramiko.PKey | None:
     with contextlib.suppress(OSError, ValueError, paramiko.SSHException, paramiko.UnknownKeyType, IndexError):
         blob = paramiko.PublicBlob.from_file(f"{path}.pub")
         return paramiko.PKey.from_type_string(blob.key_type, blob.key_blob)
     return None
-
-
-def _offer_keys(auth: EagerAuth, login: Login, agent: AgentSSH | None) -> None:
-    user = login.station.user
-    for offer in _offers(login, agent):
-        key = offer.key or _opened(auth, login, offer)
-        if key is None:
-            continue
-        login.tried.append(offer.label)
-        try:
-            auth.auth_publickey(user, key)
-        except paramiko.SSHException as error:
-            login.tried[-1] += f" (could not sign: {error})"
-            continue
-        if auth.is_authenticated() or (auth.allowed and "publickey" not in auth.allowed):
-            return
-
-
-def _opened(auth: EagerAuth, login: Login, offer: Offer) -> paramiko.PKey | None:
-    assert offer.path
-    if offer.public is not None and not auth.wants(login.station.user, offer.public):
-        login.tried.append(offer.label)
-        return None
-    for number in range(PASSWORD_TRIES):
-        phrase = login.ask.secret(f"Passphrase for {offer.path}: ") if login.ask else None
-        if not phrase and number == 0:
-            login.tried.append(f"{offer.label} (needs a passphrase, and none was given)")
-            login.hints.append(f"ssh-add {offer.path}")
-            return None
-        if not phrase:
-            break
-        try:
-            return paramiko.PKey.from_path(offer.path, phrase.encode())
-        except (ValueError, paramiko.SSHException):
-            continue
-    login.tried.append(f"{offer.label} (the passphrase was not right)")
-    return None
-
-
-def _offer_password(auth: EagerAuth, login: Login, agent: AgentSSH | None) -> None:
-    user = login.station.user
-    if not auth.allowed:
-        auth.send_auth_request(user, "none")
-    if auth.is_authenticated():
-        return
-    for _ in range(PASSWORD_TRIES):
-        if login.ask is None or auth.is_authenticated():
-            return
-        if "keyboard-interactive" in auth.allowed:
-            auth.auth_interactive(user, lambda title, words, prompts: _answers(login, prompts))
-        elif "password" in auth.allowed:
-            word = login.ask.secret(f"Password for {login.station.where}: ")
-            if not word:
-                return
-            auth.auth_password(user, word)
-        else:
-            return
-        login.tried.append("password")
-
-
-def _answers(login: Login, prompts: list[tuple[str, bool]]) -> list[str]:
-    assert login.ask
-    return [login.ask.secret(f"{login.station.where}: {prompt}") or "" for prompt, _ in prompts]
-
-
-def _refused(login: Login, allowed: tuple[str, ...]) -> AuthRefused:
-    station = login.station
-    tried = "; ".join(dict.fromkeys(login.tried)) or "no key: none of the usual files is there and no agent holds one"
-    takes = f"; it takes {', '.join(allowed)}" if allowed else ""
-    port = "" if station.port == 22 else f"-p {station.port} "
-    hints = list(dict.fromkeys(login.hints)) or [f"ssh-copy-id {port}{station.user}@{station.host}"]
-    return AuthRefused(
-        f"{station.where} let us in with nothing that was tried: {tried}{takes}",
-        where=station.alias,
-        hint=hints[0],
-    )

@@ -1,4 +1,4 @@
-"""~/.ssh/config where there is no `ssh` to ask: read by paramiko, which knows less of it, and says so."""
+"""~/.ssh/config without OpenSSH: parsed by paramiko, with a warning for what paramiko does not support."""
 
 from __future__ import annotations
 
@@ -15,24 +15,22 @@ IGNORED = ("include", "match")
 
 
 def read_plain_config(environment: Mapping[str, str]) -> tuple[paramiko.SSHConfig, tuple[str, ...]]:
-    """The configuration, and a warning for each directive in it that has no effect this way."""
+    """Return the configuration, and a warning for each directive in it that has no effect."""
     path = Path(environment.get("HALFSTEP_SSH_CONFIG") or home(environment) / ".ssh/config")
     try:
         text = path.read_text(encoding="utf-8", errors="surrogateescape")
     except OSError:
         return paramiko.SSHConfig(), ()
     used = {line.split()[0].lower() for line in text.splitlines() if line.split()}
-    warnings = [
-        f"no `ssh` here to ask: {word.capitalize()} in {path} has no effect" for word in IGNORED if word in used
-    ]
+    warnings = [f"without OpenSSH, {word.capitalize()} in {path} has no effect" for word in IGNORED if word in used]
     kept = [line for line in text.splitlines() if not line.strip().lower().startswith("include")]
     if "match" in used:
-        # An unknown Match is taken for one that matches everything: what follows it is left out.
+        # paramiko takes an unknown Match for one that matches every host, so the block is removed.
         kept = _without_matches(kept)
     try:
         return paramiko.SSHConfig.from_text("\n".join(kept)), tuple(warnings)
     except (paramiko.ConfigParseError, ValueError) as error:
-        raise BadUsage(f"{path} is not understood: {error}", where=str(path)) from None
+        raise BadUsage(f"invalid {path}: {error}", where=str(path)) from None
 
 
 def _without_matches(lines: list[str]) -> list[str]:
@@ -47,7 +45,7 @@ def _without_matches(lines: list[str]) -> list[str]:
 
 
 def plain_options(config: paramiko.SSHConfig, hop: Hop) -> Options:
-    """What it says about a hop, in the form of `ssh -G`."""
+    """Return the options of a hop, in the form of `ssh -G`."""
     found = config.lookup(hop.host)
     options: dict[str, tuple[str, ...]] = {}
     for key, value in found.items():

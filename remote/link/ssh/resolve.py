@@ -1,8 +1,9 @@
-"""What `ssh NAME` would do, as a Route: asked of `ssh -G` where there is one, since only it knows Include and Match."""
+"""The route that `ssh NAME` would take, from `ssh -G`; without OpenSSH, as far as paramiko parses the configuration."""
 
 from __future__ import annotations
 
 import getpass
+import importlib
 import os
 import shlex
 import shutil
@@ -11,41 +12,40 @@ from pathlib import Path
 
 from remote.errors import BadUsage
 from remote.link.address import Address, Hop, judge_host, parse_hop
-from remote.link.ssh.lean import load
-from remote.link.ssh.options import Options, account_home, ask_ssh, home
-from remote.link.ssh.route import Route, Station
+from remote.link.ssh.options import Options, account_home, home, read_ssh_options
+from remote.link.ssh.route import ResolvedHop, Route
 
 MAX_HOPS = 8
 PLAIN = "remote.link.ssh.plain_config"
 DEFAULT_IDENTITIES = ("~/.ssh/id_rsa", "~/.ssh/id_ecdsa", "~/.ssh/id_ed25519")
-AskOptions = Callable[[Hop], Options]
+ReadOptions = Callable[[Hop], Options]
 
 
 def resolve_route(address: Address, environment: Mapping[str, str] | None = None) -> Route:
-    """The stations from here to the host. What the address says wins over ~/.ssh/config. Raises BadUsage."""
+    """Return the hops to the host. The address takes precedence over ~/.ssh/config. Raises BadUsage, CannotConnect."""
     environment = os.environ if environment is None else environment
     ssh = shutil.which("ssh", path=environment.get("PATH"))
     if ssh:
-        return Route(tuple(_stations(address, lambda hop: ask_ssh(ssh, hop, environment), environment)))
-    plain = load(PLAIN)
+        return Route(tuple(_hops(address, lambda hop: read_ssh_options(ssh, hop, environment), environment)))
+    plain = importlib.import_module(PLAIN)
     config, warnings = plain.read_plain_config(environment)
-    return Route(tuple(_stations(address, lambda hop: plain.plain_options(config, hop), environment)), warnings)
+    return Route(tuple(_hops(address, lambda hop: plain.plain_options(config, hop), environment)), warnings)
 
 
-def _stations(address: Address, ask: AskOptions, environment: Mapping[str, str]) -> list[Station]:
-    options = ask(address.target)
+def _hops(address: Address, read_options: ReadOptions, environment: Mapping[str, str]) -> list[ResolvedHop]:
+    options = read_options(address.target)
     jumps = [parse_hop(jump) for jump in address.proxy_jump] or _jumps_of(options)
-    target = _station(address.target, options, environment, address=address, jumped=bool(jumps))
-    gateways: list[Station] = []
+    target = _hop(address.target, options, environment, address, is_target=True, jumped=bool(jumps))
+    jump_hosts: list[ResolvedHop] = []
     while jumps:
         hop = jumps.pop()
-        if len(gateways) >= MAX_HOPS:
-            raise BadUsage(f"more than {MAX_HOPS} gateways on the way to {address.host}", where="proxy_jump")
-        options = ask(hop)
-        # Only the first of several gateways may have gateways of its own: the others are reached through it.
+        if len(jump_hosts) >= MAX_HOPS:
+            raise BadUsage(f"more than {MAX_HOPS} jump hosts on the route to {address.host}", where="proxy_jump")
+        options = read_options(hop)
+        # Only the first of several jump hosts may have jump hosts of its own: the others are reached through it.
         jumps = jumps or _jumps_of(options)
-        gateways.insert(0, _station(hop, options, environment, jumped=bool(jumps)))
-    return [*gateways, target]
+        jump_hosts.insert(0, _hop(hop, options, environment, address, is_target=False, jumped=bool(jumps)))
+    return [*jump_hosts, target]
 
 
 def _jumps_of(options: Options) -> list[Hop]:
@@ -53,40 +53,43 @@ def _jumps_of(options: Options) -> list[Hop]:
     return [] if text in ("", "none") else [parse_hop(word) for word in text.split(",")]
 
 
-def _station(
+def _hop(
     hop: Hop,
     options: Options,
     environment: Mapping[str, str],
+    address: Address,
     *,
-    address: Address | None = None,
+    is_target: bool,
     jumped: bool,
-) -> Station:
-    here = home(environment)
+) -> ResolvedHop:
+    folder = home(environment)
     host = judge_host(_one(options, "hostname") or hop.host)
     port = hop.port or int(_one(options, "port") or 22)
-    files = [_expand(path, here) for path in options.get("identityfile", DEFAULT_IDENTITIES)]
+    files = [_expand(path, folder) for path in options.get("identityfile", DEFAULT_IDENTITIES)]
     identities_only = _one(options, "identitiesonly") == "yes"
-    known = _known_hosts(options, here)
-    if address and address.identity_file:
-        files, identities_only = [_expand(address.identity_file, here)], True
-    if address and address.known_hosts:
-        known = [_expand(address.known_hosts, here)]
+    known = _known_hosts(options, folder)
+    if is_target and address.identity_file:
+        files, identities_only = [_expand(address.identity_file, folder)], True
+    if is_target and address.known_hosts:
+        known = [_expand(address.known_hosts, folder)]
     command = _one(options, "proxycommand")
     timeout = _one(options, "connecttimeout")
-    return Station(
+    return ResolvedHop(
         alias=hop.host,
         host=host,
         port=port,
         user=hop.user or _one(options, "user") or environment.get("USER") or getpass.getuser(),
         identity_files=tuple(dict.fromkeys(files)),
         identities_only=identities_only,
-        agent_socket=_agent(options, environment, here),
+        agent_socket=_agent(options, environment, folder),
         known_hosts=tuple(dict.fromkeys(known)),
         key_name=_one(options, "hostkeyalias") or (host.lower() if port == 22 else f"[{host.lower()}]:{port}"),
-        host_key=address.host_key if address else None,
+        host_key=address.host_key if is_target else None,
         proxy_command=None if jumped or command in (None, "none") else command,
         connect_timeout_s=float(timeout) if timeout and timeout.isdigit() else None,
         accept_new=_one(options, "stricthostkeychecking") == "accept-new",
+        destination=address.destination or address.name,
+        is_target=is_target,
     )
 
 
@@ -95,13 +98,15 @@ def _one(options: Options, key: str) -> str | None:
     return values[0] if values else None
 
 
-def _known_hosts(options: Options, here: Path) -> list[str]:
-    mine = [_expand(path, here) for path in _paths(options, "userknownhostsfile")] or [str(here / ".ssh/known_hosts")]
-    return mine + _paths(options, "globalknownhostsfile")
+def _known_hosts(options: Options, folder: Path) -> list[str]:
+    user_files = [_expand(path, folder) for path in _paths(options, "userknownhostsfile")] or [
+        str(folder / ".ssh/known_hosts")
+    ]
+    return user_files + _paths(options, "globalknownhostsfile")
 
 
 def _paths(options: Options, key: str) -> list[str]:
-    """Several files stand on one line; one with a space in its name stands in quotes, or alone without them."""
+    """Split several paths on one line; a path with a space is quoted, or is alone on the line."""
     text = " ".join(options.get(key, ()))
     if text and '"' not in text and Path(text).is_file():
         return [text]
@@ -111,23 +116,23 @@ def _paths(options: Options, key: str) -> list[str]:
         return text.split()
 
 
-def _agent(options: Options, environment: Mapping[str, str], here: Path) -> str | None:
-    wanted = _one(options, "identityagent")
-    if wanted is None or wanted == "SSH_AUTH_SOCK":
+def _agent(options: Options, environment: Mapping[str, str], folder: Path) -> str | None:
+    value = _one(options, "identityagent")
+    if value is None or value == "SSH_AUTH_SOCK":
         return environment.get("SSH_AUTH_SOCK") or None
-    if wanted == "none":
+    if value == "none":
         return None
-    if wanted.startswith("$"):
-        return environment.get(wanted.strip("${}")) or None
-    return _expand(wanted, here)
+    if value.startswith("$"):
+        return environment.get(value.strip("${}")) or None
+    return _expand(value, folder)
 
 
-def _expand(path: str, here: Path) -> str:
-    """ssh means the account's home by ~, whatever HOME says; here HOME counts, so that a test can have its own."""
+def _expand(path: str, folder: Path) -> str:
+    """Expand ~ to `folder`, the home folder by HOME; OpenSSH itself expands it to the account's home."""
     path = path.strip('"')
     if path == "~" or path.startswith("~/"):
-        return str(here / path[2:])
+        return str(folder / path[2:])
     account = account_home()
-    if account and str(here) != account and path.startswith(account + "/.ssh/"):
-        return str(here / path[len(account) + 1 :])
+    if account and str(folder) != account and path.startswith(account + "/.ssh/"):
+        return str(folder / path[len(account) + 1 :])
     return path

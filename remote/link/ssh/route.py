@@ -1,4 +1,4 @@
-"""The way to a host as plain values: every machine on it, the target last."""
+"""The route to a host as plain values: every jump host in order, the target last."""
 
 from __future__ import annotations
 
@@ -6,8 +6,12 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Station:
-    """One SSH server to be passed or reached. `key_name` is what its key is filed under in known_hosts."""
+class ResolvedHop:
+    """One SSH server of a route, as `ssh -G` resolved it.
+
+    `key_name` is the name of its key in known_hosts; `host_key` is the fingerprint that the host file pins.
+    `destination` is the host that the user named, so that hints can repeat it: the same for every hop of a route.
+    """
 
     alias: str
     host: str
@@ -22,6 +26,8 @@ class Station:
     proxy_command: str | None = None
     connect_timeout_s: float | None = None
     accept_new: bool = False
+    destination: str = ""
+    is_target: bool = True
 
     @property
     def where(self) -> str:
@@ -32,11 +38,11 @@ class Station:
 
 @dataclass(frozen=True)
 class Route:
-    """Gateways in order, then the target; and what could not be honoured on the way of finding it."""
+    """The hops in the order in which they are connected to, and warnings about options that have no effect."""
 
-    stations: tuple[Station, ...]
+    hops: tuple[ResolvedHop, ...]
     warnings: tuple[str, ...] = ()
 
     @property
-    def target(self) -> Station:
-        return self.stations[-1]
+    def target(self) -> ResolvedHop:
+        return self.hops[-1]

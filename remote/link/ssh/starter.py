@@ -1,7 +1,8 @@
-"""Processes of an SSH host, each over a channel of the one connection."""
+"""Processes on an SSH host, each over a channel of one connection."""
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -10,47 +11,56 @@ from remote.errors import SessionRefused
 from remote.link.address import Address
 from remote.link.ask import Prompter
 from remote.link.shellwords import command_line
-from remote.link.ssh.approach import Approach
-from remote.link.ssh.dial import Patience
-from remote.link.ssh.hostkeys import own_known_hosts
-from remote.link.ssh.lean import load
+from remote.link.ssh.host_keys import own_known_hosts
+from remote.link.ssh.preconnect import Preconnect
+from remote.link.ssh.sockets import Timeouts
 from remote.link.wire import Wire
 
 if TYPE_CHECKING:
-    from remote.link.ssh.connect import Connection
+    from remote.link.ssh.connection import Connection
 
-# By name: it takes longer to load than the way to the host takes, so both happen at once.
-CONNECT = "remote.link.ssh.connect"
+# Imported by name while the first socket is being connected: importing fabric takes about as long as that.
+CONNECTION = "remote.link.ssh.connection"
 
 
 class SshStarter:
-    """Resolves, connects and logs in when something is first started; a broken connection is made anew.
+    """Starts processes on an SSH host. Connects on the first start, and again after the connection was lost.
 
-    Everything goes over one connection, except on a server that allows one session only (MaxSessions 1): there each
-    further process has a connection of its own.
+    All processes share one connection, except on a server that allows one session per connection (MaxSessions 1): there
+    each further process has its own connection.
     """
 
-    def __init__(self, address: Address, *, ask: Prompter | None = None, patience: Patience | None = None) -> None:
+    def __init__(
+        self, address: Address, *, prompter: Prompter | None = None, timeouts: Timeouts | None = None, fast: bool = True
+    ) -> None:
         self._address = address
-        self._ask = ask
-        self._patience = patience or Patience()
+        self._prompter = prompter
+        self._timeouts = timeouts or Timeouts()
+        self._fast = fast
         self._connections: list[Connection] = []
         self._lock = threading.Lock()
 
     @property
     def connection(self) -> Connection:
-        """The one that everything goes over."""
+        """The shared connection."""
         with self._lock:
             if not self._connections:
                 self._add()
             return self._connections[0]
 
     def _add(self) -> Connection:
-        approach = Approach(self._address, self._patience)
-        made = load(CONNECT).Connection
-        route, arrived = approach.arrive()
+        preconnect = Preconnect(self._address, self._timeouts)
+        connection_class = importlib.import_module(CONNECTION).Connection
+        route, sock = preconnect.result()
         self._connections.append(
-            made(route, own=own_known_hosts(), ask=self._ask, patience=self._patience, arrived=arrived)
+            connection_class(
+                route,
+                own_known_hosts=own_known_hosts(),
+                prompter=self._prompter,
+                timeouts=self._timeouts,
+                sock=sock,
+                fast=self._fast,
+            )
         )
         return self._connections[-1]
 
@@ -74,6 +84,6 @@ class SshStarter:
             connection.close()
 
 
-def ssh_starter(address: Address, ask: Prompter | None) -> SshStarter:
-    """What remote/link/reach.py finds by name, so that `local` never loads paramiko."""
-    return SshStarter(address, ask=ask)
+def ssh_starter(address: Address, prompter: Prompter | None) -> SshStarter:
+    """Imported by name in open_host, so that a local host does not load paramiko."""
+    return SshStarter(address, prompter=prompter)

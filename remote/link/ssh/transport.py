@@ -1,186 +1,145 @@
-"""paramiko's transport with what it lacks: algorithms of this decade only, no waiting where none is needed."""
+"""paramiko's Transport with our algorithms, limits and diagnostics: public interface of paramiko only."""
 
 from __future__ import annotations
 
+import itertools
 import logging
-import threading
 from collections.abc import Iterable, Mapping
-from typing import Any
+from dataclasses import dataclass
 
 import paramiko
-from paramiko.channel import Channel
-from paramiko.common import MSG_UNIMPLEMENTED, cMSG_CHANNEL_OPEN, cMSG_CHANNEL_REQUEST, cMSG_GLOBAL_REQUEST
-from paramiko.message import Message
 
-from remote.link.ssh.approach import VERSION
-from remote.link.ssh.watch import Heard
+from remote.link.ssh.monitored_socket import MonitoredSocket
+from remote.link.ssh.preconnect import IDENTIFICATION
 from remote.protocol.text import first_line
 
-# Without a handler of its own, Python prints paramiko's tracebacks on our stderr.
-logging.getLogger("paramiko").addHandler(logging.NullHandler())
-
-# 80 MB/s at 50 ms. More makes a server send more than a home router queues, and arrives later: measured.
+# 80 MB/s at 50 ms. A larger window lets a server send more than a home router queues, which is slower: measured.
 WINDOW_BYTES = 4 * 2**20
 PACKET_BYTES = 2**18
-LARGEST_PACKET = 2 * PACKET_BYTES
+MAX_PACKET_BYTES = 2 * PACKET_BYTES
 CIPHERS = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "aes256-ctr", "aes192-ctr")
-# SHA-1 and CBC are what a downgrade would lead to; every server of this decade has better.
-DISABLED: Mapping[str, tuple[str, ...]] = {
+# SHA-1 and CBC are what a downgrade attack would choose.
+DISABLED_ALGORITHMS: Mapping[str, tuple[str, ...]] = {
     "keys": ("ssh-rsa",),
     "pubkeys": ("ssh-rsa",),
     "macs": ("hmac-sha1", "hmac-md5", "hmac-sha1-96", "hmac-md5-96"),
     "ciphers": ("aes128-cbc", "aes192-cbc", "aes256-cbc", "3des-cbc"),
 }
-FIRST_CHANNEL = 0
+OFFERED = ("kex algos", "server key", "client encrypt")
+ERROR_PREFIXES = ("Socket exception: ", "Exception (client): ", "Unknown exception: ")
+_numbers = itertools.count()
 
 
-class Packetizer(paramiko.packet.Packetizer):  # type: ignore[misc]
-    """paramiko's, which believes a length that came damaged or from an enemy, and waits for gigabytes."""
+@dataclass(frozen=True)
+class EarlyRequest:
+    """What is to be opened once authenticated: a command's session, or a channel to the next hop."""
+
+    command: str = ""
+    destination: tuple[str, int] | None = None
+
+
+class TransportLog(logging.Handler):
+    """What paramiko reports only in its log: the server's algorithms, the reason of a disconnect, the first error."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offered: dict[str, str] = {}
+        self.disconnect_reason = ""
+        self.error = ""
+        # A logger of its own per connection; without a handler, Python prints paramiko's tracebacks on stderr.
+        self.logger = logging.getLogger(f"paramiko.halfstep.{next(_numbers)}")
+        self.logger.propagate = False
+        self.logger.setLevel(logging.DEBUG)
+        self.logger.addHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        message = record.getMessage()
+        name, _, value = message.partition(": ")
+        if name in OFFERED:
+            self.offered[name] = value
+        elif name.startswith("Disconnect (code"):
+            self.disconnect_reason = first_line(value)
+        elif record.levelno >= logging.ERROR and message.startswith(ERROR_PREFIXES):
+            self.error = self.error or first_line(value)
+
+
+class LimitedPacketizer(paramiko.packet.Packetizer):  # type: ignore[misc]
+    """paramiko's Packetizer, which would wait for gigabytes if the length of a packet is corrupt or malicious."""
 
     def read_all(self, n: int, check_rekey: bool = False) -> bytes:
-        """The next `n` bytes. Raises SSHException where no packet is that long."""
-        if n > LARGEST_PACKET:
-            raise paramiko.SSHException(f"a packet of {n} bytes: the line is damaged, or this is no SSH server")
+        """Return the next `n` bytes. Raises SSHException if `n` is above MAX_PACKET_BYTES."""
+        if n > MAX_PACKET_BYTES:
+            raise paramiko.SSHException(f"packet of {n} bytes: corrupt data, or not an SSH server")
         return bytes(super().read_all(n, check_rekey))
 
 
-class Transport(paramiko.Transport):  # type: ignore[misc]
-    """One encrypted line. Public calls of paramiko's stay as they are; what is here is ours."""
+class SshTransport(paramiko.Transport):  # type: ignore[misc]
+    """One encrypted connection.
 
-    _PROTO_ID, _CLIENT_ID = VERSION.removeprefix("SSH-").split("-")
+    `key_types` are the types of the keys that known_hosts has for the server: it is asked for one of them.
+    """
 
-    def __init__(self, heard: Heard, timeout_s: float, key_kinds: Iterable[str]) -> None:
+    def __init__(
+        self, sock: MonitoredSocket, timeout_s: float, key_types: Iterable[str] = (), early: EarlyRequest | None = None
+    ) -> None:
         super().__init__(
-            heard,
+            sock,
             default_window_size=WINDOW_BYTES,
             default_max_packet_size=PACKET_BYTES,
-            disabled_algorithms=DISABLED,
+            disabled_algorithms=DISABLED_ALGORITHMS,
             strict_kex=True,
-            packetizer_class=Packetizer,
+            packetizer_class=LimitedPacketizer,
         )
-        self.banner_timeout = timeout_s
-        self.handshake_timeout = timeout_s
-        self.login = ""
-        self.farewell = ""
-        self.offered: Mapping[str, list[str]] = {}
-        # paramiko ends the connection over a message that says "I do not know that message".
-        self._handler_table[MSG_UNIMPLEMENTED] = lambda message: None
+        self.early = early
+        self.local_version = IDENTIFICATION
+        self.banner_timeout = self.handshake_timeout = self.auth_timeout = self.channel_timeout = timeout_s
+        self.log = TransportLog()
+        self.set_log_channel(self.log.logger.name)
         options = self.get_security_options()
         options.ciphers = CIPHERS
-        # A server with several keys shows the type that is asked for first: ask for one that is known.
-        known = set(key_kinds)
+        known = set(key_types)
         known |= {"rsa-sha2-512", "rsa-sha2-256"} if "ssh-rsa" in known else set()
-        options.key_types = sorted(options.key_types, key=lambda kind: kind not in known)
+        options.key_types = sorted(options.key_types, key=lambda key_type: key_type not in known)
 
-    def _parse_kex_init(self, message: Message) -> None:
-        self.offered = self._really_parse_kex_init(Message(message.asbytes()))
-        super()._parse_kex_init(message)
+    def query_key(self, username: str, key: paramiko.PKey) -> bool:
+        """Return False if the server would not accept `key`; paramiko has no public way to ask, so True."""
+        return True
 
-    def _parse_disconnect(self, message: Message) -> None:
-        message.get_int()
-        self.farewell = first_line(message.get_binary())
+    def start_command(self, command: str) -> paramiko.Channel:
+        """Return a session in which `command` was started. Raises SSHException."""
+        channel = self.open_session()
+        channel.exec_command(command)
+        return channel
 
-    @property
-    def takes_early_commands(self) -> bool:
-        """Whether the server is known to keep what is sent behind an authentication request until it is decided."""
-        return bool(self.remote_version.startswith("SSH-2.0-OpenSSH_"))
+    def send_keepalive(self) -> None:
+        """Send a request that every server answers, and wait for the answer."""
+        self.global_request("keepalive@openssh.com")
 
-    def start_early(self, command: str) -> Channel:
-        """Asks for the connection's first session and for `command` in it, before anything is confirmed.
+    def progress_of(self, channel: paramiko.Channel) -> tuple[int, int]:
+        """Return values that change while data written to `channel` is being sent.
 
-        To be sent right behind an authentication request: it costs no round trip of its own. Where that request is
-        refused, the server says that it does not know these messages, and the channel is to be forgotten.
+        In units of 4 KiB, so that a keepalive does not count as progress.
         """
-        channel = self._open_early("session")
-        # OpenSSH numbers channels from 0; this is the first.
-        self._send_user_message(exec_request(FIRST_CHANNEL, command))
-        return channel
+        return channel.out_window_size >> 12, (self.sock.unacknowledged() or 0) >> 12
 
-    def pass_early(self, host: str, port: int) -> Channel:
-        """Asks for a way through to another server, in the same manner."""
-        return self._open_early("direct-tcpip", host, port, "127.0.0.1", 0)
+    def end_handshake(self) -> None:
+        """Disable what only the handshake needs: immediate acknowledgements and the debug log."""
+        self.sock.quickack = False
+        self.log.logger.setLevel(logging.INFO)
 
-    def _open_early(self, kind: str, *words: str | int) -> Channel:
-        with self.lock:
-            number = self._next_channel()
-            channel = Channel(number)
-            self._channels.put(number, channel)
-            self.channel_events[number] = threading.Event()
-            self.channels_seen[number] = True
-            channel._set_transport(self)
-            channel._set_window(WINDOW_BYTES, PACKET_BYTES)
-        message = Message()
-        message.add_byte(cMSG_CHANNEL_OPEN)
-        message.add_string(kind)
-        for word in (number, WINDOW_BYTES, PACKET_BYTES, *words):
-            if isinstance(word, int):
-                message.add_int(word)
-            else:
-                message.add_string(word)
-        self._send_user_message(message)
-        return channel
+    def loss_reason(self) -> str:
+        """Return why the connection was lost; empty while it is open."""
+        if self.is_active():
+            return ""
+        return self.log.disconnect_reason or self.log.error or "the server closed the connection"
 
-    def confirm_early(self, channel: Channel, timeout_s: float) -> Channel:
-        """The channel is open. Raises SSHException."""
-        event = self.channel_events.get(channel.chanid)
-        if event is not None and not event.wait(timeout_s):
-            raise paramiko.SSHException("the server did not open the session in time")
-        if not channel.active:
-            raise self.get_exception() or paramiko.SSHException("the server did not open a session")
-        return channel
-
-    def forget_early(self, channel: Channel) -> None:
-        """What became of it is of no interest."""
-        with self.lock:
-            self._channels.delete(channel.chanid)
-            self.channel_events.pop(channel.chanid, None)
-
-    def start_command(self, command: str, timeout_s: float) -> Channel:
-        """A session whose process was asked for; that it started is not waited for, since it will speak."""
-        channel = self.open_session(window_size=WINDOW_BYTES, max_packet_size=PACKET_BYTES, timeout=timeout_s)
-        self._send_user_message(exec_request(channel.remote_chanid, command))
-        return channel
-
-    def progress_of(self, channel: Channel) -> tuple[int, int]:
-        """Changes while what was written into the channel is still moving: a slow line is not a dead one.
-
-        In steps of 4 KiB, so that a sign of life asked for is not taken for progress.
-        """
-        return channel.out_window_size >> 12, (self.sock.unsent() or 0) >> 12
-
-    def ask_sign_of_life(self) -> None:
-        """Sends a request that every server answers, if only to say that it does not know it."""
-        message = Message()
-        message.add_byte(cMSG_GLOBAL_REQUEST)
-        message.add_string("keepalive@openssh.com")
-        message.add_boolean(True)
-        self._send_user_message(message)
-
-    def settle(self) -> None:
-        """The handshake is over."""
-        self.sock.hurried = False
-
-    def break_off(self) -> None:
-        """The socket is closed under whoever waits for it."""
+    def abort(self) -> None:
+        """Close the socket, which wakes every thread that waits for it."""
         self.packetizer.close()
 
-    def end(self) -> None:
-        """Closed, and none of its threads keeps the process from ending."""
-        # The timer of the handshake is no daemon thread: left running it would be waited for.
+    def stop(self) -> None:
+        """Close the connection, and stop every thread that would keep the process alive."""
+        # The timer of paramiko's handshake is not a daemon thread.
         self.packetizer.complete_handshake()
         self.close()
         self.sock.close()
-
-    def get_exception(self) -> Any:
-        """What went wrong, kept for whoever asks next: paramiko tells it once."""
-        return self.saved_exception
-
-
-def exec_request(channel: int, command: str) -> Message:
-    message = Message()
-    message.add_byte(cMSG_CHANNEL_REQUEST)
-    message.add_int(channel)
-    message.add_string("exec")
-    message.add_boolean(True)
-    message.add_string(command)
-    return message

@@ -62,7 +62,7 @@ class SocketWire:
     def in_flight(self) -> int | None:
         return None
 
-    def last_words(self) -> str:
+    def stderr_text(self) -> str:
         return ""
 
     def close(self) -> None:

@@ -118,8 +118,8 @@ class CutWire:
     def in_flight(self) -> int | None:
         return self.wire.in_flight
 
-    def last_words(self) -> str:
-        return self.wire.last_words()
+    def stderr_text(self) -> str:
+        return self.wire.stderr_text()
 
     def close(self) -> None:
         self.wire.close()

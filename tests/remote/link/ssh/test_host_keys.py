@@ -10,7 +10,7 @@ import pytest
 
 from remote.errors import HostKeyRefused
 from remote.link.reach import open_host
-from remote.link.ssh.hostkeys import own_known_hosts
+from remote.link.ssh.host_keys import own_known_hosts
 from remote.protocol.exits import ExitCode
 from tests.lab.answers import Leaves, Person
 from tests.lab.sshd import Sshd, make_key

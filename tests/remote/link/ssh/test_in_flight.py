@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from remote.link.reach import open_host
-from remote.link.ssh.watch import Heard
+from remote.link.ssh.monitored_socket import MonitoredSocket
 from tests.lab.distance import Distance
 from tests.lab.sshd import Sshd
 
@@ -28,7 +28,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 def test_a_line_on_this_machine_tells_what_nobody_has_taken(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, _ = pair
-    heard = Heard(ours)
+    heard = MonitoredSocket(ours)
     assert heard.in_flight() == (0 if LINUX else None)
     ours.setblocking(False)
     given = 0
@@ -43,7 +43,7 @@ def test_a_line_on_this_machine_tells_what_nobody_has_taken(pair: tuple[socket.s
 def test_what_is_no_socket_or_is_closed_tells_nothing(pair: tuple[socket.socket, socket.socket]) -> None:
     ours, _ = pair
     ours.close()
-    assert Heard(ours).in_flight() is None
+    assert MonitoredSocket(ours).in_flight() is None
 
 
 def test_of_a_host_nearby_it_is_told(sshd: Sshd, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.link.ssh.hostkeys import remember
+from remote.link.ssh.host_keys import add_known_host
 from remote.link.ssh.known_hosts import HostKey, Trust, judge_host_key, parse_known_hosts
 
 
@@ -100,11 +100,11 @@ def test_the_fingerprint_is_the_one_ssh_keygen_prints(tmp_path: Path) -> None:
     assert HostKey(kind, base64.b64decode(encoded)).fingerprint in told.split()
 
 
-def test_remembering_adds_a_line_once_for_its_owner_only(tmp_path: Path) -> None:
+def test_add_known_hosting_adds_a_line_once_for_its_owner_only(tmp_path: Path) -> None:
     own = tmp_path / "config" / "halfstep" / "known_hosts"
     for _ in range(3):
-        remember(own, "titan", ONE)
-    remember(own, "[titan]:22022", TWO)
+        add_known_host(own, "titan", ONE)
+    add_known_host(own, "[titan]:22022", TWO)
     assert own.read_text().count("\n") == 2
     assert own.stat().st_mode & 0o777 == 0o600
     entries, complaints = parse_known_hosts(own.read_text(), str(own))
@@ -112,10 +112,10 @@ def test_remembering_adds_a_line_once_for_its_owner_only(tmp_path: Path) -> None
     assert complaints == ()
 
 
-def test_remembering_begins_a_new_line_after_one_without_an_end(tmp_path: Path) -> None:
+def test_add_known_hosting_begins_a_new_line_after_one_without_an_end(tmp_path: Path) -> None:
     own = tmp_path / "known_hosts"
     own.write_text(line("a", ONE).rstrip("\n"))
-    remember(own, "b", TWO)
+    add_known_host(own, "b", TWO)
     entries, complaints = parse_known_hosts(own.read_text(), "own")
     assert [entry.names for entry in entries] == ["a", "b"]
     assert complaints == ()

@@ -12,7 +12,7 @@ import pytest
 from remote.errors import CannotConnect, HalfstepError
 from remote.link.address import Address
 from remote.link.reach import open_host
-from remote.link.ssh.dial import Patience
+from remote.link.ssh.sockets import Timeouts
 from remote.link.ssh.starter import SshStarter
 from remote.protocol.exits import ExitCode
 from tests.lab.answers import server
@@ -20,8 +20,8 @@ from tests.lab.distance import Distance
 from tests.lab.sshd import Sshd, free_port
 
 
-def failure(address: Address, patience: Patience | None = None) -> HalfstepError:
-    starter = SshStarter(address, patience=patience or Patience())
+def failure(address: Address, timeouts: Timeouts | None = None) -> HalfstepError:
+    starter = SshStarter(address, timeouts=timeouts or Timeouts())
     with pytest.raises(CannotConnect) as caught:
         starter.start(["true"])
     starter.close()
@@ -47,13 +47,13 @@ def test_BI_27_a_host_that_swallows_every_packet_times_out(go_far: Callable[...,
     line = go_far(one_way_ms=1)
     line.cut()
     start = time.monotonic()
-    error = failure(Address("titan", line.far), Patience(connect_s=2.0))
+    error = failure(Address("titan", line.far), Timeouts(connect_s=2.0))
     assert "timed out" in error.message
     assert time.monotonic() - start < 15.0
 
 
 def test_BI_27_the_limit_is_fifteen_seconds() -> None:
-    assert Patience().connect_s <= 15.0
+    assert Timeouts().connect_s <= 15.0
 
 
 def silence(client: socket.socket) -> None:
@@ -64,7 +64,7 @@ def silence(client: socket.socket) -> None:
 def test_BI_28_a_port_that_says_nothing() -> None:
     with server(silence) as port:
         start = time.monotonic()
-        error = failure(Address("titan", "127.0.0.1", port=port), Patience(connect_s=1.0))
+        error = failure(Address("titan", "127.0.0.1", port=port), Timeouts(connect_s=1.0))
     assert "not an SSH server" in error.message
     assert time.monotonic() - start < 15.0
 
@@ -88,7 +88,7 @@ def test_BI_28_a_banner_of_a_megabyte(line_end: bytes) -> None:
         client.close()
 
     with server(shout) as port:
-        error = failure(Address("titan", "127.0.0.1", port=port), Patience(connect_s=5.0))
+        error = failure(Address("titan", "127.0.0.1", port=port), Timeouts(connect_s=5.0))
     assert "not an SSH server" in error.message
     assert len(error.message) < 2000
 
@@ -100,7 +100,7 @@ def test_BI_28_a_banner_that_never_ends_is_left() -> None:
 
     with server(chatter) as port:
         start = time.monotonic()
-        failure(Address("titan", "127.0.0.1", port=port), Patience(connect_s=1.0))
+        failure(Address("titan", "127.0.0.1", port=port), Timeouts(connect_s=1.0))
     assert time.monotonic() - start < 15.0
 
 

@@ -12,7 +12,7 @@ from remote.errors import BadUsage
 from remote.link.address import Address
 from remote.link.ssh.options import parse_options
 from remote.link.ssh.resolve import resolve_route
-from remote.link.ssh.route import Route, Station
+from remote.link.ssh.route import ResolvedHop, Route
 
 needs_ssh = pytest.mark.skipif(shutil.which("ssh") is None, reason="no OpenSSH client on this machine")
 
@@ -30,22 +30,22 @@ def route(home: Path, config: str, address: Address | None = None, **environment
     return resolve_route(address or Address("titan", "titan"), given)
 
 
-def target(home: Path, config: str, address: Address | None = None, **environment: str) -> Station:
+def target(home: Path, config: str, address: Address | None = None, **environment: str) -> ResolvedHop:
     return route(home, config, address, **environment).target
 
 
 @needs_ssh
 def test_an_alias_is_its_block(home: Path) -> None:
-    station = target(
+    hop = target(
         home,
         "Host titan\n  HostName 192.0.2.7\n  Port 2222\n  User someone\n  IdentityFile ~/.ssh/special\n"
         "  IdentitiesOnly yes\n  HostKeyAlias titan-key\n  ConnectTimeout 7\n",
     )
-    assert (station.alias, station.host, station.port, station.user) == ("titan", "192.0.2.7", 2222, "someone")
-    assert station.identity_files == (str(home / ".ssh/special"),)
-    assert station.identities_only
-    assert station.key_name == "titan-key"
-    assert station.connect_timeout_s == 7.0
+    assert (hop.alias, hop.host, hop.port, hop.user) == ("titan", "192.0.2.7", 2222, "someone")
+    assert hop.identity_files == (str(home / ".ssh/special"),)
+    assert hop.identities_only
+    assert hop.key_name == "titan-key"
+    assert hop.connect_timeout_s == 7.0
 
 
 @needs_ssh
@@ -53,11 +53,11 @@ def test_what_the_address_says_wins(home: Path) -> None:
     address = Address(
         "titan", "titan", port=2200, user="other", identity_file="~/keys/mine", known_hosts="~/keys/known"
     )
-    station = target(home, "Host titan\n  HostName 192.0.2.7\n  Port 2222\n  User someone\n", address)
-    assert (station.host, station.port, station.user) == ("192.0.2.7", 2200, "other")
-    assert station.identity_files == (str(home / "keys/mine"),)
-    assert station.known_hosts == (str(home / "keys/known"),)
-    assert station.key_name == "[192.0.2.7]:2200"
+    hop = target(home, "Host titan\n  HostName 192.0.2.7\n  Port 2222\n  User someone\n", address)
+    assert (hop.host, hop.port, hop.user) == ("192.0.2.7", 2200, "other")
+    assert hop.identity_files == (str(home / "keys/mine"),)
+    assert hop.known_hosts == (str(home / "keys/known"),)
+    assert hop.key_name == "[192.0.2.7]:2200"
 
 
 @needs_ssh
@@ -69,17 +69,17 @@ def test_include_match_and_patterns_are_ssh_s_own(home: Path) -> None:
         'Match host included.lab exec "true"\n  Port 2022\n'
         "Host *\n  User never\n"
     )
-    station = target(home, config)
-    assert (station.host, station.user, station.port) == ("included.lab", "matched", 2022)
+    hop = target(home, config)
+    assert (hop.host, hop.user, hop.port) == ("included.lab", "matched", 2022)
 
 
 @needs_ssh
 def test_a_name_without_a_block_is_itself(home: Path) -> None:
-    station = target(home, "", Address("t", "192.0.2.9"))
-    assert (station.host, station.port, station.user) == ("192.0.2.9", 22, os.environ.get("USER") or station.user)
-    assert station.key_name == "192.0.2.9"
-    assert str(home / ".ssh/id_ed25519") in station.identity_files
-    assert str(home / ".ssh/known_hosts") in station.known_hosts
+    hop = target(home, "", Address("t", "192.0.2.9"))
+    assert (hop.host, hop.port, hop.user) == ("192.0.2.9", 22, os.environ.get("USER") or hop.user)
+    assert hop.key_name == "192.0.2.9"
+    assert str(home / ".ssh/id_ed25519") in hop.identity_files
+    assert str(home / ".ssh/known_hosts") in hop.known_hosts
 
 
 @needs_ssh
@@ -89,8 +89,8 @@ def test_gateways_are_taken_in_order_each_with_its_own_block(home: Path) -> None
         "Host first\n  HostName 192.0.2.1\n  User one\n"
         "Host second\n  HostName 192.0.2.2\n  User two\n"
     )
-    stations = route(home, config).stations
-    assert [(station.host, station.port, station.user) for station in stations[:2]] == [
+    stations = route(home, config).hops
+    assert [(hop.host, hop.port, hop.user) for hop in stations[:2]] == [
         ("192.0.2.1", 22, "one"),
         ("192.0.2.2", 2222, "someone"),
     ]
@@ -100,14 +100,14 @@ def test_gateways_are_taken_in_order_each_with_its_own_block(home: Path) -> None
 @needs_ssh
 def test_a_gateway_may_have_gateways_of_its_own(home: Path) -> None:
     config = "Host titan\n  ProxyJump second\nHost second\n  ProxyJump first\n"
-    assert [station.alias for station in route(home, config).stations] == ["first", "second", "titan"]
+    assert [hop.alias for hop in route(home, config).hops] == ["first", "second", "titan"]
 
 
 @needs_ssh
 def test_gateways_of_the_address_win_over_those_of_the_configuration(home: Path) -> None:
     address = Address("titan", "titan", proxy_jump=("mine",))
-    stations = route(home, "Host titan\n  ProxyJump theirs\n", address).stations
-    assert [station.alias for station in stations] == ["mine", "titan"]
+    stations = route(home, "Host titan\n  ProxyJump theirs\n", address).hops
+    assert [hop.alias for hop in stations] == ["mine", "titan"]
 
 
 @needs_ssh
@@ -118,8 +118,8 @@ def test_a_circle_of_gateways_is_refused(home: Path) -> None:
 
 @needs_ssh
 def test_a_proxy_command_is_kept(home: Path) -> None:
-    station = target(home, "Host titan\n  ProxyCommand nc %h %p\n")
-    assert station.proxy_command == "nc %h %p"
+    hop = target(home, "Host titan\n  ProxyCommand nc %h %p\n")
+    assert hop.proxy_command == "nc %h %p"
 
 
 @needs_ssh
@@ -162,7 +162,7 @@ def test_without_ssh_the_plain_part_is_read_and_the_rest_is_told(home: Path) -> 
         "Host gate\n  HostName 192.0.2.1\n"
     )
     found = route(home, config, PATH="/nowhere")
-    assert [(station.alias, station.host) for station in found.stations] == [
+    assert [(hop.alias, hop.host) for hop in found.hops] == [
         ("gate", "192.0.2.1"),
         ("titan", "192.0.2.7"),
     ]
@@ -183,6 +183,6 @@ def test_options_that_stand_on_several_lines_are_all_kept() -> None:
 
 @needs_ssh
 def test_BI_60_no_home_variable_is_no_trouble(tmp_path: Path) -> None:
-    station = resolve_route(Address("t", "192.0.2.9"), {"PATH": os.environ["PATH"], "LANG": "C", "TERM": "dumb"}).target
-    assert station.host == "192.0.2.9"
-    assert station.user
+    hop = resolve_route(Address("t", "192.0.2.9"), {"PATH": os.environ["PATH"], "LANG": "C", "TERM": "dumb"}).target
+    assert hop.host == "192.0.2.9"
+    assert hop.user

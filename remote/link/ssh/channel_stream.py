@@ -1,4 +1,4 @@
-"""One exec channel as a Wire: reads and writes that make progress or fail; deadlines count from the last progress."""
+"""One exec channel as a ProcessStream; deadlines count from the last progress."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Protocol
 from remote.errors import AgentEnded, ConnectionLost, DeadlineExceeded
 
 KEPT_STDERR = 65536
-SLICE_S = 0.5
-GOODBYE_S = 2.0
+POLL_S = 0.5
+CLOSE_TIMEOUT_S = 2.0
 
 
 class Channel(Protocol):
-    """What is used of paramiko's channel."""
+    """The part of paramiko.Channel that is used here."""
 
     def recv(self, size: int) -> bytes: ...
 
@@ -31,22 +31,26 @@ class Channel(Protocol):
     def close(self) -> None: ...
 
 
-class ChannelWire:
-    """The far end is one process on the host; `why` says why the connection is gone, empty while it is there."""
+class ChannelStream:
+    """The stdin and stdout of one process on the host.
+
+    `loss_reason` returns why the connection was lost, empty while it is open; `deadline` closes the connection when its
+    block takes too long; `progress` changes while written data is still being sent.
+    """
 
     def __init__(
         self,
         channel: Channel,
         name: str,
-        why: Callable[[], str],
-        within: Callable[[float], AbstractContextManager[None]],
+        loss_reason: Callable[[], str],
+        deadline: Callable[[float], AbstractContextManager[None]],
         progress: Callable[[], object],
         in_flight: Callable[[], int | None],
     ) -> None:
         self._channel = channel
         self._name = name
-        self._why = why
-        self._within = within
+        self._loss_reason = loss_reason
+        self._deadline = deadline
         self._progress = progress
         self._in_flight = in_flight
         self._stderr = bytearray()
@@ -56,16 +60,16 @@ class ChannelWire:
         progress = self._progress()
         while True:
             remaining = deadline - time.monotonic()
-            self._channel.settimeout(max(0.0, min(SLICE_S, remaining)))
+            self._channel.settimeout(max(0.0, min(POLL_S, remaining)))
             try:
                 data = self._channel.recv(limit)
             except TimeoutError:
-                self._listen()
+                self._drain_stderr()
                 if progress != (now := self._progress()):
                     progress, deadline = now, time.monotonic() + timeout_s
                 elif remaining <= 0:
                     raise DeadlineExceeded(
-                        f"{self._name} said nothing for {timeout_s:.0f} s", where=self._name
+                        f"{self._name} sent nothing for {timeout_s:.0f} s", where=self._name
                     ) from None
                 continue
             except OSError:
@@ -79,10 +83,10 @@ class ChannelWire:
         while view:
             self._channel.settimeout(timeout_s)
             try:
-                with self._within(timeout_s):
+                with self._deadline(timeout_s):
                     sent = self._channel.send(view)
             except TimeoutError:
-                raise DeadlineExceeded(f"{self._name} took nothing for {timeout_s:.0f} s", where=self._name) from None
+                raise DeadlineExceeded(f"{self._name} read nothing for {timeout_s:.0f} s", where=self._name) from None
             except (OSError, EOFError):
                 sent = 0
             if sent == 0:
@@ -93,26 +97,28 @@ class ChannelWire:
     def in_flight(self) -> int | None:
         return self._in_flight()
 
-    def _listen(self) -> None:
+    def _drain_stderr(self) -> None:
         while self._channel.recv_stderr_ready():
-            self._stderr.extend(self._channel.recv_stderr(KEPT_STDERR))
-            del self._stderr[:-KEPT_STDERR]
+            self._keep_stderr(self._channel.recv_stderr(KEPT_STDERR))
+
+    def _keep_stderr(self, chunk: bytes) -> None:
+        self._stderr.extend(chunk)
+        del self._stderr[:-KEPT_STDERR]
 
     def _lost(self) -> ConnectionLost:
-        why = self._why()
-        if why:
-            return ConnectionLost(f"the line to {self._name} went away: {why}", where=self._name)
-        return AgentEnded(f"our agent on {self._name} ended", where=self._name)
+        reason = self._loss_reason()
+        if reason:
+            return ConnectionLost(f"the connection to {self._name} was lost: {reason}", where=self._name)
+        return AgentEnded(f"the agent on {self._name} ended", where=self._name)
 
-    def last_words(self) -> str:
+    def stderr_text(self) -> str:
         self._channel.settimeout(1.0)
         with contextlib.suppress(OSError):
             while chunk := self._channel.recv_stderr(KEPT_STDERR):
-                self._stderr.extend(chunk)
-                del self._stderr[:-KEPT_STDERR]
+                self._keep_stderr(chunk)
         return self._stderr.decode("utf-8", "replace")
 
     def close(self) -> None:
-        # Saying goodbye is a write too, and the line may be stuck.
-        with contextlib.suppress(OSError, EOFError), self._within(GOODBYE_S):
+        # Closing a channel sends a message, which blocks on a dead connection.
+        with contextlib.suppress(OSError, EOFError), self._deadline(CLOSE_TIMEOUT_S):
             self._channel.close()

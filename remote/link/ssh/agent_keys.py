@@ -1,0 +1,71 @@
+"""Keys of an ssh-agent, through paramiko's public Agent, within a deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import paramiko
+
+AGENT_TIMEOUT_S = 5.0
+SIGN_TIMEOUT_S = 60.0
+"""Long enough for a person to confirm the signature on a hardware token."""
+
+Result = TypeVar("Result")
+_environment_lock = threading.Lock()
+
+
+class AgentTimeout(paramiko.SSHException):  # type: ignore[misc]
+    """The ssh-agent did not answer in time."""
+
+
+def open_agent(socket_path: str | None, timeout_s: float = AGENT_TIMEOUT_S) -> paramiko.Agent | None:
+    """Return the agent behind `socket_path`; None if there is none, or it does not answer within `timeout_s`."""
+    if not socket_path:
+        return None
+    with _environment_lock, _auth_sock(socket_path):
+        try:
+            return within(timeout_s, paramiko.Agent)
+        except (paramiko.SSHException, OSError, EOFError):
+            return None
+
+
+@contextlib.contextmanager
+def _auth_sock(socket_path: str) -> Iterator[None]:
+    """Set SSH_AUTH_SOCK, which is where paramiko.Agent takes the path from."""
+    before = os.environ.get("SSH_AUTH_SOCK")
+    if before == socket_path:
+        yield
+        return
+    os.environ["SSH_AUTH_SOCK"] = socket_path
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["SSH_AUTH_SOCK"]
+        else:
+            os.environ["SSH_AUTH_SOCK"] = before
+
+
+def within(timeout_s: float, work: Callable[[], Result]) -> Result:
+    """Return what `work` returns. Raises AgentTimeout after `timeout_s`; `work` then goes on in its daemon thread."""
+    results: list[Result] = []
+    errors: list[Exception] = []
+
+    def call() -> None:
+        try:
+            results.append(work())
+        except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
+            errors.append(error)
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    thread.join(timeout_s)
+    if errors:
+        raise errors[0]
+    if not results:
+        raise AgentTimeout(f"the ssh-agent did not answer within {timeout_s:.0f} s")
+    return results[0]

@@ -1,0 +1,118 @@
+"""A connected socket to a hop, or to its ProxyCommand, within a deadline and with TCP keepalives."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+
+from remote.errors import CannotConnect, NameUnknown
+from remote.link.ssh.route import ResolvedHop
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Seconds: to connect, handshake and authenticate; between keepalives; of silence until a connection is closed."""
+
+    connect_s: float = 15.0
+    keepalive_s: float = 8.0
+    silence_s: float = 30.0
+
+
+def connect_socket(hop: ResolvedHop, timeouts: Timeouts) -> socket.socket:
+    """Return a connected socket. Tries every address of the name within one deadline.
+
+    Raises NameUnknown, CannotConnect.
+    """
+    if hop.proxy_command:
+        return _start_proxy_command(hop)
+    deadline = time.monotonic() + min(timeouts.connect_s, hop.connect_timeout_s or timeouts.connect_s)
+    try:
+        addresses = socket.getaddrinfo(hop.host, hop.port, type=socket.SOCK_STREAM)
+    except (socket.gaierror, UnicodeError) as error:
+        raise NameUnknown(
+            f"cannot resolve {hop.host}: {getattr(error, 'strerror', None) or error}",
+            where=hop.alias,
+            hint="check `host:` in configs/hosts or HostName in ~/.ssh/config",
+        ) from None
+    failure: OSError = TimeoutError("timed out")
+    for number, (family, kind, protocol, _, address) in enumerate(addresses):
+        remaining = deadline - time.monotonic()
+        share = remaining if number == len(addresses) - 1 else remaining / 2
+        if remaining <= 0:
+            break
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.settimeout(share)
+            sock.connect(address)
+        except OSError as error:
+            sock.close()
+            failure = error
+            continue
+        set_tcp_options(sock, timeouts)
+        return sock
+    raise _connect_error(hop, failure)
+
+
+def _connect_error(hop: ResolvedHop, failure: OSError) -> CannotConnect:
+    if isinstance(failure, ConnectionRefusedError):
+        return CannotConnect(
+            f"{hop.where} refused the connection: no SSH server listens on port {hop.port}",
+            where=hop.alias,
+            hint=f"start sshd on it, or correct port {hop.port}",
+        )
+    if isinstance(failure, TimeoutError):
+        return CannotConnect(
+            f"connection to {hop.where} timed out",
+            where=hop.alias,
+            hint="is the machine on, and does a firewall or VPN block the port?",
+        )
+    return CannotConnect(f"cannot reach {hop.where}: {failure.strerror or failure}", where=hop.alias)
+
+
+def set_tcp_options(sock: socket.socket, timeouts: Timeouts) -> None:
+    """Disable Nagle's algorithm, and let the kernel close a connection on which nothing is acknowledged."""
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    silence = int(timeouts.silence_s)
+    options = {
+        "TCP_KEEPIDLE": 10,
+        "TCP_KEEPALIVE": 10,
+        "TCP_KEEPINTVL": 5,
+        "TCP_KEEPCNT": max(2, silence // 5 - 2),
+        "TCP_USER_TIMEOUT": silence * 1000,
+    }
+    for name, value in options.items():
+        number = getattr(socket, name, None)
+        if number is not None:
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.IPPROTO_TCP, number, value)
+
+
+def _start_proxy_command(hop: ResolvedHop) -> socket.socket:
+    """Run the user's ProxyCommand in a shell, as OpenSSH does; it ends when the socket is closed.
+
+    paramiko.ProxyCommand splits the command without a shell and does not return when the command has ended.
+    """
+    assert hop.proxy_command
+    command = hop.proxy_command
+    tokens = {"%h": hop.host, "%p": str(hop.port), "%r": hop.user, "%n": hop.alias, "%%": "%"}
+    for token, value in tokens.items():
+        command = command.replace(token, value)
+    local, remote = socket.socketpair()
+    try:
+        subprocess.Popen(
+            ["/bin/sh", "-c", f"exec {command}"],
+            stdin=remote.fileno(),
+            stdout=remote.fileno(),
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError as error:
+        local.close()
+        raise CannotConnect(f"ProxyCommand did not start: {error}", where=hop.alias) from None
+    finally:
+        remote.close()
+    return local
