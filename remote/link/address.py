@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from remote.errors import BadUsage
 
-HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
+MAX_HOST_LENGTH = 253
+HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 IPV6 = re.compile(r"[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*(%[A-Za-z0-9_.-]{1,15})?")
 USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}\$?")
 FINGERPRINT = re.compile(r"SHA256:[A-Za-z0-9+/]{43}")
@@ -76,7 +77,7 @@ class Address:
 def judge_host(host: str) -> str:
     """The host without the brackets of an IPv6 literal. Raises BadUsage: no shell, option or control characters."""
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    if HOST.fullmatch(bare) or IPV6.fullmatch(bare):
+    if len(bare) <= MAX_HOST_LENGTH and (HOST.fullmatch(bare) or IPV6.fullmatch(bare)):
         return bare
     shown = host if len(host) <= 60 else host[:57] + "..."
     why = "a name outside ASCII is written in its xn-- form" if not host.isascii() else "letters, digits, . _ - or IPv6"

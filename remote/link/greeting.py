@@ -115,8 +115,10 @@ class Greeter:
 
 def _parse(body: bytes, name: str) -> Json:
     greeting = parse_json(body)
-    if not isinstance(greeting.get("workdir"), str):
-        raise BadFrame(f"a greeting without a workdir from {name}")
+    python, pid = greeting.get("python"), greeting.get("pid")
+    version_ok = isinstance(python, list) and all(type(part) is int for part in python)
+    if not (isinstance(greeting.get("workdir"), str) and version_ok and type(pid) is int):
+        raise BadFrame(f"a malformed greeting from {name}")
     return greeting
 
 

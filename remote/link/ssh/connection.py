@@ -189,7 +189,7 @@ class Connection:
     def _connect_error(self, connected: ConnectedHop, error: Exception, timed_out: bool) -> CannotConnect:
         hop, transport = connected.hop, connected.transport
         if transport is None:
-            return CannotConnect(f"the jump host could not connect to {hop.where}: {error}", where=hop.alias)
+            return CannotConnect(f"the gateway could not connect to {hop.where}: {error}", where=hop.alias)
         if not transport.initial_kex_done:
             return handshake_error(hop, transport, error, transport.sock.first_bytes, timed_out)
         return HungUp(f"{hop.where} hung up during authentication: {error}", where=hop.alias)

@@ -25,7 +25,7 @@ from paramiko.message import Message
 
 from remote.link.ssh.transport import SshTransport
 
-TESTED_VERSIONS = ("5.1.0",)
+TESTED_VERSIONS = ("5.0.1", "5.1.0")
 # OpenSSH numbers the channels of a connection from 0.
 FIRST_CHANNEL = 0
 
@@ -114,7 +114,7 @@ class EarlyChannel(threading.Thread):
 
     def __init__(self, transport: FastTransport, command: str, destination: tuple[str, int] | None) -> None:
         super().__init__(daemon=True)
-        self._transport = transport
+        self.transport = transport
         self.command = command
         self.destination = destination
         self._channel: paramiko.Channel | None = None
@@ -125,7 +125,7 @@ class EarlyChannel(threading.Thread):
 
     def run(self) -> None:
         try:
-            self._channel = self._transport.open_channel_now(self.destination)
+            self._channel = self.transport.open_channel_now(self.destination)
         except (paramiko.SSHException, EOFError, OSError) as error:
             self._error = error
         self.sent.set()
@@ -162,7 +162,7 @@ class FastTransport(SshTransport):
         try:
             return self._handler().auth_publickey(username, key)
         finally:
-            if not self.is_authenticated():
+            if not self.was_authenticated:
                 self._early_channel = None
 
     def auth_interactive(self, username: str, handler: Callable[..., list[str]], submethods: str = "") -> Any:
@@ -187,7 +187,8 @@ class FastTransport(SshTransport):
     def _send_user_message(self, data: Message) -> None:
         super()._send_user_message(data)
         thread = threading.current_thread()
-        if isinstance(thread, EarlyChannel) and not thread.sent.is_set():
+        # The thread of another hop writes through this connection too, if this one is a gateway.
+        if isinstance(thread, EarlyChannel) and thread.transport is self and not thread.sent.is_set():
             if thread.follow_up is not None:
                 super()._send_user_message(thread.follow_up)
             thread.sent.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import paramiko
@@ -11,6 +12,7 @@ from remote.link.ssh.route import ResolvedHop
 from remote.link.ssh.transport import OFFERED, SshTransport
 from remote.protocol.text import first_line
 
+BANNER = re.compile(r"SSH-\d+\.\d+-")
 # What sshd sends unencrypted when it refuses a connection because of load or a penalty.
 BUSY_MESSAGES = ("MaxStartups", "Not allowed at this time")
 
@@ -24,7 +26,7 @@ def handshake_error(
     """
     if transport.log.offered and isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
         return _no_common_algorithm(hop, transport, error)
-    if transport.remote_version:
+    if BANNER.match(transport.remote_version):
         return _aborted(hop, error, timed_out)
     greeting = first_line(first_bytes)
     if timed_out:

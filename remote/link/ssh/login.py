@@ -65,7 +65,7 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
             self.hints.append("ssh-add -l")
         except ServerHungUp:
             if not self._allowed and "uthentication" not in transport.log.disconnect_reason:
-                message = f"{self._hop.where} hung up during authentication"
+                message = f"{self._hop.where} hung up during authentication: {transport.loss_reason()}"
                 raise HungUp(message, where=self._hop.alias) from None
             self.hints.append("the server hung up: too many keys were offered; set `identity_file:` to the right one")
         finally:
@@ -86,9 +86,11 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         except (paramiko.SSHException, EOFError, OSError):
             if transport.is_active():
                 raise
+        if transport.was_authenticated:
+            return True
         if not transport.is_active():
             raise ServerHungUp
-        return bool(transport.is_authenticated())
+        return False
 
     def _try_keys(self, transport: SshTransport, agent: paramiko.Agent | None) -> bool:
         for candidate in self._candidates(agent):

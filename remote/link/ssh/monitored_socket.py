@@ -17,7 +17,7 @@ TCP_INFO_BYTES, MIN_RTT_OFFSET = 152, 148
 
 
 class SocketLike(Protocol):
-    """What paramiko uses of a socket: a real one, or a channel through a jump host."""
+    """What paramiko uses of a socket: a real one, or a channel through a gateway."""
 
     def send(self, data: bytes, /) -> int: ...
 

@@ -36,16 +36,16 @@ def _hops(address: Address, read_options: ReadOptions, environment: Mapping[str,
     options = read_options(address.target)
     jumps = [parse_hop(jump) for jump in address.proxy_jump] or _jumps_of(options)
     target = _hop(address.target, options, environment, address, is_target=True, jumped=bool(jumps))
-    jump_hosts: list[ResolvedHop] = []
+    gateways: list[ResolvedHop] = []
     while jumps:
         hop = jumps.pop()
-        if len(jump_hosts) >= MAX_HOPS:
-            raise BadUsage(f"more than {MAX_HOPS} jump hosts on the route to {address.host}", where="proxy_jump")
+        if len(gateways) >= MAX_HOPS:
+            raise BadUsage(f"more than {MAX_HOPS} gateways on the route to {address.host}", where="proxy_jump")
         options = read_options(hop)
-        # Only the first of several jump hosts may have jump hosts of its own: the others are reached through it.
+        # Only the first of several gateways may have gateways of its own: the others are reached through it.
         jumps = jumps or _jumps_of(options)
-        jump_hosts.insert(0, _hop(hop, options, environment, address, is_target=False, jumped=bool(jumps)))
-    return [*jump_hosts, target]
+        gateways.insert(0, _hop(hop, options, environment, address, is_target=False, jumped=bool(jumps)))
+    return [*gateways, target]
 
 
 def _jumps_of(options: Options) -> list[Hop]:

@@ -1,4 +1,4 @@
-"""The route to a host as plain values: every jump host in order, the target last."""
+"""The route to a host as plain values: every gateway in order, the target last."""
 
 from __future__ import annotations
 

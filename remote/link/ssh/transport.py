@@ -101,6 +101,11 @@ class SshTransport(paramiko.Transport):  # type: ignore[misc]
         known |= {"rsa-sha2-512", "rsa-sha2-256"} if "ssh-rsa" in known else set()
         options.key_types = sorted(options.key_types, key=lambda key_type: key_type not in known)
 
+    @property
+    def was_authenticated(self) -> bool:
+        """True once the server accepted a login, even if it closed the connection since."""
+        return self.auth_handler is not None and bool(self.auth_handler.is_authenticated())
+
     def query_key(self, username: str, key: paramiko.PKey) -> bool:
         """Return False if the server would not accept `key`; paramiko has no public way to ask, so True."""
         return True

@@ -193,7 +193,7 @@ def test_BI_35_a_known_hosts_that_everybody_can_write_is_warned_of(sshd: Sshd) -
     sshd.known_hosts.chmod(0o666)
     host = open_host(sshd.address())
     assert host.probe(["true"]).ok
-    assert any("can be written by everybody" in warning for warning in host.warnings())
+    assert any("is writable by every user" in warning for warning in host.warnings())
     host.close()
 
 

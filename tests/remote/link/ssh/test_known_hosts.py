@@ -18,7 +18,7 @@ def key(seed: int, kind: str = "ssh-ed25519") -> HostKey:
 
 
 def line(names: str, which: HostKey, marker: str = "") -> str:
-    return f"{marker + ' ' if marker else ''}{names} {which.kind} {base64.b64encode(which.blob).decode()} comment\n"
+    return f"{marker + ' ' if marker else ''}{names} {which.key_type} {base64.b64encode(which.blob).decode()} comment\n"
 
 
 ONE, TWO, RSA = key(1), key(2), key(3, "ssh-rsa")

@@ -60,7 +60,7 @@ def test_BI_30_no_key_at_all(sshd: Sshd) -> None:
 
 def test_BI_30_a_key_file_that_is_not_there(sshd: Sshd, tmp_path: Path) -> None:
     error = refused(sshd, identity_file=str(tmp_path / "missing"))
-    assert f"{tmp_path / 'missing'} (not there)" in error.message
+    assert f"{tmp_path / 'missing'} (not found)" in error.message
 
 
 def test_BI_30_a_key_with_a_passphrase_and_nobody_to_ask(start_sshd: StartSshd) -> None:
@@ -163,7 +163,7 @@ def test_BI_37_a_key_that_others_can_read_is_not_used(sshd: Sshd) -> None:
 def test_BI_37_a_file_that_is_no_key(sshd: Sshd, tmp_path: Path) -> None:
     (tmp_path / "nokey").write_text("hello\n")
     (tmp_path / "nokey").chmod(0o600)
-    assert "no private key" in refused(sshd, identity_file=str(tmp_path / "nokey")).message
+    assert "not a private key" in refused(sshd, identity_file=str(tmp_path / "nokey")).message
 
 
 @pytest.mark.parametrize("ask", [None, Person(secrets=["wrong", "wrong again", "no"])])

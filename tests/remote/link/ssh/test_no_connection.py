@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.errors import CannotConnect, HalfstepError
+from remote.errors import BadUsage, CannotConnect, HalfstepError
 from remote.link.address import Address
 from remote.link.reach import open_host
 from remote.link.ssh.sockets import Timeouts
@@ -78,7 +78,7 @@ def test_BI_28_a_port_that_speaks_http() -> None:
     with server(http) as port:
         error = failure(Address("titan", "127.0.0.1", port=port))
     assert "not an SSH server" in error.message
-    assert "it says 'HTTP/1.1 400 Bad Request'" in error.message
+    assert "it sends 'HTTP/1.1 400 Bad Request'" in error.message
 
 
 @pytest.mark.parametrize("line_end", [b"\n", b""])
@@ -102,6 +102,53 @@ def test_BI_28_a_banner_that_never_ends_is_left() -> None:
         start = time.monotonic()
         failure(Address("titan", "127.0.0.1", port=port), Timeouts(connect_s=1.0))
     assert time.monotonic() - start < 15.0
+
+
+@pytest.mark.parametrize(
+    "banner",
+    [
+        b"SSH-\r\n",
+        b"SSH-2.0\r\n",
+        b"SSH-1.5-old\r\n",
+        b"SSH-9.9-new\r\n",
+        b"\xff\xfe\xfd\r\n",
+        b"SSH-2.0-\xff\xfe\r\n",
+        b"SSH-2.0-x\r\n" + b"\x00" * 64,
+        b"SSH-2.0-x\r\n\xff\xff\xff\xff" + b"\xff" * 64,
+        b"\x00" * 200,
+    ],
+)
+def test_SE_18_a_malformed_banner_is_a_connection_error(banner: bytes) -> None:
+    def answer(client: socket.socket) -> None:
+        client.recv(4096)
+        client.sendall(banner)
+        client.close()
+
+    with server(answer) as port:
+        error = failure(Address("titan", "127.0.0.1", port=port), Timeouts(connect_s=3.0))
+    assert error.message.isprintable()
+
+
+@pytest.mark.parametrize("host", ["a" * 300, ".".join(["a" * 60] * 5), "[" + "1:" * 150 + "]"])
+def test_SE_18_a_host_name_of_300_characters_is_a_usage_error(host: str, tmp_path: Path) -> None:
+    with pytest.raises(BadUsage) as caught:
+        Address("titan", host)
+    assert caught.value.exit_code is ExitCode.USAGE
+    assert len(caught.value.message) < 300
+
+
+def test_SE_18_a_host_name_of_300_characters_in_the_ssh_configuration_is_a_usage_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "config"
+    config.write_text(f"Host titan\n  HostName {'a' * 300}\n")
+    monkeypatch.setenv("HALFSTEP_SSH_CONFIG", str(config))
+    with pytest.raises(BadUsage):
+        SshStarter(Address("titan", "titan")).start(["true"])
+
+
+def test_SE_18_a_label_that_is_too_long_for_dns_is_a_connection_error() -> None:
+    failure(Address("titan", "a" * 100 + ".example"))
 
 
 @pytest.mark.parametrize(

@@ -89,12 +89,12 @@ def test_gateways_are_taken_in_order_each_with_its_own_block(home: Path) -> None
         "Host first\n  HostName 192.0.2.1\n  User one\n"
         "Host second\n  HostName 192.0.2.2\n  User two\n"
     )
-    stations = route(home, config).hops
-    assert [(hop.host, hop.port, hop.user) for hop in stations[:2]] == [
+    hops = route(home, config).hops
+    assert [(hop.host, hop.port, hop.user) for hop in hops[:2]] == [
         ("192.0.2.1", 22, "one"),
         ("192.0.2.2", 2222, "someone"),
     ]
-    assert stations[2].alias == "titan"
+    assert hops[2].alias == "titan"
 
 
 @needs_ssh
@@ -106,8 +106,8 @@ def test_a_gateway_may_have_gateways_of_its_own(home: Path) -> None:
 @needs_ssh
 def test_gateways_of_the_address_win_over_those_of_the_configuration(home: Path) -> None:
     address = Address("titan", "titan", proxy_jump=("mine",))
-    stations = route(home, "Host titan\n  ProxyJump theirs\n", address).hops
-    assert [hop.alias for hop in stations] == ["mine", "titan"]
+    hops = route(home, "Host titan\n  ProxyJump theirs\n", address).hops
+    assert [hop.alias for hop in hops] == ["mine", "titan"]
 
 
 @needs_ssh

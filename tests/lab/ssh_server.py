@@ -1,0 +1,112 @@
+"""An SSH server that is not OpenSSH: paramiko's own, for one account, with keys or keyboard-interactive."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import paramiko
+
+from remote.link.address import Address
+from tests.lab.sshd import make_key
+
+
+@dataclass
+class Account:
+    """Who may log in, and which requests were made."""
+
+    name: str = "someone"
+    key: paramiko.PKey | None = None
+    answers: Sequence[str] = ()
+    requests: list[str] = field(default_factory=list)
+
+
+class Server(paramiko.ServerInterface):
+    def __init__(self, account: Account) -> None:
+        self._account = account
+
+    def get_allowed_auths(self, username: str) -> str:
+        return "keyboard-interactive" if self._account.answers else "publickey"
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        self._account.requests.append("publickey")
+        return paramiko.AUTH_SUCCESSFUL if key == self._account.key else paramiko.AUTH_FAILED
+
+    def check_auth_interactive(self, username: str, submethods: str) -> paramiko.InteractiveQuery:
+        self._account.requests.append("keyboard-interactive")
+        return paramiko.InteractiveQuery("Login", "", *((f"Question {n}: ", False) for n in range(len(self._answers))))
+
+    def check_auth_interactive_response(self, responses: list[str]) -> int:
+        return paramiko.AUTH_SUCCESSFUL if list(responses) == self._answers else paramiko.AUTH_FAILED
+
+    @property
+    def _answers(self) -> list[str]:
+        return list(self._account.answers)
+
+    def check_channel_request(self, kind: str, chanid: int) -> int:
+        return paramiko.OPEN_SUCCEEDED
+
+    def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+        threading.Thread(target=run, args=(channel, command), daemon=True).start()
+        return True
+
+
+def run(channel: paramiko.Channel, command: bytes) -> None:
+    """Runs the command in a shell of this machine, its streams over the channel."""
+    process = subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdin and process.stdout
+
+    def forward() -> None:
+        with contextlib.suppress(OSError):
+            while data := channel.recv(65536):
+                process.stdin.write(data)
+                process.stdin.flush()
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+
+    threading.Thread(target=forward, daemon=True).start()
+    with contextlib.suppress(OSError):
+        while data := process.stdout.read1(65536):
+            channel.sendall(data)
+    process.stdout.close()
+    with contextlib.suppress(OSError, EOFError):
+        channel.send_exit_status(process.wait())
+        channel.close()
+
+
+@contextlib.contextmanager
+def paramiko_server(folder: Path, account: Account) -> Iterator[Address]:
+    """The address of a running server whose host key is in a known_hosts file of its own."""
+    host_key = paramiko.PKey.from_path(make_key(folder / "host"))
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    (folder / "known").write_text(f"[127.0.0.1]:{port} {host_key.get_name()} {host_key.get_base64()}\n")
+    transports: list[paramiko.Transport] = []
+
+    def accept() -> None:
+        with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
+            while True:
+                transport = paramiko.Transport(listener.accept()[0])
+                transport.add_server_key(host_key)
+                transports.append(transport)
+                transport.start_server(event=threading.Event(), server=Server(account))
+
+    threading.Thread(target=accept, daemon=True).start()
+    try:
+        yield Address(
+            "other",
+            "127.0.0.1",
+            port=port,
+            user=account.name,
+            known_hosts=str(folder / "known"),
+            workdir=str(folder / "work"),
+        )
+    finally:
+        listener.close()
+        for transport in transports:
+            transport.close()
