@@ -1,5 +1,6 @@
 # make demo         set everything up and train the tiny model here; again: nothing to do
-# make test         set everything up (an OpenSSH server too, where it may) and run the tests
+# make test         set everything up (an OpenSSH server too, if permitted) and run the tests
+# make test-all     those, and the exhaustive sweeps: a kill at every system call, every example and every import order
 # make test-image   build the image with a real Docker engine and use it over SSH
 # make lint types docs bench soak mutation clean
 
@@ -8,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_FLAGS ?= -n 2
 
-.PHONY: demo test test-image lint types docs bench soak mutation clean setup
+.PHONY: demo test test-all test-rest test-image lint types docs bench soak mutation clean setup
 
 $(VENV)/.python:
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "halfstep needs Python 3.11 or newer on this machine; found " + sys.version.split()[0] + " (set PYTHON=...)")'
@@ -32,7 +33,13 @@ demo: $(VENV)/.train
 
 test: $(VENV)/.test
 	@tests/setup-system
-	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not exhaustive"
+
+test-rest: $(VENV)/.test
+	@tests/setup-system all
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m exhaustive
+
+test-all: test test-rest
 
 test-image: $(VENV)/.test
 	@tests/setup-system docker

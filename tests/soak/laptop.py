@@ -85,7 +85,7 @@ def become(order: dict[str, object], out: int, err: int, modules: Path) -> NoRet
     sys.argv = ["pipeline", *order["words"]]  # type: ignore[misc]
     code = 1
     try:
-        code = importlib.import_module("pipeline.cli").main() or 0
+        code = importlib.import_module("pipeline.cli.main").main() or 0
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:  # noqa: BLE001 - as the interpreter itself would

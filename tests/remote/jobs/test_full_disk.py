@@ -25,7 +25,7 @@ def small(tmp_path: Path) -> Iterator[Bench]:
         pytest.skip("mounting a small file system needs root")
     place = tmp_path / "small"
     place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(place)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m,mode=0700", "tmpfs", str(place)], check=True)
     host = local_host(str(place))
     try:
         yield Bench(host, place)
