@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fixers.sources.json_spans import read_json
+from fixers.sources.json_nodes import read_json
 from fixers.sources.nodes import Node
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.yaml_nodes import Limits, YamlProblem, compose_all

@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
-from fixers.sources.json_spans import read_json
+from fixers.sources.json_nodes import read_json
 from fixers.sources.nodes import Scalar, Sequence
 from fixers.sources.shell_words import scan_shell
 from fixers.sources.unparsable import Unparsable

@@ -7,7 +7,8 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from fixers.sources.json_strings import JsonString, NotJson, parse_json
+from fixers.sources.json_nodes import JsonString, json_string, read_json
+from fixers.sources.nodes import Mapping, Sequence
 from fixers.sources.unparsable import Unparsable
 
 LINE_MAGIC = re.compile(r"^([ \t]*)(?:[%!?]|[\w.\[\], ]+=[ \t]*[!%])|^[ \t]*[\w.]+\?{1,2}[ \t]*$")
@@ -83,20 +84,20 @@ class Placement:
 def code_cells(data: bytes) -> tuple[Cell, ...]:
     """The notebook's code cells. Raises Unparsable where the bytes are not a notebook."""
     try:
-        notebook = parse_json(data)
-    except NotJson as error:
+        notebook = read_json(data, strict=True)
+    except Unparsable as error:
         raise Unparsable(f"not JSON: {error.message}", error.line) from None
-    cells = notebook.get("cells") if isinstance(notebook, dict) else None
-    if not isinstance(cells, list):
+    cells = notebook.get("cells") if isinstance(notebook, Mapping) else None
+    if not isinstance(cells, Sequence):
         raise Unparsable("a notebook without cells (nbformat below 4 is not read)")
     found: list[Cell] = []
-    for index, cell in enumerate(cells):
-        if not isinstance(cell, dict) or _text(cell.get("cell_type")) != "code":
-            continue
-        source = cell.get("source")
-        strings = source if isinstance(source, list) else [source]
-        kept = tuple(each for each in strings if isinstance(each, JsonString))
-        found.append(Cell(index, kept, isinstance(source, list)))
+    for index, cell in enumerate(cells.items):
+        kind = json_string(data, cell.get("cell_type")) if isinstance(cell, Mapping) else None
+        if isinstance(cell, Mapping) and kind is not None and kind.value == "code":
+            source = cell.get("source")
+            strings = source.items if isinstance(source, Sequence) else (source,)
+            kept = tuple(string for each in strings if (string := json_string(data, each)) is not None)
+            found.append(Cell(index, kept, isinstance(source, Sequence)))
     return tuple(found)
 
 
@@ -135,7 +136,3 @@ def _nothing(line: str) -> str:
 def _blank(line: str) -> str:
     body = line.rstrip("\r\n")
     return " " * len(body.encode()) + line[len(body) :]
-
-
-def _text(value: object) -> str | None:
-    return value.value if isinstance(value, JsonString) else None

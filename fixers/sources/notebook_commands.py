@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from fixers.sources.json_strings import JsonString
+from fixers.sources.json_nodes import JsonString
 from fixers.sources.notebook import LINES, Cell, code_cells
 from fixers.sources.shell_words import scan_shell
 from fixers.sources.unparsable import Unparsable

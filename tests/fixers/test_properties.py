@@ -19,8 +19,10 @@ from fixers.plans.file_plan import FileOutcome, plan_file
 from fixers.plans.on_disk import apply_to_disk, undo_on_disk
 from fixers.plans.site_plan import plan_fixes
 from fixers.registry import source_fixers
-from fixers.sources.json_strings import JsonString, NotJson, parse_json
+from fixers.sources.json_nodes import json_string, read_json
+from fixers.sources.nodes import Mapping, Node, Scalar, Sequence
 from fixers.sources.splice import Edit, EditRefused, line_of, newline_of, splice
+from fixers.sources.unparsable import Unparsable
 from tests.fixers.casebook import TITAN_RTX, read_cases
 
 TARGET = Target(TITAN_RTX)
@@ -169,11 +171,11 @@ JSON_VALUES = st.recursive(
 def test_every_json_string_knows_its_bytes(value: object, indent, ascii_only: bool) -> None:
     data = json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
     try:
-        parsed = parse_json(data)
-    except NotJson:
+        parsed = read_json(data, strict=True)
+    except Unparsable:
         return
-    strings = list(_strings(parsed))
-    for string in strings:
+    for string in (json_string(data, node) for node in _strings(parsed)):
+        assert string is not None
         written = data[string.start - 1 : string.end + 1]
         assert json.loads(written.decode("utf-8")) == string.value
         encoded = string.value.encode("utf-8", "surrogatepass")
@@ -187,19 +189,18 @@ def test_every_json_string_knows_its_bytes(value: object, indent, ascii_only: bo
 @given(st.binary(max_size=40))
 def test_what_json_refuses_is_refused(data: bytes) -> None:
     try:
-        parse_json(data)
-    except NotJson as error:
+        read_json(data, strict=True)
+    except Unparsable as error:
         assert error.line >= 1
         return
     json.loads(data.decode("utf-8-sig"))
 
 
-def _strings(value: object):
-    if isinstance(value, JsonString):
-        yield value
-    elif isinstance(value, list):
-        for each in value:
-            yield from _strings(each)
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _strings(each)
+def _strings(node: Node):
+    if isinstance(node, Scalar):
+        yield from (node,) if node.style else ()
+    for child in node.items if isinstance(node, Sequence) else ():
+        yield from _strings(child)
+    for pair in node.entries if isinstance(node, Mapping) else ():
+        for child in pair:
+            yield from _strings(child)

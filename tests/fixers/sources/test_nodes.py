@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fixers.sources.json_spans import read_json
+from fixers.sources.json_nodes import read_json
 from fixers.sources.nodes import Mapping, Scalar, Sequence, find, walk
 from fixers.sources.yaml_nodes import Limits, YamlProblem, compose, compose_all
 from fixers.sources.yaml_values import duplicates, plain

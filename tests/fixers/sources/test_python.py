@@ -8,7 +8,6 @@ import re
 
 import pytest
 
-from fixers.sources.json_strings import NotJson, parse_json
 from fixers.sources.notebook import masked
 from fixers.sources.python import PythonSource, read_python, reads_python
 from fixers.sources.splice import EditRefused, splice
@@ -228,15 +227,3 @@ def test_what_is_no_notebook_says_where(data: bytes, line: int) -> None:
     with pytest.raises(Unparsable) as caught:
         read_python("a.ipynb", data)
     assert caught.value.line == line
-
-
-@pytest.mark.parametrize(
-    "text", ['{"a" 1}', "[1 2]", '{"a": }', "[1,]", '{"a": 1,}', "tru", '"\n"', '"', "[,]", "{1: 2}"]
-)
-def test_what_json_does_not_allow_is_refused(text: str) -> None:
-    with pytest.raises(NotJson):
-        parse_json(text.encode())
-
-
-def test_json_keeps_numbers_as_they_are_written() -> None:
-    assert parse_json(b' {"a": [1e-4, -0.50, true, null]} ') == {"a": ["1e-4", "-0.50", "true", "null"]}

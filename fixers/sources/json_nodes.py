@@ -1,4 +1,4 @@
-"""JSON as nodes that know their bytes: duplicate keys are kept, comments and trailing commas of JSONC are read over.
+"""JSON as nodes with byte positions; by default comments and trailing commas (JSONC) are skipped, duplicate keys kept.
 
 Strings are scalars of style `"`; numbers, true, false and null are plain scalars, as written: nothing is rounded.
 """
@@ -17,23 +17,73 @@ from fixers.sources.unparsable import Unparsable
 MAX_DEPTH = 200
 BOM = b"\xef\xbb\xbf"
 BLANK = re.compile(rb"(?:[ \t\r\n]+|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
+STRICT_BLANK = re.compile(rb"[ \t\r\n]*")
 LINE_END = re.compile(rb"\r\n|\r|\n")
-STRING = re.compile(rb'"((?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*)"')
+STRING = re.compile(rb'"((?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+)"')
 WORD = re.compile(
     rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?(?![\w.+-])|(?:true|false|null|NaN|-?Infinity)\b"
 )
+CHARACTER = re.compile(r"(?:\\u[dD][89abAB][0-9a-fA-F]{2})(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u....|\\.|.", re.DOTALL)
+
+
+def read_json(data: bytes, *, strict: bool = False) -> Node:
+    """Parse the file's single value; `strict` accepts standard JSON only and no duplicate keys. Raises Unparsable."""
+    reader = _Reader(data, (0, *(end.end() for end in LINE_END.finditer(data))), strict)
+    node = reader.value(reader.skip(len(BOM) if data.startswith(BOM) else 0), 0)
+    end = reader.skip(node.place.end)
+    if end < len(data):
+        raise reader.fail("unexpected data after the JSON value", end)
+    return node
+
+
+@dataclass(frozen=True)
+class JsonString:
+    """A string: its value, the text between the quotes as written, and the byte offset of that text in the file."""
+
+    value: str
+    written: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        """The offset of the closing quote."""
+        return self.start + len(self.written.encode())
+
+    @property
+    def utf8_length(self) -> int:
+        return len(self.value.encode("utf-8", "surrogatepass"))
+
+    def place(self, offset: int) -> int:
+        """The file offset of the character at this UTF-8 offset of the value."""
+        passed, at = 0, self.start
+        for unit in CHARACTER.finditer(self.written):
+            if passed >= offset:
+                break
+            character = str(json.loads(f'"{unit[0]}"')) if unit[0][0] == "\\" else unit[0]
+            at += len(unit[0].encode())
+            passed += len(character.encode("utf-8", "surrogatepass"))
+        return at
+
+
+def json_string(data: bytes, node: Node | None) -> JsonString | None:
+    """The node as a string with positions; None if it is anything else."""
+    if not isinstance(node, Scalar) or not node.style:
+        return None
+    start = node.place.start + 1
+    return JsonString(node.text, data[start : node.place.end - 1].decode("utf-8"), start)
 
 
 @dataclass(frozen=True)
 class _Reader:
     data: bytes
     lines: tuple[int, ...]
+    strict: bool
 
     def fail(self, message: str, at: int) -> Unparsable:
         return Unparsable(message, line_of(self.data, at))
 
     def skip(self, at: int) -> int:
-        match = BLANK.match(self.data, at)
+        match = (STRICT_BLANK if self.strict else BLANK).match(self.data, at)
         return match.end() if match else at
 
     def place(self, start: int, end: int) -> Place:
@@ -55,7 +105,7 @@ class _Reader:
             return Scalar(self.text(string[1], at), self.place(at, string.end()), '"')
         if word := WORD.match(self.data, at):
             return Scalar(word[0].decode(), self.place(at, word.end()))
-        raise self.fail("the file ends too early" if at >= len(self.data) else "no JSON value begins here", at)
+        raise self.fail("unexpected end of file" if at >= len(self.data) else "expected a JSON value", at)
 
     def text(self, raw: bytes, at: int) -> str:
         try:
@@ -74,32 +124,29 @@ class _Reader:
 
     def mapping(self, start: int, depth: int) -> Mapping:
         entries: list[tuple[Node, Node]] = []
+        keys: set[str] = set()
         at = self.skip(start + 1)
         while self.data[at : at + 1] != b"}":
             key = self.scalar(at)
             colon = self.skip(key.place.end)
             if key.style != '"' or self.data[colon : colon + 1] != b":":
-                raise self.fail("a quoted key and a colon belong here", at)
+                raise self.fail("expected a quoted key and a colon", at)
+            if self.strict and key.text in keys:
+                raise self.fail(f"duplicate key {key.text!r}", at)
+            keys.add(key.text)
             value = self.value(self.skip(colon + 1), depth + 1)
             entries.append((key, value))
             at = self.after(value.place.end, b"}")
         return Mapping(tuple(entries), self.place(start, at + 1), flow=True)
 
     def after(self, at: int, closing: bytes) -> int:
-        """Where the next item or the closing bracket is."""
+        """The offset of the next item or of the closing bracket."""
         at = self.skip(at)
-        if self.data[at : at + 1] == b",":
-            return self.skip(at + 1)
-        if self.data[at : at + 1] != closing:
-            raise self.fail(f"a comma or {closing.decode()} belongs here", at)
+        if self.data[at : at + 1] != b",":
+            if self.data[at : at + 1] != closing:
+                raise self.fail(f"expected a comma or {closing.decode()}", at)
+            return at
+        at = self.skip(at + 1)
+        if self.strict and self.data[at : at + 1] == closing:
+            raise self.fail("trailing comma", at)
         return at
-
-
-def read_json(data: bytes) -> Node:
-    """The file's only value. Raises Unparsable."""
-    reader = _Reader(data, (0, *(end.end() for end in LINE_END.finditer(data))))
-    node = reader.value(reader.skip(len(BOM) if data.startswith(BOM) else 0), 0)
-    end = reader.skip(node.place.end)
-    if end < len(data):
-        raise reader.fail("something follows the end of the value", end)
-    return node
