@@ -29,7 +29,7 @@ import ast
 import re
 
 from fixers.code.bf16_forms.verdict import Verdict, judge_place
-from fixers.code.found import Found
+from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import is_chosen, rewritten_literal
@@ -62,30 +62,30 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     """SDPA wherever FlashAttention was chosen."""
     if not (ASKS.search(source.data) and source.python.mentions(ASKS)):
         return NOTHING
-    found = Found(source.python, name)
-    for node in found.source.names.nodes:
+    draft = Draft(source.python, name)
+    for node in draft.source.names.nodes:
         match node:
             case ast.Constant(value=str(word)) if FLASH.fullmatch(word):
-                _judge_word(found, node)
-            case ast.Constant(value=True) if is_chosen(found.source, node, SWITCHES):
-                _turn_off(found, node)
+                _judge_word(draft, node)
+            case ast.Constant(value=True) if is_chosen(draft.source, node, SWITCHES):
+                _turn_off(draft, node)
             case ast.keyword(arg="packing", value=ast.Constant(value=True)):
-                found.warn(
+                draft.warn(
                     node, "packing without FlashAttention lets samples attend to each other", hint="packing=False"
                 )
-    return found.rewrite
+    return draft.rewrite
 
 
-def _judge_word(found: Found, node: ast.Constant) -> None:
-    if not is_chosen(found.source, node, CHOOSES_ATTENTION):
+def _judge_word(draft: Draft, node: ast.Constant) -> None:
+    if not is_chosen(draft.source, node, CHOOSES_ATTENTION):
         return
-    if judge_place(found.source, node).verdict is Verdict.NEVER:
+    if judge_place(draft.source, node).verdict is Verdict.NEVER:
         return
-    literal = rewritten_literal(found.source, node, "sdpa")
+    literal = rewritten_literal(draft.source, node, "sdpa")
     if literal is not None:
-        found.edits.append(found.source.replace_node(node, literal, WHY))
+        draft.edits.append(draft.source.replace_node(node, literal, WHY))
 
 
-def _turn_off(found: Found, value: ast.expr) -> None:
-    if not is_gated(found.source, value):
-        found.edits.append(found.source.replace_node(value, "False", WHY))
+def _turn_off(draft: Draft, value: ast.expr) -> None:
+    if not is_gated(draft.source, value):
+        draft.edits.append(draft.source.replace_node(value, "False", WHY))

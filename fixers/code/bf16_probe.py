@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import ast
 
-from fixers.code.found import Found
+from fixers.code.draft import Draft
 from fixers.frame.source_fixer import Rewrite
 from fixers.frame.target import Target
 from fixers.sources.imports import name_of
@@ -49,46 +49,46 @@ TAKES_BARE_TEST = (ast.Assign, ast.AnnAssign, ast.keyword, ast.Return, ast.If, a
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """A test of the compute capability wherever support for bfloat16 was asked for."""
-    found = Found(source.python, name)
-    for node in found.source.names.nodes:
+    draft = Draft(source.python, name)
+    for node in draft.source.names.nodes:
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
-            meaning = found.source.names.meaning(node) or ""
+            meaning = draft.source.names.meaning(node) or ""
             if meaning.startswith(LIBRARIES) and meaning.rpartition(".")[2] in PROBES:
-                _judge_probe(found, node)
-    return found.rewrite
+                _judge_probe(draft, node)
+    return draft.rewrite
 
 
-def _judge_probe(found: Found, node: ast.Name | ast.Attribute) -> None:
-    source = found.source
+def _judge_probe(draft: Draft, node: ast.Name | ast.Attribute) -> None:
+    source = draft.source
     call = source.names.parent(node)
     if not isinstance(call, ast.Call) or call.func is not node:
-        found.warn(node, f"{source.segment(node)} says True where bfloat16 is only emulated; it is not called here")
+        draft.warn(node, f"{source.segment(node)} says True where bfloat16 is only emulated; it is not called here")
         return
     if call.args or call.keywords:
         return
-    cuda = _cuda(found, node)
+    cuda = _cuda(draft, node)
     if cuda is None:
         hint = "torch.cuda.get_device_capability() >= (8, 0)"
-        found.warn(node, "answers True where bfloat16 is only emulated, and torch is not imported here", hint=hint)
+        draft.warn(node, "answers True where bfloat16 is only emulated, and torch is not imported here", hint=hint)
         return
-    found.edits.append(source.replace_node(call, _test(found, call, cuda), WHY))
+    draft.edits.append(source.replace_node(call, _test(draft, call, cuda), WHY))
 
 
-def _cuda(found: Found, node: ast.Name | ast.Attribute) -> str | None:
+def _cuda(draft: Draft, node: ast.Name | ast.Attribute) -> str | None:
     """`torch.cuda` as this file writes it."""
-    if isinstance(node, ast.Attribute) and found.source.names.meaning(node.value) == "torch.cuda":
-        return found.source.segment(node.value)
-    torch = name_of(found.source, "torch")
+    if isinstance(node, ast.Attribute) and draft.source.names.meaning(node.value) == "torch.cuda":
+        return draft.source.segment(node.value)
+    torch = name_of(draft.source, "torch")
     return f"{torch}.cuda" if torch is not None else None
 
 
-def _test(found: Found, call: ast.Call, cuda: str) -> str:
+def _test(draft: Draft, call: ast.Call, cuda: str) -> str:
     capable = f"{cuda}.get_device_capability() >= (8, 0)"
-    above = found.source.names.parent(call)
+    above = draft.source.names.parent(call)
     if isinstance(above, ast.BoolOp) and isinstance(above.op, ast.And):
         available = f"{cuda}.is_available()"
         before = above.values[: above.values.index(call)]
-        if any(found.source.segment(value) == available for value in before):
+        if any(draft.source.segment(value) == available for value in before):
             return capable
         return f"{available} and {capable}"
     test = f"{cuda}.is_available() and {capable}"

@@ -42,7 +42,7 @@ from fixers.code.bf16_forms.loads import find_loads
 from fixers.code.bf16_forms.values import find_values
 from fixers.code.bf16_forms.vocabulary import find_vocabulary
 from fixers.code.bf16_forms.words import find_words
-from fixers.code.found import Found
+from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.python import reads_python
@@ -66,10 +66,10 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     loads = IMPORTS_LOADER.search(source.data) is not None
     if not loads and not (ASKS.search(source.data) and source.python.mentions(ASKS)):
         return NOTHING
-    found = Found(source.python, name)
-    find_values(found)
-    find_words(found)
-    find_flags(found)
-    find_loads(found, target)
-    find_vocabulary(found)
-    return found.rewrite
+    draft = Draft(source.python, name)
+    find_values(draft)
+    find_words(draft)
+    find_flags(draft)
+    find_loads(draft, target)
+    find_vocabulary(draft)
+    return draft.rewrite

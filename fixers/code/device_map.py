@@ -32,7 +32,7 @@ from __future__ import annotations
 import ast
 import re
 
-from fixers.code.found import Found
+from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of
@@ -63,26 +63,26 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     placed = PLACES_MODEL.search(source.data) is not None
     if not placed and not DISTRIBUTED.search(source.data):
         return NOTHING
-    found = Found(source.python, name)
-    for call in found.source.names.of_type(ast.Call):
+    draft = Draft(source.python, name)
+    for call in draft.source.names.of_type(ast.Call):
         if isinstance(call.func, ast.Attribute) and call.func.attr == "from_pretrained":
             for keyword in call.keywords:
                 spread = keyword.arg == "device_map" and constant_of(keyword.value) in SPREADS
-                if spread and may_train(found.source, call):
+                if spread and may_train(draft.source, call):
                     quantised = any(each.arg in QUANTISES for each in call.keywords)
-                    _place(found, keyword.value, by_trainer=placed and not quantised)
-    return found.rewrite
+                    _place(draft, keyword.value, by_trainer=placed and not quantised)
+    return draft.rewrite
 
 
-def _place(found: Found, value: ast.expr, *, by_trainer: bool) -> None:
+def _place(draft: Draft, value: ast.expr, *, by_trainer: bool) -> None:
     if by_trainer:
-        found.edits.append(found.source.replace_node(value, "None", WHY))
+        draft.edits.append(draft.source.replace_node(value, "None", WHY))
         return
-    os = imported(found.source, "os", WHY)
-    quote = found.source.quote_for(value)
+    os = imported(draft.source, "os", WHY)
+    quote = draft.source.quote_for(value)
     if os is None or quote is None:
-        found.warn(value, "the model is spread over cards and trained", hint='device_map={"": local_rank}')
+        draft.warn(value, "the model is spread over cards and trained", hint='device_map={"": local_rank}')
         return
-    found.edits += [edit for edit in os.edits if edit not in found.edits]
+    draft.edits += [edit for edit in os.edits if edit not in draft.edits]
     written = f'{{"": int({os.name}.environ.get("LOCAL_RANK", "0"))}}'
-    found.edits.append(found.source.replace_node(value, written.replace('"', quote), WHY))
+    draft.edits.append(draft.source.replace_node(value, written.replace('"', quote), WHY))

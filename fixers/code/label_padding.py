@@ -31,7 +31,7 @@ from __future__ import annotations
 import ast
 import re
 
-from fixers.code.found import Found
+from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of
@@ -63,43 +63,43 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     """Labels padded with -100."""
     if not PADS.search(source.data) or OWN_RULES.search(source.data) or not source.python.mentions(PADDING):
         return NOTHING
-    found = Found(source.python, name)
-    for node in found.source.names.nodes:
+    draft = Draft(source.python, name)
+    for node in draft.source.names.nodes:
         if isinstance(node, ast.Call):
-            _judge_call(found, node)
+            _judge_call(draft, node)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            _judge_sum(found, node)
-    return found.rewrite
+            _judge_sum(draft, node)
+    return draft.rewrite
 
 
-def _judge_call(found: Found, call: ast.Call) -> None:
+def _judge_call(draft: Draft, call: ast.Call) -> None:
     tail = tail_of(call)
-    meaning = found.source.names.meaning(call.func) or ""
+    meaning = draft.source.names.meaning(call.func) or ""
     if not call.args:
         return
     if meaning in ("torch.full", "torch.full_like"):
-        if _becomes_labels(found.source, call):
-            _judge_value(found, call, "fill_value", 1, absent=False)
-    elif not (mentions_labels(call.args[0]) or _becomes_labels(found.source, call)):
+        if _becomes_labels(draft.source, call):
+            _judge_value(draft, call, "fill_value", 1, absent=False)
+    elif not (mentions_labels(call.args[0]) or _becomes_labels(draft.source, call)):
         return
     elif tail == "pad_sequence":
-        _judge_value(found, call, "padding_value", 2, absent=True)
+        _judge_value(draft, call, "padding_value", 2, absent=True)
     elif tail == "pad" and meaning == "torch.nn.functional.pad":
-        _judge_value(found, call, "value", 3, absent=True)
+        _judge_value(draft, call, "value", 3, absent=True)
 
 
-def _judge_value(found: Found, call: ast.Call, argument: str, position: int, *, absent: bool) -> None:
+def _judge_value(draft: Draft, call: ast.Call, argument: str, position: int, *, absent: bool) -> None:
     given = next((keyword.value for keyword in call.keywords if keyword.arg == argument), None)
     if given is None and len(call.args) > position:
         given = call.args[position]
     if given is None:
         if absent and not any(keyword.arg is None for keyword in call.keywords):
-            _put(found, call, found.source.append_argument(call, f"{argument}={IGNORED}", WHY))
+            _put(draft, call, draft.source.append_argument(call, f"{argument}={IGNORED}", WHY))
     elif is_padding(given):
-        _put(found, call, found.source.replace_node(given, IGNORED, WHY))
+        _put(draft, call, draft.source.replace_node(given, IGNORED, WHY))
 
 
-def _judge_sum(found: Found, node: ast.BinOp) -> None:
+def _judge_sum(draft: Draft, node: ast.BinOp) -> None:
     """`labels + [pad] * n` and `[pad] * n + labels`"""
     for labels, padding in ((node.left, node.right), (node.right, node.left)):
         if not isinstance(padding, ast.BinOp) or not isinstance(padding.op, ast.Mult):
@@ -108,21 +108,21 @@ def _judge_sum(found: Found, node: ast.BinOp) -> None:
             continue
         for part in (padding.left, padding.right):
             if isinstance(part, ast.List) and len(part.elts) == 1 and is_padding(part.elts[0]):
-                _put(found, node, found.source.replace_node(part.elts[0], IGNORED, WHY))
+                _put(draft, node, draft.source.replace_node(part.elts[0], IGNORED, WHY))
 
 
-def _put(found: Found, padded: ast.expr, edit: Edit) -> None:
+def _put(draft: Draft, padded: ast.expr, edit: Edit) -> None:
     """The edit is made, unless code behind it counts on the padding that is there."""
-    if masks_padding(found.source, padded):
+    if masks_padding(draft.source, padded):
         return
-    if is_shifted(found.source, padded):
+    if is_shifted(draft.source, padded):
         message = "labels are padded with a token, and this function shifts them into inputs, where -100 is no token"
-        found.warn(padded, message, hint="mask labels with -100 after the shift")
+        draft.warn(padded, message, hint="mask labels with -100 after the shift")
         return
-    if why := doubt(found.source, padded):
-        found.warn(padded, f"labels are padded with a token and left so: {why}", hint="pad class ids with -100")
+    if why := doubt(draft.source, padded):
+        draft.warn(padded, f"labels are padded with a token and left so: {why}", hint="pad class ids with -100")
         return
-    found.edits.append(edit)
+    draft.edits.append(edit)
 
 
 def _becomes_labels(source: PythonSource, call: ast.Call) -> bool:

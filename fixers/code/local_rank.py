@@ -29,7 +29,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from fixers.code.found import Found
+from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of, rewritten_literal
@@ -56,11 +56,11 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     """Devices chosen by LOCAL_RANK."""
     if b"cuda" not in source.data and b"device" not in source.data:
         return NOTHING
-    found = Found(source.python, name)
-    for node in found.source.names.nodes:
-        if isinstance(node, ast.expr) and _is_device(found.source, node):
-            _judge(found, node)
-    return found.rewrite
+    draft = Draft(source.python, name)
+    for node in draft.source.names.nodes:
+        if isinstance(node, ast.expr) and _is_device(draft.source, node):
+            _judge(draft, node)
+    return draft.rewrite
 
 
 def _is_device(source: PythonSource, node: ast.expr) -> bool:
@@ -86,20 +86,20 @@ def _is_device_name(source: PythonSource, value: ast.FormattedValue) -> bool:
     return constant_of(text.values[0]) == "cuda:"
 
 
-def _judge(found: Found, node: ast.expr) -> None:
+def _judge(draft: Draft, node: ast.expr) -> None:
     if isinstance(node, ast.Name):
-        values = list(_values(found.source, node))
-        origins = [_global_rank(found.source, value) for value in values]
+        values = list(_values(draft.source, node))
+        origins = [_global_rank(draft.source, value) for value in values]
         if values and all(origin is not None for origin in origins):
-            _replace(found, node, origins[-1] or "")
+            _replace(draft, node, origins[-1] or "")
         return
-    word = _rank_word(found.source, node)
+    word = _rank_word(draft.source, node)
     if word is not None:
-        literal = rewritten_literal(found.source, word, "LOCAL_RANK")
+        literal = rewritten_literal(draft.source, word, "LOCAL_RANK")
         if literal is not None:
-            found.edits.append(found.source.replace_node(word, literal, WHY))
-    elif isinstance(node, ast.Call) and found.source.names.meaning(node.func) in GLOBAL_RANKS:
-        _replace(found, node, "")
+            draft.edits.append(draft.source.replace_node(word, literal, WHY))
+    elif isinstance(node, ast.Call) and draft.source.names.meaning(node.func) in GLOBAL_RANKS:
+        _replace(draft, node, "")
 
 
 def _values(source: PythonSource, name: ast.Name) -> Iterator[ast.expr]:
@@ -149,20 +149,20 @@ def _rank_word(source: PythonSource, value: ast.expr) -> ast.Constant | None:
     return word if isinstance(word, ast.Constant) and word.value == "RANK" else None
 
 
-def _replace(found: Found, node: ast.expr, written: str) -> None:
-    local = _local_rank_variable(found.source, node)
+def _replace(draft: Draft, node: ast.expr, written: str) -> None:
+    local = _local_rank_variable(draft.source, node)
     if local is not None:
-        found.edits.append(found.source.replace_node(node, local, WHY))
+        draft.edits.append(draft.source.replace_node(node, local, WHY))
         return
-    quote = found.source.quote_for(node)
-    os = imported(found.source, "os", WHY) if not written else None
+    quote = draft.source.quote_for(node)
+    os = imported(draft.source, "os", WHY) if not written else None
     if quote is None or (os is None and not written):
-        found.warn(node, WHY, hint='int(os.environ["LOCAL_RANK"])')
+        draft.warn(node, WHY, hint='int(os.environ["LOCAL_RANK"])')
         return
     if os is not None:
-        found.edits += [edit for edit in os.edits if edit not in found.edits]
+        draft.edits += [edit for edit in os.edits if edit not in draft.edits]
         written = f'int({os.name}.environ["LOCAL_RANK"])'
-    found.edits.append(found.source.replace_node(node, re.sub("[\"']", quote, written), WHY))
+    draft.edits.append(draft.source.replace_node(node, re.sub("[\"']", quote, written), WHY))
 
 
 def _local_rank_variable(source: PythonSource, node: ast.expr) -> str | None:

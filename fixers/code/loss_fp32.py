@@ -31,7 +31,7 @@ from __future__ import annotations
 import ast
 import re
 
-from fixers.code.found import Found
+from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.expressions import tail_of, written
@@ -62,39 +62,39 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     """Float32 operands for every loss of a file that uses half precision."""
     if not (USES_HALF.search(source.data) and CALLS_LOSS.search(source.data)):
         return NOTHING
-    found = Found(source.python, name)
+    draft = Draft(source.python, name)
     widened: dict[ast.expr, None] = {}
-    for call, loss in losses_of(found.source):
-        if _under_autocast(found.source, call) and not _is_huber(found.source, call):
+    for call, loss in losses_of(draft.source):
+        if _under_autocast(draft.source, call) and not _is_huber(draft.source, call):
             continue
         if loss.kept:
-            if all(_is_float32(found.source, operand) for operand in loss.operands):
+            if all(_is_float32(draft.source, operand) for operand in loss.operands):
                 continue
-            message = f"{found.source.segment(call.func)} holds weights that follow the model's dtype; left as it was"
-            found.warn(call, message, hint="make its weights and what it is given float32")
+            message = f"{draft.source.segment(call.func)} holds weights that follow the model's dtype; left as it was"
+            draft.warn(call, message, hint="make its weights and what it is given float32")
             continue
-        edited = len(found.edits)
+        edited = len(draft.edits)
         for operand in loss.operands:
-            _make_float32(found, operand)
-        if len(found.edits) > edited:
+            _make_float32(draft, operand)
+        if len(draft.edits) > edited:
             widened.update(dict.fromkeys(loss.weights))
     for weight in widened:
-        _widen(found, weight)
-    return found.rewrite
+        _widen(draft, weight)
+    return draft.rewrite
 
 
-def _widen(found: Found, weight: ast.expr) -> None:
+def _widen(draft: Draft, weight: ast.expr) -> None:
     """Weights become float32 too; what may be None stays None."""
-    source = found.source
+    source = draft.source
     if isinstance(weight, (ast.Name, ast.Attribute)) and not _is_assigned_a_call(source, weight):
         written = source.segment(weight)
-        found.edits.append(source.insert(source.span(weight)[1], f" if {written} is None else {written}.float()", WHY))
+        draft.edits.append(source.insert(source.span(weight)[1], f" if {written} is None else {written}.float()", WHY))
     elif isinstance(weight, ast.IfExp):
         for branch in (weight.body, weight.orelse):
             if isinstance(branch, ast.Call):
-                _make_float32(found, branch)
+                _make_float32(draft, branch)
     else:
-        _make_float32(found, weight)
+        _make_float32(draft, weight)
 
 
 def _is_assigned_a_call(source: PythonSource, weight: ast.expr) -> bool:
@@ -128,21 +128,21 @@ def _tail(decorator: ast.expr) -> str:
     return decorator.attr if isinstance(decorator, ast.Attribute) else ""
 
 
-def _make_float32(found: Found, operand: ast.expr) -> None:
-    source = found.source
+def _make_float32(draft: Draft, operand: ast.expr) -> None:
+    source = draft.source
     if isinstance(operand, ast.Call) and tail_of(operand) in SOFTMAXES:
         inner = _softmaxed(source, operand)
         if inner is not None:
-            _make_float32(found, inner)
+            _make_float32(draft, inner)
         return
     if _is_float32(source, operand) or isinstance(operand, ast.Constant):
         return
     start, end = source.span(operand)
     if isinstance(operand, ATOMS):
-        found.edits.append(source.insert(end, ".float()", WHY))
+        draft.edits.append(source.insert(end, ".float()", WHY))
     else:
-        found.edits.append(source.insert(start, "(", WHY))
-        found.edits.append(source.insert(end, ").float()", WHY))
+        draft.edits.append(source.insert(start, "(", WHY))
+        draft.edits.append(source.insert(end, ").float()", WHY))
 
 
 def _softmaxed(source: PythonSource, call: ast.Call) -> ast.expr | None:

@@ -44,7 +44,7 @@ from fixers.code.autocasts import (
     is_variable,
     values_are_half,
 )
-from fixers.code.found import Found
+from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of
@@ -78,25 +78,25 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     """Scalers gated by the dtype of autocast; a float16 loop without one has one, or is told."""
     if b".backward(" not in source.data and b"GradScaler" not in source.data:
         return NOTHING
-    found = Found(source.python, name)
-    for call in found.source.names.of_type(ast.Call):
-        if tail_of(call) in SCALERS and is_torch(found.source, call):
-            _gate(found, call)
-    if not _scales_already(found.source):
-        _scale(found, target)
-    return found.rewrite
+    draft = Draft(source.python, name)
+    for call in draft.source.names.of_type(ast.Call):
+        if tail_of(call) in SCALERS and is_torch(draft.source, call):
+            _gate(draft, call)
+    if not _scales_already(draft.source):
+        _scale(draft, target)
+    return draft.rewrite
 
 
-def _gate(found: Found, call: ast.Call) -> None:
+def _gate(draft: Draft, call: ast.Call) -> None:
     if any(keyword.arg in ("enabled", None) for keyword in call.keywords):
         return
     dtypes = {
-        found.source.segment(each) for each in _autocast_dtypes(found.source) if _is_known(found.source, each, call)
+        draft.source.segment(each) for each in _autocast_dtypes(draft.source) if _is_known(draft.source, each, call)
     }
-    torch = name_of(found.source, "torch")
+    torch = name_of(draft.source, "torch")
     if len(dtypes) == 1 and torch is not None:
         enabled = f"enabled={dtypes.pop()} == {torch}.float16"
-        found.edits.append(found.source.append_argument(call, enabled, WHY))
+        draft.edits.append(draft.source.append_argument(call, enabled, WHY))
 
 
 def _autocast_dtypes(source: PythonSource) -> Iterator[ast.Name | ast.Attribute]:
@@ -137,18 +137,28 @@ def _is_argument(function: ast.AST, identifier: str) -> bool:
 
 
 def _scales_already(source: PythonSource) -> bool:
-    """A scaler is here, is given from elsewhere, or a library has one; a class of this file's own is no library."""
+    """Return True if the file makes, is given or inherits a scaler, or imports a library that has one."""
+    return _calls_scaler(source) or _inherits_scaler(source) or _imports_scaler(source)
+
+
+def _calls_scaler(source: PythonSource) -> bool:
+    """Return True for a call that scales, unless it is of a class that this file defines from scratch."""
     own = {each.name for each in source.names.of_type(ast.ClassDef) if not each.bases}
-    calls = source.names.of_type(ast.Call)
-    if any(SCALES.match(tail_of(call)) and tail_of(call) not in own for call in calls):
-        return True
+    for call in source.names.of_type(ast.Call):
+        tail = tail_of(call)
+        if (SCALES.match(tail) and tail not in own) or (tail == "backward" and _scaled_already(call)):
+            return True
+    return False
+
+
+def _inherits_scaler(source: PythonSource) -> bool:
     bases = (base for each in source.names.of_type(ast.ClassDef) for base in each.bases)
-    if any(SCALES.match(source.segment(base).rpartition(".")[2]) for base in bases):
-        return True
+    return any(SCALES.match(source.segment(base).rpartition(".")[2]) for base in bases)
+
+
+def _imports_scaler(source: PythonSource) -> bool:
     meanings = (meaning for bound in source.names.module.bindings.values() for meaning in bound if meaning)
-    if any(meaning.partition(".")[0] in SCALING_LIBRARIES for meaning in meanings):
-        return True
-    return any(tail_of(call) == "backward" and _scaled_already(call) for call in calls)
+    return any(meaning.partition(".")[0] in SCALING_LIBRARIES for meaning in meanings)
 
 
 def _scaled_already(backward: ast.Call) -> bool:
@@ -157,32 +167,32 @@ def _scaled_already(backward: ast.Call) -> bool:
     return bool(backward.args) or (isinstance(value, ast.Call) and tail_of(value) == "scale")
 
 
-def _scale(found: Found, target: Target) -> None:
+def _scale(draft: Draft, target: Target) -> None:
     """A float16 loop without a scaler has one where it is plain, and is told where it is not."""
-    source = found.source
+    source = draft.source
     halves = [call for call in source.names.of_type(ast.Call) if tail_of(call) == "autocast" and is_on(source, call)]
     halves = [call for call in halves if is_half(source, call, target)]
     if not halves or not any(tail_of(call) == "backward" for call in source.names.of_type(ast.Call)):
         return
     shards = SHARDS.search(source.text) is not None
     loop = None if shards else plain_loop(source)
-    edits = _scaled(source, loop, _options(source, loop, halves, target)) if loop is not None else None
+    edits = _scaled(source, loop, _scaler_of_all(source, loop, halves, target)) if loop is not None else None
     if edits is None:
         message = BY_HAND if scaled_by_hand(source) else ALONE
         device = device_written(source, halves[0]) or DEVICE
         made = "ShardedGradScaler()" if shards else f"torch.amp.GradScaler({device})"
-        found.warn(halves[0], message, hint=f"scaler = {made}")
+        draft.warn(halves[0], message, hint=f"scaler = {made}")
     else:
-        found.edits += edits
+        draft.edits += edits
 
 
-def _scaled(source: PythonSource, loop: PlainLoop, options: str | None) -> list[Edit] | None:
+def _scaled(source: PythonSource, loop: PlainLoop, expression: str | None) -> list[Edit] | None:
     """The edits that put a scaler around the loop; None where one of them cannot be made."""
     torch = name_of(source, "torch")
     scaler = _free_name(source, loop.optimizer)
-    if torch is None or scaler is None or options is None:
+    if torch is None or scaler is None or expression is None:
         return None
-    made = f"{scaler} = {options.format(torch=torch)}"
+    made = f"{scaler} = {expression.format(torch=torch)}"
     lines: list[Edit | None] = [source.insert_after(loop.made, (made,), ABSENT)]
     lines += [source.insert_before(each, (f"{scaler}.unscale_({loop.optimizer})",), ABSENT) for each in loop.clips]
     for step in loop.steps:
@@ -203,35 +213,48 @@ def _scaled_backward(source: PythonSource, call: ast.Call, scaler: str) -> list[
     return [source.insert(start, f"{scaler}.scale(", ABSENT), source.insert(end, ")", ABSENT)]
 
 
-def _options(source: PythonSource, loop: PlainLoop, halves: list[ast.Call], target: Target) -> str | None:
-    """The call that makes the scaler; None where what autocast is given is not known there, or differs."""
-    calls = {_made_for(source, loop, autocast, target) for autocast in halves}
+def _scaler_of_all(source: PythonSource, loop: PlainLoop, halves: list[ast.Call], target: Target) -> str | None:
+    """The expression that creates the scaler, with `{torch}` for the module; None if autocasts need different ones."""
+    calls = {_scaler_of(source, loop, autocast, target) for autocast in halves}
     return calls.pop() if len(calls) == 1 else None
 
 
-def _made_for(source: PythonSource, loop: PlainLoop, autocast: ast.Call, target: Target) -> str | None:
-    old = is_old_api(source, autocast)
-    device, dtype = device_of(source, autocast), dtype_of(autocast)
+def _scaler_of(source: PythonSource, loop: PlainLoop, autocast: ast.Call, target: Target) -> str | None:
+    namespace, conditions = _namespace(source, autocast, target), _conditions(source, loop, autocast)
+    if namespace is None or conditions is None:
+        return None
+    device = device_of(source, autocast)
+    options = [source.segment(device)] if namespace == "amp" and device is not None else []
+    options += [f"enabled={' and '.join(conditions)}"] if conditions else []
+    return f"{{torch}}.{namespace}.GradScaler({', '.join(options)})"
+
+
+def _namespace(source: PythonSource, autocast: ast.Call, target: Target) -> str | None:
+    """`amp`, or `cuda.amp` where autocast or the installed torch is older; None for calls that are not understood."""
+    if not is_torch(source, autocast) or len(autocast.args) > 2:
+        return None
+    if is_old_api(source, autocast):
+        return "cuda.amp"
+    device = device_of(source, autocast)
+    if device is not None and target.at_least("torch", (2, 3)) is not False:
+        return "amp"
+    return "cuda.amp" if constant_of(device) == "cuda" else None
+
+
+def _conditions(source: PythonSource, loop: PlainLoop, autocast: ast.Call) -> list[str] | None:
+    """Expressions that are true if autocast runs in float16; None if one has no value where the scaler is created."""
+    old, device, dtype = is_old_api(source, autocast), device_of(source, autocast), dtype_of(autocast)
     switches = [*(autocast.args[:1] if old else []), *(e.value for e in autocast.keywords if e.arg == "enabled")]
     switches = [each for each in switches if constant_of(each) is not True]
     given = switches + ([device] if device is not None else [])
-    if not is_torch(source, autocast) or len(autocast.args) > 2 or (device is None and not old):
-        return None
     if any(not _means_the_same(source, each) and not _is_known(source, each, loop.made) for each in given):
         return None
-    enabled = [source.segment(each) for each in switches]
-    if dtype is not None and is_variable(source, dtype):
-        if not _is_known(source, dtype, loop.made) and not values_are_half(source, dtype):
-            return None
-        if _is_known(source, dtype, loop.made):
-            enabled.append(f"{source.segment(dtype)} == {{torch}}.float16")
-    if target.at_least("torch", (2, 3)) is False and not old:
-        if constant_of(device) != "cuda":
-            return None
-        old = True
-    options = [] if old or device is None else [source.segment(device)]
-    options += [f"enabled={' and '.join(enabled)}"] if enabled else []
-    return f"{{torch}}.{'cuda.' if old else ''}amp.GradScaler({', '.join(options)})"
+    conditions = [source.segment(each) for each in switches]
+    if dtype is None or not is_variable(source, dtype):
+        return conditions
+    if _is_known(source, dtype, loop.made):
+        return [*conditions, f"{source.segment(dtype)} == {{torch}}.float16"]
+    return conditions if values_are_half(source, dtype) else None
 
 
 def _means_the_same(source: PythonSource, value: ast.expr) -> bool:

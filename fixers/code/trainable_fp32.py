@@ -39,6 +39,7 @@ import ast
 import re
 from collections.abc import Iterator
 
+from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.expressions import tail_of, written
@@ -47,7 +48,7 @@ from fixers.sources.float_models import is_float32
 from fixers.sources.model_wraps import before_wrap, calls_in, flattening
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
-from fixers.sources.splice import Edit, line_of
+from fixers.sources.splice import Edit
 from fixers.sources.training_setup import (
     SIMPLE,
     Consumer,
@@ -60,7 +61,6 @@ from fixers.sources.training_setup import (
     is_same_model,
 )
 from remote.policy.precision import BF16_FROM
-from remote.protocol.findings import Finding, Severity
 
 name = "trainable-fp32"
 version = 3
@@ -75,6 +75,7 @@ TRAINS_IN_HALF = re.compile(
 )
 MAKES_OPTIMIZER = re.compile(rb"Trainer\(|(?:Adam|SGD|Adafactor|Lion|RMSprop|Adagrad|LAMB)\w*\(")
 OWN_MASTER_WEIGHTS = re.compile(rb"deepspeed\.initialize\(")
+Lines = tuple[str, ...]
 TRAINABLES = (
     "for {each} in {owner}.parameters():  # a loss scaler refuses float16 gradients",
     "    if {each}.requires_grad:",
@@ -88,6 +89,9 @@ BUILDS = re.compile(rb"[Oo]ptim\w*\(")
 GIVES_RATE = re.compile(rb"\b(?:lr|learning_rate)[ ]*=|optim\w*\(\s*[\w.]+\.parameters\(")
 TRAINS = ("backward", "train", "step", "fit")
 WHY = "trainable parameters are float32 before the optimizer takes them"
+UNNAMED_MODEL = "the model of this optimizer or trainer has no name here; its trainable parameters must be float32"
+SHARED_LINE = "no line can be inserted here, several statements share one; trainable parameters must be float32 before"
+CAST_BY_HAND = "cast parameters that require gradients with .data = .data.float() before this line"
 EACH = ("parameter", "trainable_parameter", "trained_parameter")
 
 
@@ -97,14 +101,10 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         return NOTHING
     if OWN_MASTER_WEIGHTS.search(source.data):
         return NOTHING
-    python = source.python
-    edits: list[Edit] = []
-    findings: list[Finding] = []
-    for group in _groups(python):
-        made, told = _cast(python, group)
-        edits += made
-        findings += told
-    return Rewrite(_joined(edits), tuple(findings))
+    draft = Draft(source.python, name)
+    for group in _groups(draft.source):
+        _cast(draft, group)
+    return Rewrite(_joined(draft.edits), tuple(draft.findings))
 
 
 def _may_make_optimizer(data: bytes) -> bool:
@@ -122,27 +122,36 @@ def _groups(python: PythonSource) -> Iterator[tuple[Consumer, ...]]:
     yield from (tuple(group) for group in groups.values())
 
 
-def _cast(python: PythonSource, group: tuple[Consumer, ...]) -> tuple[list[Edit], list[Finding]]:
-    first = group[0]
+def _cast(draft: Draft, group: tuple[Consumer, ...]) -> None:
+    python, first = draft.source, group[0]
     if is_float32(python, first.owner):
-        return [], []
-    if not first.owner:
-        return _cast_after(python, first) if first.trainer else ([], [_told(python, first)])
-    if any(not isinstance(consumer.statement, SIMPLE) for consumer in group):
-        return [], [_told(python, first)]
-    edits: list[Edit] = []
-    findings: list[Finding] = []
-    for statement in _statements(python, group):
-        place, owner = before_wrap(python, statement, first.owner)
-        if _is_done(python, place, owner):
-            continue
-        flattens = flattening(python, place, owner)
-        lines = _lines(python, place, owner) if place not in flattens else ()
-        for at, each in ((place, lines), *((flat, _lines(python, flat, owner, WHOLE)) for flat in flattens)):
-            edit = python.insert_before(at, each, WHY) if each else None
-            edits += [edit] if edit is not None else []
-            findings += [_shares_line(python, first)] if each and edit is None else []
-    return edits + _cast_again(python, group[-1]), findings
+        return
+    if not first.owner and first.trainer:
+        _cast_after(draft, first)
+    elif not first.owner or any(not isinstance(consumer.statement, SIMPLE) for consumer in group):
+        draft.warn(first.statement, UNNAMED_MODEL, hint=CAST_BY_HAND)
+    else:
+        for statement in _statements(python, group):
+            _cast_before(draft, first, statement)
+        draft.edits += _cast_again(python, group[-1])
+
+
+def _cast_before(draft: Draft, consumer: Consumer, statement: ast.stmt) -> None:
+    python = draft.source
+    place, owner = before_wrap(python, statement, consumer.owner)
+    if _is_done(python, place, owner):
+        return
+    flattened = flattening(python, place, owner)
+    casts = [*([(place, TRAINABLES)] if place not in flattened else []), *((flat, WHOLE) for flat in flattened)]
+    for at, template in casts:
+        _add(draft, consumer, python.insert_before(at, _lines(python, at, owner, template), WHY))
+
+
+def _add(draft: Draft, consumer: Consumer, edit: Edit | None) -> None:
+    if edit is None:
+        draft.warn(consumer.statement, SHARED_LINE, hint="put the statement on a line of its own")
+    else:
+        draft.edits.append(edit)
 
 
 def _cast_again(python: PythonSource, consumer: Consumer) -> list[Edit]:
@@ -192,24 +201,26 @@ def _trains_behind(python: PythonSource, call: ast.Call) -> bool:
     return any(function_of(python, each) is function_of(python, call) for each in later)
 
 
-def _cast_after(python: PythonSource, consumer: Consumer) -> tuple[list[Edit], list[Finding]]:
-    """A trainer that builds or wraps its model itself is cast once it exists: its optimizer is made in `train()`."""
-    statement = consumer.statement
-    knows_model = is_library_trainer(python, consumer.call)
+def _cast_after(draft: Draft, consumer: Consumer) -> None:
+    """Cast behind a trainer that builds or wraps the model itself: its optimizer is created in `train()`."""
+    python, statement = draft.source, consumer.statement
+    variable = _variable_of(consumer)
     rebuilds = any(keyword.arg == "model_init" for keyword in consumer.call.keywords)
-    if not isinstance(statement, ast.Assign) or statement.value is not consumer.call or len(statement.targets) != 1:
-        return [], [_told(python, consumer)]
-    if rebuilds or not knows_model:
-        return [], [_told(python, consumer)]
-    target = statement.targets[0]
-    if not isinstance(target, (ast.Name, ast.Attribute)):
-        return [], [_told(python, consumer)]
-    owner = f"{python.segment(target)}.model"
+    if variable is None or rebuilds or not is_library_trainer(python, consumer.call):
+        draft.warn(statement, UNNAMED_MODEL, hint=CAST_BY_HAND)
+        return
+    owner = f"{python.segment(variable)}.model"
     block = block_of(python, statement)
-    if any(is_cast(python, later, owner) for later in block[block.index(statement) + 1 :]):
-        return [], []
-    edit = python.insert_after(statement, _lines(python, statement, owner), WHY)
-    return ([edit], []) if edit is not None else ([], [_shares_line(python, consumer)])
+    if not any(is_cast(python, later, owner) for later in block[block.index(statement) + 1 :]):
+        _add(draft, consumer, python.insert_after(statement, _lines(python, statement, owner), WHY))
+
+
+def _variable_of(consumer: Consumer) -> ast.Name | ast.Attribute | None:
+    """The single variable that the trainer is assigned to."""
+    match consumer.statement:
+        case ast.Assign(targets=[ast.Name() | ast.Attribute() as variable], value=value) if value is consumer.call:
+            return variable
+    return None
 
 
 def _statements(python: PythonSource, group: tuple[Consumer, ...]) -> list[ast.stmt]:
@@ -250,10 +261,12 @@ def _is_done(python: PythonSource, place: ast.stmt, owner: str) -> bool:
     return False
 
 
-def _lines(python: PythonSource, place: ast.stmt, owner: str, written: tuple[str, ...] = TRAINABLES) -> tuple[str, ...]:
+def _lines(
+    python: PythonSource, place: ast.stmt, owner: str, template: tuple[str, ...] = TRAINABLES
+) -> tuple[str, ...]:
     bound = python.names.scopes[place].bindings
     each = next((name for name in EACH if name not in bound), EACH[-1])
-    return tuple(line.format(each=each, owner=owner) for line in written)
+    return tuple(line.format(each=each, owner=owner) for line in template)
 
 
 def _joined(edits: list[Edit]) -> tuple[Edit, ...]:
@@ -264,19 +277,3 @@ def _joined(edits: list[Edit]) -> tuple[Edit, ...]:
         whole = edit.replacement if earlier is None else earlier.replacement + edit.replacement
         joined[edit.start] = Edit(edit.start, edit.expected, whole, edit.why)
     return tuple(joined.values())
-
-
-def _told(python: PythonSource, consumer: Consumer) -> Finding:
-    message = "an optimizer or trainer is made here of a model that cannot be named; its trainables must be float32"
-    hint = "cast parameters that require gradients with .data = .data.float() before this line"
-    return _finding(python, consumer, message, hint)
-
-
-def _shares_line(python: PythonSource, consumer: Consumer) -> Finding:
-    message = "no line can be put here, because statements share one; trainables must be float32 before"
-    return _finding(python, consumer, message, "put the statement on a line of its own")
-
-
-def _finding(python: PythonSource, consumer: Consumer, message: str, hint: str) -> Finding:
-    where = f"{python.path}:{line_of(python.data, python.raw_offset(consumer.statement))}"
-    return Finding(name, Severity.WARNING, message, where, hint)

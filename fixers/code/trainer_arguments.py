@@ -29,7 +29,7 @@ import ast
 import re
 from dataclasses import dataclass
 
-from fixers.code.found import Found
+from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of
@@ -104,75 +104,75 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     """New names for renamed arguments, none for removed ones."""
     if not IMPORTS.search(source.data):
         return NOTHING
-    found = Found(source.python, name)
-    for call in found.source.names.of_type(ast.Call):
-        made = _class_of(found, call.func)
+    draft = Draft(source.python, name)
+    for call in draft.source.names.of_type(ast.Call):
+        made = _class_of(draft, call.func)
         if ARGUMENT_CLASS.match(made):
-            _judge(found, call, ARGUMENTS | (TRL_ARGUMENTS if made.startswith("trl.") else {}), target)
+            _judge(draft, call, ARGUMENTS | (TRL_ARGUMENTS if made.startswith("trl.") else {}), target)
         elif TRAINER_CLASS.match(made):
-            _judge(found, call, TRAINER, target)
+            _judge(draft, call, TRAINER, target)
         elif isinstance(call.func, ast.Attribute) and call.func.attr == "train":
-            _judge(found, call, TRAIN, target)
+            _judge(draft, call, TRAIN, target)
         elif isinstance(call.func, ast.Attribute) and call.func.attr in LOADERS:
-            _judge_load(found, call, call.func, target)
-    return found.rewrite
+            _judge_load(draft, call, call.func, target)
+    return draft.rewrite
 
 
-def _class_of(found: Found, function: ast.expr) -> str:
+def _class_of(draft: Draft, function: ast.expr) -> str:
     """What is called: a class of a library, or the library class that a class of this file inherits from."""
-    meaning = found.source.names.meaning(function)
+    meaning = draft.source.names.meaning(function)
     if meaning is not None or not isinstance(function, ast.Name):
         return meaning or ""
-    own = [node for node in found.source.names.of_type(ast.ClassDef) if node.name == function.id]
+    own = [node for node in draft.source.names.of_type(ast.ClassDef) if node.name == function.id]
     if len(own) != 1 or any(isinstance(each, ast.FunctionDef) and each.name == "__init__" for each in own[0].body):
         return ""
-    bases = (found.source.names.meaning(base) for base in own[0].bases)
+    bases = (draft.source.names.meaning(base) for base in own[0].bases)
     return next((base for base in bases if base is not None), "")
 
 
-def _judge(found: Found, call: ast.Call, table: dict[str, Renamed | Removed], target: Target) -> None:
+def _judge(draft: Draft, call: ast.Call, table: dict[str, Renamed | Removed], target: Target) -> None:
     given = {keyword.arg for keyword in call.keywords}
     for keyword in call.keywords:
         change = table.get(keyword.arg or "")
         if change is None or target.at_least(change.package, change.since) is False:
             continue
         if isinstance(change, Removed):
-            _remove(found, call, keyword, change)
+            _remove(draft, call, keyword, change)
         elif change.to in given:
-            found.warn(keyword, f"{keyword.arg} is now called {change.to}, which is given too; take one out")
+            draft.warn(keyword, f"{keyword.arg} is now called {change.to}, which is given too; take one out")
         else:
-            _rename(found, keyword, change)
+            _rename(draft, keyword, change)
 
 
-def _rename(found: Found, keyword: ast.keyword, change: Renamed) -> None:
+def _rename(draft: Draft, keyword: ast.keyword, change: Renamed) -> None:
     if change.value and constant_of(keyword.value) is not True:
         message = f"{keyword.arg} is gone: {change.to}={change.value} asks for it"
-        found.warn(keyword, message)
+        draft.warn(keyword, message)
         return
-    found.edits.append(found.source.replace_keyword(keyword, change.to, WHY))
+    draft.edits.append(draft.source.replace_keyword(keyword, change.to, WHY))
     if change.value:
-        found.edits.append(found.source.replace_node(keyword.value, change.value, WHY))
+        draft.edits.append(draft.source.replace_node(keyword.value, change.value, WHY))
 
 
-def _remove(found: Found, call: ast.Call, keyword: ast.keyword, change: Removed) -> None:
+def _remove(draft: Draft, call: ast.Call, keyword: ast.keyword, change: Removed) -> None:
     if change.instead:
-        found.warn(keyword, f"transformers knows {keyword.arg} no longer: {change.instead}")
+        draft.warn(keyword, f"transformers knows {keyword.arg} no longer: {change.instead}")
         return
-    edit = found.source.remove_argument(call, keyword, f"transformers knows {keyword.arg} no longer")
+    edit = draft.source.remove_argument(call, keyword, f"transformers knows {keyword.arg} no longer")
     if edit is None:
-        found.warn(keyword, f"transformers knows {keyword.arg} no longer; take it out")
+        draft.warn(keyword, f"transformers knows {keyword.arg} no longer; take it out")
     else:
-        found.edits.append(edit)
+        draft.edits.append(edit)
 
 
-def _judge_load(found: Found, call: ast.Call, function: ast.Attribute, target: Target) -> None:
+def _judge_load(draft: Draft, call: ast.Call, function: ast.Attribute, target: Target) -> None:
     """`torch_dtype=` still works and warns, so it is renamed only where the new name is known to be there."""
-    if not (found.source.names.meaning(function.value) or "").startswith("transformers."):
+    if not (draft.source.names.meaning(function.value) or "").startswith("transformers."):
         return
     given = {keyword.arg for keyword in call.keywords}
     for keyword in call.keywords:
         if keyword.arg == "torch_dtype" and "dtype" not in given and target.at_least(DTYPE.package, DTYPE.since):
-            found.edits.append(found.source.replace_keyword(keyword, DTYPE.to, WHY))
+            draft.edits.append(draft.source.replace_keyword(keyword, DTYPE.to, WHY))
         elif keyword.arg in ("load_in_4bit", "load_in_8bit") and target.at_least(*V5) is not False:
             hint = f"quantization_config=BitsAndBytesConfig({keyword.arg}=True)"
-            found.warn(keyword, f"transformers 5 knows {keyword.arg} no longer", hint=hint)
+            draft.warn(keyword, f"transformers 5 knows {keyword.arg} no longer", hint=hint)

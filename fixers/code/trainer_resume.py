@@ -34,7 +34,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from fixers.code.found import Found
+from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.imports import imported
@@ -72,30 +72,30 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     """The one `train()` of a Trainer in the file is given the checkpoint that the job is offered."""
     if not TRAINS.search(source.data) or RESUMES.search(source.data) or SAVES_NOTHING.search(source.data):
         return NOTHING
-    found = Found(source.python, name)
-    calls = [call for call in found.source.names.of_type(ast.Call) if _trains(found.source, call)]
+    draft = Draft(source.python, name)
+    calls = [call for call in draft.source.names.of_type(ast.Call) if _trains(draft.source, call)]
     for call in calls:
-        if len(calls) == 1 and _runs_once(found.source, call):
-            _resume(found, call)
+        if len(calls) == 1 and _runs_once(draft.source, call):
+            _resume(draft, call)
         else:
-            _name(found, call, "one of several trainings, which starts at step 0 in every job")
-    return found.rewrite
+            _name(draft, call, "one of several trainings, which starts at step 0 in every job")
+    return draft.rewrite
 
 
-def _resume(found: Found, call: ast.Call) -> None:
-    source = found.source
+def _resume(draft: Draft, call: ast.Call) -> None:
+    source = draft.source
     if call.args or not {keyword.arg for keyword in call.keywords} <= HARMLESS:
         return
     os, quote = imported(source, "os", WHY), source.quote_for(call)
     if os is None or quote is None:
-        _name(found, call, "starts at step 0 in every job, and `os` cannot be imported here")
+        _name(draft, call, "starts at step 0 in every job, and `os` cannot be imported here")
         return
     written = OFFER.format(os=os.name).replace('"', quote)
-    found.edits += [*os.edits, source.append_argument(call, written, WHY)]
+    draft.edits += [*os.edits, source.append_argument(call, written, WHY)]
 
 
-def _name(found: Found, call: ast.Call, message: str) -> None:
-    found.warn(call, message, hint=OFFER.format(os="os"), severity=Severity.INFO)
+def _name(draft: Draft, call: ast.Call, message: str) -> None:
+    draft.warn(call, message, hint=OFFER.format(os="os"), severity=Severity.INFO)
 
 
 def _trains(source: PythonSource, call: ast.Call) -> bool:

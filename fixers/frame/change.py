@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding
 
 
 @dataclass(frozen=True)
@@ -32,11 +31,6 @@ class HostChange:
     op: str
     args: dict[str, Any] = field(default_factory=dict)
     undo: str = ""
-
-
-def mended(finding: Finding) -> Finding:
-    """The same, where the plan puts it right: nothing is left to stop for."""
-    return replace(finding, severity=Severity.INFO, hint="", exit_code=ExitCode.OK)
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fixers.frame.change import FileChange
+from fixers.frame.findings import error
 from fixers.frame.source_fixer import Rewrite, SourceFixer
 from fixers.frame.target import Target
 from fixers.sources.languages import Unchecked, parse_again
 from fixers.sources.source import Source
 from fixers.sources.splice import EditRefused, line_of, splice
 from fixers.sources.unparsable import Unparsable
-from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding
 
 LARGEST_SOURCE_BYTES = 16 * 2**20
 
@@ -43,11 +43,11 @@ def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Tar
     try:
         source = Source(path, data)
         fixed, change, findings = _compose(source, fixers, target)
-        findings += tuple(_unparsable(path, error.message, error.line) for error in source.unread)
+        findings += tuple(_unparsable(path, part.message, part.line) for part in source.unread)
         if change is not None:
             _require_settled(fixed, fixers, target)
-    except Unparsable as error:
-        return FileOutcome(None, (_unparsable(path, error.message, error.line),))
+    except Unparsable as unread:
+        return FileOutcome(None, (_unparsable(path, unread.message, unread.line),))
     except Refused as refused:
         return FileOutcome(None, (refused.finding,))
     return FileOutcome(change, findings)
@@ -85,20 +85,20 @@ def _rewrite(fixer: SourceFixer, source: Source, target: Target) -> tuple[Rewrit
     try:
         rewrite = fixer.rewrite(source, target)
         fixed = Source(source.path, splice(source.data, rewrite.edits)) if rewrite.edits else source
-    except EditRefused as error:
-        raise Refused(_refusal(fixer.name, source.where(error.offset), error.message)) from None
+    except EditRefused as refused:
+        raise Refused(error(fixer.name, refused.message, source.where(refused.offset))) from None
     if rewrite.edits:
         try:
             parse_again(fixed)
-        except Unparsable as error:
-            message = f"the rewritten file would not parse ({error.message}); left as it was"
-            raise Refused(_refusal(fixer.name, f"{source.path}:{error.line}", message)) from None
+        except Unparsable as unread:
+            message = f"the rewritten file would not parse ({unread.message}); left as it was"
+            raise Refused(error(fixer.name, message, f"{source.path}:{unread.line}")) from None
         except Unchecked:
-            raise Refused(_refusal(fixer.name, source.path, "nothing here can parse the rewritten file")) from None
+            raise Refused(error(fixer.name, "no parser can check the rewritten file", source.path)) from None
         if len(fixed.unread) > len(source.unread):
             part = fixed.unread[0]
             message = f"after the rewrite {part.message}; left as it was"
-            raise Refused(_refusal(fixer.name, f"{source.path}:{part.line}", message))
+            raise Refused(error(fixer.name, message, f"{source.path}:{part.line}"))
     return rewrite, fixed
 
 
@@ -106,19 +106,10 @@ def _require_settled(fixed: Source, fixers: Sequence[SourceFixer], target: Targe
     _, again, _ = _compose(fixed, fixers, target)
     if again is not None:
         names = ", ".join(again.fixers)
-        raise Refused(_refusal(names, fixed.path, f"not settled after one pass ({again.why[0]}); left as it was"))
+        message = f"a second pass would change the file again ({again.why[0]}); left as it was"
+        raise Refused(error(names, message, fixed.path))
 
 
 def _unparsable(path: str, message: str, line: int) -> Finding:
-    return Finding(
-        "unparsable-source",
-        Severity.ERROR,
-        f"{message}; left as it was",
-        where=f"{path}:{line}",
-        hint="put the file right, or name it in .pipelineignore",
-        exit_code=ExitCode.FIXER,
-    )
-
-
-def _refusal(check: str, where: str, message: str) -> Finding:
-    return Finding(check, Severity.ERROR, message, where=where, exit_code=ExitCode.FIXER)
+    hint = "put the file right, or name it in .pipelineignore"
+    return error("unparsable-source", f"{message}; left as it was", f"{path}:{line}", hint)

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from fixers.frame.change import FileChange, Plan
+from fixers.frame.findings import warning
 from remote.errors import Busy, FixRefused
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding
 from remote.protocol.parts import write_beside
 from remote.protocol.values import decode, dumps
 
@@ -171,4 +172,4 @@ def _edited_since(path: str, *, exists: bool) -> Finding:
     what = "was edited after the fix" if exists else "is no longer there"
     message = f"the file {what}; its fix was not taken back"
     hint = "the bytes before the fix lie in .halfstep/undo/originals"
-    return Finding("edited-since-fix", Severity.WARNING, message, path, hint)
+    return warning("edited-since-fix", message, path, hint)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from fixers.frame.change import FileChange, HostChange, Plan
+from fixers.frame.findings import warning
 from fixers.frame.fixed_tree import as_planned
 from fixers.frame.site import Fixer, Site
 from fixers.frame.source_fixer import SourceFixer
@@ -18,7 +19,7 @@ from fixers.plans.file_plan import FileOutcome, plan_file
 from fixers.plans.memory import Digested, Memory, question_of
 from fixers.registry import setup_fixers, source_fixers
 from remote.errors import BadUsage
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding
 
 PURE_LEAVES = {"trainable-fp32"}
 OFF = ("off", False, "never")
@@ -113,7 +114,7 @@ def _readable(path: str, plan: Callable[[str], FileOutcome]) -> FileOutcome:
         return plan(path)
     except OSError as error:
         message = f"cannot be read: {error.strerror}; not checked"
-        return FileOutcome(None, (Finding("unreadable-source", Severity.WARNING, message, path),))
+        return FileOutcome(None, (warning("unreadable-source", message, path),))
 
 
 def _remembered(

@@ -61,14 +61,14 @@ class Settings:
     def data(self) -> bytes:
         return self.found.data
 
-    def tell(self, node: Node, message: str, hint: str = "") -> None:
-        self.found.tell(node.place.start, message, hint)
+    def warn(self, node: Node, message: str, hint: str = "") -> None:
+        self.found.warn(node.place.start, message, hint)
 
     def replace(self, node: Scalar, text: str, why: str) -> None:
         """The scalar says `text`, in the quotes it had. One that is not written as it is meant is told instead."""
         expected = self.data[node.place.start : node.place.end]
         if node.style not in ("", "'", '"') or expected != f"{node.style}{node.text}{node.style}".encode():
-            self.tell(node, f"{node.text.strip()[:40]!r} is written so that it cannot be edited in place ({why})")
+            self.warn(node, f"{node.text.strip()[:40]!r} is written so that it cannot be edited in place ({why})")
         elif node.text != text:
             new = f"{node.style}{text}{node.style}".encode() if expected else b" " + text.encode()
             self.found.put(node.place.start, node.place.end, new, why)
@@ -121,9 +121,9 @@ class Settings:
             name = parent
         name = f"trainer.{name}" if ".trainer" in within else name
         if value.text in NO_TWIN and MEANS_PRECISION.fullmatch(name):
-            self.tell(value, NO_TWIN_WORDS, "precision: 16-mixed")
+            self.warn(value, NO_TWIN_WORDS, "precision: 16-mixed")
         if MEANS_PRECISION.fullmatch(name) and INTERPOLATED.fullmatch(value.text):
-            self.tell(value, f"{value.text} falls back to bfloat16, which this card has not")
+            self.warn(value, f"{value.text} falls back to bfloat16, which this card has not")
         twin = twin_of(name, value.text)
         if twin is not None:
             self.replace(value, twin, WHY_RANGE if twin in FULL.values() else NO_BFLOAT16)
@@ -133,18 +133,15 @@ class Settings:
             return
         wanted = fp16_name(key.text)
         twin = siblings.get(wanted)
-        rivals = (k for k, v in siblings.entries if isinstance(k, Scalar) and isinstance(v, Scalar) and is_true(v.text))
         if isinstance(twin, Scalar):
             self.replace(value, as_false(value.text), NO_BFLOAT16)
             if not is_true(twin.text):
                 self.replace(twin, as_true(twin.text), NO_BFLOAT16)
         elif twin is not None:
-            self.tell(key, f"{wanted} stands beside {key.text} and is no plain value; left as it was")
+            self.warn(key, f"{wanted} is set beside {key.text} and is not a plain value; left as it was")
         elif not IS_BF16.fullmatch(option(key.text)):
-            self.tell(key, f"{key.text} asks for bfloat16; what would ask for float16 is not known")
-        elif key.text != wanted.replace("fp16", "bf16") and any(
-            fp16_name(k.text) == wanted for k in rivals if k != key
-        ):
+            self.warn(key, f"{key.text} asks for bfloat16; the key that asks for float16 is not known")
+        elif key.text != wanted.replace("fp16", "bf16") and _has_rival(siblings, key, wanted):
             self.replace(value, as_false(value.text), NO_BFLOAT16)
         else:
             self.replace(key, wanted, NO_BFLOAT16)
@@ -194,31 +191,42 @@ class Settings:
         self.found.put(node.place.start, node.place.end, text.encode(), NO_BFLOAT16)
 
     def _insert_block(self, siblings: Mapping, auto: bool) -> None:
-        """An fp16 block behind the bf16 one, laid out as that is."""
+        """Insert an fp16 block after the bf16 block, in the same layout."""
         key, value = next((k, v) for k, v in siblings.entries if isinstance(k, Scalar) and k.text in BLOCKS)
         assert isinstance(key, Scalar) and isinstance(value, Mapping)
-        quote = key.style
-        enabled = '"auto"' if auto else "true"
-        rows = [f"{quote}{name}{quote}: {text}" for name, text in (("enabled", enabled), *FP16_BLOCK)]
-        line_start = self.data.rfind(b"\n", 0, key.place.start) + 1
-        indent = self.data[line_start : key.place.start].decode("latin-1")
         newline = newline_of(self.data).decode("latin-1")
-        alone = not indent.strip()
-        inner = value.entries[0][0].place.start
-        inner_indent = self.data[self.data.rfind(b"\n", 0, inner) + 1 : inner].decode("latin-1")
-        spread = alone and not inner_indent.strip() and b"\n" in self.data[key.place.start : inner]
-        if value.flow and spread:
-            body = "{" + newline + ("," + newline).join(inner_indent + row for row in rows) + newline + indent + "}"
-        elif value.flow:
-            body = "{" + ", ".join(rows) + "}"
-        else:
-            body = "".join(newline + inner_indent + row for row in rows)
-        lead = ("," if siblings.flow else "") + (newline + indent if alone else " ")
-        text = f"{lead}{quote}fp16{quote}:{' ' if value.flow else ''}{body}"
+        indent = self._before_on_line(key.place.start)
+        own_line = not indent.strip()
+        lead = ("," if siblings.flow else "") + (newline + indent if own_line else " ")
+        body = self._block_body(key, value, auto)
+        text = f"{lead}{key.style}fp16{key.style}:{' ' if value.flow else ''}{body}"
         at = value.place.end if value.flow else self._line_end(value.place.end)
         self.found.put(at, at, text.encode("latin-1"), WHY_BLOCK)
+
+    def _block_body(self, key: Scalar, value: Mapping, auto: bool) -> str:
+        enabled = '"auto"' if auto else "true"
+        rows = [f"{key.style}{name}{key.style}: {text}" for name, text in (("enabled", enabled), *FP16_BLOCK)]
+        newline = newline_of(self.data).decode("latin-1")
+        indent = self._before_on_line(key.place.start)
+        inner = value.entries[0][0].place.start
+        inner_indent = self._before_on_line(inner)
+        if not value.flow:
+            return "".join(newline + inner_indent + row for row in rows)
+        if indent.strip() or inner_indent.strip() or b"\n" not in self.data[key.place.start : inner]:
+            return "{" + ", ".join(rows) + "}"
+        return "{" + newline + ("," + newline).join(inner_indent + row for row in rows) + newline + indent + "}"
+
+    def _before_on_line(self, at: int) -> str:
+        """The text between the start of the line and `at`."""
+        return self.data[self.data.rfind(b"\n", 0, at) + 1 : at].decode("latin-1")
 
     def _line_end(self, at: int) -> int:
         """Where the line ends, behind a comment."""
         end = self.data.find(b"\n", at)
         return at + len(self.data[at : end if end >= 0 else len(self.data)].rstrip(b"\r"))
+
+
+def _has_rival(siblings: Mapping, key: Scalar, wanted: str) -> bool:
+    """Another key of the mapping that is on has the same float16 name."""
+    pairs = ((k, v) for k, v in siblings.entries if isinstance(k, Scalar) and isinstance(v, Scalar) and k != key)
+    return any(is_true(value.text) and fp16_name(other.text) == wanted for other, value in pairs)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fixers.frame.findings import warning
 from fixers.frame.source_fixer import Rewrite
 from fixers.sources.splice import Edit, line_of
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding
 
 
 @dataclass
@@ -24,9 +25,10 @@ class EditList:
     def rewrite(self) -> Rewrite:
         return Rewrite(tuple(self.edits[start] for start in sorted(self.edits)), tuple(self.findings))
 
-    def tell(self, offset: int, message: str, hint: str = "") -> None:
+    def warn(self, offset: int, message: str, hint: str = "") -> None:
+        """Report a problem at the line of this offset."""
         where = f"{self.path}:{self.lines_above + line_of(self.data, offset)}"
-        self.findings.append(Finding(self.check, Severity.WARNING, message, where=where, hint=hint))
+        self.findings.append(warning(self.check, message, where, hint))
 
     def put(self, start: int, end: int, text: bytes, why: str) -> None:
         """The bytes from `start` to `end` become `text`; what was put at that place first stays."""

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import re
 
+from fixers.frame.findings import warning
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.settings.config_forms import Settings
@@ -45,7 +46,6 @@ from fixers.sources.source import Source
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.words import Heredoc, Script
 from remote.policy.precision import BF16_FROM
-from remote.protocol.findings import Finding, Severity
 
 name = "launch-flags"
 version = 4
@@ -88,7 +88,7 @@ def _rewrite_notebook(source: Source) -> Rewrite:
     launch.read(script)
     for start in left:
         if asked := ASKS.search(source.data, start, source.data.find(b"\n", start)):
-            launch.found.tell(asked.start(), f"a command in a cell says {asked[0].decode()}, and could not be read")
+            launch.found.warn(asked.start(), f"a command in a cell says {asked[0].decode()}, and could not be read")
     return launch.found.rewrite
 
 
@@ -110,7 +110,7 @@ def _read_heredoc(launch: Launch, heredoc: Heredoc) -> None:
         pass
     if word:
         message = "a heredoc asks for bfloat16; what it is for is not known, so it was left as it is"
-        launch.found.tell(heredoc.start + word.start(), message)
+        launch.found.warn(heredoc.start + word.start(), message)
 
 
 def _commands(source: Source) -> Script:
@@ -121,5 +121,4 @@ def _commands(source: Source) -> Script:
 
 def _unread(source: Source, error: Unparsable) -> Rewrite:
     message = f"could not be read as a script ({error.message}); left as it was"
-    where = f"{source.path}:{error.line}"
-    return Rewrite(findings=(Finding(name, Severity.WARNING, message, where=where, hint="look at its flags by hand"),))
+    return Rewrite(findings=(warning(name, message, f"{source.path}:{error.line}", "look at its flags by hand"),))

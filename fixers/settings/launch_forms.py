@@ -94,7 +94,7 @@ class Launch:
             case ["for", str(name), "in"] if name in self.linked:
                 for word in words[3:]:
                     if word.text in TWINS:
-                        self.found.tell(word.start, f"the loop gives {name} {word.text}; {NO_BFLOAT16}")
+                        self.found.warn(word.start, f"the loop gives {name} {word.text}; {NO_BFLOAT16}")
 
     def judge_inner(self, inside: tuple[int, int]) -> None:
         try:
@@ -134,7 +134,7 @@ class Launch:
 
     def judge_value(self, each: Given, piece: Piece, value: str) -> None:
         if value in NO_TWIN and MEANS_PRECISION.fullmatch(each.name):
-            self.found.tell(piece.start, NO_TWIN_WORDS, f"{each.name}=16-mixed")
+            self.found.warn(piece.start, NO_TWIN_WORDS, f"{each.name}=16-mixed")
         twin = twin_of(each.name, value)
         if twin is not None:
             self.replace(piece, twin, NO_BFLOAT16 if twin in TWINS.values() or twin == "16" else WHY_RANGE)
@@ -144,27 +144,30 @@ class Launch:
         if value is not None and not is_true(value) and value not in ("auto", "full"):
             return
         twin = next((other for other in given if other.name == fp16_name(each.name)), None)
-        if twin is None and not IS_BF16.fullmatch(each.name):
-            self.found.tell(
-                each.flag.start, f"{each.flag.raw} asks for bfloat16; what would ask for float16 is not known"
-            )
-        elif twin is None:
-            self.replace(each.flag, fp16_name(each.flag.raw), NO_BFLOAT16)
-            if each.value and value in ("auto", "full"):
-                self.replace(each.value, "true", NO_BFLOAT16)
+        if twin is None:
+            self.rename_bf16(each)
         elif each.value and twin.value and value is not None and twin.value.text is not None:
             self.replace(each.value, as_false(value), NO_BFLOAT16)
             if not is_true(twin.value.text):
                 self.replace(twin.value, as_true(twin.value.text), NO_BFLOAT16)
         else:
-            self.found.tell(
+            self.found.warn(
                 each.flag.start, "both --bf16 and --fp16 are given; which one counts is not known", "keep --fp16"
             )
+
+    def rename_bf16(self, each: Given) -> None:
+        if not IS_BF16.fullmatch(each.name):
+            message = f"{each.flag.raw} asks for bfloat16; the option that asks for float16 is not known"
+            self.found.warn(each.flag.start, message)
+            return
+        self.replace(each.flag, fp16_name(each.flag.raw), NO_BFLOAT16)
+        if each.value and each.value.text in ("auto", "full"):
+            self.replace(each.value, "true", NO_BFLOAT16)
 
     def judge_tf32(self, each: Given) -> None:
         if each.value is None:
             message = "--tf32 needs a card of compute capability 8.0; Trainer refuses it on this one"
-            self.found.tell(each.flag.start, message, "--tf32 False")
+            self.found.warn(each.flag.start, message, "--tf32 False")
         elif each.value.text and is_true(each.value.text):
             self.replace(each.value, as_false(each.value.text), WHY_TF32)
 
@@ -186,7 +189,7 @@ class Launch:
             self.replace(each.value, as_false(value), WHY_FLASH)
             return True
         if each.value is None:
-            self.found.tell(
+            self.found.warn(
                 each.flag.start, f"{each.flag.raw} asks for FlashAttention, which does not run on this card"
             )
         return False
@@ -211,10 +214,10 @@ class Launch:
         if known and found:
             self.judge_default(value, found)
         elif value.text in NO_TWIN and known:
-            self.found.tell(value.start, NO_TWIN_WORDS)
+            self.found.warn(value.start, NO_TWIN_WORDS)
         elif value.text in TWINS and known:
             self.replace(value, TWINS[value.text or ""], NO_BFLOAT16)
         elif value.text in TWINS and MEANS_PRECISION.fullmatch(name):
-            self.found.tell(
+            self.found.warn(
                 value.start, f"{name} is {value.text}, and nothing here says what it is for", f"{name}=fp16"
             )

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 import posixpath
 
+from fixers.frame.findings import warning
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.settings.config_forms import Settings
@@ -44,7 +45,6 @@ from fixers.sources.source import Source
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.yaml_values import duplicates
 from remote.policy.precision import BF16_FROM
-from remote.protocol.findings import Finding, Severity
 
 name = "mixed-precision-config"
 version = 5
@@ -75,16 +75,20 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         documents = read_config(source.path, source.data)
     except Unparsable as error:
         message = f"could not be read ({error.message}); left as it was"
-        return Rewrite(findings=(_told(source, error.line, message, "look at its precision by hand"),))
+        return _unchanged(source, error.line, message, "look at its precision by hand")
     settings = Settings(EditList(source.path, source.data, name))
     for document in documents:
         twice = duplicates(document)
         if twice:
             message = f"{twice[0].path[-1]} stands there twice (line {twice[0].first.line} too); left as it was"
-            return Rewrite(findings=(_told(source, twice[0].second.line, message, "keep one of the two"),))
+            return _unchanged(source, twice[0].second.line, message, "keep one of the two")
         if not _describes_a_checkpoint(document):
             settings.read(document, is_ours(document))
     return settings.found.rewrite
+
+
+def _unchanged(source: Source, line: int, message: str, hint: str) -> Rewrite:
+    return Rewrite(findings=(warning(name, message, f"{source.path}:{line}", hint),))
 
 
 def is_ours(document: Node) -> bool:
@@ -94,7 +98,3 @@ def is_ours(document: Node) -> bool:
 
 def _describes_a_checkpoint(document: Node) -> bool:
     return isinstance(document, Mapping) and all(document.get(k) is not None for k in ("architectures", "model_type"))
-
-
-def _told(source: Source, line: int, message: str, hint: str) -> Finding:
-    return Finding(name, Severity.WARNING, message, where=f"{source.path}:{line}", hint=hint)

@@ -30,13 +30,14 @@ import posixpath
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from fixers.frame.change import HostChange, Plan, mended
+from fixers.frame.change import HostChange, Plan
+from fixers.frame.findings import error, resolved
 from fixers.frame.site import Site
 from fixers.setup.audio_imports import AudioUse, uses_of
 from remote.host import read_answer
 from remote.protocol.audio import AudioFacts
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding
 from remote.protocol.machine import Interpreter
 from remote.protocol.tokenizer_files import version_of
 
@@ -59,29 +60,24 @@ OLDEST_FFMPEG, NEWEST_FFMPEG = 4, 8
 
 
 def plan(site: Site) -> Plan:
-    """What the host lacks to decode the project's audio."""
-    survey = site.survey
-    if survey is None or site.host is None or site.project is None or survey.interpreter.error:
+    """Report and, in halfstep's own venv, install what the host lacks to decode the project's audio."""
+    survey, host, project = site.survey, site.host, site.project
+    if survey is None or host is None or project is None or survey.interpreter.error:
         return Plan()
     use = uses_of(site.tree, built_in=site.config.get("command") is None and bool(site.config.get("model")))
-    if not use.packages and not use.datasets_audio:
-        return Plan()
     packages = {key.replace("_", "-").lower(): value for key, value in survey.interpreter.packages.items()}
     needed = needed_packages(use, packages)
-    look = AudioFacts()
-    if "torchcodec" in needed:
-        look = read_answer(
-            AudioFacts, site.host, site.host.ask("fix.audio.look", {"environment": dict(site.environment)})
-        )
     missing = tuple(package for package in needed if package not in packages)
-    lacking = tuple(_missing(package, survey.interpreter) for package in missing)
-    others = judge_torchcodec(packages, look) if "torchcodec" in needed else ()
-    tree = posixpath.join(site.host.workdir, site.project.tree)
-    if not missing or not survey.interpreter.path.startswith(tree + "/"):
-        return Plan((*lacking, *others))
-    wanted = [_requirement(package, packages) for package in missing]
-    change = _installation(site, survey.interpreter, wanted)
-    return Plan((*(mended(finding) for finding in lacking), *others), (change,))
+    findings = tuple(_missing(package, survey.interpreter) for package in missing)
+    changes: tuple[HostChange, ...] = ()
+    if missing and survey.interpreter.path.startswith(posixpath.join(host.workdir, project.tree) + "/"):
+        requirements = [_requirement(package, packages) for package in missing]
+        changes = (_installation(site, project.key, survey.interpreter, requirements),)
+        findings = tuple(resolved(finding) for finding in findings)
+    if "torchcodec" in needed:
+        facts = read_answer(AudioFacts, host, host.ask("fix.audio.look", {"environment": dict(site.environment)}))
+        findings += judge_torchcodec(packages, facts)
+    return Plan(findings, changes)
 
 
 def needed_packages(use: AudioUse, packages: Mapping[str, str]) -> tuple[str, ...]:
@@ -92,7 +88,7 @@ def needed_packages(use: AudioUse, packages: Mapping[str, str]) -> tuple[str, ..
     return tuple(sorted(needed))
 
 
-def judge_torchcodec(packages: Mapping[str, str], look: AudioFacts) -> tuple[Finding, ...]:
+def judge_torchcodec(packages: Mapping[str, str], facts: AudioFacts) -> tuple[Finding, ...]:
     """Whether torchcodec fits torch, and FFmpeg's libraries fit torchcodec."""
     found: list[Finding] = []
     codec, torch = version_of(packages.get("torchcodec", "")), version_of(packages.get("torch", ""))
@@ -102,7 +98,7 @@ def judge_torchcodec(packages: Mapping[str, str], look: AudioFacts) -> tuple[Fin
             f"torchcodec {packages['torchcodec']} is made for torch {_dotted(wanted)}, and torch is {packages['torch']}"
         )
         found.append(_error(message, f'pip install "{_requirement("torchcodec", packages)}"'))
-    if not any(OLDEST_FFMPEG <= release <= NEWEST_FFMPEG for release in look.ffmpeg):
+    if not any(OLDEST_FFMPEG <= release <= NEWEST_FFMPEG for release in facts.ffmpeg):
         message = f"no shared libraries of FFmpeg {OLDEST_FFMPEG} to {NEWEST_FFMPEG} were found, which torchcodec loads"
         found.append(_error(message, "apt-get install ffmpeg, or Audio(decode=False) and soundfile"))
     return tuple(found)
@@ -115,10 +111,9 @@ def _requirement(package: str, packages: Mapping[str, str]) -> str:
     return f"torchcodec=={_dotted(max(fitting))}.*" if package == "torchcodec" and fitting else package
 
 
-def _installation(site: Site, interpreter: Interpreter, wanted: Collection[str]) -> HostChange:
-    assert site.project is not None
+def _installation(site: Site, project: str, interpreter: Interpreter, wanted: Collection[str]) -> HostChange:
     args: dict[str, Any] = {
-        "project": site.project.key,
+        "project": project,
         "fixer": name,
         "python": interpreter.path,
         "packages": sorted(wanted),
@@ -134,7 +129,7 @@ def _missing(package: str, interpreter: Interpreter) -> Finding:
 
 
 def _error(message: str, hint: str) -> Finding:
-    return Finding(name, Severity.ERROR, message, where="interpreter", hint=hint, exit_code=ExitCode.ENVIRONMENT)
+    return error(name, message, "interpreter", hint, exit_code=ExitCode.ENVIRONMENT)
 
 
 def _dotted(release: tuple[int, ...]) -> str:

@@ -24,9 +24,10 @@ How to undo
 from __future__ import annotations
 
 from fixers.frame.change import Plan
+from fixers.frame.findings import error
 from fixers.frame.site import Site
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding
 from remote.protocol.machine import Gpu
 
 name = "compute-mode"
@@ -65,4 +66,4 @@ def judge_modes(gpus: tuple[Gpu, ...], processes: int) -> tuple[Finding, ...]:
 
 
 def _error(gpu: Gpu, message: str, hint: str) -> Finding:
-    return Finding(name, Severity.ERROR, message, where=gpu.uuid, hint=hint, exit_code=ExitCode.GPU)
+    return error(name, message, gpu.uuid, hint, exit_code=ExitCode.GPU)

@@ -33,7 +33,8 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
-from fixers.frame.change import FileChange, HostChange, Plan, mended
+from fixers.frame.change import FileChange, HostChange, Plan
+from fixers.frame.findings import error, resolved, warning
 from fixers.frame.fixed_tree import FixedTree
 from fixers.frame.site import Site
 from remote.host import read_answer
@@ -64,7 +65,7 @@ def _plan_copies(site: Site, path: str, copies: Sequence[str]) -> Plan:
     plan = Plan(tuple(_absent(copy, paths, "copies") for copy in copies if copy not in paths))
     for copy in (each for each in copies if each in paths and site.tree.read(each) != data):
         words = f"{copy} is a stale copy of {path}"
-        finding = mended(Finding(name, Severity.ERROR, words, where=copy))
+        finding = resolved(error(name, words, copy))
         change = FileChange(copy, site.tree.read(copy), data, {name: version}, (words,))
         plan = plan.and_also(Plan((finding,), (change,)))
     return plan
@@ -86,7 +87,7 @@ def _plan_host(site: Site, path: str) -> Plan:
     findings = judge_collator(path, hashlib.sha256(data).hexdigest(), look)
     if not any(finding.severity is Severity.ERROR for finding in findings):
         return Plan(findings)
-    told = tuple(mended(finding) if finding.severity is Severity.ERROR else finding for finding in findings)
+    told = tuple(resolved(finding) if finding.severity is Severity.ERROR else finding for finding in findings)
     return Plan(told, (_replacement(site.project.key, path, data, look),))
 
 
@@ -106,16 +107,8 @@ def judge_collator(path: str, wanted: str, look: CollatorFacts) -> tuple[Finding
     findings: list[Finding] = []
     if look.digest and look.digest != wanted:
         why = "was edited there" if look.edited else "is not the project's"
-        findings.append(
-            Finding(
-                name,
-                Severity.ERROR,
-                f"{posixpath.basename(path)} on the host {why}",
-                where=path,
-                hint="pipeline fix --only data-collator",
-                exit_code=ExitCode.FIXER,
-            )
-        )
+        message = f"{posixpath.basename(path)} on the host {why}"
+        findings.append(error(name, message, path, "pipeline fix --only data-collator"))
     findings += [_other_copy(copy) for copy in look.copies if copy.sha256 not in (wanted, "")]
     return tuple(findings)
 
@@ -123,7 +116,7 @@ def judge_collator(path: str, wanted: str, look: CollatorFacts) -> tuple[Finding
 def _other_copy(copy: Copy) -> Finding:
     reach = "; it is found before the project's" if copy.shadows else ""
     message = f"another {posixpath.basename(copy.path)} on the host has other bytes{reach}"
-    return Finding(name, Severity.WARNING, message, where=copy.path, hint=f"rm {copy.path}")
+    return warning(name, message, copy.path, f"rm {copy.path}")
 
 
 def _absent(wanted: str, paths: Sequence[str], key: str = "path") -> Finding:
@@ -133,7 +126,7 @@ def _absent(wanted: str, paths: Sequence[str], key: str = "path") -> Finding:
     setting = f"fixers.data-collator.{key}"
     hint = f"set {setting} to {near[0]}" if near else f"put {setting} right"
     message = f"the project has no {wanted}, which {setting} names"
-    return Finding(name, Severity.ERROR, message, where=wanted, hint=hint, exit_code=ExitCode.USAGE)
+    return error(name, message, wanted, hint, exit_code=ExitCode.USAGE)
 
 
 def _replacement(project: str, path: str, data: bytes, look: CollatorFacts) -> HostChange:

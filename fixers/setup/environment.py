@@ -38,7 +38,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from fixers.frame.change import HostChange, Plan, mended
+from fixers.frame.change import HostChange, Plan
+from fixers.frame.findings import error, resolved
 from fixers.frame.site import Site
 from fixers.setup.project_packages import NoPackages, ProjectPackages, read_packages
 from fixers.setup.torch_builds import Choice, choose_build, driver_carries, runs_on
@@ -46,8 +47,9 @@ from fixers.setup.torch_requirement import BadTorch, TorchRequirement, parse_tor
 from fixers.setup.trainer_packages import TRAINER_REQUIREMENTS
 from remote.host import Host
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding
 from remote.protocol.machine import Driver, Gpu, Interpreter
+from remote.protocol.survey import Survey
 
 name = "environment"
 version = 2
@@ -75,17 +77,17 @@ def plan(site: Site) -> Plan:
         return Plan()
     try:
         torch, packages = parse_torch_requirement(settings.get("torch")), read_packages(site.tree, settings)
-    except BadTorch as error:
-        hint = f'torch: "{error.nearest}"' if error.nearest else ""
-        return Plan((unfit, _error(str(error), "fixers.environment.torch", hint)))
-    except NoPackages as error:
-        return Plan((unfit, _error(error.message, error.where, error.hint)))
+    except BadTorch as bad:
+        hint = f'torch: "{bad.nearest}"' if bad.nearest else ""
+        return Plan((unfit, _error(str(bad), "fixers.environment.torch", hint)))
+    except NoPackages as bad:
+        return Plan((unfit, _error(bad.message, bad.where, bad.hint)))
     choice = _choice(site.gpu, survey.driver, torch)
     if venv is None or (_has_card(site) and choice is None):
         return Plan((unfit, _impossible(survey.interpreter, site.gpu, survey.driver, venv)))
     args = _request(site, settings, torch, choice, packages)
     change = HostChange(name, _summary(venv, args), "fix.environment.create", {**args, "venv": venv}, undo="fix.undo")
-    return Plan((mended(unfit),), (change,))
+    return Plan((resolved(unfit),), (change,))
 
 
 def _request(
@@ -94,10 +96,10 @@ def _request(
     """What the payload is asked to make, but for its place."""
     assert site.project is not None
     assert site.survey is not None
-    bare = not site.survey.driver.version and site.survey.machine.system.startswith("Linux")
-    build = torch.build or (choice.tag if choice else CPU if bare else "")
+    build = torch.build or (choice.tag if choice else _default_build(site.survey))
     index = str(settings.get("index") or "").replace("{build}", build or CPU)
     built_in = site.config.get("command", "") is None
+    capability = site.gpu.capability if site.gpu is not None and not site.gpu.assumed else ()
     return {
         "project": site.project.key,
         "fixer": name,
@@ -106,12 +108,21 @@ def _request(
         "packages": [*packages.packages, *(TRAINER_REQUIREMENTS.values() if built_in else ())],
         "torch": torch.at(choice.torch) if choice else torch.requirement,
         "index": index,
-        "build_index": "" if index or torch.by_url or not build else OFFICIAL_INDEX.replace("{build}", build),
+        "build_index": "" if index or torch.by_url else _official_index(build),
         "find_links": str(settings.get("find_links") or ""),
         "no_index": bool(settings.get("no_index")),
-        "capability": list(site.gpu.capability) if site.gpu is not None and _has_card(site) else [],
+        "capability": list(capability),
         "environment": dict(site.environment),
     }
+
+
+def _official_index(build: str) -> str:
+    return OFFICIAL_INDEX.replace("{build}", build) if build else ""
+
+
+def _default_build(survey: Survey) -> str:
+    """The CPU build for Linux without a driver; elsewhere the default of the index."""
+    return CPU if not survey.driver.version and survey.machine.system.startswith("Linux") else ""
 
 
 def _summary(venv: str, args: Mapping[str, Any]) -> str:
@@ -189,4 +200,4 @@ def _impossible(python: Interpreter, gpu: Gpu | None, driver: Driver, venv: str 
 
 
 def _error(message: str, where: str, hint: str = "") -> Finding:
-    return Finding(name, Severity.ERROR, message, where=where, hint=hint, exit_code=ExitCode.ENVIRONMENT)
+    return error(name, message, where, hint, exit_code=ExitCode.ENVIRONMENT)

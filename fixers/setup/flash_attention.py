@@ -26,8 +26,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fixers.frame.change import Plan
+from fixers.frame.findings import warning
 from fixers.frame.site import Site
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding
 from remote.protocol.machine import Gpu
 
 name = "flash-attention"
@@ -54,5 +55,5 @@ def judge_flash(packages: Mapping[str, str], gpu: Gpu) -> tuple[Finding, ...]:
             have, need = ".".join(map(str, gpu.capability)), ".".join(map(str, since))
             message = f"{package} {packages[package]} needs compute capability {need}; {gpu.name} has {have}"
             hint = f"pip uninstall {package.replace('_', '-')}, or ask for sdpa by name"
-            findings.append(Finding(name, Severity.WARNING, message, where="interpreter", hint=hint))
+            findings.append(warning(name, message, "interpreter", hint))
     return tuple(findings)

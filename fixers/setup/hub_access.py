@@ -27,13 +27,14 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from fixers.frame.change import Plan
+from fixers.frame.findings import error, warning
 from fixers.frame.site import Site
 from fixers.setup.host_hub import TOKENS, asking
 from fixers.setup.tokenizer import HINTS, origin_of
 from remote.errors import RemoteFault
 from remote.host import read_answer
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding
 from remote.protocol.hub_access import HubFacts
 
 name = "hub-access"
@@ -54,14 +55,14 @@ def plan(site: Site) -> Plan:
     try:
         look = read_answer(HubFacts, site.host, site.host.ask("fix.hub.look", request, timeout_s=90.0))
     except RemoteFault as fault:
-        return Plan((*found, Finding(name, Severity.WARNING, f"the hub was not asked: {fault.message}", where=repo)))
+        return Plan((*found, warning(name, f"the hub was not asked: {fault.message}", repo)))
     return Plan((*found, *judge_access(repo, look, site.config.get("secrets") or ())))
 
 
 def judge_environment(environment: Collection[str]) -> tuple[Finding, ...]:
     """A token in `env:` would lie in files and logs."""
     return tuple(
-        Finding(name, Severity.WARNING, f"{token} is written in env:", where=token, hint=f"secrets: [{token}]")
+        warning(name, f"{token} is written in env:", token, f"secrets: [{token}]")
         for token in TOKENS
         if token in environment
     )
@@ -80,5 +81,5 @@ def judge_access(repo: str, look: HubFacts, secrets: Collection[str]) -> tuple[F
         message += "; the host has no token"
     hint = HINTS.get(look.fault, "")
     if (closed and given_later) or look.fault in TOLD_ONLY:
-        return (Finding(name, Severity.WARNING, message, where=repo, hint=hint),)
-    return (Finding(name, Severity.ERROR, message, where=repo, hint=hint, exit_code=ExitCode.ENVIRONMENT),)
+        return (warning(name, message, repo, hint),)
+    return (error(name, message, repo, hint, exit_code=ExitCode.ENVIRONMENT),)

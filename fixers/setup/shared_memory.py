@@ -24,9 +24,10 @@ How to undo
 from __future__ import annotations
 
 from fixers.frame.change import Plan
+from fixers.frame.findings import error, warning
 from fixers.frame.site import Site
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding
 from remote.protocol.machine import Machine
 
 name = "shared-memory"
@@ -52,7 +53,7 @@ def judge_shared_memory(machine: Machine, processes: int) -> tuple[Finding, ...]
         return ()
     size, wanted = machine.shm_bytes // 2**20, needed // 2**20
     message = f"/dev/shm has {size} MiB, {processes} process(es) and their data workers want {wanted} MiB"
-    severity = Severity.ERROR if processes > 1 else Severity.WARNING
-    code = ExitCode.ENVIRONMENT if processes > 1 else ExitCode.OK
     hint = "docker run --shm-size 8g, or --ipc=host"
-    return (Finding(name, severity, message, where="/dev/shm", hint=hint, exit_code=code),)
+    if processes > 1:
+        return (error(name, message, "/dev/shm", hint, exit_code=ExitCode.ENVIRONMENT),)
+    return (warning(name, message, "/dev/shm", hint),)

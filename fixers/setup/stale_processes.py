@@ -23,10 +23,11 @@ How to undo
 
 from __future__ import annotations
 
-from fixers.frame.change import HostChange, Plan, mended
+from fixers.frame.change import HostChange, Plan
+from fixers.frame.findings import error, resolved, warning
 from fixers.frame.site import Site
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding
 from remote.protocol.jobs import JobState
 from remote.protocol.machine import Gpu, GpuProcess
 from remote.protocol.survey import Survey
@@ -49,7 +50,7 @@ def plan(site: Site) -> Plan:
         for process in gpu.processes:
             if is_stale(process, site.survey):
                 stale.setdefault(process.ours, []).append(process.pid)
-                findings.append(mended(_left_behind(gpu, process)))
+                findings.append(resolved(_left_behind(gpu, process)))
             elif not process.ours and process.used_bytes > SMALL_BYTES:
                 findings.append(_of_others(gpu, process))
     changes = tuple(_end(site.project.key, run, sorted(set(pids))) for run, pids in sorted(stale.items()))
@@ -76,13 +77,11 @@ def _pids(pids: list[int]) -> str:
 def _left_behind(gpu: Gpu, process: GpuProcess) -> Finding:
     size = f"{process.used_bytes / 2**30:.1f} GiB"
     message = f"{gpu.name}: pid {process.pid} ({process.name}) of the ended run {process.ours} still holds {size}"
-    return Finding(name, Severity.ERROR, message, where=gpu.uuid, exit_code=ExitCode.GPU)
+    return error(name, message, gpu.uuid, exit_code=ExitCode.GPU)
 
 
 def _of_others(gpu: Gpu, process: GpuProcess) -> Finding:
     size = f"{process.used_bytes / 2**30:.1f} GiB"
     who = f" of {process.user}" if process.user else ""
     message = f"{gpu.name}: pid {process.pid} ({process.name}){who} holds {size}; it is not ours and stays"
-    return Finding(
-        name, Severity.WARNING, message, where=gpu.uuid, hint="ask its owner, or choose another card in gpus:"
-    )
+    return warning(name, message, gpu.uuid, "ask its owner, or choose another card in gpus:")

@@ -35,14 +35,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fixers.frame.change import FileChange, HostChange, Plan, mended
+from fixers.frame.change import FileChange, HostChange, Plan
+from fixers.frame.findings import error, resolved
 from fixers.frame.site import Site, Tree
 from fixers.setup.host_hub import HostHub, asking
 from fixers.setup.laptop_hub import HubUnavailable, ask_laptop_hub, fetch_on_laptop
 from fixers.setup.tokenizer_judgement import NAME, UPGRADE, Complaint, good_copy, judge_files
 from remote.host import read_answer
-from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding
 from remote.protocol.tokenizer_files import (
     MAIN,
     NAMES,
@@ -182,15 +182,15 @@ def _plan_host(site: Site, origin: Origin, files: Sequence[TokenizerFile], compl
             continue
         rewrite = _rewrite(site, origin, complaint)
         if rewrite is not None:
-            findings.append(mended(complaint.finding))
+            findings.append(resolved(complaint.finding))
             changes.append(rewrite)
             continue
         try:
             args = _replacement(complaint.file, belongs_to(site, origin, complaint.file, root), source, files, hub)
-        except HubUnavailable as error:
-            findings.append(_unmended(complaint.finding, error))
+        except HubUnavailable as unavailable:
+            findings.append(_unresolved(complaint.finding, unavailable))
             continue
-        findings.append(mended(complaint.finding))
+        findings.append(resolved(complaint.finding))
         changes.append(_change(site, complaint, args))
     return Plan(tuple(findings), tuple(changes))
 
@@ -246,10 +246,9 @@ def _wanted(repo: str, file_name: str, answer: Mapping[str, Any]) -> tuple[str, 
     return str(answer["commit"]), decode(Digest, answer["digests"][file_name])
 
 
-def _unmended(finding: Finding, error: HubUnavailable) -> Finding:
-    message = f"{finding.message}; no good one could be had: {error.message}"
-    hint = error.hint or "pipeline explain tokenizer"
-    return Finding(name, Severity.ERROR, message, where=finding.where, hint=hint, exit_code=ExitCode.FIXER)
+def _unresolved(finding: Finding, unavailable: HubUnavailable) -> Finding:
+    message = f"{finding.message}; no good one could be had: {unavailable.message}"
+    return error(name, message, finding.where, unavailable.hint or "pipeline explain tokenizer")
 
 
 def _plan_laptop(site: Site, origin: Origin) -> Plan:
@@ -261,10 +260,10 @@ def _plan_laptop(site: Site, origin: Origin) -> Plan:
         file, finding = complaint.file, complaint.finding
         try:
             data = _laptop_replacement(site, origin, file, files)
-        except HubUnavailable as error:
-            findings.append(_unmended(finding, error))
+        except HubUnavailable as unavailable:
+            findings.append(_unresolved(finding, unavailable))
             continue
-        findings.append(mended(finding))
+        findings.append(resolved(finding))
         changes.append(_file_change(site, finding, file.path, data))
     return Plan(tuple(findings), tuple(changes))
 

@@ -6,8 +6,9 @@ import posixpath
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from fixers.frame.findings import error, warning
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding
 from remote.protocol.tokenizer_files import PAIRED_MERGES_FROM, TokenizerFile, version_of
 
 NAME = "tokenizer"
@@ -40,34 +41,38 @@ def _judge(file: TokenizerFile, installed: str) -> Complaint | None:
         return Complaint(file, _error(file, f"it does not load: {file.loads}"), True)
     if file.mismatch:
         message = f"{posixpath.basename(file.path)} differs from the hub's ({file.mismatch}); kept, because it is whole"
-        return Complaint(file, Finding(NAME, Severity.WARNING, message, where=file.path), False)
+        return Complaint(file, warning(NAME, message, file.path), False)
     return None
 
 
 def _error(file: TokenizerFile, reason: str) -> Finding:
     message = f"{posixpath.basename(file.path)} is broken: {reason}"
-    return Finding(NAME, Severity.ERROR, message, where=file.path, exit_code=ExitCode.FIXER)
+    return error(NAME, message, file.path)
 
 
 def _too_new(file: TokenizerFile, reason: str) -> Finding:
-    return Finding(
-        NAME,
-        Severity.ERROR,
-        f"{posixpath.basename(file.path)} is newer than the library that reads it: {reason}",
-        where=file.path,
-        hint=UPGRADE,
-        exit_code=ExitCode.ENVIRONMENT,
-    )
+    message = f"{posixpath.basename(file.path)} is newer than the library that reads it: {reason}"
+    return error(NAME, message, file.path, UPGRADE, exit_code=ExitCode.ENVIRONMENT)
 
 
 def good_copy(
     file: TokenizerFile, files: Sequence[TokenizerFile], source: str, repo: str, revision: str
 ) -> TokenizerFile | None:
     """A whole file of that name in the folder `source`, or in the cache for the same repository and revision."""
-    file_name = posixpath.basename(file.path)
-    whole = [f for f in files if f.real != file.real and not (f.fault or f.mismatch or f.loads)]
-    named = [f for f in whole if posixpath.basename(f.path) == file_name]
-    if source:
-        return next((f for f in named if posixpath.dirname(f.path) == source), None)
-    cached = [f for f in named if f.known_from == "cache" and f.repo == repo]
-    return next((f for f in cached if not revision or f.revision == revision), None)
+    for other in files:
+        if other.real == file.real or posixpath.basename(other.path) != posixpath.basename(file.path):
+            continue
+        if not _is_whole(other):
+            continue
+        if posixpath.dirname(other.path) == source if source else _is_cached(other, repo, revision):
+            return other
+    return None
+
+
+def _is_whole(file: TokenizerFile) -> bool:
+    return not (file.fault or file.mismatch or file.loads)
+
+
+def _is_cached(file: TokenizerFile, repo: str, revision: str) -> bool:
+    """In the hub cache for this repository and, if one is named, this revision."""
+    return file.known_from == "cache" and file.repo == repo and revision in ("", file.revision)

@@ -27,11 +27,8 @@ def rewritten_literal(source: PythonSource, node: ast.Constant, word: str) -> st
 
 def is_chosen(source: PythonSource, node: ast.expr, called: re.Pattern[str]) -> bool:
     """The word goes, at most through a choice between two, to something that is called so."""
-    names = source.names
-    child: ast.expr = node
-    above = names.parent(child)
-    while isinstance(above, (ast.IfExp, ast.BoolOp)) and not (isinstance(above, ast.IfExp) and child is above.test):
-        child, above = above, names.parent(above)
+    child = _whole_choice(source, node)
+    above = source.names.parent(child)
     match above:
         case ast.keyword(arg=str(name)):
             return _is_called(called, name) or (name in DEFAULTS and _is_default_of(source, called, above))
@@ -49,6 +46,14 @@ def is_chosen(source: PythonSource, node: ast.expr, called: re.Pattern[str]) -> 
         case ast.List() | ast.Tuple():
             return _follows_flag(called, above, child)
     return False
+
+
+def _whole_choice(source: PythonSource, node: ast.expr) -> ast.expr:
+    """The outermost `a if x else b` or `a or b` that has the node as one of its results."""
+    above = source.names.parent(node)
+    while isinstance(above, (ast.IfExp, ast.BoolOp)) and not (isinstance(above, ast.IfExp) and node is above.test):
+        node, above = above, source.names.parent(above)
+    return node
 
 
 def _is_called(called: re.Pattern[str], name: object) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from fixers.sources.expressions import tail_of, written
+from fixers.sources.expressions import tail_of, values_of, written
 from fixers.sources.optimized_models import makes_float32
 from fixers.sources.python import PythonSource
 from fixers.sources.training_setup import mentions
@@ -23,7 +23,7 @@ def is_cast(source: PythonSource, statement: ast.stmt, owner: str) -> bool:
         return False
     if isinstance(call.func, ast.Attribute) and written(source, call.func.value) == owner:
         return makes_float32(source, call)
-    if not mentions(source, [*call.args, *_values(call)], owner):
+    if not mentions(source, [*call.args, *values_of(call)], owner):
         return False
     return tail_of(call) in CASTERS or tail_of(call) in _casting_functions(source)
 
@@ -58,7 +58,3 @@ def _find_casting_functions(source: PythonSource) -> Iterator[str]:
                 and _is_cast_loop(source, node, "")
             ):
                 yield function.name
-
-
-def _values(call: ast.Call) -> list[ast.expr]:
-    return [keyword.value for keyword in call.keywords]

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from fixers.sources.expressions import tail_of, written
+from fixers.sources.expressions import tail_of, values_of, written
 from fixers.sources.python import PythonSource
 
 KEEPS = frozenset({"to", "cuda", "cpu", "train", "eval", "requires_grad_", "compile", "get_peft_model", "DDP"})
@@ -16,6 +16,7 @@ MAY_BE_HALF = re.compile(
 )
 DEVICE = re.compile(r"device|rank|cuda|cpu")
 FULL = ("torch.float32", "torch.float")
+NOT_PLAIN = ("quantization_config", "load_in_4bit", "load_in_8bit", None)
 
 
 def is_float32(source: PythonSource, owner: str) -> bool:
@@ -30,7 +31,7 @@ def is_float32(source: PythonSource, owner: str) -> bool:
 def _casts(source: PythonSource) -> bool:
     """Something is cast by `.to` with anything but a device."""
     return any(
-        tail_of(call) == "to" and any(_may_be_dtype(source, each) for each in (*call.args, *_values(call)))
+        tail_of(call) == "to" and any(_may_be_dtype(source, each) for each in (*call.args, *values_of(call)))
         for call in source.names.of_type(ast.Call)
     )
 
@@ -82,10 +83,7 @@ def _is_made_float32(source: PythonSource, value: ast.expr | None) -> bool:
                 _is_made_float32(source, each) for each in value.args if isinstance(each, ast.Call)
             )
         case ast.Call() if tail_of(value) == "from_pretrained":
-            dtypes = [each.value for each in value.keywords if each.arg in ("dtype", "torch_dtype")]
-            others = ("quantization_config", "load_in_4bit", "load_in_8bit", None)
-            plain = not any(each.arg in others for each in value.keywords)
-            return plain and bool(dtypes) and all(source.names.meaning(each) in FULL for each in dtypes)
+            return _loads_float32(source, value)
         case ast.Call(func=ast.Attribute(value=inner)) if tail_of(value) in KEEPS:
             return _is_made_float32(source, inner)
         case ast.Call(args=[inner, *_]) if tail_of(value) in KEEPS | KEEPS_TOO:
@@ -93,5 +91,9 @@ def _is_made_float32(source: PythonSource, value: ast.expr | None) -> bool:
     return False
 
 
-def _values(call: ast.Call) -> list[ast.expr]:
-    return [keyword.value for keyword in call.keywords]
+def _loads_float32(source: PythonSource, load: ast.Call) -> bool:
+    """`from_pretrained(..., dtype=torch.float32)` without quantisation or unpacked options."""
+    if any(each.arg in NOT_PLAIN for each in load.keywords):
+        return False
+    dtypes = [each.value for each in load.keywords if each.arg in ("dtype", "torch_dtype")]
+    return bool(dtypes) and all(source.names.meaning(each) in FULL for each in dtypes)

@@ -32,17 +32,22 @@ def _owners_within(source: PythonSource, call: ast.Call) -> Iterator[str]:
     functions = [each for each in source.names.of_type(ast.FunctionDef) if each.name == tail_of(call)]
     if len(functions) != 1:
         return
-    (function,) = functions
-    inside = [owner for part in function.body for owner in _owners_in(source, part)]
-    named = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
-    bound = isinstance(call.func, ast.Attribute) and named[:1] == ["self"]
-    given = dict(zip(named[1:] if bound else named, call.args, strict=False))
-    given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    inside = [owner for part in functions[0].body for owner in _owners_in(source, part)]
+    own, given = _given_to(functions[0], call)
+    same_object = own and written(source, call.func).startswith("self.")
     for owner in dict.fromkeys(inside):
-        if bound and owner.startswith("self.") and written(source, call.func).startswith("self."):
+        if same_object and owner.startswith("self."):
             yield owner
         elif owner in given and is_path(given[owner]):
             yield written(source, given[owner])
+
+
+def _given_to(function: ast.FunctionDef, call: ast.Call) -> tuple[bool, dict[str, ast.expr]]:
+    """True if the function is called as a method; and the arguments of the call by parameter."""
+    names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
+    bound = isinstance(call.func, ast.Attribute) and names[:1] == ["self"]
+    given = dict(zip(names[1:] if bound else names, call.args, strict=False))
+    return bound, given | {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
 
 
 def _is_collection(value: ast.expr) -> bool:

@@ -197,10 +197,10 @@ class PythonSource:
         taken = {match[1] for above in literals if (match := OPENING_QUOTE.match(self.segment(above)))}
         return next((quote for quote in ('"', "'") if quote not in taken), None)
 
-    def raw_offset(self, node: Located) -> int:
-        """Where the node begins in the file's bytes."""
+    def where(self, node: Located) -> str:
+        """The node's location as `path:line`; in a notebook, the line of the JSON file."""
         start = self.span(node)[0]
-        return self._placed.place(start, start)[0]
+        return f"{self.path}:{line_of(self.data, self._placed.place(start, start)[0])}"
 
 
 def reads_python(path: str) -> bool:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fixers.code.found import Found
+from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.gates import NAMES_BF16, asks_card, is_gated
@@ -39,51 +39,51 @@ class Flag:
 Flags = dict[str, Flag]
 
 
-def find_flags(found: Found) -> None:
+def find_flags(draft: Draft) -> None:
     """Edits that turn bfloat16 off and float16 on wherever flags are given together."""
-    names = found.source.names
+    names = draft.source.names
     for call in names.of_type(ast.Call):
-        _judge_call(found, call)
-        _judge_tf32_option(found, call)
+        _judge_call(draft, call)
+        _judge_tf32_option(draft, call)
     for display in names.of_type(ast.Dict):
-        _judge_dict(found, display)
+        _judge_dict(draft, display)
     for definition in names.of_type(ast.ClassDef):
-        _judge_class(found, definition)
+        _judge_class(draft, definition)
     for assignment in names.of_type(ast.Assign):
-        _judge_assignment(found, assignment)
+        _judge_assignment(draft, assignment)
 
 
-def _judge_call(found: Found, call: ast.Call) -> None:
+def _judge_call(draft: Draft, call: ast.Call) -> None:
     if not any(keyword.arg in ASKED for keyword in call.keywords):
         return
     flags: Flags = {}
     for keyword in call.keywords:
         if keyword.arg is not None:
-            flags[keyword.arg] = Flag(keyword.value, _keyword_renamer(found, keyword))
-    if not _takes_flags(found, call, flags):
+            flags[keyword.arg] = Flag(keyword.value, _keyword_renamer(draft, keyword))
+    if not _takes_flags(draft, call, flags):
         if any(constant_of(flags[name].value) is True for name in TWINS if name in flags):
-            found.warn(call, "bf16=True is given to something of your own; this card needs float16 there")
+            draft.warn(call, "bf16=True is given to something of your own; this card needs float16 there")
         return
     for flag, twin in TWINS.items():
-        _flip(found, flags, flag, twin, variables=True)
-    _turn_off_tf32(found, flags)
-    _add_twin(found, call, flags)
+        _flip(draft, flags, flag, twin, variables=True)
+    _turn_off_tf32(draft, flags)
+    _add_twin(draft, call, flags)
 
 
-def _add_twin(found: Found, call: ast.Call, flags: Flags) -> None:
+def _add_twin(draft: Draft, call: ast.Call, flags: Flags) -> None:
     """`bf16=<what the card answers>` alone is no mixed precision at all on this card."""
     given = flags.get("bf16")
-    torch = name_of(found.source, "torch")
-    if given is None or "fp16" in flags or torch is None or not asks_card(found.source, given.value):
+    torch = name_of(draft.source, "torch")
+    if given is None or "fp16" in flags or torch is None or not asks_card(draft.source, given.value):
         return
-    if isinstance(given.value, ast.Constant) or not _has_half_weights(found.source):
+    if isinstance(given.value, ast.Constant) or not _has_half_weights(draft.source):
         return
     for keyword in call.keywords:
         if keyword.arg == "bf16":
-            asked = found.source.segment(given.value)
+            asked = draft.source.segment(given.value)
             below = asked.replace(CAPABLE, BELOW) if asked.endswith(CAPABLE) and asked.count(" and ") == 1 else None
-            written = below or f"{torch}.cuda.is_available() and not {_operand(found, given.value)}"
-            found.edits.append(found.source.insert_argument_before(keyword, f"fp16={written}", NO_BFLOAT16))
+            written = below or f"{torch}.cuda.is_available() and not {_operand(draft, given.value)}"
+            draft.edits.append(draft.source.insert_argument_before(keyword, f"fp16={written}", NO_BFLOAT16))
 
 
 def _has_half_weights(source: PythonSource) -> bool:
@@ -92,139 +92,145 @@ def _has_half_weights(source: PythonSource) -> bool:
     return any(not is_gated(source, each) for each in halves)
 
 
-def _keyword_renamer(found: Found, keyword: ast.keyword) -> Callable[[str], None]:
-    return lambda name: found.edits.append(found.source.replace_keyword(keyword, name, NO_BFLOAT16))
+def _keyword_renamer(draft: Draft, keyword: ast.keyword) -> Callable[[str], None]:
+    return lambda name: draft.edits.append(draft.source.replace_keyword(keyword, name, NO_BFLOAT16))
 
 
-def _takes_flags(found: Found, call: ast.Call, flags: Flags) -> bool:
+def _takes_flags(draft: Draft, call: ast.Call, flags: Flags) -> bool:
     """The callee is one that knows both flags: by the library it comes from, its name, or its own signature."""
-    names = found.source.names
+    names = draft.source.names
     meaning = names.meaning(call.func)
     if meaning is not None and meaning.startswith(LIBRARIES):
         return True
     tail = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
-    local = [node for node in names.of_type(ast.FunctionDef) if node.name == tail]
-    if local:
-        arguments = [*local[0].args.args, *local[0].args.kwonlyargs]
-        return all(twin in {argument.arg for argument in arguments} for flag, twin in TWINS.items() if flag in flags)
-    own = [node for node in names.of_type(ast.ClassDef) if node.name == tail]
-    if own and not own[0].bases:
-        fields = {found.source.segment(each.target) for each in own[0].body if isinstance(each, ast.AnnAssign)}
-        return all(twin in fields for flag, twin in TWINS.items() if flag in flags)
-    return TAKES_FLAGS.match(tail) is not None
+    accepted = _parameters_of(draft.source, tail)
+    if accepted is None:
+        return TAKES_FLAGS.match(tail) is not None
+    return all(twin in accepted for flag, twin in TWINS.items() if flag in flags)
 
 
-def _flip(found: Found, flags: Flags, flag: str, twin: str, *, variables: bool) -> None:
+def _parameters_of(source: PythonSource, name: str) -> set[str] | None:
+    """The parameters of a function, or the fields of a class without bases, that the file defines by this name."""
+    for function in source.names.of_type(ast.FunctionDef):
+        if function.name == name:
+            return {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)}
+    own = next((node for node in source.names.of_type(ast.ClassDef) if node.name == name), None)
+    if own is None or own.bases:
+        return None
+    return {source.segment(each.target) for each in own.body if isinstance(each, ast.AnnAssign)}
+
+
+def _flip(draft: Draft, flags: Flags, flag: str, twin: str, *, variables: bool) -> None:
     given = flags.get(flag)
-    if given is None or constant_of(given.value) in OFF or asks_card(found.source, given.value):
+    if given is None or constant_of(given.value) in OFF or asks_card(draft.source, given.value):
         return
     constant = constant_of(given.value)
     if constant not in SWITCHED_ON and not variables:
         return
-    if is_gated(found.source, given.value):
+    if is_gated(draft.source, given.value):
         return
     other = flags.get(twin)
-    if isinstance(given.value, ast.Compare) and NAMES_BF16.search(found.source.segment(given.value)):
+    if isinstance(given.value, ast.Compare) and NAMES_BF16.search(draft.source.segment(given.value)):
         if other is None:
-            found.warn(given.value, f"{flag} follows a dtype, and nothing turns {twin} on where that is float16")
+            draft.warn(given.value, f"{flag} follows a dtype, and nothing turns {twin} on where that is float16")
         return
     if other is None:
         given.rename(twin)
     elif constant_of(other.value) in OFF:
-        _set(found, other.value, found.source.segment(given.value))
-        _set(found, given.value, "False")
+        _set(draft, other.value, draft.source.segment(given.value))
+        _set(draft, given.value, "False")
     elif constant_of(other.value) is True:
-        _set(found, given.value, "False")
+        _set(draft, given.value, "False")
     elif constant is True:
-        _set(found, other.value, "True")
-        _set(found, given.value, "False")
-    elif not asks_card(found.source, other.value):
-        _set(found, other.value, f"{_operand(found, other.value)} or {_operand(found, given.value)}")
-        _set(found, given.value, "False")
+        _set(draft, other.value, "True")
+        _set(draft, given.value, "False")
+    elif not asks_card(draft.source, other.value):
+        _set(draft, other.value, f"{_operand(draft, other.value)} or {_operand(draft, given.value)}")
+        _set(draft, given.value, "False")
 
 
-def _operand(found: Found, value: ast.expr) -> str:
-    written = found.source.segment(value)
+def _operand(draft: Draft, value: ast.expr) -> str:
+    written = draft.source.segment(value)
     return written if isinstance(value, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else f"({written})"
 
 
-def _set(found: Found, value: ast.expr, written: str) -> None:
-    found.edits.append(found.source.replace_node(value, written, NO_BFLOAT16))
+def _set(draft: Draft, value: ast.expr, written: str) -> None:
+    draft.edits.append(draft.source.replace_node(value, written, NO_BFLOAT16))
 
 
-def _turn_off_tf32(found: Found, flags: Flags) -> None:
+def _turn_off_tf32(draft: Draft, flags: Flags) -> None:
     tf32 = flags.get("tf32")
     if tf32 is not None and constant_of(tf32.value) is True:
-        found.edits.append(found.source.replace_node(tf32.value, "False", "tf32=True is refused below Ampere"))
+        draft.edits.append(draft.source.replace_node(tf32.value, "False", "tf32=True is refused below Ampere"))
 
 
-def _judge_tf32_option(found: Found, call: ast.Call) -> None:
+def _judge_tf32_option(draft: Draft, call: ast.Call) -> None:
     """`add_argument("--tf32", default=True)`"""
     if any(constant_of(each) == "--tf32" for each in call.args):
         for keyword in call.keywords:
             if keyword.arg == "default" and constant_of(keyword.value) is True:
-                edit = found.source.replace_node(keyword.value, "False", "tf32=True is refused below Ampere")
-                found.edits.append(edit)
+                edit = draft.source.replace_node(keyword.value, "False", "tf32=True is refused below Ampere")
+                draft.edits.append(edit)
 
 
-def _judge_dict(found: Found, node: ast.Dict) -> None:
+def _judge_dict(draft: Draft, node: ast.Dict) -> None:
     flags: Flags = {}
     for key, value in zip(node.keys, node.values, strict=True):
         if isinstance(key, ast.Constant) and isinstance(key.value, str):
-            flags[key.value] = Flag(value, _key_renamer(found, key))
+            flags[key.value] = Flag(value, _key_renamer(draft, key))
     if isinstance(block := flags.get("bf16"), Flag) and isinstance(block.value, ast.Dict):
-        _flip_deepspeed(found, flags, block.value)
+        _flip_deepspeed(draft, flags, block.value)
         return
     for flag, twin in TWINS.items():
-        _flip(found, flags, flag, twin, variables=False)
-    _turn_off_tf32(found, flags)
+        _flip(draft, flags, flag, twin, variables=False)
+    _turn_off_tf32(draft, flags)
 
 
-def _key_renamer(found: Found, key: ast.Constant) -> Callable[[str], None]:
-    written = found.source.segment(key)
-    return lambda name: found.edits.append(
-        found.source.replace_node(key, written.replace(str(key.value), name), NO_BFLOAT16)
+def _key_renamer(draft: Draft, key: ast.Constant) -> Callable[[str], None]:
+    written = draft.source.segment(key)
+    return lambda name: draft.edits.append(
+        draft.source.replace_node(key, written.replace(str(key.value), name), NO_BFLOAT16)
     )
 
 
-def _flip_deepspeed(found: Found, flags: Flags, block: ast.Dict) -> None:
+def _flip_deepspeed(draft: Draft, flags: Flags, block: ast.Dict) -> None:
     """DeepSpeed's `"bf16": {"enabled": ...}` becomes its float16 block, with a loss scale that finds itself."""
     enabled = _item(block, "enabled")
-    if constant_of(enabled) in OFF or enabled is None or is_gated(found.source, block):
+    if constant_of(enabled) in OFF or enabled is None or is_gated(draft.source, block):
         return
     other = flags.get("fp16")
     if other is None:
         flags["bf16"].rename("fp16")
-        _set(found, block, DEEPSPEED_FP16.format(enabled=found.source.segment(enabled)))
+        _set(draft, block, DEEPSPEED_FP16.format(enabled=draft.source.segment(enabled)))
         return
     on = _item(other.value, "enabled") if isinstance(other.value, ast.Dict) else None
     if on is None:
-        found.warn(block, "DeepSpeed's bf16 block is on, and its fp16 block is not written here; turn it on there")
+        draft.warn(block, "DeepSpeed's bf16 block is on, and its fp16 block is not written here; turn it on there")
         return
     if constant_of(on) in OFF:
-        _set(found, on, found.source.segment(enabled))
+        _set(draft, on, draft.source.segment(enabled))
     if constant_of(enabled) != "auto" or constant_of(on) != "auto":
-        _set(found, enabled, "False")
+        _set(draft, enabled, "False")
 
 
 def _item(node: ast.Dict, name: str) -> ast.expr | None:
     return next((v for k, v in zip(node.keys, node.values, strict=True) if constant_of(k) == name), None)
 
 
-def _judge_class(found: Found, node: ast.ClassDef) -> None:
+def _judge_class(draft: Draft, node: ast.ClassDef) -> None:
     """Fields of a dataclass of arguments."""
     flags: Flags = {}
     for field in node.body:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and field.value is not None:
-            flags[field.target.id] = Flag(_default(field.value), _name_renamer(found, field.target))
+            flags[field.target.id] = Flag(_default(field.value), _name_renamer(draft, field.target))
     given = flags.get("bf16")
     if given is None or constant_of(given.value) is not True:
         return
-    inherits = any((found.source.names.meaning(base) or "").startswith(LIBRARIES) for base in node.bases)
+    inherits = any((draft.source.names.meaning(base) or "").startswith(LIBRARIES) for base in node.bases)
     if inherits or "fp16" in flags:
-        _flip(found, flags, "bf16", "fp16", variables=False)
+        _flip(draft, flags, "bf16", "fp16", variables=False)
     else:
-        found.warn(given.value, f"{node.name}.bf16 is on by default and there is no fp16 beside it")
+        draft.warn(given.value, f"{node.name}.bf16 is on by default and there is no fp16 beside it")
 
 
 def _default(value: ast.expr) -> ast.expr:
@@ -234,40 +240,40 @@ def _default(value: ast.expr) -> ast.expr:
     return value
 
 
-def _name_renamer(found: Found, name: ast.Name) -> Callable[[str], None]:
-    return lambda new: found.edits.append(found.source.replace_node(name, new, NO_BFLOAT16))
+def _name_renamer(draft: Draft, name: ast.Name) -> Callable[[str], None]:
+    return lambda new: draft.edits.append(draft.source.replace_node(name, new, NO_BFLOAT16))
 
 
-def _judge_assignment(found: Found, node: ast.Assign) -> None:
+def _judge_assignment(draft: Draft, node: ast.Assign) -> None:
     """`args.bf16 = True`, `config["bf16"] = True`; and the switches that ask for tf32."""
     if constant_of(node.value) is not True or len(node.targets) != 1:
         return
     target = node.targets[0]
     if isinstance(target, ast.Attribute) and target.attr in TWINS:
-        _flip_attribute(found, node, target)
+        _flip_attribute(draft, node, target)
     elif (
         isinstance(target, ast.Subscript)
         and constant_of(target.slice) in TWINS
-        and not is_gated(found.source, node.value)
+        and not is_gated(draft.source, node.value)
     ):
         key = target.slice
         assert isinstance(key, ast.Constant)
-        _key_renamer(found, key)(TWINS[str(key.value)])
+        _key_renamer(draft, key)(TWINS[str(key.value)])
     elif isinstance(target, ast.Attribute) and target.attr == "allow_tf32":
         message = "this card has no TF32; the switch does nothing here"
-        found.warn(node, message, severity=Severity.INFO)
+        draft.warn(node, message, severity=Severity.INFO)
 
 
-def _flip_attribute(found: Found, node: ast.Assign, target: ast.Attribute) -> None:
-    if is_gated(found.source, node.value):
+def _flip_attribute(draft: Draft, node: ast.Assign, target: ast.Attribute) -> None:
+    if is_gated(draft.source, node.value):
         return
     twin = TWINS[target.attr]
-    owner = found.source.segment(target.value)
-    for other in found.source.names.of_type(ast.Assign):
+    owner = draft.source.segment(target.value)
+    for other in draft.source.names.of_type(ast.Assign):
         match other.targets:
-            case [ast.Attribute() as beside] if beside.attr == twin and found.source.segment(beside.value) == owner:
+            case [ast.Attribute() as beside] if beside.attr == twin and draft.source.segment(beside.value) == owner:
                 if constant_of(other.value) is False:
-                    _set(found, other.value, "True")
-                _set(found, node.value, "False")
+                    _set(draft, other.value, "True")
+                _set(draft, node.value, "False")
                 return
-    found.edits.append(found.source.replace_attribute(target, twin, NO_BFLOAT16))
+    draft.edits.append(draft.source.replace_attribute(target, twin, NO_BFLOAT16))

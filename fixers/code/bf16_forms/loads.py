@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from fixers.code.found import Found
+from fixers.code.draft import Draft
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import rewritten_literal
 
@@ -16,49 +16,53 @@ WHY_AUTO = "\"auto\" takes the checkpoint's own dtype, which is bfloat16 for mos
 WHY_TRL = "TRL turns bfloat16 on where float16 is not asked for"
 
 
-def find_loads(found: Found, target: Target) -> None:
+def find_loads(draft: Draft, target: Target) -> None:
     """Edits that say float16 where a library would choose bfloat16 by itself."""
-    for call in found.source.names.of_type(ast.Call):
+    for call in draft.source.names.of_type(ast.Call):
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("from_pretrained", "from_config"):
-            _judge_load(found, call, call.func, target)
-        elif TRL_CONFIGS.match(found.source.names.meaning(call.func) or ""):
-            _judge_trl(found, call)
+            _judge_load(draft, call, call.func, target)
+        elif TRL_CONFIGS.match(draft.source.names.meaning(call.func) or ""):
+            _judge_trl(draft, call)
 
 
-def _judge_load(found: Found, call: ast.Call, function: ast.Attribute, target: Target) -> None:
-    given = [keyword for keyword in call.keywords if keyword.arg in DTYPE_KEYWORDS]
-    for keyword in given:
-        if isinstance(keyword.value, ast.Constant) and _is_auto(keyword.value):
-            literal = rewritten_literal(found.source, keyword.value, "float16")
+def _judge_load(draft: Draft, call: ast.Call, function: ast.Attribute, target: Target) -> None:
+    given = [keyword.value for keyword in call.keywords if keyword.arg in DTYPE_KEYWORDS]
+    for value in given:
+        if isinstance(value, ast.Constant) and _is_auto(value):
+            literal = rewritten_literal(draft.source, value, "float16")
             if literal is not None:
-                found.edits.append(found.source.replace_node(keyword.value, literal, WHY_AUTO))
-    if given or function.attr != "from_pretrained" or not _is_model(found, function.value):
-        return
+                draft.replace(value, literal, WHY_AUTO)
+    if not given and function.attr == "from_pretrained" and _is_model(draft, function.value):
+        _judge_default(draft, call, target)
+
+
+def _judge_default(draft: Draft, call: ast.Call, target: Target) -> None:
+    """transformers 5 loads a model that is given no dtype in the dtype of its checkpoint."""
     if target.at_least("transformers", (5,)) is False:
         return
     starred = [keyword.value for keyword in call.keywords if keyword.arg is None]
-    if any(_holds_dtype(found, value) for value in starred):
+    if any(_holds_dtype(draft, value) for value in starred):
         return
     if starred or target.at_least("transformers", (5,)) is None:
         message = "no dtype is given: transformers 5 loads a bfloat16 checkpoint as bfloat16"
-        found.warn(call, message, hint='dtype="float16"')
+        draft.warn(call, message, hint='dtype="float16"')
         return
-    quote = found.source.quote_for(call) or '"'
-    _append_keyword(found, call, f"dtype={quote}float16{quote}", WHY_AUTO)
+    quote = draft.source.quote_for(call) or '"'
+    _append_keyword(draft, call, f"dtype={quote}float16{quote}", WHY_AUTO)
 
 
-def _holds_dtype(found: Found, options: ast.expr) -> bool:
+def _holds_dtype(draft: Draft, options: ast.expr) -> bool:
     """The options are given a dtype of their own in this file."""
     if isinstance(options, (ast.Dict, ast.Call)):
         return _gives_dtype(options)
-    written = found.source.segment(options)
-    for assignment in found.source.names.of_type(ast.Assign):
+    written = draft.source.segment(options)
+    for assignment in draft.source.names.of_type(ast.Assign):
         for target in assignment.targets:
             match target:
                 case ast.Subscript(value=held, slice=ast.Constant(value=key)) if key in DTYPE_KEYWORDS:
-                    if found.source.segment(held) == written and not _is_auto(assignment.value):
+                    if draft.source.segment(held) == written and not _is_auto(assignment.value):
                         return True
-                case ast.Name() | ast.Attribute() if found.source.segment(target) == written:
+                case ast.Name() | ast.Attribute() if draft.source.segment(target) == written:
                     if _gives_dtype(assignment.value):
                         return True
     return False
@@ -78,20 +82,20 @@ def _is_auto(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and value.value == "auto"
 
 
-def _is_model(found: Found, owner: ast.expr) -> bool:
-    meaning = found.source.names.meaning(owner) or ""
+def _is_model(draft: Draft, owner: ast.expr) -> bool:
+    meaning = draft.source.names.meaning(owner) or ""
     return meaning.startswith("transformers.") and MODEL_CLASS.fullmatch(meaning.rpartition(".")[2]) is not None
 
 
-def _judge_trl(found: Found, call: ast.Call) -> None:
+def _judge_trl(draft: Draft, call: ast.Call) -> None:
     given = {keyword.arg for keyword in call.keywords}
     if given & {"bf16", "fp16"}:
         return
     if None in given:
-        found.warn(call, WHY_TRL, hint="fp16=True")
+        draft.warn(call, WHY_TRL, hint="fp16=True")
         return
-    _append_keyword(found, call, "fp16=True", WHY_TRL)
+    _append_keyword(draft, call, "fp16=True", WHY_TRL)
 
 
-def _append_keyword(found: Found, call: ast.Call, written: str, why: str) -> None:
-    found.edits.append(found.source.append_argument(call, written, why))
+def _append_keyword(draft: Draft, call: ast.Call, written: str, why: str) -> None:
+    draft.edits.append(draft.source.append_argument(call, written, why))

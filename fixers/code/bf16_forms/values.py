@@ -6,7 +6,7 @@ import ast
 
 from fixers.code.bf16_forms.verdict import Verdict, judge_place
 from fixers.code.bf16_forms.wide_range import needs_range
-from fixers.code.found import Found
+from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.settings.precision_words import WHY_RANGE
 from fixers.sources.imports import name_of
@@ -15,129 +15,129 @@ from fixers.sources.names import Rebound
 BFLOAT16 = "torch.bfloat16"
 
 
-def find_values(found: Found) -> None:
+def find_values(draft: Draft) -> None:
     """Edits for every place where the dtype is asked for; imports follow their uses."""
-    for attribute in found.source.names.of_type(ast.Attribute):
+    for attribute in draft.source.names.of_type(ast.Attribute):
         if attribute.attr == "bfloat16":
-            _judge_attribute(found, attribute)
-    _judge_names(found)
+            _judge_attribute(draft, attribute)
+    _judge_names(draft)
 
 
-def _judge_names(found: Found) -> None:
+def _judge_names(draft: Draft) -> None:
     """Names imported straight from torch: the import follows its uses."""
-    imported = _imported_as(found)
+    imported = _imported_as(draft)
     acted: dict[str, list[ast.Name]] = {}
     left: set[str] = set()
-    for name in found.source.names.of_type(ast.Name) if imported else ():
+    for name in draft.source.names.of_type(ast.Name) if imported else ():
         if name.id not in imported or not isinstance(name.ctx, ast.Load):
             continue
-        meaning = found.source.names.look_up(name)
+        meaning = draft.source.names.look_up(name)
         if meaning == Rebound(BFLOAT16):
-            _warn_rebound(found, name, name.id)
+            _warn_rebound(draft, name, name.id)
         elif meaning != BFLOAT16:
             continue
-        elif not _may_act(found, name):
+        elif not _may_act(draft, name):
             left.add(name.id)
-        elif not _needs_range(found, name):
-            _rename(found, name)
+        elif not _needs_range(draft, name):
+            _rename(draft, name)
             acted.setdefault(name.id, []).append(name)
-        elif not _widen(found, name):
+        elif not _widen(draft, name):
             left.add(name.id)
-    _rename_imports(found, acted, left)
+    _rename_imports(draft, acted, left)
 
 
-def _imported_as(found: Found) -> frozenset[str]:
-    imports = found.source.names.of_type(ast.ImportFrom)
+def _imported_as(draft: Draft) -> frozenset[str]:
+    imports = draft.source.names.of_type(ast.ImportFrom)
     aliases = (alias for each in imports if each.module == "torch" for alias in each.names)
     return frozenset(alias.asname or alias.name for alias in aliases if alias.name == "bfloat16")
 
 
-def _judge_attribute(found: Found, node: ast.Attribute) -> None:
-    source = found.source
+def _judge_attribute(draft: Draft, node: ast.Attribute) -> None:
+    source = draft.source
     meaning = source.names.look_up(node)
     if meaning == BFLOAT16 and isinstance(node.ctx, ast.Load):
-        if _may_act(found, node):
-            wide = _needs_range(found, node) or _widen_uses(found, node)
+        if _may_act(draft, node):
+            wide = _needs_range(draft, node) or _widen_uses(draft, node)
             wanted, why = ("float32", WHY_RANGE) if wide else ("float16", NO_BFLOAT16)
-            found.edits.append(source.replace_attribute(node, wanted, why))
+            draft.edits.append(source.replace_attribute(node, wanted, why))
     elif meaning == Rebound(BFLOAT16):
-        _warn_rebound(found, node, source.segment(node.value))
-    elif not isinstance(meaning, (str, Rebound)) and _is_cast(found, node) and _may_act(found, node):
+        _warn_rebound(draft, node, source.segment(node.value))
+    elif not isinstance(meaning, (str, Rebound)) and _is_cast(draft, node) and _may_act(draft, node):
         wanted, why = ("float", WHY_RANGE) if needs_range(source, node) else ("half", NO_BFLOAT16)
-        found.edits.append(source.replace_attribute(node, wanted, why))
+        draft.edits.append(source.replace_attribute(node, wanted, why))
 
 
-def _is_cast(found: Found, node: ast.Attribute) -> bool:
+def _is_cast(draft: Draft, node: ast.Attribute) -> bool:
     """`anything.bfloat16()`"""
-    call = found.source.names.parent(node)
+    call = draft.source.names.parent(node)
     return isinstance(call, ast.Call) and call.func is node and not call.args and not call.keywords
 
 
-def _rename(found: Found, node: ast.Name) -> None:
+def _rename(draft: Draft, node: ast.Name) -> None:
     """The name, imported straight from torch, is changed; an alias keeps its spelling."""
-    if node.id not in _aliases(found):
-        found.edits.append(found.source.replace_node(node, "float16", NO_BFLOAT16))
+    if node.id not in _aliases(draft):
+        draft.edits.append(draft.source.replace_node(node, "float16", NO_BFLOAT16))
 
 
-def _widen(found: Found, node: ast.Name) -> bool:
+def _widen(draft: Draft, node: ast.Name) -> bool:
     """Whether the name could be replaced by float32 of the module torch, which is imported here too."""
-    torch = name_of(found.source, "torch")
+    torch = name_of(draft.source, "torch")
     if torch is None:
-        found.warn(node, f"{WHY_RANGE}: use torch.float32", hint="import torch")
+        draft.warn(node, f"{WHY_RANGE}: use torch.float32", hint="import torch")
         return False
-    found.edits.append(found.source.replace_node(node, f"{torch}.float32", WHY_RANGE))
+    draft.edits.append(draft.source.replace_node(node, f"{torch}.float32", WHY_RANGE))
     return True
 
 
-def _may_act(found: Found, node: ast.expr) -> bool:
-    judged = judge_place(found.source, node)
+def _may_act(draft: Draft, node: ast.expr) -> bool:
+    judged = judge_place(draft.source, node)
     if judged.verdict is Verdict.WARN:
-        found.warn(node, judged.message)
+        draft.warn(node, judged.message)
     if judged.verdict is not Verdict.ACT:
         return False
-    if _keyword_of(found, node) == "bnb_4bit_quant_storage" and b"fsdp" not in found.source.text.lower():
-        found.warn(node, "bnb_4bit_quant_storage must equal the dtype that FSDP flattens; change both together")
+    if _keyword_of(draft, node) == "bnb_4bit_quant_storage" and b"fsdp" not in draft.source.text.lower():
+        draft.warn(node, "bnb_4bit_quant_storage must equal the dtype that FSDP flattens; change both together")
         return False
     return True
 
 
-def _widen_uses(found: Found, node: ast.expr) -> bool:
+def _widen_uses(draft: Draft, node: ast.expr) -> bool:
     """Whether the dtype gets a name that is used only where range is needed; where it is used elsewhere too, those
     uses alone are made float32."""
-    match found.source.names.parent(node):
+    match draft.source.names.parent(node):
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is node:
-            same = [each for each in found.source.names.of_type(ast.Name) if each.id == name]
+            same = [each for each in draft.source.names.of_type(ast.Name) if each.id == name]
             uses = [each for each in same if isinstance(each.ctx, ast.Load)]
-            wide = [each for each in uses if needs_range(found.source, each)]
+            wide = [each for each in uses if needs_range(draft.source, each)]
             if len(same) != len(uses) + 1:
                 return False
             for each in wide if len(wide) < len(uses) else ():
-                _widen(found, each)
+                _widen(draft, each)
             return bool(wide) and len(wide) == len(uses)
     return False
 
 
-def _needs_range(found: Found, node: ast.expr) -> bool:
-    return _keyword_of(found, node) == "reduce_dtype" or needs_range(found.source, node)
+def _needs_range(draft: Draft, node: ast.expr) -> bool:
+    return _keyword_of(draft, node) == "reduce_dtype" or needs_range(draft.source, node)
 
 
-def _keyword_of(found: Found, node: ast.expr) -> str:
+def _keyword_of(draft: Draft, node: ast.expr) -> str:
     """The keyword it is given by; the second argument of FSDP's MixedPrecision is its reduce_dtype."""
-    above = found.source.names.parent(node)
+    above = draft.source.names.parent(node)
     if isinstance(above, ast.Call) and above.args[1:2] == [node]:
-        called = (found.source.names.meaning(above.func) or "").rpartition(".")[2]
+        called = (draft.source.names.meaning(above.func) or "").rpartition(".")[2]
         return "reduce_dtype" if called in ("MixedPrecision", "MixedPrecisionPolicy") else ""
     return above.arg or "" if isinstance(above, ast.keyword) else ""
 
 
-def _aliases(found: Found) -> frozenset[str]:
+def _aliases(draft: Draft) -> frozenset[str]:
     """Names given by `as`: they keep their spelling, the import changes what they mean."""
-    imports = found.source.names.of_type(ast.ImportFrom)
+    imports = draft.source.names.of_type(ast.ImportFrom)
     return frozenset(alias.asname for statement in imports for alias in statement.names if alias.asname)
 
 
-def _rename_imports(found: Found, acted: dict[str, list[ast.Name]], left: set[str]) -> None:
-    for statement in found.source.names.of_type(ast.ImportFrom):
+def _rename_imports(draft: Draft, acted: dict[str, list[ast.Name]], left: set[str]) -> None:
+    for statement in draft.source.names.of_type(ast.ImportFrom):
         if statement.module != "torch" or statement.level:
             continue
         for alias in statement.names:
@@ -145,22 +145,22 @@ def _rename_imports(found: Found, acted: dict[str, list[ast.Name]], left: set[st
             if alias.name != "bfloat16" or local not in acted:
                 continue
             if local not in left:
-                found.edits.append(
-                    found.source.replace(found.source.span(alias)[0], "bfloat16", "float16", NO_BFLOAT16)
+                draft.edits.append(
+                    draft.source.replace(draft.source.span(alias)[0], "bfloat16", "float16", NO_BFLOAT16)
                 )
             elif alias.asname is None:
-                _import_float16(found, alias)
-            elif any("float16" in scope.bindings for scope in found.source.names.scopes.values()):
+                _import_float16(draft, alias)
+            elif any("float16" in scope.bindings for scope in draft.source.names.scopes.values()):
                 message = f"{local} must stay bfloat16 elsewhere in this file, so its import was left"
-                found.warn(alias, message, hint="use torch.float16 where float16 is meant")
+                draft.warn(alias, message, hint="use torch.float16 where float16 is meant")
             else:
-                _import_float16(found, alias)
-                found.edits += [found.source.replace_node(each, "float16", NO_BFLOAT16) for each in acted[local]]
+                _import_float16(draft, alias)
+                draft.edits += [draft.source.replace_node(each, "float16", NO_BFLOAT16) for each in acted[local]]
 
 
-def _import_float16(found: Found, alias: ast.alias) -> None:
-    found.edits.append(found.source.insert(found.source.span(alias)[1], ", float16", NO_BFLOAT16))
+def _import_float16(draft: Draft, alias: ast.alias) -> None:
+    draft.edits.append(draft.source.insert(draft.source.span(alias)[1], ", float16", NO_BFLOAT16))
 
 
-def _warn_rebound(found: Found, node: ast.expr, name: str) -> None:
-    found.warn(node, f"{name} is bound to something else too, so what it means here is not known; left as it was")
+def _warn_rebound(draft: Draft, node: ast.expr, name: str) -> None:
+    draft.warn(node, f"{name} is bound to something else too, so what it means here is not known; left as it was")

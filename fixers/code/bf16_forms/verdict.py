@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from fixers.sources.gates import NAMES_BF16, asks_card, is_gated, names_bf16
 from fixers.sources.python import PythonSource
@@ -45,38 +47,49 @@ def judge_place(source: PythonSource, node: ast.expr) -> Judged:
         return NEVER
     child: ast.AST = node
     for above in source.names.ancestors(node):
-        judged = _judge_step(source, above, child)
+        judged = _judge_parent(source, above, child)
         if judged is not None:
             return judged
         child = above
     return ACT
 
 
-def _judge_step(source: PythonSource, above: ast.AST, child: ast.AST) -> Judged | None:
-    match above:
-        case ast.Compare() | ast.Assert() | ast.match_case() | ast.Subscript():
-            return NEVER
-        case ast.Dict():
-            return _judge_dict(source, above, child)
-        case ast.List() | ast.Tuple() | ast.Set():
-            return NEVER if _is_row_of_list(source, above, child) else None
-        case ast.IfExp() if child is above.body and _is_row_of_choices(source, above):
-            return NEVER
-        case ast.IfExp() if child is not above.test:
-            other = above.orelse if child is above.body else above.body
-            return FALLS_BACK_TO_FP32 if _is_float32(source, other) and not _is_switch(source, above.test) else None
-        case ast.If() if child is not above.test:
-            in_body = child in above.body
-            return NEVER if in_body and names_bf16(source, above.test) else None
-        case ast.AnnAssign() if child is above.annotation:
-            return NEVER
-        case ast.arg() | ast.ExceptHandler():
-            return NEVER
-        case ast.Call():
-            return NEVER if _is_cpu_autocast(source, above) or _is_table(source, above, child) else None
-        case ast.FunctionDef() | ast.AsyncFunctionDef():
-            return NEVER if child is above.returns or _is_decorator(source, above, child) else None
-    return None
+def _judge_parent(source: PythonSource, parent: ast.AST, child: ast.AST) -> Judged | None:
+    if isinstance(parent, NEVER_INSIDE):
+        return NEVER
+    judge = PARENTS.get(type(parent))
+    return judge(source, parent, child) if judge is not None else None
+
+
+def _judge_display(source: PythonSource, parent: ast.List | ast.Tuple | ast.Set, child: ast.AST) -> Judged | None:
+    return NEVER if _is_row_of_list(source, parent, child) else None
+
+
+def _judge_choice(source: PythonSource, parent: ast.IfExp, child: ast.AST) -> Judged | None:
+    if child is parent.test:
+        return None
+    if child is parent.body and _is_row_of_choices(source, parent):
+        return NEVER
+    other = parent.orelse if child is parent.body else parent.body
+    return FALLS_BACK_TO_FP32 if _is_float32(source, other) and not _is_switch(source, parent.test) else None
+
+
+def _judge_branch(source: PythonSource, parent: ast.If, child: ast.AST) -> Judged | None:
+    return NEVER if child in parent.body and names_bf16(source, parent.test) else None
+
+
+def _judge_annotated(source: PythonSource, parent: ast.AnnAssign, child: ast.AST) -> Judged | None:
+    return NEVER if child is parent.annotation else None
+
+
+def _judge_call(source: PythonSource, parent: ast.Call, child: ast.AST) -> Judged | None:
+    return NEVER if _is_cpu_autocast(source, parent) or _is_table(source, parent, child) else None
+
+
+def _judge_function(
+    source: PythonSource, parent: ast.FunctionDef | ast.AsyncFunctionDef, child: ast.AST
+) -> Judged | None:
+    return NEVER if child is parent.returns or _is_decorator(source, parent, child) else None
 
 
 def _is_row_of_choices(source: PythonSource, choice: ast.IfExp) -> bool:
@@ -172,3 +185,19 @@ def _is_table(source: PythonSource, call: ast.Call, child: ast.AST) -> bool:
     function = call.func
     name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
     return name in ("isinstance", "startswith", "endswith", "index", "count", "print", "assertEqual", "Literal")
+
+
+NEVER_INSIDE = (ast.Compare, ast.Assert, ast.match_case, ast.Subscript, ast.arg, ast.ExceptHandler)
+PARENTS: dict[type[ast.AST], Callable[[PythonSource, Any, ast.AST], Judged | None]] = {
+    ast.Dict: _judge_dict,
+    ast.List: _judge_display,
+    ast.Tuple: _judge_display,
+    ast.Set: _judge_display,
+    ast.IfExp: _judge_choice,
+    ast.If: _judge_branch,
+    ast.AnnAssign: _judge_annotated,
+    ast.Call: _judge_call,
+    ast.FunctionDef: _judge_function,
+    ast.AsyncFunctionDef: _judge_function,
+}
+"""The judgement by kind of parent; any other parent decides nothing."""

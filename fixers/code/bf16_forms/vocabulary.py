@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from fixers.code.found import Found
+from fixers.code.draft import Draft
 from fixers.settings.precision_words import IS_BF16, MEANS_PRECISION, TWINS, fp16_name, option
 from fixers.sources.chosen_words import constant_of, rewritten_literal
 from fixers.sources.gates import is_gated, names_bf16
@@ -21,18 +21,18 @@ WHY_FLAG = "commands say --fp16 on this card"
 WHY_WORD = "configs and commands say float16 on this card"
 
 
-def find_vocabulary(found: Found) -> None:
+def find_vocabulary(draft: Draft) -> None:
     """Edits that add options, choices and rows of tables for float16 where only bfloat16 has one."""
-    if not _has_quoted_word(found.source.text):
+    if not _has_quoted_word(draft.source.text):
         return
-    names = found.source.names
+    names = draft.source.names
     options = [call for call in names.of_type(ast.Call) if _tail(call.func) in DECLARES]
     known = frozenset(str(constant_of(word)) for call in options for word in call.args)
     for call in options:
-        _teach_option(found, call, known)
+        _teach_option(draft, call, known)
     for display in names.of_type(ast.Dict):
-        _teach_table(found, display)
-    _warn_of_branches(found, names)
+        _teach_table(draft, display)
+    _warn_of_branches(draft, names)
 
 
 def _has_quoted_word(text: bytes) -> bool:
@@ -48,18 +48,18 @@ def _tail(function: ast.expr) -> str:
     return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
 
 
-def _teach_option(found: Found, call: ast.Call, known: frozenset[str]) -> None:
+def _teach_option(draft: Draft, call: ast.Call, known: frozenset[str]) -> None:
     """`--fp16` becomes another spelling of `--bf16`, and stores where that stored; choices get the word's twin."""
     for word in call.args:
         flag = constant_of(word)
         if isinstance(flag, str) and flag.startswith("--") and IS_BF16.fullmatch(option(flag)):
             twin = fp16_name(flag)
-            written = isinstance(word, ast.Constant) and rewritten_literal(found.source, word, twin)
+            written = isinstance(word, ast.Constant) and rewritten_literal(draft.source, word, twin)
             if twin not in known and written:
-                found.edits.append(found.source.insert(found.source.span(word)[1], f", {written}", WHY_FLAG))
+                draft.edits.append(draft.source.insert(draft.source.span(word)[1], f", {written}", WHY_FLAG))
     if any(MEANS_PRECISION.fullmatch(option(str(constant_of(word)))) for word in call.args):
         for display in _choices(call):
-            _teach_choices(found, display)
+            _teach_choices(draft, display)
 
 
 def _choices(call: ast.Call) -> Iterator[ast.List | ast.Tuple]:
@@ -73,45 +73,45 @@ def _choices(call: ast.Call) -> Iterator[ast.List | ast.Tuple]:
             yield value
 
 
-def _teach_choices(found: Found, display: ast.List | ast.Tuple) -> None:
+def _teach_choices(draft: Draft, display: ast.List | ast.Tuple) -> None:
     words = [constant_of(each) for each in display.elts]
     for each in display.elts:
-        written = _twin_literal(found, each, words)
+        written = _twin_literal(draft, each, words)
         if written:
-            found.edits.append(found.source.insert(found.source.span(each)[1], f", {written}", WHY_WORD))
+            draft.edits.append(draft.source.insert(draft.source.span(each)[1], f", {written}", WHY_WORD))
 
 
-def _teach_table(found: Found, display: ast.Dict) -> None:
+def _teach_table(draft: Draft, display: ast.Dict) -> None:
     """A row for float16 before the row for bfloat16."""
-    if is_gated(found.source, display):
+    if is_gated(draft.source, display):
         return
     words = [constant_of(key) for key in display.keys]
     for key, value in zip(display.keys, display.values, strict=True):
-        written, dtype = _twin_literal(found, key, words), _twin_value(found, value)
+        written, dtype = _twin_literal(draft, key, words), _twin_value(draft, value)
         if key is not None and written and dtype:
             row = f"{written}: {dtype}, "
-            found.edits.append(found.source.insert(found.source.span(key)[0], row, WHY_WORD))
+            draft.edits.append(draft.source.insert(draft.source.span(key)[0], row, WHY_WORD))
 
 
-def _twin_literal(found: Found, node: ast.expr | None, words: list[object]) -> str | None:
+def _twin_literal(draft: Draft, node: ast.expr | None, words: list[object]) -> str | None:
     """How the word's twin is written beside it; None where it is there already, or the node is no such word."""
     word = constant_of(node)
     if not isinstance(node, ast.Constant) or not isinstance(word, str) or TWINS.get(word, word) in words:
         return None
-    return rewritten_literal(found.source, node, TWINS[word])
+    return rewritten_literal(draft.source, node, TWINS[word])
 
 
-def _twin_value(found: Found, value: ast.expr) -> str | None:
+def _twin_value(draft: Draft, value: ast.expr) -> str | None:
     if isinstance(value, ast.Constant):
-        return rewritten_literal(found.source, value, TWINS[value.value]) if value.value in TWINS else None
-    if isinstance(value, ast.Attribute) and found.source.names.meaning(value) == "torch.bfloat16":
-        return f"{found.source.segment(value.value)}.float16"
+        return rewritten_literal(draft.source, value, TWINS[value.value]) if value.value in TWINS else None
+    if isinstance(value, ast.Attribute) and draft.source.names.meaning(value) == "torch.bfloat16":
+        return f"{draft.source.segment(value.value)}.float16"
     return None
 
 
-def _warn_of_branches(found: Found, names: Names) -> None:
+def _warn_of_branches(draft: Draft, names: Names) -> None:
     """`if name == "bf16": dtype = torch.bfloat16`, in a file that has no word for float16."""
-    source = found.source
+    source = draft.source
     branches = [each for each in names.of_type(ast.If) if WORD.search(source.text, *source.span(each.test))]
     if not branches or HALF_WORDS.intersection(constant_of(node) for node in names.of_type(ast.Constant)):
         return
@@ -119,4 +119,4 @@ def _warn_of_branches(found: Found, names: Names) -> None:
         inside = (node for each in branch.body for node in ast.walk(each) if isinstance(node, NAMED))
         if names_bf16(source, branch.test) and any(names.meaning(node) == "torch.bfloat16" for node in inside):
             message = "this branch has a word for bfloat16, and none has one for the float16 that is asked for here"
-            found.warn(branch.test, message, hint="give it a branch for fp16")
+            draft.warn(branch.test, message, hint="give it a branch for fp16")

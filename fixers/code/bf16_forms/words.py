@@ -7,7 +7,7 @@ import re
 
 from fixers.code.bf16_forms.verdict import Verdict, judge_place
 from fixers.code.bf16_forms.wide_range import needs_range
-from fixers.code.found import Found
+from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.settings.precision_words import FULL, WHY_RANGE, option, twin_of
 from fixers.sources.chosen_words import constant_of, is_chosen, rewritten_literal
@@ -29,103 +29,103 @@ FLAGS = re.compile(r"--(?:bf16|mixed_precision[ =]bf16|(?:torch_)?dtype[ =]bfloa
 RUN_TEXT = re.compile(r"(?:subprocess\.\w+|os\.(?:system|popen))")
 
 
-def find_words(found: Found) -> None:
+def find_words(draft: Draft) -> None:
     """Edits for every word for bfloat16 that stands where a precision is chosen."""
-    for node in found.source.names.of_type(ast.Constant):
+    for node in draft.source.names.of_type(ast.Constant):
         if not isinstance(node.value, str) or "bf" not in node.value.lower():
             continue
         if node.value in WORDS:
-            _judge_word(found, node)
-        elif node.value in TRUE_WORDS and is_chosen(found.source, node, MEANS_PRECISION):
+            _judge_word(draft, node)
+        elif node.value in TRUE_WORDS and is_chosen(draft.source, node, MEANS_PRECISION):
             message = "bf16-true has no safe twin: use 16-mixed, with float32 weights"
-            found.warn(node, message, hint='precision="16-mixed"')
+            draft.warn(node, message, hint='precision="16-mixed"')
         elif node.value == "--bf16":
-            _judge_flag(found, node)
+            _judge_flag(draft, node)
         elif FLAGS.search(node.value) and " " in node.value:
-            _judge_text(found, node)
+            _judge_text(draft, node)
         else:
-            _judge_override(found, node)
+            _judge_override(draft, node)
 
 
-def _judge_word(found: Found, node: ast.Constant) -> None:
-    if not is_chosen(found.source, node, MEANS_PRECISION) and not _is_given_on(found, node):
+def _judge_word(draft: Draft, node: ast.Constant) -> None:
+    if not is_chosen(draft.source, node, MEANS_PRECISION) and not _is_given_on(draft, node):
         return
-    judged = judge_place(found.source, node)
+    judged = judge_place(draft.source, node)
     if judged.verdict is Verdict.WARN:
-        found.warn(node, judged.message)
-    elif judged.verdict is Verdict.ACT and _needs_range(found, node):
-        _replace(found, node, FULL[str(node.value)], WHY_RANGE)
+        draft.warn(node, judged.message)
+    elif judged.verdict is Verdict.ACT and _needs_range(draft, node):
+        _replace(draft, node, FULL[str(node.value)], WHY_RANGE)
     elif judged.verdict is Verdict.ACT:
-        _replace(found, node, _twin(found, node))
+        _replace(draft, node, _twin(draft, node))
 
 
-def _needs_range(found: Found, node: ast.Constant) -> bool:
-    return node.value in FULL and needs_range(found.source, node)
+def _needs_range(draft: Draft, node: ast.Constant) -> bool:
+    return node.value in FULL and needs_range(draft.source, node)
 
 
-def _is_given_on(found: Found, node: ast.Constant) -> bool:
+def _is_given_on(draft: Draft, node: ast.Constant) -> bool:
     """`mp = "bf16"` where `mixed_precision=mp` is all that the name is for."""
-    above = found.source.names.parent(node)
+    above = draft.source.names.parent(node)
     match above:
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is node:
             uses = [
                 each
-                for each in found.source.names.of_type(ast.Name)
+                for each in draft.source.names.of_type(ast.Name)
                 if each.id == name and each is not above.targets[0]
             ]
             return bool(uses) and all(
-                isinstance(each.ctx, ast.Load) and is_chosen(found.source, each, MEANS_PRECISION) for each in uses
+                isinstance(each.ctx, ast.Load) and is_chosen(draft.source, each, MEANS_PRECISION) for each in uses
             )
     return False
 
 
-def _twin(found: Found, node: ast.Constant) -> str:
+def _twin(draft: Draft, node: ast.Constant) -> str:
     """Lightning says 16-mixed where others say fp16."""
-    above = found.source.names.parent(node)
-    call = found.source.names.parent(above) if isinstance(above, ast.keyword) else None
+    above = draft.source.names.parent(node)
+    call = draft.source.names.parent(above) if isinstance(above, ast.keyword) else None
     if isinstance(above, ast.keyword) and isinstance(call, ast.Call) and above.arg == "precision":
-        meaning = found.source.names.meaning(call.func) or ""
+        meaning = draft.source.names.meaning(call.func) or ""
         if "lightning" in meaning.partition(".")[0]:
             return LIGHTNING_WORDS.get(str(node.value), WORDS[str(node.value)])
     return WORDS[str(node.value)]
 
 
-def _judge_flag(found: Found, node: ast.Constant) -> None:
+def _judge_flag(draft: Draft, node: ast.Constant) -> None:
     """`--bf16` as a word of a command that is built as a list."""
-    above = found.source.names.parent(node)
-    if isinstance(above, ast.List) and _is_command(found, above):
-        _replace(found, node, "--fp16")
+    above = draft.source.names.parent(node)
+    if isinstance(above, ast.List) and _is_command(draft, above):
+        _replace(draft, node, "--fp16")
 
 
-def _judge_text(found: Found, node: ast.Constant) -> None:
+def _judge_text(draft: Draft, node: ast.Constant) -> None:
     """A whole command in one string, handed to a shell."""
-    above = found.source.names.parent(node)
-    if isinstance(above, ast.Call) and RUN_TEXT.fullmatch(found.source.names.meaning(above.func) or ""):
+    above = draft.source.names.parent(node)
+    if isinstance(above, ast.Call) and RUN_TEXT.fullmatch(draft.source.names.meaning(above.func) or ""):
         flag = FLAGS.search(str(node.value))
         assert flag is not None
         message = f"the command in this string says {flag[0]}; {NO_BFLOAT16}"
-        found.warn(node, message, hint=flag[0].replace("bfloat16", "float16").replace("bf16", "fp16"))
+        draft.warn(node, message, hint=flag[0].replace("bfloat16", "float16").replace("bf16", "fp16"))
 
 
-def _is_command(found: Found, display: ast.List) -> bool:
+def _is_command(draft: Draft, display: ast.List) -> bool:
     words = [constant_of(each) for each in display.elts]
     if "--fp16" in words:
         return False
     return any(isinstance(word, str) and word.endswith((".py", "launch", "torchrun", "python", "-m")) for word in words)
 
 
-def _judge_override(found: Found, node: ast.Constant) -> None:
+def _judge_override(draft: Draft, node: ast.Constant) -> None:
     """`++model.precision=bf16` as a word of a command or a list of overrides."""
-    above = found.source.names.parent(node)
+    above = draft.source.names.parent(node)
     match = OVERRIDE.fullmatch(str(node.value))
     if match and match[2] in WORDS and isinstance(above, ast.List):
-        _replace(found, node, match[1] + (twin_of(option(match[1]).rstrip("="), match[2]) or WORDS[match[2]]))
+        _replace(draft, node, match[1] + (twin_of(option(match[1]).rstrip("="), match[2]) or WORDS[match[2]]))
 
 
-def _replace(found: Found, node: ast.Constant, word: str, why: str = NO_BFLOAT16) -> None:
-    literal = rewritten_literal(found.source, node, word)
+def _replace(draft: Draft, node: ast.Constant, word: str, why: str = NO_BFLOAT16) -> None:
+    literal = rewritten_literal(draft.source, node, word)
     if literal is None:
-        written = found.source.segment(node)
-        found.warn(node, f"{written} means bfloat16 and is not written in one piece; write {word!r}")
+        written = draft.source.segment(node)
+        draft.warn(node, f"{written} means bfloat16 and is not written in one piece; write {word!r}")
         return
-    found.edits.append(found.source.replace_node(node, literal, why))
+    draft.edits.append(draft.source.replace_node(node, literal, why))

@@ -93,7 +93,7 @@ NO_TWIN = "bf16-true has no safe twin: 16-mixed keeps weights in float32"
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("\nt --use_bf16\n", "--use_bf16 asks for bfloat16; what would ask for float16 is not known", ""),
+        ("\nt --use_bf16\n", "--use_bf16 asks for bfloat16; the option that asks for float16 is not known", ""),
         ("\nt --bf16 --fp16\n", "both --bf16 and --fp16 are given; which one counts is not known", "keep --fp16"),
         (
             "\nt --bf16 $A --fp16 False\n",

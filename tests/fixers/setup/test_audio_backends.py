@@ -2,7 +2,8 @@
 
 import pytest
 
-from fixers.frame.change import HostChange, Plan, mended
+from fixers.frame.change import HostChange, Plan
+from fixers.frame.findings import resolved
 from fixers.setup import audio_backends
 from fixers.setup.audio_backends import judge_torchcodec, needed_packages
 from fixers.setup.audio_imports import AudioUse
@@ -174,7 +175,7 @@ def installation(*packages):
 
 def test_what_is_missing_in_the_projects_own_venv_is_installed_at_once():
     plan, _ = plan_of(b"import soundfile, librosa", {"torch": "2.9.0"}, OURS)
-    assert plan.findings == (mended(lacks("librosa", OURS)), mended(lacks("soundfile", OURS)))
+    assert plan.findings == (resolved(lacks("librosa", OURS)), resolved(lacks("soundfile", OURS)))
     assert plan.changes == (installation("librosa", "soundfile"),)
 
 
@@ -205,7 +206,7 @@ def test_other_packages_are_installed_beside_it_in_the_release_that_pip_chooses(
 def test_missing_libraries_of_ffmpeg_are_told_beside_the_installation_and_beside_the_advice():
     packages = {"datasets": "4.1.0", "torch": "2.9.1"}
     ours, _ = plan_of(DATASETS, packages, OURS, AudioFacts())
-    assert ours == Plan((mended(lacks("torchcodec", OURS)), NO_FFMPEG), (installation("torchcodec==0.9.*"),))
+    assert ours == Plan((resolved(lacks("torchcodec", OURS)), NO_FFMPEG), (installation("torchcodec==0.9.*"),))
     theirs, _ = plan_of(DATASETS, packages, THEIRS, AudioFacts())
     assert theirs == Plan((lacks("torchcodec"), NO_FFMPEG))
 

@@ -5,7 +5,8 @@ import hashlib
 
 import pytest
 
-from fixers.frame.change import FileChange, HostChange, Plan, mended
+from fixers.frame.change import FileChange, HostChange, Plan
+from fixers.frame.findings import resolved
 from fixers.setup import data_collator
 from fixers.setup.data_collator import collator_of, judge_collator
 from remote.protocol.collator import CollatorFacts, Copy
@@ -100,12 +101,12 @@ def replacement(expected):
     ("look", "plan"),
     [
         (CollatorFacts(DIGEST), Plan()),
-        (CollatorFacts("bb"), Plan((mended(NOT_OURS),), (replacement("bb"),))),
-        (CollatorFacts("bb", edited=True), Plan((mended(EDITED),), (replacement("bb"),))),
+        (CollatorFacts("bb"), Plan((resolved(NOT_OURS),), (replacement("bb"),))),
+        (CollatorFacts("bb", edited=True), Plan((resolved(EDITED),), (replacement("bb"),))),
         (CollatorFacts(DIGEST, copies=(Copy("/c.py", "cc"),)), Plan((copy_told("/c.py"),))),
         (
             CollatorFacts("bb", copies=(Copy("/c.py", "cc"),)),
-            Plan((mended(NOT_OURS), copy_told("/c.py")), (replacement("bb"),)),
+            Plan((resolved(NOT_OURS), copy_told("/c.py")), (replacement("bb"),)),
         ),
     ],
 )
@@ -146,7 +147,7 @@ def test_a_project_without_a_collator_is_not_looked_at(setting):
 
 
 STALE = "copy.py is a stale copy of src/AudioDataCollator.py"
-COPY_MENDED = mended(Finding("data-collator", Severity.ERROR, STALE, where="copy.py"))
+COPY_RESOLVED = resolved(Finding("data-collator", Severity.ERROR, STALE, where="copy.py"))
 COPY_CHANGE = FileChange("copy.py", OLD, NEW, {"data-collator": 1}, (STALE,))
 
 
@@ -156,14 +157,14 @@ def test_listed_copies_in_the_project_become_equal_without_a_host(known):
     files = {FILE: NEW, "copy.py": OLD, "even.py": NEW, "unlisted.py": OLD}
     plan, asked = plan_of(CollatorFacts("bb"), setting, files, **known)
     assert plan == Plan(
-        (absent("gone.py", "put fixers.data-collator.copies right", "copies"), COPY_MENDED), (COPY_CHANGE,)
+        (absent("gone.py", "put fixers.data-collator.copies right", "copies"), COPY_RESOLVED), (COPY_CHANGE,)
     )
     assert asked == []
 
 
 def test_listed_copies_come_before_what_is_done_on_the_host():
     plan, _ = plan_of(CollatorFacts("bb"), {"path": FILE, "copies": ["copy.py"]}, {FILE: NEW, "copy.py": OLD})
-    assert plan == Plan((COPY_MENDED, mended(NOT_OURS)), (COPY_CHANGE, replacement("bb")))
+    assert plan == Plan((COPY_RESOLVED, resolved(NOT_OURS)), (COPY_CHANGE, replacement("bb")))
 
 
 def test_the_tree_is_read_as_the_source_fixers_leave_it():

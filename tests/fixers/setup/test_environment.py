@@ -2,7 +2,8 @@
 
 import pytest
 
-from fixers.frame.change import HostChange, Plan, mended
+from fixers.frame.change import HostChange, Plan
+from fixers.frame.findings import resolved
 from fixers.setup import environment
 from fixers.setup.environment import judge_interpreter, venv_of
 from fixers.setup.trainer_packages import TRAINER_REQUIREMENTS
@@ -174,7 +175,7 @@ ON_CPU = "torch (cpu), requirements.txt"
     ],
 )
 def test_a_venv_is_made_as_the_config_says(setting, wanted):
-    assert plan_of(setting) == Plan((mended(UNFIT),), (wanted,))
+    assert plan_of(setting) == Plan((resolved(UNFIT),), (wanted,))
 
 
 @pytest.mark.parametrize(
@@ -195,7 +196,7 @@ def test_a_venv_is_made_as_the_config_says(setting, wanted):
     ],
 )
 def test_torch_is_chosen_for_a_card_that_is_really_there(gpu, driver, setting, wanted):
-    assert plan_of(setting, gpu, driver) == Plan((mended(UNFIT),), (wanted,))
+    assert plan_of(setting, gpu, driver) == Plan((resolved(UNFIT),), (wanted,))
 
 
 @pytest.mark.parametrize("setting", [None, "auto", "off", False, {}])

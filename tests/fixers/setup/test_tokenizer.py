@@ -2,7 +2,8 @@
 
 import pytest
 
-from fixers.frame.change import FileChange, HostChange, Plan, mended
+from fixers.frame.change import FileChange, HostChange, Plan
+from fixers.frame.findings import resolved
 from fixers.frame.site import Site
 from fixers.setup import tokenizer
 from remote.protocol.exits import ExitCode
@@ -70,7 +71,7 @@ FROM_HUB = change(
 
 def test_a_broken_file_is_replaced_by_the_hubs_at_one_commit():
     plan, asked = plan_of(BAD)
-    assert plan == Plan((mended(BROKEN),), (FROM_HUB,))
+    assert plan == Plan((resolved(BROKEN),), (FROM_HUB,))
     question = {"project": PROJECT.key, "python": "/v/bin/python", "environment": {}, "folders": []}
     assert asked == [{**question, "models": [{"repo": REPO, "revision": "r"}]}, (REPO, "r")]
 
@@ -106,7 +107,7 @@ def test_a_repair_that_was_cut_before_it_was_noted_is_noted():
     assert told.args["digest"] == encode(Digest(26, GOOD.sha256))
 
 
-def unmended(reason, hint):
+def unresolved(reason, hint):
     message = f"{IS_BROKEN}; no good one could be had: {reason}"
     return Finding("tokenizer", Severity.ERROR, message, THERE, hint, ExitCode.FIXER)
 
@@ -128,13 +129,13 @@ EXPLAIN = "pipeline explain tokenizer"
     ],
 )
 def test_a_file_that_no_good_one_can_be_had_for_is_told_and_left(hub, reason, hint):
-    assert plan_of(BAD, hub=hub)[0] == Plan((unmended(reason, hint),))
+    assert plan_of(BAD, hub=hub)[0] == Plan((unresolved(reason, hint),))
 
 
 def test_a_file_that_belongs_to_nothing_is_told_and_the_hub_is_not_asked():
     plan, asked = plan_of(BAD, config={})
     assert plan.findings == (
-        unmended("nothing says which model it belongs to", "set fixers.tokenizer.repo in the config"),
+        unresolved("nothing says which model it belongs to", "set fixers.tokenizer.repo in the config"),
     )
     assert len(asked) == 1
 
@@ -161,7 +162,7 @@ IN_TREE = FileChange(FILE, CUT, WHOLE, {"tokenizer": 1}, (REASON,))
 
 
 def test_a_file_as_broken_here_as_there_is_one_change_of_the_tree():
-    assert plan_of(BAD, tree=ASSETS, settings=SOURCE)[0] == Plan((mended(BROKEN),), (IN_TREE,))
+    assert plan_of(BAD, tree=ASSETS, settings=SOURCE)[0] == Plan((resolved(BROKEN),), (IN_TREE,))
 
 
 @pytest.mark.parametrize(

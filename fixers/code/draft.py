@@ -1,4 +1,4 @@
-"""What one fixer gathers in one Python file: edits, and what is only told."""
+"""The edits and findings that one fixer collects for one Python file."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 from fixers.frame.source_fixer import Rewrite
 from fixers.sources.python import Located, PythonSource
-from fixers.sources.splice import Edit, line_of
+from fixers.sources.splice import Edit
 from remote.protocol.findings import Finding, Severity
 
 
 @dataclass
-class Found:
-    """A growing list of what would be edited in one file and what is only told."""
+class Draft:
+    """A rewrite in progress: the file's edits and findings so far."""
 
     source: PythonSource
     check: str
@@ -20,8 +20,12 @@ class Found:
     findings: list[Finding] = field(default_factory=list)
 
     def warn(self, node: Located, message: str, *, hint: str = "", severity: Severity = Severity.WARNING) -> None:
-        where = f"{self.source.path}:{line_of(self.source.data, self.source.raw_offset(node))}"
-        self.findings.append(Finding(self.check, severity, message, where, hint))
+        """Report a problem at the node's line."""
+        self.findings.append(Finding(self.check, severity, message, self.source.where(node), hint))
+
+    def replace(self, node: Located, replacement: str, why: str) -> None:
+        """Replace the node's text."""
+        self.edits.append(self.source.replace_node(node, replacement, why))
 
     @property
     def rewrite(self) -> Rewrite:
