@@ -1,1 +1,1 @@
-"""A name for every failure: what a log says, why, what puts it right, and which advice does not."""
+"""Diagnosis of logs: a catalog of known failures, each with its cause, its fix, cures and wrong advice."""

@@ -1,4 +1,4 @@
-"""The catalog of known failures, as data: catalog.json beside this file, each entry with its samples and sources."""
+"""The catalog of known failures (catalog.json), each with samples and sources."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ FILE = Path(__file__).with_name("catalog.json")
 
 @dataclass(frozen=True)
 class Entry:
-    """One known failure. Earlier entries win where two match one line.
+    """One known failure. If two entries match a line, the earlier one wins.
 
-    `cures` are what `run` may try, in order: `fixer:NAME`, `config:NAME` (see cures.py) or `retry`. `repeats`: how many
-    lines must match before it is told; `consequence`: it mostly follows from another failure, which is told first;
-    `is_state`: it goes on while the training does, and no later line takes it back.
+    `cures` are what `run` may try, in order: `fixer:NAME`, `config:NAME` (see cures.py) or `retry`. `repeats` is the
+    number of matching lines before the failure is reported. `consequence`: it usually follows from another failure,
+    which is reported first. `is_state`: it lasts as long as the training, whatever later lines say.
     """
 
     id: str
@@ -40,13 +40,13 @@ class Entry:
 
     @cached_property
     def needles(self) -> tuple[str, ...]:
-        """Words of which every line that matches holds one; none where that is not known."""
+        """Words of which every matching line contains at least one; empty if unknown."""
         return needles_of(self.pattern.pattern)
 
 
 @cache
 def load_catalog() -> tuple[Entry, ...]:
-    """Every entry, in the order in which lines are tried against them."""
+    """Return all entries, in the order in which they are tried."""
     return tuple(_entry(row) for row in json.loads(FILE.read_text(encoding="utf-8")))
 
 
@@ -81,11 +81,11 @@ def _texts(value: object) -> tuple[str, ...]:
 
 
 def find_entry(name: str) -> Entry | None:
-    """The entry with that id."""
+    """Return the entry with that id, or None."""
     return next((entry for entry in load_catalog() if entry.id == name), None)
 
 
 def identify(line: str, entries: Sequence[Entry] | None = None) -> Entry | None:
-    """The first entry that matches one line."""
+    """Return the first entry that matches the line, or None."""
     known = load_catalog() if entries is None else entries
     return next((entry for entry in known if entry.pattern.search(line)), None)

@@ -1,4 +1,4 @@
-"""Every check of verify and of the watch, as data: checks.json beside this file."""
+"""The checks of verify and of the watch (checks.json)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FILE = Path(__file__).with_name("checks.json")
 
 @dataclass(frozen=True)
 class Check:
-    """One row of verify or of the watch. `depths`: static, card, proof, watch."""
+    """One check. `depths` are where it runs: static, card, proof, watch."""
 
     name: str
     depths: tuple[str, ...]
@@ -26,11 +26,11 @@ class Check:
 
 @cache
 def load_checks() -> tuple[Check, ...]:
-    """Every check that can be told."""
+    """Return all checks."""
     rows = json.loads(FILE.read_text(encoding="utf-8"))
     return tuple(Check(**{**row, "depths": tuple(row["depths"]), "cures": tuple(row["cures"])}) for row in rows)
 
 
 def find_check(name: str) -> Check | None:
-    """The check of that name."""
+    """Return the check of that name, or None."""
     return next((check for check in load_checks() if check.name == name), None)

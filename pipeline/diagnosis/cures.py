@@ -1,4 +1,4 @@
-"""What `run` may try by itself after a failure: a fixer, a change of config, or once more. Pure; docs/healing.md."""
+"""Cures that `run` may apply after a failure: a fixer, a config change, or a retry. Pure; see docs/healing.md."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Config = dict[str, Any]
 
 @dataclass(frozen=True)
 class Cure:
-    """One thing to try. `fixer`: its name, to be run whatever was asked. `overrides`: keys as `--set` writes them.
+    """One cure. `fixer` is a fixer to run even if it is off; `overrides` are config keys as in `--set`.
 
-    Neither: the same again, from the newest verified checkpoint. `name` is what is written into the run's record.
+    With neither, the job is retried from the newest verified checkpoint. `name` is stored in the run's record.
     """
 
     name: str
@@ -31,10 +31,10 @@ class Cure:
 def next_cure(
     history: Sequence[str], findings: Sequence[Finding], config: Config, spent: Collection[str] = ()
 ) -> Cure | None:
-    """The next thing to try for the first error found; None where nothing may be tried.
+    """Return the next cure for the first known error; None if there is none.
 
-    `history` are the names of the cures this run has had; `config` is the run's config as plain JSON. `spent` are
-    fixers that this run has already asked and that would only say the same again.
+    `history` are the names of the cures that this run has had; `config` is the run's config as plain JSON; `spent` are
+    fixers that already ran, so that another run would change nothing.
     """
     if len(history) >= MOST_CURES:
         return None
@@ -47,12 +47,12 @@ def next_cure(
 
 
 def is_known(check: str) -> bool:
-    """The finding names a known failure, or a check that has a cure: what is tried must be for the first such one."""
+    """Return True for a failure in the catalog and for a check with a cure."""
     return find_entry(check) is not None or bool(cures_of(check))
 
 
 def cures_of(check: str) -> tuple[str, ...]:
-    """What may be tried for a failure or a check of that name, in order."""
+    """Return the names of the cures of a failure or check, in order."""
     entry, row = find_entry(check), find_check(check)
     return (entry.cures if entry else ()) or (row.cures if row else ())
 
@@ -69,9 +69,9 @@ def _cure(name: str, config: Config) -> Cure | None:
 
 
 def halve_batch(config: Config) -> Cure | None:
-    """Half the batch with twice the accumulation: every optimizer step still sees the same samples.
+    """Halve the batch and double the accumulation: the samples of each optimizer step stay the same.
 
-    Only for the built-in trainer: a command of the user's takes its batch size from where we cannot see.
+    Only for the built-in trainer: the batch size of a custom command is unknown.
     """
     train = config.get("train", {})
     batch, accumulation = int(train.get("batch_size", 8)), int(train.get("gradient_accumulation", 8))
@@ -85,7 +85,7 @@ def halve_batch(config: Config) -> Cure | None:
 
 
 def expandable_segments(config: Config) -> Cure | None:
-    """The allocator may grow its segments, which costs nothing and undoes fragments."""
+    """Let the allocator grow its segments, which reduces fragmentation."""
     if "PYTORCH_CUDA_ALLOC_CONF" in config.get("env", {}):
         return None
     return Cure(
@@ -96,7 +96,7 @@ def expandable_segments(config: Config) -> Cure | None:
 
 
 def precision_auto(config: Config) -> Cure | None:
-    """A precision that was asked for and does not train gives way to the one the card is judged to train in."""
+    """Replace a requested precision that does not train by the one chosen for the card."""
     if config.get("precision", "auto") == "auto":
         return None
     return Cure(
@@ -107,18 +107,18 @@ def precision_auto(config: Config) -> Cure | None:
 
 
 def leave_label_padding(config: Config) -> Cure | None:
-    """Labels whose loss does not ignore -100 stay padded as the project pads them."""
+    """Turn label-padding off for a loss that does not ignore -100."""
     if config.get("fixers", {}).get("label-padding") == "never":
         return None
     return Cure(
         "config:leave-label-padding",
-        "taking back what label-padding did",
+        "reverting label-padding",
         overrides={"fixers.label-padding": "never"},
     )
 
 
 def free_port(config: Config) -> Cure | None:
-    """A port the launcher takes from the environment becomes one that nobody listens on."""
+    """Set the launcher's rendezvous port to a free one."""
     if {"MASTER_PORT", "PET_MASTER_PORT"} & set(config.get("env", {})):
         return None
     return Cure(

@@ -1,4 +1,4 @@
-"""From a log to what went wrong, first in time first, whichever rank said it; a healthy log gives nothing. Pure."""
+"""Diagnose a log: the failures in it, the earliest first, over all ranks. Pure."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ BLOCK = 1000
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One thing that went wrong. `entry` is None for an unrecognised error, whose words are in `line`.
+    """One failure in a log. `entry` is None for an unrecognised error, whose text is `line`.
 
-    `survived`: the training completed after it, so it was caught, or only mentioned.
+    `survived`: the training completed after it, so the error was handled or only quoted.
     """
 
     entry: Entry | None
@@ -34,43 +34,57 @@ class Diagnosis:
 
     @property
     def is_cause(self) -> bool:
-        """It ends a training by itself."""
-        return self.entry is None or (self.entry.severity is Severity.ERROR and not self.entry.consequence)
+        """Return True if the failure ends a training by itself."""
+        return self.entry is None or (self.entry.severity is Severity.ERROR and not self.is_consequence)
+
+    @property
+    def is_problem(self) -> bool:
+        """Return True unless it is a notice or the training completed after it."""
+        return not self.survived and (self.entry is None or self.entry.severity is not Severity.INFO)
+
+    @property
+    def is_consequence(self) -> bool:
+        """Return True if the failure usually follows from another one."""
+        return self.entry is not None and self.entry.consequence
 
     @property
     def check(self) -> str:
-        """The name it goes by in findings."""
+        """The name of the failure in findings."""
         return self.entry.id if self.entry else UNKNOWN
 
 
 def diagnose_log(text: str, first: int = 1) -> tuple[Diagnosis, ...]:
-    """Everything known in a log: causes, then consequences, then warnings, each in the order of its first line.
+    """Return the failures in a log: causes, then consequences, then warnings, each in the order of its first line.
 
-    Notices (severity info) and errors that the training survived are told only beside something worse. Where nothing
-    known but an unrecognised error is there, that is.
+    Notices (severity info) and errors that the training survived are included only if there is a worse failure. An
+    unrecognised error is included only if no entry of the catalog explains the end of the training.
     """
     lines = parse_log(text, first)
     finish = last_finish([line.text for line in lines])
-    known = list(_known(lines, finish))
-    if any(one.entry and one.entry.consequence and not one.survived for one in known):
-        known = [replace(one, survived=False) for one in known]
-    worse = [one for one in known if one.entry and one.entry.severity is not Severity.INFO and not one.survived]
-    if not any(one.is_cause for one in worse):
-        at = first_unrecognised(lines, after=-1 if worse else finish)
-        worse = [*([Diagnosis(None, lines[at], _around(lines, at))] if at is not None else []), *worse]
-    if not worse:
+    found = list(_known(lines, finish))
+    if any(one.is_consequence and not one.survived for one in found):
+        found = [replace(one, survived=False) for one in found]
+    problems = [one for one in found if one.is_problem]
+    if not any(one.is_cause for one in problems):
+        found += _unrecognised(lines, after=-1 if problems else finish)
+    if not any(one.is_problem for one in found):
         return ()
-    found = sorted([*worse, *(one for one in known if one not in worse)], key=_importance)
-    return tuple(_without_tokens(one) for one in found)
+    return tuple(_masked(one) for one in sorted(found, key=_rank))
 
 
-def _without_tokens(one: Diagnosis) -> Diagnosis:
-    """The same with nothing in its words that opens an account: a report of it may be shown to anybody."""
+def _unrecognised(lines: Sequence[Line], *, after: int) -> Iterator[Diagnosis]:
+    at = first_unrecognised(lines, after=after)
+    if at is not None:
+        yield Diagnosis(None, lines[at], _context(lines, at))
+
+
+def _masked(one: Diagnosis) -> Diagnosis:
+    """Return the diagnosis with access tokens masked in its text."""
     line = replace(one.line, text=mask_tokens(one.line.text))
     return replace(one, line=line, context=tuple(mask_tokens(text) for text in one.context))
 
 
-def _importance(one: Diagnosis) -> tuple[int, int]:
+def _rank(one: Diagnosis) -> tuple[int, int]:
     if one.entry is None:
         return (0, one.line.number)
     order = {Severity.ERROR: 0, Severity.WARNING: 2, Severity.INFO: 3}[one.entry.severity]
@@ -81,7 +95,7 @@ def _known(lines: Sequence[Line], finish: int) -> Iterator[Diagnosis]:
     counts: Counter[str] = Counter()
     firsts: dict[str, tuple[Entry, int]] = {}
     for at, text, entry in _identified(lines):
-        if _is_source(lines, at) or _is_spoken_of(entry, text):
+        if _is_source(lines, at) or _is_mention(entry, text):
             continue
         counts[entry.id] += 1
         if entry.id not in firsts or firsts[entry.id][1] < finish < at:
@@ -89,12 +103,14 @@ def _known(lines: Sequence[Line], finish: int) -> Iterator[Diagnosis]:
     for name, (entry, at) in firsts.items():
         if counts[name] >= entry.repeats:
             survived = at < finish and entry.severity is Severity.ERROR and not entry.is_state
-            yield Diagnosis(entry, lines[at], _around(lines, at), counts[name], survived)
+            yield Diagnosis(entry, lines[at], _context(lines, at), counts[name], survived)
 
 
 def _identified(lines: Sequence[Line]) -> Iterator[tuple[int, str, Entry]]:
-    """Position, text and entry of each line that some entry matches; of the catalog, a block of lines is tried only
-    against entries that have a word in it."""
+    """Yield position, text and entry of each matching line.
+
+    A block of lines is only matched against entries of which it contains a word.
+    """
     for start in range(0, len(lines), BLOCK):
         texts = [line.text[:LONGEST_LINE] for line in lines[start : start + BLOCK]]
         block = "\n".join(texts)
@@ -105,28 +121,28 @@ def _identified(lines: Sequence[Line]) -> Iterator[tuple[int, str, Entry]]:
                 yield at, text, entry
 
 
-def _is_spoken_of(entry: Entry, text: str) -> bool:
+def _is_mention(entry: Entry, text: str) -> bool:
     match = entry.pattern.search(text)
     return match is not None and is_quoted(text, match.start(), match.end())
 
 
 def _is_source(lines: Sequence[Line], at: int) -> bool:
-    """It is the line of code that a traceback shows, which may hold the words of an error that never happened."""
+    """Return True for a line of source code in a traceback, which may quote an error that did not happen."""
     if not lines[at].text.startswith("    "):
         return False
     before = next((line for line in reversed(lines[max(0, at - 40) : at]) if line.rank == lines[at].rank), None)
     return before is not None and before.text.startswith('  File "')
 
 
-def _around(lines: Sequence[Line], at: int) -> tuple[str, ...]:
-    """The lines before it of the same rank, and it."""
+def _context(lines: Sequence[Line], at: int) -> tuple[str, ...]:
+    """Return the line with the lines before it of the same rank."""
     rank = lines[at].rank
     same = [line.text[:400] for line in lines[max(0, at - 40) : at] if line.rank == rank and line.text.strip()]
     return (*same[-CONTEXT_LINES:], lines[at].text[:400])
 
 
 def as_finding(one: Diagnosis, log: str = "") -> Finding:
-    """A diagnosis as a finding: where in which log, what it means, what to do about it."""
+    """Return a diagnosis as a finding, with the position in the log, the cause and the fix."""
     where = f"{log}, " * bool(log) + f"line {one.line.number}"
     where += f", rank {one.line.rank}" if one.line.rank is not None else ""
     if one.entry is None:
@@ -139,6 +155,6 @@ def as_finding(one: Diagnosis, log: str = "") -> Finding:
 
 
 def diagnose_text(text: str | Iterable[str], log: str = "", first: int = 1) -> tuple[Finding, ...]:
-    """The findings over one log, the first in time first; () where it is healthy. `log` is what it is called."""
+    """Return the findings of one log, the earliest first; () for a healthy log. `log` is its name."""
     whole = text if isinstance(text, str) else "\n".join(line.rstrip("\n") for line in text)
     return tuple(as_finding(one, log) for one in diagnose_log(whole, first))

@@ -1,4 +1,4 @@
-"""A log as lines of bare text: without colours, timestamps, progress bars in front and prefixes of ranks. Pure."""
+"""Parse a log into lines without colours, timestamps, leading progress bars and rank prefixes. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ BAR = re.compile(
     r"^[^\[]{0,300}(?:\d%\|[^|\[]{0,300}\|[^\[]{0,60}|\dit )\[[^\]]{0,200}\]\s*"
     r"(?=Traceback \(most recent|(?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)\b)"
 )
-"""A progress bar whose line an error continues: bars end without a line end."""
-FRONTS = 3
-"""`[default0]:[rank0]: 2024-05-01 12:00:00 `: so many prefixes stand before one line."""
+"""A progress bar followed by an error: bars end without a line end."""
+MOST_PREFIXES = 3
+"""`[default0]:[rank0]: 2024-05-01 12:00:00 ` has so many prefixes."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a log: its number from 1, the rank that wrote it where its prefix says so, its bare text."""
+    """One line of a log: its number from 1, the rank in its prefix if any, its text without prefixes."""
 
     number: int
     rank: int | None
@@ -27,9 +27,9 @@ class Line:
 
 
 def parse_log(text: str, first: int = 1) -> list[Line]:
-    """Every line of bare text; what a progress bar overwrote is a line of its own.
+    """Parse every line; text that a progress bar overwrote becomes a line of its own.
 
-    `first` is the number of the text's first line in its log.
+    `first` is the line number of the text's first line in the log.
     """
     lines = []
     for number, raw in enumerate(text.split("\n"), first):
@@ -40,7 +40,7 @@ def parse_log(text: str, first: int = 1) -> list[Line]:
 
 def _parse_line(number: int, shown: str) -> Line:
     rank = None
-    for _ in range(FRONTS if shown[:1] == "[" or shown[:1].isdigit() else 0):
+    for _ in range(MOST_PREFIXES if shown[:1] == "[" or shown[:1].isdigit() else 0):
         match = STAMP.match(shown) or RANK.match(shown)
         if match is None:
             break

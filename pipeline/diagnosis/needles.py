@@ -1,4 +1,4 @@
-"""Plain words that a regular expression cannot match without, so that text without them need not be searched. Pure."""
+"""Words that every match of a regular expression contains, so that other text need not be searched. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ MAY_BE_ABSENT = ("?", "*", "{0", "{,")
 
 
 def needles_of(regex: str) -> tuple[str, ...]:
-    """Words of which every match holds at least one; none where that cannot be said.
+    """Return words of which every match contains at least one; empty if none can be determined.
 
-    Careful, not clever: what it does not understand it takes for nothing that is sure to be there.
+    Syntax that is not understood contributes no word.
     """
     if "(?i" in regex or "(?x" in regex:
         return ()
@@ -26,20 +26,20 @@ def needles_of(regex: str) -> tuple[str, ...]:
 
 
 def _best(alternative: str) -> tuple[str, ...]:
-    """Of all that the alternative must hold, a word or a group of words, the one whose shortest word is longest."""
-    sure: list[tuple[str, ...]] = [(word,) for word in _words(alternative)]
-    sure += [needles_of(group) for group in _groups(alternative)]
-    return max((each for each in sure if each), key=lambda each: min(map(len, each)), default=())
+    """Return the required word, or group of words, whose shortest word is longest."""
+    required: list[tuple[str, ...]] = [(word,) for word in _words(alternative)]
+    required += [needles_of(group) for group in _groups(alternative)]
+    return max((each for each in required if each), key=lambda each: min(map(len, each)), default=())
 
 
 def _split(regex: str) -> list[str]:
-    """The alternatives outside of groups and classes."""
+    """Split at `|` outside of groups and classes."""
     cuts = [at for at, piece, depth in _pieces(regex) if piece == "|" and depth == 0]
     return [regex[a + 1 : b] for a, b in zip([-1, *cuts], [*cuts, len(regex)], strict=True)]
 
 
 def _groups(alternative: str) -> Iterator[str]:
-    """The insides of the outermost groups that every match goes through."""
+    """Yield the contents of the outermost groups that are not optional."""
     opened = 0
     for at, piece, depth in _pieces(alternative):
         if piece == "(" and depth == 0:
@@ -51,7 +51,7 @@ def _groups(alternative: str) -> Iterator[str]:
 
 
 def _words(alternative: str) -> Iterator[str]:
-    """Runs of characters that stand for themselves, outside of groups."""
+    """Yield runs of literal characters outside of groups."""
     word = ""
     for at, piece, depth in _pieces(alternative):
         plain = piece[-1] if len(piece) == 2 and not piece[1].isalnum() else piece
@@ -70,7 +70,7 @@ def _words(alternative: str) -> Iterator[str]:
 
 
 def _pieces(regex: str) -> Iterator[tuple[int, str, int]]:
-    """Position, characters and depth of each piece: an escape, a class or a count is one piece."""
+    """Yield position, text and depth of each piece; an escape, a class or a count is one piece."""
     at = depth = 0
     while at < len(regex):
         size = _size(regex, at)

@@ -1,4 +1,4 @@
-"""Words of an error that ended nothing: quoted in data, or caught in a training that then ran to its end. Pure."""
+"""Detects errors that ended nothing: quoted in data, or handled in a training that completed. Pure."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ HANDLED_NEXT = re.compile(rf"(?:^|[,;]\s*)\W*{GOES_ON}\b", re.IGNORECASE)
 
 
 def last_finish(texts: Sequence[str]) -> int:
-    """The last line that says that a training came to its end; -1 where none does.
+    """Return the position of the last line that reports a completed training; -1 if there is none.
 
-    Loss lines alone prove nothing: with a buffered stdout the last of them come after the traceback that ended it.
+    Loss lines prove nothing: with a buffered stdout they may follow the traceback that ended the training.
     """
     return next((at for at in range(len(texts) - 1, -1, -1) if FINISHED.search(texts[at])), -1)
 
 
 def is_quoted(text: str, start: int, end: int) -> bool:
-    """The words between these positions stand within one pair of double quotes, in a line that raises nothing itself.
+    """Return True if the text between these positions is within double quotes, and the line raises nothing itself.
 
-    A line of JSON is a log of its own kind: there everything stands in quotes.
+    Lines of JSON never count as quoted.
     """
     if text.lstrip().startswith("{") or RAISED.match(text):
         return False
@@ -41,10 +41,10 @@ def is_quoted(text: str, start: int, end: int) -> bool:
 
 
 def is_handled(text: str, following: str) -> bool:
-    """The line says of an exception that the program goes on after it, or the next line does."""
+    """Return True if the line, or the next one, says that the program continues after an exception."""
     return HANDLED.search(text) is not None or HANDLED_NEXT.search(following) is not None
 
 
 def is_ignored(texts: Sequence[str], at: int) -> bool:
-    """The traceback that begins there ended nothing: Python printed it as it freed an object or wrote to a log."""
+    """Return True if Python printed this traceback while it freed an object or wrote to a log."""
     return at > 0 and IGNORED.match(texts[at - 1]) is not None
