@@ -117,7 +117,7 @@ class EarlyChannel(threading.Thread):
         self.transport = transport
         self.command = command
         self.destination = destination
-        self._channel: paramiko.Channel | None = None
+        self.channel: paramiko.Channel | None = None
         self._error: Exception | None = None
         # Sent right behind the channel open request, to the number that the server will give to the channel.
         self.follow_up = exec_request(FIRST_CHANNEL, command) if command else None
@@ -125,9 +125,11 @@ class EarlyChannel(threading.Thread):
 
     def run(self) -> None:
         try:
-            self._channel = self.transport.open_channel_now(self.destination)
+            self.channel = self.transport.open_channel_now(self.destination)
         except (paramiko.SSHException, EOFError, OSError) as error:
-            self._error = error
+            # paramiko forgets a channel that was closed before this thread looked for it: a command that ended at once.
+            if self.channel is None or not self.channel.active:
+                self._error = error
         self.sent.set()
 
     def result(self) -> paramiko.Channel:
@@ -135,7 +137,7 @@ class EarlyChannel(threading.Thread):
         self.join()
         if self._error is not None:
             raise self._error
-        return self._channel
+        return self.channel
 
 
 class FastTransport(SshTransport):
@@ -189,6 +191,7 @@ class FastTransport(SshTransport):
         thread = threading.current_thread()
         # The thread of another hop writes through this connection too, if this one is a gateway.
         if isinstance(thread, EarlyChannel) and thread.transport is self and not thread.sent.is_set():
+            thread.channel = self._channels.get(next(reversed(self.channels_seen)))
             if thread.follow_up is not None:
                 super()._send_user_message(thread.follow_up)
             thread.sent.set()

@@ -13,12 +13,13 @@ from pathlib import Path
 import paramiko
 import pytest
 from paramiko.auth_handler import AuthHandler, AuthOnlyHandler
+from paramiko.transport import ChannelMap
 
-from remote.errors import AuthRefused, HostKeyRefused
+from remote.errors import AgentEnded, AuthRefused, HostKeyRefused
 from remote.link.address import Address
 from remote.link.agent import AgentHost
 from remote.link.greeting import Retries
-from remote.link.ssh.fast_paths import TESTED_VERSIONS, FastTransport, transport_class
+from remote.link.ssh.fast_paths import TESTED_VERSIONS, EarlyChannel, FastTransport, transport_class
 from remote.link.ssh.starter import SshStarter
 from remote.link.ssh.transport import SshTransport
 from tests.lab.answers import Person
@@ -49,9 +50,17 @@ RELIED_ON = {
     "Transport._send_user_message": "3faeba789bc6",
     "Transport._parse_channel_open_success": "812dcbef708a",
     "Transport.open_channel": "e89cdf34ea0f",
+    "Channel._set_remote_channel": "3c90f17d182e",
+    "ChannelMap.get": "53f55959cfaa",
     "Transport.run": "d658434778e5",
 }
-CLASSES = {"AuthHandler": AuthHandler, "AuthOnlyHandler": AuthOnlyHandler, "Transport": paramiko.Transport}
+CLASSES = {
+    "AuthHandler": AuthHandler,
+    "AuthOnlyHandler": AuthOnlyHandler,
+    "Transport": paramiko.Transport,
+    "Channel": paramiko.Channel,
+    "ChannelMap": ChannelMap,
+}
 
 
 def digest(name: str) -> str:
@@ -179,6 +188,35 @@ def chain(monkeypatch: pytest.MonkeyPatch, folder: Path, servers: list[Sshd]) ->
     blocks = [server.ssh_config(name) + jump for server, name, jump in zip(servers, names, jumps, strict=True)]
     (folder / "chain").write_text("".join(blocks))
     monkeypatch.setenv("HALFSTEP_SSH_CONFIG", str(folder / "chain"))
+
+
+def test_a_command_that_ends_at_once_is_an_ended_command_and_not_a_lost_connection(sshd: Sshd) -> None:
+    for _ in range(20):
+        starter = SshStarter(sshd.address())
+        stream = starter.start(["false"])
+        with pytest.raises(AgentEnded):
+            stream.read_some(10, 10.0)
+        starter.close()
+
+
+class ForgetfulTransport:
+    """Has forgotten the channel by the time that the thread looks for it, as paramiko does with a closed one."""
+
+    def open_channel_now(self, destination: tuple[str, int] | None) -> paramiko.Channel:
+        raise paramiko.SSHException("Unable to open channel.")
+
+
+@pytest.mark.parametrize("opened", [True, False])
+def test_a_channel_that_was_closed_before_it_was_looked_for_is_still_the_result(opened: bool) -> None:
+    early = EarlyChannel(ForgetfulTransport(), "true", None)
+    early.channel = paramiko.Channel(0)
+    early.channel.active = opened
+    early.start()
+    if opened:
+        assert early.result() is early.channel
+    else:
+        with pytest.raises(paramiko.SSHException, match="Unable to open"):
+            early.result()
 
 
 @pytest.mark.parametrize("fast", [True, False])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import socket
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import pytest
 from remote.errors import AuthRefused, HostUnfit
 from remote.link.address import Address
 from remote.link.reach import open_host
+from remote.link.ssh.agent_keys import AgentTimeout, open_agent, within
 from remote.protocol.exits import ExitCode
 from tests.lab.answers import Leaves, Person
 from tests.lab.sshd import Sshd, make_key
@@ -34,12 +37,12 @@ def refused(server: Sshd, ask: Person | None = None, **changes: object) -> AuthR
 @pytest.fixture
 def agent(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A real ssh-agent; its socket is in SSH_AUTH_SOCK."""
-    socket = tmp_path_factory.mktemp("agent") / "s"
-    process = subprocess.Popen(["ssh-agent", "-D", "-a", socket], stdout=subprocess.DEVNULL)
-    monkeypatch.setenv("SSH_AUTH_SOCK", str(socket))
-    while not socket.exists() and process.poll() is None:
+    path = tmp_path_factory.mktemp("agent") / "s"
+    process = subprocess.Popen(["ssh-agent", "-D", "-a", path], stdout=subprocess.DEVNULL)
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(path))
+    while not path.exists() and process.poll() is None:
         os.sched_yield()
-    yield socket
+    yield path
     process.terminate()
     process.wait(PATIENCE_S)
 
@@ -129,6 +132,37 @@ def test_a_locked_key_that_the_agent_holds_asks_nobody(start_sshd: StartSshd, ag
     host = open_host(server.address())
     assert host.probe(["true"]).ok
     host.close()
+
+
+def test_the_agent_that_the_ssh_configuration_names_is_used(
+    sshd: Sshd, agent: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run(["ssh-add", "-q", sshd.user_key], check=True, capture_output=True)
+    config = tmp_path / "config"
+    config.write_text(f"Host titan\n  IdentityAgent {agent}\n{sshd.ssh_config()}".replace("IdentitiesOnly yes", ""))
+    sshd.user_key.unlink()
+    monkeypatch.setenv("HALFSTEP_SSH_CONFIG", str(config))
+    monkeypatch.delenv("SSH_AUTH_SOCK")
+    host = open_host(Address("titan", "titan", workdir=str(sshd.home / "w")))
+    assert host.probe(["true"]).ok
+    assert "(agent)" in dict(host.describe())["login"]
+    host.close()
+    assert "SSH_AUTH_SOCK" not in os.environ
+
+
+def test_an_agent_that_does_not_answer_is_passed_over(sshd: Sshd, tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(path)
+        silent.listen()
+        assert open_agent(path, timeout_s=0.2) is None
+
+
+def test_a_signature_that_takes_too_long_is_an_error_of_the_agent() -> None:
+    asleep = threading.Event()
+    with pytest.raises(AgentTimeout, match="did not answer"):
+        within(0.05, asleep.wait)
+    asleep.set()
 
 
 def test_an_agent_full_of_other_keys_does_not_keep_the_named_key_out(sshd: Sshd, agent: Path, tmp_path: Path) -> None:
