@@ -19,9 +19,9 @@ from pipeline.work.selection import Selection
 from pipeline.work.view import View, data_folder, data_name
 from remote.errors import HalfstepError
 from remote.link.ask import Prompter
+from remote.project.data import DataScan, scan_data
 from remote.project.identity import project_of
 from remote.project.scan import Scan, scan_project
-from remote.sync.data import DataScan, scan_data
 
 
 @contextlib.contextmanager

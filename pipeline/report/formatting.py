@@ -30,15 +30,6 @@ def number(value: float) -> str:
     return (words.rstrip("0").rstrip(".") if "." in words else words).replace("-", "−")
 
 
-def size(count: float) -> str:
-    """Bytes in binary units."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(count) < 1024 or unit == "GiB":
-            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}"
-        count /= 1024
-    return ""
-
-
 def duration(seconds: float) -> str:
     """The two largest units that say something."""
     if seconds < 1:

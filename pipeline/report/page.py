@@ -7,10 +7,11 @@ from pathlib import Path
 
 from pipeline.report import sections
 from pipeline.report.curves import Curve, gather_curves, smooth
-from pipeline.report.formatting import duration, moment, number, size, text
+from pipeline.report.formatting import duration, moment, number, text
 from pipeline.report.model import Facts, RunReport, Verdict
 from pipeline.report.panels import LOSS, draw_loss, draw_panels, is_evaluation, last_part
 from pipeline.report.scores import judge_scores
+from remote.protocol.quantities import memory
 
 TONES = {
     Verdict.TRAINED: "good",
@@ -107,7 +108,7 @@ def _numbers(report: RunReport, curves: tuple[Curve, ...]) -> str:
         rows.append(("Time", duration(report.seconds), ""))
     if "peak_memory" in last:
         total = report.proof.total_bytes if report.proof else None
-        rows.append(("Peak memory", size(last["peak_memory"].last), f"of {size(total)}" if total else ""))
+        rows.append(("Peak memory", memory(last["peak_memory"].last), f"of {memory(total)}" if total else ""))
     cells = "".join(
         f"<div><dt>{text(name)}</dt><dd>{text(value)}<small>{text(note)}</small></dd></div>"
         for name, value, note in rows

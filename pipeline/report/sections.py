@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pipeline.messages.outcome import StageOutcome, StageState
-from pipeline.report.formatting import duration, number, size, text
+from pipeline.report.formatting import duration, number, text
 from pipeline.report.model import CureRow, Facts, FixRow, JobRow
 from pipeline.report.panels import Drawn
 from pipeline.report.scores import Scores
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState
 from remote.protocol.proof import DtypeRow, ProofReport
-from remote.protocol.quantities import count
+from remote.protocol.quantities import count, memory
 
 MAX_DIFF_LINES = 400
 STAGE_TONES = {
@@ -171,7 +171,7 @@ def _dtypes(rows: Iterable[DtypeRow]) -> str:
             td(text(row.dtype), "mono"),
             td(text(number(row.tensors)), "n"),
             td(text(_short(row.elements)), "n"),
-            td(text(size(row.bytes)), "n"),
+            td(text(memory(row.bytes)), "n"),
         )
         for row in rows
     ]

@@ -12,7 +12,7 @@ from pipeline.records.consents import consents, is_confirmed, keep_consent
 from pipeline.work.view import data_folder
 from remote.errors import DataUntrusted
 from remote.link.ask import Prompter
-from remote.sync.data import outside_of
+from remote.project.data import outside_of
 
 
 def require_data_consent(

@@ -15,11 +15,11 @@ from pipeline.diagnosis.cures import Cure
 from pipeline.judgements.host import card_name
 from pipeline.records.layout import Records
 from remote.policy.precision import judge_precision
+from remote.project.data import DataScan
 from remote.project.scan import Scan
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.precision import PrecisionPlan
 from remote.protocol.survey import Survey
-from remote.sync.data import DataScan
 
 
 @dataclass(frozen=True)

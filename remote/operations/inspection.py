@@ -17,6 +17,7 @@ from remote.link.reach import open_host
 from remote.policy.cards import is_promised, parse_card
 from remote.protocol.exits import ExitCode
 from remote.protocol.layout import OTHER_WORKDIR
+from remote.protocol.quantities import memory, size
 from remote.protocol.survey import Survey, SurveyRequest
 from remote.protocol.values import encode
 
@@ -145,7 +146,7 @@ def _rows_of(survey: Survey, now: float, workdir: str) -> Iterator[Row]:
         "clock", state, f"{skew:+.0f} s from here", "" if state is State.OK else "set the clock there: ntpd, chrony"
     )
     disk = survey.disk
-    free = f"{workdir}: {disk.free_bytes / 2**30:.1f} GiB free on {disk.mount}"
+    free = f"{workdir}: {size(disk.free_bytes)} free on {disk.mount}"
     if disk.error:
         yield Row("workdir", State.FAILED, f"{workdir}: {disk.error}", OTHER_WORKDIR)
     else:
@@ -175,6 +176,6 @@ def _gpu_rows(survey: Survey, *, promised: bool) -> Iterator[Row]:
         if gpu.assumed:
             yield Row("gpu", State.WARNING, f"{why}: {gpu.name}, capability {capability}, is taken for granted")
             continue
-        used = f", {gpu.used_bytes / 2**30:.1f} in use" if gpu.processes else ""
-        detail = f"{gpu.index}: {gpu.name}, capability {capability}, {gpu.memory_bytes / 2**30:.0f} GiB{used}"
+        used = f", {memory(gpu.used_bytes)} in use" if gpu.processes else ""
+        detail = f"{gpu.index}: {gpu.name}, capability {capability}, {memory(gpu.memory_bytes)}{used}"
         yield Row("gpu", State.OK, detail)

@@ -1,4 +1,4 @@
-"""SHA-256 of local files, remembered in `.halfstep/` by what each file looked like; the memory only saves work."""
+"""SHA-256 digests of local files, cached in `.halfstep/` by size, times and inode."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from remote.project.secrets import SCANNED_BYTES, secret_by_content
 from remote.protocol.parts import replacing
 
 VERSION = 3
-"""Of the rules for secrets too: what is remembered of a file was found under them."""
+"""Also covers the rules for secrets: cached results were found under them."""
 MEMORY = "scan.json"
 CHUNK = 2**20
 TRIES = 3
@@ -28,7 +28,7 @@ Look = tuple[int, int, int, int]
 
 
 class CachedDigest(NamedTuple):
-    """A file's digest, why it must not be sent (or nothing), and its look then: size, mtime, ctime, inode."""
+    """A file's digest, the reason why it must not be sent (or empty), and its stat fields at that time."""
 
     look: Look
     digest: str
@@ -36,15 +36,16 @@ class CachedDigest(NamedTuple):
 
 
 class StillChanging(Exception):
-    """A file was another one after each time it was read."""
+    """A file changed each time that it was read."""
 
 
 def look_at(status: os.stat_result) -> Look:
+    """Return size, mtime, ctime and inode, which change whenever the file does."""
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 def read_memory(folder: Path, name: str = MEMORY) -> dict[str, CachedDigest]:
-    """What is remembered; nothing where that is damaged or of another version."""
+    """Read the cache; empty if it is damaged or of another version."""
     try:
         data = json.loads((folder / name).read_bytes().decode("utf-8", "surrogateescape"))
         if data["version"] != VERSION:
@@ -58,7 +59,7 @@ def read_memory(folder: Path, name: str = MEMORY) -> dict[str, CachedDigest]:
 
 
 def write_memory(folder: Path, known: Mapping[str, CachedDigest], name: str = MEMORY) -> None:
-    """What is known is remembered, save files so fresh that they may change again and look the same."""
+    """Write the cache, without files so fresh that they could change again within the resolution of the clock."""
     now = time.time_ns()
     rows = {path: [*one.look, one.digest, one.secret] for path, one in known.items() if _settled(one.look, now)}
     write_state(folder, name, {"version": VERSION, "rows": rows})
@@ -71,7 +72,7 @@ def _settled(look: Look, now: int) -> bool:
 
 
 def write_state(folder: Path, name: str, value: Any) -> None:
-    """`folder`/`name` holds `value` as JSON, whole; the folder is ignored by git. A disk that is full is left alone."""
+    """Write `value` as JSON to `folder`/`name`, atomically. If the disk is full, nothing is written."""
     data = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape")
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -82,7 +83,7 @@ def write_state(folder: Path, name: str, value: Any) -> None:
 
 
 def digest_file(path: Path | str, name: str, *, follow: bool = False) -> CachedDigest:
-    """The file's digest, of bytes that did not change meanwhile. Raises StillChanging, OSError."""
+    """Return the digest of a file that did not change while it was read. Raises StillChanging, OSError."""
     for _ in range(TRIES):
         descriptor, status = _open(path, follow)
         try:
@@ -100,7 +101,7 @@ def digest_file(path: Path | str, name: str, *, follow: bool = False) -> CachedD
 
 
 def open_regular(path: Path | str, *, follow: bool = False) -> FileIO:
-    """The file, opened without waiting for anybody. Raises OSError for a link, and for what is no regular file."""
+    """Open a file without blocking. Raises OSError for a link (unless `follow`) and for anything but a regular file."""
     return FileIO(_open(path, follow)[0], "rb")
 
 

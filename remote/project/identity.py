@@ -1,4 +1,4 @@
-"""Which laptop and which folder a project is: its key on a host and the words that name its owner follow from both."""
+"""The identity of a project: its owner and its key on a host, derived from the user, machine and folder."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from remote.protocol.layout import project_key
 
 
 def owner_of(root: Path) -> str:
-    """Who a project's tree on a host belongs to: person, machine and folder, without a record of it."""
+    """Return the owner of a project's tree on a host, as `user@machine:folder`."""
     return f"{_user()}@{socket.gethostname()}:{root}"
 
 
 def project_of(root: Path) -> str:
-    """The project's key on every host; the same folder of the same machine always has the same."""
+    """Return the project's key on every host. The same folder of the same machine always has the same key."""
     return project_key(root.name, owner_of(root))
 
 

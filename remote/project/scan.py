@@ -1,4 +1,4 @@
-"""The project as it lies on the laptop: what would be sent, and what is refused by name."""
+"""Scan a local project: the manifest of the files to send, and a finding for each file that is refused."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ from remote.project.secrets import secret_by_name
 from remote.project.walk import Walk, walk_project
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
+from remote.protocol.quantities import count
+from remote.protocol.quantities import size as quantity
 from remote.protocol.tree import LARGE_BYTES, Manifest, Row
 
-MIB = 2**20
 SHOWN = 5
 IGNORE_HINT = "add it to .pipelineignore"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What is too big to be code; from `large_bytes` on, a file that git does not track is warned about."""
+    """What is too large to be code. An untracked file of `large_bytes` or more gives a warning."""
 
-    file_bytes: int = 100 * MIB
+    file_bytes: int = 100 * 10**6
     large_bytes: int = LARGE_BYTES
-    total_bytes: int = 2048 * MIB
+    total_bytes: int = 2 * 10**9
     files: int = 20_000
 
 
 @dataclass(frozen=True)
 class Scan:
-    """One look at the project. `manifest` is what the laptop has; empty where the project is too large to read."""
+    """A scanned project. `manifest` lists the local files; it is empty if the project is too large to read."""
 
     root: Path
     project: str
@@ -56,22 +57,22 @@ class Scan:
         return tuple(path for path, row in self.manifest.rows.items() if not row.link)
 
     def digest(self, path: str) -> str:
-        """The SHA-256 of one file of the project, as it was looked at."""
+        """The SHA-256 of one file, at the time of the scan."""
         return self.manifest.rows[path].source
 
     def read(self, path: str) -> bytes:
-        """The bytes of one file of the project, as they are now."""
+        """Read the current bytes of one file."""
         return (self.root / path).read_bytes()
 
 
 def scan_project(
     root: Path, *, project: str = "", owner: str = "", limits: Limits | None = None, apart: str = ""
 ) -> Scan:
-    """The project under `root`, digests taken from memory where a file looks unchanged.
+    """Scan the project under `root`. Digests are cached: a file is read again only if its size, times or inode changed.
 
-    `project` is its key on the host and `owner` who may change it there; left out, both follow from this machine and
-    `root`. A link to elsewhere at `apart` is left out, because what it leads to is sent by itself. Raises SyncRefused
-    where `root` is no project: no folder, a home, or the root of the file system.
+    `project` is the project's key on the host, `owner` the user and folder that it belongs to; both default to values
+    derived from this machine and `root`. A link at `apart` may lead out of the project and is left out: its target is
+    sent separately. Raises SyncRefused if `root` is not a folder, is a home folder, or contains one.
     """
     root = _project_root(root)
     limits = limits or Limits()
@@ -88,7 +89,7 @@ def scan_project(
 
 
 def scan_again(scan: Scan) -> Scan:
-    """The same project, looked at now."""
+    """Scan the same project again."""
     return scan_project(scan.root, project=scan.project, owner=scan.owner, limits=scan.limits, apart=scan.apart)
 
 
@@ -99,7 +100,7 @@ def _project_root(root: Path) -> Path:
     home = Path("~").expanduser().resolve()
     if real == Path(real.anchor) or real == home or real in home.parents:
         raise SyncRefused(
-            f"{real} is not a project but a home folder or one above it",
+            f"{real} is a home folder or contains one, not a project",
             where="project",
             hint="cd into the project's own folder",
         )
@@ -120,7 +121,7 @@ def _read_rows(root: Path, walk: Walk, *, leave: Container[str]) -> tuple[dict[s
             try:
                 one = digest_file(f"{top}/{path}", path)
             except StillChanging:
-                findings.append(_refusal("changing", path, "kept changing while it was read"))
+                findings.append(_refusal("changing", path, "kept changing while it was being read"))
                 continue
             except OSError as error:
                 findings.append(_unreadable(path, error))
@@ -157,9 +158,9 @@ def _link_problem(root: Path, path: str, target: str) -> str:
     try:
         real = (root / path).resolve(strict=True)
     except OSError as error:
-        return "which leads in a circle" if "loop" in str(error).lower() else "which does not exist"
+        return "which is circular" if "loop" in str(error).lower() else "which does not exist"
     except RuntimeError:
-        return "which leads in a circle"
+        return "which is circular"
     return "" if real.is_relative_to(root) else "which is outside the project"
 
 
@@ -169,7 +170,7 @@ def _judge_odd(walk: Walk) -> Iterable[Finding]:
     for path, why in walk.unreadable.items():
         yield _refusal("unreadable", path, f"cannot be read: {why}")
     for path in walk.too_deep[:SHOWN]:
-        yield _refusal("too-deep", path, "lies too many folders deep")
+        yield _refusal("too-deep", path, "is nested too many folders deep")
 
 
 def _judge_limits(walk: Walk, limits: Limits) -> Iterable[Finding]:
@@ -177,8 +178,8 @@ def _judge_limits(walk: Walk, limits: Limits) -> Iterable[Finding]:
     big = {path: size for path, size in sizes.items() if size > limits.file_bytes}
     if big:
         yield _too_large(
-            f"{len(big)} file(s) over {_mib(limits.file_bytes)}: {_top(big)}",
-            "add them to .pipelineignore; what the job needs of them, name in the config as `data: {path: ...}`",
+            f"{count(len(big), 'file')} over {quantity(limits.file_bytes)}: {_top(big)}",
+            "add them to .pipelineignore; if the job needs them, set `data: {path: ...}` in the config",
         )
     rest = {path: size for path, size in sizes.items() if path not in big}
     total = sum(rest.values())
@@ -187,29 +188,31 @@ def _judge_limits(walk: Walk, limits: Limits) -> Iterable[Finding]:
         for path, size in rest.items():
             folders[_upper_folder(path)] += size
         yield _too_large(
-            f"{_mib(total)} in all, over {_mib(limits.total_bytes)}; most of it in {_top(folders)}",
+            f"{quantity(total)} in total, over {quantity(limits.total_bytes)}; most of it in {_top(folders)}",
             "add what is not code to .pipelineignore",
         )
     if len(sizes) > limits.files or walk.cut:
         counts = Counter(_upper_folder(path) for path in sizes)
-        named = ", ".join(f"{shown(path)} ({count} files)" for path, count in counts.most_common(SHOWN))
+        found = f"{count(len(sizes), 'file')}{' or more' if walk.cut else ''}"
+        named = ", ".join(f"{shown(path)} ({count(files, 'file')})" for path, files in counts.most_common(SHOWN))
         yield _too_large(
-            f"{len(sizes)}{' or more' if walk.cut else ''} files, over {limits.files}; most of them in {named}",
+            f"{found}, over {limits.files:,}; most of them in {named}",
             "add what is not code to .pipelineignore",
         )
 
 
 def _judge_untracked(walk: Walk, limits: Limits) -> Iterable[Finding]:
-    """A large file that git does not track was mostly left by an experiment, and every sync carries it."""
+    """Warn about large untracked files: most are left over from an experiment, and every sync would send them."""
     sizes = {path: status.st_size for path, status in walk.files.items() if path not in walk.tracked}
     large = {path: size for path, size in sizes.items() if limits.large_bytes <= size <= limits.file_bytes}
     if large:
+        found = f"{count(len(large), 'file')} of {quantity(limits.large_bytes)} or more"
         yield Finding(
             "large-untracked",
             Severity.WARNING,
-            f"{len(large)} file(s) of {limits.large_bytes / 10**6:g} MB or more that git does not track: {_top(large)}",
+            f"{found} that git does not track: {_top(large)}",
             where=shown(max(large, key=large.__getitem__)),
-            hint="add them to .pipelineignore; what the job needs of them, name in the config as `data: {path: ...}`",
+            hint="add them to .pipelineignore; if the job needs them, set `data: {path: ...}` in the config",
         )
 
 
@@ -219,7 +222,7 @@ def _upper_folder(path: str) -> str:
 
 
 def _top(sizes: dict[str, int] | Counter[str]) -> str:
-    return ", ".join(f"{shown(path)} ({_mib(size)})" for path, size in Counter(sizes).most_common(SHOWN))
+    return ", ".join(f"{shown(path)} ({quantity(size)})" for path, size in Counter(sizes).most_common(SHOWN))
 
 
 def _judge_names(walk: Walk) -> Iterable[Finding]:
@@ -231,7 +234,7 @@ def _judge_names(walk: Walk) -> Iterable[Finding]:
             yield Finding(
                 "same-name",
                 Severity.ERROR,
-                f"{path!r} and {other!r} are one name where case or accents do not count",
+                f"{path!r} and {other!r} are the same name on a file system that ignores case or accents",
                 where=shown(path),
                 hint="rename one of them",
                 exit_code=ExitCode.SYNC,
@@ -244,7 +247,7 @@ def _secret(path: str, why: str) -> Finding:
         Severity.WARNING,
         f"{path!r} is not sent: {why}",
         where=shown(path),
-        hint="name what the job needs under `secrets:` of the config, and the file in .gitignore",
+        hint="list what the job needs under `secrets:` in the config, and add the file to .gitignore",
     )
 
 
@@ -254,7 +257,7 @@ def _refusal(check: str, path: str, why: str) -> Finding:
 
 def _unreadable(path: str, error: OSError) -> Finding:
     if isinstance(error, FileNotFoundError):
-        return _refusal("vanished", path, "vanished while the project was read")
+        return _refusal("vanished", path, "vanished while the project was being read")
     return _refusal("unreadable", path, f"cannot be read: {error.strerror}")
 
 
@@ -263,9 +266,5 @@ def _too_large(message: str, hint: str) -> Finding:
 
 
 def shown(path: str) -> str:
-    """A path as text that can be printed: bytes that are no UTF-8 as escapes."""
+    """Return a path as printable text: bytes that are not UTF-8 become escapes."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
-
-
-def _mib(size: int) -> str:
-    return f"{size / MIB:.1f} MiB"

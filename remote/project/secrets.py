@@ -1,4 +1,4 @@
-"""Files that must never leave the laptop, known by their name or by what they hold."""
+"""Detect files that hold secrets, by name or by content; they must never leave the laptop."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 SCANNED_BYTES = 2**20
 """How much of a file is searched for keys and cloud credentials, from its start."""
 NOTE_BYTES = 2**16
-"""Files up to this size are searched for passwords: a longer text is a corpus, and may well talk about them."""
+"""Files up to this size are searched for passwords; a longer text is a corpus that may mention them."""
 
 NAMES = frozenset(
     {
@@ -31,10 +31,10 @@ FILES = (
 KEY_BEGINS = re.compile(rb"\s*(?:-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-\d)")
 KEY_INSIDE = re.compile(rb"^-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----\s*$", re.MULTILINE)
 SERVICE_ACCOUNT = re.compile(rb'"private_key"\s*:\s*"-----BEGIN [A-Z ]*PRIVATE KEY-----')
-# With a body, and not only the line that begins one, as in a test: a line of base64, indented, quoted or escaped.
+# A key with its body, a line of base64 (indented, quoted or escaped), not just the first line, as tests quote it.
 WHOLE_KEY = re.compile(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.{1,200}?([A-Za-z0-9+/]{60})", re.DOTALL)
 NPM_TOKEN = re.compile(rb"_authToken\s*=\s*[^\s$]")
-# As the AWS tools write it, forty characters and no quotes: code that reads it from somewhere looks otherwise.
+# As the AWS tools write it: forty characters without quotes. Code that reads the key from elsewhere differs.
 AWS_SECRET = re.compile(rb"^[ \t]*aws_secret_access_key[ \t]*=[ \t]*[A-Za-z0-9/+]{40}[ \t]*\r?$", re.MULTILINE)
 CLOUD = (
     (
@@ -44,6 +44,7 @@ CLOUD = (
     ("the key of a storage account", re.compile(rb"AccountKey=([A-Za-z0-9+/]{86}==)")),
     ("the key of a Kubernetes user", re.compile(rb"client-key-data[\"']?:\s*[\"']?([A-Za-z0-9+/]{100})")),
 )
+CLOUD_WORDS = (b"secret", b"accountkey", b"client-key-data")
 ONLY_A_TOKEN = re.compile(rb"\s*(?:hf_[A-Za-z0-9]{30,}|gh[opsu]_[A-Za-z0-9]{36,}|github_pat_\w{40,}|sk-[\w-]{40,})\s*")
 KEY_FILES = (".pem", ".key", ".crt", ".cer", ".asc", ".json", ".txt")
 
@@ -60,7 +61,7 @@ WORDS = (
     b"token",
 )
 PASSWORDS = WORDS[:4]
-# What may stand between such a word and its value, and the value: one token, bare or quoted.
+# What may stand between such a word and its value, then the value: one token, bare or quoted.
 VALUE = re.compile(
     rb"(?:[ _-]?(?:access[ _-]?)?key)?[\"'`*]*[ \t]*[:=][ \t*]*"
     rb"([\"'`]?)([^\s\"'`,;<>(){}\[\]]{6,200})\1(?=[\s,;}\])\"'`]|$)"
@@ -80,11 +81,11 @@ CODE = (
     ".py", ".pyi", ".ipynb", ".sh", ".bash", ".zsh", ".js", ".ts", ".c", ".cc", ".cpp", ".cu", ".h", ".hpp", ".go",
     ".rs", ".java", ".rb", ".lua", ".pl", ".r", ".jl", ".html", ".css",
 )  # fmt: skip
-"""Their `password=` is mostly a name that is assigned or passed on."""
+"""In these files `password=` is mostly a variable or an argument."""
 
 
 def secret_by_name(path: str) -> str:
-    """Why a file of that name is never sent; empty where its name says nothing. `path` may be absolute."""
+    """Return why a file with this name is never sent, or an empty string. `path` may be absolute."""
     name = path.rpartition("/")[2]
     lower = name.lower()
     if lower in NAMES or (lower.startswith(".env.") and not lower.endswith(HARMLESS_ENV)):
@@ -98,9 +99,9 @@ def secret_by_name(path: str) -> str:
 
 
 def secret_by_content(path: str, start: bytes, size: int) -> str:
-    """Why a file of `size` bytes that begins with `start` is never sent; empty where it may be. Pure.
+    """Return why a file of `size` bytes is never sent, or an empty string.
 
-    `start` is its first SCANNED_BYTES. What is binary is only looked at for how it begins.
+    `start` holds its first SCANNED_BYTES. Of a binary file, only the very beginning is examined.
     """
     if KEY_BEGINS.match(start):
         return "it begins as a private key"
@@ -116,29 +117,34 @@ def secret_by_content(path: str, start: bytes, size: int) -> str:
 
 
 def _credentials(path: str, start: bytes) -> str:
-    if b"PRIVATE KEY" in start:
-        key_file = path.lower().endswith(KEY_FILES) and (KEY_INSIDE.search(start) or SERVICE_ACCOUNT.search(start))
-        if key_file or any(_is_random(found[1]) for found in WHOLE_KEY.finditer(start)):
-            return "it holds a private key"
+    if b"PRIVATE KEY" in start and _holds_private_key(path, start):
+        return "it holds a private key"
     if path.rpartition("/")[2] == ".npmrc" and NPM_TOKEN.search(start):
         return "it holds a registry token"
     if b"aws_secret_access_key" in start and AWS_SECRET.search(start):
         return "it holds the secret key of a cloud account"
     lower = start.lower()
-    if b"secret" in lower or b"accountkey" in lower or b"client-key-data" in lower:
-        for what, pattern in CLOUD:
-            if any(_is_random(found[1]) for found in pattern.finditer(start)):
-                return f"it holds {what}"
-    return ""
+    if not any(word in lower for word in CLOUD_WORDS):
+        return ""
+    return next((f"it holds {what}" for what, pattern in CLOUD if _has_random(pattern, start)), "")
+
+
+def _holds_private_key(path: str, start: bytes) -> bool:
+    key_file = path.lower().endswith(KEY_FILES) and (KEY_INSIDE.search(start) or SERVICE_ACCOUNT.search(start))
+    return bool(key_file) or _has_random(WHOLE_KEY, start)
+
+
+def _has_random(pattern: re.Pattern[bytes], text: bytes) -> bool:
+    return any(_is_random(found[1]) for found in pattern.finditer(text))
 
 
 def _is_random(value: bytes) -> bool:
-    """It may be a key; what documentation and tests write in its place repeats itself or says so."""
+    """Return True if the value may be a real key; placeholders in documentation repeat characters or say EXAMPLE."""
     return len(set(value)) > 12 and b"EXAMPLE" not in value
 
 
 def _password(text: bytes) -> str:
-    """Names the line that gives a password, a key or a token a value which is neither a placeholder nor a hash."""
+    """Describe the first line that assigns a real value, neither placeholder nor hash, to a password, key or token."""
     lower = text.lower()
     for word in WORDS:
         at = lower.find(word)
@@ -152,7 +158,7 @@ def _password(text: bytes) -> str:
 
 
 def _stands_alone(text: bytes, at: int, end: int) -> bool:
-    """Nothing else is on the line, before the name or behind the value."""
+    """Return True if the line holds only the name and the value."""
     begins = text.rfind(b"\n", 0, at) + 1
     ends = text.find(b"\n", end)
     behind = text[end : len(text) if ends < 0 else ends]
@@ -160,16 +166,19 @@ def _stands_alone(text: bytes, at: int, end: int) -> bool:
 
 
 def _is_secret(word: bytes, value: bytes, *, alone: bool) -> bool:
+    """Return True if `value`, assigned to `word`, looks like a real secret. `alone`: nothing else is on the line."""
     if TOKEN.fullmatch(value):
         return True
     if word == b"token" or value.isdigit() or REFERENCE.match(value) or PLACEHOLDER.match(value):
         return False
-    if word in PASSWORDS and HASH.fullmatch(value):
-        return False
     mixed = any(c in b"0123456789" for c in value) and any(chr(c).isalpha() for c in value)
     if word not in PASSWORDS:
         return mixed and len(value) >= 16
-    word_alone = value.rstrip(b".!?:").isalpha()
-    if mixed or (len(value) >= 10 and not word_alone and any(c in b"!@#%^&*?~+" for c in value)):
+    return not HASH.fullmatch(value) and (mixed or _is_passphrase(value, alone))
+
+
+def _is_passphrase(value: bytes, alone: bool) -> bool:
+    """Return True for letters with punctuation, or for one long word that stands alone on its line."""
+    if len(value) >= 10 and not value.rstrip(b".!?:").isalpha() and any(c in b"!@#%^&*?~+" for c in value):
         return True
     return alone and value.isalpha() and len(value) >= 8

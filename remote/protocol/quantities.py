@@ -6,12 +6,21 @@ import time
 
 
 def size(count: float) -> str:
-    """Return 1,234,567 bytes as '1.2 MB'."""
+    """Return 1,234,567 bytes of files as '1.2 MB', in the decimal units of `df -H` and disk labels."""
     for unit in ("B", "kB", "MB", "GB"):
         if abs(count) < 1000:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
         count /= 1000
     return f"{count:.1f} TB"
+
+
+def memory(count: float) -> str:
+    """Return 1,610,612,736 bytes of RAM or GPU memory as '1.5 GiB', in the binary units of nvidia-smi."""
+    for unit in ("B", "KiB", "MiB"):
+        if abs(count) < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}"
+        count /= 1024
+    return f"{count:.3g} GiB" if abs(count) < 1000 else f"{count:.0f} GiB"
 
 
 def duration(seconds: float) -> str:

@@ -7,11 +7,15 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Dict, Optional, Tuple
 
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding
 from remote.protocol.values import Malformed
 
 MANIFEST_VERSION = 1
 LARGE_BYTES = 20 * 10**6
-"""From this size on a file is warned about where git does not track it, and is not copied into every run."""
+"""A file of this size or more is warned about if git does not track it, and is not copied into every run."""
+MASS_DELETE_OVER = 20
+FORCE_SYNC = "pipeline run --force sync --until sync"
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,18 @@ def parse_row(row: Any) -> Row:
     if not all(isinstance(value, kind) for value, kind in shapes):
         raise ValueError(f"a row has the wrong shape: {row!r}")
     return Row(source, installed, mode, size, link, fixers)
+
+
+def judge_deletion(tracked: int, deleted: int) -> Optional[Finding]:
+    """Return the error `mass-delete` if a sync would delete most of a tree of more than MASS_DELETE_OVER files."""
+    if tracked <= MASS_DELETE_OVER or deleted * 2 <= tracked:
+        return None
+    return Finding.error(
+        "mass-delete",
+        f"{deleted} of the {tracked} files on the host would be deleted",
+        hint=f"check .gitignore and .pipelineignore; to delete them anyway: {FORCE_SYNC}",
+        exit_code=ExitCode.SYNC,
+    )
 
 
 def _digest(value: object) -> str:

@@ -1,4 +1,4 @@
-"""What a sync would do, judged from the local scan, the host's survey and the manifest they last agreed on."""
+"""The plan of a sync, from the local scan, the host's survey and the manifest that both last agreed on."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ from dataclasses import dataclass, field
 
 from remote.project.scan import Scan, shown
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Report, Severity
-from remote.protocol.tree import Deviation, Manifest, Row, TreeSurvey
+from remote.protocol.findings import Finding, Report
+from remote.protocol.tree import FORCE_SYNC, Deviation, Manifest, Row, TreeSurvey, judge_deletion
 
-MASS_DELETE_OVER = 20
 EDITED = ("edited", "not-regular")
 LOST = ("missing", "damaged")
-FORCE_HINT = "pipeline run --force sync --until sync"
 
 
 @dataclass(frozen=True)
 class SyncPlan:
-    """What would be sent, with the rows as they would be; what would go; what was edited there and stays as it is.
+    """Files to send, with their new rows; files to delete; files that were edited on the host and are left alone.
 
-    `modes` are files whose bytes are there and whose executable bit is not. `finish`: a change of the host's tree was
-    cut and would be finished first. An empty plan with no findings means that both sides agree.
+    `modes` are files of which only the executable bit differs. `finish`: an interrupted change of the host's tree is
+    completed first. An empty plan without findings means that both sides agree.
     """
 
     send: dict[str, Row] = field(default_factory=dict)
@@ -36,67 +34,56 @@ class SyncPlan:
 
     @property
     def send_bytes(self) -> int:
-        """Bytes of the files that would be sent, before compression; equal contents travel once."""
+        """Bytes to send, before compression; equal contents are sent once."""
         return sum({row.source: row.size for row in self.send.values() if not row.link}.values())
 
 
 def judge_agreement(scan: Scan, tree: TreeSurvey) -> bool:
-    """Nothing is to be sent and nothing was edited there, as far as two digests and the survey tell."""
+    """Return True if there is nothing to send and no file was edited on the host, as digests and survey show."""
     agreed = tree.source_digest == scan.manifest.source_digest() and tree.exists
     return agreed and not tree.deviations and not tree.pending and scan.report.ok
 
 
 def plan_sync(scan: Scan, tree: TreeSurvey, base: Manifest, *, force: bool = False) -> SyncPlan:
-    """The plan. `base` is the host's manifest as the laptop knows it: its digest is `tree.source_digest`.
+    """Compare the local project with the host's manifest, `base`, whose digest is `tree.source_digest`.
 
-    A file edited on the host is left alone, whether it changed here or not, unless forced. A file that a fixer made
-    there (its row has no `source` digest) is not deleted.
+    A file that was edited on the host is left alone, whether it changed locally or not, unless `force` is set. A file
+    that a fixer created on the host (its row has no `source` digest) is not deleted.
     """
-    here, there = scan.manifest.rows, base.rows
-    deviant = {deviation.path: deviation for deviation in tree.deviations}
-    edited = {} if force else {path: d for path, d in deviant.items() if d.kind in EDITED}
-    send, modes = {}, {}
-    for path, row in here.items():
-        old = there.get(path)
-        if path in edited:
-            continue
-        if old is None or (old.source, old.link) != (row.source, row.link) or path in deviant:
-            send[path] = row
-        elif old.mode != row.mode:
-            modes[path] = row
-    delete = tuple(path for path, row in there.items() if path not in here and row.source and path not in edited)
-    findings = [*_told(edited, here), *([] if force else _guarded(len(there), len(delete)))]
-    return SyncPlan(
-        send, modes, delete, tuple(edited.values()), tree.pending, scan.report.and_also(Report(tuple(findings)))
-    )
+    local, remote = scan.manifest.rows, base.rows
+    edited = () if force else tuple(one for one in tree.deviations if one.kind in EDITED)
+    kept = {one.path for one in edited}
+    deviant = {one.path for one in tree.deviations}
+    send = {
+        path: row
+        for path, row in local.items()
+        if path not in kept and (path in deviant or not _same_content(remote.get(path), row))
+    }
+    modes = {
+        path: row
+        for path, row in local.items()
+        if path not in kept and path not in send and remote[path].mode != row.mode
+    }
+    delete = tuple(path for path, row in remote.items() if path not in local and row.source and path not in kept)
+    findings = [
+        edited_finding(path, deleted_locally=path not in local) for path in dict.fromkeys(one.path for one in edited)
+    ]
+    if not force and (mass := judge_deletion(len(remote), len(delete))) is not None:
+        findings.append(mass)
+    return SyncPlan(send, modes, delete, edited, tree.pending, scan.report.and_also(Report(tuple(findings))))
 
 
-def edited_finding(path: str, *, gone_here: bool = False) -> Finding:
-    """A file of the host that is neither what was sent nor what a fixer made of it."""
-    what = "deleted here and edited on the host" if gone_here else "edited on the host"
-    return Finding(
+def _same_content(old: Row | None, new: Row) -> bool:
+    return old is not None and (old.source, old.link) == (new.source, new.link)
+
+
+def edited_finding(path: str, *, deleted_locally: bool = False) -> Finding:
+    """Return the finding for a file on the host that is neither what was sent nor what a fixer made of it."""
+    what = "deleted locally and edited on the host" if deleted_locally else "edited on the host"
+    return Finding.error(
         "edited-on-host",
-        Severity.ERROR,
         f"{path!r} was {what}; it was left as it is",
         where=shown(path),
-        hint=f"bring the edit home by hand, or overwrite it: {FORCE_HINT}",
+        hint=f"copy the edit into the local file by hand, or overwrite it: {FORCE_SYNC}",
         exit_code=ExitCode.SYNC,
     )
-
-
-def _told(edited: dict[str, Deviation], here: dict[str, Row]) -> list[Finding]:
-    return [edited_finding(path, gone_here=path not in here) for path in edited]
-
-
-def _guarded(tracked: int, going: int) -> list[Finding]:
-    if tracked <= MASS_DELETE_OVER or going * 2 <= tracked:
-        return []
-    return [
-        Finding(
-            "mass-delete",
-            Severity.ERROR,
-            f"{going} of the {tracked} files on the host would be deleted",
-            hint=f"look at .gitignore and .pipelineignore; if it is meant: {FORCE_HINT}",
-            exit_code=ExitCode.SYNC,
-        )
-    ]

@@ -157,7 +157,7 @@ class _Attempt:
         edited = [str(path) for path in answer["edited"]]
         if tree.source_digest == self.scan.manifest.source_digest():
             remember_agreed(self.host, self.scan)
-        late = tuple(edited_finding(path, gone_here=path not in self.scan.manifest.rows) for path in edited)
+        late = tuple(edited_finding(path, deleted_locally=path not in self.scan.manifest.rows) for path in edited)
         sent = tuple(path for path in (*plan.send, *plan.modes) if path not in edited)
         return SyncReport(
             tree,

@@ -19,11 +19,10 @@ from remote.payload.tree.stream import Index, Inflow, Wanted, read_index, stage
 from remote.payload.tree.survey import owner_of, staged_digests, survey_of, survey_tree
 from remote.protocol.blocks import UNPACKERS, BadStream, unpack_blocks
 from remote.protocol.exits import ExitCode
-from remote.protocol.tree import Manifest, Row, pack_manifest
+from remote.protocol.tree import FORCE_SYNC, Manifest, Row, judge_deletion, pack_manifest
 from remote.protocol.values import dumps, encode
 
 ALIVE_EVERY_S = 5.0
-MASS_DELETE_OVER = 20
 SETTLE_EVERY_S = 0.02
 
 
@@ -115,7 +114,7 @@ def _check_owner(project: Project, owner: str, force: bool) -> None:
             "owner",
             f"{project.layout.key} belongs to {known}, not to {owner}",
             where=project.root,
-            hint="pipeline run --force sync",
+            hint=FORCE_SYNC,
             exit_code=ExitCode.SYNC,
         )
     if known != owner:
@@ -124,13 +123,9 @@ def _check_owner(project: Project, owner: str, force: bool) -> None:
 
 def _guard(manifest: Manifest, index: Index, force: bool) -> None:
     tracked, going = len(manifest.rows), sum(path in manifest.rows for path in index.deletes)
-    if not force and tracked > MASS_DELETE_OVER and going * 2 > tracked:
-        raise Refusal(
-            "mass-delete",
-            f"{going} of the {tracked} files on the host would be deleted",
-            hint="pipeline run --force sync",
-            exit_code=ExitCode.SYNC,
-        )
+    found = None if force else judge_deletion(tracked, going)
+    if found is not None:
+        raise Refusal(found.check, found.message, hint=found.hint, exit_code=found.exit_code)
 
 
 def _plan(project: Project, manifest: Manifest, index: Index, force: bool) -> Tuple[Commit, Set[str]]:

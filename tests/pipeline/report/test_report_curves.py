@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline.report.chart import Scale, judge_axis, round_step, step_marks
 from pipeline.report.curves import Curve, gather_curves, smooth, thin
-from pipeline.report.formatting import duration, number, size
+from pipeline.report.formatting import duration, number
 from remote.protocol.events import Scalar
 
 
@@ -126,8 +126,3 @@ def test_any_number_has_words(value):
 )
 def test_durations_have_their_two_largest_units(seconds, words):
     assert duration(seconds).replace("\u00a0", " ") == words
-
-
-@pytest.mark.parametrize(("count", "words"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (2**34, "16 GiB")])
-def test_sizes_have_binary_units(count, words):
-    assert size(count) == words

@@ -14,8 +14,8 @@ from pipeline.config.load import load_config
 from pipeline.work.data_consent import require_data_consent
 from pipeline.work.selection import load_selection, names_data
 from remote.errors import DataUntrusted, SyncRefused
+from remote.project.data import scan_data
 from remote.protocol.exits import ExitCode
-from remote.sync.data import scan_data
 
 
 @dataclass

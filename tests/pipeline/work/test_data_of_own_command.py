@@ -10,8 +10,8 @@ import pytest
 from pipeline.config.load import load_config
 from pipeline.work.command import command_of, data_at, environment_of, job_place
 from pipeline.work.view import View, data_folder, data_name
+from remote.project.data import scan_data
 from remote.project.scan import scan_project
-from remote.sync.data import scan_data
 from tests.pipeline.views import view_of
 
 COMMAND = "command: [python, train.py, --data, '{data_dir}']"

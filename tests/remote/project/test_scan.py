@@ -64,7 +64,9 @@ def test_BI_50_what_is_no_file_of_the_project_is_named_and_not_opened(tmp_path):
     told = {finding.where: finding for finding in found.report.findings}
     assert set(told) == {"loop", "passwd", "up", "dangling", "pipe", "sock"}
     assert {finding.exit_code for finding in told.values()} == {ExitCode.SYNC}
-    assert "circle" in told["loop"].message and "outside" in told["passwd"].message and "outside" in told["up"].message
+    assert (
+        "circular" in told["loop"].message and "outside" in told["passwd"].message and "outside" in told["up"].message
+    )
     assert "does not exist" in told["dangling"].message
     assert "FIFO" in told["pipe"].message and "socket" in told["sock"].message
     assert not found.manifest.rows

@@ -23,7 +23,7 @@ def test_BI_51_a_file_of_50_gb_is_named_and_not_read(tmp_path):
     assert time.process_time() - began < 15
     (finding,) = found.report.errors
     assert (finding.check, finding.exit_code) == ("too-large", ExitCode.SYNC)
-    assert "weights.bin (47683.7 MiB)" in finding.message and ".pipelineignore" in finding.hint
+    assert "weights.bin (50.0 GB)" in finding.message and ".pipelineignore" in finding.hint
 
 
 def test_BI_51_what_is_too_large_hides_nothing_else_that_is_wrong(tmp_path):
@@ -51,7 +51,7 @@ def test_BI_51_too_much_in_all_names_the_largest_folders(tmp_path):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_bytes(bytes(900_000 if "big" in name else 300_000))
     message = checks(scan_project(tmp_path, limits=Limits(total_bytes=2**20)))["too-large"]
-    assert message.startswith("1.1 MiB in all, over 1.0 MiB; most of it in a/ (0.9 MiB), b/ (0.3 MiB)")
+    assert message.startswith("1.2 MB in total, over 1.0 MB; most of it in a/ (900.0 kB), b/ (300.0 kB)")
 
 
 def test_BI_51_depth_500_is_told_and_ends(tmp_path):
@@ -82,7 +82,7 @@ def test_large_files_that_git_does_not_track_are_warned_about_and_sent(tmp_path)
     found = scan_project(tmp_path)
     (finding,) = found.report.findings
     assert (finding.check, finding.severity.value, finding.where) == ("large-untracked", "warning", "out/best.pt")
-    assert "1 file(s) of 20 MB or more" in finding.message and "(30.0 MiB)" in finding.message
+    assert "1 file of 20.0 MB or more" in finding.message and "(31.5 MB)" in finding.message
     assert found.report.ok and "out/best.pt" in found.manifest.rows
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -43,3 +44,14 @@ def mount(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     yield on
     for end in reversed(ends):
         end()
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """A corpus of four recordings and an index."""
+    folder = tmp_path / "corpus"
+    (folder / "wavs").mkdir(parents=True)
+    for number in range(4):
+        (folder / "wavs" / f"{number}.wav").write_bytes(os.urandom(300_000))
+    (folder / "index.json").write_text("[]")
+    return folder

@@ -1,4 +1,4 @@
-"""Large data: named by what it is, sent once, taken up where it was cut."""
+"""Large data is sent once, under its digest, and resumed after a lost connection."""
 
 from __future__ import annotations
 
@@ -8,21 +8,11 @@ import os
 import pytest
 
 from remote.errors import SyncRefused
-from remote.protocol.exits import ExitCode
-from remote.sync.data import data_digest, scan_data, send_data
+from remote.project.data import scan_data
+from remote.sync.data import send_data
 from tests.remote.sync.sync_bench import Bench, CuttingStarter, contents, no_wait
 
 KEY = "speech-12345678"
-
-
-@pytest.fixture
-def data(tmp_path):
-    folder = tmp_path / "corpus"
-    (folder / "wavs").mkdir(parents=True)
-    for number in range(4):
-        (folder / "wavs" / f"{number}.wav").write_bytes(os.urandom(300_000))
-    (folder / "index.json").write_text("[]")
-    return folder
 
 
 def test_it_lies_there_whole_under_its_digest_and_is_sent_once(bench, data):
@@ -38,14 +28,6 @@ def test_one_file_is_data_too(bench, data):
     scan = scan_data(data / "index.json")
     place = send_data(bench.host, scan, KEY)
     assert os.listdir(place) == ["index.json"]
-
-
-def test_the_digest_is_of_names_and_bytes_alone(data, tmp_path):
-    first = data_digest(data)
-    os.utime(data / "index.json", (1, 1))
-    assert data_digest(data, tmp_path / "memory") == first == data_digest(data, tmp_path / "memory")
-    (data / "index.json").rename(data / "other.json")
-    assert data_digest(data) != first
 
 
 @pytest.mark.parametrize("after", [1, 300_000, 650_000, 1_190_000])
@@ -73,27 +55,3 @@ def test_a_part_that_was_damaged_meanwhile_is_not_built_upon(bench, data):
         send_data(bench.host, scan, KEY)
     assert not part.exists()
     assert contents(bench.workdir / send_data(bench.host, scan, KEY)) == contents(data)
-
-
-def test_what_cannot_be_read_is_named(tmp_path, data):
-    with pytest.raises(SyncRefused, match="is not there"):
-        scan_data(tmp_path / "nothing")
-    os.mkfifo(data / "pipe")
-    with pytest.raises(SyncRefused, match="pipe") as refused:
-        scan_data(data)
-    assert refused.value.exit_code == ExitCode.SYNC
-
-
-def test_links_are_followed_once(tmp_path, data):
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (elsewhere / "x.wav").write_bytes(b"x")
-    os.symlink(elsewhere, data / "more")
-    os.symlink(data, data / "self")
-    assert set(scan_data(data).files) == {"index.json", *(f"wavs/{n}.wav" for n in range(4)), "more/x.wav"}
-
-
-def test_secrets_beside_the_data_stay_here(data):
-    (data / ".env").write_text("A=1")
-    scan = scan_data(data)
-    assert ".env" not in scan.files and [finding.where for finding in scan.report.findings] == [".env"]

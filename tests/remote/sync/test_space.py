@@ -11,8 +11,9 @@ import pytest
 
 from remote.errors import DiskFull
 from remote.payload.tree.stream import amount
+from remote.project.data import scan_data
 from remote.protocol.exits import ExitCode
-from remote.sync.data import scan_data, send_data
+from remote.sync.data import send_data
 from remote.sync.sync import sync_project
 from tests.remote.sync.sync_bench import STRACE, TracedStarter, contents, no_wait
 

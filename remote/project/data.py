@@ -1,0 +1,128 @@
+"""Data that a config names apart from the code: its files, and the digest that names it on every host."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from remote.errors import SyncRefused
+from remote.project.digests import CachedDigest, StillChanging, digest_file, look_at, read_memory, write_memory
+from remote.project.scan import shown
+from remote.project.secrets import secret_by_name
+from remote.protocol.findings import Finding, Report, Severity
+
+MEMORY = "data.json"
+OUT = frozenset({".git", ".halfstep", "__pycache__", ".DS_Store"})
+
+
+@dataclass(frozen=True)
+class DataScan:
+    """Local data: a folder or one file. `files`: name to (digest, size); `digest` names the data on a host."""
+
+    root: Path
+    files: Mapping[str, tuple[str, int]]
+    digest: str
+    report: Report
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(size for _, size in self.files.values())
+
+
+def scan_data(root: Path, memory: Path | None = None) -> DataScan:
+    """Scan the data at `root`, a folder or a file, following links. Raises SyncRefused if it cannot be read.
+
+    `memory` is a folder for cached digests, so that unchanged data is not read again. Files that look like secrets, by
+    name, by a link's target or by content, are left out with a warning. Raises SyncRefused if nothing else remains.
+    """
+    if not root.exists():
+        raise SyncRefused(f"{root} does not exist", where="data.path", hint="set `data.path:` in the config")
+    known = read_memory(memory, MEMORY) if memory else {}
+    fresh: dict[str, CachedDigest] = {}
+    files: dict[str, tuple[str, int]] = {}
+    findings: list[Finding] = []
+    for name, path in sorted(_list_files(root)):
+        why = secret_by_name(name) or secret_by_name(path.resolve().as_posix())
+        if not why:
+            one = fresh[str(path)] = _digest_of(path, known.get(str(path)))
+            why = one.secret
+        if why:
+            findings.append(_left_out(name, why))
+        else:
+            files[name] = (one.digest, one.look[0])
+    if memory and fresh != known:
+        write_memory(memory, fresh, MEMORY)
+    if findings and not files:
+        words = f"no file of {root} may be sent: {findings[0].message}"
+        raise SyncRefused(words, where="data.path", hint="set `data.path:` to a folder that holds only data")
+    text = json.dumps(files, sort_keys=True, separators=(",", ":")).encode("utf-8", "surrogateescape")
+    return DataScan(root, files, hashlib.sha256(text).hexdigest(), Report(tuple(findings)))
+
+
+def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
+    """Return the real folders outside `project` that the data at `root` comes from, each once.
+
+    These are `root` itself, linked folders, and the folders of linked files. Links in them are not examined.
+    """
+    real = root.resolve()
+    found = {} if real.is_relative_to(project) else {real: None}
+    for folder, folders, names in os.walk(real):
+        folders[:] = [name for name in folders if name not in OUT]
+        for name in (*folders, *names):
+            path = Path(folder, name)
+            if path.is_symlink():
+                target = path.resolve()
+                place = target if target.is_dir() else target.parent
+                if not place.is_relative_to(real) and not place.is_relative_to(project):
+                    found[place] = None
+    return tuple(found)
+
+
+def _digest_of(path: Path, known: CachedDigest | None) -> CachedDigest:
+    try:
+        if known is not None and known.look == look_at(path.stat()):
+            return known
+        return digest_file(path, path.name, follow=True)
+    except StillChanging:
+        raise SyncRefused(f"{path} kept changing while it was being read", where=shown(str(path))) from None
+    except OSError as error:
+        raise SyncRefused(f"{path} cannot be read: {error.strerror}", where=shown(str(path))) from None
+
+
+def _list_files(root: Path) -> Iterator[tuple[str, Path]]:
+    if root.is_file():
+        yield root.name, root
+        return
+    entered: set[tuple[int, int]] = set()
+    for folder, folders, names in os.walk(root, followlinks=True):
+        status = Path(folder).stat()
+        if (status.st_dev, status.st_ino) in entered:
+            folders.clear()
+            continue
+        entered.add((status.st_dev, status.st_ino))
+        folders[:] = sorted(name for name in folders if name not in OUT)
+        for name in names:
+            path = Path(folder, name)
+            if name not in OUT:
+                yield path.relative_to(root).as_posix(), _regular(path)
+
+
+def _regular(path: Path) -> Path:
+    try:
+        regular = stat.S_ISREG(path.stat().st_mode)
+    except OSError as error:
+        raise SyncRefused(f"{path} cannot be read: {error.strerror}", where=shown(str(path))) from None
+    if not regular:
+        raise SyncRefused(f"{path} is not a regular file", where=shown(str(path)), hint="move it out of the data")
+    return path
+
+
+def _left_out(name: str, why: str) -> Finding:
+    message = f"{name!r} is not sent with the data: {why}"
+    hint = "if it is a secret, move it out of the data; if not, write ${NAME} or <name> instead of the value"
+    return Finding("secret-file", Severity.WARNING, message, shown(name), hint)
