@@ -44,7 +44,7 @@ def fixer_summary(name: str) -> str:
 
 def render_pages() -> dict[str, str]:
     """docs/fixers/ by file name: a page for each fixer, and the list of them."""
-    pages = {f"{name}.md": "".join(_markdown(name)) for name in fixer_names()}
+    pages = {f"{name}.md": render_page(name) for name in fixer_names()}
     rows = "".join(f"- [{name}]({name}.md): {fixer_summary(name)}\n" for name in fixer_names())
     return {**pages, INDEX: f"{ABOUT}\n{rows}"}
 
@@ -60,7 +60,12 @@ def write_pages(folder: Path) -> None:
         (folder / name).write_text(text, "utf-8")
 
 
-def _markdown(name: str) -> Iterator[str]:
+def render_page(name: str) -> str:
+    """Return the page of one fixer as Markdown. Raises BadUsage if there is no such fixer."""
+    return "".join(_parts(name))
+
+
+def _parts(name: str) -> Iterator[str]:
     yield f"# {name}\n\n{_capitalised(fixer_summary(name))}\n"
     for section, lines in _sections(name):
         body = inspect.cleandoc("\n".join(lines))

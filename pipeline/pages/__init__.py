@@ -1,1 +1,1 @@
-"""One page for every name halfstep says: stages, fixers, checks, failures, cures, exit codes."""
+"""The documentation page of every name: stages, fixers, checks, failures, cures, findings."""

@@ -1,4 +1,4 @@
-"""`python -m pipeline.pages FOLDER`: the generated pages of docs/ are what the code says now."""
+"""`python -m pipeline.pages docs`: regenerate the generated pages of docs/."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pipeline.pages.write import write_all
 
 
 def main(words: list[str]) -> int:
-    """Writes into the folder that is named."""
+    """Write all pages into the folder given as the only argument."""
     if len(words) != 1 or words[0].startswith("-"):
         sys.stderr.write("usage: python -m pipeline.pages docs\n")
         return 2

@@ -1,4 +1,4 @@
-"""One page for every check, every known failure and every cure: what `explain` prints and docs/checks/ holds."""
+"""The pages of checks, known failures and cures, for `pipeline explain` and docs/checks/."""
 
 from __future__ import annotations
 
@@ -10,46 +10,46 @@ from pipeline.diagnosis.checks import Check, find_check, load_checks
 
 CURES = {
     "config:halve-batch": (
-        "Half the batch, twice the accumulation",
-        "After `CUDA out of memory`, with the built-in trainer only: train.batch_size is halved and "
-        "train.gradient_accumulation doubled, so that an optimizer step sees the same samples. Nothing else changes.",
+        "Halve the batch size and double the accumulation",
+        "After `CUDA out of memory`, with the built-in trainer only: halves train.batch_size and doubles "
+        "train.gradient_accumulation, so that an optimizer step sees the same samples. Nothing else changes.",
     ),
     "config:expandable-segments": (
-        "The allocator may grow its segments",
-        "After `CUDA out of memory`: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which undoes fragments. "
-        "What is computed does not change.",
+        "Let the CUDA allocator grow its segments",
+        "After `CUDA out of memory`: sets PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which reduces fragmentation. "
+        "Results do not change.",
     ),
     "config:precision-auto": (
-        "The precision the card is judged to train in",
-        "After a run in a precision that was asked for has shown not to train, `precision:` becomes `auto`.",
+        "Choose the precision by the card",
+        "After training has failed in the precision that the config asks for: sets `precision: auto`.",
     ),
     "config:leave-label-padding": (
-        "What label-padding did is taken back.",
-        "After `labels-ignored`: the fixer put -100 into the target of a loss that does not ignore it. The project's "
-        "own padding comes back, and the fixer is off for this config from then on.",
+        "Undo the fixer label-padding",
+        "After `labels-ignored`: the fixer put -100 into the target of a loss that does not ignore it. The cure restores "
+        "the project's own padding and turns the fixer off for this config.",
     ),
     "config:free-port": (
-        "A free port for the launcher",
-        "After `address already in use`: MASTER_PORT and torchrun's own PET_MASTER_PORT name a port that nobody "
-        "listens on when the job starts.",
+        "Choose a free port for the launcher",
+        "After `address already in use`: sets MASTER_PORT and torchrun's PET_MASTER_PORT to a port that is free when the "
+        "job starts.",
     ),
     "retry": (
-        "Once more",
-        "After a failure that may pass by itself (a hub that does not answer, a card that is held), the run resumes "
-        "from its newest verified checkpoint.",
+        "Try again",
+        "After a failure that may be temporary (the Hugging Face Hub does not respond, the card is in use): resumes the "
+        "run from its newest verified checkpoint.",
     ),
 }
 
 
 def page_names() -> Iterator[str]:
-    """Every name that has a page."""
+    """Yield the name of every check, known failure and cure."""
     yield from (check.name for check in load_checks())
     yield from (entry.id for entry in load_catalog() if find_check(entry.id) is None)
     yield from CURES
 
 
 def check_page(name: str) -> str | None:
-    """The Markdown page for a check, a known failure or a cure; None where there is none of that name."""
+    """Return the Markdown page of a check, a known failure or a cure; None for any other name."""
     check, entry = find_check(name), find_entry(name)
     parts = [part for part in (_check_text(check) if check else "", _entry_text(entry) if entry else "") if part]
     if name in CURES:
@@ -60,12 +60,12 @@ def check_page(name: str) -> str | None:
 
 def _check_text(check: Check) -> str:
     rows = (
-        ("Seen by", ", ".join(check.depths)),
+        ("Made by", ", ".join(check.depths)),
         ("Looks at", check.looks),
-        ("Passes", check.rule),
+        ("Expected", check.rule),
         ("Why", check.why),
         ("What to do", check.fix),
-        ("What `run` may try by itself", ", ".join(f"`{cure}`" for cure in check.cures)),
+        ("What `run` tries", ", ".join(f"`{cure}`" for cure in check.cures)),
     )
     return f"{check.title}.\n\n" + "".join(f"**{label}.** {_sentence(text)}\n\n" for label, text in rows if text)
 
@@ -75,12 +75,12 @@ def _entry_text(entry: Entry) -> str:
     rows = (
         ("Cause", entry.cause),
         ("What to do", entry.fix),
-        ("Wrong advice in circulation", entry.folk_wrong),
-        ("What `run` may try by itself", ", ".join(f"`{cure}`" for cure in entry.cures) or "nothing"),
+        ("Advice that does not work", entry.folk_wrong),
+        ("What `run` tries", ", ".join(f"`{cure}`" for cure in entry.cures) or "nothing"),
         ("Sources", "; ".join(entry.sources)),
     )
     body = "".join(f"**{label}.** {_sentence(text)}\n\n" for label, text in rows if text)
-    return f"Said in a log ({entry.severity.value}, {entry.stage}):\n\n{samples}\n{body}"
+    return f"Message in a log ({entry.severity.value}, {entry.stage}):\n\n{samples}\n{body}"
 
 
 def _sentence(text: str) -> str:
@@ -88,7 +88,7 @@ def _sentence(text: str) -> str:
 
 
 def write_pages(folder: Path) -> None:
-    """`folder` holds one Markdown file for every page, and an index."""
+    """Write one Markdown file per page, and an index, into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     names = sorted(page_names())
     for name in names:

@@ -1,51 +1,51 @@
-"""The six stages in a page each."""
+"""The documentation pages of the six stages."""
 
 from __future__ import annotations
 
 STAGES = {
-    "sync": """The project's files, and our payload, are on the host.
+    "sync": """Copies the project's files and halfstep's own program to the host.
 
-**Valid while** the local tree, the ignore rules and the host's manifest agree, and nobody edited a file there.
+**Valid while** the local files, the ignore rules and the host's manifest agree, and no file was edited on the host.
 
-One exchange compares digests; one compressed stream brings what differs. Files appear whole. What is gone here is
-deleted there, behind a guard. `.gitignore` and `.pipelineignore` are followed exactly; secrets and huge files are
-refused by name. Data named by `data:` is sent apart from code, in chunks that resume. See docs/sync.md.
+halfstep compares digests in one request and sends the differences in one compressed stream. Each file appears complete or
+not at all. Files deleted locally are deleted on the host; a sync that would delete more than half of them stops first.
+`.gitignore` and `.pipelineignore` apply exactly as in git. Secrets and very large files are rejected by name. Data under
+`data:` is sent apart from the code, in chunks; an interrupted transfer resumes. See docs/sync.md.
 """,
-    "environment": """Python, torch build, driver, GPU, disk and memory are what this run needs.
+    "environment": """Checks Python, torch build, driver, GPU, disk and memory of the host.
 
-**Valid while** the same interpreter, torch build, driver and GPU UUIDs are there.
+**Valid while** interpreter, torch build, driver and GPU UUIDs are the same.
 
-Versions are read without importing anything; the stage itself then runs the interpreter once: imports, a product
-of matrices on each card, a real write where the run will lie.
+The survey reads versions without importing anything. The stage itself runs the interpreter once: it imports the training
+packages, multiplies matrices on each card, and writes a file where the run will be.
 """,
-    "fix": """No fixer has anything left to do.
+    "fix": """Rewrites the host's copy of the project until no fixer has anything left to change.
 
 **Valid while** the project's files, the fixers' versions, the card and the `fixers:` of the config are the same.
 
-The host's tree is fix(the laptop's tree): source fixers compute here, from the bytes that were sent, and all
-rewrites are applied there together. The laptop's own files are never touched by `run`. Setup fixers act on the
-host. See docs/fixers/.
+Source fixers run on the laptop, on the bytes that were sent. All rewritten files replace the host's copies in one atomic
+change. `run` never changes the laptop's own files. Setup fixers change the host itself. See docs/fixers/.
 """,
-    "verify": """Half precision will train: proved on the card with the real script.
+    "verify": """Proves on the card, with the real command, that the training works in half precision.
 
-**Valid while** everything above, and the config, are the same.
+**Valid while** all inputs of the stages above and the config are the same.
 
-Three depths: what code and config ask for; what the card can do; and the real training command, unmodified, under
-hooks from outside for two applied optimizer steps on the real model and data, in a scratch folder that is removed.
-What could not be checked is said to be not checked. See docs/verify.md.
+The stage checks the code and the config, trains a small model on the card, and runs the unmodified training command under
+hooks for two applied optimizer steps on the real model and data. The command runs in a scratch folder, which is then
+deleted. A check that could not be made is reported as "not checked". See docs/verify.md.
 """,
-    "train": """The job ended well, and its newest checkpoint is verified.
+    "train": """Runs the training as a job on the host.
 
-**Valid while** everything above, and the data, are the same.
+**Valid while** all inputs of the stages above and the data are the same, and the newest trainer checkpoint verifies.
 
-The job is started once, under a supervisor that outlives the connection; typed again, `run` joins it, or resumes
-it from the newest trainer checkpoint whose SHA-256 manifest verifies. Known failures are healed at most twice. See
-docs/jobs.md.
+The job is started once and continues without a connection. Run the command again to reattach to it, or, after it has ended
+early, to resume from the newest trainer checkpoint whose SHA-256 manifest verifies. At most two cures for known failures are
+applied. See docs/jobs.md and docs/healing.md.
 """,
-    "logs": """The TensorBoard files, the output and the adapter are here, whole, and a page sums the run up.
+    "logs": """Downloads the TensorBoard files, the output and the adapter.
 
-**Valid while** the job's end and the sizes of its event files are the same.
+**Valid while** the job's result and the sizes of its event files are the same.
 
-Event files come append-only and in whole records; the adapter comes with its digests verified. See docs/logs.md.
+Event files are only appended to, in whole records; the adapter's digests are verified. See docs/logs.md.
 """,
 }

@@ -100,7 +100,7 @@ def test_every_error_that_is_raised_has_a_name_of_its_own() -> None:
 @pytest.mark.parametrize(("kind", "name"), sorted(all_names()))
 def test_every_name_that_is_listed_has_its_page(kind: str, name: str) -> None:
     page = page_of(name)
-    assert page.startswith(f"# {name}") or kind == "fixer"
+    assert page.startswith(f"# {name}\n"), kind
     assert len(page.splitlines()) > 1
 
 
