@@ -16,8 +16,8 @@ CURES = {
     ),
     "config:expandable-segments": (
         "Let the CUDA allocator grow its segments",
-        "After `CUDA out of memory`: sets PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which reduces fragmentation. "
-        "Results do not change.",
+        "After `CUDA out of memory`: sets PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which reduces "
+        "fragmentation. Results do not change.",
     ),
     "config:precision-auto": (
         "Choose the precision by the card",
@@ -25,18 +25,18 @@ CURES = {
     ),
     "config:leave-label-padding": (
         "Undo the fixer label-padding",
-        "After `labels-ignored`: the fixer put -100 into the target of a loss that does not ignore it. The cure restores "
-        "the project's own padding and turns the fixer off for this config.",
+        "After `labels-ignored`: the fixer put -100 into the target of a loss that does not ignore it. The cure "
+        "restores the project's own padding and turns the fixer off for this config.",
     ),
     "config:free-port": (
         "Choose a free port for the launcher",
-        "After `address already in use`: sets MASTER_PORT and torchrun's PET_MASTER_PORT to a port that is free when the "
-        "job starts.",
+        "After `address already in use`: sets MASTER_PORT and torchrun's PET_MASTER_PORT to a port that is free when "
+        "the job starts.",
     ),
     "retry": (
         "Try again",
-        "After a failure that may be temporary (the Hugging Face Hub does not respond, the card is in use): resumes the "
-        "run from its newest verified checkpoint.",
+        "After a failure that may be temporary (the Hugging Face Hub does not respond, the card is in use): resumes "
+        "the run from its newest verified checkpoint.",
     ),
 }
 

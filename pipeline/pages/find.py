@@ -33,11 +33,10 @@ def all_names() -> Iterator[tuple[str, str]]:
 
 
 def page_of(name: str) -> str:
-    """Return the Markdown page of a name. Raises BadUsage with the nearest names."""
-    if name in STAGES:
-        return f"# {name}\n\n{STAGES[name]}"
+    """Return the Markdown page of everything that has this name. Raises BadUsage with the nearest names."""
+    stage = f"# {name}\n\n{STAGES[name]}" if name in STAGES else ""
     fixer = render_page(name) if name in fixer_names() else ""
-    parts = [page for page in (fixer, check_page(name), _finding_page(name)) if page]
+    parts = [page for page in (stage, fixer, check_page(name), _finding_page(name)) if page]
     if parts:
         return "\n".join(parts)
     names = sorted({known for _, known in all_names()})
