@@ -1,1 +1,1 @@
-"""Pure judgements: of a host, of a trial of its interpreter, of how a job ended, of what code asks for."""
+"""Pure checks: of a host, of its interpreter, of the end of a job, of code and its paths."""

@@ -1,4 +1,4 @@
-"""One Python file as its calls: what was passed, and where weights become half or a scaler is made. Pure."""
+"""The calls of a Python file: their arguments, casts to float16, gradient scalers. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HALF_NAMES = ("float16", "half")
 
 @dataclass(frozen=True)
 class Module:
-    """One parsed Python file and the calls in it."""
+    """A parsed Python file and its calls."""
 
     path: str
     tree: ast.Module
@@ -20,12 +20,12 @@ class Module:
 
     @property
     def called(self) -> set[str]:
-        """The last names of everything that is called."""
+        """The last names of all called functions."""
         return {last_name(call.func) for call in self.calls}
 
 
 def parse_module(path: str, source: bytes) -> Module | None:
-    """None where the file does not parse, which the fixers tell, or has nothing to do with torch."""
+    """Parse a file; None if it does not parse (which fixers report) or does not mention torch."""
     if b"torch" not in source and b"transformers" not in source:
         return None
     try:
@@ -36,12 +36,12 @@ def parse_module(path: str, source: bytes) -> Module | None:
 
 
 def keyword_of(call: ast.Call, name: str) -> ast.expr | None:
-    """What is passed under that keyword."""
+    """Return the value of that keyword argument, or None."""
     return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
 
 
 def entry_of(node: ast.AST, name: str) -> ast.expr | None:
-    """The value of that key in a dict display."""
+    """Return the value of that key in a dict literal, or None."""
     if not isinstance(node, ast.Dict):
         return None
     pairs = zip(node.keys, node.values, strict=True)
@@ -49,30 +49,30 @@ def entry_of(node: ast.AST, name: str) -> ast.expr | None:
 
 
 def last_name(function: ast.expr) -> str:
-    """The last part of what is called."""
+    """Return the last name of a called function."""
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else ""
 
 
-def makes_scaler(call: ast.Call) -> bool:
-    """It makes a gradient scaler that is not switched off."""
+def creates_scaler(call: ast.Call) -> bool:
+    """Return True if the call creates an enabled gradient scaler."""
     return last_name(call.func) == "GradScaler" and not is_literal(keyword_of(call, "enabled"), False)
 
 
 def is_literal(node: ast.expr | None, value: bool | None) -> TypeGuard[ast.Constant]:
-    """It is written there as that very literal: True, False or None."""
+    """Return True if the expression is that literal: True, False or None."""
     return isinstance(node, ast.Constant) and node.value is value
 
 
-def is_accelerators(call: ast.Call) -> bool:
-    """accelerator.clip_grad_norm_ unscales first."""
+def is_accelerator_method(call: ast.Call) -> bool:
+    """Return True for a method of an accelerator, such as accelerator.clip_grad_norm_, which unscales first."""
     owner = call.func.value if isinstance(call.func, ast.Attribute) else None
     return isinstance(owner, ast.Name) and "accelerator" in owner.id.lower()
 
 
-def halves(module: Module) -> Iterator[ast.expr]:
-    """Places where weights become float16: `.half()`, `.to(torch.float16)`, `dtype=torch.float16`."""
+def float16_casts(module: Module) -> Iterator[ast.expr]:
+    """Yield the places where weights are cast to float16: `.half()`, `.to(torch.float16)`, `dtype=torch.float16`."""
     for call in module.calls:
         if last_name(call.func) == "half" and isinstance(call.func, ast.Attribute) and not call.args:
             yield call
@@ -83,12 +83,12 @@ def halves(module: Module) -> Iterator[ast.expr]:
                 yield value
 
 
-def widens(tree: ast.AST) -> bool:
-    """Something in it becomes float32."""
+def casts_to_float32(tree: ast.AST) -> bool:
+    """Return True if something is cast to float32."""
     called = (last_name(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call))
     return "float" in called or any(isinstance(n, ast.Attribute) and n.attr == "float32" for n in ast.walk(tree))
 
 
-def loads_half(module: Module) -> bool:
-    """Some weights of the file become float16."""
-    return next(halves(module), None) is not None
+def casts_to_float16(module: Module) -> bool:
+    """Return True if the file casts weights to float16."""
+    return next(float16_casts(module), None) is not None

@@ -1,4 +1,4 @@
-"""Which of the paths in a script its start is certain to read. Pure."""
+"""Finds the paths that a script is certain to read. Pure."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ READ_KEYWORDS = frozenset({"data_dir", "data_files", "path", "pretrained_model_n
 
 @dataclass(frozen=True)
 class CertainReads:
-    """What calls that always run read, and nothing else uses: literals by id with the name of the call, and options."""
+    """Paths read by calls that always run: literals, by id, with the name of the call; and options."""
 
     literals: Mapping[int, str] = field(default_factory=dict)
     options: frozenset[str] = frozenset()
 
 
 def certain_reads(tree: ast.Module, reader: PathReader) -> CertainReads:
-    """The reads of a script that is started. None where it may make what it reads: it downloads, unpacks or runs."""
+    """Return the certain reads of a started script; empty if it may create files: it downloads, unpacks or runs."""
     if any(calls_of(tree, MAKES)):
         return CertainReads()
     reads = [(last_name(call.func), one) for call in _always_called(tree) for one in _read_by(call)]
@@ -77,13 +77,13 @@ def certain_reads(tree: ast.Module, reader: PathReader) -> CertainReads:
 
 
 def _stands_alone(path: str, paths: Sequence[str]) -> bool:
-    """No other text of the file is that path, a folder above it or something in it: nothing may make it there."""
+    """Return True if no other text of the file is that path, a parent of it or inside it."""
     near = [one for one in paths if f"{one}/".startswith(f"{path}/") or f"{path}/".startswith(f"{one}/")]
     return bool(path) and len(near) == 1
 
 
 def _literal_behind(argument: ast.expr, reader: PathReader) -> ast.expr:
-    """The literal itself, or what the one assignment of a name, or the default of an option, gives."""
+    """Return the literal itself, the only value assigned to a name, or the default of an option."""
     if isinstance(argument, ast.Name) and len(reader.assigned.get(argument.id, ())) == 1:
         return reader.assigned[argument.id][0]
     if isinstance(argument, ast.Attribute) and isinstance(argument.value, ast.Name):
@@ -107,7 +107,7 @@ def _opens_to_read(call: ast.Call) -> bool:
 
 
 def _always_called(tree: ast.Module) -> Iterator[ast.Call]:
-    """Calls that run whenever the file is started: at its top level, in `__main__`, in functions called from there."""
+    """Yield calls that always run: at the top level, in `__main__`, in functions called from there."""
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     exits = EXITS | {name for name, node in functions.items() if next(calls_of(node, EXITS), None)}
     entered: set[str] = set()
@@ -122,7 +122,7 @@ def _always_called(tree: ast.Module) -> Iterator[ast.Call]:
 
 
 def _unconditional(body: list[ast.stmt], exits: frozenset[str]) -> Iterator[ast.Call]:
-    """Calls of statements that run one after another, up to the first statement after which they may not."""
+    """Yield the calls of statements that always run, up to the first that may leave the block."""
     for statement in body:
         if isinstance(statement, ast.If) and _is_main(statement.test):
             yield from _unconditional(statement.body, exits)
@@ -145,7 +145,7 @@ def _may_leave(statement: ast.stmt, exits: frozenset[str]) -> bool:
 
 
 def _plain_calls(node: ast.expr) -> Iterator[ast.Call]:
-    """Calls in an expression that no condition, loop or lambda stands around."""
+    """Yield the calls in an expression outside of conditions, loops and lambdas."""
     if isinstance(node, ast.IfExp | ast.BoolOp | ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp):
         return
     if isinstance(node, ast.GeneratorExp):

@@ -1,4 +1,4 @@
-"""Judgements of a host against what a run needs: interpreter, torch build, driver, card, disk, memory. All pure."""
+"""Checks of a host against the needs of a run: interpreter, torch build, driver, cards, disk, clock. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fixers.setup.trainer_packages import requirements_for
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Report, Severity
+from remote.protocol.findings import Finding, Report
 from remote.protocol.layout import OTHER_WORKDIR
 from remote.protocol.machine import Disk, Driver, Gpu, Interpreter, Machine
 from remote.protocol.quantities import size
@@ -16,22 +16,22 @@ from remote.protocol.survey import Survey
 
 OLDEST_PYTHON = (3, 9)
 OLDEST_PYTHON_OF_TRAINER = (3, 10)
-"""transformers 5 needs it."""
+"""transformers 5 requires it."""
 OLDEST_TORCH = (2, 6)
-"""Older torch.load runs code from a checkpoint (CVE-2025-32434), and transformers 5 refuses it."""
+"""Older versions of torch.load can run code from a checkpoint (CVE-2025-32434); transformers 5 rejects them."""
 OCCUPIED_SHARE = 0.10
 CLOCK_SKEW_S = 60.0
 FULL_WORDS = ("no space", "quota")
 NEW_ENVIRONMENT = "pipeline run --set host.python=venv/bin/python --set fixers.environment=create"
-"""Makes a venv in the project's folder on the host, with a torch that suits the card."""
+"""Creates a virtual environment in the project's folder on the host, with a torch build for the card."""
 TRAINER_PACKAGES = ("transformers", "peft", "accelerate", "tensorboard", "soundfile")
 
 
 @dataclass(frozen=True)
 class Need:
-    """What a run asks of a host. `gpus_named`: the host file names cards, so having none is an error.
+    """The needs of a run. `gpus_named`: the host file names cards, so having none is an error.
 
-    Less than `free_bytes` of disk is an error, less than `usual_bytes` a warning. `host_file` has `python:`.
+    Less than `free_bytes` of free disk is an error, less than `usual_bytes` a warning. `host_file` sets `python:`.
     """
 
     free_bytes: int
@@ -42,7 +42,7 @@ class Need:
 
 
 def judge_host(survey: Survey, need: Need, now_unix: float | None = None) -> Report:
-    """Everything about the host that this run would stumble over."""
+    """Return every problem of the host for this run."""
     found = [
         *judge_interpreter(survey.interpreter, need),
         *judge_cards(survey.driver, survey.gpus, survey.interpreter, need),
@@ -53,7 +53,7 @@ def judge_host(survey: Survey, need: Need, now_unix: float | None = None) -> Rep
 
 
 def facts_of(survey: Survey) -> Iterator[tuple[str, str]]:
-    """The environment in a few words, for people and as the stage's inputs."""
+    """Yield the facts of the environment: for display, and as inputs of the stage."""
     python = survey.interpreter
     yield "python", ".".join(map(str, python.version[:3])) or "none"
     yield "interpreter", python.path
@@ -67,40 +67,57 @@ def _card(gpu: Gpu) -> str:
 
 
 def card_name(gpu: Gpu) -> str:
-    """'TITAN RTX 7.5'."""
+    """Return name and capability: 'TITAN RTX 7.5'."""
     capability = ".".join(map(str, gpu.capability))
     return gpu.name if gpu.name.endswith(f" {capability}") else f"{gpu.name} {capability}"
 
 
 def judge_interpreter(python: Interpreter, need: Need) -> Iterator[Finding]:
-    """It runs, is new enough, and has what the trainer imports."""
+    """Yield the problems of the interpreter: it does not run, is too old, or lacks packages."""
     if python.error:
         words = f"{python.path} does not run: {python.error}"
-        yield _error("python", words, need.host_file, "set `python:` to the interpreter that has torch")
+        yield Finding.error(
+            "python",
+            words,
+            need.host_file,
+            "set `python:` to the interpreter with torch",
+            exit_code=ExitCode.ENVIRONMENT,
+        )
         return
     oldest = OLDEST_PYTHON_OF_TRAINER if need.built_in_trainer else OLDEST_PYTHON
     if python.version < oldest:
         found, wanted = ".".join(map(str, python.version[:2])), ".".join(map(str, oldest))
-        yield _error(
+        yield Finding.error(
             "python",
             f"found Python {found}, need {wanted} or newer",
             need.host_file,
             f"set `python:` to a Python {wanted} or newer",
+            exit_code=ExitCode.ENVIRONMENT,
         )
     if python.torch is None:
-        yield _error("torch", f"{python.path} has no torch", python.path, NEW_ENVIRONMENT)
+        yield Finding.error(
+            "torch", f"{python.path} has no torch", python.path, NEW_ENVIRONMENT, exit_code=ExitCode.ENVIRONMENT
+        )
     elif _version(python.torch.version) < OLDEST_TORCH and need.built_in_trainer:
         wanted = ".".join(map(str, OLDEST_TORCH))
-        yield _error("torch", f"found torch {python.torch.version}, need {wanted} or newer", python.path, "")
+        yield Finding.error(
+            "torch",
+            f"found torch {python.torch.version}, need {wanted} or newer",
+            python.path,
+            "",
+            exit_code=ExitCode.ENVIRONMENT,
+        )
     if need.built_in_trainer:
         missing = [name for name in TRAINER_PACKAGES if name not in python.packages]
         if missing:
             words = f"{python.path} has no {', '.join(missing)}; the built-in trainer needs them"
-            yield _error("packages", words, python.path, _install_hint(python, missing))
+            yield Finding.error(
+                "packages", words, python.path, _install_hint(python, missing), exit_code=ExitCode.ENVIRONMENT
+            )
 
 
 def _install_hint(python: Interpreter, packages: list[str]) -> str:
-    """The command for the host that installs the packages, with the bounds that the trainer needs."""
+    """Return the command that installs the packages, with the version bounds of the trainer."""
     return shlex.join([python.path or "python3", "-m", "pip", "install", *requirements_for(packages)])
 
 
@@ -114,41 +131,43 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def judge_cards(driver: Driver, gpus: tuple[Gpu, ...], python: Interpreter, need: Need) -> Iterator[Finding]:
-    """There is a card where one is wanted, this torch can use it, and nobody else fills it."""
+    """Yield the problems of the cards: none found, not usable with this torch build or driver, or in use."""
     torch = python.torch
     if not gpus:
         yield from _no_card(driver, need, cuda_build=torch is not None and torch.cuda is not None)
         return
     for gpu in gpus:
         if gpu.assumed:
-            words = f"no card could be asked ({driver.error or 'no driver'}); {_card(gpu)} is taken for granted"
-            yield Finding("card-assumed", Severity.WARNING, words, "host.card")
+            words = f"no card could be queried ({driver.error or 'no driver'}); {_card(gpu)}"
+            yield Finding.warning("card-assumed", words, "host.card")
             continue
         if torch is not None and torch.cuda is None:
             words = f"torch {torch.version} is a CPU build and cannot use {gpu.name}"
-            yield _error("torch-build", words, python.path, "pipeline fix --only environment", ExitCode.ENVIRONMENT)
+            yield Finding.error(
+                "torch-build", words, python.path, "pipeline fix --only environment", exit_code=ExitCode.ENVIRONMENT
+            )
         elif torch is not None and torch.arch_list is not None and not runs_on(torch.arch_list, gpu.capability):
-            words = f"torch {torch.version} holds no code for {_card(gpu)}: {' '.join(torch.arch_list)}"
-            yield _error("torch-arch", words, python.path, "pipeline fix --only environment", ExitCode.GPU)
+            words = f"torch {torch.version} has no kernels for {_card(gpu)}, only for {' '.join(torch.arch_list)}"
+            yield Finding.error("torch-arch", words, python.path, "pipeline fix --only environment", ExitCode.GPU)
         yield from _occupied(gpu)
     if torch is not None and torch.cuda and driver.cuda and _version(torch.cuda)[:1] > _version(driver.cuda)[:1]:
-        words = f"torch {torch.version} wants CUDA {torch.cuda}; driver {driver.version} carries up to {driver.cuda}"
-        yield _error("driver", words, "nvidia-smi", "pipeline fix --only environment", ExitCode.GPU)
+        words = f"torch {torch.version} needs CUDA {torch.cuda}; driver {driver.version} supports up to {driver.cuda}"
+        yield Finding.error("driver", words, "nvidia-smi", "pipeline fix --only environment", ExitCode.GPU)
 
 
 def _no_card(driver: Driver, need: Need, *, cuda_build: bool) -> Iterator[Finding]:
-    why = driver.error or "no NVIDIA driver answers"
+    why = driver.error or "no NVIDIA driver found"
     if need.gpus_named:
-        yield _error(
+        yield Finding.error(
             "gpu", f"the host file names cards and none was found: {why}", "host.gpus", "nvidia-smi", ExitCode.GPU
         )
     elif cuda_build:
-        words = f"no card was found ({why}) although torch is a CUDA build: the CPU will train"
-        yield Finding("gpu", Severity.WARNING, words, "host", "nvidia-smi")
+        words = f"no card was found ({why}) although torch is a CUDA build: training will run on the CPU"
+        yield Finding.warning("gpu", words, "host", "nvidia-smi")
 
 
 def runs_on(arch_list: tuple[str, ...], capability: tuple[int, int]) -> bool:
-    """A build holds machine code of this major capability at or below its minor, or PTX at or below it."""
+    """Return True if the build has machine code for this capability (same major, same or lower minor) or older PTX."""
     for arch in arch_list:
         kind, _, digits = arch.partition("_")
         digits = digits.rstrip("af")
@@ -163,39 +182,35 @@ def runs_on(arch_list: tuple[str, ...], capability: tuple[int, int]) -> bool:
 
 def _occupied(gpu: Gpu) -> Iterator[Finding]:
     if gpu.memory_bytes and gpu.used_bytes > OCCUPIED_SHARE * gpu.memory_bytes:
-        who = ", ".join(f"pid {p.pid} {p.name} ({size(p.used_bytes)})" for p in gpu.processes) or "no process of record"
-        words = f"{gpu.name}: {size(gpu.used_bytes)} of {size(gpu.memory_bytes)} are taken by {who}"
-        yield Finding("gpu-occupied", Severity.WARNING, words, gpu.uuid, "pipeline fix --only stale-processes")
+        who = ", ".join(f"pid {p.pid} {p.name} ({size(p.used_bytes)})" for p in gpu.processes) or "no known process"
+        words = f"{gpu.name}: {size(gpu.used_bytes)} of {size(gpu.memory_bytes)} are in use by {who}"
+        yield Finding.warning("gpu-occupied", words, gpu.uuid, "pipeline fix --only stale-processes")
 
 
 def judge_disk(disk: Disk, need: Need) -> Iterator[Finding]:
-    """Room, inodes and leave to write where the run will lie."""
+    """Yield the problems of the disk: not writable, too little space, too few inodes."""
     if disk.error:
         yield unwritable(disk)
     if disk.free_bytes < need.free_bytes:
         words = f"{size(disk.free_bytes)} free on {disk.mount}, {size(need.free_bytes)} needed"
-        yield _error("disk", words, disk.path, f"df -h {disk.mount}", ExitCode.DISK)
+        yield Finding.error("disk", words, disk.path, f"df -h {disk.mount}", ExitCode.DISK)
     elif disk.free_bytes < need.usual_bytes:
         words = f"{size(disk.free_bytes)} free on {disk.mount}; a model and its checkpoints often take more"
-        yield Finding("disk", Severity.WARNING, words, disk.path, f"df -h {disk.mount}")
+        yield Finding.warning("disk", words, disk.path, f"df -h {disk.mount}")
     if 0 <= disk.free_inodes < 1000:
         words = f"{disk.free_inodes} free inodes on {disk.mount}"
-        yield _error("disk", words, disk.path, f"df -i {disk.mount}", ExitCode.DISK)
+        yield Finding.error("disk", words, disk.path, f"df -i {disk.mount}", ExitCode.DISK)
 
 
 def unwritable(disk: Disk) -> Finding:
-    """Where the run would lie, nothing can be written."""
+    """Return the finding of a disk that is not writable."""
     words = f"{disk.path} cannot be written: {disk.error}"
     full = any(word in disk.error for word in FULL_WORDS)
-    return _error("disk", words, disk.path, f"df -h {disk.mount}" if full else OTHER_WORKDIR, ExitCode.DISK)
+    return Finding.error("disk", words, disk.path, f"df -h {disk.mount}" if full else OTHER_WORKDIR, ExitCode.DISK)
 
 
 def judge_clock(machine: Machine, now_unix: float | None) -> Iterator[Finding]:
-    """Clocks that agree well enough to read curves by."""
+    """Yield a warning if the clocks of laptop and host differ by more than a minute."""
     if now_unix is not None and abs(machine.clock_unix - now_unix) > CLOCK_SKEW_S:
-        words = f"the host's clock is {machine.clock_unix - now_unix:+.0f} s off: curves will carry its times"
-        yield Finding("clock", Severity.WARNING, words, machine.hostname)
-
-
-def _error(check: str, message: str, where: str, hint: str, exit_code: ExitCode = ExitCode.ENVIRONMENT) -> Finding:
-    return Finding(check, Severity.ERROR, message, where, hint, exit_code)
+        words = f"the host's clock is {machine.clock_unix - now_unix:+.0f} s off: curves will show its times"
+        yield Finding.warning("clock", words, machine.hostname)

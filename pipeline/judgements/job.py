@@ -1,14 +1,14 @@
-"""How a run's job ended, and what that means: judgements over what the host knows of it. All pure."""
+"""Checks of how a run's job ended. Pure."""
 
 from __future__ import annotations
 
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Report, Severity
+from remote.protocol.findings import Finding, Report
 from remote.protocol.jobs import JobNews, JobResult, JobState, RunSurvey, WatchNote
 
 
 def judge_run(run: RunSurvey | None, name: str) -> Report:
-    """The run is there, ended well, and its newest checkpoint is whole."""
+    """Return the problems of a run: not started, not succeeded, or its newest trainer checkpoint is broken."""
     if run is None or run.state is JobState.ABSENT:
         return Report((_finding("job", f"{name} has not been started", ExitCode.TRAINING),))
     if run.state is JobState.RUNNING:
@@ -20,24 +20,24 @@ def judge_run(run: RunSurvey | None, name: str) -> Report:
         return Report((_failure(name, run.result, newest_kept(run)),))
     newest = max(run.checkpoints, key=lambda checkpoint: checkpoint.step, default=None)
     if newest is not None and newest.problem:
-        words = f"{name}: {newest.name} is not whole: {newest.problem}"
+        words = f"{name}: {newest.name} is broken: {newest.problem}"
         return Report((_finding("checkpoint", words, ExitCode.CHECKPOINT),))
     return Report()
 
 
 def judge_watched(name: str, watched: tuple[WatchNote, ...]) -> tuple[Finding, ...]:
-    """What the live watch warned of; an error of its own is in how the job ended."""
-    warned = (note for note in watched if note.severity == "warning")
-    return tuple(Finding(note.check, Severity.WARNING, f"{note.message} (step {note.step})", name) for note in warned)
+    """Return the warnings of the live watch; its errors end the job."""
+    warnings = (note for note in watched if note.severity == "warning")
+    return tuple(Finding.warning(note.check, f"{note.message} (step {note.step})", name) for note in warnings)
 
 
 def newest_kept(run: RunSurvey) -> int | None:
-    """The step of the newest whole checkpoint, to go on from; None where there is none."""
+    """Return the step of the newest trainer checkpoint that verifies; None if there is none."""
     return max((checkpoint.step for checkpoint in run.checkpoints if not checkpoint.problem), default=None)
 
 
 def _failure(name: str, result: JobResult, kept: int | None) -> Finding:
-    """How a job ended badly, with the exit code of its kind; `kept` is the step it can go on from."""
+    """Return the finding of a failed job; `kept` is the step that it can resume from."""
     if result.preempted or result.stopped:
         check = "preempted" if result.preempted else "stopped"
         left = "it left no checkpoint" if kept is None else f"its checkpoint of step {kept} is kept"
@@ -52,7 +52,10 @@ def _failure(name: str, result: JobResult, kept: int | None) -> Finding:
 
 
 def judge_end(name: str, news: JobNews | None) -> Finding | None:
-    """What the last news of a job says is wrong; None where it ended well, or was ended: what is left, a look tells."""
+    """Return the finding of the last event of a job; None if it succeeded, or was stopped or preempted.
+
+    After a stop or a preemption, the survey of the host shows what is left.
+    """
     if news is None or news.state in (JobState.RUNNING, JobState.ABSENT):
         return _finding("job", f"{name} could not be followed to its end", ExitCode.CONNECT)
     if news.state is JobState.LOST:
@@ -63,8 +66,8 @@ def judge_end(name: str, news: JobNews | None) -> Finding | None:
 
 
 def _lost(name: str) -> Finding:
-    return _finding("job-lost", f"{name} was lost: nobody runs it and it left no result", ExitCode.JOB_LOST)
+    return _finding("job-lost", f"{name} was lost: it is not running and left no result", ExitCode.JOB_LOST)
 
 
 def _finding(check: str, message: str, code: ExitCode, hint: str = "pipeline run") -> Finding:
-    return Finding(check, Severity.ERROR, message, "", hint, code)
+    return Finding.error(check, message, hint=hint, exit_code=code)

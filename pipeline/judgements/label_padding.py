@@ -1,4 +1,4 @@
-"""Labels that label-padding has padded with -100, where the proof saw a loss that does not ignore it. Pure."""
+"""Checks whether label-padding inserted -100 for a loss that does not ignore it. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ FIXER = "label-padding"
 
 
 def is_suspected(findings: Iterable[Finding]) -> bool:
-    """The proof saw -100 in the target of a loss that does not ignore it, whoever put it there."""
+    """Return True if the proof found -100 in the target of a loss that does not ignore it."""
     return any(finding.check == CHECK and finding.severity is Severity.WARNING for finding in findings)
 
 
-def blamed(findings: tuple[Finding, ...], changes: Iterable[FileChange | HostChange]) -> tuple[Finding, ...]:
-    """The findings, of which the suspicion is an error with the places where the fixer acted, if it acted."""
+def with_padding_errors(
+    findings: tuple[Finding, ...], changes: Iterable[FileChange | HostChange]
+) -> tuple[Finding, ...]:
+    """Return the findings; if label-padding edited files, the one about -100 becomes an error with these places."""
     files = [change for change in changes if isinstance(change, FileChange) and FIXER in change.fixers]
     if not files:
         return findings
@@ -28,7 +30,7 @@ def blamed(findings: tuple[Finding, ...], changes: Iterable[FileChange | HostCha
         replace(
             finding,
             severity=Severity.ERROR,
-            message=f"{finding.message}; {FIXER} put -100 there",
+            message=f"{finding.message}; {FIXER} inserted -100",
             where=", ".join(hunks),
             hint=f"pipeline run --set fixers.{FIXER}=never",
             exit_code=ExitCode.PRECISION,
@@ -40,6 +42,6 @@ def blamed(findings: tuple[Finding, ...], changes: Iterable[FileChange | HostCha
 
 
 def _lines(change: FileChange) -> list[str]:
-    """The lines of the fixer's edits, out of `line 12: its reason (label-padding)`."""
-    own = (why for why in change.why if why.endswith(f"({FIXER})"))
-    return [why.removeprefix("line ").partition(":")[0] for why in own]
+    """Return the lines of the fixer's edits, from `line 12: reason (label-padding)`."""
+    reasons = (reason for reason in change.why if reason.endswith(f"({FIXER})"))
+    return [reason.removeprefix("line ").partition(":")[0] for reason in reasons]

@@ -1,4 +1,4 @@
-"""Paths of the laptop in what a run starts: judged by what lies on the laptop and on the host. Pure."""
+"""Checks of paths of the laptop in code and configs, by what exists on the laptop and on the host. Pure."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ CHECK = "laptop-path"
 
 @dataclass(frozen=True)
 class Laptop:
-    """The laptop as far as paths are judged. `root` is the project's folder and `data` the folder of `data.path`.
+    """Paths of the laptop: `root` is the project's folder, `data` the folder of `data.path`, `home` the home folder.
 
-    `exists` says of an absolute path whether it is on the laptop; `home` is what `~` means there.
+    `exists` returns whether an absolute path exists on the laptop.
     """
 
     root: str
@@ -27,18 +27,18 @@ class Laptop:
     data: str = ""
 
     def absolute(self, path: str) -> str:
-        """The path as the laptop's programs mean it, run from the project's folder."""
+        """Return the absolute path, relative to the project's folder."""
         expanded = f"{self.home}{path[1:]}" if path.startswith("~/") else path
         return posixpath.normpath(posixpath.join(self.root, expanded))
 
 
 def suspects(uses: Iterable[PathUse], laptop: Laptop) -> tuple[PathUse, ...]:
-    """The uses of paths that are of the laptop, or written as somebody's home is; the host has yet to be asked."""
+    """Return the paths that exist on the laptop or are in a home folder; the host is checked afterwards."""
     return tuple(use for use in uses if not _is_project_relative(use, laptop) and _is_of_laptop(use, laptop))
 
 
 def judge_laptop_paths(found: Iterable[PathUse], laptop: Laptop, on_host: Container[str]) -> Report:
-    """A finding for each place with a path that the host does not have: an error only where the start must read it."""
+    """Return a finding for each path that the host lacks: an error if it is certainly read, else a warning."""
     return Report(tuple(_finding(use, laptop) for use in dict.fromkeys(found) if use.path not in on_host))
 
 
@@ -47,7 +47,7 @@ def _is_of_laptop(use: PathUse, laptop: Laptop) -> bool:
 
 
 def _is_project_relative(use: PathUse, laptop: Laptop) -> bool:
-    """`../data` that means a place inside the project, seen from the folder of the file that says it."""
+    """Return True for a path such as `../data` that is inside the project, relative to the file that contains it."""
     if not use.path.startswith("../"):
         return False
     beside = posixpath.normpath(posixpath.join(posixpath.dirname(use.file), use.path))
@@ -66,26 +66,24 @@ def _finding(use: PathUse, laptop: Laptop) -> Finding:
 
 def _words(use: PathUse, laptop: Laptop) -> Iterator[str]:
     if is_windows(use.path):
-        yield f"{use.path} is a path of Windows"
+        yield f"{use.path} is a Windows path"
     elif laptop.exists(laptop.absolute(use.path)):
         yield f"{use.path} is on this machine"
     else:
-        yield f"{use.path} lies in a home folder of another machine"
+        yield f"{use.path} is in a home folder of another machine"
     yield "and not on the host"
     if use.certain:
         yield "and the command reads it"
 
 
 def _hint(use: PathUse, laptop: Laptop) -> str:
-    """What to write instead."""
+    """Return what to write instead."""
     path = laptop.absolute(use.path)
     if _is_inside(path, laptop.root) and path != laptop.root:
         return f"write it relative to the project: {posixpath.relpath(path, laptop.root)}"
     if use.model:
-        return "write a hub id (owner/name), or the path that the model has on the host"
+        return "write a hub id (owner/name), or the model's path on the host"
     if _is_inside(path, laptop.data):
-        return "read it from os.environ['HALFSTEP_DATA_DIR'] ({data_dir} in `command:`), where `data.path` lies"
+        return "read it from os.environ['HALFSTEP_DATA_DIR'] ({data_dir} in `command:`), the folder of `data.path`"
     named = use.path if is_windows(use.path) else path
-    return (
-        f"data: {{path: {named}}} in the config, read from $HALFSTEP_DATA_DIR; or a path that the host has, in `env:`"
-    )
+    return f"data: {{path: {named}}} in the config, read from $HALFSTEP_DATA_DIR; or a path of the host, in `env:`"

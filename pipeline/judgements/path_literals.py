@@ -1,4 +1,4 @@
-"""Paths that the code of a Python file writes out, without those that are prose or that nothing opens. Pure."""
+"""Finds path literals in a Python file, except prose and paths that are not opened. Pure."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ JOINS = frozenset({"join", "Path", "PurePath", "PosixPath", "expanduser", "abspa
 
 
 @dataclass(frozen=True)
-class Given:
-    """What the start command gives: its options (`--data_dir` as `data_dir`) and the names of the environment."""
+class StartSettings:
+    """Settings of the start command: its options (`--data_dir` as `data_dir`) and environment variables."""
 
     options: frozenset[str] = frozenset()
     environment: frozenset[str] = frozenset()
 
 
 class PathReader(ast.NodeVisitor):
-    """Collects literals that are paths, without prose, comparisons, guards and defaults that the start overrides."""
+    """Collects path literals, except prose, comparisons, guards and defaults that the command overrides."""
 
-    def __init__(self, file: str, tree: ast.Module, given: Given) -> None:
-        self.given = given
+    def __init__(self, file: str, tree: ast.Module, settings: StartSettings) -> None:
+        self.settings = settings
         self.found: list[tuple[ast.expr, str]] = []
         self.assigned: dict[str, list[ast.expr]] = {}
         self.defaults: dict[str, ast.expr] = {}
@@ -83,10 +83,10 @@ class PathReader(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        """A value that something is compared with is not opened."""
+        """Skip compared values, which are not opened."""
 
     def visit_Raise(self, node: ast.Raise) -> None:
-        """Prose."""
+        """Skip error messages."""
 
     def visit_If(self, node: ast.If) -> None:
         if not PLATFORM & set(names_in(node.test)):
@@ -101,7 +101,7 @@ class PathReader(ast.NodeVisitor):
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         name = node.target.id if isinstance(node.target, ast.Name) else ""
-        if node.value is not None and name not in self.guarded and name not in self.given.options:
+        if node.value is not None and name not in self.guarded and name not in self.settings.options:
             self.assigned.setdefault(name, []).append(node.value)
             self.visit(node.value)
 
@@ -120,19 +120,19 @@ class PathReader(ast.NodeVisitor):
     def _is_overridden(self, node: ast.Call, name: str) -> bool:
         if name in ("get", "getenv", "setdefault", "pop") and node.args:
             first = node.args[0]
-            return isinstance(first, ast.Constant) and first.value in self.given.environment
-        return _option_of(node) in self.given.options
+            return isinstance(first, ast.Constant) and first.value in self.settings.environment
+        return _option_of(node) in self.settings.options
 
 
 def use_key(node: ast.expr) -> str:
-    """A name or an attribute (`args.data` as `.data`) as what its uses are counted by; empty for anything else."""
+    """Return the key for counting uses of a name or attribute (`args.data` as `.data`); else empty."""
     if isinstance(node, ast.Attribute):
         return f".{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def literal_of(node: ast.expr) -> str:
-    """The text that an expression is sure to begin with: a literal, an f-string's beginning, joined parts."""
+    """Return the constant beginning of an expression: a literal, the start of an f-string, joined parts."""
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else ""
     if isinstance(node, ast.JoinedStr):
@@ -162,7 +162,7 @@ def _joined(node: ast.Call) -> str:
 
 
 def _option_of(node: ast.Call) -> str:
-    """`--data-dir` of add_argument("--data-dir", ...) as `data_dir`; empty where the call declares no option."""
+    """`--data-dir` of add_argument("--data-dir", ...) as `data_dir`; empty if the call declares no option."""
     words = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
     names = [word for word in words if isinstance(word, str) and word.startswith("--")]
     return option_name(names[0]) if names else ""
@@ -186,7 +186,7 @@ def _texts_in(node: ast.AST) -> Iterator[str]:
 
 
 def _forgiving_guards(tree: ast.Module) -> Iterator[ast.Call]:
-    """Looks for a file in a condition under which the script does something else where there is none."""
+    """Yield file tests in conditions that let the script continue without the file."""
     for node in ast.walk(tree):
         if isinstance(node, ast.If | ast.IfExp) and not any(map(_ends, ast.walk(node))):
             yield from calls_of(node.test, GUARDS)

@@ -1,4 +1,4 @@
-"""Text that is written as a path of one machine, and the part of it that names a place for certain. Pure."""
+"""Recognises text that is a path of one machine. Pure."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ MOST_WORDS = 4
 
 
 def path_in(text: str) -> str:
-    """The path that `text` is: absolute, under a home (`~/`), above the working folder (`../`) or of Windows.
+    """Return `text` as a path: absolute, in the home folder (`~/`), above the working folder (`../`) or of Windows.
 
-    Empty where it is none, or one of the system's. What a pattern (`*`) leaves open is cut off.
+    Empty if it is not a path, or a system path. A glob pattern (`*`) is cut to its constant parent folder.
     """
     if len(text) > LONGEST or "\0" in text:
         return ""
@@ -33,12 +33,12 @@ def path_in(text: str) -> str:
 
 
 def is_windows(path: str) -> bool:
-    """No path of a Linux host looks so."""
+    """Return True for a Windows path."""
     return WINDOWS.fullmatch(path) is not None
 
 
 def is_home_form(path: str) -> bool:
-    """It lies in somebody's home as macOS, Windows or Linux write it."""
+    """Return True for a path in a home folder of macOS, Windows or Linux."""
     return is_windows(path) or HOMES.match(path) is not None
 
 

@@ -1,4 +1,4 @@
-"""Uses of paths in a Python file: where each is written, and whether the start reads it. Pure."""
+"""Uses of paths in a Python file: their places, and whether the script certainly reads them. Pure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import ast
 from dataclasses import dataclass
 
 from pipeline.judgements.certain_reads import CertainReads, certain_reads
-from pipeline.judgements.path_literals import Given, PathReader
+from pipeline.judgements.path_literals import PathReader, StartSettings
 
 
 @dataclass(frozen=True)
 class PathUse:
-    """A path as it is written, and where. `certain`: the start reads it whatever else happens; `model`: as a model."""
+    """A path literal and its place. `certain`: the script always reads it; `model`: as a model."""
 
     path: str
     file: str
@@ -26,13 +26,13 @@ class PathUse:
 
 
 def paths_in_python(
-    file: str, tree: ast.Module, given: Given, *, started: bool
+    file: str, tree: ast.Module, settings: StartSettings, *, started: bool
 ) -> tuple[tuple[PathUse, ...], frozenset[str]]:
-    """Every path in the file's code, and the options whose value it is certain to read.
+    """Return all paths in the file, and the options whose value it certainly reads.
 
-    `started`: the start command runs this very file.
+    `started`: the command runs this file.
     """
-    reader = PathReader(file, tree, given)
+    reader = PathReader(file, tree, settings)
     reader.visit(tree)
     certain = certain_reads(tree, reader) if started else CertainReads()
     names = {id(node): certain.literals.get(id(node), "") for node, _ in reader.found}

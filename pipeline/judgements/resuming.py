@@ -1,4 +1,4 @@
-"""Whether a script can resume: what the project's files and command say of it, before a job shows it. Pure."""
+"""Checks whether a script can resume, by the project's files and command. Pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MARKS = (
     b"load_checkpoint(",
     b"optimizer.load_state_dict",
 )
-"""Our variable, Trainer's argument and search, Accelerate's and DeepSpeed's loads, and a plain loop's."""
+"""halfstep's variable; calls of Trainer, Accelerate and DeepSpeed; a plain training loop's load."""
 ASKED = ("{resume_from}", "resume")
 
 
 def may_resume(tree: Tree, command: Iterable[str]) -> bool:
-    """The command asks for a resume, or a Python file or notebook of the project has something to resume by."""
+    """Return True if the command or a Python file or notebook of the project refers to resuming."""
     if any(asked in word for word in command for asked in ASKED):
         return True
     files = (path for path in tree.paths() if path.endswith((".py", ".ipynb")))

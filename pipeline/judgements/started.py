@@ -1,4 +1,4 @@
-"""What a start command reaches in the project: scripts, the modules they import, settings they name. Pure."""
+"""Finds the files that a command reaches in the project: scripts, imported modules, settings files. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fixers.sources.nodes import Scalar, walk
 from fixers.sources.shell_words import scan_shell
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.words import Command
-from pipeline.judgements.path_literals import Given, option_name
+from pipeline.judgements.path_literals import StartSettings, option_name
 from pipeline.judgements.path_text import path_in
 from pipeline.judgements.path_uses import PathUse, paths_in_python
 
@@ -22,82 +22,82 @@ MOST_FILES = 400
 TESTS = frozenset({"[", "[[", "test", "echo", "printf", "mkdir"})
 SHELLS = ("sh", "bash", "zsh", "dash")
 COMMAND = "command"
-"""Where text of a shell stands that a command carries itself."""
+"""The file name for shell text inside the command."""
 SOURCE_ROOTS = ("", "src/")
 
 
 @dataclass
 class Reached:
-    """Files that are still to be read, and the uses of paths in those that were."""
+    """The files still to be read, and the uses of paths found so far."""
 
     tree: Tree
     paths: frozenset[str]
     uses: list[PathUse] = field(default_factory=list)
     entered: set[str] = field(default_factory=set)
-    waiting: list[tuple[str, Given, bool]] = field(default_factory=list)
+    waiting: list[tuple[str, StartSettings, bool]] = field(default_factory=list)
     options_read: frozenset[str] = frozenset()
 
-    def add(self, path: str, given: Given, *, started: bool = False) -> None:
-        """The file is read too, where the project has it."""
+    def add(self, path: str, settings: StartSettings, *, started: bool = False) -> None:
+        """Add a file of the project to those to be read."""
         path = posixpath.normpath(path)
         if path in self.paths and path not in self.entered and len(self.entered) < MOST_FILES:
             self.entered.add(path)
-            self.waiting.append((path, given, started))
+            self.waiting.append((path, settings, started))
 
 
 @dataclass(frozen=True)
 class PathsReached:
-    """Uses of paths in the order of files, and the options whose value the started script is certain to read."""
+    """Uses of paths, sorted by file, and the options whose value the script certainly reads."""
 
     uses: tuple[PathUse, ...] = ()
     options_read: frozenset[str] = frozenset()
 
 
 def paths_reached(tree: Tree, argv: Sequence[str], environment: Iterable[str]) -> PathsReached:
-    """The paths that the command's scripts, their modules and their settings write out."""
+    """Return the paths in the command's scripts, their modules and their settings files."""
     reached = Reached(tree, frozenset(tree.paths()))
-    _enter(reached, argv, Given(environment=frozenset(environment)), started=True)
+    _enter(reached, argv, StartSettings(environment=frozenset(environment)), started=True)
     while reached.waiting:
-        path, given, started = reached.waiting.pop()
+        path, settings, started = reached.waiting.pop()
         data = tree.read(path)
         if path.endswith(".py"):
-            _read_python(reached, path, data, given, started=started)
+            _read_python(reached, path, data, settings, started=started)
         elif is_shell(path):
-            _read_shell(reached, path, data, given)
+            _read_shell(reached, path, data, settings)
         elif reads_config(path):
-            _read_settings(reached, path, data, given)
+            _read_settings(reached, path, data, settings)
     uses = sorted(reached.uses, key=lambda use: (use.file, use.line, use.path))
     return PathsReached(tuple(uses), reached.options_read)
 
 
-def _enter(reached: Reached, argv: Sequence[str], given: Given, *, started: bool) -> None:
-    """The files that a command names; the first script is what it starts, with the options that stand behind it."""
+def _enter(reached: Reached, argv: Sequence[str], settings: StartSettings, *, started: bool) -> None:
+    """Add the files that a command names; the first script is the one that it starts."""
     options = frozenset(option_name(word) for word in argv if word.startswith("--"))
-    given = replace(given, options=given.options | options)
+    settings = replace(settings, options=settings.options | options)
     for before, word in zip(("", *argv), argv, strict=False):
         if before == "-c" and posixpath.basename(argv[0]) in SHELLS:
-            _read_shell(reached, COMMAND, word.encode("utf-8", "surrogateescape"), given)
+            _read_shell(reached, COMMAND, word.encode("utf-8", "surrogateescape"), settings)
         if before == "-m" and (module := next(_files_of(reached, word, ""), "")):
-            reached.add(module, given, started=started)
+            reached.add(module, settings, started=started)
         for part in (word, word.partition("=")[2]):
             if part:
-                reached.add(part, given, started=started and part.endswith(".py"))
+                reached.add(part, settings, started=started and part.endswith(".py"))
 
 
-def _read_python(reached: Reached, path: str, data: bytes, given: Given, *, started: bool) -> None:
+def _read_python(reached: Reached, path: str, data: bytes, settings: StartSettings, *, started: bool) -> None:
     try:
         tree = ast.parse(data)
     except (SyntaxError, ValueError):
         return
-    uses, options = paths_in_python(path, tree, given, started=started)
+    uses, options = paths_in_python(path, tree, settings, started=started)
     reached.uses.extend(uses)
     reached.options_read |= options
     for node in ast.walk(tree):
         for module in _modules(node):
             for file in _files_of(reached, module, path):
-                reached.add(file, given)
+                reached.add(file, settings)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and reads_config(node.value):
-            reached.add(node.value, given)
+            reached.add(node.value, settings)
 
 
 def _modules(node: ast.AST) -> Iterator[str]:
@@ -110,7 +110,7 @@ def _modules(node: ast.AST) -> Iterator[str]:
 
 
 def _files_of(reached: Reached, module: str, importer: str) -> Iterator[str]:
-    """The project's files of that module, seen from the importing file."""
+    """Yield the project's files of that module, relative to the importing file."""
     bare = module.lstrip(".")
     folder = posixpath.dirname(importer)
     for _ in range(len(module) - len(bare) - 1):
@@ -122,24 +122,24 @@ def _files_of(reached: Reached, module: str, importer: str) -> Iterator[str]:
         yield from (file for file in (f"{stem}.py", f"{stem}/__init__.py") if file in reached.paths)
 
 
-def _read_shell(reached: Reached, path: str, data: bytes, given: Given) -> None:
+def _read_shell(reached: Reached, path: str, data: bytes, settings: StartSettings) -> None:
     try:
         script = scan_shell(data)
     except Unparsable:
         return
     for command in script.commands:
         words = [word.text or "" for word in command.words]
-        _enter(reached, words, given, started=False)
+        _enter(reached, words, settings, started=False)
         if words[:1] and words[0] in TESTS:
             continue
-        for text, start in _texts(command, given):
+        for text, start in _texts(command, settings):
             if found := path_in(text):
                 reached.uses.append(PathUse(found, path, data.count(b"\n", 0, start) + 1))
 
 
-def _texts(command: Command, given: Given) -> Iterator[tuple[str, int]]:
+def _texts(command: Command, settings: StartSettings) -> Iterator[tuple[str, int]]:
     for assignment in command.assignments:
-        if assignment.name not in given.environment:
+        if assignment.name not in settings.environment:
             for word in (assignment.value, *assignment.items):
                 yield word.text or "", word.start
     for word in command.words:
@@ -149,7 +149,7 @@ def _texts(command: Command, given: Given) -> Iterator[tuple[str, int]]:
             yield text.partition("=")[2], word.start
 
 
-def _read_settings(reached: Reached, path: str, data: bytes, given: Given) -> None:
+def _read_settings(reached: Reached, path: str, data: bytes, settings: StartSettings) -> None:
     try:
         nodes = read_config(path, data)
     except Unparsable:
@@ -157,5 +157,5 @@ def _read_settings(reached: Reached, path: str, data: bytes, given: Given) -> No
     for node in nodes:
         for _, key, value in walk(node):
             name = key.text if isinstance(key, Scalar) else ""
-            if isinstance(value, Scalar) and name not in given.options and (found := path_in(value.text)):
+            if isinstance(value, Scalar) and name not in settings.options and (found := path_in(value.text)):
                 reached.uses.append(PathUse(found, path, value.place.line))

@@ -1,6 +1,6 @@
-"""The first depth of verify: what code and config ask for, judged against the precision plan without running anything.
+"""Static checks of verify: code against the precision plan, without running anything.
 
-Only what a fixer does not put right by itself is told: folk fixes that hide an error, and orders that cannot work.
+They cover what no fixer repairs: popular fixes that only hide an error, and calls in a wrong order.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from fixers.frame.site import Tree
 from pipeline.judgements.calls import (
     Module,
+    casts_to_float16,
+    casts_to_float32,
+    creates_scaler,
     entry_of,
-    halves,
-    is_accelerators,
+    float16_casts,
+    is_accelerator_method,
     is_literal,
     keyword_of,
     last_name,
-    loads_half,
-    makes_scaler,
     parse_module,
-    widens,
 )
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
@@ -32,7 +32,7 @@ CLIPPED_SCALED = "clip-before-unscale"
 CLIPS = ("clip_grad_norm_", "clip_grad_value_")
 TRAINS = {"train", "backward", "fit", "step", "training_step"}
 DOUBTS_OF_FIXERS = {"trainable-fp32": "trainable-dtype"}
-"""By the fixer that warns of code it cannot follow, the check of the proof that sees what the code does."""
+"""By fixer that warns of code it cannot follow: the check of the proof that settles the warning."""
 
 MAKES_INPUTS_REQUIRE_GRAD = {"enable_input_require_grads", "prepare_model_for_kbit_training"}
 
@@ -41,7 +41,7 @@ Places = Iterator[ast.AST]
 
 @dataclass(frozen=True)
 class Rule:
-    """What is told of every place in a file that `places` finds; `only_in`: the one mode where it is wrong."""
+    """A finding for every place in a file that `places` yields; with `only_in`, only in that precision mode."""
 
     check: str
     severity: Severity
@@ -52,7 +52,7 @@ class Rule:
 
 
 def judge_static(tree: Tree, plan: PrecisionPlan) -> Report:
-    """Findings over every Python file of the tree that parses; the plan's own come first."""
+    """Return the findings of the precision plan and of every Python file that parses."""
     findings = list(plan.findings)
     rules = [rule for rule in RULES if rule.only_in in (None, plan.mode)]
     unscaled = False
@@ -60,39 +60,39 @@ def judge_static(tree: Tree, plan: PrecisionPlan) -> Report:
         if path.endswith(".py"):
             module = parse_module(path, tree.read(path))
             if module is not None:
-                findings.extend(_told(rule, module, node) for rule in rules for node in rule.places(module))
+                findings.extend(_finding(rule, module, node) for rule in rules for node in rule.places(module))
                 unscaled = unscaled or "unscale_" in module.called
     return Report(tuple(finding for finding in findings if not (unscaled and finding.check == CLIPPED_SCALED)))
 
 
-def refuted(asked: Report, seen: Report) -> Report:
-    """What code seems to ask for, and what a fixer could not read in it, without what the proof then saw to be well."""
-    well = {finding.check for finding in seen.findings if finding.severity is Severity.INFO}
+def without_refuted(static: Report, proof: Report) -> Report:
+    """Return the static report without the warnings that the proof refuted."""
+    passed = {finding.check for finding in proof.findings if finding.severity is Severity.INFO}
     doubts = {rule.check: rule.check for rule in RULES if rule.severity is Severity.WARNING} | DOUBTS_OF_FIXERS
-    settled = {doubt for doubt, check in doubts.items() if check in well}
-    left = (one for one in asked.findings if one.check not in settled or one.severity is not Severity.WARNING)
-    return Report(tuple(left), asked.facts)
+    settled = {doubt for doubt, check in doubts.items() if check in passed}
+    left = (one for one in static.findings if one.check not in settled or one.severity is not Severity.WARNING)
+    return Report(tuple(left), static.facts)
 
 
-def _told(rule: Rule, module: Module, node: ast.AST) -> Finding:
+def _finding(rule: Rule, module: Module, node: ast.AST) -> Finding:
     where = f"{module.path}:{getattr(node, 'lineno', 1)}"
     code = ExitCode.PRECISION if rule.severity is Severity.ERROR else ExitCode.OK
     return Finding(rule.check, rule.severity, rule.message, where, rule.hint, code)
 
 
 def _no_clipping(module: Module) -> Places:
-    """`max_grad_norm=None` is passed on as advice against the scaler's ValueError, which it cannot prevent."""
+    """Yield `max_grad_norm=None`: popular advice against the scaler's ValueError, which it cannot prevent."""
     values = (keyword_of(call, "max_grad_norm") for call in module.calls)
     return (value for value in values if is_literal(value, None))
 
 
-def _autocast_off(module: Module) -> Places:
-    """fp16=False, or a scaler that is switched off, beside weights in half: training in pure float16.
+def _autocast_disabled(module: Module) -> Places:
+    """Yield fp16=False, or a disabled scaler or autocast, with float16 weights: training in pure float16.
 
-    Autocast that is off for one part, the rest of the file having it on, or around what is widened, is how a loss or
-    a norm is computed in float32.
+    Autocast that is disabled for one part of a file, or around a cast to float32, is allowed: a loss or a norm is
+    computed in float32 this way.
     """
-    if not (loads_half(module) and module.called & TRAINS):
+    if not (casts_to_float16(module) and module.called & TRAINS):
         return
     islands = set(_islands(module))
     for call in module.calls:
@@ -103,17 +103,17 @@ def _autocast_off(module: Module) -> Places:
 
 
 def _islands(module: Module) -> Iterator[ast.Call]:
-    """Calls that switch autocast off for a part."""
+    """Yield the calls that disable autocast for a part of the file."""
     casts = [call for call in module.calls if last_name(call.func) == "autocast"]
     if any(not is_literal(keyword_of(call, "enabled"), False) for call in casts):
         yield from casts
     for node in ast.walk(module.tree):
-        if isinstance(node, ast.With) and widens(node):
+        if isinstance(node, ast.With) and casts_to_float32(node):
             yield from (item.context_expr for item in node.items if isinstance(item.context_expr, ast.Call))
 
 
 def _unscale_patched(module: Module) -> Places:
-    """The scaler is made to accept float16 gradients, so that float16 weights are trained after all."""
+    """Yield assignments to GradScaler._unscale_grads_, which make it accept float16 gradients."""
     for node in ast.walk(module.tree):
         assigned = node.targets if isinstance(node, ast.Assign) else []
         if any(isinstance(target, ast.Attribute) and target.attr == "_unscale_grads_" for target in assigned):
@@ -121,15 +121,15 @@ def _unscale_patched(module: Module) -> Places:
 
 
 def _clip_before_unscale(module: Module) -> Places:
-    """A file that makes a scaler and clips by hand; whether anything in the project unscales is asked of all files."""
+    """Yield clipping calls in a file that creates a scaler; judge_static checks whether the project unscales."""
     if "GradScaler" in module.called:
         for call in module.calls:
-            if last_name(call.func) in CLIPS and not is_accelerators(call):
+            if last_name(call.func) in CLIPS and not is_accelerator_method(call):
                 yield call
 
 
 def _reentrant(module: Module) -> Places:
-    """Reentrant checkpointing was asked for by name and nothing makes the inputs require a gradient."""
+    """Yield `use_reentrant=True` in a file where nothing makes the inputs require a gradient."""
     if module.called & MAKES_INPUTS_REQUIRE_GRAD:
         return
     for node in ast.walk(module.tree):
@@ -139,10 +139,10 @@ def _reentrant(module: Module) -> Places:
 
 
 def _trained_half(module: Module) -> Places:
-    """Everything is loaded in float16 and trained under a scaler, and nothing widens what is trained."""
-    scaled = any(makes_scaler(call) or is_literal(keyword_of(call, "fp16"), True) for call in module.calls)
-    if scaled and loads_half(module) and not (module.called & set(CASTS_UP) or widens(module.tree)):
-        yield next(halves(module))
+    """Yield the first float16 cast in a file that trains with a scaler and casts nothing to float32."""
+    scaled = any(creates_scaler(call) or is_literal(keyword_of(call, "fp16"), True) for call in module.calls)
+    if scaled and casts_to_float16(module) and not (module.called & set(CASTS_UP) or casts_to_float32(module.tree)):
+        yield next(float16_casts(module))
 
 
 RULES = (
@@ -150,37 +150,37 @@ RULES = (
         "folk-no-clipping",
         Severity.ERROR,
         _no_clipping,
-        "max_grad_norm=None cannot stop `Attempting to unscale FP16 gradients`: scaler.step unscales too",
-        "take it out; pipeline fix --only trainable-fp32",
+        "max_grad_norm=None cannot stop `Attempting to unscale FP16 gradients`: scaler.step also unscales",
+        "remove it; pipeline fix --only trainable-fp32",
         only_in=Mode.FP16_MIXED,
     ),
     Rule(
         "folk-autocast-off",
         Severity.ERROR,
-        _autocast_off,
-        "mixed precision is off while weights are float16: Adam in pure float16 trains at loss 0.0",
-        "switch it on; pipeline fix --only trainable-fp32",
+        _autocast_disabled,
+        "mixed precision is disabled while weights are float16: pure float16 with Adam trains at loss 0.0",
+        "enable it; pipeline fix --only trainable-fp32",
         only_in=Mode.FP16_MIXED,
     ),
     Rule(
         "folk-unscale-patched",
         Severity.ERROR,
         _unscale_patched,
-        "GradScaler._unscale_grads_ is replaced: the check it makes is what protects float16 weights",
-        "take it out; pipeline fix --only trainable-fp32",
+        "GradScaler._unscale_grads_ is replaced: its check protects float16 weights",
+        "remove it; pipeline fix --only trainable-fp32",
     ),
     Rule(
         CLIPPED_SCALED,
         Severity.WARNING,
         _clip_before_unscale,
-        "gradients are clipped, and nothing in the project unscales them first: nearly all of each would be cut off",
+        "gradients are clipped, and nothing in the project unscales them first: clipping cuts off nearly all of it",
         "scaler.unscale_(optimizer) before it",
     ),
     Rule(
         "checkpoint-reentrant",
         Severity.WARNING,
         _reentrant,
-        "reentrant checkpointing hands no gradient to adapters behind frozen embeddings",
+        "reentrant checkpointing passes no gradient to adapters behind frozen embeddings",
         "use_reentrant=False",
     ),
     Rule(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pipeline.diagnosis.diagnose import diagnose_text
-from pipeline.judgements.label_padding import FIXER, blamed, is_suspected
-from pipeline.judgements.static import judge_static, refuted
+from pipeline.judgements.label_padding import FIXER, is_suspected, with_padding_errors
+from pipeline.judgements.static import judge_static, without_refuted
 from pipeline.messages.masked import masked
 from pipeline.records.inputs import Inputs
 from pipeline.stages.stage import Context, StageResult
@@ -57,7 +57,7 @@ class Verify:
         proof = prove(context)
         context.evidence = replace(context.evidence, proof=proof)
         notes = tuple(f"{name}: {value}" for name, value in proof.report.facts)
-        static = refuted(static, Report(proof.findings))
+        static = without_refuted(static, Report(proof.findings))
         report = diagnose_proof(proof).and_also(static).and_also(card).and_also(proof.report)
         caveat = f"not proved: {proof.blind.message}" if proof.blind else ""
         return StageResult(report, describe_proof(view, proof), notes, caveat=caveat)
@@ -116,7 +116,7 @@ def with_label_edits(view: View, proof: ProofReport) -> ProofReport:
     """Name the edits of the fixer `label-padding` in the findings that they caused."""
     if not is_suspected(proof.findings):
         return proof
-    return replace(proof, findings=blamed(proof.findings, plan_for(view, None, only=[FIXER]).changes))
+    return replace(proof, findings=with_padding_errors(proof.findings, plan_for(view, None, only=[FIXER]).changes))
 
 
 def describe_proof(view: View, proof: ProofReport) -> str:

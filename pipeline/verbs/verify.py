@@ -8,7 +8,7 @@ from pipeline.actions.preview import judge_without_proof, preview
 from pipeline.actions.proof import can_be_proved, prove_in_scratch
 from pipeline.actions.session import host_session
 from pipeline.hosts.pending import PendingHost
-from pipeline.judgements.static import refuted
+from pipeline.judgements.static import without_refuted
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Context, RunOptions
@@ -58,7 +58,7 @@ def _looked(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
         screen.passed(proof.findings)
         for unseen in proof.unseen:
             screen.note(f"not checked: {unseen.check}: {unseen.reason}")
-        report = refuted(report, Report(proof.findings))
+        report = without_refuted(report, Report(proof.findings))
         report = diagnose_proof(proof).and_also(report).and_also(card).and_also(proof.report)
     return Outcome(
         "verify",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fixers.frame.change import FileChange
 from pipeline.diagnosis.cures import next_cure
-from pipeline.judgements.label_padding import blamed, is_suspected
+from pipeline.judgements.label_padding import is_suspected, with_padding_errors
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 
@@ -18,20 +18,20 @@ OTHER = FileChange("train.py", b"a", b"b", {"loss-fp32": 1}, ("line 3: a reason 
 
 def test_the_fixer_that_acted_is_named_with_its_lines_and_what_to_type():
     assert is_suspected(SEEN)
-    well, error = blamed(SEEN, (EDIT, OTHER))
+    well, error = with_padding_errors(SEEN, (EDIT, OTHER))
     assert well == SEEN[0]
     assert (error.severity, error.exit_code, error.where) == (Severity.ERROR, ExitCode.PRECISION, "data.py:7")
     assert error.hint == "pipeline run --set fixers.label-padding=never"
 
 
 def test_a_project_whose_own_targets_are_minus_100_is_only_warned():
-    assert blamed(SEEN, (OTHER,)) == SEEN
+    assert with_padding_errors(SEEN, (OTHER,)) == SEEN
     assert not is_suspected((Finding("labels-ignored", Severity.INFO, "none"),))
 
 
 def test_run_takes_the_edits_back_once():
-    cure = next_cure([], blamed(SEEN, (EDIT,)), {})
+    cure = next_cure([], with_padding_errors(SEEN, (EDIT,)), {})
     assert cure is not None
     assert cure.overrides == {"fixers.label-padding": "never"}
-    assert next_cure([cure.name], blamed(SEEN, (EDIT,)), {}) is None
-    assert next_cure([], blamed(SEEN, (EDIT,)), {"fixers": {"label-padding": "never"}}) is None
+    assert next_cure([cure.name], with_padding_errors(SEEN, (EDIT,)), {}) is None
+    assert next_cure([], with_padding_errors(SEEN, (EDIT,)), {"fixers": {"label-padding": "never"}}) is None

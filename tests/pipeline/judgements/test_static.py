@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.judgements.static import judge_static, refuted
+from pipeline.judgements.static import judge_static, without_refuted
 from remote.policy.precision import judge_precision
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
@@ -129,9 +129,9 @@ def test_what_is_only_suspected_stops_no_proof_and_is_not_told_where_the_proof_s
     asked = judge_static(Files(train_py=text), TURING)
     assert [finding.check for finding in asked.errors] == ["folk-no-clipping"]
     well = [Finding(name, Severity.INFO, "well") for name in ("clip-before-unscale", "folk-no-clipping")]
-    assert [finding.check for finding in refuted(asked, Report(tuple(well))).findings] == ["folk-no-clipping"]
+    assert [finding.check for finding in without_refuted(asked, Report(tuple(well))).findings] == ["folk-no-clipping"]
     bad = Finding("clip-before-unscale", Severity.ERROR, "seen")
-    assert refuted(asked, Report((bad,))) == asked
+    assert without_refuted(asked, Report((bad,))) == asked
 
 
 @pytest.mark.parametrize("message", ["made of a model that cannot be named", "no line can be put here"])
@@ -139,7 +139,7 @@ def test_what_a_fixer_cannot_read_is_settled_by_what_the_proof_saw(message):
     doubt = Report((Finding("trainable-fp32", Severity.WARNING, message, "train.py:7"),))
     well = Finding("trainable-dtype", Severity.INFO, "all 4 trained tensors are float32")
     bad = Finding("trainable-dtype", Severity.ERROR, "4 of 4 trained tensors are float16")
-    assert refuted(doubt, Report((well,))).findings == ()
-    assert refuted(doubt, Report((bad,))) == doubt
+    assert without_refuted(doubt, Report((well,))).findings == ()
+    assert without_refuted(doubt, Report((bad,))) == doubt
     refused = Report((Finding("trainable-fp32", Severity.ERROR, "not this"),))
-    assert refuted(refused, Report((well,))) == refused
+    assert without_refuted(refused, Report((well,))) == refused
