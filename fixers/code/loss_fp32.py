@@ -41,7 +41,7 @@ from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "loss-fp32"
-version = 3
+version = 4
 safety = "safe"
 needles = (b"_loss(", b"cross_entropy", b"kl_div", b"Loss(")
 below = BF16_FROM
@@ -60,7 +60,7 @@ WHY = "the loss is computed in float32"
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Float32 operands for every loss of a file that uses half precision."""
-    if not (USES_HALF.search(source.data) and CALLS_LOSS.search(source.data)):
+    if not (CALLS_LOSS.search(source.data) and USES_HALF.search(source.data) and source.python.mentions(USES_HALF)):
         return NOTHING
     draft = Draft(source.python, name)
     widened: dict[ast.expr, None] = {}
