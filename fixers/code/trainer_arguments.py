@@ -3,6 +3,8 @@
 What it does
     In calls of classes that are really imported from transformers or TRL (or of subclasses written in the same file),
     arguments that were renamed get their new names, and arguments that were removed and did nothing are taken out.
+    Options of a shell script, and keys of a YAML or JSON file of arguments, follow where the project parses them into
+    Trainer arguments (`HfArgumentParser`, `TrlParser`) and neither declares nor reads the old name itself.
     Nothing is renamed for an installed or pinned version that does not know the new name. What has no equal is told.
 
 Why
@@ -27,81 +29,39 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
 
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
+from fixers.settings.trainer_options import OPTIONS, reads_options, rewrite_options
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.python import reads_python
 from fixers.sources.source import Source
+from fixers.sources.trainer_names import ARGUMENTS, DTYPE, TRAIN, TRAINER, TRL_ARGUMENTS, V5, Removed, Renamed
 
 name = "trainer-arguments"
-version = 1
+version = 2
 safety = "safe"
-needles = (b"Trainer", b"TrainingArguments", b"trl", b"torch_dtype", b"load_in_")
+needles = (b"Trainer", b"TrainingArguments", b"trl", b"torch_dtype", b"load_in_", *OPTIONS)
 below = None
 brings: tuple[str, ...] = ()
-matches = reads_python
 
 
-@dataclass(frozen=True)
-class Renamed:
-    """A new name, since which version; `value` replaces a value of True where the meaning moved into the value."""
-
-    to: str
-    package: str
-    since: tuple[int, ...]
-    value: str = ""
+def matches(path: str) -> bool:
+    return reads_python(path) or reads_options(path)
 
 
-@dataclass(frozen=True)
-class Removed:
-    """An argument that is gone. `instead` is told; an empty one means that it did nothing worth keeping."""
-
-    package: str
-    since: tuple[int, ...]
-    instead: str = ""
-
-
-V5 = ("transformers", (5,))
-ARGUMENTS: dict[str, Renamed | Removed] = {
-    "evaluation_strategy": Renamed("eval_strategy", "transformers", (4, 41)),
-    "warmup_ratio": Renamed("warmup_steps", *V5),
-    "group_by_length": Renamed("train_sampling_strategy", *V5, value='"group_by_length"'),
-    "no_cuda": Renamed("use_cpu", *V5),
-    "per_gpu_train_batch_size": Renamed("per_device_train_batch_size", *V5),
-    "per_gpu_eval_batch_size": Renamed("per_device_eval_batch_size", *V5),
-    "push_to_hub_token": Renamed("hub_token", *V5),
-    "push_to_hub_model_id": Renamed("hub_model_id", *V5),
-    "logging_dir": Removed(*V5, instead="set TENSORBOARD_LOGGING_DIR in the environment; runs of ours have it set"),
-    "fsdp_min_num_params": Removed(*V5, instead="give it inside fsdp_config"),
-    "fsdp_transformer_layer_cls_to_wrap": Removed(*V5, instead="give it inside fsdp_config"),
-    "include_inputs_for_metrics": Removed(*V5, instead='use include_for_metrics=["inputs"]'),
-    "overwrite_output_dir": Removed(*V5),
-    "save_safetensors": Removed(*V5),
-    "use_mps_device": Removed(*V5),
-    "past_index": Removed(*V5),
-    "fp16_backend": Removed(*V5),
-    "half_precision_backend": Removed(*V5),
-    "jit_mode_eval": Removed(*V5),
-    "tpu_num_cores": Removed(*V5),
-    "ray_scope": Removed(*V5),
-    "include_tokens_per_second": Removed(*V5),
-}
-TRL_ARGUMENTS: dict[str, Renamed | Removed] = {"max_seq_length": Renamed("max_length", "trl", (0, 16))}
-TRAINER: dict[str, Renamed | Removed] = {"tokenizer": Renamed("processing_class", "transformers", (4, 46))}
-TRAIN: dict[str, Renamed | Removed] = {"model_path": Renamed("resume_from_checkpoint", *V5)}
 IMPORTS = re.compile(rb"(?:from|import)[ \t]+(?:transformers|trl)\b")
 ARGUMENT_CLASS = re.compile(r"(?:transformers|trl)\.(?:\w+\.)*\w*(?:TrainingArguments|Config)$")
 TRAINER_CLASS = re.compile(r"(?:transformers|trl)\.(?:\w+\.)*\w*Trainer$")
-DTYPE = Renamed("dtype", "transformers", (4, 56))
 LOADERS = ("from_pretrained", "from_config")
 WHY = "the name that transformers knows now"
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """New names for renamed arguments, none for removed ones."""
+    if reads_options(source.path):
+        return rewrite_options(source, target, name)
     if not IMPORTS.search(source.data):
         return NOTHING
     draft = Draft(source.python, name)

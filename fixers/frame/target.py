@@ -7,16 +7,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from fixers.frame.own_settings import OwnSettings
 from remote.protocol.machine import Gpu
 
 
 @dataclass(frozen=True)
 class Target:
-    """The same target and the same bytes always give the same rewrite. `packages` are versions by name, where known."""
+    """The same target and the same bytes always give the same rewrite. `packages` are versions by name, where known.
+
+    `own` is what the project's own Python reads of its settings.
+    """
 
     card: Gpu | None = None
     packages: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    own: OwnSettings = field(default_factory=OwnSettings)
 
     def below(self, capability: tuple[int, int]) -> bool:
         """The card is known and older than that."""

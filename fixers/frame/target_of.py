@@ -15,7 +15,8 @@ def target_of(site: Site) -> Target:
     """What the site's host says is installed; else the newest versions that the project's requirements allow."""
     survey = site.survey
     asked = survey.interpreter.packages if survey is not None and survey.interpreter.packages else None
-    return Target(site.gpu, asked if asked is not None else pinned_packages(site), site.settings)
+    packages = asked if asked is not None else pinned_packages(site)
+    return Target(site.gpu, packages, site.settings)
 
 
 def pinned_packages(site: Site) -> dict[str, str]:

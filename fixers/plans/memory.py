@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from fixers.frame.change import FileChange
+from fixers.frame.own_settings import OwnSettings
 from fixers.frame.source_fixer import SourceFixer
 from fixers.frame.target import Target
 from fixers.plans.file_plan import FileOutcome
@@ -82,6 +83,19 @@ class Memory:
         kept = json.loads(dumps(_kept(outcome))) if outcome != FileOutcome() else None
         self.rows[path] = (hashlib.sha256(data).hexdigest(), kept)
 
+    def recall_own(self, path: str, digest: str) -> OwnSettings | None:
+        """What the file reads by name, of the last time; None where the file is new or changed."""
+        known, kept = self.rows.get(path, ("", None))
+        if known != digest:
+            return None
+        self.seen.add(path)
+        return decode(OwnSettings, kept) if kept else OwnSettings()
+
+    def remember_own(self, path: str, digest: str, own: OwnSettings) -> None:
+        self.grown = True
+        self.seen.add(path)
+        self.rows[path] = (digest, json.loads(dumps(own)) if own != OwnSettings() else None)
+
     def save(self) -> None:
         """The next planning finds what this one did; where nothing may be written here, it does not."""
         if not self.grown:
@@ -98,7 +112,8 @@ def question_of(fixers: Sequence[SourceFixer], target: Target) -> str:
     """A digest of everything but the files that an outcome depends on: our own code, the fixers and the target."""
     names = [(fixer.name, fixer.version) for fixer in fixers]
     card = (target.card.capability, target.card.assumed) if target.card is not None else None
-    asked = repr((our_code(), names, card, sorted(target.packages.items()), sorted(target.settings.items(), key=str)))
+    settings = sorted(target.settings.items(), key=str)
+    asked = repr((our_code(), names, card, sorted(target.packages.items()), settings, target.own))
     return hashlib.sha256(asked.encode()).hexdigest()[:32]
 
 

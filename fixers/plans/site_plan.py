@@ -5,18 +5,19 @@ from __future__ import annotations
 import difflib
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 from fixers.frame.change import FileChange, HostChange, Plan
 from fixers.frame.findings import warning
 from fixers.frame.fixed_tree import as_planned
-from fixers.frame.site import Fixer, Site
+from fixers.frame.own_settings import OwnSettings, judge_source, merge_own
+from fixers.frame.site import Fixer, Site, Tree
 from fixers.frame.source_fixer import SourceFixer
 from fixers.frame.target import Target
 from fixers.frame.target_of import target_of
 from fixers.plans.file_plan import FileOutcome, plan_file
-from fixers.plans.memory import Digested, Memory, question_of
+from fixers.plans.memory import Digested, Memory, our_code, question_of
 from fixers.registry import setup_fixers, source_fixers
 from remote.errors import BadUsage
 from remote.protocol.findings import Finding
@@ -29,7 +30,7 @@ OFF = ("off", False, "never")
 def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
     """Everything the chosen fixers would change at the site, one FileChange per file. Raises BadUsage."""
     chosen = chosen_names(site, only)
-    target = target_of(site)
+    target = replace(target_of(site), own=_own_settings(site.tree))
     sources = [fixer for fixer in source_fixers() if fixer.name in chosen and applies(fixer, target)]
     setups = [fixer for fixer in setup_fixers() if fixer.name in chosen]
     rewrites = _plan_sources(site, sources, target)
@@ -95,6 +96,31 @@ def _plan_sources(site: Site, fixers: Sequence[SourceFixer], target: Target) -> 
             findings += outcome.findings
             changes += [outcome.change] if outcome.change else []
     return Plan(tuple(findings), tuple(changes))
+
+
+def _own_settings(tree: Tree) -> OwnSettings:
+    """What the project's Python files read of its settings. A file that cannot be read is named when it is planned."""
+    paths = [path for path in tree.paths() if path.endswith(".py")]
+    memory = Memory.of(tree.root, f"own-{our_code()}") if isinstance(tree, Digested) else None
+    parts: list[OwnSettings] = []
+    for path in paths:
+        with suppress(OSError):
+            parts.append(_own_settings_of(tree, memory, path))
+    if memory is not None:
+        memory.save()
+    return merge_own(parts)
+
+
+def _own_settings_of(tree: Tree, memory: Memory | None, path: str) -> OwnSettings:
+    """A file with the bytes of the last time is not read again."""
+    if memory is None or not isinstance(tree, Digested):
+        return judge_source(tree.read(path))
+    digest = tree.digest(path)
+    own = memory.recall_own(path, digest)
+    if own is None:
+        own = judge_source(tree.read(path))
+        memory.remember_own(path, digest, own)
+    return own
 
 
 def _outcomes(site: Site, fixers: Sequence[SourceFixer], target: Target) -> Iterator[FileOutcome]:

@@ -52,9 +52,13 @@ WHY_BLOCK = "float16 needs a loss scale"
 
 @dataclass
 class Settings:
-    """The settings of one file, read once; `found` is what comes of them."""
+    """The settings of one file, read once; `found` is what comes of them.
+
+    `kept` are keys that the project's own code reads: it asks for float16 under the name of bfloat16 after its own fix.
+    """
 
     found: EditList
+    kept: tuple[str, ...] = ()
     entered: set[int] = field(default_factory=set)
 
     @property
@@ -141,6 +145,8 @@ class Settings:
             self.warn(key, f"{wanted} is set beside {key.text} and is not a plain value; left as it was")
         elif not IS_BF16.fullmatch(option(key.text)):
             self.warn(key, f"{key.text} asks for bfloat16; the key that asks for float16 is not known")
+        elif key.text in self.kept:
+            return
         elif key.text != wanted.replace("fp16", "bf16") and _has_rival(siblings, key, wanted):
             self.replace(value, as_false(value.text), NO_BFLOAT16)
         else:

@@ -48,7 +48,7 @@ from fixers.sources.words import Heredoc, Script
 from remote.policy.precision import BF16_FROM
 
 name = "launch-flags"
-version = 4
+version = 5
 safety = "safe"
 needles = NEEDLES
 below = BF16_FROM
@@ -72,7 +72,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         script = _commands(source)
     except Unparsable as error:
         return _unread(source, error) if reads_commands(source.path) else NOTHING
-    launch = Launch(EditList(source.path, source.data, name))
+    launch = Launch(EditList(source.path, source.data, name), target.own.keys)
     launch.read(script)
     for heredoc in script.heredocs:
         _read_heredoc(launch, heredoc)

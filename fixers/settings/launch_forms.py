@@ -48,9 +48,13 @@ VARIABLE = re.compile(r"\"?\$(?:\{(\w+)(?::?-([^}\"$`]*))?\}|\((\w+)\)|(\w+))\"?
 
 @dataclass
 class Launch:
-    """The commands of one file; `found` is what comes of them, `linked` the variables that options take values from."""
+    """The commands of one file; `found` is what comes of them, `linked` the variables that options take values from.
+
+    `kept` are settings that the project's own code reads: an override of one (`bf16=true`) keeps its name.
+    """
 
     found: EditList
+    kept: tuple[str, ...] = ()
     linked: set[str] = field(default_factory=set)
 
     @property
@@ -144,6 +148,8 @@ class Launch:
         if value is not None and not is_true(value) and value not in ("auto", "full"):
             return
         twin = next((other for other in given if other.name == fp16_name(each.name)), None)
+        if twin is None and each.name in self.kept and not each.flag.raw.startswith("-"):
+            return
         if twin is None:
             self.rename_bf16(each)
         elif each.value and twin.value and value is not None and twin.value.text is not None:

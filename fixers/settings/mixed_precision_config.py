@@ -4,9 +4,10 @@ What it does
     On a card below compute capability 8.0: Accelerate's `mixed_precision: bf16`, dtypes given as values, `bf16: true`
     and `auto` of Axolotl, LLaMA-Factory and Trainer arguments, Lightning's and NeMo's `precision: bf16-mixed`,
     DeepSpeed's bf16 block, `tf32: true`, and FlashAttention with the packing that needs it. Where `bf16` and `fp16`
-    both stand there, their values are set; where only `bf16` does, the key is renamed. A DeepSpeed file without an
-    fp16 block gets one, with dynamic loss scale. Dtypes of moments, averages and reductions
-    become float32. `bf16-true` has no safe twin and is told.
+    are both given, their values are set; where only `bf16` is, the key is renamed, unless the project's own code reads
+    it (`cfg["bf16"]`): that code then asks for float16 itself. A DeepSpeed file without an fp16 block gets one, with
+    dynamic loss scale. Dtypes of moments, averages and reductions become float32. `bf16-true` has no safe twin and is
+    told.
 
 Why
     A config outlives every edit of the script that reads it. Renaming `bf16` beside an `fp16: false` would leave two
@@ -47,7 +48,7 @@ from fixers.sources.yaml_values import duplicates
 from remote.policy.precision import BF16_FROM
 
 name = "mixed-precision-config"
-version = 5
+version = 6
 safety = "safe"
 needles = NEEDLES
 below = BF16_FROM
@@ -76,7 +77,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     except Unparsable as error:
         message = f"could not be read ({error.message}); left as it was"
         return _unchanged(source, error.line, message, "look at its precision by hand")
-    settings = Settings(EditList(source.path, source.data, name))
+    settings = Settings(EditList(source.path, source.data, name), target.own.keys)
     for document in documents:
         twice = duplicates(document)
         if twice:

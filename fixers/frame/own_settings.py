@@ -1,0 +1,66 @@
+"""Settings that the project's own Python reads or declares by name: such a key or option must keep its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fixers.sources.trainer_names import ARGUMENTS, TRL_ARGUMENTS
+
+RENAMED = tuple(key.encode() for key in (*ARGUMENTS, *TRL_ARGUMENTS))
+WORDS = (b"bf16", *RENAMED)
+KEY = rb"(\w*bf16\w*)"
+OPTION = rb"(" + b"|".join(RENAMED) + rb")"
+UNASSIGNED = rb"(?!\s*=[^=])"
+ENTRY = rb"\[\s*[\"']%b[\"']\s*\]" + UNASSIGNED + rb"|\b(?:get|pop|getattr|hasattr)\([^()\n]*[\"']%b[\"']"
+ENTRY_OF_KEYS = re.compile(ENTRY % (KEY, KEY))
+ATTRIBUTE_OF_KEYS = re.compile(rb"\b((?:\w+\.)+)" + KEY + rb"\b" + UNASSIGNED)
+OF_OPTIONS = re.compile(
+    (ENTRY + rb"|\.%b\b|[\"']--?%b[\"']|^[ \t]+%b[ \t]*:") % (OPTION, OPTION, OPTION, OPTION, OPTION), re.MULTILINE
+)
+PARSED = re.compile(rb"ArgumentParser|TrlParser|TrainingArguments|Trainer\b")
+OF_A_CONFIG = re.compile(rb"\b(?:\w*_)?(?:cfg|conf|config|hparams|hps?|opts?)\.")
+OF_ARGUMENTS = re.compile(rb"\b(?:args?|ns|namespace)\.")
+INTO_TRAINER = re.compile(rb"\b(?:HfArgumentParser|TrlParser)\(")
+
+
+@dataclass(frozen=True)
+class OwnSettings:
+    """`keys` of bfloat16 are read from a config; `options`, which Trainer renamed, are declared or read.
+
+    `into_trainer`: the project parses a command line or a file into Trainer arguments.
+    """
+
+    keys: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    into_trainer: bool = False
+
+
+def judge_source(source: bytes) -> OwnSettings:
+    """The settings that a Python file reads and declares."""
+    into_trainer = INTO_TRAINER.search(source) is not None
+    if not any(word in source for word in WORDS):
+        return OwnSettings(into_trainer=into_trainer)
+    parses = PARSED.search(source) is not None
+    keys = _names(ENTRY_OF_KEYS, source)
+    for owners, name in ATTRIBUTE_OF_KEYS.findall(source):
+        if OF_A_CONFIG.search(owners) or (OF_ARGUMENTS.search(owners) and not parses):
+            keys.add(name)
+    return OwnSettings(_texts(keys), _texts(_names(OF_OPTIONS, source)), into_trainer)
+
+
+def merge_own(parts: Iterable[OwnSettings]) -> OwnSettings:
+    """What any of them reads or declares."""
+    held = list(parts)
+    keys = {name for each in held for name in each.keys}
+    options = {name for each in held for name in each.options}
+    return OwnSettings(tuple(sorted(keys)), tuple(sorted(options)), any(each.into_trainer for each in held))
+
+
+def _names(pattern: re.Pattern[bytes], source: bytes) -> set[bytes]:
+    return {name for found in pattern.finditer(source) for name in found.groups() if name}
+
+
+def _texts(names: Iterable[bytes]) -> tuple[str, ...]:
+    return tuple(sorted(name.decode("ascii", "ignore") for name in names))

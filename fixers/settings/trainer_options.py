@@ -1,0 +1,138 @@
+"""Trainer arguments given on a command line or in a file: the new names of those that were renamed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fixers.frame.source_fixer import NOTHING, Rewrite
+from fixers.frame.target import Target
+from fixers.settings.edit_list import EditList
+from fixers.settings.text_arguments import holds_arguments, text_of
+from fixers.sources.commands import read_commands, reads_commands
+from fixers.sources.config_commands import commands_in_config
+from fixers.sources.config_files import read_config, reads_config
+from fixers.sources.nodes import Mapping, Scalar
+from fixers.sources.shell_words import scan_shell
+from fixers.sources.source import Source
+from fixers.sources.trainer_names import ARGUMENTS, Removed, Renamed
+from fixers.sources.unparsable import Unparsable
+from fixers.sources.words import Command, Word
+
+OPTIONS = tuple(name.encode() for key in ARGUMENTS for name in dict.fromkeys((key, key.replace("_", "-"))))
+OPTION = re.compile(r"--([A-Za-z][\w-]*)(?:=.*)?", re.DOTALL)
+TRUTHS = ("true", "false", "1", "0", "yes", "no")
+OF_TRAINER = ("output_dir", "per_device_train_batch_size", "learning_rate", "num_train_epochs")
+WHY = "the name that transformers knows now"
+
+
+def reads_options(path: str) -> bool:
+    return reads_commands(path) or reads_config(path)
+
+
+def rewrite_options(source: Source, target: Target, check: str) -> Rewrite:
+    """The file with today's names, where the project parses options into Trainer arguments."""
+    if not target.own.into_trainer or not any(option in source.data for option in OPTIONS):
+        return NOTHING
+    renaming = _Renaming(EditList(source.path, source.data, check), target)
+    try:
+        if reads_commands(source.path):
+            commands = read_commands(source.path, source.data).commands
+        else:
+            commands = commands_in_config(source.path, source.data).commands
+            for document in read_config(source.path, source.data):
+                if isinstance(document, Mapping):
+                    renaming.judge_keys(document)
+    except Unparsable:
+        return NOTHING  # the fixers of precision report such a file
+    for command in commands:
+        renaming.judge(command)
+    return renaming.found.rewrite
+
+
+@dataclass
+class _Renaming:
+    """The edits of one file."""
+
+    found: EditList
+    target: Target
+
+    def judge(self, command: Command) -> None:
+        for words in (command.words, *(assignment.items for assignment in command.assignments)):
+            self.judge_words(words)
+        insides = [text_of(word) for word in command.words]
+        for inside in [*insides, *(assignment.value.inside for assignment in command.assignments)]:
+            if inside and holds_arguments(self.found.data[slice(*inside)]):
+                for inner in scan_shell(self.found.data, *inside).commands:
+                    self.judge(inner)
+
+    def judge_words(self, words: Sequence[Word]) -> None:
+        given = {name for _, name in _options(words)}
+        for at, name in _options(words):
+            change = self._change_of(name)
+            start = words[at].start
+            if change is None:
+                continue
+            message = _message(name, change, given)
+            if message:
+                self.found.warn(start, message)
+            elif isinstance(change, Renamed):
+                written = self.found.data[start + 2 : start + 2 + len(name)]
+                new = change.to.replace("_", "-") if b"-" in written else change.to
+                self.found.put(start + 2, start + 2 + len(name), new.encode(), WHY)
+            else:
+                self._remove(words, at)
+
+    def judge_keys(self, document: Mapping) -> None:
+        """A file of Trainer arguments: a flat mapping that has one of the usual keys."""
+        keys = {key.text for key, _ in document.entries if isinstance(key, Scalar)}
+        if not keys & {*OF_TRAINER}:
+            return
+        for key, _ in document.entries:
+            change = self._change_of(key.text) if isinstance(key, Scalar) else None
+            if change is None or not isinstance(key, Scalar):
+                continue
+            message = _message(key.text, change, keys)
+            if message or isinstance(change, Removed):
+                self.found.warn(key.place.start, message or f"transformers knows {key.text} no longer; take it out")
+            else:
+                text = f"{key.style}{change.to}{key.style}"
+                self.found.put(key.place.start, key.place.end, text.encode(), WHY)
+
+    def _change_of(self, name: str) -> Renamed | Removed | None:
+        name = name.replace("-", "_")
+        change = ARGUMENTS.get(name)
+        if change is None or name in self.target.own.options:
+            return None
+        return None if self.target.at_least(change.package, change.since) is False else change
+
+    def _remove(self, words: Sequence[Word], at: int) -> None:
+        """The option, its truth value, and what separates them from the next word, or from the one before."""
+        after = at + 1
+        if after < len(words) and (words[after].text or "").lower() in TRUTHS and "=" not in words[at].raw:
+            after += 1
+        if after < len(words):
+            start, stop = words[at].start, words[after].start
+        else:
+            start, stop = (words[at - 1].end if at else words[at].start), words[after - 1].end
+        self.found.put(start, stop, b"", "transformers knows it no longer, and it did nothing")
+
+
+def _options(words: Sequence[Word]) -> Iterator[tuple[int, str]]:
+    """The place and name of each option that is written out."""
+    for at, word in enumerate(words):
+        matched = OPTION.fullmatch(word.raw)
+        if matched:
+            yield at, matched[1]
+
+
+def _message(name: str, change: Renamed | Removed, given: set[str]) -> str:
+    """Why the option is only reported; empty where it can be edited."""
+    if isinstance(change, Removed):
+        return f"transformers knows {name} no longer: {change.instead}" if change.instead else ""
+    if change.value:
+        return f"{name} is gone: {change.to} {change.value} asks for it"
+    if change.to in {each.replace("-", "_") for each in given}:
+        return f"{name} is now called {change.to}, which is given too; take one out"
+    return ""

@@ -1,0 +1,55 @@
+"""Names of Trainer arguments that transformers and TRL changed: what each is called now, and since which version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """A new name, since which version; `value` replaces a value of True where the meaning moved into the value."""
+
+    to: str
+    package: str
+    since: tuple[int, ...]
+    value: str = ""
+
+
+@dataclass(frozen=True)
+class Removed:
+    """An argument that is gone. `instead` is told; an empty one means that it did nothing worth keeping."""
+
+    package: str
+    since: tuple[int, ...]
+    instead: str = ""
+
+
+V5 = ("transformers", (5,))
+ARGUMENTS: dict[str, Renamed | Removed] = {
+    "evaluation_strategy": Renamed("eval_strategy", "transformers", (4, 41)),
+    "warmup_ratio": Renamed("warmup_steps", *V5),
+    "group_by_length": Renamed("train_sampling_strategy", *V5, value='"group_by_length"'),
+    "no_cuda": Renamed("use_cpu", *V5),
+    "per_gpu_train_batch_size": Renamed("per_device_train_batch_size", *V5),
+    "per_gpu_eval_batch_size": Renamed("per_device_eval_batch_size", *V5),
+    "push_to_hub_token": Renamed("hub_token", *V5),
+    "push_to_hub_model_id": Renamed("hub_model_id", *V5),
+    "logging_dir": Removed(*V5, instead="set TENSORBOARD_LOGGING_DIR in the environment; runs of ours have it set"),
+    "fsdp_min_num_params": Removed(*V5, instead="give it inside fsdp_config"),
+    "fsdp_transformer_layer_cls_to_wrap": Removed(*V5, instead="give it inside fsdp_config"),
+    "include_inputs_for_metrics": Removed(*V5, instead='use include_for_metrics=["inputs"]'),
+    "overwrite_output_dir": Removed(*V5),
+    "save_safetensors": Removed(*V5),
+    "use_mps_device": Removed(*V5),
+    "past_index": Removed(*V5),
+    "fp16_backend": Removed(*V5),
+    "half_precision_backend": Removed(*V5),
+    "jit_mode_eval": Removed(*V5),
+    "tpu_num_cores": Removed(*V5),
+    "ray_scope": Removed(*V5),
+    "include_tokens_per_second": Removed(*V5),
+}
+TRL_ARGUMENTS: dict[str, Renamed | Removed] = {"max_seq_length": Renamed("max_length", "trl", (0, 16))}
+TRAINER: dict[str, Renamed | Removed] = {"tokenizer": Renamed("processing_class", "transformers", (4, 46))}
+TRAIN: dict[str, Renamed | Removed] = {"model_path": Renamed("resume_from_checkpoint", *V5)}
+DTYPE = Renamed("dtype", "transformers", (4, 56))
