@@ -27,7 +27,7 @@ from pipeline.work.secrets import require_secrets
 from pipeline.work.selection import Selection
 from pipeline.work.start import note_of
 from remote.errors import HalfstepError, Interrupted
-from remote.link.ask import Prompter
+from remote.link.prompter import Prompter
 from remote.operations.jobs import list_jobs, take_up_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState, RunSurvey, StartAnswer

@@ -18,7 +18,7 @@ from pipeline.work.data_consent import require_data_consent
 from pipeline.work.selection import Selection
 from pipeline.work.view import View, data_folder, data_name
 from remote.errors import HalfstepError
-from remote.link.ask import Prompter
+from remote.link.prompter import Prompter
 from remote.project.data import DataScan, scan_data
 from remote.project.identity import project_of
 from remote.project.scan import Scan, scan_project

@@ -10,7 +10,7 @@ from pipeline.hosts.address import address_of, python_of
 from pipeline.hosts.trust import require_trust
 from remote.errors import NameUnknown
 from remote.host import Host
-from remote.link.ask import Prompter
+from remote.link.prompter import Prompter
 from remote.link.reach import open_host
 from remote.operations.jobs import take_survey
 from remote.policy.cards import parse_card
@@ -25,7 +25,7 @@ def connected(host: LoadedHost, *, keep: bool, ask: Prompter | None = None) -> I
     block raises.
     """
     require_trust(host, ask)
-    link = open_host(address_of(host), keep=keep, ask=ask)
+    link = open_host(address_of(host), keep=keep, prompter=ask)
     try:
         yield link
     except NameUnknown as error:

@@ -14,7 +14,7 @@ from pipeline.records.layout import NOTE, Records
 from pipeline.records.runs import AGAIN, RunNote, is_own_note, named_run, note_seen
 from remote.errors import BadUsage, HalfstepError, Interrupted, RemoteFault
 from remote.host import Host
-from remote.link.ask import Prompter
+from remote.link.prompter import Prompter
 from remote.operations.jobs import take_survey, take_up_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity

@@ -9,7 +9,7 @@ from pipeline.hosts.open_run import NOT_THERE, open_note, out_of_reach
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote
 from remote.errors import HalfstepError
-from remote.link.ask import Prompter
+from remote.link.prompter import Prompter
 from remote.protocol.findings import Finding
 from remote.protocol.quantities import duration
 from remote.pull.log import follow_log, mirrored_log, read_log

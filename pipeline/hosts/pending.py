@@ -13,7 +13,7 @@ from typing import Self
 from pipeline.config.hosts import LoadedHost
 from pipeline.hosts.connection import connected, survey_host
 from remote.host import Host
-from remote.link.ask import Prompter
+from remote.link.prompter import Prompter
 from remote.protocol.survey import Survey
 
 Answer = queue.SimpleQueue[bool | str | None]

@@ -14,7 +14,7 @@ from pipeline.hosts.address import address_of
 from pipeline.records.consents import consents, is_confirmed, keep_consent
 from remote.errors import HostFileUntrusted
 from remote.link.address import LOCAL, Address
-from remote.link.ask import Prompter
+from remote.link.prompter import Prompter
 from remote.link.ssh.resolve import resolve_route
 from remote.link.ssh.route import ResolvedHop
 

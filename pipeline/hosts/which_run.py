@@ -9,7 +9,7 @@ from pipeline.hosts.open_run import open_note
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, list_notes
 from remote.errors import HalfstepError
-from remote.link.ask import Prompter
+from remote.link.prompter import Prompter
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState

@@ -11,7 +11,7 @@ from pipeline.config.load import LoadedConfig
 from pipeline.records.consents import consents, is_confirmed, keep_consent
 from pipeline.work.view import data_folder
 from remote.errors import DataUntrusted
-from remote.link.ask import Prompter
+from remote.link.prompter import Prompter
 from remote.project.data import outside_of
 
 

@@ -13,7 +13,7 @@ from fixers.registry import SETUP_NAMES, SOURCE_NAMES, setup_fixers, source_fixe
 from pipeline.work.secrets import secret_values
 from pipeline.work.view import View
 from remote.host import Host
-from remote.link.doors import read_only
+from remote.link.wrappers import read_only
 from remote.sync.rewrite import Rewrite, plan_rewrites
 
 MADE_ON_HOST = frozenset(SETUP_NAMES)

@@ -1,4 +1,4 @@
-"""Where a host is and what to know about it: the plain value every way of reaching one starts from."""
+"""How a host is reached, as a plain value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOCAL = "local"
 
 @dataclass(frozen=True)
 class Hop:
-    """One `[user@]host[:port]` as a person writes it; what is left out is for ~/.ssh/config to say."""
+    """One `[user@]host[:port]` as the user wrote it; ~/.ssh/config supplies what is left out."""
 
     host: str
     user: str | None = None
@@ -28,9 +28,10 @@ class Hop:
 
 @dataclass(frozen=True)
 class Address:
-    """configs/hosts/NAME.yaml as far as reaching the host goes. Raises BadUsage for a value that cannot be meant.
+    """The part of configs/hosts/NAME.yaml that is about reaching the host. Raises BadUsage for an invalid value.
 
-    `host` is a name, an address, an alias of ~/.ssh/config, or `local`. What is None is resolved as `ssh` would.
+    `host` is a name, an address, an alias of ~/.ssh/config, or `local`. A value of None is resolved as `ssh` does.
+    `destination` is what the user named the host by (the value of --host), for hints.
     """
 
     name: str
@@ -56,14 +57,14 @@ class Address:
             parse_hop(jump)
         if self.host_key is not None and not FINGERPRINT.fullmatch(self.host_key):
             raise BadUsage(
-                f"host_key {self.host_key!r} is no SHA256 fingerprint",
+                f"host_key {self.host_key!r} is not a SHA256 fingerprint",
                 where="host_key",
                 hint="ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub   (on the host) prints one: SHA256:...",
             )
         if self.container is not None and not IMAGE.fullmatch(self.container):
-            raise BadUsage(f"container {self.container!r} is no image name", where="container")
+            raise BadUsage(f"container {self.container!r} is not an image name", where="container")
         if "\0" in self.workdir or "\n" in self.workdir or not self.workdir:
-            raise BadUsage(f"workdir {self.workdir!r} is not a folder's name", where="workdir")
+            raise BadUsage(f"workdir {self.workdir!r} is not a folder name", where="workdir")
 
     @property
     def is_local(self) -> bool:
@@ -75,7 +76,7 @@ class Address:
 
 
 def judge_host(host: str) -> str:
-    """The host without the brackets of an IPv6 literal. Raises BadUsage: no shell, option or control characters."""
+    """Return the host without the brackets of an IPv6 address. Raises BadUsage for any other special character."""
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if len(bare) <= MAX_HOST_LENGTH and (HOST.fullmatch(bare) or IPV6.fullmatch(bare)):
         return bare
@@ -85,13 +86,13 @@ def judge_host(host: str) -> str:
 
 
 def judge_user(user: str | None) -> None:
-    """Raises BadUsage where the user is not a login name."""
+    """Raise BadUsage if `user` is not a login name."""
     if user is not None and not USER.fullmatch(user):
         raise BadUsage(f"invalid user {user[:60]!r}: letters, digits, . _ - and at most 32 of them", where="user")
 
 
 def judge_port(port: object) -> None:
-    """Raises BadUsage where the port is not a whole number from 1 to 65535."""
+    """Raise BadUsage if `port` is not a whole number from 1 to 65535."""
     if port is None:
         return
     if isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65535:
@@ -99,7 +100,7 @@ def judge_port(port: object) -> None:
 
 
 def parse_hop(text: str) -> Hop:
-    """`[user@]host[:port]`, as ProxyJump writes it. Raises BadUsage."""
+    """Parse `[user@]host[:port]`, the syntax of ProxyJump. Raises BadUsage."""
     rest = text.removeprefix("ssh://")
     user, at, rest = rest.rpartition("@")
     if at:

@@ -1,4 +1,4 @@
-"""A Host that is an agent on the other end of a wire: the one implementation behind local, SSH and container hosts."""
+"""A Host that talks to an agent over a stream: the implementation of local, SSH and container hosts."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from typing import Any
 
 from remote.errors import ConnectionLost, DeadlineExceeded, RemoteFault
 from remote.host import Completed, Entry, Json
+from remote.link.agent_start import FIVE_TRIES, AgentStarter, Retries, garbled_error
 from remote.link.bootstrap import MAX_FIRST
-from remote.link.greeting import FIVE_TRIES, Greeter, Retries, not_ours
-from remote.link.line import Line
-from remote.link.wire import Starter
+from remote.link.frame_reader import FrameReader
+from remote.link.streams import Starter
 from remote.protocol.exits import ExitCode
 from remote.protocol.frames import MAX_CHUNK, BadFrame, FrameKind, pack, pack_json, parse_json
 from remote.protocol.text import safe_text
 
 
 class AgentHost:
-    """A machine behind an agent; the way to it is opened by the first call. `keep` False leaves no payload behind.
+    """A host that is connected to by the first call. `keep` False stores no payload on it.
 
-    `python` is an interpreter, absolute or under ~/, that may run the agent where no usual one can.
-    A call that only looks is asked again, over a new line, when the line is lost. One that changes something is not:
-    it raises ConnectionLost, and its outcome is unknown until the host is looked at again. Threads take turns;
-    following goes beside everything else.
+    `python` is an interpreter, absolute or under ~/, for the agent if none of the usual ones works.
+    A read-only call is retried over a new connection if the connection is lost. A call that makes a change is not: it
+    raises ConnectionLost, and whether the change was made is unknown. Calls of several threads take turns, except
+    `follow`, which has its own agent.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class AgentHost:
         self._starter = starter
         self.other_python = python
         self._retries = retries
-        self._greeter = Greeter(name, starter, workdir, keep, retries, python)
-        self._line: Line | None = None
+        self._agent_starter = AgentStarter(name, starter, workdir, keep, retries, python)
+        self._reader: FrameReader | None = None
         self._greeting: Json = {}
         self._lock = threading.RLock()
 
@@ -54,54 +54,54 @@ class AgentHost:
 
     @property
     def workdir(self) -> str:
-        return str(self._greeted()["workdir"])
+        return str(self._connected_greeting()["workdir"])
 
     @property
     def greeting(self) -> Json:
-        """Who answers there: the agent's python, pid, payload and workdir."""
-        return dict(self._greeted())
+        """What the agent reported at its start: python, pid, payload and workdir."""
+        return dict(self._connected_greeting())
 
     def describe(self) -> tuple[tuple[str, str], ...]:
-        """The way to it, step by step; see Starter."""
+        """Return the completed steps of connecting; see Starter."""
         return self._starter.describe()
 
     def warnings(self) -> tuple[str, ...]:
-        """What was not in order on the way, and did not stop anything."""
+        """Return the non-fatal problems of connecting."""
         return self._starter.warnings()
 
     @property
     def in_flight(self) -> int | None:
-        line = self._line
-        return None if line is None else line.wire.in_flight
+        reader = self._reader
+        return None if reader is None else reader.stream.in_flight
 
-    def _greeted(self) -> Json:
+    def _connected_greeting(self) -> Json:
         self._connected()
         return self._greeting
 
-    def _connected(self) -> Line:
+    def _connected(self) -> FrameReader:
         with self._lock:
-            if self._line is None:
-                self._line, self._greeting = self._greeter.greet()
-            return self._line
+            if self._reader is None:
+                self._reader, self._greeting = self._agent_starter.start()
+            return self._reader
 
     def _drop(self) -> None:
-        """The line is out of step or dead; the next call opens another."""
-        if self._line is not None:
-            self._line.wire.close()
-            self._line = None
+        """Close a connection that is lost or out of step; the next call opens another."""
+        if self._reader is not None:
+            self._reader.stream.close()
+            self._reader = None
 
     def _request(self, op: str, args: Mapping[str, Any] | None, change: bool, stream: str) -> bytes:
         return pack_json({"op": op, "args": dict(args or {}), "change": change, "stream": stream})
 
     def _answer(
         self,
-        line: Line,
+        reader: FrameReader,
         timeout_s: float,
         sink: Callable[[bytes], None] | None = None,
         on_event: Callable[[Json], None] | None = None,
     ) -> Json:
         while True:
-            kind, body = line.read_frame(timeout_s)
+            kind, body = reader.read_frame(timeout_s)
             if kind is FrameKind.BYTES and sink is not None:
                 sink(body)
             elif kind is FrameKind.JSON:
@@ -113,15 +113,15 @@ class AgentHost:
             elif kind is not FrameKind.END:
                 raise BadFrame(f"an unexpected {kind.name} frame")
 
-    def _exchange(self, talk: Callable[[Line], Json], *, change: bool, what: str) -> Json:
-        """What `talk` brings home. A fault of the line's drops it, so that the next call starts afresh."""
+    def _exchange(self, talk: Callable[[FrameReader], Json], *, change: bool, what: str) -> Json:
+        """Return the result of `talk`. If the connection fails it is closed, and the next call opens another."""
         with self._lock:
             return self._talk(talk, change, what)
 
-    def _talk(self, talk: Callable[[Line], Json], change: bool, what: str) -> Json:
-        line = self._connected()
+    def _talk(self, talk: Callable[[FrameReader], Json], change: bool, what: str) -> Json:
+        reader = self._connected()
         try:
-            return talk(line)
+            return talk(reader)
         except RemoteFault:
             raise
         except ConnectionLost as lost:
@@ -130,13 +130,13 @@ class AgentHost:
             if not change:
                 raise
             raise ConnectionLost(
-                f"{lost.message} while `{what}` was at work there: whether it was done is unknown",
+                f"{lost.message} during `{what}`: whether it completed is unknown",
                 where=self._name,
-                hint="run the same command again: it looks first, and does only what is left",
+                hint="run the same command again: it does only what is not done yet",
             ) from None
         except BadFrame as error:
             self._drop()
-            raise not_ours(self._name, error) from None
+            raise garbled_error(self._name, error) from None
         except BaseException:
             self._drop()
             raise
@@ -144,17 +144,17 @@ class AgentHost:
     def ask(self, op: str, args: Mapping[str, Any] | None = None, *, timeout_s: float = 60.0) -> Json:
         request = self._request(op, args, False, "")
 
-        def talk(line: Line) -> Json:
-            line.wire.write(request, timeout_s)
-            return self._answer(line, timeout_s)
+        def talk(reader: FrameReader) -> Json:
+            reader.stream.write(request, timeout_s)
+            return self._answer(reader, timeout_s)
 
         waits = self._retries.waits()
         while True:
             try:
                 with self._lock:
-                    if self._line is None and len(request) <= MAX_FIRST:
-                        self._line, self._greeting = self._greeter.greet(request)
-                        return self._exchange(lambda line: self._answer(line, timeout_s), change=False, what=op)
+                    if self._reader is None and len(request) <= MAX_FIRST:
+                        self._reader, self._greeting = self._agent_starter.start(request)
+                        return self._exchange(lambda reader: self._answer(reader, timeout_s), change=False, what=op)
                     return self._exchange(talk, change=False, what=op)
             except ConnectionLost:
                 wait = next(waits, None)
@@ -170,40 +170,40 @@ class AgentHost:
         timeout_s: float = 600.0,
         on_event: Callable[[Json], None] | None = None,
     ) -> Json:
-        def talk(line: Line) -> Json:
-            line.wire.write(self._request(op, args, True, ""), timeout_s)
-            return self._answer(line, timeout_s, on_event=on_event)
+        def talk(reader: FrameReader) -> Json:
+            reader.stream.write(self._request(op, args, True, ""), timeout_s)
+            return self._answer(reader, timeout_s, on_event=on_event)
 
         return self._exchange(talk, change=True, what=op)
 
     def send(self, op: str, args: Mapping[str, Any], chunks: Iterable[bytes], *, timeout_s: float = 60.0) -> Json:
-        def talk(line: Line) -> Json:
-            line.wire.write(self._request(op, args, True, "up"), timeout_s)
+        def talk(reader: FrameReader) -> Json:
+            reader.stream.write(self._request(op, args, True, "up"), timeout_s)
             for chunk in chunks:
                 for start in range(0, len(chunk), MAX_CHUNK):
-                    line.wire.write(pack(FrameKind.BYTES, chunk[start : start + MAX_CHUNK]), timeout_s)
-            line.wire.write(pack(FrameKind.END), timeout_s)
-            return self._answer(line, timeout_s)
+                    reader.stream.write(pack(FrameKind.BYTES, chunk[start : start + MAX_CHUNK]), timeout_s)
+            reader.stream.write(pack(FrameKind.END), timeout_s)
+            return self._answer(reader, timeout_s)
 
         return self._exchange(talk, change=True, what=op)
 
     def fetch(
         self, op: str, args: Mapping[str, Any], sink: Callable[[bytes], None], *, timeout_s: float = 60.0
     ) -> Json:
-        def talk(line: Line) -> Json:
-            line.wire.write(self._request(op, args, False, "down"), timeout_s)
-            return self._answer(line, timeout_s, sink)
+        def talk(reader: FrameReader) -> Json:
+            reader.stream.write(self._request(op, args, False, "down"), timeout_s)
+            return self._answer(reader, timeout_s, sink)
 
         return self._exchange(talk, change=False, what=op)
 
     def follow(self, op: str, args: Mapping[str, Any], *, timeout_s: float = 45.0) -> Iterator[Json]:
         request = self._request(op, args, False, "")
-        line, _ = self._greeter.greet(request if len(request) <= MAX_FIRST else b"")
+        reader, _ = self._agent_starter.start(request if len(request) <= MAX_FIRST else b"")
         try:
             if len(request) > MAX_FIRST:
-                line.wire.write(request, timeout_s)
+                reader.stream.write(request, timeout_s)
             while True:
-                _, body = line.read_frame(timeout_s)
+                _, body = reader.read_frame(timeout_s)
                 answer = parse_json(body)
                 if "event" not in answer:
                     _result(answer)
@@ -211,9 +211,9 @@ class AgentHost:
                 if answer["event"]:
                     yield answer["event"]
         except BadFrame as error:
-            raise not_ours(self._name, error) from None
+            raise garbled_error(self._name, error) from None
         finally:
-            line.wire.close()
+            reader.stream.close()
 
     def _command(self, op: str, argv: Sequence[str], args: Json, change: bool, timeout_s: float) -> Completed:
         request = {"argv": list(argv), "timeout_s": timeout_s, **args}
@@ -248,7 +248,7 @@ class AgentHost:
         return tuple(Entry(name, kind, size, mode) for name, kind, size, mode in rows)
 
     def close(self) -> None:
-        """The line, and the way it went over, are closed; another call would open them again."""
+        """Close the connection; another call opens it again."""
         with suppress(ConnectionLost, DeadlineExceeded):
             self._drop()
         self._starter.close()
@@ -260,7 +260,7 @@ def _result(answer: Json) -> Json:
         return result if isinstance(result, dict) else {}
     error = answer.get("error")
     if not isinstance(error, dict):
-        raise BadFrame("an answer that is neither a result nor an error")
+        raise BadFrame("a response that is neither a result nor an error")
     raise RemoteFault(
         safe_text(str(error.get("message", "no reason given"))),
         kind=str(error.get("kind", "bug")),
@@ -271,7 +271,7 @@ def _result(answer: Json) -> Json:
 
 
 def _exit_code(code: object) -> ExitCode:
-    """The published code of an error; any other value, 0 among them, is a defect of whoever sent it."""
+    """Return a published exit code of an error; BUG for any other value, 0 included."""
     if isinstance(code, int) and code in set(ExitCode) - {ExitCode.OK}:
         return ExitCode(code)
     return ExitCode.BUG

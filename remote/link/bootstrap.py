@@ -1,4 +1,4 @@
-"""The first words on a host: find a Python, put the payload there if it is not, become its agent."""
+"""The command that starts an agent on a host: it finds a Python and stores the payload if it is missing."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ PLACES = ("/usr/bin", "/usr/local/bin", "/opt/conda/bin")
 
 
 @dataclass(frozen=True)
-class Summons:
-    """What the far end is told: the nonce it must say, which payload, where to work, and the first request.
+class BootstrapRequest:
+    """The bootstrap's arguments: the nonce that it repeats, the payload's digest, the workdir and the first request.
 
-    `keep` stores the payload under its hash; without it (a verb that only looks) it never has a name on a disk.
-    `first` is answered right after the greeting, which saves a round trip; it must not hold secrets, since a
-    command line can be read by everybody on the host.
+    `keep` stores the payload under its digest; without it (a read-only verb) the payload has no name on disk.
+    `first` is answered right after the greeting, which saves a round trip; it must not contain secrets, since every
+    user of the host can read a command line.
     """
 
     nonce: str
@@ -27,11 +27,11 @@ class Summons:
     first: bytes = b""
 
 
-# Runs under any Python 3 (3.6 included, so that it can say that it is too old).
+# Runs under any Python 3, 3.6 included, so that it can report that the version is too old.
 # argv after the program itself: nonce, sha256, keep, workdir and first request in base64.
-# The folders that code is imported from belong to the user (or root), and only they may write there. A group counts
-# as the user where it has the user's name and no other members, as on Debian and Fedora. Byte code is used where it is
-# the user's own file, begins with the SHA-256 of the rest, and was made by this Python.
+# The folders that code is imported from must belong to the user or root and be writable by nobody else. A group counts
+# as the user if it has the user's name and no other members, as on Debian and Fedora. Byte code is used if it is the
+# user's own file, begins with the SHA-256 of the rest, and was compiled by this Python.
 # 63 is 0o077, 448 is 0o700, 18 is 0o022.
 PYTHON = r"""
 import sys, os
@@ -120,7 +120,7 @@ from remote.payload.__main__ import main
 sys.exit(main())
 """
 
-# One line, without ' ! or backslash: what sh, bash, zsh, fish and tcsh all pass on unchanged inside single quotes.
+# One line without ' ! or backslash: sh, bash, zsh, fish and tcsh leave it unchanged inside single quotes.
 LOADER = "import base64,sys;exec(base64.b64decode(sys.argv[1]))"
 SHELL = (
     f"for p in {' '.join(PYTHONS)} {' '.join(f'{place}/python3' for place in PLACES)}; "
@@ -129,23 +129,23 @@ SHELL = (
 )
 
 
-def bootstrap_argv(summons: Summons, python: str = "") -> tuple[str, ...]:
-    """The command that becomes the agent, under `python` where it is known, else under the first that is found.
+def bootstrap_argv(request: BootstrapRequest, python: str = "") -> tuple[str, ...]:
+    """Return the command that becomes the agent, with `python` if given, else with the first Python that is found.
 
-    Every word of it that is not ours is hexadecimal or base64: nothing of a user's reaches a shell as text.
+    Values from the user or the host are passed in base64: none reaches a shell as text.
     """
     words = (
-        _coded(PYTHON.encode()),
-        summons.nonce,
-        summons.sha256,
-        "1" if summons.keep else "0",
-        _coded(summons.workdir.encode("utf-8", "surrogateescape")),
-        _coded(summons.first),
+        _base64(PYTHON.encode()),
+        request.nonce,
+        request.sha256,
+        "1" if request.keep else "0",
+        _base64(request.workdir.encode("utf-8", "surrogateescape")),
+        _base64(request.first),
     )
     if python:
         return (python, "-I", "-S", "-B", "-c", LOADER, *words)
     return ("/bin/sh", "-c", SHELL, "sh", *words)
 
 
-def _coded(data: bytes) -> str:
+def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii") or "-"

@@ -1,4 +1,4 @@
-"""The payload as one reproducible zip: the same sources always give the same bytes, named by their hash."""
+"""The payload as one reproducible zip: the same sources always give the same bytes."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ class Bundle:
 
 @cache
 def payload_bundle() -> Bundle:
-    """remote/protocol, remote/policy and remote/payload, zipped with fixed times and order.
+    """Return remote/protocol, remote/policy and remote/payload, zipped with fixed times and order.
 
-    Zipping takes longer than everything else a finished run does here, so the result is kept in the user's cache under
-    what the kernel says of every source file; where that cannot be written, it is made anew each time.
+    The zip is cached in the user's cache folder under a key from the status of every source file, since zipping takes
+    longer than the rest of a finished run on the laptop. Without a writable cache it is built each time.
     """
     paths = list(_sources())
-    kept = cache_folder() / f"{_stamp(paths)}.pyz"
+    cached = cache_folder() / f"{_stamp(paths)}.pyz"
     with contextlib.suppress(OSError):
-        data = kept.read_bytes()
+        data = cached.read_bytes()
         if data.endswith(_mark(data[:-32])):
             return _bundle(data[:-32])
     data = zip_sources(paths)
     with contextlib.suppress(OSError):
-        _keep(kept, data + _mark(data))
+        _store(cached, data + _mark(data))
     return _bundle(data)
 
 
 def cache_folder() -> Path:
-    """Where zipped payloads are kept on this machine."""
+    """Return the cache folder of zipped payloads."""
     root = os.environ.get("XDG_CACHE_HOME") or str(Path(os.environ.get("HOME") or "/nonexistent") / ".cache")
     return Path(root) / "halfstep/payload"
 
 
 def zip_sources(paths: Iterable[Path]) -> bytes:
-    """The zip's bytes: a function of the files' names and contents alone."""
+    """Return the zip, a function of the files' names and contents only."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         _add(archive, "__main__.py", MAIN.encode())
@@ -72,7 +72,7 @@ def _sources() -> Iterable[Path]:
 
 
 def _stamp(paths: Iterable[Path]) -> str:
-    """Changes whenever a source does: a file's inode and change time cannot stay what they were, unlike its mtime."""
+    """Return a key that changes with every source file: its inode or ctime changes even if its mtime is restored."""
     stamp = hashlib.sha256(str(PACKAGE).encode("utf-8", "surrogateescape"))
     for path in paths:
         status = path.stat()
@@ -89,7 +89,7 @@ def _bundle(data: bytes) -> Bundle:
     return Bundle(data, hashlib.sha256(data).hexdigest())
 
 
-def _keep(path: Path, data: bytes) -> None:
+def _store(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     fd, part = tempfile.mkstemp(dir=path.parent)
     with os.fdopen(fd, "wb") as file:

@@ -1,11 +1,11 @@
-"""This machine as a host: the same agent over a pipe."""
+"""This machine as a host: an agent over pipes."""
 
 from __future__ import annotations
 
 from remote.link.agent import AgentHost
-from remote.link.wire import ProcessStarter
+from remote.link.streams import LocalStarter
 
 
 def local_host(workdir: str = "~/halfstep", *, keep: bool = True, name: str = "local") -> AgentHost:
-    """This machine, through an agent whose workdir is `workdir`."""
-    return AgentHost(name, ProcessStarter(), workdir=workdir, keep=keep)
+    """Return this machine as a host whose workdir is `workdir`."""
+    return AgentHost(name, LocalStarter(), workdir=workdir, keep=keep)

@@ -1,4 +1,4 @@
-"""Which Python of a host can run our agent: asked only when the first one that was found cannot."""
+"""The search for a Python that can run the agent, if the first one that was found cannot."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from remote.errors import ConnectionLost, DeadlineExceeded, HostUnfit
 from remote.link.bootstrap import PLACES, PYTHONS
-from remote.link.line import Line
-from remote.link.wire import Starter
+from remote.link.frame_reader import FrameReader
+from remote.link.streams import Starter
 from remote.protocol.frames import hello
 from remote.protocol.text import safe_text
 
@@ -16,9 +16,9 @@ NEEDED = (3, 9)
 SEARCH_TIMEOUT_S = 30.0
 EXTRA = ("$HOME/miniconda3/bin", "$HOME/anaconda3/bin", "$HOME/miniforge3/bin", "$HOME/.local/bin", "$HOME/venv/bin")
 
-# argv: the mark, and the interpreter that the host's file names, or nothing. Prints the mark, then per candidate: what
-# it is called, where it is, and its version or what it said.
-# A link that leads nowhere is told, since `command -v` passes over it in silence.
+# argv: the nonce, and the interpreter that the host file names, or nothing. Prints the mark, then for each candidate
+# its name, its path, and its version or error output.
+# A broken link is printed too: `command -v` skips it silently.
 SEARCH = f"""
 printf '\\002HS%s\\003\\n' "$1"
 try() {{
@@ -48,40 +48,40 @@ echo end
 
 @dataclass(frozen=True)
 class Candidate:
-    """One Python as the host tells it; `version` is () and `words` say why where it does not run."""
+    """One Python of the host; `version` is () if it does not run, and `output` is then its error output."""
 
     name: str
     path: str
     version: tuple[int, ...]
-    words: str
+    output: str
 
 
 def parse_candidates(text: str) -> tuple[Candidate, ...]:
-    """The rows of the search, in its order, each path once."""
+    """Parse the output of the search: one candidate per path, in order."""
     rows: dict[str, Candidate] = {}
     for line in text.splitlines():
         name, tab, rest = line.partition("\t")
-        path, _, words = rest.partition("\t")
+        path, _, output = rest.partition("\t")
         if not tab:
             continue
-        parts = words.split(".")
+        parts = output.split(".")
         version = tuple(map(int, parts)) if len(parts) == 3 and all(part.isdigit() for part in parts) else ()
-        rows.setdefault(path, Candidate(name, path, version, safe_text(words)))
+        rows.setdefault(path, Candidate(name, path, version, safe_text(output)))
     return tuple(rows.values())
 
 
 def choose_python(candidates: tuple[Candidate, ...]) -> Candidate | None:
-    """The first that is new enough, by the order people would type them in."""
+    """Return the first candidate that is new enough."""
     return next((candidate for candidate in candidates if candidate.version >= NEEDED), None)
 
 
-def find_python(starter: Starter, host: str, said: str, named: str = "") -> str:
-    """The absolute path of a Python that can run our agent. Raises HostUnfit with everything that was tried.
+def find_python(starter: Starter, host: str, output: str, named: str = "") -> str:
+    """Return the absolute path of a Python that can run the agent. Raises HostUnfit with everything that was tried.
 
-    `named` is the interpreter of the host's file where it is absolute: tried before any other. `said` is what came
-    instead of an agent: where not even a shell runs, that is the reason.
+    `named` is the interpreter of the host file if it is absolute; it is tried first. `output` is what was received
+    instead of an agent: the reason if not even a shell runs.
     """
-    candidates = parse_candidates(_search(starter, host, said, named))
+    candidates = parse_candidates(_search(starter, host, output, named))
     chosen = choose_python(candidates)
     if chosen is not None:
         return chosen.path
@@ -91,36 +91,36 @@ def find_python(starter: Starter, host: str, said: str, named: str = "") -> str:
         raise HostUnfit(
             f"no Python on {host}; tried {tried}",
             where=host,
-            hint=f"install Python {needed} or newer there, for example: apt-get install -y python3",
+            hint=f"install Python {needed} or newer on the host, for example: apt-get install -y python3",
         )
-    told = "; ".join(
-        f"{c.path}: {'found ' + '.'.join(map(str, c.version)) if c.version else c.words}" for c in candidates
+    results = "; ".join(
+        f"{c.path}: {'found ' + '.'.join(map(str, c.version)) if c.version else c.output}" for c in candidates
     )
     bad = "bad interpreter: " if not any(c.version for c in candidates) else ""
     raise HostUnfit(
-        f"{bad}no Python on {host} can run our agent, need >= {needed}; tried {told}",
+        f"{bad}no Python on {host} can run the agent, need >= {needed}; tried {results}",
         where=host,
-        hint=f"install Python {needed} or newer there, for example: apt-get install -y python3",
+        hint=f"install Python {needed} or newer on the host, for example: apt-get install -y python3",
     )
 
 
-def _search(starter: Starter, host: str, said: str, named: str) -> str:
+def _search(starter: Starter, host: str, output: str, named: str) -> str:
     nonce = secrets.token_hex(8)
-    wire = starter.start(("/bin/sh", "-c", SEARCH, "sh", nonce, named))
-    line = Line(wire)
+    stream = starter.start(("/bin/sh", "-c", SEARCH, "sh", nonce, named))
+    reader = FrameReader(stream)
     rows: list[str] = []
     try:
-        line.skip_noise(hello(nonce), SEARCH_TIMEOUT_S)
-        while (row := line.read_line(SEARCH_TIMEOUT_S).decode("utf-8", "replace")) != "end\n":
+        reader.skip_until(hello(nonce), SEARCH_TIMEOUT_S)
+        while (row := reader.read_line(SEARCH_TIMEOUT_S).decode("utf-8", "replace")) != "end\n":
             rows.append(row)
     except (ConnectionLost, DeadlineExceeded):
-        words = line.noise() or safe_text(wire.stderr_text()).strip() or said
+        reason = reader.first_line() or safe_text(stream.stderr_text()).strip() or output
         if not rows:
             raise HostUnfit(
-                f"no command runs on {host}" + (f": it says {words!r}" if words else " (and it does not say why)"),
+                f"no command runs on {host}" + (f": it prints {reason!r}" if reason else ", without any output"),
                 where=host,
                 hint="is the account locked, its shell nologin, or its key bound to another command?",
             ) from None
     finally:
-        wire.close()
+        stream.close()
     return "".join(rows)

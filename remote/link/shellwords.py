@@ -1,4 +1,4 @@
-"""argv as one line for a login shell that may be sh, bash, zsh, fish or tcsh."""
+"""Quoting of a command for a login shell that may be sh, bash, zsh, fish or tcsh."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ import shlex
 import string
 from collections.abc import Sequence
 
-# Inside single quotes these mean something to fish (backslash), tcsh (! and line feed), or end the quote.
-AWKWARD = frozenset("'\\!\n\r")
+# Inside single quotes these are special to fish (backslash) or tcsh (! and line feed), or end the quote.
+UNSAFE = frozenset("'\\!\n\r")
 PLAIN = frozenset((string.ascii_letters + string.digits + " _-./,:=+@#").encode())
 
 
 def command_line(argv: Sequence[str]) -> str:
-    """A line that becomes the process `argv` under any of those shells."""
+    """Return a command line that any of these shells replaces with the process `argv`."""
     line = "exec " + shlex.join(argv)
-    if not any(AWKWARD & set(word) for word in argv):
+    if not any(UNSAFE & set(word) for word in argv):
         return line
-    return f'exec /bin/sh -c \'eval "$(printf %b "{_spelled(line)}")"\''
+    return f'exec /bin/sh -c \'eval "$(printf %b "{_octal(line)}")"\''
 
 
-def _spelled(text: str) -> str:
-    """For printf's %b: whatever any shell could take for itself as \\0 and three octal digits."""
+def _octal(text: str) -> str:
+    """Return `text` for printf's %b, with every character that is special to a shell as \\0 and three octal digits."""
     data = text.encode("utf-8", "surrogateescape")
     return "".join(chr(byte) if byte in PLAIN else f"\\0{byte:03o}" for byte in data)

@@ -12,7 +12,7 @@ from remote.errors import AuthRefused, HalfstepError, HostKeyRefused, HostUnfit
 from remote.host import read_answer
 from remote.link.address import Address
 from remote.link.agent import AgentHost
-from remote.link.ask import Prompter
+from remote.link.prompter import Prompter
 from remote.link.reach import open_host
 from remote.policy.cards import is_promised, parse_card
 from remote.protocol.exits import ExitCode
@@ -69,7 +69,7 @@ def inspect_host(
 
     `gpus` and `card` are what its file promises: where no card answers although one is promised, that is a failure.
     """
-    host = open_host(address, keep=False, ask=ask)
+    host = open_host(address, keep=False, prompter=ask)
     try:
         return _inspect(host, address, Promised(gpus, card), clock)
     finally:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from remote.link.address import Address
 from remote.link.agent import AgentHost
-from remote.link.greeting import Retries
+from remote.link.agent_start import Retries
 from remote.link.ssh.sockets import Timeouts
 from remote.link.ssh.starter import SshStarter
 from tests.lab.chaos import ChaosProxy

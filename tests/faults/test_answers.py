@@ -10,8 +10,8 @@ import pytest
 
 from remote.errors import HalfstepError
 from remote.link.agent import AgentHost
-from remote.link.greeting import Retries
-from remote.link.wire import ProcessStarter, Wire
+from remote.link.agent_start import Retries
+from remote.link.streams import LocalStarter, ProcessStream
 from remote.protocol.exits import ExitCode
 
 THREE = Retries(tries=3, first_wait_s=0.01)
@@ -24,7 +24,7 @@ BANNER = (
 class Meddled:
     """A wire whose agent is real, and on which something else is heard `before` what the agent says from then on."""
 
-    wire: Wire
+    wire: ProcessStream
     before: list[bytes] = field(default_factory=list)
 
     def read_some(self, limit: int, timeout_s: float) -> bytes:
@@ -53,11 +53,11 @@ class Starter:
     """This machine's agents, over wires that a test can meddle with; `banners` are heard first on the next of them."""
 
     def __init__(self, *banners: bytes) -> None:
-        self._starter = ProcessStarter()
+        self._starter = LocalStarter()
         self.banners = list(banners)
         self.wires: list[Meddled] = []
 
-    def start(self, argv: Sequence[str]) -> Wire:
+    def start(self, argv: Sequence[str]) -> ProcessStream:
         banner = [self.banners.pop(0)] if self.banners else []
         self.wires.append(Meddled(self._starter.start(argv), banner))
         return self.wires[-1]
@@ -108,7 +108,7 @@ def test_FI_38_an_answer_of_garbage_is_told_once_and_the_next_is_believed(
     assert host.probe(["true"]).ok
     starter.wires[0].before.append(garbage)
 
-    with pytest.raises(HalfstepError, match="what titan sent is not what our agent says") as caught:
+    with pytest.raises(HalfstepError, match="garbled data from titan") as caught:
         host.probe(["echo", "never believed"])
 
     assert caught.value.exit_code is ExitCode.TEMPORARY

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from remote.errors import ConnectionLost, DeadlineExceeded
-from remote.link.greeting import Retries
+from remote.link.agent_start import Retries
 from remote.link.ssh.sockets import Timeouts
 from remote.protocol.exits import ExitCode
 from tests.faults.lines import SEEN_S, SHORT_TIMEOUTS, Chaos, endless, laptop, reach, when

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from remote.errors import CannotConnect
-from remote.link.greeting import Retries
+from remote.link.agent_start import Retries
 from remote.protocol.exits import ExitCode
 from tests.faults.lines import Chaos, reach, when
 from tests.lab.injector import Fault

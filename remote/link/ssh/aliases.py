@@ -1,4 +1,4 @@
-"""The hosts that ~/.ssh/config names, for people to choose from: what each means is asked of `ssh` itself."""
+"""The host aliases in ~/.ssh/config, for listing; `ssh -G` resolves their meaning."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from pathlib import Path
 
 from remote.link.ssh.options import home
 
-DEEPEST = 8
+MAX_INCLUDE_DEPTH = 8
 PATTERN = frozenset("*?!")
-MATCHES = ("host", "originalhost")
+MATCH_KEYWORDS = ("host", "originalhost")
 
 
 def list_aliases(environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """Every name of a Host line that is no pattern, in order, with what is included; none where nothing can be read."""
+    """Return each name on a Host line that is not a pattern, in order, included files too; empty without a file."""
     named = (value for line in _host_lines(environment) for value in line if not PATTERN & set(value))
     return tuple(dict.fromkeys(named))
 
 
 def is_alias(name: str, environment: Mapping[str, str] | None = None) -> bool:
-    """Whether a Host line, or a Match line by host, is about that name; `Host *` is about none in particular."""
-    return any(_is_about(name, line) for line in _host_lines(environment))
+    """Return True if a Host line, or a Match line by host, matches `name`; `Host *` does not count."""
+    return any(_matches(name, line) for line in _host_lines(environment))
 
 
-def _is_about(name: str, patterns: list[str]) -> bool:
+def _matches(name: str, patterns: list[str]) -> bool:
     if any(fnmatchcase(name, pattern[1:]) for pattern in patterns if pattern.startswith("!")):
         return False
     return any(fnmatchcase(name, pattern) for pattern in patterns if pattern.strip("*?"))
 
 
 def _host_lines(environment: Mapping[str, str] | None) -> Iterator[list[str]]:
-    """The patterns of every Host line and of every Match line by host, in order, with what is included."""
+    """Yield the patterns of each Host line and each Match line by host, in order, included files too."""
     environment = os.environ if environment is None else environment
     folder = home(environment) / ".ssh"
     path = Path(environment.get("HALFSTEP_SSH_CONFIG") or folder / "config")
-    yield from _patterns(path, folder, DEEPEST)
+    yield from _patterns(path, folder, MAX_INCLUDE_DEPTH)
 
 
 def _patterns(path: Path, folder: Path, depth: int) -> Iterator[list[str]]:
     for word, *values in _lines(path):
         if word.lower() == "host":
             yield values
-        elif word.lower() == "match" and values[:-1] and values[0].lower() in MATCHES:
+        elif word.lower() == "match" and values[:-1] and values[0].lower() in MATCH_KEYWORDS:
             yield values[1].split(",")
         elif word.lower() == "include" and depth:
             for value in values:
@@ -52,10 +52,10 @@ def _patterns(path: Path, folder: Path, depth: int) -> Iterator[list[str]]:
 
 
 def _included(value: str, folder: Path, depth: int) -> Iterator[list[str]]:
-    """The files of an Include: what is relative lies in ~/.ssh (ssh_config(5))."""
-    wanted = folder.parent / value[2:] if value.startswith("~/") else folder / value
+    """Yield the patterns of the included files; relative paths are in ~/.ssh (ssh_config(5))."""
+    pattern = folder.parent / value[2:] if value.startswith("~/") else folder / value
     try:
-        files = sorted(Path(wanted.anchor).glob(str(wanted.relative_to(wanted.anchor))))
+        files = sorted(Path(pattern.anchor).glob(str(pattern.relative_to(pattern.anchor))))
     except (OSError, ValueError):
         return
     for file in files:
@@ -63,7 +63,7 @@ def _included(value: str, folder: Path, depth: int) -> Iterator[list[str]]:
 
 
 def _lines(path: Path) -> Iterator[list[str]]:
-    """Each line as words; `Host = a` and `Host a` are the same."""
+    """Yield each line as words; `Host = a` and `Host a` are the same."""
     try:
         text = path.read_text("utf-8", "replace")
     except OSError:

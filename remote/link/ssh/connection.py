@@ -13,7 +13,7 @@ import fabric
 import paramiko
 
 from remote.errors import CannotConnect, ConnectionLost, HungUp, SessionRefused
-from remote.link.ask import Prompter
+from remote.link.prompter import Prompter
 from remote.link.ssh.channel_stream import ChannelStream
 from remote.link.ssh.fast_paths import transport_class
 from remote.link.ssh.handshake_errors import handshake_error

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from remote.errors import HostKeyRefused
-from remote.link.ask import Prompter
+from remote.link.prompter import Prompter
 from remote.link.ssh.known_hosts import Entry, HostKey, Trust, Verdict, entries_for, judge_host_key, parse_known_hosts
 from remote.link.ssh.options import home
 from remote.link.ssh.route import ResolvedHop

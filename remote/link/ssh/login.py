@@ -14,7 +14,7 @@ from pathlib import Path
 import paramiko
 
 from remote.errors import AuthRefused, HungUp
-from remote.link.ask import Prompter
+from remote.link.prompter import Prompter
 from remote.link.ssh.agent_keys import SIGN_TIMEOUT_S, AgentTimeout, open_agent, within
 from remote.link.ssh.route import ResolvedHop
 from remote.link.ssh.transport import SshTransport

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 from remote.errors import SessionRefused
 from remote.link.address import Address
-from remote.link.ask import Prompter
+from remote.link.prompter import Prompter
 from remote.link.shellwords import command_line
 from remote.link.ssh.host_keys import own_known_hosts
 from remote.link.ssh.preconnect import Preconnect
 from remote.link.ssh.sockets import Timeouts
-from remote.link.wire import Wire
+from remote.link.streams import ProcessStream
 
 if TYPE_CHECKING:
     from remote.link.ssh.connection import Connection
@@ -64,7 +64,7 @@ class SshStarter:
         )
         return self._connections[-1]
 
-    def start(self, argv: Sequence[str]) -> Wire:
+    def start(self, argv: Sequence[str]) -> ProcessStream:
         command = command_line(argv)
         try:
             return self.connection.start(command)

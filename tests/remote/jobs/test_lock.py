@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from remote.link.agent import AgentHost
-from remote.link.wire import ProcessWire, Wire
+from remote.link.streams import LocalProcessStream, ProcessStream
 from remote.operations.jobs import start_job
 from remote.payload.files import lease
 from remote.payload.files.lease import read_holder, take_lease
@@ -100,8 +100,8 @@ def test_FI_31_without_kernel_locks_a_lease_keeps_others_out_and_ends_with_its_h
 class LocklessStarter:
     """Starts agents for whom, and for whose supervisors, the file system keeps no locks."""
 
-    def start(self, argv: Sequence[str]) -> Wire:
-        return ProcessWire([*NO_LOCKS, *argv])
+    def start(self, argv: Sequence[str]) -> ProcessStream:
+        return LocalProcessStream([*NO_LOCKS, *argv])
 
     def close(self) -> None:
         """Nothing is held between two starts."""

@@ -13,7 +13,7 @@ import pytest
 from remote.link.agent import AgentHost
 from remote.link.bundle import payload_bundle
 from remote.link.reach import open_host
-from remote.link.wire import ProcessStarter
+from remote.link.streams import LocalStarter
 from remote.protocol.frames import pack_json
 from tests.lab.sshd import Sshd
 from tests.lab.wait import until
@@ -53,7 +53,7 @@ def test_a_kept_payload_is_stored_once_under_its_hash(sshd: Sshd) -> None:
 
 def test_a_payload_is_compiled_even_where_the_line_ends_within_its_first_answer(sshd: Sshd) -> None:
     host = open_host(sshd.address(workdir="~/halfstep"))
-    wire = host._connected().wire
+    wire = host._connected().stream
     wire.write(pack_json({"op": "command.probe", "args": {"argv": ["sleep", "60"], "timeout_s": 60}}), 5.0)
     host.close()
     until(lambda: any((sshd.home / "halfstep/payload").glob("*.zip")), "a compiled payload")
@@ -93,15 +93,15 @@ def test_the_agent_ends_when_its_line_does(sshd: Sshd) -> None:
 def test_the_agent_ends_with_its_line_while_it_is_looking(sshd: Sshd) -> None:
     host = open_host(sshd.address(), keep=False)
     pid = host.greeting["pid"]
-    wire = host._connected().wire
+    wire = host._connected().stream
     wire.write(pack_json({"op": "command.probe", "args": {"argv": ["sleep", "60"], "timeout_s": 60}}), 5.0)
     host.close()
     until(lambda: not Path(f"/proc/{pid}").exists(), "the agent's end")
 
 
 def test_an_agent_that_changes_something_finishes_it_first(tmp_path: Path) -> None:
-    host = AgentHost("here", ProcessStarter(), workdir=str(tmp_path / "work"))
-    wire = host._connected().wire
+    host = AgentHost("here", LocalStarter(), workdir=str(tmp_path / "work"))
+    wire = host._connected().stream
     code = f"import time; time.sleep(1); open({str(tmp_path / 'done')!r}, 'w')"
     args = {"argv": [sys.executable, "-c", code], "timeout_s": 60}
     wire.write(pack_json({"op": "command.run", "change": True, "args": args}), 5.0)
@@ -113,6 +113,6 @@ def test_SE_03_no_process_of_this_machine_starts_in_the_project(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    wire = ProcessStarter().start(["pwd"])
+    wire = LocalStarter().start(["pwd"])
     assert wire.read_some(100, 10.0) == b"/\n"
     wire.close()

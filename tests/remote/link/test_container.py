@@ -14,7 +14,7 @@ import pytest
 from remote.errors import HostUnfit
 from remote.link.container import ContainerStarter
 from remote.link.reach import open_host
-from remote.link.wire import ProcessStarter
+from remote.link.streams import LocalStarter
 from tests.lab.cards import write_nvidia_smi
 from tests.lab.sshd import Sshd
 from tests.lab.wait import PATIENCE_S
@@ -88,7 +88,7 @@ def test_cards_are_given_to_the_container_where_there_are_some(titan: Sshd, engi
 
 
 def test_a_container_that_was_stopped_is_started_again(titan: Sshd, engine: Path) -> None:
-    name = ContainerStarter(ProcessStarter(), "torch", titan.address().workdir).name
+    name = ContainerStarter(LocalStarter(), "torch", titan.address().workdir).name
     (engine.parent / "state").mkdir()
     (engine.parent / "state" / name).write_text("false\n")
     host = open_host(replace(titan.address(), container="torch"))
@@ -155,7 +155,7 @@ def test_a_real_engine_runs_the_agent_inside_the_image_and_jobs_outlive_it(tmp_p
     home.mkdir()
     server = Sshd(tmp_path / "titan").start()
     address = replace(server.address(), container=image)
-    name = ContainerStarter(ProcessStarter(), image, address.workdir).name
+    name = ContainerStarter(LocalStarter(), image, address.workdir).name
     try:
         host = open_host(address)
         assert host.probe(["cat", "/proc/self/cgroup"]).ok

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from remote.errors import HostUnfit
-from remote.link.bootstrap import Summons, bootstrap_argv
+from remote.link.bootstrap import BootstrapRequest, bootstrap_argv
 from remote.link.bundle import payload_bundle
 from remote.link.local import local_host
 from remote.link.reach import open_host
-from remote.link.wire import ProcessWire
+from remote.link.streams import LocalProcessStream
 from remote.protocol.exits import ExitCode
 from remote.protocol.frames import hello
 from tests.lab.sshd import Sshd
@@ -96,8 +96,8 @@ def test_BI_42_the_bootstrap_runs_under_old_and_new_pythons(python: Path, tmp_pa
     answer = subprocess.run(
         [python, "-c", "import sys; print(sys.version_info >= (3, 9))"], capture_output=True, text=True, check=False
     )
-    summons = Summons("0123", payload_bundle().sha256, keep=True, workdir=str(tmp_path))
-    wire = ProcessWire(bootstrap_argv(summons, str(python)))
+    summons = BootstrapRequest("0123", payload_bundle().sha256, keep=True, workdir=str(tmp_path))
+    wire = LocalProcessStream(bootstrap_argv(summons, str(python)))
     said = b""
     while not said.endswith(b"\n") or said == hello("0123"):
         said += wire.read_some(1000, 20.0)
@@ -105,7 +105,7 @@ def test_BI_42_the_bootstrap_runs_under_old_and_new_pythons(python: Path, tmp_pa
     if answer.stdout.strip() == "True":
         assert said == hello("0123") + b"NEED\n"
         host = local_host(str(tmp_path))
-        host._greeter.python = str(python)
+        host._agent_starter.python = str(python)
         assert host.probe(["true"]).ok
         host.close()
     else:

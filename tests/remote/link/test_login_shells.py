@@ -11,9 +11,9 @@ import pytest
 
 from remote.errors import HostUnfit
 from remote.link.agent import AgentHost
-from remote.link.greeting import Retries
+from remote.link.agent_start import Retries
 from remote.link.reach import open_host
-from remote.link.wire import ProcessWire, Wire
+from remote.link.streams import LocalProcessStream, ProcessStream
 from tests.lab.sshd import Sshd
 
 StartSshd = Callable[..., Sshd]
@@ -48,8 +48,8 @@ def test_BI_40_a_megabyte_from_bashrc_is_skipped(start_sshd: StartSshd, noise: s
 
 def test_BI_40_a_shell_that_never_stops_talking_is_left(tmp_path: Path) -> None:
     class Chatter:
-        def start(self, argv: Sequence[str]) -> Wire:
-            return ProcessWire(["yes", "hello"])
+        def start(self, argv: Sequence[str]) -> ProcessStream:
+            return LocalProcessStream(["yes", "hello"])
 
         def describe(self) -> tuple[tuple[str, str], ...]:
             return ()

@@ -13,16 +13,16 @@ from remote.link.address import Address
 from remote.link.agent import AgentHost
 from remote.link.pythons import find_python
 from remote.link.reach import open_host
-from remote.link.wire import ProcessStarter, Wire
+from remote.link.streams import LocalStarter, ProcessStream
 
 
-class WithoutTheUsual(ProcessStarter):
+class WithoutTheUsual(LocalStarter):
     """A machine whose usual places have no Python; what is started on it is written down."""
 
     def __init__(self) -> None:
         self.started: list[str] = []
 
-    def start(self, argv: Sequence[str]) -> Wire:
+    def start(self, argv: Sequence[str]) -> ProcessStream:
         self.started.append(argv[0])
         usual = len(self.started) == 1
         return super().start(("/bin/sh", "-c", "echo no python3 on PATH >&2; exit 127") if usual else argv)
@@ -38,17 +38,17 @@ def named(tmp_path: Path) -> Path:
 
 
 def test_the_interpreter_of_the_hosts_file_is_tried_before_any_other(named: Path) -> None:
-    assert find_python(ProcessStarter(), "here", "", str(named)) == str(named)
-    assert find_python(ProcessStarter(), "here", "") != str(named)
+    assert find_python(LocalStarter(), "here", "", str(named)) == str(named)
+    assert find_python(LocalStarter(), "here", "") != str(named)
 
 
 def test_it_may_lie_under_the_home_there(named: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert find_python(ProcessStarter(), "here", "", "~/conda/bin/python3.10") == str(named)
+    assert find_python(LocalStarter(), "here", "", "~/conda/bin/python3.10") == str(named)
 
 
 def test_one_that_does_not_run_is_passed_over(tmp_path: Path) -> None:
-    assert find_python(ProcessStarter(), "here", "", str(tmp_path / "nope")) != str(tmp_path / "nope")
+    assert find_python(LocalStarter(), "here", "", str(tmp_path / "nope")) != str(tmp_path / "nope")
 
 
 def test_the_agent_runs_under_it_where_there_is_no_other(named: Path, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 from remote.errors import HostUnfit
 from remote.link.agent import AgentHost
 from remote.link.local import local_host
-from remote.link.wire import ProcessStarter, ProcessWire, Wire
+from remote.link.streams import LocalProcessStream, LocalStarter, ProcessStream
 from remote.protocol.exits import ExitCode
 from tests.lab.wait import until
 
@@ -67,7 +67,7 @@ def test_SE_01_a_folder_of_ours_that_others_may_write_to_is_refused(tmp_path: Pa
     (workdir / "projects").mkdir(exist_ok=True)
     byte_code.write_bytes(planted(byte_code, tmp_path / "ran"))
     (workdir / which).chmod(0o777)
-    with pytest.raises(HostUnfit, match="may be written by other users") as caught:
+    with pytest.raises(HostUnfit, match="is writable by other users") as caught:
         local_host(str(workdir), keep=keep).probe(["true"])
     assert caught.value.exit_code is ExitCode.DISK
     assert not (tmp_path / "ran").exists()
@@ -161,15 +161,15 @@ def test_SE_02_a_verb_that_only_looks_passes_damaged_byte_code_over_and_leaves_i
     assert byte_code.read_bytes() == b"PK damaged"
 
 
-class Under(ProcessStarter):
+class Under(LocalStarter):
     """Processes of this machine that run as another account."""
 
     def __init__(self, user: str) -> None:
         self._user = user
 
-    def start(self, argv: Sequence[str]) -> Wire:
+    def start(self, argv: Sequence[str]) -> ProcessStream:
         as_user = ("setpriv", f"--reuid={self._user}", f"--regid={self._user}", "--init-groups", "--")
-        return ProcessWire((*as_user, *argv))
+        return LocalProcessStream((*as_user, *argv))
 
 
 @pytest.mark.parametrize("alone", [True, False])
@@ -184,6 +184,6 @@ def test_a_group_counts_as_the_user_only_while_it_has_no_other_members(account: 
         assert host.probe(["id", "-un"]).stdout.decode().strip() == user
     else:
         subprocess.run(["usermod", "-aG", user, other], check=True)
-        with pytest.raises(HostUnfit, match="may be written by other users"):
+        with pytest.raises(HostUnfit, match="is writable by other users"):
             host.probe(["true"])
     host.close()

@@ -10,8 +10,8 @@ import pytest
 from remote.errors import AgentEnded, Garbled, HalfstepError, RemoteFault, SyncRefused
 from remote.host import read_answer
 from remote.link.agent import AgentHost
-from remote.link.greeting import Retries
-from remote.link.wire import Wire
+from remote.link.agent_start import Retries
+from remote.link.streams import ProcessStream
 from remote.protocol.exits import ExitCode
 from remote.protocol.frames import MAX_JSON, BadFrame, FrameKind, hello, pack, pack_json, parse_json
 from remote.protocol.survey import Survey
@@ -26,7 +26,7 @@ class Says:
     def __init__(self, *words: bytes) -> None:
         self._words = words
 
-    def start(self, argv: Sequence[str]) -> Wire:
+    def start(self, argv: Sequence[str]) -> ProcessStream:
         # The search is told the nonce first, the agent after its own program.
         nonce = argv[min(5, len(argv) - 1)]
         ours, theirs = socket.socketpair()

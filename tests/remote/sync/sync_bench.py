@@ -14,7 +14,7 @@ from typing import Any
 
 from remote.errors import ConnectionLost
 from remote.link.agent import AgentHost
-from remote.link.wire import ProcessStarter, ProcessWire, Wire
+from remote.link.streams import LocalProcessStream, LocalStarter, ProcessStream
 from remote.project.scan import Limits, Scan, scan_project
 from remote.protocol.tree import TreeSurvey
 from remote.protocol.values import decode
@@ -35,7 +35,7 @@ class Bench:
 
     root: Path
     workdir: Path
-    starter: Any = field(default_factory=ProcessStarter)
+    starter: Any = field(default_factory=LocalStarter)
     _host: AgentHost | None = None
 
     @property
@@ -46,7 +46,7 @@ class Bench:
 
     def other_host(self, starter: Any = None) -> AgentHost:
         """The same machine and workdir through an agent of its own."""
-        return AgentHost("other", starter or ProcessStarter(), workdir=str(self.workdir))
+        return AgentHost("other", starter or LocalStarter(), workdir=str(self.workdir))
 
     def close(self) -> None:
         if self._host is not None:
@@ -98,7 +98,7 @@ def contents(folder: Path) -> dict[str, str]:
 class CutWire:
     """A wire that is cut, and whose agent is killed with it, once `after` bytes went over it."""
 
-    def __init__(self, wire: ProcessWire, after: int) -> None:
+    def __init__(self, wire: LocalProcessStream, after: int) -> None:
         self.wire, self.left = wire, after
         self.cut = False
 
@@ -125,7 +125,7 @@ class CutWire:
         self.wire.close()
 
 
-def kill_agent(wire: ProcessWire) -> None:
+def kill_agent(wire: LocalProcessStream) -> None:
     wire._process.send_signal(signal.SIGKILL)
     wire._process.wait()
 
@@ -138,9 +138,9 @@ class CuttingStarter:
     cuts: int = 1
     wires: list[CutWire] = field(default_factory=list)
 
-    def start(self, argv: Sequence[str]) -> Wire:
+    def start(self, argv: Sequence[str]) -> ProcessStream:
         after = self.after if len(self.wires) < self.cuts else 2**62
-        self.wires.append(CutWire(ProcessWire(argv), after))
+        self.wires.append(CutWire(LocalProcessStream(argv), after))
         return self.wires[-1]
 
     @property
@@ -157,10 +157,10 @@ class TracedStarter:
     log: Path
     options: Sequence[str]
 
-    def start(self, argv: Sequence[str]) -> Wire:
+    def start(self, argv: Sequence[str]) -> ProcessStream:
         assert STRACE is not None
         traced = [STRACE, "-f", "-qq", "-o", str(self.log), *self.options, "--", *argv]
-        return ProcessWire(traced, environment=PLAIN_PATH)
+        return LocalProcessStream(traced, environment=PLAIN_PATH)
 
     @property
     def text(self) -> str:

@@ -69,7 +69,7 @@ from remote.protocol.tree import TreeSurvey
 from remote.protocol.values import decode
 from remote.project.scan import scan_project
 from remote.sync.sync import sync_project
-from remote.link.wire import ProcessStarter
+from remote.link.streams import LocalStarter
 
 root, workdir, steps = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 def step(done, total):
@@ -78,7 +78,7 @@ def step(done, total):
     if steps < 0:
         os.kill(os.getpid(), signal.SIGKILL)
 scan = scan_project(root)
-host = AgentHost("killed", ProcessStarter(), workdir=workdir)
+host = AgentHost("killed", LocalStarter(), workdir=workdir)
 sync_project(host, scan, decode(TreeSurvey, host.ask("tree.survey", {"project": scan.project})), progress=step)
 """
 

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from remote.errors import Busy
 from remote.link.agent import AgentHost
-from remote.link.wire import ProcessStarter
+from remote.link.streams import LocalStarter
 from remote.payload.operations import OPERATIONS
 from remote.payload.request.call import Call
 from remote.project.scan import scan_project
@@ -184,7 +184,7 @@ def test_FI_22_two_laptops_at_once_leave_the_tree_of_one_of_them(tmp_path):
 
     def go(root: Path) -> None:
         scan = scan_project(root, project="shared-1", owner="both")
-        host = AgentHost("box", ProcessStarter(), workdir=str(tmp_path / "workdir"))
+        host = AgentHost("box", LocalStarter(), workdir=str(tmp_path / "workdir"))
         for _ in range(5):
             tree = decode(TreeSurvey, host.ask("tree.survey", {"project": "shared-1"}))
             try:

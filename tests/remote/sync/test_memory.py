@@ -18,10 +18,10 @@ from remote.protocol.tree import TreeSurvey
 from remote.protocol.values import decode
 from remote.project.scan import scan_project
 from remote.sync.sync import sync_project
-from remote.link.wire import ProcessStarter
+from remote.link.streams import LocalStarter
 
 scan = scan_project(Path(sys.argv[1]))
-host = AgentHost("box", ProcessStarter(), workdir=sys.argv[2])
+host = AgentHost("box", LocalStarter(), workdir=sys.argv[2])
 report = sync_project(host, scan, decode(TreeSurvey, host.ask("tree.survey", {"project": scan.project})))
 host.close()
 # Not ru_maxrss: that begins at what the process that started this one had.

@@ -19,7 +19,7 @@ import pytest
 from remote.errors import ConnectionLost
 from remote.link.address import Address
 from remote.link.agent import AgentHost
-from remote.link.greeting import Retries
+from remote.link.agent_start import Retries
 from remote.link.reach import open_host
 from remote.link.ssh.starter import SshStarter
 from tests.lab.answers import Person
@@ -234,7 +234,7 @@ def test_keys_that_are_refused_before_the_right_one_cost_nothing_but_time(
         f"  IdentityFile {server.user_key}\n  UserKnownHostsFile {server.known_hosts}\n"
     )
     monkeypatch.setenv("HALFSTEP_SSH_CONFIG", str(config))
-    host = open_host(Address("titan", "titan", user=login_name(), workdir=str(server.home / "w")), ask=Person())
+    host = open_host(Address("titan", "titan", user=login_name(), workdir=str(server.home / "w")), prompter=Person())
     assert host.probe(["echo", "hi"]).stdout == b"hi\n"
     host.close()
     assert logins(server) == 1

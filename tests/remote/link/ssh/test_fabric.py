@@ -96,7 +96,7 @@ def test_SE_14_one_connection_at_a_terminal_asks_about_every_unknown_hop(
     person = Person(yes=True)
     address = Address("titan", "titan", workdir=str(target.home / "w"))
     for prompter, questions in ((person, [gateway, target]), (None, [])):
-        host = open_host(address, ask=prompter)
+        host = open_host(address, prompter=prompter)
         assert host.probe(["echo", "hi"]).stdout == b"hi\n"
         host.close()
         asked = [] if prompter is None else prompter.questions

@@ -18,7 +18,7 @@ from paramiko.transport import ChannelMap
 from remote.errors import AgentEnded, AuthRefused, HostKeyRefused
 from remote.link.address import Address
 from remote.link.agent import AgentHost
-from remote.link.greeting import Retries
+from remote.link.agent_start import Retries
 from remote.link.ssh.fast_paths import TESTED_VERSIONS, EarlyChannel, FastTransport, transport_class
 from remote.link.ssh.starter import SshStarter
 from remote.link.ssh.transport import SshTransport

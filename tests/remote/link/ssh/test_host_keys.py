@@ -49,7 +49,7 @@ def test_BI_31_unknown_host_key_without_a_terminal_is_refused_before_anything_is
 def test_BI_31_unknown_host_key_is_asked_about_once_and_kept_in_our_own_file(sshd: Sshd) -> None:
     sshd.known_hosts.write_text("")
     person = Person(yes=True)
-    host = open_host(sshd.address(), ask=person)
+    host = open_host(sshd.address(), prompter=person)
     assert host.probe(["true"]).ok
     host.close()
     assert len(person.questions) == 1
@@ -63,7 +63,7 @@ def test_BI_31_unknown_host_key_is_asked_about_once_and_kept_in_our_own_file(ssh
 
 def test_BI_31_unknown_host_key_that_is_declined_is_refused(sshd: Sshd) -> None:
     sshd.known_hosts.write_text("")
-    host = open_host(sshd.address(), ask=Person(yes=False))
+    host = open_host(sshd.address(), prompter=Person(yes=False))
     with pytest.raises(HostKeyRefused):
         host.probe(["true"])
     host.close()
@@ -73,7 +73,7 @@ def test_BI_31_unknown_host_key_that_is_declined_is_refused(sshd: Sshd) -> None:
 
 def test_BI_60_ctrl_c_at_the_question_leaves_nothing_open(sshd: Sshd) -> None:
     sshd.known_hosts.write_text("")
-    host = open_host(sshd.address(), ask=Leaves())
+    host = open_host(sshd.address(), prompter=Leaves())
     with pytest.raises(KeyboardInterrupt):
         host.probe(["true"])
     assert attempts(sshd) == []
@@ -113,7 +113,7 @@ def test_BI_32_a_changed_host_key_is_refused_under_every_policy(
     config.write_text(sshd.ssh_config() + f"  StrictHostKeyChecking {policy}\n")
     monkeypatch.setenv("HALFSTEP_SSH_CONFIG", str(config))
     person = Person(yes=True)
-    host = open_host(sshd.address(host="titan", port=None, identity_file=None, known_hosts=None), ask=person)
+    host = open_host(sshd.address(host="titan", port=None, identity_file=None, known_hosts=None), prompter=person)
     with pytest.raises(HostKeyRefused, match="HAS CHANGED"):
         host.probe(["true"])
     host.close()

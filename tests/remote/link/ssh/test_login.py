@@ -26,7 +26,7 @@ StartSshd = Callable[..., Sshd]
 
 
 def refused(server: Sshd, ask: Person | None = None, **changes: object) -> AuthRefused:
-    host = open_host(server.address(**changes), ask=ask)
+    host = open_host(server.address(**changes), prompter=ask)
     with pytest.raises(AuthRefused) as caught:
         host.probe(["true"])
     host.close()
@@ -83,7 +83,7 @@ def locked_server(start_sshd: StartSshd) -> Sshd:
 def test_a_passphrase_is_asked_for_and_may_be_mistyped(start_sshd: StartSshd, typed: list[str]) -> None:
     person = Person(secrets=list(typed))
     server = locked_server(start_sshd)
-    host = open_host(server.address(), ask=person)
+    host = open_host(server.address(), prompter=person)
     assert host.probe(["true"]).ok
     host.close()
     assert len(person.questions) == len(typed)
@@ -99,7 +99,7 @@ def test_nobody_is_asked_for_the_passphrase_of_a_key_the_server_does_not_want(ss
 
 
 def test_BI_60_ctrl_c_at_the_passphrase_ends_at_once(start_sshd: StartSshd) -> None:
-    host = open_host(locked_server(start_sshd).address(), ask=Leaves())
+    host = open_host(locked_server(start_sshd).address(), prompter=Leaves())
     with pytest.raises(KeyboardInterrupt):
         host.probe(["true"])
 
@@ -216,7 +216,7 @@ def test_a_password_gets_in(start_sshd: StartSshd, account: Callable[..., str]) 
     name = account(password=hashed.stdout.strip())
     server = start_sshd(lines=["PubkeyAuthentication no", "PasswordAuthentication yes"])
     host = open_host(
-        server.address(user=name, workdir=f"/tmp/{name}"), keep=False, ask=Person(secrets=["correct horse"])
+        server.address(user=name, workdir=f"/tmp/{name}"), keep=False, prompter=Person(secrets=["correct horse"])
     )
     assert host.probe(["id", "-un"]).stdout.decode().strip() == name
     host.close()

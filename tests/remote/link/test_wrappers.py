@@ -10,7 +10,7 @@ import pytest
 
 from remote.errors import ChangeRefused, RemoteFault
 from remote.host import Completed, Entry, Host
-from remote.link.doors import Wish, dry_run, read_only, traced
+from remote.link.wrappers import PlannedChange, dry_run, read_only, traced
 from tests.lab.fake_host import FakeHost
 
 LOOKS: dict[str, Callable[[Host], Any]] = {
@@ -71,15 +71,15 @@ def test_a_read_only_host_refuses_every_change_before_it_is_sent(method: str) ->
 @pytest.mark.parametrize(
     ("method", "wish"),
     [
-        ("run", Wish("run", "rm", {"argv": ["rm", "a"], "cwd": "tree"})),
-        ("write_bytes", Wish("write_bytes", "b", {"mode": 0o644}, 3)),
-        ("act", Wish("act", "job.start", {"run": "r"})),
-        ("send", Wish("send", "tree.receive", {}, 3)),
+        ("run", PlannedChange("run", "rm", {"argv": ["rm", "a"], "cwd": "tree"})),
+        ("write_bytes", PlannedChange("write_bytes", "b", {"mode": 0o644}, 3)),
+        ("act", PlannedChange("act", "job.start", {"run": "r"})),
+        ("send", PlannedChange("send", "tree.receive", {}, 3)),
     ],
 )
-def test_a_dry_run_writes_the_change_down_and_makes_none(method: str, wish: Wish) -> None:
+def test_a_dry_run_writes_the_change_down_and_makes_none(method: str, wish: PlannedChange) -> None:
     inner = fake()
-    wishes: list[Wish] = []
+    wishes: list[PlannedChange] = []
     CHANGES[method](dry_run(inner, wishes))
     assert wishes == [wish]
     assert inner.calls == []

@@ -1,4 +1,4 @@
-"""Two byte streams to an agent, each read bounded by a deadline: over a pipe here, over SSH in ssh/."""
+"""Byte streams to a process, each call with a timeout: pipes on this machine; the SSH streams are in ssh/."""
 
 from __future__ import annotations
 
@@ -13,51 +13,51 @@ from typing import Protocol
 from remote.errors import AgentEnded, DeadlineExceeded
 
 
-class Wire(Protocol):
-    """A duplex stream whose far end is one process on the host."""
+class ProcessStream(Protocol):
+    """The stdin and stdout of one process on the host."""
 
     def read_some(self, limit: int, timeout_s: float) -> bytes:
-        """1 to `limit` bytes. Raises DeadlineExceeded after `timeout_s` of silence, ConnectionLost at the end."""
+        """Return 1 to `limit` bytes. Raises DeadlineExceeded after `timeout_s`, ConnectionLost at the end."""
         ...
 
     def write(self, data: bytes, timeout_s: float) -> None:
-        """All of `data` is on its way. Raises DeadlineExceeded, ConnectionLost."""
+        """Send all of `data`. Raises DeadlineExceeded, ConnectionLost."""
         ...
 
     @property
     def in_flight(self) -> int | None:
-        """Bytes written that the other machine has not acknowledged; None where that is not known, or far away."""
+        """The bytes written that a nearby host has not acknowledged; None if that is unknown or the host is distant."""
         ...
 
     def stderr_text(self) -> str:
-        """What the far process wrote on stderr so far: the reason when it would not start."""
+        """Return what the process wrote to stderr: the reason if it did not start."""
         ...
 
     def close(self) -> None: ...
 
 
 class Starter(Protocol):
-    """Whatever can start a process on a machine: a pipe here, a connection to there, a container on either."""
+    """Starts processes on a machine: on this one, over SSH, or in a container on either."""
 
-    def start(self, argv: Sequence[str]) -> Wire:
-        """The wire to a new process. Raises CannotConnect, AuthRefused, HostKeyRefused, ConnectionLost."""
+    def start(self, argv: Sequence[str]) -> ProcessStream:
+        """Start a process. Raises CannotConnect, AuthRefused, HostKeyRefused, ConnectionLost."""
         ...
 
     def describe(self) -> tuple[tuple[str, str], ...]:
-        """The steps of the way that were gone, as (step, how it went); see inspection.py for their names."""
+        """Return the completed steps of connecting, as (step, result); inspection.py has their names."""
         ...
 
     def warnings(self) -> tuple[str, ...]:
-        """What was not in order on the way, and did not stop anything."""
+        """Return the non-fatal problems of connecting."""
         ...
 
     def close(self) -> None:
-        """Every process that was started has lost its wire; another start opens the way again."""
+        """Close the streams of every process; another start connects again."""
         ...
 
 
-class ProcessWire:
-    """The pipes of a child process on this machine."""
+class LocalProcessStream:
+    """Pipes to a child process on this machine."""
 
     def __init__(self, argv: Sequence[str], *, environment: dict[str, str] | None = None) -> None:
         self._process = subprocess.Popen(
@@ -66,7 +66,7 @@ class ProcessWire:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
-            cwd="/",  # as a login shell, it does not start in the project
+            cwd="/",  # like a login shell, not in the project's folder
             start_new_session=True,
         )
         assert self._process.stdin and self._process.stdout and self._process.stderr
@@ -74,10 +74,10 @@ class ProcessWire:
         self._stdout = self._process.stdout.fileno()
         os.set_blocking(self._stdin, False)
         self._stderr = bytearray()
-        self._listener = threading.Thread(target=self._listen, daemon=True)
-        self._listener.start()
+        self._stderr_reader = threading.Thread(target=self._read_stderr, daemon=True)
+        self._stderr_reader.start()
 
-    def _listen(self) -> None:
+    def _read_stderr(self) -> None:
         assert self._process.stderr
         while chunk := os.read(self._process.stderr.fileno(), 65536):
             self._stderr.extend(chunk)
@@ -86,7 +86,7 @@ class ProcessWire:
     def read_some(self, limit: int, timeout_s: float) -> bytes:
         readable, _, _ = select.select([self._stdout], [], [], timeout_s)
         if not readable:
-            raise DeadlineExceeded(f"the agent on this machine said nothing for {timeout_s:.0f} s")
+            raise DeadlineExceeded(f"the agent on this machine sent nothing for {timeout_s:.0f} s")
         data = os.read(self._stdout, limit)
         if not data:
             raise AgentEnded("the agent on this machine ended")
@@ -97,7 +97,7 @@ class ProcessWire:
         while view:
             _, writable, _ = select.select([], [self._stdin], [], timeout_s)
             if not writable:
-                raise DeadlineExceeded(f"the agent on this machine took nothing for {timeout_s:.0f} s")
+                raise DeadlineExceeded(f"the agent on this machine read nothing for {timeout_s:.0f} s")
             try:
                 view = view[os.write(self._stdin, view) :]
             except BrokenPipeError:
@@ -108,7 +108,7 @@ class ProcessWire:
         return 0
 
     def stderr_text(self) -> str:
-        self._listener.join(timeout=1.0)
+        self._stderr_reader.join(timeout=1.0)
         return self._stderr.decode("utf-8", "replace")
 
     def close(self) -> None:
@@ -116,17 +116,17 @@ class ProcessWire:
             if stream:
                 with contextlib.suppress(BrokenPipeError):
                     stream.close()
-        # An agent that is changing something finishes that, and ends by itself then.
+        # The agent completes a change that it has begun, and then exits.
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=2.0)
-        self._listener.join(timeout=1.0)
+        self._stderr_reader.join(timeout=1.0)
 
 
-class ProcessStarter:
-    """Processes of this machine."""
+class LocalStarter:
+    """Starts processes on this machine."""
 
-    def start(self, argv: Sequence[str]) -> Wire:
-        return ProcessWire(argv)
+    def start(self, argv: Sequence[str]) -> ProcessStream:
+        return LocalProcessStream(argv)
 
     def describe(self) -> tuple[tuple[str, str], ...]:
         return (("connect", "this machine"),)
@@ -135,4 +135,4 @@ class ProcessStarter:
         return ()
 
     def close(self) -> None:
-        """Nothing is held between two starts."""
+        """Do nothing: no connection is kept."""

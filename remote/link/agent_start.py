@@ -1,0 +1,163 @@
+"""Starting an agent on a host: finding a Python, sending the payload, checking its greeting."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import shlex
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from remote.errors import AgentEnded, ConnectionLost, Garbled, HalfstepError, HostUnfit, HungUp
+from remote.host import Json
+from remote.link.bootstrap import BootstrapRequest, bootstrap_argv
+from remote.link.bundle import payload_bundle
+from remote.link.container import why_no_container
+from remote.link.frame_reader import FrameReader
+from remote.link.pythons import find_python
+from remote.link.streams import Starter
+from remote.protocol.exits import ExitCode
+from remote.protocol.frames import BadFrame, hello, parse_json
+from remote.protocol.layout import OTHER_WORKDIR
+from remote.protocol.text import safe_text
+
+GREETING_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Retries:
+    """The number of tries, and the seconds before the second; each later wait is twice as long, with random jitter."""
+
+    tries: int = 5
+    first_wait_s: float = 0.4
+
+    def waits(self) -> Iterator[float]:
+        for number in range(self.tries - 1):
+            yield self.first_wait_s * 2**number * random.uniform(0.5, 1.0)
+
+
+FIVE_TRIES = Retries()
+
+
+class AgentStarter:
+    """Starts agents on one host, each over its own stream."""
+
+    def __init__(
+        self, name: str, starter: Starter, workdir: str, keep: bool, retries: Retries, named_python: str = ""
+    ) -> None:
+        self._name = name
+        self._starter = starter
+        self._workdir = workdir
+        self._keep = keep
+        self._retries = retries
+        self._named_python = named_python
+        self.python = ""
+
+    def start(self, first_request: bytes = b"") -> tuple[FrameReader, Json]:
+        """Start an agent and return its stream and its greeting. Retries after HungUp and ConnectionLost."""
+        waits = self._retries.waits()
+        while True:
+            try:
+                return self._start_once(first_request)
+            except (HungUp, ConnectionLost):
+                wait = next(waits, None)
+                if wait is None:
+                    raise
+                self._starter.close()
+                time.sleep(wait)
+
+    def _start_once(self, first_request: bytes) -> tuple[FrameReader, Json]:
+        nonce = secrets.token_hex(8)
+        bundle = payload_bundle()
+        request = BootstrapRequest(nonce, bundle.sha256, self._keep, self._workdir, first_request)
+        reader = FrameReader(self._starter.start(bootstrap_argv(request, self.python)))
+        mark = hello(nonce)
+        try:
+            try:
+                reader.skip_until(mark, GREETING_TIMEOUT_S)
+            except AgentEnded:
+                return self._start_with_other_python(reader, first_request)
+            while not reader.starts_frame(GREETING_TIMEOUT_S):
+                word = reader.read_line(GREETING_TIMEOUT_S).decode("utf-8", "replace").strip()
+                if word.startswith("OLD"):
+                    return self._start_with_other_python(reader, first_request)
+                if word != "NEED":
+                    raise _bootstrap_failed(word, self._name)
+                reader.stream.write(len(bundle.data).to_bytes(8, "big") + bundle.data, GREETING_TIMEOUT_S)
+                reader.skip_until(mark, GREETING_TIMEOUT_S)
+            _, body = reader.read_frame(GREETING_TIMEOUT_S)
+            return reader, _parse(body, self._name)
+        except BadFrame as error:
+            reader.stream.close()
+            raise garbled_error(self._name, error) from None
+        except ConnectionLost as lost:
+            reader.stream.close()
+            raise _start_error(lost, reader.stream.stderr_text(), self._name) from None
+        except BaseException:
+            reader.stream.close()
+            raise
+
+    def _start_with_other_python(self, reader: FrameReader, first_request: bytes) -> tuple[FrameReader, Json]:
+        """Start the agent with another Python of the host, since the first one does not work. Raises HostUnfit."""
+        stderr = safe_text(reader.stream.stderr_text()).strip()
+        output = reader.first_line() or stderr
+        reader.stream.close()
+        if no_container := why_no_container(stderr):
+            hint = "docker run --rm IMAGE true   (on the host)"
+            raise HostUnfit(f"{self._name}: {no_container}", where=self._name, hint=hint)
+        if self.python:
+            raise HostUnfit(f"the agent did not start under {self.python} on {self._name}: {output}", where=self._name)
+        self.python = find_python(self._starter, self._name, output, self._named_python)
+        return self._start_once(first_request)
+
+
+def _parse(body: bytes, name: str) -> Json:
+    greeting = parse_json(body)
+    python, pid = greeting.get("python"), greeting.get("pid")
+    version_ok = isinstance(python, list) and all(type(part) is int for part in python)
+    if not (isinstance(greeting.get("workdir"), str) and version_ok and type(pid) is int):
+        raise BadFrame(f"a malformed greeting from {name}")
+    return greeting
+
+
+def garbled_error(name: str, error: BadFrame) -> HalfstepError:
+    """Return the error for data that does not follow the frame protocol."""
+    return Garbled(
+        f"garbled data from {name}: {error}",
+        where=name,
+        hint="try again; if it persists, something on the host writes to the agent's output",
+    )
+
+
+def _start_error(lost: ConnectionLost, stderr: str, name: str) -> HalfstepError:
+    last = safe_text(stderr).strip().splitlines()
+    if not last:
+        return lost
+    return HostUnfit(f"the agent did not start on {name}: {last[-1]}", where=name)
+
+
+def _bootstrap_failed(word: str, name: str) -> HostUnfit:
+    kind, _, rest = word.partition(" ")
+    if kind == "HOMELESS":
+        return HostUnfit(
+            f"workdir {safe_text(rest)!r}: no such home folder on {name}", where="workdir", exit_code=ExitCode.USAGE
+        )
+    if kind in ("FOREIGN", "SHARED"):
+        return _unsafe_folder(kind, safe_text(rest), name)
+    if kind in ("DISK", "WORKDIR"):
+        hint = OTHER_WORKDIR if kind == "WORKDIR" else ""
+        message = f"the payload could not be stored on {name}: {safe_text(rest)}"
+        return HostUnfit(message, where=name, hint=hint, exit_code=ExitCode.DISK)
+    return HostUnfit(f"the agent did not start on {name}: {safe_text(word)}", where=name, exit_code=ExitCode.TEMPORARY)
+
+
+def _unsafe_folder(kind: str, rest: str, name: str) -> HostUnfit:
+    """Return the error for a folder in which another user of the host could replace the payload."""
+    detail, _, folder = rest.partition(" ")
+    if kind == "FOREIGN":
+        message, hint = f"{folder} on {name} belongs to another user (uid {detail})", OTHER_WORKDIR
+    else:
+        message = f"{folder} on {name} is writable by other users (mode {detail})"
+        hint = f"chmod go-w {shlex.quote(folder)}   (on {name}), or {OTHER_WORKDIR}"
+    return HostUnfit(f"{message}, who could replace the payload", where="workdir", hint=hint, exit_code=ExitCode.DISK)
