@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from remote.payload.proof.evidence import Evidence, read_ranks
 from remote.payload.proof.injection import write_hooks
 from remote.payload.proof.judge import judge_proof
-from remote.payload.proof.seen import Seen, read_ranks
 from remote.policy.precision import judge_precision
 from remote.protocol.proof import ProofReport, ProofRequest
 from tests.lab.wait import PATIENCE_S
@@ -59,7 +59,7 @@ def prove(forkserver, tmp_path) -> Prove:
         plan = judge_precision(capability=capability, wish=wish)
         asked = ProofRequest("p", (str(script),), plan, capability=capability, **request)
         output = (tmp_path / "output.log").read_text()
-        return judge_proof(Seen(asked, read_ranks(str(tmp_path / "reports")), exit=exit_status, output_tail=output))
+        return judge_proof(Evidence(asked, read_ranks(str(tmp_path / "reports")), exit=exit_status, output_tail=output))
 
     return run
 

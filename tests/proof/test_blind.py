@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from remote.payload.processes.identity import read_process
+from remote.payload.proof.evidence import Evidence
 from remote.payload.proof.judge import judge_proof
 from remote.payload.proof.pythons import (
     CUSTOMIZE_HIDDEN,
@@ -18,7 +19,6 @@ from remote.payload.proof.pythons import (
     isolating_flag,
     why_without,
 )
-from remote.payload.proof.seen import Seen
 from remote.policy.precision import judge_precision
 from remote.protocol.findings import Severity
 from remote.protocol.proof import ProofRequest
@@ -35,7 +35,7 @@ FORKED = Python(3, "python train.py", torch=True)
 
 def judge(*pythons: Python, **seen):
     request = ProofRequest("p", ("python", "train.py"), judge_precision(capability=(7, 5)))
-    return judge_proof(Seen(request, (), pythons=pythons, **{"exit": 0, **seen}))
+    return judge_proof(Evidence(request, (), pythons=pythons, **{"exit": 0, **seen}))
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def judge(*pythons: Python, **seen):
         ((WITHOUT_TORCH,), "without importing torch in any process of this host", "container"),
         ((), "no Python process of the command had the proof's hooks", "-I, -E and -S"),
         ((Python(2, "python -S x.py", why="-S"),), "had the proof's hooks: python -S ignores", "without -S"),
-        ((FAULTY,), "could not be put into torch in `python train.py`: AttributeError: no such seam", "report"),
+        ((FAULTY,), "could not be installed into torch in `python train.py`: AttributeError: no such seam", "report"),
     ],
 )
 def test_a_proof_that_saw_no_step_says_why_and_what_to_do_about_it(pythons, message, hint):
@@ -127,10 +127,10 @@ def loading(tmp_path):
 def test_torch_without_any_hooks_is_not_waited_for(loading, tmp_path):
     pythons = Pythons(HOOKS, str(tmp_path))
     pythons.look(lambda: [loading], 100.0)
-    assert not pythons.see_nothing(100.0)
+    assert not pythons.without_hooks(100.0)
     pythons.look(list, 130.0)
-    assert not pythons.see_nothing(130.0)
-    assert pythons.see_nothing(161.0)
+    assert not pythons.without_hooks(130.0)
+    assert pythons.without_hooks(161.0)
     assert [(one.why, one.torch, one.hooked) for one in pythons.known()] == [("-I", True, False)]
 
 
@@ -139,7 +139,7 @@ def test_one_process_with_hooks_is_worth_waiting_for(loading, tmp_path):
     pythons.look(lambda: [loading], 100.0)
     (tmp_path / "python-5.json").write_text('{"pid": 5, "command": ["python", "a.py"], "torch": false}')
     pythons.look(lambda: [loading], 130.0)
-    assert not pythons.see_nothing(1000.0)
+    assert not pythons.without_hooks(1000.0)
 
 
 def test_what_a_process_noted_counts_for_more_than_how_it_looked(loading, tmp_path):

@@ -84,7 +84,7 @@ def python(hooks, tmp_path):
 def reports(folder: Path) -> dict[int, int]:
     """By pid, how many optimizer steps the hooks reported."""
     found = [(path.stem.split("-")[2], json.loads(path.read_text())) for path in folder.glob("reports/rank-*.json")]
-    return {int(pid): len(report["attempts"]) for pid, report in found}
+    return {int(pid): len(report["steps"]) for pid, report in found}
 
 
 @pytest.mark.timeout(LONGEST_S + 60)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from remote.payload.proof.hooks.labels import MODEL, measure_unignored
-from remote.payload.proof.rows_batch import judge
-from remote.payload.proof.seen import Seen
+from remote.payload.proof.checks_labels import judge
+from remote.payload.proof.evidence import Evidence
+from remote.payload.proof.hooks.labels import MODEL, count_values
+from remote.payload.proof.hooks.report import BatchTables, RankReport, ValueTargets
 from remote.policy.precision import judge_precision
 from remote.protocol.proof import NotChecked, ProofRequest
 
@@ -29,11 +30,11 @@ PADDED = torch.tensor([[1, 2, -100], [3, -100, -100]])
     ids=["values", "class ids", "beyond the lengths", "within the lengths", "concatenated", "empty", "no tensor"],
 )
 def test_minus_100_counts_where_the_loss_reads_it(target, lengths, expected):
-    assert measure_unignored(target, lengths) == expected
+    assert count_values(target, lengths) == expected
 
 
-def row(loss: str, ignored: int) -> dict[str, object]:
-    return {"loss": loss, "batches": 1, "total": 10, "ignored": ignored}
+def row(loss: str, ignored: int) -> ValueTargets:
+    return ValueTargets(loss, batches=1, total=10, ignored=ignored)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +49,7 @@ def row(loss: str, ignored: int) -> dict[str, object]:
     ids=["learnt", "none", "a loss written by hand", "masked by the model", "no such loss"],
 )
 def test_labels_that_a_model_masks_itself_are_no_fault(rows, severity):
-    seen = Seen(ProofRequest("p", (), judge_precision(capability=(7, 5), wish="auto")), ({"unignored": rows},))
-    (found,) = (one for one in judge(seen) if one.check == "labels-ignored")
+    rank = RankReport(0, "done", batches=BatchTables(values=tuple(rows)))
+    evidence = Evidence(ProofRequest("p", (), judge_precision(capability=(7, 5), wish="auto")), (rank,))
+    (found,) = (one for one in judge(evidence) if one.check == "labels-ignored")
     assert ("unseen" if isinstance(found, NotChecked) else found.severity.value) == severity

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from pipeline.diagnosis.diagnose import diagnose_text
-from remote.payload.proof import rows_order
-from remote.payload.proof.seen import Seen
+from remote.payload.proof import checks_gradient_flow
+from remote.payload.proof.evidence import Evidence
+from remote.payload.proof.hooks.report import ModelTables, RankReport, Step, TrainedTensors
 from remote.policy.precision import judge_precision
 from remote.protocol.findings import Severity
 from remote.protocol.proof import ProofRequest
@@ -178,7 +179,7 @@ def test_what_is_on_on_a_card_only_is_not_judged_on_the_cpu_that_stands_for_it(n
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("step_beside_scaler", "optimizer.step() applies gradients that still carry the loss scale"),
+        ("step_beside_scaler", "optimizer.step() applies gradients that still contain the loss scale"),
         ("backward_not_scaled", "1024 times too small"),
         ("every_second_micro_step_scaled", "some backward passes of one step begin at a scaled loss"),
     ],
@@ -217,29 +218,29 @@ def test_float32_copies_of_float16_weights_are_seen_to_be_what_is_stepped(prove)
 
 @pytest.mark.parametrize(("second", "severity"), [(0.52, "error"), (0.5000001, "info")])
 def test_ranks_that_apply_gradients_of_their_own_are_told(second, severity):
-    ranks = tuple(
-        {"rank": at, "roots": [{"class": "DistributedDataParallel"}], "attempts": [_applied(norm)], "weights_sum": norm}
-        for at, norm in enumerate((0.5, second))
-    )
-    plan = judge_precision(capability=(7, 5), wish="auto")
-    told = [
-        row for row in rows_order.judge(Seen(ProofRequest("p", (), plan), ranks)) if row.check == "gradient-reduced"
-    ]
-    assert [finding.severity.value for finding in told] == [severity]
+    ranks = tuple(_replicated(at, norm, weights_sum=norm) for at, norm in enumerate((0.5, second)))
+    assert [finding.severity.value for finding in _gradient_reduced(ranks)] == [severity]
 
 
 def test_ranks_that_average_their_weights_may_take_steps_of_their_own():
-    ranks = tuple(
-        {"rank": at, "roots": [{"class": "DistributedDataParallel"}], "attempts": [_applied(norm)], "weights_sum": 1.0}
-        for at, norm in enumerate((0.5, 0.9))
-    )
-    seen = Seen(ProofRequest("p", (), judge_precision(capability=(7, 5), wish="auto")), ranks)
-    [finding] = [row for row in rows_order.judge(seen) if row.check == "gradient-reduced"]
+    ranks = tuple(_replicated(at, norm, weights_sum=1.0) for at, norm in enumerate((0.5, 0.9)))
+    [finding] = _gradient_reduced(ranks)
     assert finding.severity is Severity.WARNING
 
 
-def _applied(norm: float) -> dict[str, object]:
-    return {"applied": True, "lr": 0.1, "clipped": False, "grad_norm": norm, "scale": None}
+def _replicated(rank: int, norm: float, weights_sum: float) -> RankReport:
+    return RankReport(
+        rank,
+        "done",
+        steps=(Step(1, True, grad_norm=norm, applied_norm=norm, learning_rate=0.1),),
+        model=ModelTables(roots=("DistributedDataParallel",)),
+        trained=TrainedTensors(weights_sum=weights_sum),
+    )
+
+
+def _gradient_reduced(ranks):
+    evidence = Evidence(ProofRequest("p", (), judge_precision(capability=(7, 5), wish="auto")), ranks)
+    return [result for result in checks_gradient_flow.judge(evidence) if result.check == "gradient-reduced"]
 
 
 def test_labels_that_are_no_tokens_of_the_input_hold_no_prompt(prove):

@@ -145,7 +145,7 @@ def test_a_failing_command_is_told_with_its_stderr_text(place, host):
         ("PYTHONPATH=src python train.py", "PYTHONPATH was set without its earlier value"),
         ("PYTHONPATH=own:$PYTHONPATH python train.py", "another sitecustomize.py comes first on PYTHONPATH"),
         ("python quick.py", "without importing torch in any process of this host"),
-        ("python look.py", "`python look.py` imported torch, but no optimizer step was seen"),
+        ("python look.py", "`python look.py` imported torch, but no optimizer step was recorded"),
         ("true", "no Python process of the command had the proof's hooks"),
     ],
 )

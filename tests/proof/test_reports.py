@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from remote.payload.proof.judge import step_seen
-from remote.payload.proof.seen import read_ranks
+from remote.payload.proof.evidence import read_ranks
+from remote.payload.proof.hooks.report import Step
+from remote.payload.proof.judge import summarize_step
 
 READS = 20_000
 # As a rank does: beside, then under its name.
@@ -29,7 +31,7 @@ def test_a_report_that_is_being_written_does_not_disturb_who_reads(tmp_path: Pat
             while not read_ranks(str(tmp_path)):
                 assert writer.poll() is None
             for _ in range(READS):
-                assert [rank["rank"] for rank in read_ranks(str(tmp_path))] == [0]
+                assert [rank.rank for rank in read_ranks(str(tmp_path))] == [0]
         finally:
             writer.kill()
 
@@ -39,11 +41,11 @@ def test_the_newest_report_of_a_rank_counts(tmp_path: Path) -> None:
         (tmp_path / name).write_text(json.dumps({"rank": 0, "state": state}))
         os.utime(tmp_path / name, (number, number))
     (tmp_path / "rank-1-4.json.part").write_text("{")
-    assert [rank["state"] for rank in read_ranks(str(tmp_path))] == ["done"]
+    assert [rank.state for rank in read_ranks(str(tmp_path))] == ["done"]
 
 
 def test_the_loss_of_a_step_is_that_of_all_its_micro_steps() -> None:
-    row = {"applied": True, "seconds": 1.0, "losses": [3.75, 3.5], "grad_norm": 1.0, "scale": None, "lr": 1e-3}
-    assert step_seen(row).loss == 7.25
-    assert step_seen({**row, "losses": []}).loss is None
-    assert step_seen({**row, "losses": [1.0, float("nan")]}).loss is None
+    step = Step(1, True, (3.75, 3.5))
+    assert summarize_step(step).loss == 7.25
+    assert summarize_step(replace(step, losses=())).loss is None
+    assert summarize_step(replace(step, losses=(1.0, float("nan")))).loss is None

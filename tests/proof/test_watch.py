@@ -9,31 +9,42 @@ from pathlib import Path
 import pytest
 
 from pipeline.diagnosis.diagnose import diagnose_text
-from remote.payload.proof.hooks.anomalies import CREEP_WINDOW, Step, Vigil
+from remote.payload.proof.hooks.monitor import CREEP_WINDOW, StepMonitor
+from remote.payload.proof.hooks.report import Step
 from remote.protocol.jobs import Progress
 from remote.protocol.values import decode
 
 SCRIPTS = Path(__file__).parent / "scripts"
 
 
-def step(number, *, losses=(1.0,), norm=1.0, scale=1024.0, skipped=False, held=0, spoiled=False):
-    return Step(number, losses, None if skipped else norm, scale, skipped, 1e-3, held, spoiled)
+def step(number, *, losses=(1.0,), norm=1.0, scale=1024.0, skipped=False, held=0, ruined=False):
+    return Step(
+        number,
+        not skipped,
+        losses,
+        grad_norm=norm,
+        applied_norm=None if skipped else norm,
+        loss_scale=scale,
+        learning_rate=1e-3,
+        held_bytes=held,
+        nonfinite_weights=ruined,
+    )
 
 
-def reported(steps, **vigil):
-    """What a vigil reports of these steps: check, severity, step."""
-    judge = Vigil(**vigil)
-    return [(one.check, one.severity, one.step) for each in steps for one in judge.look(each)]
+def reported(steps, **settings):
+    """Return the anomalies of these steps: check, severity, step."""
+    monitor = StepMonitor(**settings)
+    return [(one.check, one.severity, one.step) for each in steps for one in monitor.observe(each)]
 
 
 @pytest.mark.parametrize(
     ("bad", "expected"),
     [
         (step(3, losses=(1.0, float("nan"))), [("loss-finite", "warning")]),
-        (step(3, losses=(1.0, float("nan")), spoiled=True), [("loss-finite", "error"), ("gradient-finite", "error")]),
+        (step(3, losses=(1.0, float("nan")), ruined=True), [("loss-finite", "error"), ("gradient-finite", "error")]),
         (step(3, losses=(float("inf"),), skipped=True), [("loss-finite", "warning")]),
         (step(3, norm=float("nan")), [("gradient-finite", "warning")]),
-        (step(3, norm=float("nan"), spoiled=True), [("gradient-finite", "error")]),
+        (step(3, norm=float("nan"), ruined=True), [("gradient-finite", "error")]),
         (step(3, scale=0.5), [("scale-collapse", "warning")]),
         (step(3, losses=(0.0, 0.0)), []),
         (step(3, losses=(0.0,), norm=0.0), []),
@@ -80,7 +91,7 @@ def test_a_scale_that_still_falls_is_given_time_and_one_that_fell_below_1_is_not
     falling = [step(at + 1, scale=first / 2**at, skipped=True) for at in range(60)]
     errors = [one for one in reported(falling) if one[1] == "error"]
     assert errors == [("scaler-trajectory", "error", 2 + int(math.log2(first)))]
-    settled = [*falling[:12], *(step(number, scale=falling[12].scale) for number in range(13, 40))]
+    settled = [*falling[:12], *(step(number, scale=falling[12].loss_scale) for number in range(13, 40))]
     assert [one for one in reported(settled) if one[1] == "error"] == []
 
 
@@ -93,23 +104,23 @@ def test_a_scale_that_collapses_late_is_an_error_once_no_step_is_applied_any_mor
 
 
 def test_steps_skipped_over_budget_are_told():
-    vigil = Vigil()
+    monitor = StepMonitor()
     told = []
     for number in range(1, 31):
-        told += vigil.look(step(number, skipped=number % 2 == 0))
+        told += monitor.observe(step(number, skipped=number % 2 == 0))
     assert [one.check for one in told] == ["skipped-steps"]
     assert told[0].step == 22
 
 
 def test_a_training_whose_every_step_overflows_is_an_error():
-    vigil = Vigil()
-    told = [one for number in range(1, 10) for one in vigil.look(step(number, skipped=True))]
+    monitor = StepMonitor()
+    told = [one for number in range(1, 10) for one in monitor.observe(step(number, skipped=True))]
     assert [(one.check, one.step) for one in told] == [("scaler-trajectory", 8)]
 
 
 def test_the_first_overflows_of_a_scaler_are_nothing():
-    vigil = Vigil()
-    assert [one for number in range(1, 20) for one in vigil.look(step(number, skipped=number < 5))] == []
+    monitor = StepMonitor()
+    assert [one for number in range(1, 20) for one in monitor.observe(step(number, skipped=number < 5))] == []
 
 
 def test_a_set_learnt_by_heart_may_end_without_loss_and_gradient():
@@ -123,10 +134,10 @@ def test_memory_that_creeps_is_told_and_memory_that_stays_is_not():
     def held(number):
         return 2**30 + max(0, number - 2 * CREEP_WINDOW) * 2**24
 
-    vigil, calm = Vigil(), Vigil()
-    told = [one for number in range(1, 120) for one in vigil.look(step(number, held=held(number)))]
+    monitor, calm = StepMonitor(), StepMonitor()
+    told = [one for number in range(1, 120) for one in monitor.observe(step(number, held=held(number)))]
     assert [one.check for one in told] == ["memory-creep"]
-    assert [one for number in range(1, 120) for one in calm.look(step(number, held=2**30))] == []
+    assert [one for number in range(1, 120) for one in calm.observe(step(number, held=2**30))] == []
 
 
 def test_progress_of_a_plain_script_is_written(watch, tmp_path):
@@ -174,7 +185,7 @@ def test_a_lost_training_ends_within_steps_and_its_log_says_why(name, check, wat
     assert check in [finding.check for finding in diagnose_text(output)]
 
 
-def test_the_watch_may_be_told_to_look_only(watch):
+def test_the_watch_may_only_report(watch):
     told, status, _ = watch(SCRIPTS / "faults" / "loss_zero.py", HALFSTEP_WATCH_STOP="0")
     assert "loss-zero" in [line["check"] for line in told]
     assert status == 0
@@ -185,3 +196,93 @@ def test_a_healthy_training_runs_to_its_end_unharmed(script, watch):
     told, status, output = watch(script)
     assert [line for line in told if line["severity"] == "error"] == []
     assert status == 0, output[-2000:]
+
+
+POISONED = """
+import torch
+{setup}
+model = torch.nn.Linear(4, 1)
+optimizer = {optimizer}
+try:
+    for step in range(5):
+        loss = model(torch.randn(8, 4)).pow(2).mean()
+        loss.backward()
+        if step == 3:
+            model.weight.grad[0, 0] = float("{gradient}")
+        {before}
+        optimizer.step()
+        optimizer.zero_grad()
+finally:
+    print("weights are", "finite" if all(p.isfinite().all() for p in model.parameters()) else "ruined")
+"""
+
+
+def poisoned(optimizer="AdamW", gradient="nan", setup="", before=""):
+    built = f"torch.optim.{optimizer}(model.parameters(), lr=1e-3)" if optimizer.isidentifier() else optimizer
+    return POISONED.format(optimizer=built, gradient=gradient, setup=setup, before=before)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        poisoned(),
+        poisoned("SGD", "inf"),
+        poisoned("torch.optim.RMSprop(model.parameters(), lr=0.0)", "inf"),
+        poisoned(before="torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)"),
+        poisoned(setup="from accelerate import Accelerator", before="Accelerator(cpu=True)"),
+    ],
+    ids=["AdamW", "SGD", "at a rate of 0", "clipped", "with Accelerate"],
+)
+def test_a_step_that_would_ruin_the_weights_is_not_applied(script, watch, tmp_path):
+    (tmp_path / "train.py").write_text(script)
+    lines, status, output = watch(tmp_path / "train.py")
+    assert status == 1
+    assert "weights are finite" in output
+    assert [(line["check"], line["severity"], line["step"]) for line in lines] == [("gradient-finite", "error", 4)]
+    assert "step 4 was not applied" in output
+    assert "gradient-finite" in [finding.check for finding in diagnose_text(output)]
+
+
+GUARDED = """
+class Guarded(torch.optim.SGD):
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.grad.nan_to_num_(0.0)
+        return super().step(closure)
+"""
+REPAIR = """
+def repair(optimizer, args, kwargs):
+    for group in optimizer.param_groups:
+        for p in group["params"]:
+            p.grad.nan_to_num_(0.0)
+"""
+REGISTER = """
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+register_optimizer_step_pre_hook(repair)
+"""
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        poisoned("Guarded(model.parameters(), lr=1e-3)", setup=GUARDED),
+        poisoned(setup=REPAIR, before="optimizer.register_step_pre_hook(repair)"),
+        poisoned(setup=REPAIR + REGISTER),
+        poisoned("torch.optim.Rprop(model.parameters())", "inf"),
+        poisoned(before="if not all(p.grad.isfinite().all() for p in model.parameters()): continue"),
+    ],
+    ids=["an optimizer of its own", "a hook of the optimizer", "a hook of all optimizers", "by sign", "skipped"],
+)
+def test_a_script_that_handles_bad_gradients_itself_is_left_alone(script, watch, tmp_path):
+    (tmp_path / "train.py").write_text(script)
+    lines, status, output = watch(tmp_path / "train.py")
+    assert (status, [line for line in lines if line["severity"] == "error"]) == (0, []), output
+    assert "weights are finite" in output
+
+
+def test_a_watch_that_may_not_stop_a_training_lets_the_step_be_applied(watch, tmp_path):
+    (tmp_path / "train.py").write_text(poisoned())
+    lines, status, output = watch(tmp_path / "train.py", HALFSTEP_WATCH_STOP="0")
+    assert (status, "weights are ruined" in output) == (0, True)
+    assert ("gradient-finite", "error") in [(line["check"], line["severity"]) for line in lines]

@@ -1,4 +1,4 @@
-"""The operation `card.step`: the second depth of verify, a small step on the real device, judged."""
+"""The operation `card.step`: trains a small model on the real device and judges the result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Dict, Iterator
 
 from remote.payload.probes.project_python import ask_python
 from remote.payload.probes.python import find_python
-from remote.payload.proof.seen import error, good, warning
+from remote.payload.proof.evidence import error, passed, warning
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
 from remote.protocol.card import CardFacts, CardReport, CardRequest
@@ -22,40 +22,40 @@ FALL = 0.5
 
 
 def step_card(call: Call) -> Dict[str, Any]:
-    """The CardReport asked for by a CardRequest; nothing is written."""
+    """Return the CardReport for a CardRequest; writes nothing."""
     request = decode(CardRequest, call.args)
     tree = call.path(ProjectLayout(checked_name(request.project)).tree)
     environment = dict(request.environment)
     if request.gpus is not None:
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(str(index) for index in request.gpus)
     python = find_python(request.python, tree)
-    asked = {"plan": encode(request.plan)}
-    said = ask_python(python, call.payload, "card-step", asked, environment, request.deadline_s)
-    facts = decode(CardFacts, said)
-    answer: Dict[str, Any] = encode(CardReport(facts, tuple(judge_card(facts, request.plan))))
-    return answer
+    arguments = {"plan": encode(request.plan)}
+    answer = ask_python(python, call.payload, "card-step", arguments, environment, request.deadline_s)
+    facts = decode(CardFacts, answer)
+    report: Dict[str, Any] = encode(CardReport(facts, tuple(judge_card(facts, request.plan))))
+    return report
 
 
 def judge_card(facts: CardFacts, plan: PrecisionPlan) -> Iterator[Finding]:
-    """What the step showed, each row as good, a warning or an error."""
+    """Return a finding for each property of the small training."""
     if facts.error:
         yield error("card-step", f"a small training step failed on {facts.device}: {facts.error}", code=ExitCode.GPU)
         return
     if facts.capability is None:
-        yield warning("card-step", "no card was seen: this was done on the CPU and says nothing of a card")
+        yield warning("card-step", "no card was found: the step ran on the CPU and says nothing about a card")
     yield from _learning(facts)
     half = [name for name in facts.trained_dtypes + facts.state_dtypes if name != "float32"]
     if half and plan.mode is not Mode.FP16_PURE:
         yield error("trainable-dtype", f"the small adapter or its moments are {half[0]}")
     yield from _gaps(facts)
     if facts.resumed_equal is False:
-        yield error("resume-probe", "optimizer or scaler are not what they were after saving and loading")
+        yield error("resume-probe", "optimizer or scaler differ after saving and loading")
     elif facts.resumed_equal:
-        yield good("resume-probe", "optimizer and scaler come back as they were")
+        yield passed("resume-probe", "optimizer and scaler are the same after saving and loading")
     if facts.attention == "math" and facts.capability is not None:
-        yield warning("attention-backend", "attention takes the math kernel here, even for a plain causal mask")
+        yield warning("attention-backend", "attention takes the math kernel on this card, even for a plain causal mask")
     elif facts.attention:
-        yield good("attention-backend", facts.attention)
+        yield passed("attention-backend", facts.attention)
 
 
 def _learning(facts: CardFacts) -> Iterator[Finding]:
@@ -66,11 +66,13 @@ def _learning(facts: CardFacts) -> Iterator[Finding]:
     elif last > first * FALL:
         yield error("tiny-overfit", f"the loss of four samples fell from {first:.3g} to {last:.3g} only")
     else:
-        yield good("tiny-overfit", f"the loss of four samples fell from {first:.3g} to {last:.3g}")
+        yield passed("tiny-overfit", f"the loss of four samples fell from {first:.3g} to {last:.3g}")
     if facts.scale is not None and facts.skipped > len(facts.losses) / 2:
         yield error("scaler-trajectory", f"{facts.skipped} of {len(facts.losses)} steps were skipped")
     elif facts.scale is not None:
-        yield good("scaler-trajectory", f"{facts.skipped} of {len(facts.losses)} steps skipped, scale {facts.scale:g}")
+        yield passed(
+            "scaler-trajectory", f"{facts.skipped} of {len(facts.losses)} steps skipped, scale {facts.scale:g}"
+        )
 
 
 def _gaps(facts: CardFacts) -> Iterator[Finding]:
@@ -82,4 +84,6 @@ def _gaps(facts: CardFacts) -> Iterator[Finding]:
         if gap is None:
             continue
         message = f"the loss is within {gap:.1e} of that of {other}"
-        yield good(check, message) if gap <= most else error(check, f"the loss is {gap:.1e} away from that of {other}")
+        yield (
+            passed(check, message) if gap <= most else error(check, f"the loss is {gap:.1e} away from that of {other}")
+        )

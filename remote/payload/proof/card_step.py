@@ -1,6 +1,6 @@
-"""`payload.pyz card-step`, run by the interpreter that trains: twenty steps of a small LoRA model on the real device.
+"""`payload.pyz card-step`, run by the project's interpreter: twenty steps of a small LoRA model on the real device.
 
-torch is imported inside the functions: this module must be importable where there is none.
+torch is imported inside the functions: this module must be importable without torch.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ RATE = 4e-2
 
 
 def main() -> int:
-    """The CardFacts as JSON on stdout."""
+    """Write the CardFacts to stdout as JSON."""
     plan = decode(PrecisionPlan, json.loads(sys.stdin.read())["plan"])
     print(json.dumps(encode(try_card(plan))))
     return 0
 
 
 def try_card(plan: PrecisionPlan) -> CardFacts:
-    """What a small model did in that precision; a device that fails is a fact too."""
+    """Train a small model in that precision and return what was measured; a device that fails is a fact too."""
     import torch
 
     began = time.monotonic()
@@ -82,7 +82,7 @@ def _train(torch: Any, plan: PrecisionPlan, device: str) -> Dict[str, Any]:
 
 
 def _make_weights(torch: Any, device: str) -> Dict[str, Any]:
-    """Embedding, one attention layer with LoRA on query and value, and a head; float32, small enough for any card."""
+    """Return an embedding, one attention layer with LoRA on query and value, and a head, in float32."""
     made = {
         name: torch.randn(*shape, device=device) * 0.05
         for name, shape in {
@@ -121,7 +121,7 @@ def _autocast(torch: Any, plan: PrecisionPlan, device: str) -> Any:
 
 
 def _loss(torch: Any, weights: Dict[str, Any], tokens: Any, lengths: Any) -> Any:
-    """Cross entropy of the next token over what is no padding, in float32."""
+    """Return the cross entropy of the next token without padding, in float32."""
     functional = torch.nn.functional
 
     def project(name: str, x: Any) -> Any:
@@ -132,23 +132,23 @@ def _loss(torch: Any, weights: Dict[str, Any], tokens: Any, lengths: Any) -> Any
     query, value = project("query", x), project("value", x)
     key = functional.linear(x, weights["key"])
     heads = [part.unflatten(-1, (4, WIDTH // 4)).transpose(1, 2) for part in (query, key, value)]
-    seen = functional.scaled_dot_product_attention(*heads, is_causal=True).transpose(1, 2).flatten(2)
-    scores = functional.linear(x + functional.linear(seen, weights["out"]), weights["head"]).float()
-    places = torch.arange(1, tokens.shape[1], device=tokens.device)
-    targets = tokens[:, 1:].masked_fill(places[None, :] >= lengths[:, None], -100)
+    attended = functional.scaled_dot_product_attention(*heads, is_causal=True).transpose(1, 2).flatten(2)
+    scores = functional.linear(x + functional.linear(attended, weights["out"]), weights["head"]).float()
+    positions = torch.arange(1, tokens.shape[1], device=tokens.device)
+    targets = tokens[:, 1:].masked_fill(positions[None, :] >= lengths[:, None], -100)
     return functional.cross_entropy(scores[:, :-1].flatten(0, 1), targets.flatten(), ignore_index=-100)
 
 
 def _padding_gap(torch: Any, weights: Dict[str, Any], batch: Any, plan: PrecisionPlan, device: str) -> float:
-    """How far the loss of the padded batch is from that of its rows alone, weighted by what counts in each."""
+    """Return the relative gap between the loss of the padded batch and that of its rows, weighted by their targets."""
     tokens, lengths = batch
     with torch.no_grad(), _autocast(torch, plan, device):
         together = float(_loss(torch, weights, tokens, lengths))
         total = 0.0
         for row, length in zip(tokens, lengths.tolist()):
             total += float(_loss(torch, weights, row[None, :length], lengths.new_tensor([length]))) * (length - 1)
-    alone = total / float((lengths - 1).sum())
-    return abs(together - alone) / abs(alone)
+    separate = total / float((lengths - 1).sum())
+    return abs(together - separate) / abs(separate)
 
 
 def _state_dtypes(optimizer: Any) -> Any:
@@ -157,7 +157,7 @@ def _state_dtypes(optimizer: Any) -> Any:
 
 
 def _attention(torch: Any, plan: PrecisionPlan, device: str) -> str:
-    """The attention backend torch chooses for that precision on this device."""
+    """Return the attention backend that torch chooses for that precision on this device."""
     dtype = getattr(torch, plan.autocast_dtype or plan.frozen_dtype)
     part = torch.zeros(1, 4, LENGTH, WIDTH // 4, device=device, dtype=dtype, requires_grad=True)
     choice = int(torch._fused_sdp_choice(part, part, part, None, 0.0, True))
@@ -165,7 +165,7 @@ def _attention(torch: Any, plan: PrecisionPlan, device: str) -> str:
 
 
 def _resumes(torch: Any, trained: List[Any], optimizer: Any, scaler: Any) -> bool:
-    """Saved and loaded again, optimizer and scaler are what they were, in dtype and value."""
+    """Return True if optimizer and scaler have the same dtypes and values after saving and loading."""
     file = io.BytesIO()
     torch.save({"optimizer": optimizer.state_dict(), "scaler": scaler.state_dict()}, file)
     file.seek(0)
@@ -181,7 +181,7 @@ def _resumes(torch: Any, trained: List[Any], optimizer: Any, scaler: Any) -> boo
 
 
 def _finite(value: float) -> Optional[float]:
-    """JSON has no NaN."""
+    """Return None for NaN and infinity, which JSON does not have."""
     return value if math.isfinite(value) else None
 
 

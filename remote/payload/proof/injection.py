@@ -1,4 +1,4 @@
-"""Putting the hooks into a command from outside: a folder for PYTHONPATH, and the variables that switch them on."""
+"""Injecting the hooks into a command: a folder for PYTHONPATH, and the environment variables that enable them."""
 
 from __future__ import annotations
 
@@ -10,30 +10,32 @@ from remote.payload.files.atomic import write_whole
 
 PACKAGE = "halfstep_hooks"
 SITE = "site.py"
-# Where another sitecustomize comes first on the path, Python still imports the second one, save in most venvs.
+# If another sitecustomize comes first on the path, Python still imports usercustomize, except in most venvs.
 CUSTOMIZE = ("sitecustomize.py", "usercustomize.py")
 MODULES = (
     "__init__.py",
-    "anomalies.py",
     "arm.py",
-    "attempts.py",
     "attention.py",
     "autocast.py",
     "device.py",
     "exits.py",
-    "finding.py",
+    "gradient_flow.py",
     "hold.py",
+    "imports.py",
     "labels.py",
+    "loss_graph.py",
     "modules.py",
-    "opening.py",
+    "monitor.py",
+    "patches.py",
+    "patching.py",
     "proof.py",
     "quiet.py",
     "recorder.py",
+    "report.py",
     "resumed.py",
-    "scaled.py",
-    "scaler_seams.py",
-    "scaling.py",
-    "seams.py",
+    "rules.py",
+    "scaler_patches.py",
+    "steps.py",
     "tables.py",
     "tensors.py",
     "trained.py",
@@ -42,7 +44,7 @@ MODULES = (
 
 
 def write_hooks(folder: str) -> str:
-    """`folder` holds CUSTOMIZE and the hooks beside them; put it first on PYTHONPATH. Returns the folder."""
+    """Write CUSTOMIZE and the hooks to `folder`, which belongs first on PYTHONPATH, and return it."""
     for name in CUSTOMIZE:
         write_whole(os.path.join(folder, name), _source(SITE))
     for name in MODULES:
@@ -58,15 +60,15 @@ def _source(name: str) -> bytes:
 
 
 def python_path(folder: str, environment: Mapping[str, str]) -> str:
-    """PYTHONPATH with the hooks first and what was there behind them."""
+    """Return PYTHONPATH with the hooks in front of its earlier value."""
     before = environment.get("PYTHONPATH", "")
     return f"{folder}{os.pathsep}{before}" if before else folder
 
 
 def watch_environment(run_dir: str, folder: str, environment: Mapping[str, str], *, progress: bool) -> Dict[str, str]:
-    """What a job's environment needs so that every optimizer step is watched, the hooks lying in `folder`.
+    """Return the variables that have the hooks in `folder` watch every optimizer step of a job.
 
-    `progress` False where the trainer writes progress.json itself.
+    `progress` False: the trainer writes progress.json itself.
     """
     return {
         "HALFSTEP_WATCH": run_dir,
@@ -76,5 +78,5 @@ def watch_environment(run_dir: str, folder: str, environment: Mapping[str, str],
 
 
 def runs_built_in_trainer(argv: Sequence[str]) -> bool:
-    """The command is ours, which writes its own progress."""
+    """Return True if the command runs the built-in trainer, which writes its own progress."""
     return any(pair == ("{payload}", "train") for pair in zip(argv, argv[1:]))

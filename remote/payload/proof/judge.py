@@ -1,24 +1,35 @@
-"""From what the hooks saw to findings: every row of the proof, the rows that could not be seen, and the numbers."""
+"""From the evidence of a proof to its report: every check's result, and the measurements."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Tuple
+import math
+from typing import Iterator, Optional, Tuple
 
 from remote.payload.proof import (
-    rows_batch,
-    rows_device,
-    rows_dtypes,
-    rows_loss,
-    rows_order,
-    rows_outcome,
-    rows_scale,
-    rows_steps,
+    checks_device,
+    checks_dtypes,
+    checks_gradient_flow,
+    checks_labels,
+    checks_loss,
+    checks_mixed_precision,
+    checks_outcome,
+    checks_steps,
 )
-from remote.payload.proof.seen import Row, Seen
+from remote.payload.proof.evidence import Evidence, Result
+from remote.payload.proof.hooks.report import Step
 from remote.protocol.findings import Finding
 from remote.protocol.proof import DtypeRow, NotChecked, ProofReport, StepSeen
 
-NEVER_SEEN = (
+CHECKS = (
+    checks_dtypes,
+    checks_mixed_precision,
+    checks_loss,
+    checks_steps,
+    checks_gradient_flow,
+    checks_labels,
+    checks_device,
+)
+NEVER_CHECKED = (
     NotChecked(
         "loss-agreement", "needs the same batch in float32 beside float16; the card step compares a small model"
     ),
@@ -29,63 +40,57 @@ NEVER_SEEN = (
 )
 
 
-def judge_proof(seen: Seen) -> ProofReport:
-    """The report over one proof. A check is either a finding (info: seen, and well) or unseen with its reason."""
-    rows: List[Row] = list(rows_outcome.judge(seen))
-    if seen.ranks:
-        for part in (rows_dtypes, rows_scale, rows_loss, rows_steps, rows_order, rows_batch, rows_device):
-            rows.extend(part.judge(seen))
-        rows.extend(NEVER_SEEN)
-    else:
-        rows.append(NotChecked("everything", "no process of the command trained a model under the hooks"))
-    seconds = step_seconds(seen)
-    device = seen.first.get("device", {})
+def judge_proof(evidence: Evidence) -> ProofReport:
+    """Return the report. Each check has either a finding (info: checked, and fine) or a reason why it was not made."""
+    results = tuple(_results(evidence))
+    first = evidence.first
+    seconds, run_steps = checks_device.step_seconds(evidence), evidence.request.run_steps
     return ProofReport(
-        findings=tuple(row for row in rows if isinstance(row, Finding)),
-        unseen=tuple(row for row in rows if isinstance(row, NotChecked)),
-        dtypes=_dtypes(seen),
-        steps=tuple(step_seen(row) for row in seen.attempts),
-        device=f"{device.get('name', '')}",
-        ranks=len(seen.ranks),
-        attention=tuple(kind["backend"] for kind in seen.first.get("attention", {}).get("kinds", [])),
-        largest_outputs=tuple((name, value) for name, value in seen.first.get("modules", {}).get("largest", [])),
+        findings=tuple(result for result in results if isinstance(result, Finding)),
+        unseen=tuple(result for result in results if isinstance(result, NotChecked)),
+        dtypes=_dtypes(evidence),
+        steps=tuple(summarize_step(step) for step in evidence.steps),
+        device=first.model.device.name,
+        ranks=len(evidence.ranks),
+        attention=tuple(call.backend for call in first.attention.calls),
+        largest_outputs=first.modules.largest,
         step_seconds=seconds,
-        eta_s=seconds * seen.request.run_steps if seconds is not None and seen.request.run_steps else None,
-        peak_bytes=rows_device.peak_bytes(seen),
-        total_bytes=device.get("total_bytes"),
-        settled_scale=next((row["scale_after"] for row in reversed(seen.attempts) if row.get("scale_after")), None),
-        wall_s=seen.wall_s,
-        exit=seen.exit,
-        output_tail=seen.output_tail,
+        eta_s=seconds * run_steps if seconds is not None and run_steps else None,
+        peak_bytes=checks_device.peak_bytes(evidence),
+        total_bytes=first.model.device.total_bytes,
+        settled_scale=next((step.loss_scale_after for step in reversed(evidence.steps) if step.loss_scale_after), None),
+        wall_s=evidence.wall_s,
+        exit=evidence.exit,
+        output_tail=evidence.output_tail,
     )
 
 
-def step_seconds(seen: Seen) -> Optional[float]:
-    """The time of the fastest step after the first, which warms up; None where there was only one."""
-    times = [row["seconds"] for row in seen.attempts[1:]]
-    return min(times) if times else None
+def _results(evidence: Evidence) -> Iterator[Result]:
+    yield from checks_outcome.judge(evidence)
+    if not evidence.ranks:
+        yield NotChecked("everything", "no process of the command trained a model under the hooks")
+        return
+    for checks in CHECKS:
+        yield from checks.judge(evidence)
+    yield from NEVER_CHECKED
 
 
-def step_seen(row: Dict[str, Any]) -> StepSeen:
-    """One attempt as the hooks wrote it; a loss or norm that is not finite is left out, for JSON has no such number."""
-    losses = row["losses"]
+def summarize_step(step: Step) -> StepSeen:
+    """Return the step as it is reported; a loss or norm that is not finite, which JSON does not have, is None."""
     return StepSeen(
-        applied=row["applied"],
-        seconds=row["seconds"],
-        loss=_finite(sum(losses)) if losses else None,
-        grad_norm=_finite(row["grad_norm"]),
-        scale=row["scale"],
-        learning_rate=row["lr"],
+        applied=step.applied,
+        seconds=step.seconds,
+        loss=_finite(sum(step.losses)) if step.losses else None,
+        grad_norm=_finite(step.grad_norm),
+        scale=step.loss_scale,
+        learning_rate=step.learning_rate,
     )
 
 
 def _finite(value: Optional[float]) -> Optional[float]:
-    return value if value is not None and value - value == 0 else None
+    return value if value is not None and math.isfinite(value) else None
 
 
-def _dtypes(seen: Seen) -> Tuple[DtypeRow, ...]:
-    rows = [*seen.first.get("dtypes", []), *seen.first.get("optimizer_state", [])]
-    return tuple(
-        DtypeRow(row["kind"], row["dtype"], row["tensors"], row["elements"], row["bytes"], tuple(row["examples"]))
-        for row in rows
-    )
+def _dtypes(evidence: Evidence) -> Tuple[DtypeRow, ...]:
+    rows = (*evidence.first.model.dtypes, *evidence.first.trained.optimizer_state)
+    return tuple(DtypeRow(row.kind, row.dtype, row.tensors, row.elements, row.bytes, row.examples) for row in rows)

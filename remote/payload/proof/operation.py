@@ -1,4 +1,4 @@
-"""The operation `proof.run`: a proof in a process of its own, its steps pushed as they happen, its report last."""
+"""The operation `proof.run`: runs a proof in a process of its own and streams its steps and its report."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ ENDING_S = 30.0
 
 
 def run_proof(call: Call) -> Dict[str, Any]:
-    """Pushes {step} for every optimizer step seen and {report} at the end. The host is as it was before.
+    """Push {step} for every optimizer step and {report} at the end; nothing stays on the host.
 
-    Where the laptop goes away, the process sees its stdin end, ends the command, removes its scratch and goes too.
+    If the laptop disconnects, the worker's stdin ends: it ends the command, removes its scratch folder and exits.
     """
     request = decode(ProofRequest, call.args)
     argv = [sys.executable, "-I", "-S", "-B", call.payload, "prove", call.workdir]
@@ -59,10 +59,10 @@ def run_proof(call: Call) -> Dict[str, Any]:
 
 
 def _events(call: Call, source: IO[bytes]) -> Iterator[Dict[str, Any]]:
-    """What the worker says, with an empty event where it says nothing for a while; ends with it or with the laptop."""
+    """Yield the worker's events, and an empty one every HEARTBEAT_S without any, until it or the connection ends."""
     descriptor = source.fileno()
     held = b""
-    spoke = time.monotonic()
+    latest = time.monotonic()
     while True:
         readable, _, _ = select.select([descriptor, call.line.source.fileno()], [], [], 0.5)
         if call.line.source.fileno() in readable and call.line.gone():
@@ -74,7 +74,7 @@ def _events(call: Call, source: IO[bytes]) -> Iterator[Dict[str, Any]]:
             *lines, held = (held + data).split(b"\n")
             for line in lines:
                 yield json.loads(line)
-            spoke = time.monotonic()
-        if time.monotonic() - spoke > HEARTBEAT_S:
+            latest = time.monotonic()
+        if time.monotonic() - latest > HEARTBEAT_S:
             yield {}
-            spoke = time.monotonic()
+            latest = time.monotonic()

@@ -1,6 +1,7 @@
-"""`payload.pyz prove`: a proof from its request on stdin to its report on stdout; every process of it has ended then.
+"""`payload.pyz prove`: reads a request from stdin, runs the proof, writes the report to stdout.
 
-The request is the first line of stdin; stdin's end means that nobody waits any more, and the proof ends at once.
+The request is the first line of stdin; at the end of stdin the client is gone, and the proof ends at once. Every
+process that it started has ended when it exits.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from remote.payload.processes.ending import Ending
 from remote.payload.processes.identity import descendants, read_process
 from remote.payload.processes.launch import Launch, job_argv, job_environment, start_gated
 from remote.payload.processes.subreaper import become_subreaper
+from remote.payload.proof.evidence import Evidence, read_ranks
+from remote.payload.proof.hooks.report import Step
 from remote.payload.proof.injection import python_path, write_hooks
-from remote.payload.proof.judge import judge_proof, step_seen
+from remote.payload.proof.judge import judge_proof, summarize_step
 from remote.payload.proof.pythons import Pythons
 from remote.payload.proof.scratch import Scratch, open_scratch
-from remote.payload.proof.seen import Seen, read_ranks
 from remote.payload.request.refusal import refusal_to_json
 from remote.protocol.jobs import JobSpec
 from remote.protocol.layout import JobLayout
@@ -37,7 +39,7 @@ TAIL_BYTES = 32768
 
 
 def main(workdir: str) -> int:
-    """Lines of JSON on stdout: {"step": ...} as steps happen, then {"report": ...} or {"error": ...}."""
+    """Write lines of JSON to stdout: {"step": ...} as steps happen, then {"report": ...} or {"error": ...}."""
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     request = decode(ProofRequest, json.loads(_read_line(sys.stdin.fileno())))
@@ -46,48 +48,48 @@ def main(workdir: str) -> int:
     try:
         with open_scratch(workdir, request.project, request.source) as scratch:
             last: Dict[str, Any] = {"report": Runner(request, scratch, out).run()}
-    except Exception as error:  # noqa: BLE001 - the seam: every error becomes words for the agent
+    except Exception as error:  # noqa: BLE001 - every error becomes a message to the agent
         last = {"error": refusal_to_json(error)}
-    _say(out, last)
+    _send(out, last)
     return 0
 
 
 def _read_line(descriptor: int) -> bytes:
-    """One line and not a byte more: what comes after it is waited for with select."""
+    """Read one line and no byte more: select waits for what follows."""
     line = bytearray()
     while not line.endswith(b"\n"):
         byte = os.read(descriptor, 1)
         if not byte:
-            raise EOFError("no request came")
+            raise EOFError("stdin ended before the request")
         line += byte
     return bytes(line)
 
 
-def _say(out: Any, event: Dict[str, Any]) -> None:
+def _send(out: Any, event: Dict[str, Any]) -> None:
     with contextlib.suppress(BrokenPipeError):
         out.write(dumps(event) + b"\n")
         out.flush()
 
 
 class Abandoned(Exception):
-    """Nobody waits for this proof any more."""
+    """The client is gone."""
 
 
 class Runner:
-    """The command under hooks, watched until its ranks have reported or it has ended."""
+    """Runs the command under the hooks until its ranks have reported or it has ended."""
 
     def __init__(self, request: ProofRequest, scratch: Scratch, out: Any) -> None:
         self._request = request
         self._scratch = scratch
         self._out = out
         self._status: Optional[int] = None
-        self._told = 0
+        self._sent_bytes = 0
         self._first_done: Optional[float] = None
         self._crashed: Optional[float] = None
         self._pythons = Pythons(scratch.hooks, scratch.reports)
 
     def run(self) -> Any:
-        """The report; every process that was started has ended."""
+        """Return the report, after every process of the command has ended."""
         began = time.monotonic()
         write_hooks(self._scratch.hooks)
         place_data(self._request.data, self._scratch.run.code)
@@ -99,12 +101,12 @@ class Runner:
                 if time.monotonic() - began > self._request.deadline_s:
                     timed_out = True
                     break
-                self._tell_steps()
+                self._send_steps()
                 self._wait()
         finally:
             self._end_all()
-        self._tell_steps()
-        seen = Seen(
+        self._send_steps()
+        evidence = Evidence(
             self._request,
             read_ranks(self._scratch.reports),
             exit=_exit(self._status),
@@ -113,7 +115,7 @@ class Runner:
             output_tail=self._tail(),
             pythons=self._pythons.known(),
         )
-        return judge_proof(seen)
+        return judge_proof(evidence)
 
     def _argv(self) -> List[str]:
         job = JobLayout(os.path.join(self._scratch.run.root, "jobs", "0"))
@@ -131,10 +133,10 @@ class Runner:
         )
 
     def _environment(self) -> Dict[str, str]:
-        """The job's own, and what keeps the command's leavings inside the scratch."""
+        """Return the job's environment, with every cache and temporary folder inside the scratch folder."""
         environment = job_environment(self._spec(), self._scratch.run, Launch(dict(self._request.secrets), {}))
         environment.pop("HALFSTEP_WATCH", None)
-        me = read_process(os.getpid())
+        own = read_process(os.getpid())
         inside = os.path.join(self._scratch.root, "caches")
         return {
             **environment,
@@ -142,7 +144,7 @@ class Runner:
             "HALFSTEP_PROOF": self._scratch.reports,
             "HALFSTEP_PROOF_STEPS": str(self._request.steps),
             "HALFSTEP_PROOF_ATTEMPTS": str(self._request.attempts),
-            "HALFSTEP_PROOF_RUNNER": f"{os.getpid()}:{me.ticks if me is not None else ''}",
+            "HALFSTEP_PROOF_RUNNER": f"{os.getpid()}:{own.ticks if own is not None else ''}",
             "PYTHONDONTWRITEBYTECODE": "1",
             "TMPDIR": self._scratch.temporary,
             "TORCHINDUCTOR_CACHE_DIR": f"{inside}/inductor",
@@ -154,10 +156,10 @@ class Runner:
         }
 
     def _over(self, leader: int) -> bool:
-        """The command ended, every rank reported, or those that did not will not any more."""
+        """Return True if the command ended or every rank reported, or if the missing reports cannot be expected."""
         self._reap(leader)
         ranks = read_ranks(self._scratch.reports)
-        states = [rank["state"] for rank in ranks]
+        states = [rank.state for rank in ranks]
         now = time.monotonic()
         if self._status is not None and not descendants(os.getpid()):
             return True
@@ -167,9 +169,9 @@ class Runner:
         done = states.count("done")
         if done:
             self._first_done = self._first_done or now
-            return done >= int(ranks[0]["world"]) or now - self._first_done > STRAGGLERS_S
+            return done >= ranks[0].world or now - self._first_done > STRAGGLERS_S
         self._pythons.look(lambda: descendants(os.getpid()), now)
-        return self._pythons.see_nothing(now)
+        return self._pythons.without_hooks(now)
 
     def _reap(self, leader: int) -> None:
         while True:
@@ -185,22 +187,22 @@ class Runner:
     def _wait(self) -> None:
         readable, _, _ = select.select([sys.stdin], [], [], TICK_S)
         if readable and not os.read(sys.stdin.fileno(), 4096):
-            raise Abandoned("nobody waits for this proof any more")
+            raise Abandoned("the client of this proof is gone")
 
     def _end_all(self) -> None:
-        """Killed, not asked: what they would save is not wanted, and a trainer's exit may take minutes."""
+        """Kill every process: what they would save is not wanted, and a trainer's clean exit may take minutes."""
         ending = Ending(lambda: descendants(os.getpid()), time.monotonic(), 0.0)
         while not ending.advance(time.monotonic()):
             self._reap(-1)
             time.sleep(0.01)
 
-    def _tell_steps(self) -> None:
+    def _send_steps(self) -> None:
         with contextlib.suppress(OSError), open(os.path.join(self._scratch.reports, "steps.jsonl"), "rb") as file:
-            file.seek(self._told)
+            file.seek(self._sent_bytes)
             for line in file:
                 if line.endswith(b"\n"):
-                    self._told += len(line)
-                    _say(self._out, {"step": step_seen(json.loads(line))})
+                    self._sent_bytes += len(line)
+                    _send(self._out, {"step": summarize_step(decode(Step, json.loads(line)))})
 
     def _tail(self) -> str:
         with contextlib.suppress(OSError), open(self._scratch.output, "rb") as file:
@@ -211,7 +213,7 @@ class Runner:
 
 
 def _exit(status: Optional[int]) -> Optional[int]:
-    """The command's exit status, 128 + signal where one ended it; None where it was still running."""
+    """Return the command's exit status, 128 + signal if a signal ended it; None if it was still running."""
     if status is None:
         return None
     return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)

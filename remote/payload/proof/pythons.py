@@ -1,4 +1,4 @@
-"""The Python processes of a command under proof: whether the hooks run in each, whether it loaded torch, why not."""
+"""The Python processes of a command under proof: whether the hooks run in each, and whether it loaded torch."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ import json
 import os
 import re
 from dataclasses import dataclass, replace
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Callable, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from remote.payload.processes.identity import Process, read_command, read_environment
+from remote.payload.proof.hooks.report import ProcessNote
+from remote.protocol.values import decode
 
 NOTE = re.compile(r"python-\d+\.json")
 TORCH_LIBRARY = b"/libtorch"
 CUSTOMIZE_HIDDEN = "sitecustomize"
 PATH_REPLACED = "PYTHONPATH"
 LOOK_EVERY_S = 0.25
-BLIND_AFTER_S = 60.0
+UNHOOKED_AFTER_S = 60.0
 
 
 @dataclass(frozen=True)
 class Python:
-    """One process. `why`: what kept the hooks out: the flag, PATH_REPLACED, CUSTOMIZE_HIDDEN, or "" where unknown.
+    """One process. `why`: what kept the hooks out: a flag, PATH_REPLACED, CUSTOMIZE_HIDDEN, or "" if unknown.
 
-    `fault` is the traceback of hooks that could not be put into torch.
+    `fault` is the traceback of hooks that could not be installed.
     """
 
     pid: int
@@ -34,62 +36,64 @@ class Python:
 
 
 class Pythons:
-    """What is known of them while the command runs; `hooks` and `reports` are the proof's folders."""
+    """Follows the processes while the command runs; `hooks` and `reports` are the proof's folders."""
 
     def __init__(self, hooks: str, reports: str) -> None:
         self._hooks = hooks
         self._reports = reports
-        self._seen: Dict[int, Python] = {}
+        self._processes: Dict[int, Python] = {}
         self._looked = float("-inf")
-        self._blind_since: Optional[float] = None
+        self._unhooked_since: Optional[float] = None
 
     def look(self, processes: Callable[[], Iterable[Process]], now: float) -> None:
-        """The living ones are known as /proc shows them, some times a second; where there is no /proc, none is."""
+        """Inspect the running processes in /proc, if there is one, at most every LOOK_EVERY_S seconds."""
         if now - self._looked < LOOK_EVERY_S:
             return
         self._looked = now
         for process in processes():
-            self._look_at(process.pid)
-        blind = any(one.torch for one in self._seen.values()) and not read_notes(self._reports)
-        self._blind_since = (now if self._blind_since is None else self._blind_since) if blind else None
+            self._inspect(process.pid)
+        unhooked = any(one.torch for one in self._processes.values()) and not read_notes(self._reports)
+        if not unhooked:
+            self._unhooked_since = None
+        elif self._unhooked_since is None:
+            self._unhooked_since = now
 
-    def see_nothing(self, now: float) -> bool:
-        """Torch was loaded long ago, and no process at all has the hooks: there is nothing to wait for."""
-        return self._blind_since is not None and now - self._blind_since > BLIND_AFTER_S
+    def without_hooks(self, now: float) -> bool:
+        """Return True if torch was loaded long ago and no process has the hooks: there is nothing to wait for."""
+        return self._unhooked_since is not None and now - self._unhooked_since > UNHOOKED_AFTER_S
 
     def known(self) -> Tuple[Python, ...]:
-        """Every process once: what its own note says, and what was seen of those that wrote none."""
-        seen, notes = self._seen, read_notes(self._reports)
-        hooked = {pid: replace(note, torch=note.torch or seen.get(pid, note).torch) for pid, note in notes.items()}
-        return tuple({**seen, **hooked}.values())
+        """Return every process once: from its own note, or from /proc if it wrote none."""
+        inspected, notes = self._processes, read_notes(self._reports)
+        hooked = {pid: replace(note, torch=note.torch or inspected.get(pid, note).torch) for pid, note in notes.items()}
+        return tuple({**inspected, **hooked}.values())
 
-    def _look_at(self, pid: int) -> None:
+    def _inspect(self, pid: int) -> None:
         executable = _executable(pid)
         if executable and not executable.startswith("python"):
-            # What starts the command is Python itself, until it becomes the command.
-            self._seen.pop(pid, None)
+            # The launcher of the command is Python itself until it calls exec.
+            self._processes.pop(pid, None)
         if not executable.startswith("python"):
             return
         words = [os.fsdecode(word) for word in read_command(pid).split(b"\0")[:-1]]
-        before = self._seen.get(pid)
+        before = self._processes.get(pid)
         torch = (before is not None and before.torch) or _loaded_torch(pid)
         why = why_without(words, read_environment(pid), self._hooks)
-        self._seen[pid] = Python(pid, " ".join(words), torch, why=why)
+        self._processes[pid] = Python(pid, " ".join(words), torch, why=why)
 
 
 def read_notes(folder: str) -> Dict[int, Python]:
-    """By pid, what the hooks wrote down of the processes in which they run."""
+    """Return the processes in which the hooks run, by pid."""
     found = {}
     for name in sorted(name for name in os.listdir(folder) if NOTE.fullmatch(name)):
         with open(os.path.join(folder, name), encoding="utf-8") as file:
-            note: Dict[str, Any] = json.load(file)
-        words = " ".join(note["command"])
-        found[note["pid"]] = Python(note["pid"], words, note["torch"], hooked=True, fault=note.get("fault", ""))
+            note = decode(ProcessNote, json.load(file))
+        found[note.pid] = Python(note.pid, " ".join(note.command), note.torch, hooked=True, fault=note.fault)
     return found
 
 
 def why_without(words: Sequence[str], environment: Sequence[bytes], hooks: str) -> str:
-    """What keeps the hooks out of a process with this command line and this environment."""
+    """Return what keeps the hooks out of a process with this command line and this environment; empty if unknown."""
     flag = isolating_flag(words)
     if flag:
         return flag
@@ -101,7 +105,7 @@ def why_without(words: Sequence[str], environment: Sequence[bytes], hooks: str) 
 
 
 def isolating_flag(words: Sequence[str]) -> str:
-    """The first of Python's own flags -I, -E and -S in this command line; python(1) allows them joined: -IB."""
+    """Return the first of Python's own flags -I, -E and -S in this command line, which may be joined: -IB."""
     rest: List[str] = list(words[1:])
     while rest and rest[0].startswith("-") and not rest[0].startswith("--") and rest[0] != "-":
         letters = rest.pop(0)[1:]
@@ -111,7 +115,7 @@ def isolating_flag(words: Sequence[str]) -> str:
             if letter in "cm":
                 return ""
             if letter in "WX":
-                # Its argument follows in the same word, or is the next one.
+                # The argument follows in the same word, or is the next word.
                 rest = rest if letters[at + 1 :] else rest[1:]
                 break
     return ""

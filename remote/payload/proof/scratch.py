@@ -1,4 +1,4 @@
-"""A proof's own folder on the host: everything it writes lies in there, and nothing of it stays."""
+"""A proof's scratch folder on the host, which holds everything that the proof writes and is removed afterwards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from remote.protocol.layout import PROJECTS, ProjectLayout, RunLayout
 
 @dataclass(frozen=True)
 class Scratch:
-    """`run` is laid out like a run's folder; `temporary` is the command's TMPDIR, short enough for a socket's name."""
+    """`run` has the layout of a run's folder; `temporary` is the command's TMPDIR, short enough for a socket's path."""
 
     root: str
     run: RunLayout
@@ -29,7 +29,7 @@ class Scratch:
 
 @contextlib.contextmanager
 def open_scratch(workdir: str, project: str, source: str) -> Iterator[Scratch]:
-    """A scratch with a copy of the project in it; afterwards it is gone, and so is every folder that only held it."""
+    """Yield a scratch folder with a copy of the project; remove it afterwards, with the folders that only held it."""
     layout = ProjectLayout(project)
     parent = os.path.join(workdir, layout.scratch)
     made = _make(parent)
@@ -60,15 +60,15 @@ def open_scratch(workdir: str, project: str, source: str) -> Iterator[Scratch]:
     finally:
         for folder in owned:
             remove(folder)
-        # Ours where they are empty, also where a killed proof made them; a folder that holds anything stays.
-        ours = [parent, os.path.join(workdir, layout.root), os.path.join(workdir, PROJECTS)]
-        for folder in [*ours, *(one for one in reversed(made) if one not in ours)]:
+        # Also folders that a killed proof made; a folder that is not empty stays.
+        holders = [parent, os.path.join(workdir, layout.root), os.path.join(workdir, PROJECTS)]
+        for folder in [*holders, *(one for one in reversed(made) if one not in holders)]:
             with contextlib.suppress(OSError):
                 os.rmdir(folder)
 
 
 def _make(folder: str) -> List[str]:
-    """The folders that were not there before, outermost first."""
+    """Create a folder with its parents; return those that did not exist, outermost first."""
     missing = []
     while not os.path.isdir(folder):
         missing.append(folder)

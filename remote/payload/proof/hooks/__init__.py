@@ -1,1 +1,1 @@
-"""What runs inside the training process: copied beside a `sitecustomize`, so it imports nothing of ours but itself."""
+"""What runs inside the training process: copied beside a `sitecustomize`, so its modules import only each other."""

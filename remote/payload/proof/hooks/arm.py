@@ -1,19 +1,19 @@
-"""Waiting until torch has been imported, and then watching it; a process that never imports torch pays nothing."""
+"""Installing the hooks once torch has been imported; a process that never imports torch pays nothing."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 import traceback
-from typing import Any, Optional
+from typing import Optional
 
-from .finding import watch_imports
-from .opening import Training
+from .imports import watch_imports
+from .patches import PATCHED, install
+from .patching import Training
 from .proof import ProofRecorder
 from .recorder import Recorder
-from .seams import OPENED, install
+from .report import ProcessNote, write_json
 from .watch import WatchRecorder
 
 PROOF = "HALFSTEP_PROOF"
@@ -21,7 +21,7 @@ WATCH = "HALFSTEP_WATCH"
 
 
 class Hooks:
-    """This process's hooks: one recorder from the moment torch is imported, put in again where torch is reloaded."""
+    """This process's hooks: one recorder from the first import of torch on, installed again if torch is reloaded."""
 
     def __init__(self) -> None:
         self.armed = False
@@ -29,20 +29,20 @@ class Hooks:
         self._training = Training()
 
     def executed(self, name: str) -> None:
-        """A module of torch was executed; before torch itself has been, that is only a part of its import."""
+        """Install the hooks after a module of torch was executed; before torch itself was, its import is not over."""
         if name == "torch" or self.recorder is not None:
             self.start()
 
     def start(self) -> None:
-        """The hooks are in place, or a note says why not; nothing is raised."""
+        """Install the hooks, or write a note that says why not; raises nothing."""
         folder = os.environ.get(PROOF, "")
         try:
             if self.recorder is None:
                 self.recorder = ProofRecorder(folder) if folder else WatchRecorder(os.environ[WATCH])
                 self._training = Training()
             install(self.recorder, self._training)
-        except Exception:  # noqa: BLE001 - the user's command must run whatever is wrong with us
-            _note(folder, torch=True, fault=traceback.format_exc())
+        except Exception:  # noqa: BLE001 - a defect of the hooks must not end the user's command
+            _note(folder or os.environ[WATCH], torch=True, fault=traceback.format_exc())
         else:
             _note(folder, torch=True)
 
@@ -51,11 +51,11 @@ HOOKS = Hooks()
 
 
 def arm() -> None:
-    """Torch is watched once it is imported, if the environment asks for a proof or a watch; once is enough."""
+    """Install the hooks once torch is imported, if the environment asks for a proof or a watch."""
     if HOOKS.armed or not (os.environ.get(PROOF) or os.environ.get(WATCH)):
         return
     HOOKS.armed = True
-    watch_imports(OPENED, HOOKS.executed)
+    watch_imports(PATCHED, HOOKS.executed)
     if "torch" in sys.modules:
         HOOKS.start()
     else:
@@ -63,19 +63,16 @@ def arm() -> None:
 
 
 def start() -> Optional[Recorder]:
-    """The hooks are in a torch that is imported already; None where they could not be put there."""
+    """Install the hooks into a torch that is imported already; None if that failed."""
     HOOKS.start()
     return HOOKS.recorder
 
 
-def _note(proof: str, **seen: Any) -> None:
-    """python-PID.json tells a proof that the hooks run in this process, and what they met; a watch gets faults only."""
-    folder = proof or (os.environ[WATCH] if seen.get("fault") else "")
+def _note(folder: str, *, torch: bool, fault: str = "") -> None:
+    """Write python-PID.json, if there is a folder: the hooks run in this process."""
     if not folder:
         return
-    path = os.path.join(folder, f"python-{os.getpid()}.json")
+    note = ProcessNote(os.getpid(), tuple(getattr(sys, "orig_argv", [sys.executable])), torch, fault)
     # A full disk is the command's to report, at its own next write.
     with contextlib.suppress(OSError):
-        with open(path + ".part", "w", encoding="utf-8") as file:
-            json.dump({"pid": os.getpid(), "command": list(getattr(sys, "orig_argv", [sys.executable])), **seen}, file)
-        os.replace(path + ".part", path)
+        write_json(os.path.join(folder, f"python-{note.pid}.json"), note)

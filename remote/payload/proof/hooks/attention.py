@@ -1,4 +1,4 @@
-"""Which backend scaled_dot_product_attention takes for what it is given, once per kind of call."""
+"""Which backend scaled_dot_product_attention takes for its arguments, once for each kind of call."""
 
 from __future__ import annotations
 
@@ -6,43 +6,36 @@ import sys
 from typing import Any, Dict, List, Tuple
 
 from .autocast import autocast_dtype
+from .report import AttentionCalls, AttentionTables
 from .tensors import short
 
 BACKENDS = {0: "math", 1: "flash", 2: "mem-efficient", 3: "cudnn", 4: "overrideable"}
 
 
 class AttentionMeasure:
-    """Kinds of attention calls, and how many of each there were."""
+    """The kinds of attention calls that were made."""
 
     def __init__(self) -> None:
-        self._kinds: Dict[Tuple[Any, ...], Dict[str, Any]] = {}
+        self._calls: Dict[Tuple[Any, ...], AttentionCalls] = {}
 
     def note(self, query: Any, key: Any, value: Any, settings: Dict[str, Any]) -> None:
-        """One call was made with these."""
+        """Record one call; `settings` are its other arguments by name."""
         mask = settings.get("attn_mask")
         cast = autocast_dtype(query.device.type)
-        kind = (short(query.dtype), cast, query.shape[-1], mask is not None, bool(settings.get("is_causal", False)))
-        row = self._kinds.get(kind)
-        if row is None:
+        dtype = short(query.dtype)
+        kind = (dtype, cast, query.shape[-1], mask is not None, bool(settings.get("is_causal", False)))
+        if kind not in self._calls:
             backend = _choose(query, key, value, settings, cast)
-            row = self._kinds[kind] = {
-                "backend": backend,
-                "dtype": cast or kind[0],
-                "head_size": kind[2],
-                "mask": kind[3],
-                "calls": 0,
-                "device": query.device.type,
-            }
-        row["calls"] += 1
+            self._calls[kind] = AttentionCalls(backend, cast or dtype, query.device.type)
 
-    def summary(self, roots: List[Any]) -> Dict[str, Any]:
-        """Every kind, and what the models' own configs say."""
-        asked = {str(getattr(getattr(root, "config", None), "_attn_implementation", "") or "") for root in roots}
-        return {"kinds": list(self._kinds.values()), "asked": sorted(asked - {""})}
+    def summary(self, roots: List[Any]) -> AttentionTables:
+        """Return every kind of call, and the implementations that the models' configs name."""
+        configured = {str(getattr(getattr(root, "config", None), "_attn_implementation", "") or "") for root in roots}
+        return AttentionTables(tuple(self._calls.values()), tuple(sorted(configured - {""})))
 
 
 def _choose(query: Any, key: Any, value: Any, settings: Dict[str, Any], cast: Any) -> str:
-    """The backend torch itself would choose: its own function, asked with the dtype that autocast will make."""
+    """Return the backend that torch's own dispatch chooses, given the dtype that autocast will cast to."""
     torch = sys.modules["torch"]
     if cast is not None:
         dtype = getattr(torch, cast)

@@ -1,15 +1,15 @@
-"""Whether autocast is on right here, and in which dtype."""
+"""Whether autocast is on at this point, and in which dtype."""
 
 from __future__ import annotations
 
 import sys
-from typing import Any, Dict, Optional
+from typing import Any, Optional
 
 from .tensors import short
 
 
 def autocast_dtype(device_type: str) -> Optional[str]:
-    """The dtype operations are cast to on that device now; None where autocast is off."""
+    """Return the dtype that autocast casts operations on that device to; None if autocast is off."""
     torch: Any = sys.modules["torch"]
     if hasattr(torch, "get_autocast_dtype"):
         return short(torch.get_autocast_dtype(device_type)) if torch.is_autocast_enabled(device_type) else None
@@ -19,10 +19,8 @@ def autocast_dtype(device_type: str) -> Optional[str]:
     return short(torch.get_autocast_gpu_dtype()) if torch.is_autocast_enabled() else None
 
 
-def waits_for_card() -> Dict[str, int]:
-    """Accelerate, which the Trainer stands on, makes neither autocast nor scaler for float16 where there is no card."""
+def accelerate_waits_for_card() -> bool:
+    """Return True if Accelerate (and so Trainer) leaves float16 autocast and the scaler off for want of a card."""
     state = getattr(sys.modules.get("accelerate.state"), "AcceleratorState", None)
     shared = getattr(state, "_shared_state", {})
-    if shared.get("_mixed_precision") != "fp16" or getattr(shared.get("device"), "type", "cpu") != "cpu":
-        return {}
-    return {"autocast_waits_for_card": 1, "scaler_waits_for_card": 1}
+    return shared.get("_mixed_precision") == "fp16" and getattr(shared.get("device"), "type", "cpu") == "cpu"

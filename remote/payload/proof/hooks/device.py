@@ -1,52 +1,48 @@
-"""What the training process's own device says about itself and its memory."""
+"""The device of a training process, and its memory."""
 
 from __future__ import annotations
 
 import os
 import resource
 import sys
-from typing import Any, Dict, Optional
+from typing import Any, Optional
+
+from .report import Device, Memory
 
 
-def describe_device(tensor: Any) -> Dict[str, Any]:
-    """Type, name, capability and total memory of the device a tensor lies on."""
+def describe_device(tensor: Any) -> Device:
+    """Return the device that a tensor is on; the CPU without a tensor."""
     torch = sys.modules["torch"]
     if tensor is None or tensor.device.type != "cuda":
         kind = "cpu" if tensor is None else tensor.device.type
-        return {"type": kind, "name": kind, "capability": None, "total_bytes": None}
+        return Device(kind, kind)
     properties = torch.cuda.get_device_properties(tensor.device)
-    return {
-        "type": "cuda",
-        "name": properties.name,
-        "capability": [properties.major, properties.minor],
-        "total_bytes": int(torch.cuda.mem_get_info(tensor.device)[1]),
-    }
+    total = int(torch.cuda.mem_get_info(tensor.device)[1])
+    return Device("cuda", properties.name, (properties.major, properties.minor), total)
 
 
-def peak_memory(device: Dict[str, Any]) -> Dict[str, int]:
-    """The most memory held so far: on a card as torch's allocator counts it, on a CPU the process's resident set."""
+def peak_memory(device: Device) -> Memory:
+    """Return the peak so far: of torch's allocator on a card, of the process's resident set on a CPU."""
     torch = sys.modules["torch"]
-    if device.get("type") == "cuda":
-        free, total = torch.cuda.mem_get_info()
-        reserved = int(torch.cuda.memory_reserved())
-        return {
-            "allocated_bytes": int(torch.cuda.max_memory_allocated()),
-            "reserved_bytes": int(torch.cuda.max_memory_reserved()),
-            # What the CUDA context and other processes hold is not torch's, and cannot be had either.
-            "others_bytes": max(0, int(total - free) - reserved),
-        }
-    unit = 1 if sys.platform == "darwin" else 1024
-    return {"allocated_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit}
+    if device.type != "cuda":
+        unit = 1 if sys.platform == "darwin" else 1024
+        return Memory(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit)
+    free, total = torch.cuda.mem_get_info()
+    return Memory(
+        allocated_bytes=int(torch.cuda.max_memory_allocated()),
+        reserved_bytes=int(torch.cuda.max_memory_reserved()),
+        others_bytes=max(0, int(total - free) - int(torch.cuda.memory_reserved())),
+    )
 
 
-def synchronize(device: Dict[str, Any]) -> None:
-    """Everything asked of the card is done, so that a clock means something."""
-    if device.get("type") == "cuda":
+def synchronize(device: Device) -> None:
+    """Wait until the card has finished all submitted work, so that a clock is meaningful."""
+    if device.type == "cuda":
         sys.modules["torch"].cuda.synchronize()
 
 
 def held_bytes() -> int:
-    """What this process holds now: of the card where there is one, else of main memory."""
+    """Return the memory that this process holds: of the card if there is one, otherwise of main memory."""
     torch = sys.modules["torch"]
     if torch.cuda.is_available():
         return int(torch.cuda.memory_allocated())
@@ -58,6 +54,6 @@ def held_bytes() -> int:
 
 
 def peak_bytes() -> Optional[int]:
-    """The most that it held of the card, or what it holds of main memory; None where that cannot be read."""
+    """Return the peak memory held on the card, or the main memory held now; None where it cannot be read."""
     torch = sys.modules["torch"]
     return int(torch.cuda.max_memory_allocated()) if torch.cuda.is_available() else held_bytes() or None

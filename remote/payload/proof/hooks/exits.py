@@ -1,23 +1,25 @@
-"""Hearing how a process ends: by an exception nobody caught, or by itself."""
+"""Callbacks at the end of a process: after an uncaught exception, and after any end."""
 
 from __future__ import annotations
 
 import atexit
 import os
 import sys
-from typing import Any, Callable, Dict
+from typing import Any, Callable
+
+from .report import Crash
 
 LONGEST_MESSAGE = 2000
 
 
-def watch_exit(pid: int, failed: Callable[[Dict[str, Any]], None], ended: Callable[[], None]) -> None:
-    """`failed` hears of the exception that ends this process, `ended` of every end; forked children stay silent."""
+def watch_exit(pid: int, failed: Callable[[Crash], None], ended: Callable[[], None]) -> None:
+    """Call `failed` with the uncaught exception that ends process `pid`, `ended` at any end; not in forked children."""
     previous = sys.excepthook
 
-    def told(kind: Any, error: Any, trace: Any) -> None:
+    def report(kind: Any, error: Any, trace: Any) -> None:
         if os.getpid() == pid:
-            failed({"type": kind.__name__, "message": str(error)[:LONGEST_MESSAGE]})
+            failed(Crash(kind.__name__, str(error)[:LONGEST_MESSAGE]))
         previous(kind, error, trace)
 
-    sys.excepthook = told
+    sys.excepthook = report
     atexit.register(lambda: ended() if os.getpid() == pid else None)

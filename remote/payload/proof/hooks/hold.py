@@ -1,4 +1,4 @@
-"""Holding still after the report until the runner ends this process, and ending without it where it died."""
+"""Waiting, after the report is written, until the proof's runner kills this process; ending it if the runner dies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ RUNNER_GONE = 75
 
 
 def runner_lives() -> bool:
-    """The process that started the proof is there; RUNNER is `pid:start ticks`, ticks empty where none can be had."""
+    """Return True if the process that started the proof is alive.
+
+    RUNNER is `pid:start ticks`; ticks are empty where the platform has none.
+    """
     pid, _, ticks = os.environ.get(RUNNER, "").partition(":")
     if not pid:
         return True
@@ -21,12 +24,12 @@ def runner_lives() -> bool:
         with open(f"/proc/{pid}/stat", "rb") as file:
             line = file.read()
     except FileNotFoundError:
-        return not os.path.isdir("/proc/self") and _answers(int(pid))
+        return not os.path.isdir("/proc/self") and _exists(int(pid))
     fields = line[line.rindex(b")") + 2 :].split()
     return fields[0] not in (b"Z", b"X") and (not ticks or fields[19].decode() == ticks)
 
 
-def _answers(pid: int) -> bool:
+def _exists(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except OSError:
@@ -35,7 +38,7 @@ def _answers(pid: int) -> bool:
 
 
 def hold() -> None:
-    """Never returns: the runner kills us, or we end once it is gone or has forgotten us."""
+    """Wait to be killed; exit after LONGEST_HOLD_S, or once the runner is gone. Never returns."""
     until = time.monotonic() + LONGEST_HOLD_S
     while runner_lives() and time.monotonic() < until:
         time.sleep(0.05)
@@ -43,13 +46,13 @@ def hold() -> None:
 
 
 def watch_runner() -> None:
-    """A thread ends this process once the runner is gone: nothing of a proof may live on where it was killed."""
+    """Start a thread that ends this process once the runner is gone, so that a killed proof leaves nothing running."""
     if not os.environ.get(RUNNER):
         return
-    mine = os.getpid()
+    own_pid = os.getpid()
 
     def look() -> None:
-        while os.getpid() == mine:
+        while os.getpid() == own_pid:
             if not runner_lives():
                 os._exit(RUNNER_GONE)
             time.sleep(LOOK_EVERY_S)

@@ -1,95 +1,102 @@
-"""What can be told of a batch's labels from outside: how many count, whether padding or the prompt is among them."""
+"""Counts over a batch's labels: how many are learnt, and whether padding or the prompt is among them."""
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
 from .autocast import autocast_dtype
+from .report import BatchTables, EntropyTargets, LabelCounts, ValueTargets
 
 IGNORED = -100
 BATCHES = 16
 MOSTLY = 0.8
 MODEL = "the model"
+"""The name of labels that a model takes as values, for a loss of its own."""
 
 
 class Batches:
     """The labels and targets of the first batches."""
 
     def __init__(self) -> None:
-        self.labels: List[Dict[str, Any]] = []
-        self.targets: List[Dict[str, Any]] = []
-        self.unignored: Dict[str, Dict[str, Any]] = {}
+        self._labels: List[LabelCounts] = []
+        self._entropies: List[EntropyTargets] = []
+        self._values: Dict[str, ValueTargets] = {}
 
-    def summary(self) -> Dict[str, List[Dict[str, Any]]]:
-        """Everything noted, as it is reported."""
-        return {"labels": self.labels, "targets": self.targets, "unignored": list(self.unignored.values())}
+    def summary(self) -> BatchTables:
+        return BatchTables(tuple(self._labels), tuple(self._entropies), tuple(self._values.values()))
 
-    def note_inputs(self, args: Tuple[Any, ...], kwargs: Dict[str, Any], attempt: int) -> None:
-        """What a model is called with, in the optimizer step of that number."""
+    def note_inputs(self, args: Tuple[Any, ...], kwargs: Dict[str, Any], step: int) -> None:
+        """Record the arguments of a model call in the optimizer step of that index."""
         given = next((dict(arg) for arg in args if hasattr(arg, "keys")), {})
         inputs = {**given, **kwargs}
-        self.note_floats(MODEL, inputs.get("labels"), None)
-        row = measure_labels(inputs)
-        if row is not None and len(self.labels) < BATCHES:
-            self.labels.append({**row, "attempt": attempt})
+        self.note_values(MODEL, inputs.get("labels"), None)
+        counts = measure_labels(inputs)
+        if counts is not None and len(self._labels) < BATCHES:
+            self._labels.append(dataclasses.replace(counts, step=step))
 
-    def note_floats(self, loss: str, target: Any, lengths: Any) -> None:
-        """What a loss is computed from that takes every target for a value; of CTC, what is within the lengths."""
-        row = self.unignored.setdefault(loss, {"loss": loss, "batches": 0, "total": 0, "ignored": 0})
-        measured = measure_unignored(target, lengths) if row["batches"] < BATCHES else None
+    def note_values(self, loss: str, target: Any, lengths: Any) -> None:
+        """Record the target of a loss that has no ignored value; of CTC, the part within the lengths."""
+        row = self._values.setdefault(loss, ValueTargets(loss))
+        measured = count_values(target, lengths) if row.batches < BATCHES else None
         if measured is not None:
-            row["batches"] += 1
-            row["total"] += measured[0]
-            row["ignored"] += measured[1]
+            total, ignored = measured
+            self._values[loss] = ValueTargets(loss, row.batches + 1, row.total + total, row.ignored + ignored)
 
-    def note_targets(self, scores: Any, target: Any, ignored: int) -> None:
-        """What a cross entropy is computed from."""
-        row = measure_targets(scores, target, ignored) if len(self.targets) < BATCHES else None
-        if row is not None:
-            self.targets.append({**row, "autocast": autocast_dtype(scores.device.type)})
+    def note_entropy(self, scores: Any, target: Any, ignored: int) -> None:
+        """Record the target of a cross entropy over class ids, and the dtype that it is computed from."""
+        if len(self._entropies) >= BATCHES or target.is_floating_point() or not target.numel():
+            return
+        counted = int((target != ignored).sum())
+        cast = autocast_dtype(scores.device.type)
+        self._entropies.append(EntropyTargets(target.numel(), counted, str(scores.dtype), cast))
 
 
-def measure_labels(inputs: Dict[str, Any]) -> Optional[Dict[str, Any]]:
-    """Counts over `labels` of a model call, with `attention_mask` and `input_ids` where they have the same shape."""
+def measure_labels(inputs: Dict[str, Any]) -> Optional[LabelCounts]:
+    """Count over `labels` of a model call, beside `attention_mask` and `input_ids` of the same shape, if there are any.
+
+    None without integer labels.
+    """
     torch = sys.modules["torch"]
     labels = inputs.get("labels")
     if not isinstance(labels, torch.Tensor) or labels.is_floating_point() or not labels.numel():
         return None
     counted = labels != IGNORED
-    row: Dict[str, Any] = {
-        "shape": list(labels.shape),
-        "total": labels.numel(),
-        "counted": int(counted.sum()),
-        "padding_counted": None,
-        "copies_input": None,
-        "of_input": False,
-        "edge_run": _edge_run(labels, counted),
-    }
-    mask, tokens = inputs.get("attention_mask"), inputs.get("input_ids")
-    if isinstance(mask, torch.Tensor) and mask.shape == labels.shape:
-        beyond = counted & (mask == 0)
-        row["padding_counted"] = int(beyond.sum())
-        row["padding_ids"] = int(labels[beyond].unique().numel())
-        row["real"] = int((mask != 0).sum())
-    if isinstance(tokens, torch.Tensor) and tokens.shape == labels.shape:
-        real = mask != 0 if isinstance(mask, torch.Tensor) and mask.shape == labels.shape else torch.ones_like(counted)
-        row["copies_input"] = bool(((labels == tokens) | ~real).all())
-        row["of_input"] = _of_input(labels, tokens, counted)
-    if (items := inputs.get("num_items_in_batch")) is not None:
-        row["items"] = float(items)
-    return row
+    items = inputs.get("num_items_in_batch")
+    counts = LabelCounts(
+        shape=tuple(labels.shape),
+        total=labels.numel(),
+        counted=int(counted.sum()),
+        edge_run=_edge_run(labels, counted),
+        items=None if items is None else float(items),
+    )
+    mask, tokens = _like(labels, inputs.get("attention_mask")), _like(labels, inputs.get("input_ids"))
+    real = torch.ones_like(counted) if mask is None else mask != 0
+    if mask is not None:
+        padding = counted & ~real
+        ids = int(labels[padding].unique().numel())
+        counts = dataclasses.replace(counts, padding_counted=int(padding.sum()), padding_ids=ids, real=int(real.sum()))
+    if tokens is not None:
+        copies = bool(((labels == tokens) | ~real).all())
+        counts = dataclasses.replace(counts, copies_input=copies, of_input=_of_input(labels, tokens, counted))
+    return counts
+
+
+def _like(labels: Any, value: Any) -> Optional[Any]:
+    is_tensor = isinstance(value, sys.modules["torch"].Tensor)
+    return value if is_tensor and value.shape == labels.shape else None
 
 
 def _of_input(labels: Any, tokens: Any, counted: Any) -> bool:
-    """The labels are the input's own tokens, each at its place or at that of the one before it."""
-    here = int(((labels == tokens) & counted).sum())
-    ahead = int(((labels == tokens.roll(-1, dims=-1)) & counted).sum())
-    return max(here, ahead) > MOSTLY * int(counted.sum())
+    """Return True if the labels are the input's own tokens, each in its position or in that of the one before it."""
+    same = int(((labels == tokens) & counted).sum())
+    shifted = int(((labels == tokens.roll(-1, dims=-1)) & counted).sum())
+    return max(same, shifted) > MOSTLY * int(counted.sum())
 
 
 def _edge_run(labels: Any, counted: Any) -> float:
-    """The share of the batch that is one id repeated at an end of its sequences: padding used as a target."""
+    """Return the share of the batch that repeats one id at an end of its sequences: padding used as a target."""
     if labels.dim() != 2 or labels.shape[1] < 8 or not bool(counted.all()):
         return 0.0
     last, first = labels == labels[:, -1:], labels == labels[:, :1]
@@ -98,8 +105,8 @@ def _edge_run(labels: Any, counted: Any) -> float:
     return float(max(int(tail), int(head)) - int(labels.shape[0])) / int(labels.numel())
 
 
-def measure_unignored(target: Any, lengths: Any) -> Optional[Tuple[int, int]]:
-    """How many targets are values to the loss, and how many of those are exactly -100."""
+def count_values(target: Any, lengths: Any) -> Optional[Tuple[int, int]]:
+    """Return how many targets the loss reads as values, and how many of those are exactly -100; None for class ids."""
     torch = sys.modules["torch"]
     if not isinstance(target, torch.Tensor) or not target.numel():
         return None
@@ -110,10 +117,3 @@ def measure_unignored(target: Any, lengths: Any) -> Optional[Tuple[int, int]]:
     elif lengths is None and not target.is_floating_point():
         return None
     return int(counted.sum()), int(((target == IGNORED) & counted).sum())
-
-
-def measure_targets(scores: Any, target: Any, ignored: int) -> Optional[Dict[str, Any]]:
-    """Counts over the targets of a cross entropy, and the dtype it is computed from."""
-    if target.is_floating_point() or not target.numel():
-        return None
-    return {"total": target.numel(), "counted": int((target != ignored).sum()), "dtype": str(scores.dtype)}

@@ -1,12 +1,13 @@
-"""Hooks on the modules of a root for its first forward passes: largest output and autocast state of each."""
+"""Hooks on all modules of a model for its first forward passes: largest output and autocast state of each."""
 
 from __future__ import annotations
 
 import math
 import sys
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Set
 
 from .autocast import autocast_dtype
+from .report import ModuleOutputs
 from .tensors import clean_name, local, short
 
 MEASURED_FORWARDS = 2
@@ -15,23 +16,22 @@ TOP = 10
 
 
 class ModuleMeasure:
-    """Keeps, by module name in the order of the forward pass, the largest absolute output seen, on the device."""
+    """Keeps the largest absolute output by module name, in the order of the forward pass, on the device."""
 
     def __init__(self) -> None:
-        self.largest: Dict[str, Any] = {}
-        self.dtypes: Dict[str, str] = {}
-        self.autocast: Dict[str, int] = {}
-        self.without_autocast: List[str] = []
-        self.compiled = False
+        self._largest: Dict[str, Any] = {}
+        self._dtypes: Dict[str, str] = {}
+        self._autocast: Set[str] = set()
+        self._compiled = False
         self._forwards: Dict[int, int] = {}
         self._handles: Dict[int, List[Any]] = {}
 
     def begin(self, root: Any) -> None:
-        """One more forward pass of `root` begins: the first of them are measured, later ones cost nothing."""
+        """Record that a forward pass of `root` begins: the first ones are measured, later ones cost nothing."""
         seen = self._forwards.get(id(root), 0)
         self._forwards[id(root)] = seen + 1
         if type(root).__name__ == "OptimizedModule":
-            self.compiled = True
+            self._compiled = True
             return
         if seen == 0:
             self._handles[id(root)] = self._attach(root)
@@ -50,8 +50,8 @@ class ModuleMeasure:
         def hook(module: Any, args: Any, output: Any) -> None:
             try:
                 self._measure(name, leaf, module, output)
-            except Exception:  # noqa: BLE001 - an output we cannot measure is not the user's fault
-                self.dtypes.setdefault(name, "unknown")
+            except Exception:  # noqa: BLE001 - an output that cannot be measured is not the user's fault
+                self._dtypes.setdefault(name, "unknown")
 
         return hook
 
@@ -61,35 +61,28 @@ class ModuleMeasure:
         if tensor is None or not tensor.numel():
             return
         if leaf and next(module.parameters(recurse=False), None) is not None:
-            state = autocast_dtype(tensor.device.type) or "off"
-            self.autocast[state] = self.autocast.get(state, 0) + 1
-            if state == "off" and len(self.without_autocast) < 5 and name not in self.without_autocast:
-                self.without_autocast.append(name)
+            self._autocast.add(autocast_dtype(tensor.device.type) or "off")
         # The norm reads the tensor once and makes no copy of it, as abs() would.
         largest = torch.linalg.vector_norm(local(tensor), float("inf")).float()
-        known = self.largest.get(name)
-        self.largest[name] = largest if known is None else torch.maximum(known, largest)
-        self.dtypes[name] = short(tensor.dtype)
+        known = self._largest.get(name)
+        self._largest[name] = largest if known is None else torch.maximum(known, largest)
+        self._dtypes[name] = short(tensor.dtype)
 
-    def summary(self) -> Dict[str, Any]:
-        """The ten largest, the first that is not finite, and how often autocast was on."""
-        names = list(self.largest)
-        values = [float(self.largest[name]) for name in names]
-        finite = [(value, name) for name, value in zip(names, values) if math.isfinite(value)]
-        bad = [name for name, value in zip(names, values) if not math.isfinite(value)]
-        top = sorted((row for row in finite if self.dtypes[row[1]] == "float16"), reverse=True)[:TOP]
-        return {
-            "modules": len(names),
-            "compiled": self.compiled,
-            "largest": [[name, value] for value, name in top],
-            "nonfinite": bad[:TOP],
-            "autocast": self.autocast,
-            "without_autocast": self.without_autocast,
-        }
+    def summary(self) -> ModuleOutputs:
+        """Return the largest float16 outputs, the first that are not finite, and the states of autocast."""
+        values = {name: float(largest) for name, largest in self._largest.items()}
+        half = [(v, name) for name, v in values.items() if math.isfinite(v) and self._dtypes[name] == "float16"]
+        return ModuleOutputs(
+            modules=len(values),
+            compiled=self._compiled,
+            largest=tuple((name, value) for value, name in sorted(half, reverse=True)[:TOP]),
+            nonfinite=tuple(name for name, value in values.items() if not math.isfinite(value))[:TOP],
+            autocast=tuple(sorted(self._autocast)),
+        )
 
 
 def first_float(output: Any) -> Optional[Any]:
-    """The tensor that matters in what a module returned: itself, `logits`, or the first of a tuple, list or mapping."""
+    """Return a module's output if it is a float tensor, otherwise its `logits` or its first float tensor."""
     torch = sys.modules["torch"]
     if isinstance(output, torch.Tensor):
         return output if output.is_floating_point() else None

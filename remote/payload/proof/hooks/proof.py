@@ -1,24 +1,27 @@
-"""The proof's recorder: everything that can be seen of the first optimizer steps, written down for the judge."""
+"""The proof's recorder: everything that can be measured in the first optimizer steps, written down for the judge."""
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import os
 import sys
 import time
 import traceback
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
-from .attempts import Attempts, Clip, last_clip
 from .attention import AttentionMeasure
-from .autocast import waits_for_card
+from .autocast import accelerate_waits_for_card
 from .device import peak_memory, synchronize
 from .exits import watch_exit
+from .gradient_flow import FlowRecorder
 from .hold import hold, watch_runner
 from .labels import Batches
+from .loss_graph import Start
 from .modules import MEASURED_FORWARDS, ModuleMeasure
 from .quiet import Ledger, quiet
-from .scaling import Scaling
+from .recorder import DetailRecorder
+from .report import Crash, Flags, RankReport, Step, write_json
+from .steps import Clip, StepLog, last_clip
 from .tensors import learning_rate, local, measure_gradients, parameters_of, rate_in_schedule, read_losses, short
 from .trained import Trained
 
@@ -26,18 +29,17 @@ WRITE_EVERY_S = 20.0
 
 
 class ProofRecorder:
-    """Watches `HALFSTEP_PROOF_STEPS` applied steps with a learning rate above 0, then reports and holds still.
+    """Records `HALFSTEP_PROOF_STEPS` steps that were applied at a rate above 0, then writes its report and holds.
 
-    Holding still, not ending: a wrapper script must not go on to its next line, and other ranks may need this one.
+    It does not exit: a wrapper script must not continue with its next line, and other ranks may need this one.
     """
 
-    wants_modules = True
     forked = False
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
         wanted, patience = (os.environ.get(f"HALFSTEP_PROOF_{name}", "") for name in ("STEPS", "ATTEMPTS"))
-        self.attempts = Attempts(int(wanted or 2), int(patience or 12))
+        self.log = StepLog(int(wanted or 2), int(patience or 12))
         self.rank = int(os.environ.get("RANK", "0"))
         self.world = int(os.environ.get("WORLD_SIZE", "1"))
         self.ledger = Ledger()
@@ -46,49 +48,52 @@ class ProofRecorder:
         self.attentions = AttentionMeasure()
         self.trained = Trained()
         self.scaler: Optional[Any] = None
-        self.scaling = Scaling()
-        self.micro: List[Any] = []
+        self.flow = FlowRecorder()
+        self.losses: List[Any] = []
         self.clips: List[Clip] = []
-        self.loss_dtypes: Dict[str, int] = {}
+        self.loss_dtypes: Set[str] = set()
         self.batches = Batches()
         self.norm: Optional[float] = None
         self.stepping: Optional[Any] = None
-        self.flags: Dict[str, Any] = {}
-        self.began = time.perf_counter()
-        self.since = self.began
+        self.flags = Flags()
+        self.since = time.perf_counter()
         self.ready = False
         self.written = False
-        self.last_write = self.began
-        self._last_error: Optional[Dict[str, Any]] = None
+        self.last_write = self.since
+        self._crash: Optional[Crash] = None
         watch_exit(self.ledger.pid, self._failed, lambda: self.write("exited"))
         watch_runner()
+
+    @property
+    def details(self) -> DetailRecorder:
+        return self
 
     def restart(self) -> None:
         release = self.release
         ProofRecorder.__init__(self, self.folder)
-        # Children of multiprocessing end without atexit: what is seen is written at the first step already.
+        # Children of multiprocessing end without atexit, so the report is written at the first step already.
         self.release, self.last_write, self.forked = release, -WRITE_EVERY_S, True
 
     @quiet
     def built(self, optimizer: Any) -> None:
         self.trained.built(optimizer)
-        self.scaling.built(optimizer)
+        self.flow.built(optimizer)
 
     @quiet
     def forward(self, root: Any) -> None:
-        if self.trained.is_new(root):
+        if self.trained.add_root(root):
             root.register_forward_pre_hook(self._inputs_hook, with_kwargs=True)
         self.modules.begin(root)
         if not root.training:
-            self.flags["eval_mode"] = type(root).__name__
+            self._flag(eval_mode=type(root).__name__)
 
     def _inputs_hook(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
         if sys.modules["torch"].is_grad_enabled():
-            self.inputs(root, args, kwargs)
+            self._inputs(args, kwargs)
 
     @quiet
-    def inputs(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
-        self.batches.note_inputs(args, kwargs, len(self.attempts.rows))
+    def _inputs(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+        self.batches.note_inputs(args, kwargs, len(self.log.steps))
 
     @quiet
     def attention(self, query: Any, key: Any, value: Any, settings: Dict[str, Any]) -> None:
@@ -96,153 +101,160 @@ class ProofRecorder:
 
     @quiet
     def cross_entropy(self, scores: Any, target: Any, ignored: int) -> None:
-        self.batches.note_targets(scores, target, ignored)
+        self.batches.note_entropy(scores, target, ignored)
 
     @quiet
-    def loss(self, name: str, target: Any, lengths: Any) -> None:
-        self.batches.note_floats(name, target, lengths)
+    def value_loss(self, name: str, target: Any, lengths: Any) -> None:
+        self.batches.note_values(name, target, lengths)
 
     @quiet
-    def checkpointed(self, reentrant: bool, args: Tuple[Any, ...]) -> None:
+    def checkpointing(self, reentrant: bool, args: Tuple[Any, ...]) -> None:
         torch = sys.modules["torch"]
         if reentrant and not any(isinstance(arg, torch.Tensor) and arg.requires_grad for arg in args):
-            self._flag("reentrant_without_gradient")
+            self._flag(reentrant_without_gradient=True)
 
     @quiet
-    def scaled(self, scaler: Any, loss: Any) -> None:
+    def scaling(self, scaler: Any) -> None:
         self.scaler = scaler
 
     @quiet
-    def asked(self, what: str, wanted: bool, on: bool) -> None:
-        # Later on nobody tells a part of a model from the training around it.
-        if not on and (wanted or not self.attempts.rows):
-            self._flag(f"{what}_waits_for_card" if wanted else f"{what}_off")
+    def autocast_made(self, requested: bool, enabled: bool) -> None:
+        if requested and not enabled:
+            self._flag(autocast_waits_for_card=True)
+        # After the first step, a part of a model cannot be distinguished from the training around it.
+        elif not enabled and not self.log.steps:
+            self._flag(autocast_off=True)
 
     @quiet
-    def accumulating(self) -> None:
-        self.scaling.begin()
+    def scaler_made(self, requested: bool, enabled: bool) -> None:
+        if requested and not enabled:
+            self._flag(scaler_waits_for_card=True)
 
     @quiet
-    def accumulated(self, kind: str) -> None:
-        self.scaling.end(kind)
+    def before_backward(self) -> None:
+        self.flow.before_backward()
+
+    @quiet
+    def after_backward(self, start: Start) -> None:
+        self.flow.after_backward(start)
         if self.stepping is not None:
             # A closure: its gradients may be cleared again when the step is over.
             self.norm = self.trained.measure(self.stepping, again=self.norm is not None)
-        if kind == "by hand":
-            self._flag("scaled_by_hand")
+        if start is Start.BY_HAND:
+            self._flag(scaled_by_hand=True)
 
-    def backward(self, root: Any, loss: Any) -> None:
+    def backward(self, loss: Any) -> None:
         self._finish_if_ready()
-        self._backward(root, loss)
+        self._backward(loss)
 
     @quiet
-    def _backward(self, root: Any, loss: Any) -> None:
-        self.trained.look_late()
-        self.micro.append(loss.detach())
-        dtype = short(loss.dtype)
-        self.loss_dtypes[dtype] = self.loss_dtypes.get(dtype, 0) + 1
+    def _backward(self, loss: Any) -> None:
+        self.trained.add_waiting()
+        self.losses.append(loss.detach())
+        self.loss_dtypes.add(short(loss.dtype))
 
-    def _flag(self, name: str) -> None:
-        self.flags[name] = self.flags.get(name, 0) + 1
-
-    @quiet
-    def unscaling(self, scaler: Any, optimizer: Any) -> None:
-        self.trained.look(optimizer)
-        self.scaling.built(optimizer)
-        self.scaling.dividing(optimizer)
+    def _flag(self, **flags: Any) -> None:
+        self.flags = dataclasses.replace(self.flags, **flags)
 
     @quiet
-    def clipping(self, parameters: List[Any]) -> None:
-        self.scaling.clipping(parameters)
+    def before_unscaling(self, optimizer: Any) -> None:
+        self.trained.add(optimizer)
+        self.flow.built(optimizer)
+        self.flow.before_unscaling(optimizer)
 
     @quiet
-    def clipped(self, parameters: List[Any], norm: Any, limit: Any) -> None:
+    def before_clipping(self, parameters: List[Any]) -> None:
+        self.flow.before_clipping(parameters)
+
+    @quiet
+    def after_clipping(self, parameters: List[Any], norm: Any, limit: Any) -> None:
         known = None if norm is None else float(local(norm)) if hasattr(norm, "detach") else float(norm)
         self.clips.append(({id(parameter) for parameter in parameters}, known, float(limit)))
-        self.scaling.clipped(parameters, known, float(limit), float(self.scaler.get_scale()) if self.scaler else 1.0)
+        scale = float(self.scaler.get_scale()) if self.scaler else 1.0
+        self.flow.after_clipping(parameters, known, float(limit), scale)
 
     @quiet
     def attempt(self, optimizer: Any, scaler: Any) -> None:
-        self.trained.look(optimizer)
-        self.trained.look_again(optimizer)
-        self.scaling.built(optimizer)
-        self.scaling.stepping(optimizer, scaler)
+        self.trained.add(optimizer)
+        self.trained.before_step(optimizer)
+        self.flow.built(optimizer)
+        self.flow.before_step(optimizer, scaler)
 
     @quiet
-    def applying(self, optimizer: Any) -> None:
+    def before_step(self, optimizer: Any, *, closure: bool) -> None:
         self.stepping, self.norm = optimizer, None
-        if self.trained.knows(optimizer):
+        if self.trained.has(optimizer):
             self.norm = self.trained.measure(optimizer)
 
-    def applied(self, optimizer: Any, scaler: Any, scale: Optional[float], skipped: bool) -> None:
-        self._applied(optimizer, scaler, scale, skipped)
-        # After a scaled step the new scale is still to come, and other optimizers may be.
+    def after_step(self, optimizer: Any, scaler: Any, scale: Optional[float], skipped: bool) -> None:
+        self._after_step(optimizer, scale, skipped)
+        # After a scaled step the scale is yet to be updated, and other optimizers may step.
         if scaler is None and len(self.trained.optimizers) == 1:
             self._finish_if_ready()
 
     @quiet
-    def _applied(self, optimizer: Any, scaler: Any, scale: Optional[float], skipped: bool) -> None:
-        self.scaling.stepped(optimizer, skipped)
+    def _after_step(self, optimizer: Any, scale: Optional[float], skipped: bool) -> None:
+        self.flow.after_step(optimizer, skipped)
         self.stepping = None
         if not skipped:
-            self.trained.look_behind(optimizer)
-        if optimizer is not self.trained.main:
+            self.trained.after_step(optimizer)
+        if optimizer is not self.trained.main or self.trained.tables is None:
             return
         entered = time.perf_counter()
-        synchronize(self.trained.tables.get("device", {}))
+        synchronize(self.trained.tables.device)
         now = time.perf_counter()
-        self.attempts.rows.append(self._attempt(optimizer, scale, skipped, now))
-        self.micro, self.clips, self.norm = [], [], None
-        # What follows in here is ours; waiting for the card was the step's.
+        self.log.steps.append(self._step(optimizer, scale, skipped, now))
+        self.losses, self.clips, self.norm = [], [], None
+        # The time that follows is the recorder's; waiting for the card was the step's.
         self.since, self.ledger.own_s = now, entered - now
-        if len(self.attempts.rows) >= MEASURED_FORWARDS:
+        if len(self.log.steps) >= MEASURED_FORWARDS:
             self.release()
-        self.ready = self.attempts.enough(idle=self.trained.idle, put_back=self.trained.put_back)
-        self._tell_step()
+        self.ready = self.log.enough(idle=self.trained.idle, put_back=self.trained.put_back)
+        self._publish_step()
 
-    def _attempt(self, optimizer: Any, scale: Optional[float], skipped: bool, now: float) -> Dict[str, Any]:
+    def _step(self, optimizer: Any, scale: Optional[float], skipped: bool, now: float) -> Step:
         clip = last_clip(self.clips, parameters_of(optimizer))
         norm, limit = clip or (None, None)
-        bad = []
-        if skipped:
-            states, _ = measure_gradients(self.trained.named(optimizer))
-            bad = [name for name, state in states.items() if state == "nonfinite"][:10]
+        applied_norm = None if skipped else self.norm
+        states = measure_gradients(self.trained.named(optimizer))[0] if skipped else {}
         rate = learning_rate(optimizer)
-        return {
-            "applied": not skipped,
-            "scale": scale,
-            "seconds": now - self.since - self.ledger.own_s,
-            "losses": read_losses(self.micro),
-            "grad_norm": norm if norm is not None else (None if skipped else self.norm),
-            "applied_norm": None if skipped else self.norm,
-            "clipped": clip is not None,
-            "clip_limit": limit,
-            # A rate of 0 that moves weights is not the one that the optimizer goes by.
-            "lr": None if rate == 0 and self.trained.has_moved(optimizer) else rate,
-            "scheduled": rate_in_schedule(optimizer),
-            "nonfinite": bad,
-        }
+        return Step(
+            number=len(self.log.steps) + 1,
+            applied=not skipped,
+            losses=read_losses(self.losses),
+            grad_norm=applied_norm if norm is None else norm,
+            applied_norm=applied_norm,
+            loss_scale=scale,
+            # A rate of 0 that changes weights is not the one that the optimizer uses.
+            learning_rate=None if rate == 0 and self.trained.has_moved(optimizer) else rate,
+            scheduled=rate_in_schedule(optimizer),
+            clipped=clip is not None,
+            clip_limit=limit,
+            nonfinite_gradients=tuple(name for name, state in states.items() if state == "nonfinite")[:10],
+            seconds=now - self.since - self.ledger.own_s,
+        )
 
-    def _tell_step(self) -> None:
-        """The newest attempt goes to steps.jsonl; a slow proof also leaves a report on the way."""
+    def _publish_step(self) -> None:
+        """Append the newest step to steps.jsonl; write an intermediate report if the proof is slow."""
         if self.rank == 0:
-            self.attempts.append_newest(os.path.join(self.folder, "steps.jsonl"))
+            self.log.append_newest(os.path.join(self.folder, "steps.jsonl"))
         if time.perf_counter() - self.last_write > WRITE_EVERY_S and not self.ready:
             self.write("running")
 
-    @quiet
-    def _note_scale(self, scaler: Any) -> None:
-        if self.attempts.rows:
-            self.attempts.rows[-1]["scale_after"] = float(scaler.get_scale())
-
-    def rescaled(self, scaler: Any) -> None:
+    def scale_updated(self, scaler: Any) -> None:
         self._note_scale(scaler)
         self._finish_if_ready()
 
     @quiet
-    def scheduled(self, scheduler: Any) -> None:
-        if self.attempts.rows and not self.attempts.rows[-1]["applied"]:
-            self._flag("scheduled_after_skip")
+    def _note_scale(self, scaler: Any) -> None:
+        steps = self.log.steps
+        if steps:
+            steps[-1] = dataclasses.replace(steps[-1], loss_scale_after=float(scaler.get_scale()))
+
+    @quiet
+    def scheduled(self) -> None:
+        if self.log.steps and not self.log.steps[-1].applied:
+            self._flag(scheduled_after_skip=True)
 
     def _finish_if_ready(self) -> None:
         if self.ready and os.getpid() == self.ledger.pid:
@@ -250,46 +262,37 @@ class ProofRecorder:
             hold()
 
     def write(self, state: str) -> None:
-        """rank-R-PID.json holds what was seen so far."""
+        """Write what was recorded so far to rank-R-PID.json."""
         # A data loader worker is a fork too, and may call a model.
-        if self.written or not (self.attempts.rows or (self.trained.roots and not self.forked)):
+        if self.written or not (self.log.steps or (self.trained.roots and not self.forked)):
             return
         self.written = state != "running"
         self.last_write = time.perf_counter()
+        base = RankReport(self.rank, state, self.world, self._crash, tuple(self.ledger.faults))
         try:
-            report = self._report(state)
-        except Exception:  # noqa: BLE001 - what could be seen is worth more than a perfect report
-            report = {"state": state, "faults": [*self.ledger.faults, traceback.format_exc(limit=-3)]}
-            report.update(rank=self.rank, world=self.world, error=self._last_error)
-        path = os.path.join(self.folder, f"rank-{self.rank}-{os.getpid()}.json")
-        with open(path + ".part", "w", encoding="utf-8") as file:
-            json.dump(report, file)
-        os.replace(path + ".part", path)
+            report = self._report(base)
+        except Exception:  # noqa: BLE001 - an incomplete report is worth more than none
+            report = dataclasses.replace(base, faults=(*base.faults, traceback.format_exc(limit=-3)))
+        write_json(os.path.join(self.folder, f"rank-{self.rank}-{os.getpid()}.json"), report)
 
-    def _failed(self, error: Dict[str, Any]) -> None:
-        self._last_error = error
+    def _failed(self, crash: Crash) -> None:
+        self._crash = crash
         self.write("exception")
 
-    def _report(self, state: str) -> Dict[str, Any]:
-        trained = self.trained.summary()
-        return {
-            "version": 1,
-            "state": state,
-            "rank": self.rank,
-            "world": self.world,
-            "torch": sys.modules["torch"].__version__,
-            "error": self._last_error,
-            "faults": self.ledger.faults,
-            **trained,
-            "attempts": self.attempts.rows,
-            "open_losses": read_losses(self.micro),
-            "loss_dtypes": self.loss_dtypes,
-            "scaler": type(self.scaler).__name__ if self.scaler is not None else "",
-            "scaling": self.scaling.summary(),
-            **self.batches.summary(),
-            "modules": self.modules.summary(),
-            "attention": self.attentions.summary(self.trained.roots),
-            "flags": {**self.flags, **waits_for_card()},
-            "memory": peak_memory(trained.get("device", {})),
-            "seconds": time.perf_counter() - self.began,
-        }
+    def _report(self, base: RankReport) -> RankReport:
+        model, trained = self.trained.summary()
+        return dataclasses.replace(
+            base,
+            steps=tuple(self.log.steps),
+            open_losses=read_losses(self.losses),
+            loss_dtypes=tuple(sorted(self.loss_dtypes)),
+            has_scaler=self.scaler is not None,
+            model=model,
+            trained=trained,
+            gradient_flow=self.flow.summary(),
+            batches=self.batches.summary(),
+            modules=self.modules.summary(),
+            attention=self.attentions.summary(self.trained.roots),
+            flags=dataclasses.replace(self.flags, accelerate_waits_for_card=accelerate_waits_for_card()),
+            memory=peak_memory(model.device),
+        )

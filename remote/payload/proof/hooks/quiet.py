@@ -1,4 +1,4 @@
-"""Our own faults inside somebody else's training: written down, never raised."""
+"""Errors of the hooks inside the user's training: recorded, never raised."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Callable, List
 
 
 class Ledger:
-    """Whose process this is, what went wrong in our code, and how long our code took."""
+    """The process that the hooks record, the errors of their code, and the time that it took."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -19,18 +19,18 @@ class Ledger:
 
 
 def quiet(method: Callable[..., None]) -> Callable[..., None]:
-    """`method` of an object with a `ledger`: silent in forked children, its errors kept, its time counted."""
+    """Wrap a method of an object with a `ledger`: skip forked children, record errors, count the time."""
 
     @functools.wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> None:
         ledger: Ledger = self.ledger
-        # A forked data loader worker inherits the seams, but its losses are nobody's.
+        # A forked data loader worker inherits the patches; its losses do not belong to the training.
         if os.getpid() != ledger.pid:
             return
         began = time.perf_counter()
         try:
             method(self, *args, **kwargs)
-        except Exception:  # noqa: BLE001 - a defect of ours must not end the user's training
+        except Exception:  # noqa: BLE001 - a defect of the hooks must not end the user's training
             if len(ledger.faults) < 5:
                 ledger.faults.append(f"{method.__name__}: {traceback.format_exc(limit=-3)}")
         finally:

@@ -1,33 +1,60 @@
-"""What a recorder is told by the seams, in the order in which one training step happens."""
+"""The callbacks that the patches of torch make, in the order of one training step."""
 
 from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple
 
+from .loss_graph import Start
+
 
 class Recorder(Protocol):
-    """Every method returns at once and raises nothing but what is meant to end the training.
+    """Records optimizer steps. A method raises only to end the training."""
 
-    `wants_modules`: module calls, attention, cross entropy are told too. `release` ends the telling of module calls.
-    """
-
-    wants_modules: bool
-    release: Callable[[], None]
-
-    def restart(self) -> None:
-        """This process is a fork that begins to train: all that was recorded so far is its parent's."""
+    @property
+    def details(self) -> Optional[DetailRecorder]:
+        """The recorder of everything else; None: install no patches for it."""
         ...
 
+    def restart(self) -> None:
+        """This process is a fork that begins to train: discard what its parent recorded."""
+        ...
+
+    def backward(self, loss: Any) -> None:
+        """A backward pass starts at a scalar; `loss` is its value before scaling."""
+        ...
+
+    def after_backward(self, start: Start) -> None:
+        """The outermost backward pass is over."""
+        ...
+
+    def after_clipping(self, parameters: List[Any], norm: Any, limit: Any) -> None:
+        """Gradients of these parameters had this norm (None: unknown) and were clipped to this limit."""
+        ...
+
+    def attempt(self, optimizer: Any, scaler: Any) -> None:
+        """An optimizer step is attempted; gradients may still be scaled."""
+        ...
+
+    def before_step(self, optimizer: Any, *, closure: bool) -> None:
+        """The optimizer is about to change its parameters; gradients are unscaled. `closure` recomputes them."""
+        ...
+
+    def after_step(self, optimizer: Any, scaler: Any, scale: Optional[float], skipped: bool) -> None:
+        """The attempt is over; `scale` is the loss scale before it."""
+        ...
+
+
+class DetailRecorder(Protocol):
+    """Records what the proof needs beside the steps. `release` removes the hooks on module calls."""
+
+    release: Callable[[], None]
+
     def built(self, optimizer: Any) -> None:
-        """An optimizer was made over its parameters as they are now."""
+        """An optimizer was built over its parameters as they are now."""
         ...
 
     def forward(self, root: Any) -> None:
-        """A module is called that no other module called, with gradients on and outside of backward."""
-        ...
-
-    def inputs(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
-        """What such a module is called with; not told for its very first call."""
+        """A module is called by no other module, with gradients enabled and outside of backward."""
         ...
 
     def attention(self, query: Any, key: Any, value: Any, settings: Dict[str, Any]) -> None:
@@ -38,62 +65,42 @@ class Recorder(Protocol):
         """F.cross_entropy is called."""
         ...
 
-    def loss(self, name: str, target: Any, lengths: Any) -> None:
-        """A loss whose target has no ignored value is called; `lengths` of its targets, where it has some."""
+    def value_loss(self, name: str, target: Any, lengths: Any) -> None:
+        """A loss without ignore_index is called; `lengths` of its targets, if it takes any."""
         ...
 
-    def checkpointed(self, reentrant: bool, args: Tuple[Any, ...]) -> None:
+    def checkpointing(self, reentrant: bool, args: Tuple[Any, ...]) -> None:
         """torch.utils.checkpoint is called."""
         ...
 
-    def scaled(self, scaler: Any, loss: Any) -> None:
+    def autocast_made(self, requested: bool, enabled: bool) -> None:
+        """An autocast context was made; enabling it needs a device that supports it."""
+        ...
+
+    def scaler_made(self, requested: bool, enabled: bool) -> None:
+        """A loss scaler was made."""
+        ...
+
+    def scaling(self, scaler: Any) -> None:
         """A loss is about to be multiplied by the loss scale."""
         ...
 
-    def asked(self, what: str, wanted: bool, on: bool) -> None:
-        """`autocast` or `scaler` was made: whether it was to be on, and whether it is, which needs a card that can."""
+    def before_backward(self) -> None:
+        """The outermost backward pass is about to add to gradients."""
         ...
 
-    def accumulating(self) -> None:
-        """A backward pass, whatever it starts at, is about to add to gradients."""
-        ...
-
-    def accumulated(self, kind: str) -> None:
-        """It has; `kind`: whether it started at a loss that is `scaled`, `plain` or scaled `by hand`; else empty."""
-        ...
-
-    def backward(self, root: Any, loss: Any) -> None:
-        """A backward pass starts at `root`; `loss` is the same before scaling."""
-        ...
-
-    def unscaling(self, scaler: Any, optimizer: Any) -> None:
+    def before_unscaling(self, optimizer: Any) -> None:
         """Gradients are about to be divided by the loss scale."""
         ...
 
-    def clipping(self, parameters: List[Any]) -> None:
+    def before_clipping(self, parameters: List[Any]) -> None:
         """Gradients of these parameters are about to be clipped."""
         ...
 
-    def clipped(self, parameters: List[Any], norm: Any, limit: Any) -> None:
-        """Gradients of these parameters had this norm (None: unknown) and were clipped to this limit."""
-        ...
-
-    def attempt(self, optimizer: Any, scaler: Any) -> None:
-        """An optimizer step is tried; gradients may still be scaled."""
-        ...
-
-    def applying(self, optimizer: Any) -> None:
-        """The optimizer is about to change its parameters; gradients are unscaled now."""
-        ...
-
-    def applied(self, optimizer: Any, scaler: Any, scale: Optional[float], skipped: bool) -> None:
-        """The attempt is over."""
-        ...
-
-    def rescaled(self, scaler: Any) -> None:
+    def scale_updated(self, scaler: Any) -> None:
         """The loss scale was updated."""
         ...
 
-    def scheduled(self, scheduler: Any) -> None:
+    def scheduled(self) -> None:
         """A learning rate scheduler took a step."""
         ...

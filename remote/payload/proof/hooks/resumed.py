@@ -1,4 +1,4 @@
-"""At which step a process's training begins: what its optimizer had done before, and which saved files it loaded."""
+"""The step at which a process begins to train, by its optimizer's state and the saved files that it loaded."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ KERNEL_TICK_S = 0.02
 
 
 @dataclass(frozen=True)
-class Start:
-    """Where a training begins: optimizer steps that were done before; whether it goes on from a saved optimizer.
+class TrainingStart:
+    """Where a training begins: optimizer steps that were done before, and whether it resumes from a saved optimizer.
 
-    `step` is None where it goes on and nothing counts its steps. `source` is the checkpoint that was loaded, by its
-    name in the run's folder; empty where none was seen.
+    `step` is None if it resumes and nothing counts its steps. `source` is the checkpoint that was loaded, relative to
+    the run's folder; empty if unknown.
     """
 
     step: Optional[int] = 0
@@ -32,30 +32,30 @@ class Start:
 
 
 class Reads:
-    """The files in a run's folder that were opened, until `stop`, and that are older than this process."""
+    """The files in a run's folder that this process opened before `stop` and that are older than the process."""
 
     def __init__(self, run: str) -> None:
         self.run = os.path.abspath(run)
         self.paths: Dict[str, None] = {}
         # The times of files lag behind the clock by a tick of the kernel.
         self._began = time.time() - KERNEL_TICK_S
-        self._listens = True
-        # safetensors opens its files in Rust, unseen; the optimizer's and the JSON files beside them are opened here.
+        self._active = True
+        # safetensors opens its files in Rust, without an audit event; the optimizer's and the JSON files have one.
         sys.addaudithook(self._audit)
 
     def stop(self) -> None:
-        """Later reads are of no interest. An audit hook cannot be taken out again."""
-        self._listens = False
+        """Ignore later reads; an audit hook cannot be removed."""
+        self._active = False
 
     def _audit(self, event: str, args: Tuple[Any, ...]) -> None:
-        if not self._listens or event != "open":
+        if not self._active or event != "open":
             return
         path = args[0]
         if isinstance(path, str) and path.endswith(SAVED) and len(self.paths) < MOST_READS:
             self.paths[os.path.abspath(path)] = None
 
     def saved(self) -> List[str]:
-        """Their absolute paths, in the order in which they were first opened."""
+        """Return the absolute paths in the order in which they were first opened."""
         inside = (self.run + os.sep, os.path.realpath(self.run) + os.sep)
         return [path for path in self.paths if path.startswith(inside) and _written_before(path, self._began)]
 
@@ -67,48 +67,62 @@ def _written_before(path: str, unix: float) -> bool:
         return False
 
 
-def judge_start(optimizer: Any, reads: Reads) -> Start:
-    """Where the training of `optimizer` begins, asked before its first step.
+def find_start(optimizer: Any, reads: Reads) -> TrainingStart:
+    """Return where the training of `optimizer` begins; call it before its first step.
 
-    The optimizer's own count is what was done. Adam does not count a step that its loss scaler skipped, and Trainer
-    does: where a trainer_state.json was read beside the optimizer's file, its `global_step` is the higher one. An
-    optimizer that keeps no count (SGD, Lion) is believed to be at the step that its checkpoint is named after.
+    The optimizer's own count decides. Adam does not count a step that its loss scaler skipped, and Trainer does: if a
+    trainer_state.json was read beside the optimizer's file, its `global_step` is the higher one. An optimizer without
+    a count (SGD, Lion) is at the step that its checkpoint is named after.
     """
     done, loaded = _steps_done(optimizer)
     files = reads.saved()
     optimizers = [path for path in files if OPTIMIZER.search(path)]
     if not (loaded or optimizers):
-        return Start()
-    place = _place(optimizers, files)
+        return TrainingStart()
+    place = _checkpoint(optimizers, files)
     counted = max(done, _global_step(place) or 0)
     source = os.path.relpath(place, os.path.realpath(reads.run)) if place else ""
-    return Start(counted or step_in(source) or None, True, source)
+    return TrainingStart(counted or step_in(source) or None, True, source)
 
 
-def was_read(folder: str, reads: Reads) -> bool:
-    """A file of that folder was opened."""
+def describe_start(start: TrainingStart, offered: str, reads: Reads) -> Tuple[str, str, int]:
+    """Return severity, message and first step; a warning if the `offered` checkpoint was not resumed from."""
+    if start.resumed:
+        source = f", from {start.source}" if start.source else ""
+        at = f" at step {start.step}" if start.step is not None else " at a step that its optimizer does not count"
+        return "info", f"resumed{at}{source}", (start.step or 0) + 1
+    name = os.path.basename(offered.rstrip("/"))
+    files = "files of it were read" if _was_read(offered, reads) else "no file of it was seen to be read"
+    message = (
+        f"started again at step 0: its optimizer holds no state of {name}, and {files}. To resume, a script passes "
+        'os.environ.get("HALFSTEP_RESUME_FROM") or None to trainer.train(resume_from_checkpoint=...)'
+    )
+    return "warning", message, 1
+
+
+def _was_read(folder: str, reads: Reads) -> bool:
     wanted = os.path.realpath(folder) + os.sep
     return any(os.path.realpath(path).startswith(wanted) for path in reads.saved())
 
 
 def step_in(checkpoint: str) -> int:
-    """The step in a checkpoint's name, which ends in it; 0 where it has none."""
+    """Return the step number that a checkpoint's name ends in; 0 without one."""
     match = NUMBER.search(checkpoint)
     return int(match.group(1)) if match else 0
 
 
 def _steps_done(optimizer: Any) -> Tuple[int, bool]:
-    """The highest count of steps in the optimizer, and whether it has a state that steps of before left in it."""
+    """Return the highest step count in the optimizer, and whether it has a state that earlier steps left."""
     states = [state for state in optimizer.state.values() if isinstance(state, dict) and state]
     counts = [state["step"] for state in states if "step" in state]
     counts += [group["step"] for group in optimizer.param_groups if "step" in group]
     done = max((int(count) for count in counts), default=0)
-    # Some make their state when they are made (Adagrad), with a count of 0.
+    # Some (Adagrad) create their state when they are built, with a count of 0.
     return done, done > 0 or (bool(states) and not counts)
 
 
-def _place(optimizers: List[str], files: List[str]) -> str:
-    """The checkpoint's folder where it is one, else the file that holds everything."""
+def _checkpoint(optimizers: List[str], files: List[str]) -> str:
+    """Return the checkpoint's folder, or the single file that holds everything; empty without either."""
     if optimizers:
         folder = os.path.dirname(optimizers[-1])
         return os.path.realpath(folder)

@@ -1,4 +1,4 @@
-"""Copied as `sitecustomize.py` and `usercustomize.py`: arms the hooks, then runs the module of that name they hide."""
+"""Copied as `sitecustomize.py` and `usercustomize.py`: arms the hooks, then runs the module of that name behind it."""
 
 import importlib
 import importlib.machinery
@@ -8,11 +8,11 @@ import sys
 
 
 def chain(name: str) -> None:
-    """The module of that name behind this folder on `sys.path` has run, if any, and `import` finds that one."""
-    here = os.path.dirname(os.path.abspath(__file__))
+    """Run the next module of that name on `sys.path`, if any, and make `import` find that one."""
+    own_folder = os.path.dirname(os.path.abspath(__file__))
     folders = [os.path.abspath(path or os.getcwd()) for path in sys.path]
-    # One in front of this folder brought us here and has run: only those behind are still to come.
-    behind = folders[folders.index(here) + 1 :] if here in folders else folders
+    # One in front of this folder imported this one and has run: only those behind are left.
+    behind = folders[folders.index(own_folder) + 1 :] if own_folder in folders else folders
     spec = importlib.machinery.PathFinder.find_spec(name, behind)
     if spec is None or spec.loader is None:
         return
@@ -22,10 +22,10 @@ def chain(name: str) -> None:
 
 
 def arm() -> None:
-    """The hooks wait for torch; an error in them is printed and leaves the command as it is."""
+    """Arm the hooks; print an error in them and leave the command as it is."""
     try:
         importlib.import_module("halfstep_hooks.arm").arm()
-    except Exception as error:  # noqa: BLE001 - the user's command must run whatever is wrong with us
+    except Exception as error:  # noqa: BLE001 - a defect of the hooks must not end the user's command
         print(f"halfstep: the hooks could not be armed: {error}", file=sys.stderr)
 
 

@@ -1,6 +1,6 @@
-"""Where torch is opened to look inside: its step hooks, loss scaler, backward, attention, cross entropy, module calls.
+"""The patches of torch: step hooks, loss scalers, backward, clipping and, for a proof, module and function calls.
 
-Each seam calls the original with the same arguments and hands its result on untouched.
+Each patch calls the original with the same arguments and returns its result unchanged.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ import os
 import sys
 from typing import Any, Callable
 
-from .opening import Training, is_wanted, replace
-from .recorder import Recorder
-from .scaled import kind_of
-from .scaler_seams import watch_scaler
+from .loss_graph import Start, classify_start
+from .patching import Training, is_enabled, replace
+from .recorder import DetailRecorder, Recorder
+from .scaler_patches import patch_scalers
 
-OPENED = frozenset(
+PATCHED = frozenset(
     {
         "torch",
         "torch.amp",
@@ -28,9 +28,9 @@ OPENED = frozenset(
         "torch.utils.checkpoint",
     }
 )
-"""The modules that are opened here, save those that torch itself cannot reload: opened again after a reload."""
+"""The modules that are patched, except those that torch itself cannot reload; patched again after a reload."""
 CTC = ("log_probs", "targets", "input_lengths", "target_lengths")
-UNIGNORING = (
+VALUE_LOSSES = (
     "mse_loss",
     "l1_loss",
     "smooth_l1_loss",
@@ -43,52 +43,54 @@ UNIGNORING = (
     "binary_cross_entropy_with_logits",
     "ctc_loss",
 )
-"""Losses of torch.nn.functional that have no ignore_index."""
+"""The losses of torch.nn.functional that have no ignore_index."""
 
 
 def install(recorder: Recorder, training: Training) -> None:
-    """`recorder` is called for what torch, already imported, does from now on; what is in place already stays."""
+    """Patch torch, which is imported already, so that it calls `recorder`; patches in place stay."""
     torch = sys.modules["torch"]
-    _watch_optimizers(torch, recorder, training)
-    watch_scaler(torch, recorder, training)
-    _watch_backward(torch, recorder, training)
-    _watch_clipping(torch, recorder)
-    _watch_schedulers(torch, recorder)
-    if recorder.wants_modules:
-        _watch_autocast(torch, recorder, training)
-        _watch_functions(torch, recorder)
-        _watch_checkpointing(torch, recorder)
-        _watch_modules(torch, recorder, training)
+    _patch_optimizers(recorder, training)
+    patch_scalers(torch, recorder, training)
+    _patch_backward(torch, recorder, training)
+    _patch_clipping(torch, recorder)
+    if recorder.details is not None:
+        _patch_schedulers(recorder.details)
+        _patch_autocast(torch, recorder.details, training)
+        _patch_functions(torch, recorder.details)
+        _patch_checkpointing(recorder.details)
+        _patch_modules(torch, recorder, recorder.details, training)
 
 
 def _restart_in_fork(recorder: Recorder, training: Training) -> None:
-    """A forked child that uses a model has a record of its own from then on."""
+    """Give a forked child that uses a model a record of its own."""
     if os.getpid() != training.pid:
         training.pid = os.getpid()
         recorder.restart()
 
 
 def _found_inf(optimizer: Any) -> bool:
-    # Fused optimizers are called in every case and skip inside their kernel, by this attribute.
+    # Fused optimizers are called in any case and skip the step inside their kernel, by this attribute.
     found = getattr(optimizer, "found_inf", None)
     return found is not None and bool(float(found))
 
 
-def _watch_optimizers(torch: Any, recorder: Recorder, training: Training) -> None:
-    # torch.optim deletes the name of this module of its own from itself.
+def _patch_optimizers(recorder: Recorder, training: Training) -> None:
+    # torch.optim deletes the name of this submodule from itself.
     optimizers = sys.modules["torch.optim.optimizer"]
 
     def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if training.current is None:
+        if training.stepping is None:
             recorder.attempt(optimizer, None)
         if not _found_inf(optimizer):
-            recorder.applying(optimizer)
+            # The first of args is the optimizer itself.
+            closure = any(one is not None for one in (*args[1:], *kwargs.values()))
+            recorder.before_step(optimizer, closure=closure)
 
     def after(optimizer: Any, args: Any, kwargs: Any) -> None:
-        if training.current is optimizer:
-            training.current_applied = not _found_inf(optimizer)
-        elif training.current is None:
-            recorder.applied(optimizer, None, None, skipped=False)
+        if training.stepping is optimizer:
+            training.scaler_applied = not _found_inf(optimizer)
+        elif training.stepping is None:
+            recorder.after_step(optimizer, None, None, skipped=False)
 
     training.optimizer_hooks.renew(
         optimizers.register_optimizer_step_pre_hook(before),
@@ -98,63 +100,71 @@ def _watch_optimizers(torch: Any, recorder: Recorder, training: Training) -> Non
     def init(original: Any) -> Any:
         def build(self: Any, *args: Any, **kwargs: Any) -> None:
             original(self, *args, **kwargs)
-            recorder.built(self)
+            if recorder.details is not None:
+                recorder.details.built(self)
 
         return build
 
-    replace(optimizers.Optimizer, "__init__", init)
+    if recorder.details is not None:
+        replace(optimizers.Optimizer, "__init__", init)
 
 
-def _watch_autocast(torch: Any, recorder: Recorder, training: Training) -> None:
+def _patch_autocast(torch: Any, details: DetailRecorder, training: Training) -> None:
     def init(original: Any) -> Any:
         def build(self: Any, *args: Any, **kwargs: Any) -> None:
             original(self, *args, **kwargs)
-            wanted = is_wanted(original, self, args, kwargs)
-            # A model that computes a part of itself in float32 says nothing of the training around it.
-            if wanted or training.module_depth == 0:
-                recorder.asked("autocast", wanted, bool(getattr(self, "_enabled", True)))
+            requested = is_enabled(original, self, args, kwargs)
+            # A model that computes a part of itself in float32 does not describe the training around it.
+            if requested or training.module_depth == 0:
+                details.autocast_made(requested, bool(getattr(self, "_enabled", True)))
 
         return build
 
     replace(torch.autocast, "__init__", init)
 
 
-def _watch_backward(torch: Any, recorder: Recorder, training: Training) -> None:
+def _patch_backward(torch: Any, recorder: Recorder, training: Training) -> None:
+    details = recorder.details
+
     def backward(original: Any) -> Any:
         def run_backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
             _restart_in_fork(recorder, training)
-            root = tensors if isinstance(tensors, torch.Tensor) else None
-            if training.backward_depth == 0 and root is not None and root.numel() == 1:
-                loss = training.scaled_from if root is training.scaled_to else root
-                recorder.backward(root, loss)
-                training.scaled_from = training.scaled_to = None
-            outermost = training.backward_depth == 0
-            if outermost:
-                training.module_depth = 0
-                recorder.accumulating()
-            kind = kind_of(tensors, args, kwargs) if outermost else ""
+            if training.backward_depth:
+                return nested(tensors, *args, **kwargs)
+            if isinstance(tensors, torch.Tensor) and tensors.numel() == 1:
+                recorder.backward(training.unscaled_loss if tensors is training.scaled_loss else tensors)
+                training.unscaled_loss = training.scaled_loss = None
+            training.module_depth = 0
+            start = Start.UNKNOWN
+            if details is not None:
+                details.before_backward()
+                start = classify_start(tensors, args, kwargs)
+            result = nested(tensors, *args, **kwargs)
+            recorder.after_backward(start)
+            return result
+
+        def nested(tensors: Any, *args: Any, **kwargs: Any) -> Any:
             training.backward_depth += 1
             try:
-                result = original(tensors, *args, **kwargs)
+                return original(tensors, *args, **kwargs)
             finally:
                 training.backward_depth -= 1
-            if outermost:
-                recorder.accumulated(kind)
-            return result
 
         return run_backward
 
     replace(torch.autograd, "backward", backward)
 
 
-def _watch_clipping(torch: Any, recorder: Recorder) -> None:
+def _patch_clipping(torch: Any, recorder: Recorder) -> None:
     def clip(original: Any) -> Any:
         def clipping(parameters: Any, *args: Any, **kwargs: Any) -> Any:
-            # A generator can be read once.
+            # A generator can be read only once.
             given = [parameters] if isinstance(parameters, torch.Tensor) else list(parameters)
-            recorder.clipping(given)
+            if recorder.details is not None:
+                recorder.details.before_clipping(given)
             result = original(given, *args, **kwargs)
-            recorder.clipped(given, result, args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value")))
+            limit = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value"))
+            recorder.after_clipping(given, result, limit)
             return result
 
         return clipping
@@ -165,13 +175,13 @@ def _watch_clipping(torch: Any, recorder: Recorder) -> None:
         setattr(torch.nn.utils, name, getattr(home, name))
 
 
-def _watch_schedulers(torch: Any, recorder: Recorder) -> None:
+def _patch_schedulers(details: DetailRecorder) -> None:
     schedulers = sys.modules["torch.optim.lr_scheduler"]
 
     def step(original: Any) -> Any:
         def stepping(self: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(self, *args, **kwargs)
-            recorder.scheduled(self)
+            details.scheduled()
             return result
 
         return stepping
@@ -179,14 +189,14 @@ def _watch_schedulers(torch: Any, recorder: Recorder) -> None:
     replace(getattr(schedulers, "LRScheduler", None) or schedulers._LRScheduler, "step", step)
 
 
-def _watch_functions(torch: Any, recorder: Recorder) -> None:
+def _patch_functions(torch: Any, details: DetailRecorder) -> None:
     functional = torch.nn.functional
 
     def attend(original: Any) -> Any:
         def attending(query: Any, key: Any, value: Any, *args: Any, **kwargs: Any) -> Any:
             if not _compiling(torch):
                 names = ("attn_mask", "dropout_p", "is_causal")
-                recorder.attention(query, key, value, {**dict(zip(names, args)), **kwargs})
+                details.attention(query, key, value, {**dict(zip(names, args)), **kwargs})
             return original(query, key, value, *args, **kwargs)
 
         return attending
@@ -194,26 +204,26 @@ def _watch_functions(torch: Any, recorder: Recorder) -> None:
     def entropy(original: Any) -> Any:
         def measuring(input: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
             if not _compiling(torch):
-                recorder.cross_entropy(input, target, int(kwargs.get("ignore_index", -100)))
+                details.cross_entropy(input, target, int(kwargs.get("ignore_index", -100)))
             return original(input, target, *args, **kwargs)
 
         return measuring
 
-    def plain(name: str) -> Callable[[Any], Any]:
+    def value_loss(name: str) -> Callable[[Any], Any]:
         def watch_loss(original: Any) -> Any:
             def measuring(*args: Any, **kwargs: Any) -> Any:
                 if not _compiling(torch):
                     given = {**dict(zip(CTC if name == "ctc_loss" else ("input", "target"), args)), **kwargs}
                     target = given.get("target", given.get("targets"))
-                    recorder.loss(name, target, given.get("target_lengths"))
+                    details.value_loss(name, target, given.get("target_lengths"))
                 return original(*args, **kwargs)
 
             return measuring
 
         return watch_loss
 
-    for name in UNIGNORING:
-        replace(functional, name, plain(name))
+    for name in VALUE_LOSSES:
+        replace(functional, name, value_loss(name))
     replace(functional, "scaled_dot_product_attention", attend)
     replace(functional, "cross_entropy", entropy)
 
@@ -223,13 +233,13 @@ def _compiling(torch: Any) -> bool:
     return bool(compiler is not None and compiler.is_compiling())
 
 
-def _watch_checkpointing(torch: Any, recorder: Recorder) -> None:
+def _patch_checkpointing(details: DetailRecorder) -> None:
     checkpointing = __import__("torch.utils.checkpoint", fromlist=["checkpoint"])
 
     def checkpoint(original: Any) -> Any:
         def checkpoint_call(function: Any, *args: Any, **kwargs: Any) -> Any:
-            # torch's own default is reentrant until it demands the argument.
-            recorder.checkpointed(kwargs.get("use_reentrant") in (None, True), args)
+            # torch's own default is reentrant until it requires the argument.
+            details.checkpointing(kwargs.get("use_reentrant") in (None, True), args)
             return original(function, *args, **kwargs)
 
         return checkpoint_call
@@ -237,8 +247,8 @@ def _watch_checkpointing(torch: Any, recorder: Recorder) -> None:
     replace(checkpointing, "checkpoint", checkpoint)
 
 
-def _watch_modules(torch: Any, recorder: Recorder, training: Training) -> None:
-    """Roots are told by depth: a module that is called while no other is, and not by a recomputation in backward."""
+def _patch_modules(torch: Any, recorder: Recorder, details: DetailRecorder, training: Training) -> None:
+    """Find root modules by depth: called while no other module is, and not recomputed in backward."""
     modules = sys.modules["torch.nn.modules.module"]
 
     def before(module: Any, args: Any) -> None:
@@ -246,7 +256,7 @@ def _watch_modules(torch: Any, recorder: Recorder, training: Training) -> None:
         if training.module_depth == 1:
             _restart_in_fork(recorder, training)
         if training.module_depth == 1 and training.backward_depth == 0 and torch.is_grad_enabled():
-            recorder.forward(module)
+            details.forward(module)
 
     def after(module: Any, args: Any, output: Any) -> None:
         training.module_depth -= 1
@@ -261,4 +271,4 @@ def _watch_modules(torch: Any, recorder: Recorder, training: Training) -> None:
         training.released = True
         training.module_hooks.renew()
 
-    recorder.release = release
+    details.release = release

@@ -1,4 +1,4 @@
-"""Calling back whenever one of some modules has been executed, however it was found and by whom."""
+"""Callbacks after a module has been executed, however it was found and imported."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Executed = Callable[[str], None]
 
 
 def watch_imports(names: FrozenSet[str], executed: Executed) -> None:
-    """`executed(name)` is called after each execution of a module in `names`, from now on and in forked children too.
+    """Call `executed(name)` after each execution of a module in `names`, in forked children too.
 
-    The search itself is wrapped, not `sys.meta_path`: a finder that somebody inserts in front of the others, or a list
-    that replaces them, changes nothing. A spec that is only looked at (`importlib.util.find_spec`) has no effect.
+    This wraps the search itself, not `sys.meta_path`: a finder inserted in front of the others, or a list that replaces
+    them, changes nothing. A spec that is only looked up (`importlib.util.find_spec`) has no effect.
     """
 
     def wrap(original: Callable[..., Optional[ModuleSpec]]) -> Callable[..., Optional[ModuleSpec]]:
@@ -28,7 +28,7 @@ def watch_imports(names: FrozenSet[str], executed: Executed) -> None:
 
         return find
 
-    # `import` and `importlib.reload` call the first; `importlib.util.find_spec` calls it by a name of its own.
+    # `import` and `importlib.reload` call the first; `importlib.util.find_spec` has a reference of its own.
     for module in ("importlib._bootstrap", "importlib.util"):
         home: Any = importlib.import_module(module)
         home._find_spec = wrap(home._find_spec)
@@ -36,7 +36,7 @@ def watch_imports(names: FrozenSet[str], executed: Executed) -> None:
 
 def _watch_loader(loader: Any, names: FrozenSet[str], executed: Executed) -> None:
     if isinstance(loader, importlib.util.LazyLoader):
-        # Its own exec_module executes nothing yet.
+        # Its own exec_module does not execute the module yet.
         loader = vars(loader)["loader"]
     if not hasattr(loader, "exec_module") or hasattr(loader, _MARK):
         return
@@ -44,7 +44,7 @@ def _watch_loader(loader: Any, names: FrozenSet[str], executed: Executed) -> Non
 
     def execute_and_call_back(module: Any) -> None:
         execute(module)
-        # A loader may be shared by several modules.
+        # Several modules may share a loader.
         if module.__name__ in names:
             executed(module.__name__)
 

@@ -1,7 +1,8 @@
-"""Whether a backward pass starts at a loss that a scaler has scaled, told by a mark in the graph of the loss."""
+"""Whether a backward pass starts at a loss that a scaler has scaled, by a mark in the autograd graph of the loss."""
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, Dict, Iterable, List, Tuple
 
 MARK = "halfstep_scaled"
@@ -9,39 +10,47 @@ NEAR = 64
 LARGE = 256.0
 
 
+class Start(Enum):
+    """What a backward pass starts at. UNKNOWN: gradients are passed in, which may carry a scale of their own."""
+
+    SCALED = "scaled"
+    PLAIN = "plain"
+    BY_HAND = "scaled by hand"
+    UNKNOWN = "unknown"
+
+
 def mark_scaled(result: Any) -> None:
-    """What scaler.scale gave, one tensor or several, can be told from any other."""
+    """Mark what `scaler.scale` returned, one tensor or several."""
     for tensor in _tensors(result):
         if getattr(tensor, "grad_fn", None) is not None:
             tensor.grad_fn.metadata[MARK] = True
 
 
-def kind_of(start: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> str:
-    """`scaled` where all of what backward starts at, or is computed from near it, is; `plain` where none is.
+def classify_start(start: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Start:
+    """Return SCALED if every tensor that `backward(start, *args, **kwargs)` starts at derives from a marked one nearby.
 
-    `by hand` where something else multiplied it by as much; empty where gradients are given from outside, which may
-    carry a scale of their own.
+    PLAIN if none does; BY_HAND if something else multiplied one by as much.
     """
     given = args[0] if args else kwargs.get("grad_tensors", kwargs.get("grad_variables"))
     roots = _tensors(start)
     if not roots or any(one is not None for one in (given if isinstance(given, (tuple, list)) else [given])):
-        return ""
-    kinds = {_is_scaled(root) for root in roots}
-    if len(kinds) > 1:
-        return ""
-    if kinds.pop():
-        return "scaled"
-    return "by hand" if any(_by_hand(root) for root in roots) else "plain"
+        return Start.UNKNOWN
+    marked = {_is_scaled(root) for root in roots}
+    if len(marked) > 1:
+        return Start.UNKNOWN
+    if marked == {True}:
+        return Start.SCALED
+    return Start.BY_HAND if any(_is_scaled_by_hand(root) for root in roots) else Start.PLAIN
 
 
-def _by_hand(root: Any) -> bool:
-    """A loss that was multiplied and is as large as no loss is: `loss * scaler.get_scale()`."""
+def _is_scaled_by_hand(root: Any) -> bool:
+    """Return True for a product that is too large for a loss: `loss * scaler.get_scale()`."""
     multiplied = root.grad_fn is not None and root.grad_fn.name().startswith("Mul")
     return multiplied and root.numel() == 1 and abs(float(root.detach())) > LARGE
 
 
 def _is_scaled(root: Any) -> bool:
-    """A scaled loss may have been divided by micro-steps, or added to others, since."""
+    """Search the graph near `root`: a scaled loss may have been divided by micro-batches or added to others since."""
     waiting = [root.grad_fn]
     for _ in range(NEAR):
         if not waiting:

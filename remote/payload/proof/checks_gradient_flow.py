@@ -1,0 +1,143 @@
+"""Checks of what happens to gradients between backward and step, and in which order."""
+
+from __future__ import annotations
+
+import math
+from typing import Iterator, List, Optional
+
+from remote.payload.proof.evidence import Evidence, Result, error, passed, warning
+from remote.payload.proof.hooks.report import Misuse, RankReport
+
+SAME_NORM = 1e-3
+REPLICATED = "DistributedDataParallel"
+
+
+def judge(evidence: Evidence) -> Iterator[Result]:
+    found = (_clip_scale(evidence), _clipping(evidence), _scale(evidence), _cleared(evidence), _reduced(evidence))
+    yield from (result for result in found if result is not None)
+    if evidence.flags.scheduled_after_skip:
+        message = "the learning rate schedule went on although the optimizer step was skipped"
+        yield warning("scheduler-skipped-step", message)
+
+
+def _cleared(evidence: Evidence) -> Optional[Result]:
+    if Misuse.NOT_CLEARED in evidence.misuses:
+        return error(
+            "gradient-cleared",
+            "gradients of the step before are still there when the next backward begins",
+            hint="optimizer.zero_grad() after each step",
+        )
+    counted = len(evidence.counted)
+    if counted and min(rank.gradient_flow.discarded for rank in evidence.ranks) >= counted:
+        return warning(
+            "gradient-cleared",
+            "gradients are cleared between backward and step, so all but the last micro-batch of each step are lost",
+            hint="optimizer.zero_grad() after each step, and nowhere else",
+        )
+    return None
+
+
+def _reduced(evidence: Evidence) -> Optional[Result]:
+    """DistributedDataParallel gives every rank the same gradients, in a backward pass that is not under no_sync."""
+    ranks = [rank for rank in evidence.ranks if REPLICATED in rank.model.roots]
+    if len(ranks) < 2:
+        return None
+    norms = next(filter(_differ, _norms_by_step(ranks)), None)
+    if norms is None:
+        return passed("gradient-reduced", f"{len(ranks)} ranks apply the same gradients")
+    # Ranks that average their weights after steps of their own do so by design.
+    differ = len({rank.trained.weights_sum for rank in ranks}) > 1
+    result = "so the ranks train different models" if differ else "but the weights are the same on all"
+    listed = ", ".join(f"{norm:.3g}" for norm in norms)
+    return (error if differ else warning)(
+        "gradient-reduced",
+        f"each rank applies gradients of its own, {result}: norms {listed}",
+        hint="no_sync() around all but the last backward of a step",
+    )
+
+
+def _norms_by_step(ranks: List[RankReport]) -> Iterator[List[float]]:
+    for steps in zip(*(rank.steps for rank in ranks)):
+        yield [step.grad_norm for step in steps if step.grad_norm is not None]
+
+
+def _differ(norms: List[float]) -> bool:
+    return bool(norms) and max(norms) - min(norms) > SAME_NORM * max(norms)
+
+
+def _clip_scale(evidence: Evidence) -> Optional[Result]:
+    hint = "scaler.unscale_(optimizer) before clipping"
+    scaled = "gradients are clipped while they still contain the loss scale"
+    if Misuse.CLIPPED_SCALED in evidence.misuses:
+        return error("clip-before-unscale", f"{scaled}, so nearly all of each is cut off", hint=hint)
+    if Misuse.CLIPPED_WITH_SCALE in evidence.misuses:
+        return warning("clip-before-unscale", f"{scaled}: right only if the limit contains it too", hint=hint)
+    if evidence.has_scaler and any(step.clipped for step in evidence.steps):
+        return passed("clip-before-unscale", "clipped gradients do not contain the loss scale")
+    return None
+
+
+def _clipping(evidence: Evidence) -> Optional[Result]:
+    if evidence.clipped_away:
+        return _clipped_away(evidence)
+    if Misuse.CLIPPED_LATE in evidence.misuses:
+        return warning(
+            "gradient-clipping",
+            "gradients are clipped after the step that used them, which clips nothing",
+            hint="clip between backward and step",
+        )
+    if not evidence.steps:
+        return None
+    clipped = any(step.clipped for step in evidence.steps)
+    return passed("gradient-clipping", "gradients are clipped" if clipped else "no clipping was recorded")
+
+
+def _clipped_away(evidence: Evidence) -> Result:
+    """Clipping divides by the norm: a limit of 0 leaves nothing, and a norm that is not finite leaves 0 or NaN."""
+    clips = [(step.grad_norm, step.clip_limit or 0.0) for step in evidence.steps if step.clipped and step.grad_norm]
+    overflowed = next((norm for norm, _ in clips if not math.isfinite(norm)), None)
+    if overflowed is not None:
+        return error(
+            "gradient-clipping",
+            f"the norm of the gradients is {overflowed}, and clipping by it leaves 0 of all of them",
+            hint="clip gradients in float32, after unscale_",
+        )
+    norm, limit = clips[0]
+    return error(
+        "gradient-clipping",
+        f"gradients of a norm of {norm:.3g} are clipped to {limit:g}, which leaves nothing: "
+        "a largest norm of 0 does not disable clipping",
+        hint="leave the call out, or give it a norm above 0",
+    )
+
+
+def _scale(evidence: Evidence) -> Optional[Result]:
+    """The scaler must divide by the loss scale all that backward multiplied by it, and nothing else."""
+    scale = next((step.loss_scale for step in evidence.steps if step.loss_scale), None)
+    times = f"{scale:g} times" if scale else "as many times as the scale says"
+    messages = {
+        Misuse.APPLIED_SCALED: (
+            "optimizer.step() applies gradients that still contain the loss scale, far too large",
+            "scaler.step(optimizer); scaler.update()",
+        ),
+        Misuse.PARTLY_SCALED: (
+            f"some backward passes of one step begin at a scaled loss, and some do not: those weigh {times} less",
+            "scaler.scale(loss).backward() for every micro-batch",
+        ),
+        Misuse.UNSCALED_PLAIN: (
+            f"the scaler divides gradients of a loss that it never scaled: they are {times} too small",
+            "scaler.scale(loss).backward()",
+        ),
+    }
+    for misuse, (message, hint) in messages.items():
+        if misuse in evidence.misuses:
+            return error("gradient-scale", message, hint=hint)
+    if Misuse.MANUAL_SCALE_KEPT in evidence.misuses:
+        return warning(
+            "gradient-scale",
+            "the loss is multiplied by hand, and nothing divides its gradients by as much before they are used",
+            hint="divide every .grad before clipping, or leave both to a GradScaler",
+        )
+    if any(rank.gradient_flow.unscaled for rank in evidence.ranks):
+        return passed("gradient-scale", "gradients are divided by the scale that they contain")
+    return None

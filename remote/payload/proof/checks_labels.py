@@ -1,0 +1,124 @@
+"""Checks of what is learnt: labels, padding, prompt, and the number that the loss is divided by."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Dict, Iterator, List, Sequence, Tuple, Union
+
+from remote.payload.proof.evidence import Evidence, Result, error, passed, warning
+from remote.payload.proof.hooks.labels import MODEL
+from remote.payload.proof.hooks.report import EntropyTargets, LabelCounts, ValueTargets
+from remote.protocol.proof import NotChecked
+
+LEAST_SHARE = 0.005
+MOST_SHARE = 0.6
+EDGE_RUN = 0.15
+
+
+def judge(evidence: Evidence) -> Iterator[Result]:
+    labels = evidence.labels
+    yield _masked(labels or evidence.entropies, evidence.loss_lost)
+    if labels:
+        yield _padding(labels)
+        yield _prompt([row for row in labels if row.of_input])
+    else:
+        why = "no model call had an integer `labels` tensor among its keyword arguments"
+        yield NotChecked("labels-padding", why)
+        yield NotChecked("labels-prompt", why)
+    yield from _ignored(evidence.value_targets)
+    yield from _normalisation(evidence)
+
+
+def _masked(rows: Sequence[Union[LabelCounts, EntropyTargets]], loss_lost: bool) -> Result:
+    if not rows:
+        return NotChecked("labels-masked", "neither labels nor a cross entropy over classes were seen")
+    empty = sum(not row.counted for row in rows)
+    if empty:
+        # A single sample whose answer was cut off is lost; the others are not.
+        grade = error if loss_lost or 1 < empty == len(rows) else warning
+        return grade("labels-masked", f"all labels of {empty} of {len(rows)} batches are -100: they teach nothing")
+    share = sum(row.counted for row in rows) / sum(row.total for row in rows)
+    if share < LEAST_SHARE:
+        return warning("labels-masked", f"only {share:.2%} of all labels count")
+    return passed("labels-masked", f"{share:.0%} of all labels count")
+
+
+def _padding(labels: List[LabelCounts]) -> Result:
+    masked = [row for row in labels if row.padding_counted is not None]
+    learnt = [row for row in masked if row.padding_counted]
+    if learnt:
+        return _padding_learnt(masked, learnt)
+    if masked:
+        return passed("labels-padding", "no padding position counts")
+    runs = [row for row in labels if row.edge_run > EDGE_RUN]
+    if runs:
+        grade = error if any(row.of_input for row in runs) else warning
+        share = max(row.edge_run for row in runs)
+        return grade("labels-padding", f"{share:.0%} of all labels are one id at the edge: padding is learnt as text")
+    return NotChecked("labels-padding", "no attention_mask of the labels' shape was passed with them")
+
+
+def _padding_learnt(masked: List[LabelCounts], learnt: List[LabelCounts]) -> Result:
+    """The mask may be that of an encoder whose input happens to be as long as the labels."""
+    count = sum(row.padding_counted or 0 for row in learnt)
+    one_id = all(row.padding_ids == 1 for row in learnt)
+    grade = error if one_id and count > sum(row.shape[0] for row in masked) else warning
+    message = f"{count} padding positions are learnt as if they were text"
+    return grade("labels-padding", message, hint="pad labels with -100")
+
+
+def _ignored(rows: List[ValueTargets]) -> Iterator[Result]:
+    """Labels of -100 belong into losses with an ignore_index; a model may mask them before any other loss."""
+    losses = [row for row in rows if row.loss != MODEL and row.total] or rows
+    wrong = [row for row in losses if row.ignored]
+    for name in sorted({row.loss for row in wrong}):
+        ignored, total = _counts([row for row in wrong if row.loss == name])
+        message = f"{ignored} of {total} targets of {name} are -100, which it does not ignore: it is learnt as a value"
+        yield warning("labels-ignored", message, hint="pad with a value that the loss masks")
+    if wrong:
+        return
+    if any(row.total for row in losses):
+        yield passed("labels-ignored", "no loss without an ignore_index has -100 among its targets")
+    else:
+        yield NotChecked("labels-ignored", "no loss without an ignore_index was called")
+
+
+def _counts(rows: List[ValueTargets]) -> Tuple[int, int]:
+    return sum(row.ignored for row in rows), sum(row.total for row in rows)
+
+
+def _prompt(labels: List[LabelCounts]) -> Result:
+    if not labels:
+        return NotChecked("labels-prompt", "labels are not the input's own tokens, so no prompt is among them")
+    share = sum(row.counted for row in labels) / sum(row.total if row.real is None else row.real for row in labels)
+    if all(row.copies_input for row in labels):
+        return warning("labels-prompt", "labels are the input unchanged: the prompt is learnt too, not only the answer")
+    if share > MOST_SHARE:
+        return warning("labels-prompt", f"{share:.0%} of all real positions are learnt; is the prompt masked?")
+    return passed("labels-prompt", f"{share:.0%} of all real positions are learnt")
+
+
+def _normalisation(evidence: Evidence) -> Iterator[Result]:
+    """`num_items_in_batch` must be the labels that count in one whole optimizer step, on this rank or on all."""
+    steps: Dict[int, List[LabelCounts]] = defaultdict(list)
+    for row in evidence.first.batches.labels:
+        # The first model call is not recorded, so the first step's sum is short.
+        if row.items is not None and 0 < row.step < len(evidence.steps):
+            steps[row.step].append(row)
+    wrong = [found for rows in steps.values() for found in _wrong_items(rows, evidence.first.world)]
+    if wrong:
+        yield wrong[0]
+    elif steps:
+        yield passed("loss-normalisation", "num_items_in_batch is the number of labels that count")
+    elif evidence.labels:
+        yield NotChecked("loss-normalisation", "num_items_in_batch is not passed to the model")
+
+
+def _wrong_items(rows: List[LabelCounts], world: int) -> Iterator[Result]:
+    counted, items = sum(row.counted for row in rows), rows[0].items or 0.0
+    if counted and not 0.5 * counted <= items <= 2.0 * counted * world:
+        yield warning(
+            "loss-normalisation",
+            f"num_items_in_batch is {items:g}, but {counted} labels count in a step: "
+            f"the loss is {counted / max(items, 1e-9):.3g} times what it should be",
+        )

@@ -1,0 +1,113 @@
+"""Checks of mixed precision: autocast, the GradScaler, and the course of its loss scale."""
+
+from __future__ import annotations
+
+from typing import Iterator, List
+
+from remote.payload.proof.evidence import Evidence, Result, error, passed, some, warning
+from remote.payload.proof.hooks.report import Step
+from remote.payload.proof.hooks.rules import scale_cannot_fall
+from remote.protocol.precision import Mode
+from remote.protocol.proof import NotChecked
+
+LOWEST_SCALE = 128.0
+A_FEW_SKIPS = 4
+_ONLY_ON_CARD = ", as torch.cuda.amp and Accelerate do for float16"
+
+
+def judge(evidence: Evidence) -> Iterator[Result]:
+    yield _autocast(evidence)
+    yield _scaler(evidence)
+    yield from _trajectory([step for step in evidence.steps if step.loss_scale is not None])
+
+
+def _autocast_states(evidence: Evidence) -> List[str]:
+    return sorted({state for rank in evidence.ranks for state in rank.modules.autocast})
+
+
+def _autocast(evidence: Evidence) -> Result:
+    states = _autocast_states(evidence)
+    wanted = evidence.plan.autocast_dtype
+    if not states:
+        return NotChecked("autocast", "no layer with parameters was called by a model that could be hooked")
+    if "bfloat16" in states and evidence.below_bf16:
+        return error("autocast", "autocast runs in bfloat16 on a card that only emulates it", hint="precision: auto")
+    if wanted and states == ["off"]:
+        return _without_autocast(evidence)
+    if wanted and wanted not in states:
+        return warning("autocast", f"autocast runs in {' and '.join(states)}; the plan says {wanted}")
+    return passed("autocast", f"layers ran with autocast {' and '.join(states)}")
+
+
+def _without_autocast(evidence: Evidence) -> Result:
+    if evidence.first.model.reduce_dtype:
+        return passed("autocast", "off: FSDP's mixed precision casts instead")
+    if evidence.autocast_waits:
+        return NotChecked("autocast", f"off on this CPU; the command enables it only on a card{_ONLY_ON_CARD}")
+    if not evidence.has_float16("trainable", "frozen"):
+        return warning("autocast", "autocast is off: the command trains in float32, slower and in twice the memory")
+    if evidence.on_cpu and evidence.flags.autocast_off:
+        message = (
+            "autocast is switched off on this CPU, and weights are float16; if it is off on a card too, "
+            "everything is computed in pure float16"
+        )
+        return warning("autocast", message)
+    if evidence.master_weights:
+        message = "autocast is off: all is computed in pure float16, and float32 copies of the weights are stepped"
+        return warning("autocast", message)
+    if evidence.has_float16("trainable"):
+        return error("autocast", "autocast is off and trained weights are float16: all is computed in pure float16")
+    return warning("autocast", "autocast is off: frozen parts compute in float16, trained parts in float32")
+
+
+def _scaler(evidence: Evidence) -> Result:
+    if evidence.has_scaler:
+        if "bfloat16" in _autocast_states(evidence):
+            return warning("scaler", "a GradScaler is on although autocast runs in bfloat16, which needs none")
+        return passed("scaler", "a GradScaler is on")
+    if not evidence.steps:
+        return NotChecked("scaler", "no optimizer step was attempted")
+    if evidence.scaler_waits:
+        return NotChecked("scaler", f"off on this CPU; the command enables one only on a card{_ONLY_ON_CARD}")
+    return _without_scaler(evidence)
+
+
+def _without_scaler(evidence: Evidence) -> Result:
+    half_autocast = "float16" in _autocast_states(evidence)
+    half_trained = evidence.has_float16("trainable")
+    if (half_autocast or half_trained) and evidence.flags.scaled_by_hand:
+        return warning("scaler", "the loss is scaled by hand: nothing skips a step that overflows or lowers the scale")
+    if half_autocast:
+        grade = error if half_trained or evidence.nonfinite_weights or _vanished(evidence) else warning
+        return grade("scaler", "autocast runs in float16 without a GradScaler: small gradients become 0")
+    if half_trained and evidence.plan.mode is not Mode.FP16_PURE:
+        return error("scaler", "float16 parameters are trained without a GradScaler: small gradients become 0")
+    return passed("scaler", "none, and none is needed")
+
+
+def _vanished(evidence: Evidence) -> bool:
+    """Return True if gradients of some tensor exist and are 0 in every one of several steps."""
+    return any(len(states) > 1 and set(states) == {"zero"} for states in evidence.gradients.values())
+
+
+def _trajectory(scaled: List[Step]) -> Iterator[Result]:
+    """Judge the loss scale of these steps. A low scale is no fault if it was low from the start."""
+    scales = [step.loss_scale for step in scaled if step.loss_scale is not None]
+    if not scales:
+        return
+    skipped = [step for step in scaled if not step.applied]
+    first, after = scales[0], scaled[-1].loss_scale_after
+    last = scales[-1] if after is None else after
+    course = " ".join(f"{scale:g}" for scale in scales[-8:])
+    bad = next((some(step.nonfinite_gradients) for step in skipped if step.nonfinite_gradients), "")
+    if len(skipped) == len(scaled) > 1:
+        lost = scale_cannot_fall(first, last) or not all(step.loss_is_finite for step in scaled)
+        grade = error if lost else warning
+        yield grade("scaler-trajectory", f"all {len(scaled)} steps overflowed (scale {course})", where=bad)
+    elif last < min(LOWEST_SCALE, first):
+        yield warning("scaler-trajectory", f"the loss scale fell from {first:g} to {last:g}", where=bad)
+    elif len(skipped) > A_FEW_SKIPS:
+        yield warning("scaler-trajectory", f"{len(skipped)} of {len(scaled)} steps were skipped (scale {course})")
+    else:
+        message = f"{len(skipped)} of {len(scaled)} steps skipped, scale {last:g} at the end"
+        yield passed("scaler-trajectory", message)

@@ -1,0 +1,71 @@
+"""Checks of the command as a whole: whether it failed, ended early, was too slow, or ran without the hooks."""
+
+from __future__ import annotations
+
+import re
+from typing import Iterator, Optional
+
+from remote.payload.proof.evidence import Evidence, Result, error, passed, warning
+from remote.payload.proof.no_steps import explain_no_steps, ran_without_hooks
+from remote.protocol.proof import NotChecked
+
+DTYPE_MISMATCH = re.compile(
+    r"should be the same|must have the same dtype|expected (?:scalar type|dtype|m1 and m2)|Found dtype"
+)
+
+
+def judge(evidence: Evidence) -> Iterator[Result]:
+    failure = _failure(evidence)
+    if failure is not None:
+        yield from _failed(evidence, failure)
+    elif not evidence.steps and (ran_without_hooks(evidence) or not evidence.timed_out):
+        reason = explain_no_steps(evidence)
+        yield warning("proof-blind", reason.message, hint=reason.hint)
+    else:
+        yield _ended(evidence)
+    world = max((rank.world for rank in evidence.ranks), default=0)
+    if evidence.ranks and len(evidence.ranks) < world:
+        yield warning("ranks", f"{len(evidence.ranks)} of {world} processes reported")
+    for fault in [fault for rank in evidence.ranks for fault in rank.faults][:3]:
+        yield NotChecked("hooks", fault.strip().splitlines()[-1] if fault.strip() else fault)
+
+
+def _failure(evidence: Evidence) -> Optional[str]:
+    """Return the exception, last line or exit status of a command that failed; None if it did not."""
+    crash = next((rank.crash for rank in evidence.ranks if rank.crash is not None), None)
+    if crash is not None:
+        return f"{crash.type}: {crash.message.splitlines()[0] if crash.message else ''}"
+    if evidence.exit in (None, 0):
+        return None
+    return _last_line(evidence.output_tail) or f"exit {evidence.exit}"
+
+
+def _failed(evidence: Evidence, failure: str) -> Iterator[Result]:
+    yield error("command-failed", f"the training command failed: {failure}")
+    half = evidence.has_float16("trainable", "frozen")
+    if evidence.autocast_waits and half and DTYPE_MISMATCH.search(failure):
+        yield warning(
+            "autocast",
+            "Accelerate leaves autocast off on a CPU, where float16 weights met float32 inputs; not so on a card",
+            hint="prove it on a host with a card; on this CPU only a base model in float32 trains",
+        )
+
+
+def _ended(evidence: Evidence) -> Result:
+    counted, wanted = len(evidence.counted), evidence.request.steps
+    if evidence.timed_out:
+        grade = warning if counted else error
+        message = f"{len(evidence.steps)} optimizer steps in {evidence.wall_s:.0f} s; {wanted} were wanted"
+        return grade("proof-timeout", message, hint="pipeline verify --no-proof")
+    if not counted:
+        skipped = sum(not step.applied for step in evidence.steps)
+        others = f"of {len(evidence.steps)} attempted, {skipped} were skipped, the others had a learning rate of 0"
+        return error("proof-short", f"nothing is proved: no optimizer step counts; {others}")
+    if counted < wanted and evidence.exit == 0:
+        return warning("proof-short", f"the command ended by itself after {counted} optimizer steps that count")
+    return passed("command", f"{len(evidence.steps)} optimizer steps were recorded, then the command was ended")
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""

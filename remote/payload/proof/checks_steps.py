@@ -1,0 +1,146 @@
+"""Checks of the optimizer steps: gradients, changes of weights, learning rate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Dict, Iterator, List, Tuple
+
+from remote.payload.proof.evidence import Evidence, Result, error, passed, some, warning
+from remote.payload.proof.hooks.rules import adapter_is_idle, is_adapter
+from remote.protocol.proof import NotChecked
+
+
+def judge(evidence: Evidence) -> Iterator[Result]:
+    yield _gradient_finite(evidence)
+    yield from _coverage(evidence)
+    yield _movement(evidence)
+    yield from _rates(evidence)
+
+
+def _gradient_finite(evidence: Evidence) -> Result:
+    applied = [step for step in evidence.steps if step.applied]
+    if not applied:
+        return NotChecked("gradient-finite", "no step was applied")
+    names = [name for name, states in evidence.gradients.items() if "nonfinite" in states]
+    bad = evidence.nonfinite_weights
+    if bad:
+        cause = f"after {len(names)} gradients that were not" if names else "although all gradients were"
+        return error("gradient-finite", f"{len(bad)} trained tensors are not finite, {cause}", where=some(bad))
+    if names:
+        message = f"{len(names)} gradients were not finite when the optimizer was called; the weights are"
+        return warning("gradient-finite", message, where=some(names))
+    norms = [step.applied_norm for step in applied if step.applied_norm is not None]
+    return passed("gradient-finite", f"gradient norms {', '.join(f'{norm:.3g}' for norm in norms)}")
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Which trained tensors got no gradient: `names` are all that were measured, by themselves."""
+
+    names: Dict[str, str]
+    idle: List[str]
+
+    @property
+    def idle_adapters(self) -> List[str]:
+        return [name for name in self.idle if is_adapter(name)]
+
+    @property
+    def adapters(self) -> int:
+        return sum(is_adapter(name) for name in self.names)
+
+
+def _find_coverage(evidence: Evidence) -> Coverage:
+    """A fresh LoRA's A gets its first gradient after B has changed, so a single step proves nothing about A."""
+    states = {name: rows for name, rows in evidence.gradients.items() if rows}
+    empty = {row.name for row in evidence.trainable if not row.elements}
+    idle = [name for name, rows in states.items() if set(rows) <= {"none", "zero"} and name not in empty]
+    if len(evidence.counted) == 1:
+        idle = [name for name in idle if "lora_a" not in name.lower()]
+    return Coverage({name: name for name in states}, idle)
+
+
+def _coverage(evidence: Evidence) -> Iterator[Result]:
+    coverage = _find_coverage(evidence)
+    if not evidence.counted or not coverage.names:
+        yield NotChecked("adapter-gradient", "no step that counts was applied, or its gradients were not measured")
+        return
+    reentrant = evidence.flags.reentrant_without_gradient
+    if coverage.idle and evidence.clipped_away:
+        yield NotChecked("adapter-gradient", "clipping left nothing of any gradient")
+    else:
+        yield _judge_coverage(coverage, len(evidence.counted), reentrant)
+    if reentrant:
+        lost = coverage.idle_adapters or len(coverage.idle) == len(coverage.names)
+        yield (error if lost else warning)(
+            "checkpoint-reentrant",
+            "reentrant checkpointing was given no input that requires a gradient, so it passes none on",
+            hint="gradient_checkpointing_kwargs={'use_reentrant': False}",
+        )
+
+
+def _judge_coverage(coverage: Coverage, steps: int, reentrant: bool) -> Result:
+    idle, adapters = coverage.idle, coverage.idle_adapters
+    if not idle:
+        return passed("adapter-gradient", f"all {len(coverage.names)} trained tensors got gradients")
+    lost = adapter_is_idle(coverage.names, idle) or (reentrant and bool(adapters))
+    if lost and adapters:
+        message = f"{len(adapters)} of {coverage.adapters} adapter tensors got no gradient in {steps} steps"
+    elif lost:
+        message = f"no trained tensor got a gradient in {steps} steps"
+    else:
+        message = f"{len(idle)} of {len(coverage.names)} trained tensors got no gradient in {steps} steps"
+    return (error if lost else warning)("adapter-gradient", message, where=some(adapters or idle))
+
+
+def _movement(evidence: Evidence) -> Result:
+    """A parameter group at a rate of 0 rests by design, and a fresh LoRA's A may change below its last digit for long.
+
+    At the beginning of a warm-up, so may all tensors.
+    """
+    steps, moved = len(evidence.counted), evidence.moved
+    put_back = max((rank.trained.put_back for rank in evidence.ranks), default=0)
+    if put_back:
+        return _put_back(put_back)
+    if steps < evidence.request.steps or not moved:
+        needed = evidence.request.steps
+        return NotChecked("adapter-moves", f"{steps} steps that count were applied, {needed} are needed")
+    still, shown = _still(evidence)
+    if not any(moved.values()):
+        grade = warning if _rate_rises(evidence) else error
+        return grade("adapter-moves", f"no trained tensor changed in {steps} steps", where=some(shown))
+    if still:
+        message = f"{len(still)} of {len(moved)} trained tensors have gradients and did not change in {steps} steps"
+        return warning("adapter-moves", message, where=some(shown))
+    return passed("adapter-moves", f"{sum(moved.values())} of {len(moved)} trained tensors changed")
+
+
+def _still(evidence: Evidence) -> Tuple[List[str], List[str]]:
+    """Return the tensors with gradients that did not change, and those of them to name: an adapter's first."""
+    states = evidence.gradients
+    still = [name for name, changed in evidence.moved.items() if not changed and "nonzero" in states.get(name, [])]
+    return still, [name for name in still if is_adapter(name)] or still
+
+
+def _put_back(times: int) -> Result:
+    when = "each of" if times > 1 else "one of"
+    message = f"before {when} the next steps, every trained tensor has its initial values again: it is restored"
+    return (error if times > 1 else warning)("adapter-moves", message)
+
+
+def _rate_rises(evidence: Evidence) -> bool:
+    rates = [step.learning_rate for step in evidence.counted if step.learning_rate is not None]
+    return bool(rates) and rates[-1] > rates[0]
+
+
+def _rates(evidence: Evidence) -> Iterator[Result]:
+    if not evidence.steps:
+        return
+    known = [step.learning_rate for step in evidence.steps if step.learning_rate is not None]
+    if not known:
+        yield NotChecked("learning-rate", "the optimizer keeps its rate where it cannot be read")
+    elif any(known):
+        yield passed("learning-rate", f"{known[0]:.3g} first, {known[-1]:.3g} last")
+    else:
+        grade = warning if any(step.scheduled for step in evidence.steps) else error
+        message = f"the learning rate is 0 in all of {len(evidence.steps)} steps, and nothing changes"
+        yield grade("learning-rate", message)

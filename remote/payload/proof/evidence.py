@@ -1,0 +1,231 @@
+"""What the ranks of one proof reported, together: the input of every check."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+import os
+import re
+from dataclasses import dataclass
+from typing import Dict, FrozenSet, Iterable, List, Optional, Tuple, Union
+
+from remote.payload.proof.hooks.report import (
+    DtypeCount,
+    EntropyTargets,
+    Flags,
+    LabelCounts,
+    Misuse,
+    RankReport,
+    Step,
+    TrainableTensor,
+    ValueTargets,
+)
+from remote.payload.proof.hooks.rules import loss_is_lost
+from remote.payload.proof.pythons import Python
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+from remote.protocol.precision import PrecisionPlan
+from remote.protocol.proof import NotChecked, ProofRequest
+from remote.protocol.values import decode
+
+Result = Union[Finding, NotChecked]
+HALF = ("float16", "bfloat16")
+STATES = ("none", "zero", "nonzero", "nonfinite")
+"""The states of a gradient, weakest first."""
+REPORT = re.compile(r"rank-.*\.json")
+PEFT_NAME = re.compile(r"\.(?:lora_[A-Za-z_]+|modules_to_save)\.([^.]+)(?:\.|$)")
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The reports of all ranks, rank 0 first. `exit` None: the proof ended the command."""
+
+    request: ProofRequest
+    ranks: Tuple[RankReport, ...]
+    exit: Optional[int] = None
+    timed_out: bool = False
+    wall_s: float = 0.0
+    output_tail: str = ""
+    pythons: Tuple[Python, ...] = ()
+
+    @property
+    def first(self) -> RankReport:
+        return self.ranks[0] if self.ranks else RankReport(0, "")
+
+    @property
+    def plan(self) -> PrecisionPlan:
+        return self.request.plan
+
+    @property
+    def below_bf16(self) -> bool:
+        """Return True if the card, real or stood in for, only emulates bfloat16."""
+        known = [one for one in (self.request.capability, self.first.model.device.capability) if one is not None]
+        return bool(known) and min(known) < (8, 0)
+
+    @property
+    def on_cpu(self) -> bool:
+        return self.first.model.device.type == "cpu"
+
+    @property
+    def flags(self) -> Flags:
+        """The flags of all ranks; a flag that any rank set is set."""
+        merged = Flags()
+        for rank in reversed(self.ranks):
+            given = {name: value for name, value in vars(rank.flags).items() if value}
+            merged = dataclasses.replace(merged, **given)
+        return merged
+
+    @property
+    def autocast_waits(self) -> bool:
+        """Return True if autocast is off only because this CPU is not a card."""
+        return self.on_cpu and (self.flags.autocast_waits_for_card or self.flags.accelerate_waits_for_card)
+
+    @property
+    def scaler_waits(self) -> bool:
+        """Return True if the loss scaler is off only because this CPU is not a card."""
+        return self.autocast_waits or (self.on_cpu and self.flags.scaler_waits_for_card)
+
+    @property
+    def has_scaler(self) -> bool:
+        return any(rank.has_scaler for rank in self.ranks)
+
+    @property
+    def steps(self) -> Tuple[Step, ...]:
+        """The attempted steps of rank 0."""
+        return self.first.steps
+
+    @property
+    def counted(self) -> List[Step]:
+        """The steps that were applied at a learning rate other than 0."""
+        return [step for step in self.steps if step.counts]
+
+    @property
+    def losses(self) -> List[float]:
+        closed = [loss for rank in self.ranks for step in rank.steps for loss in step.losses]
+        return closed + [loss for rank in self.ranks for loss in rank.open_losses]
+
+    @property
+    def misuses(self) -> FrozenSet[Misuse]:
+        return frozenset(misuse for rank in self.ranks for misuse in rank.gradient_flow.misuses)
+
+    @property
+    def labels(self) -> List[LabelCounts]:
+        return [row for rank in self.ranks for row in rank.batches.labels]
+
+    @property
+    def entropies(self) -> List[EntropyTargets]:
+        return [row for rank in self.ranks for row in rank.batches.entropies]
+
+    @property
+    def value_targets(self) -> List[ValueTargets]:
+        return [row for rank in self.ranks for row in rank.batches.values]
+
+    @property
+    def foreign(self) -> List[DtypeCount]:
+        """Tensors that an optimizer holds and no model has."""
+        return [row for rank in self.ranks for row in rank.model.foreign]
+
+    @property
+    def trainable(self) -> List[TrainableTensor]:
+        """Every trainable tensor once, whichever rank has it."""
+        rows = [row for rank in self.ranks for row in rank.model.trainable]
+        return list({row.name: row for row in reversed(rows)}.values())
+
+    def dtypes(self, *kinds: str) -> List[DtypeCount]:
+        """Return the dtype counts of these kinds on all ranks."""
+        return [row for rank in self.ranks for row in rank.model.dtypes if row.kind in kinds]
+
+    def has_float16(self, *kinds: str) -> bool:
+        return any(row.dtype == "float16" for row in self.dtypes(*kinds))
+
+    @property
+    def gradients(self) -> Dict[str, List[str]]:
+        """By trained tensor, the strongest state of its gradient on any rank in each step."""
+        by_name: Dict[str, List[Tuple[str, ...]]] = {}
+        for rank in self.ranks:
+            for name, states in rank.trained.gradients.items():
+                by_name.setdefault(name, []).append(states)
+        return {
+            name: [max(states, key=STATES.index) for states in itertools.zip_longest(*rows, fillvalue=STATES[0])]
+            for name, rows in by_name.items()
+        }
+
+    @property
+    def moved(self) -> Dict[str, bool]:
+        """By trained tensor, whether its values changed on any rank."""
+        merged: Dict[str, bool] = {}
+        for rank in self.ranks:
+            for name, has_moved in rank.trained.moved.items():
+                merged[name] = merged.get(name, False) or has_moved
+        return merged
+
+    @property
+    def master_weights(self) -> bool:
+        """Return True if the optimizer steps float32 copies, from which the models' float16 weights are written."""
+        unheld = [row for rank in self.ranks for row in rank.model.trainable if not row.optimized]
+        copies = self.foreign
+        if not unheld or any(row.dtype != "float16" for row in unheld) or {row.dtype for row in copies} != {"float32"}:
+            return False
+        enough = sum(row.elements for row in copies) >= sum(row.elements for row in unheld)
+        return enough and all(rank.trained.unheld_moved for rank in self.ranks)
+
+    @property
+    def idle(self) -> bool:
+        """Return True if gradients were measured and all of them were missing or 0."""
+        states = {state for rows in self.gradients.values() for state in rows}
+        return bool(states) and states <= {"none", "zero"}
+
+    @property
+    def nonfinite_weights(self) -> List[str]:
+        """The trained tensors that were finite before the first step only: no later step repairs them."""
+        return sorted({name for rank in self.ranks for name in rank.trained.nonfinite})
+
+    @property
+    def loss_lost(self) -> bool:
+        """Return True if some loss is not finite, and it ruins the training."""
+        if all(math.isfinite(loss) for loss in self.losses):
+            return False
+        return loss_is_lost(self.counted, nonfinite_weights=bool(self.nonfinite_weights))
+
+    @property
+    def clipped_away(self) -> bool:
+        """Return True if there were gradients and clipping made all of them 0."""
+        return self.idle and any(step.clipped and step.grad_norm for step in self.steps)
+
+
+def read_ranks(folder: str) -> Tuple[RankReport, ...]:
+    """Return every rank's newest report in that folder, rank 0 first; ignores files that are still being written."""
+    newest: Dict[int, RankReport] = {}
+    paths = [os.path.join(folder, name) for name in os.listdir(folder) if REPORT.fullmatch(name)]
+    for path in sorted(paths, key=lambda path: os.lstat(path).st_mtime):
+        with open(path, encoding="utf-8") as file:
+            report = decode(RankReport, json.load(file))
+        newest[report.rank] = report
+    return tuple(newest[rank] for rank in sorted(newest))
+
+
+def adapter_of(name: str) -> str:
+    """Return PEFT's name of the adapter that a tensor belongs to; empty without one."""
+    match = PEFT_NAME.search(name)
+    return match.group(1) if match else ""
+
+
+def error(check: str, message: str, *, where: str = "", hint: str = "", code: ExitCode = ExitCode.PRECISION) -> Finding:
+    return Finding.error(check, message, where, hint, code)
+
+
+def warning(check: str, message: str, *, where: str = "", hint: str = "") -> Finding:
+    return Finding.warning(check, message, where, hint)
+
+
+def passed(check: str, message: str) -> Finding:
+    return Finding(check, Severity.INFO, message)
+
+
+def some(names: Iterable[str], most: int = 3) -> str:
+    """Return the first few names, and how many more there are."""
+    listed = list(names)
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more

@@ -1,0 +1,175 @@
+"""What gradients contain, optimizer by optimizer, when they are clipped, divided by the loss scale and applied."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from enum import Enum, auto
+from typing import Any, List, Optional, Set, Tuple
+
+from .loss_graph import Start
+from .report import GradientFlow, Misuse
+from .tensors import parameters_of, values_of
+
+FEW = 8
+
+Versions = List[Optional[Tuple[int, int]]]
+Snapshot = List[Tuple[Any, Versions]]
+
+
+class Content(Enum):
+    """What an optimizer's gradients contain. KEPT: those of an earlier step, below those of later backward passes."""
+
+    SCALED = auto()
+    PLAIN = auto()
+    BY_HAND = auto()
+    UNSCALED = auto()
+    APPLIED = auto()
+    KEPT = auto()
+
+
+ADDED = {Start.SCALED: Content.SCALED, Start.PLAIN: Content.PLAIN, Start.BY_HAND: Content.BY_HAND}
+
+
+class FlowRecorder:
+    """Records every Misuse of gradients.
+
+    An optimizer's gradients contain what backward passes, from a scaled or from a plain loss, added since they were
+    cleared. A backward pass that changes none of its gradients adds nothing.
+    """
+
+    def __init__(self) -> None:
+        self._misuses: List[Misuse] = []
+        self._unscaled = 0
+        self._discarded = 0
+        self._optimizers: Any = weakref.WeakSet()
+        self._contents: Any = weakref.WeakKeyDictionary()
+        self._left: Any = weakref.WeakKeyDictionary()
+        self._weights: Any = weakref.WeakKeyDictionary()
+        self._before: Snapshot = []
+
+    def built(self, optimizer: Any) -> None:
+        """Follow this optimizer from now on."""
+        self._optimizers.add(optimizer)
+
+    def before_backward(self) -> None:
+        """Forget what was cleared since the last backward pass.
+
+        Gradients that a step applied and that were changed since are kept by design: decayed, or reset.
+        """
+        for optimizer in list(self._contents):
+            if Content.APPLIED in self._contents[optimizer] and not self._is_untouched(optimizer):
+                self._contents[optimizer].discard(Content.APPLIED)
+            if _is_clear(optimizer):
+                self._discarded += self._is_discarded(optimizer)
+                del self._contents[optimizer]
+        self._before = [(one, _versions(one)) for one in self._optimizers]
+
+    def after_backward(self, start: Start) -> None:
+        """Record what a backward pass from `start` added to gradients."""
+        for optimizer, versions in self._before:
+            if versions != _versions(optimizer):
+                contents = self._of(optimizer)
+                if Content.APPLIED in contents:
+                    contents.remove(Content.APPLIED)
+                    contents.add(Content.KEPT)
+                if start in ADDED:
+                    contents.add(ADDED[start])
+                self._left[optimizer] = _versions(optimizer)
+                self._weights[optimizer] = _weights(optimizer)
+        self._before = []
+
+    def _is_discarded(self, optimizer: Any) -> bool:
+        """Return True if gradients of a backward pass were cleared before anything used them.
+
+        One of two optimizers may clear what the other's loss left behind; weights that were changed by hand have used
+        their gradients.
+        """
+        single = len(self._optimizers) == 1 and not self._is_untouched(optimizer)
+        used = self._weights.get(optimizer) != _weights(optimizer)
+        return single and not used and bool(self._contents[optimizer] & set(ADDED.values()))
+
+    def _is_untouched(self, optimizer: Any) -> bool:
+        """Return True if its gradients are unchanged since a backward pass, a clipping or its own step."""
+        return bool(self._left.get(optimizer) == _versions(optimizer))
+
+    def _of(self, optimizer: Any) -> Set[Content]:
+        contents: Set[Content] = self._contents.setdefault(optimizer, set())
+        return contents
+
+    def before_clipping(self, parameters: List[Any]) -> None:
+        """Record that gradients of these parameters are about to be clipped."""
+        owners = self._owners(parameters)
+        if owners and all(self._of(one) == {Content.APPLIED} and self._is_untouched(one) for one in owners):
+            self._misuses.append(Misuse.CLIPPED_LATE)
+        self._note_by_hand(owners)
+
+    def after_clipping(self, parameters: List[Any], norm: Optional[float], limit: float, scale: float) -> None:
+        """Record that they were clipped; `norm` None: unknown.
+
+        For gradients that still contain the loss scale, a limit multiplied by the scale is right. A limit below the
+        scale's square root was not multiplied: limits without the scale are about 1.
+        """
+        for optimizer in self._owners(parameters):
+            if Content.SCALED in self._of(optimizer) and (norm is None or math.isfinite(norm)):
+                cut = norm is not None and limit < min(norm, math.sqrt(scale))
+                self._misuses.append(Misuse.CLIPPED_SCALED if cut else Misuse.CLIPPED_WITH_SCALE)
+            self._left[optimizer] = _versions(optimizer)
+
+    def _owners(self, parameters: List[Any]) -> List[Any]:
+        given = {id(parameter) for parameter in parameters}
+        return [one for one in self._optimizers if any(id(p) in given for p in parameters_of(one))]
+
+    def _note_by_hand(self, optimizers: List[Any]) -> None:
+        """Record gradients that still contain a factor of the loss, and are about to be used."""
+        for optimizer in optimizers:
+            if Content.BY_HAND in self._of(optimizer) and self._is_untouched(optimizer):
+                self._of(optimizer).discard(Content.BY_HAND)
+                self._misuses.append(Misuse.MANUAL_SCALE_KEPT)
+
+    def before_unscaling(self, optimizer: Any) -> None:
+        """Record that the scaler is about to divide this optimizer's gradients by its scale."""
+        contents = self._of(optimizer)
+        untouched = self._is_untouched(optimizer)
+        if Content.SCALED in contents and Content.PLAIN in contents and untouched:
+            self._misuses.append(Misuse.PARTLY_SCALED)
+        elif Content.PLAIN in contents and untouched:
+            self._misuses.append(Misuse.UNSCALED_PLAIN)
+        elif Content.SCALED in contents:
+            self._unscaled += 1
+        contents -= {Content.SCALED, Content.PLAIN}
+        contents.add(Content.UNSCALED)
+
+    def before_step(self, optimizer: Any, scaler: Any) -> None:
+        """Record that an optimizer is about to use its gradients: through the scaler, or as they are (None)."""
+        # Gradients that were changed since backward may have been divided by the scale.
+        if scaler is None and Content.SCALED in self._of(optimizer) and self._is_untouched(optimizer):
+            self._misuses.append(Misuse.APPLIED_SCALED)
+        if scaler is None:
+            self._note_by_hand([optimizer])
+        # Other code may have used what is left of them; they count if they are still there in the next step.
+        if Content.KEPT in self._of(optimizer):
+            self._misuses.append(Misuse.NOT_CLEARED)
+
+    def after_step(self, optimizer: Any, skipped: bool) -> None:
+        """Record that its step is over: what is left in its gradients was used."""
+        self._contents[optimizer] = set() if skipped else {Content.APPLIED}
+        self._left[optimizer] = _versions(optimizer)
+
+    def summary(self) -> GradientFlow:
+        return GradientFlow(tuple(dict.fromkeys(self._misuses)), self._unscaled, self._discarded)
+
+
+def _versions(optimizer: Any) -> Versions:
+    return [None if p.grad is None else (id(p.grad), p.grad._version) for p in parameters_of(optimizer)]
+
+
+def _weights(optimizer: Any) -> List[int]:
+    return [p._version for p in parameters_of(optimizer)]
+
+
+def _is_clear(optimizer: Any) -> bool:
+    """Return True if no gradient is left, or a sample of them is 0."""
+    held = [values_of(p.grad) for p in parameters_of(optimizer) if p.grad is not None]
+    held = [grad for grad in held if grad.numel()]
+    return not any(bool(grad.count_nonzero()) for grad in held[:: max(1, len(held) // FEW)])

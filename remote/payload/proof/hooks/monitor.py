@@ -1,0 +1,147 @@
+"""The live watch's judgement of each optimizer step by those before it; pure, so that a table of steps tests it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import List, Optional, Sequence, Set, Tuple
+
+from .report import Step
+from .rules import LOWEST_SCALE, loss_is_lost, scale_cannot_fall
+
+IDLE_STEPS = 20
+IDLE_WARNING = 5
+SKIP_WINDOW = 50
+SKIP_BUDGET = 10
+CONSECUTIVE_SKIPS = 8
+CREEP_WINDOW = 20
+CREEP_FACTOR = 1.3
+CREEP_BYTES = 256 * 2**20
+
+
+@dataclass(frozen=True)
+class Anomaly:
+    """Something to report at once; an error, which rests on two signals, ends the training."""
+
+    check: str
+    severity: str
+    message: str
+    step: int
+
+
+class StepMonitor:
+    """Reports each kind of trouble once, and once more if it gets worse.
+
+    `trained_before`: the run resumes from a checkpoint, so a gradient of 0 may be the end of a successful training
+    rather than one that never began.
+    """
+
+    def __init__(self, *, trained_before: bool = False) -> None:
+        self.applied = 0
+        self._reported: Set[Tuple[str, str]] = set()
+        self._skips: List[bool] = []
+        self._had_gradient = trained_before
+        self._idle = 0
+        self._bad_losses: List[Step] = []
+        self._first_scale: Optional[float] = None
+        self._held: List[int] = []
+        self._baseline = 0
+
+    def observe(self, step: Step) -> List[Anomaly]:
+        """Return the anomalies of this step that were not reported before."""
+        self._skips = [*self._skips, not step.applied][-SKIP_WINDOW:]
+        self.applied += step.applied
+        found = [*self._loss(step), *self._gradient(step), *self._scale(step), *self._memory(step)]
+        fresh = [anomaly for anomaly in found if (anomaly.check, anomaly.severity) not in self._reported]
+        self._reported.update((anomaly.check, anomaly.severity) for anomaly in fresh)
+        return fresh
+
+    def _loss(self, step: Step) -> List[Anomaly]:
+        if step.loss_is_finite:
+            self._bad_losses = []
+            return []
+        self._bad_losses = [*self._bad_losses, step][-SKIP_WINDOW:]
+        recent = self._bad_losses[-CONSECUTIVE_SKIPS:]
+        enough = step.nonfinite_weights or len(recent) == CONSECUTIVE_SKIPS
+        lost = enough and loss_is_lost(recent, nonfinite_weights=step.nonfinite_weights)
+        message = f"the loss is {_first_bad(step.losses)} in step {step.number}"
+        without = sum(1 for _ in itertools.takewhile(lambda one: not one.has_gradient, reversed(self._bad_losses)))
+        if without > 1:
+            message += f", the last of {without} such steps in a row, none of which changed the weights"
+        return [(_error if lost else _warning)("loss-finite", message, step)]
+
+    def _gradient(self, step: Step) -> List[Anomaly]:
+        norm = step.grad_norm
+        if step.prevented:
+            message = (
+                f"step {step.number} was not applied: its gradient norm is {norm}, and no loss scaler would skip it"
+            )
+            return [_error("gradient-finite", message, step)]
+        if step.nonfinite_weights:
+            message = f"trained tensors are not finite after step {step.number}, whose gradient norm was {norm}"
+            return [_error("gradient-finite", message, step)]
+        if not step.applied or norm is None:
+            return []
+        if norm == 0.0:
+            return self._without_gradient(step)
+        self._had_gradient = True
+        if not math.isfinite(norm):
+            message = f"the gradient norm is {norm} in step {step.number} and the step was applied"
+            return [_warning("gradient-finite", message, step)]
+        self._idle = 0
+        return []
+
+    def _without_gradient(self, step: Step) -> List[Anomaly]:
+        """Satisfied margins and equal rewards have no gradient either: an error only if no step ever had one."""
+        self._idle += 1
+        check = "loss-zero" if step.loss_is_zero else "gradient-zero"
+        message = f"every gradient is 0 in the {self._idle} steps up to step {step.number}"
+        if step.loss_is_zero:
+            message = f"the loss is exactly 0.0, and {message}"
+        if self._idle >= IDLE_STEPS and not self._had_gradient:
+            return [_error(check, f"{message}: nothing is being learnt", step)]
+        return [_warning(check, message, step)] if self._idle >= IDLE_WARNING else []
+
+    def _scale(self, step: Step) -> List[Anomaly]:
+        scale = step.loss_scale
+        if scale is None:
+            return []
+        if self._first_scale is None:
+            self._first_scale = scale
+        first = self._first_scale
+        in_a_row = len(self._skips) >= CONSECUTIVE_SKIPS and all(self._skips[-CONSECUTIVE_SKIPS:])
+        if in_a_row and self.applied == 0 and scale_cannot_fall(first, scale):
+            message = f"all of the first {len(self._skips)} steps overflowed; the loss scale is {scale:g}"
+            return [_error("scaler-trajectory", message, step)]
+        found = []
+        skips = sum(self._skips)
+        if skips > SKIP_BUDGET:
+            message = f"{skips} of the last {len(self._skips)} steps were skipped for overflow"
+            found.append(_warning("skipped-steps", message, step))
+        if scale < min(LOWEST_SCALE, first):
+            message = f"the loss scale fell from {first:g} to {scale:g}: gradients overflow even unscaled"
+            found.append((_error if in_a_row else _warning)("scale-collapse", message, step))
+        return found
+
+    def _memory(self, step: Step) -> List[Anomaly]:
+        self._held = [*self._held, step.held_bytes][-CREEP_WINDOW:]
+        if step.number == 2 * CREEP_WINDOW:
+            self._baseline = max(self._held)
+        gained = min(self._held) - self._baseline
+        if not self._baseline or gained <= max(CREEP_BYTES, self._baseline * (CREEP_FACTOR - 1)):
+            return []
+        since = step.number - 2 * CREEP_WINDOW
+        return [_warning("memory-creep", f"{gained / 2**20:.0f} MiB more are held than {since} steps ago", step)]
+
+
+def _first_bad(losses: Sequence[float]) -> float:
+    return next(loss for loss in losses if not math.isfinite(loss))
+
+
+def _error(check: str, message: str, step: Step) -> Anomaly:
+    return Anomaly(check, "error", message, step.number)
+
+
+def _warning(check: str, message: str, step: Step) -> Anomaly:
+    return Anomaly(check, "warning", message, step.number)

@@ -1,0 +1,58 @@
+"""Replacing a function of torch by a wrapper, and the state that the patches share."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from typing import Any, Callable, Optional, Tuple
+
+_MARK = "__halfstep_patched__"
+
+
+class Handles:
+    """Handles of torch's own hooks; at most one set of them is registered."""
+
+    def __init__(self) -> None:
+        self._handles: Tuple[Any, ...] = ()
+
+    def renew(self, *handles: Any) -> None:
+        """Remove the registered hooks and keep these instead."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = handles
+
+
+class Training:
+    """Where in a step the process is, and which of torch's own hooks are registered.
+
+    `stepping`: the optimizer that a scaler steps, which has called it if `scaler_applied`. `unscaled_loss` and
+    `scaled_loss`: the arguments and result of the last `scaler.scale`.
+    """
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.optimizer_hooks = Handles()
+        self.module_hooks = Handles()
+        self.released = False
+        self.backward_depth = 0
+        self.module_depth = 0
+        self.stepping: Optional[Any] = None
+        self.scaler_applied = False
+        self.unscaled_loss: Optional[Any] = None
+        self.scaled_loss: Optional[Any] = None
+
+
+def replace(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
+    """Set `owner.name` to `wrapper(original)`, if it exists and is not wrapped already."""
+    original = getattr(owner, name, None)
+    if original is not None and not hasattr(original, _MARK):
+        wrapped = functools.wraps(original)(wrapper(original))
+        setattr(wrapped, _MARK, True)
+        setattr(owner, name, wrapped)
+
+
+def is_enabled(function: Any, *call: Any) -> bool:
+    """Return the argument `enabled`, True by default, of the call `function(self, *args, **kwargs)`."""
+    instance, args, kwargs = call
+    return bool(inspect.signature(function).bind(instance, *args, **kwargs).arguments.get("enabled", True))

@@ -1,0 +1,313 @@
+"""The values that the hooks report: written as JSON by a training process, decoded and judged outside of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Dict, Optional, Tuple
+
+
+@dataclass(frozen=True)
+class Step:
+    """One attempted optimizer step; not `applied`: the loss scaler skipped it.
+
+    `losses`: one for each micro-batch, as the script scaled them. `grad_norm`: as clipping measured it, otherwise
+    `applied_norm`, the norm of the gradients that the optimizer used; None where it was not measured.
+    `learning_rate` None: the optimizer keeps its rate where it cannot be read; `scheduled`: a scheduler sets it.
+    `nonfinite_gradients`: tensors, of a skipped step. `nonfinite_weights`: trained tensors were not finite after the
+    step, or would not have been had it been applied (`prevented`).
+    """
+
+    number: int
+    applied: bool
+    losses: Tuple[float, ...] = ()
+    grad_norm: Optional[float] = None
+    applied_norm: Optional[float] = None
+    loss_scale: Optional[float] = None
+    loss_scale_after: Optional[float] = None
+    learning_rate: Optional[float] = None
+    scheduled: bool = False
+    clipped: bool = False
+    clip_limit: Optional[float] = None
+    nonfinite_gradients: Tuple[str, ...] = ()
+    nonfinite_weights: bool = False
+    prevented: bool = False
+    seconds: float = 0.0
+    held_bytes: int = 0
+
+    @property
+    def counts(self) -> bool:
+        """Return True if the step was applied at a learning rate other than 0; an unknown rate counts."""
+        return self.applied and self.learning_rate != 0
+
+    @property
+    def loss_is_finite(self) -> bool:
+        return all(math.isfinite(loss) for loss in self.losses)
+
+    @property
+    def loss_is_zero(self) -> bool:
+        return bool(self.losses) and not any(self.losses)
+
+    @property
+    def has_gradient(self) -> bool:
+        """Return True if the step was applied with a finite gradient norm above 0, or with an unknown one."""
+        norm = self.applied_norm
+        return self.applied and (norm is None or 0.0 < norm < math.inf)
+
+
+@dataclass(frozen=True)
+class Crash:
+    """The exception that ended the process."""
+
+    type: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Device:
+    """The device of the first parameter. `capability` and `total_bytes` are those of a CUDA card."""
+
+    type: str = ""
+    name: str = ""
+    capability: Optional[Tuple[int, int]] = None
+    total_bytes: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Peak memory of the process; `others_bytes`: used on the card by the CUDA context and other processes."""
+
+    allocated_bytes: int = 0
+    reserved_bytes: Optional[int] = None
+    others_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class DtypeCount:
+    """Tensors of one dtype. `kind`: trainable, frozen, buffer, state (the optimizer's) or foreign (no model's)."""
+
+    kind: str
+    dtype: str
+    tensors: int = 0
+    elements: int = 0
+    bytes: int = 0
+    examples: Tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class TrainableTensor:
+    """A parameter that requires gradients; `optimized`: an optimizer holds it."""
+
+    name: str
+    dtype: str
+    elements: int
+    optimized: bool
+
+
+@dataclass(frozen=True)
+class CastTensor:
+    """A parameter whose dtype changed after its optimizer was built."""
+
+    name: str
+    built_as: str
+    now: str
+
+
+@dataclass(frozen=True)
+class ModelTables:
+    """The models before the first step. `foreign`: tensors that an optimizer holds and no model has."""
+
+    device: Device = field(default_factory=Device)
+    roots: Tuple[str, ...] = ()
+    dtypes: Tuple[DtypeCount, ...] = ()
+    trainable: Tuple[TrainableTensor, ...] = ()
+    foreign: Tuple[DtypeCount, ...] = ()
+    cast_late: Tuple[CastTensor, ...] = ()
+    reduce_dtype: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class TrainedTensors:
+    """What the steps did. `gradients`: by tensor, the state of its gradient in each step.
+
+    `put_back`: how often weights had their first values again before a step. `nonfinite`: tensors that were finite
+    before the first step. `unheld_moved`: parameters that no optimizer holds changed.
+    """
+
+    optimizers: Tuple[str, ...] = ()
+    optimizer_state: Tuple[DtypeCount, ...] = ()
+    gradients: Dict[str, Tuple[str, ...]] = field(default_factory=dict)
+    moved: Dict[str, bool] = field(default_factory=dict)
+    put_back: int = 0
+    nonfinite: Tuple[str, ...] = ()
+    weights_sum: float = 0.0
+    unheld_moved: bool = False
+
+
+class Misuse(str, Enum):
+    """A wrong order of backward, unscale, clip, step and clear."""
+
+    CLIPPED_LATE = "clipped after the step"
+    CLIPPED_SCALED = "clipped while scaled"
+    CLIPPED_WITH_SCALE = "clipped while scaled, to a limit that may carry the scale"
+    PARTLY_SCALED = "some backward passes of a step scaled, some not"
+    UNSCALED_PLAIN = "gradients of an unscaled loss divided by the scale"
+    APPLIED_SCALED = "scaled gradients applied"
+    MANUAL_SCALE_KEPT = "gradients of a loss scaled by hand used as they are"
+    NOT_CLEARED = "gradients of the step before kept"
+
+
+@dataclass(frozen=True)
+class GradientFlow:
+    """How gradients were treated. `unscaled`: correctly, how often; `discarded`: cleared before use, how often."""
+
+    misuses: Tuple[Misuse, ...] = ()
+    unscaled: int = 0
+    discarded: int = 0
+
+
+@dataclass(frozen=True)
+class LabelCounts:
+    """The `labels` of one model call. `counted`: other than -100; `step`: index of the optimizer step.
+
+    `padding_counted` and `real`: positions outside and inside of the attention mask, None without one of the same
+    shape. `padding_ids`: distinct ids among the former. `copies_input`: labels equal the input ids; `of_input`: mostly,
+    perhaps shifted by one. `edge_run`: share of the batch that repeats one id at an edge. `items`: num_items_in_batch.
+    """
+
+    shape: Tuple[int, ...]
+    total: int
+    counted: int
+    edge_run: float
+    padding_counted: Optional[int] = None
+    padding_ids: int = 0
+    real: Optional[int] = None
+    copies_input: bool = False
+    of_input: bool = False
+    items: Optional[float] = None
+    step: int = 0
+
+
+@dataclass(frozen=True)
+class EntropyTargets:
+    """The targets of one cross entropy; `dtype` is that of the scores, `autocast` the active autocast dtype."""
+
+    total: int
+    counted: int
+    dtype: str
+    autocast: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class ValueTargets:
+    """The targets of a loss without ignore_index, over `batches` calls; `ignored`: how many are exactly -100."""
+
+    loss: str
+    batches: int = 0
+    total: int = 0
+    ignored: int = 0
+
+
+@dataclass(frozen=True)
+class BatchTables:
+    """Labels and targets of the first batches."""
+
+    labels: Tuple[LabelCounts, ...] = ()
+    entropies: Tuple[EntropyTargets, ...] = ()
+    values: Tuple[ValueTargets, ...] = ()
+
+
+@dataclass(frozen=True)
+class ModuleOutputs:
+    """Module outputs in the first forward passes. `largest`: float16 outputs by their largest absolute value.
+
+    `autocast`: the dtypes that layers with parameters ran under, "off" without autocast.
+    """
+
+    modules: int = 0
+    compiled: bool = False
+    largest: Tuple[Tuple[str, float], ...] = ()
+    nonfinite: Tuple[str, ...] = ()
+    autocast: Tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AttentionCalls:
+    """Calls of scaled_dot_product_attention that take one backend in one dtype."""
+
+    backend: str
+    dtype: str
+    device: str
+
+
+@dataclass(frozen=True)
+class AttentionTables:
+    """`configured`: the attention implementations that the models' configs name."""
+
+    calls: Tuple[AttentionCalls, ...] = ()
+    configured: Tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Flags:
+    """Single observations. `eval_mode`: the class of a model that was trained in eval mode, or empty.
+
+    `..._waits_for_card`: requested by the command, but disabled for want of a card; `accelerate`: both of them.
+    """
+
+    eval_mode: str = ""
+    autocast_off: bool = False
+    autocast_waits_for_card: bool = False
+    scaler_waits_for_card: bool = False
+    accelerate_waits_for_card: bool = False
+    scaled_by_hand: bool = False
+    reentrant_without_gradient: bool = False
+    scheduled_after_skip: bool = False
+
+
+@dataclass(frozen=True)
+class RankReport:
+    """What one process saw. `state`: running, done, exited or exception; `faults`: errors of the hooks themselves.
+
+    `open_losses`: of backward passes that no step followed.
+    """
+
+    rank: int
+    state: str
+    world: int = 1
+    crash: Optional[Crash] = None
+    faults: Tuple[str, ...] = ()
+    steps: Tuple[Step, ...] = ()
+    open_losses: Tuple[float, ...] = ()
+    loss_dtypes: Tuple[str, ...] = ()
+    has_scaler: bool = False
+    model: ModelTables = field(default_factory=ModelTables)
+    trained: TrainedTensors = field(default_factory=TrainedTensors)
+    gradient_flow: GradientFlow = field(default_factory=GradientFlow)
+    batches: BatchTables = field(default_factory=BatchTables)
+    modules: ModuleOutputs = field(default_factory=ModuleOutputs)
+    attention: AttentionTables = field(default_factory=AttentionTables)
+    flags: Flags = field(default_factory=Flags)
+    memory: Memory = field(default_factory=Memory)
+
+
+@dataclass(frozen=True)
+class ProcessNote:
+    """A Python process in which the hooks run. `fault`: the traceback of hooks that could not be installed."""
+
+    pid: int
+    command: Tuple[str, ...]
+    torch: bool = False
+    fault: str = ""
+
+
+def write_json(path: str, value: Any) -> None:
+    """Write a value of this module, or a mapping, to `path` as JSON; the replacement is atomic."""
+    part = f"{path}.{os.getpid()}.part"
+    with open(part, "w", encoding="utf-8") as file:
+        json.dump(value if isinstance(value, dict) else dataclasses.asdict(value), file)
+    os.replace(part, path)

@@ -1,0 +1,43 @@
+"""The rules over optimizer steps that the proof and the live watch share, for the built-in trainer as for any other."""
+
+from __future__ import annotations
+
+import re
+from typing import Collection, Iterable, Mapping, TypeVar
+
+from .report import Step
+
+K = TypeVar("K")
+LOWEST_SCALE = 1.0
+ADAPTER = re.compile(r"(^|[._])(lora|adapter|ia3|dora|vera|loha|lokr)", re.IGNORECASE)
+
+
+def is_adapter(name: str) -> bool:
+    """Return True if the tensor belongs to an adapter, by the names that PEFT and hand-written adapters use."""
+    return ADAPTER.search(name) is not None
+
+
+def loss_is_lost(steps: Iterable[Step], *, nonfinite_weights: bool) -> bool:
+    """Return True if losses that are not finite ruin the training: weights are not finite, or no step had a gradient.
+
+    A scaler skips a single batch that overflows, and a NaN that is only added for a log has no gradient.
+    """
+    return nonfinite_weights or not any(step.has_gradient for step in steps)
+
+
+def scale_cannot_fall(first: float, last: float) -> bool:
+    """Return True if a loss scale will not recover by falling: it did not fall, or is below LOWEST_SCALE already.
+
+    A scale is judged by where it began: a low one that never fell was chosen.
+    """
+    return last >= first or last < LOWEST_SCALE
+
+
+def adapter_is_idle(names: Mapping[K, str], idle: Collection[K]) -> bool:
+    """Return True if no tensor of the adapter, or without an adapter no trained tensor, got a gradient.
+
+    `names`: trained tensors; `idle`: those without a gradient. Parts of a model may rest: experts that no token was
+    routed to, or a modality that the first batches lack.
+    """
+    wanted = {key for key, name in names.items() if is_adapter(name)} or set(names)
+    return bool(wanted) and wanted <= set(idle)

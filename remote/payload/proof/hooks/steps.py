@@ -1,0 +1,57 @@
+"""The optimizer steps that a proof has recorded, and whether they suffice to judge the training."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from typing import Any, Iterable, List, Optional, Sequence, Set, Tuple
+
+from .report import Step
+from .rules import scale_cannot_fall
+
+MOST = 5
+
+Clip = Tuple[Set[int], Optional[float], float]
+
+
+class StepLog:
+    """`wanted`: steps to record that count. `patience`: attempts after which to stop without them."""
+
+    def __init__(self, wanted: int, patience: int) -> None:
+        self.wanted = wanted
+        self.patience = patience
+        self.steps: List[Step] = []
+
+    def enough(self, *, idle: bool, put_back: int) -> bool:
+        """Return True if recording may stop. `idle`: no tensor had a gradient; `put_back`: weights were restored.
+
+        Symptoms that healthy trainings share get more steps: one more for a loss that has not changed and for weights
+        that were restored once; all of the patience without gradients, as in a batch without a violated margin.
+        """
+        wanted = self.patience
+        if not idle:
+            losses = {loss for step in self.steps for loss in step.losses}
+            wanted = self.wanted + (len(losses) == 1 or put_back == 1)
+        attempts = sum(not self._scale_falls(at) for at in range(len(self.steps)))
+        counted = sum(step.counts for step in self.steps)
+        return counted >= wanted or attempts >= self.patience or len(self.steps) >= MOST * self.patience
+
+    def append_newest(self, path: str) -> None:
+        """Append the newest step to that file, as a line of JSON."""
+        with open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(dataclasses.asdict(self.steps[-1])) + "\n")
+
+    def _scale_falls(self, at: int) -> bool:
+        """Return True for a skipped step whose loss scale is still falling: it began high, or the loss is a sum."""
+        step = self.steps[at]
+        if step.applied or step.loss_scale is None or not step.loss_is_finite:
+            return False
+        before = math.inf if at == 0 else self.steps[at - 1].loss_scale or 0.0
+        return not scale_cannot_fall(before, step.loss_scale)
+
+
+def last_clip(clips: Sequence[Clip], parameters: Iterable[Any]) -> Optional[Tuple[Optional[float], float]]:
+    """Return norm and limit of the last clipping of any of these parameters; another model may be clipped too."""
+    held = {id(parameter) for parameter in parameters}
+    return next(((norm, limit) for ids, norm, limit in reversed(clips) if not ids.isdisjoint(held)), None)
