@@ -10,7 +10,8 @@ import pytest
 from pipeline.diagnosis.diagnose import diagnose_text
 from remote.payload.proof import checks_gradient_flow
 from remote.payload.proof.evidence import Evidence
-from remote.payload.proof.hooks.report import ModelTables, RankReport, Step, TrainedTensors
+from remote.payload.proof.hooks.report import ModelTables, RankReport, TrainedTensors
+from remote.payload.proof.hooks.step import Step
 from remote.policy.precision import judge_precision
 from remote.protocol.findings import Severity
 from remote.protocol.proof import ProofRequest

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from remote.payload.proof.evidence import read_ranks
-from remote.payload.proof.hooks.report import Step
+from remote.payload.proof.hooks.step import Step
 from remote.payload.proof.judge import summarize_step
 
 READS = 20_000

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.diagnosis.diagnose import diagnose_text
 from remote.payload.proof.hooks.monitor import CREEP_WINDOW, StepMonitor
-from remote.payload.proof.hooks.report import Step
+from remote.payload.proof.hooks.step import Step
 from remote.protocol.jobs import Progress
 from remote.protocol.values import decode
 

@@ -6,7 +6,7 @@ import math
 from typing import Iterator, List
 
 from remote.payload.proof.evidence import Evidence, Result, error, passed, warning
-from remote.payload.proof.hooks.report import Step
+from remote.payload.proof.hooks.step import Step
 from remote.protocol.proof import NotChecked
 
 FLOAT16_MAX = 65504.0

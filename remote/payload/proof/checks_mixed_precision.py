@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Iterator, List
 
 from remote.payload.proof.evidence import Evidence, Result, error, passed, some, warning
-from remote.payload.proof.hooks.report import Step
 from remote.payload.proof.hooks.rules import scale_cannot_fall
+from remote.payload.proof.hooks.step import Step
 from remote.protocol.precision import Mode
 from remote.protocol.proof import NotChecked
 

@@ -18,11 +18,11 @@ from remote.payload.proof.hooks.report import (
     LabelCounts,
     Misuse,
     RankReport,
-    Step,
     TrainableTensor,
     ValueTargets,
 )
 from remote.payload.proof.hooks.rules import loss_is_lost
+from remote.payload.proof.hooks.step import Step
 from remote.payload.proof.pythons import Python
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity

@@ -16,7 +16,7 @@ from remote.payload.proof import (
     checks_steps,
 )
 from remote.payload.proof.evidence import Evidence, Result
-from remote.payload.proof.hooks.report import Step
+from remote.payload.proof.hooks.step import Step
 from remote.protocol.findings import Finding
 from remote.protocol.proof import DtypeRow, NotChecked, ProofReport, StepSeen
 

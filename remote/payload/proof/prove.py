@@ -21,7 +21,7 @@ from remote.payload.processes.identity import descendants, read_process
 from remote.payload.processes.launch import Launch, job_argv, job_environment, start_gated
 from remote.payload.processes.subreaper import become_subreaper
 from remote.payload.proof.evidence import Evidence, read_ranks
-from remote.payload.proof.hooks.report import Step
+from remote.payload.proof.hooks.step import Step
 from remote.payload.proof.injection import python_path, write_hooks
 from remote.payload.proof.judge import judge_proof, summarize_step
 from remote.payload.proof.pythons import Pythons

@@ -7,8 +7,8 @@ import math
 from dataclasses import dataclass
 from typing import List, Optional, Sequence, Set, Tuple
 
-from .report import Step
 from .rules import LOWEST_SCALE, loss_is_lost, scale_cannot_fall
+from .step import Step
 
 IDLE_STEPS = 20
 IDLE_WARNING = 5

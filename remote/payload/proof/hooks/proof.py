@@ -20,8 +20,9 @@ from .loss_graph import Start
 from .modules import MEASURED_FORWARDS, ModuleMeasure
 from .quiet import Ledger, quiet
 from .recorder import DetailRecorder
-from .report import Crash, Flags, RankReport, Step, write_json
-from .steps import Clip, StepLog, last_clip
+from .report import Crash, Flags, RankReport, write_json
+from .step import Step
+from .step_log import Clip, StepLog, last_clip
 from .tensors import learning_rate, local, measure_gradients, parameters_of, rate_in_schedule, read_losses, short
 from .trained import Trained
 

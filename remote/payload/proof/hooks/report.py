@@ -4,59 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import os
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Dict, Optional, Tuple
 
-
-@dataclass(frozen=True)
-class Step:
-    """One attempted optimizer step; not `applied`: the loss scaler skipped it.
-
-    `losses`: one for each micro-batch, as the script scaled them. `grad_norm`: as clipping measured it, otherwise
-    `applied_norm`, the norm of the gradients that the optimizer used; None where it was not measured.
-    `learning_rate` None: the optimizer keeps its rate where it cannot be read; `scheduled`: a scheduler sets it.
-    `nonfinite_gradients`: tensors, of a skipped step. `nonfinite_weights`: trained tensors were not finite after the
-    step, or would not have been had it been applied (`prevented`).
-    """
-
-    number: int
-    applied: bool
-    losses: Tuple[float, ...] = ()
-    grad_norm: Optional[float] = None
-    applied_norm: Optional[float] = None
-    loss_scale: Optional[float] = None
-    loss_scale_after: Optional[float] = None
-    learning_rate: Optional[float] = None
-    scheduled: bool = False
-    clipped: bool = False
-    clip_limit: Optional[float] = None
-    nonfinite_gradients: Tuple[str, ...] = ()
-    nonfinite_weights: bool = False
-    prevented: bool = False
-    seconds: float = 0.0
-    held_bytes: int = 0
-
-    @property
-    def counts(self) -> bool:
-        """Return True if the step was applied at a learning rate other than 0; an unknown rate counts."""
-        return self.applied and self.learning_rate != 0
-
-    @property
-    def loss_is_finite(self) -> bool:
-        return all(math.isfinite(loss) for loss in self.losses)
-
-    @property
-    def loss_is_zero(self) -> bool:
-        return bool(self.losses) and not any(self.losses)
-
-    @property
-    def has_gradient(self) -> bool:
-        """Return True if the step was applied with a finite gradient norm above 0, or with an unknown one."""
-        norm = self.applied_norm
-        return self.applied and (norm is None or 0.0 < norm < math.inf)
+from .step import Step
 
 
 @dataclass(frozen=True)

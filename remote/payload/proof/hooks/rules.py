@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Collection, Iterable, Mapping, TypeVar
 
-from .report import Step
+from .step import Step
 
 K = TypeVar("K")
 LOWEST_SCALE = 1.0

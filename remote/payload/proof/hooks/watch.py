@@ -16,9 +16,10 @@ from .loss_graph import Start
 from .monitor import Anomaly, StepMonitor
 from .quiet import Ledger, quiet
 from .recorder import DetailRecorder
-from .report import Step, write_json
+from .report import write_json
 from .resumed import Reads, TrainingStart, describe_start, find_start
 from .rules import adapter_is_idle, is_adapter
+from .step import Step
 from .tensors import (
     fingerprint,
     learning_rate,

@@ -7,8 +7,8 @@ import json
 import math
 from typing import Any, Iterable, List, Optional, Sequence, Set, Tuple
 
-from .report import Step
 from .rules import scale_cannot_fall
+from .step import Step
 
 MOST = 5
 
