@@ -1,4 +1,4 @@
-"""How a named host is reached, and which interpreter is to train there. Pure."""
+"""The address of a configured host and its interpreter. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from remote.link.address import LOCAL, Address
 
 
 def address_of(host: LoadedHost) -> Address:
-    """How the host is reached."""
+    """Return the host's address."""
     config = host.config
     return Address(
         name=host.name,
@@ -31,5 +31,8 @@ def address_of(host: LoadedHost) -> Address:
 
 
 def python_of(config: HostConfig) -> str:
-    """The interpreter that trains: the host file's, or our own on this machine; empty: the project's, else PATH's."""
+    """Return the interpreter: the host file's, or the current one for `local`.
+
+    Empty: the project's own, else the one on PATH.
+    """
     return config.python or (sys.executable if config.host == LOCAL else "")

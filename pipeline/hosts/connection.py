@@ -1,4 +1,4 @@
-"""A named host over its one connection: the open line, and one look at the host."""
+"""Connect to a configured host and survey it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from remote.protocol.survey import Survey, SurveyRequest
 
 @contextlib.contextmanager
 def connected(host: LoadedHost, *, keep: bool, ask: Prompter | None = None) -> Iterator[Host]:
-    """The host, its connection closed at the end of the block. `keep` False leaves nothing of ours behind.
+    """Connect to the host until the end of the block. `keep` False leaves no files behind.
 
-    Raises HostFileUntrusted before anything is sent, and NameUnknown with the nearest known name, beside whatever the
-    block raises.
+    Raises HostFileUntrusted before anything is sent, and NameUnknown with the nearest known name.
     """
     require_trust(host, ask)
     link = open_host(address_of(host), keep=keep, prompter=ask)
@@ -37,12 +36,12 @@ def connected(host: LoadedHost, *, keep: bool, ask: Prompter | None = None) -> I
 
 
 def survey_host(host: Host, named: LoadedHost, project: str) -> Survey:
-    """The host at this moment, in one exchange."""
+    """Survey the host in one exchange."""
     return take_survey(host, survey_request(named, project))
 
 
 def survey_request(host: LoadedHost, project: str) -> SurveyRequest:
-    """What one look at the host asks for."""
+    """Return the request for a survey of the host."""
     config = host.config
     return SurveyRequest(
         project=project,

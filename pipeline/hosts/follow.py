@@ -1,4 +1,4 @@
-"""A job followed to its end: news as they come, told as progress."""
+"""Follow a job to its end and report its progress."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from remote.pull.patience import RetryPolicy
 
 
 def follow_to_end(
-    host: Host, project: str, run: str, listener: Listener, heard: Callable[[JobNews], None] = lambda _: None
+    host: Host, project: str, run: str, listener: Listener, on_news: Callable[[JobNews], None] = lambda _: None
 ) -> JobNews | None:
-    """The last news of the job; None where there was none at all. `heard` is called with each."""
+    """Follow a job and return its last event; None if there was none. `on_news` is called with each event."""
     last: JobNews | None = None
     for news in follow_job(host, project, run):
         for note in news.watched[len(last.watched) if last is not None else 0 :]:
             listener.note(note_in_words(run, note))
         last = news
-        heard(news)
+        on_news(news)
         if news.progress is not None:
             listener.progress(in_words(news), news.progress.step, news.progress.steps)
         elif news.state is JobState.RUNNING:
@@ -31,19 +31,19 @@ def follow_to_end(
 
 
 def note_in_words(run: str, note: WatchNote) -> str:
-    """What the watch saw, as one line: a warning or an error with its step and check."""
+    """Return a note of the watch as one line, with its step and check."""
     if note.severity == "info":
         return f"{run} {note.message}"
     return f"{note.severity}: {note.message} (step {note.step})  [{note.check}]"
 
 
 def announcing_retries(listener: Listener) -> RetryPolicy:
-    """The usual patience with a lost line, each loss and each wait told as it happens."""
+    """Return the default retry policy for a lost connection, which reports each retry."""
 
-    def told(error: HalfstepError, wait_s: float) -> None:
-        listener.progress(f"{error.message}; trying again in {duration(wait_s)}")
+    def report(error: HalfstepError, wait_s: float) -> None:
+        listener.progress(f"{error.message}; retrying in {duration(wait_s)}")
 
-    return RetryPolicy(on_lost=told)
+    return RetryPolicy(on_lost=report)
 
 
 def in_words(news: JobNews) -> str:
@@ -53,5 +53,5 @@ def in_words(news: JobNews) -> str:
         return news.state.value
     steps = f" of {progress.steps}" if progress.steps else ""
     loss = f", loss {progress.loss:.4g}" if progress.loss is not None else ""
-    slow = ", no new step for long" if news.stalled else ""
+    slow = ", no new step for a long time" if news.stalled else ""
     return f"step {progress.step}{steps}{loss}{slow}"

@@ -1,4 +1,4 @@
-"""A remembered run on its host: found by name or the newest, reached as it was when it started, looked at once."""
+"""Open a recorded run: find its record and connect to its host."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from remote.protocol.jobs import JobState, RunSurvey
 from remote.protocol.survey import Survey, SurveyRequest
 
 OUT_OF_REACH = (ExitCode.CONNECT, ExitCode.AUTH, ExitCode.HOST_KEY, ExitCode.TEMPORARY)
-"""Exit codes of errors that say nothing of the run: what was last seen still stands."""
+"""Exit codes of an unreachable host: the run's last known state may still be valid."""
 NOT_THERE = (*OUT_OF_REACH, ExitCode.JOB_LOST)
-"""Exit codes of errors after which what came home is all there is to tell: those, and that the run is gone."""
+"""Exit codes after which only pulled data can be shown: the host is unreachable, or the run is gone."""
 
 
 @dataclass(frozen=True)
 class OpenRun:
-    """A run and the open line to its host."""
+    """A run and the connection to its host."""
 
     note: RunNote
     records: Records
@@ -37,17 +37,17 @@ class OpenRun:
 
     @property
     def folder(self) -> Path:
-        """Where what came home of the run lies."""
+        """The local folder of the run."""
         return self.records.folder_named(self.note.name)
 
     def survey(self) -> RunSurvey:
-        """The run as it lies on its host now; remembered in the project. Raises RemoteFault where the host has none."""
+        """Survey the run and record its state. Raises RemoteFault if the host has no such run."""
         return self.look()[0]
 
     def look(self) -> tuple[RunSurvey, tuple[str, ...]]:
-        """The same, and the names of the project's other runs that train on that host now.
+        """Survey the run; also return the names of the project's other runs that train on the host.
 
-        A job whose supervisor was killed is taken up first.
+        A job whose supervisor was killed gets a new one first.
         """
         survey = self._survey()
         if take_up_job(self.host, self.note.project, survey.run(self.note.run)):
@@ -67,14 +67,14 @@ class OpenRun:
 
 @contextlib.contextmanager
 def open_run(run: str | None, here: Path, *, ask: Prompter | None = None, keep: bool = True) -> Iterator[OpenRun]:
-    """The run that `named_run` finds, with its host opened. Raises BadUsage and what `open_note` raises."""
+    """Find a run by name and connect to its host. Raises BadUsage and what `open_note` raises."""
     with open_note(*named_run(run, here), ask=ask, keep=keep) as opened:
         yield opened
 
 
 @contextlib.contextmanager
 def open_note(note: RunNote, records: Records, *, ask: Prompter | None = None, keep: bool = True) -> Iterator[OpenRun]:
-    """The remembered run with its host opened. Raises whatever keeps the host from being reached, naming the run."""
+    """Connect to the host of a recorded run. Errors carry the names of the host, the config and the run."""
     about = {"host": note.host, "config": note.config, "run": note.name}
     host = host_of_note(note, records)
     try:
@@ -92,10 +92,10 @@ def open_note(note: RunNote, records: Records, *, ask: Prompter | None = None, k
 
 
 def host_of_note(note: RunNote, records: Records) -> LoadedHost:
-    """The host that a run is on, as it was when the run was started. Raises BadUsage.
+    """Return the host of a run, with the settings with which the run was started. Raises BadUsage.
 
-    A note that this user did not write, as one that came with a cloned project, is believed only where the host of that
-    name is configured in just that way now.
+    A record that this user did not write (for example, in a cloned project) is only used if the host of that name
+    has the same settings now.
     """
     remembered = HostConfig.model_validate(note.host_config)
     if is_own_note(records.folder_named(note.name)):
@@ -103,8 +103,8 @@ def host_of_note(note: RunNote, records: Records) -> LoadedHost:
     host = load_host(note.host, records.root)
     if host.config != remembered:
         raise BadUsage(
-            f"what is remembered of {note.name} was not written by you on this machine, "
-            f"and its host {note.host} is not the one that is configured",
+            f"the record of {note.name} was not written by you on this machine, "
+            f"and its host {note.host} differs from the configured one",
             where=str(records.folder_named(note.name) / NOTE),
             hint=AGAIN,
         )
@@ -112,7 +112,10 @@ def host_of_note(note: RunNote, records: Records) -> LoadedHost:
 
 
 def out_of_reach(note: RunNote, error: HalfstepError, instead: str) -> Finding:
-    """That the run's host could not be asked, and what is told instead; its exit code is the error's."""
+    """Return a warning that the host is unreachable or lacks the run; `instead` says what is shown instead.
+
+    Its exit code is the error's.
+    """
     if error.exit_code is ExitCode.JOB_LOST:
         words = f"{note.host} has no run {note.name} any more; {instead}"
         return Finding("remote-fault", Severity.WARNING, words, note.host, error.hint, error.exit_code)

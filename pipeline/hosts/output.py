@@ -1,4 +1,4 @@
-"""A run's output wherever it can be had: on its host, or, where that is out of reach, as far as it came home."""
+"""Read a run's output from its host or, if the host is unreachable, from the local copy."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ def read_output(
     follow: RetryPolicy | None = None,
     ask: Prompter | None = None,
 ) -> tuple[Finding, ...]:
-    """The output of the run's newest job, or its last `lines`, has been handed to `sink`; a finding tells its age.
+    """Pass the output of the run's newest job, or its last `lines`, to `sink`.
 
-    `follow`: until the job ends, waiting so long for a lost line. Raises what keeps it from being read anywhere.
+    `follow`: until the job ends, with that policy for a lost connection. Returns a warning with the age of the output
+    if it is the local copy. Raises HalfstepError if neither can be read.
     """
     seen = False
     folder = records.folder_named(note.name)
@@ -50,12 +51,12 @@ def read_output(
             raise
         sink(last_lines(path.read_bytes(), lines))
         age = duration(max(0.0, time.time() - path.stat().st_mtime))
-        return (out_of_reach(note, error, f"this is {path.relative_to(folder).as_posix()} as it came home {age} ago"),)
+        return (out_of_reach(note, error, f"this is {path.relative_to(folder).as_posix()} as pulled {age} ago"),)
     return ()
 
 
 def last_lines(data: bytes, lines: int | None) -> bytes:
-    """The last so many lines, the newest of them whole or not; all of it where None."""
+    """Return the last `lines` lines, including an unfinished one; everything for None."""
     if lines is None:
         return data
     at = len(data)
@@ -65,6 +66,6 @@ def last_lines(data: bytes, lines: int | None) -> bytes:
 
 
 def end_of(data: bytes, lines: int) -> tuple[str, int]:
-    """The last so many lines as text, and the number of the first of them."""
+    """Return the last `lines` lines as text, and the line number of the first one."""
     end = last_lines(data, lines)
     return end.decode("utf-8", "replace"), data.count(b"\n", 0, len(data) - len(end)) + 1

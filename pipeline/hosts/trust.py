@@ -1,4 +1,4 @@
-"""Whether a project's host file may be used: one that redirects an ssh alias or names secrets is confirmed once."""
+"""Confirmation of a project's host file that redirects an ssh alias or requests secrets."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ REACHES = ("port", "user", "identity_file", "known_hosts", "host_key", "proxy_ju
 
 
 def require_trust(host: LoadedHost, ask: Prompter | None, environment: Mapping[str, str] | None = None) -> None:
-    """The host's file was confirmed by the user, or needs no confirmation. Raises HostFileUntrusted.
+    """Ask the user to confirm the host file, if it needs that. Raises HostFileUntrusted.
 
-    The confirmation is kept in the user's own configuration folder, never in the project, and holds for these very
-    settings at this very path: a change asks again.
+    The confirmation is stored in the user's configuration folder, never in the project. It is valid for these settings
+    at this path: after a change the user is asked again.
     """
     environment = os.environ if environment is None else environment
     if host.path is None or is_shipped_host(host.path):
@@ -47,42 +47,42 @@ def require_trust(host: LoadedHost, ask: Prompter | None, environment: Mapping[s
 
 
 def trusted_hosts(environment: Mapping[str, str]) -> Path:
-    """The user's list of confirmed host files, each as a digest and a path."""
+    """Return the user's file of confirmed host files, each a digest and a path."""
     return consents("trusted_hosts", environment)
 
 
 def digest_of(host: LoadedHost) -> str:
-    """One digest of what the host's file says; comments and order do not count."""
+    """Return a digest of the values in the host file, regardless of comments and order."""
     text = json.dumps(host.file_values, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _reasons(host: LoadedHost, environment: Mapping[str, str]) -> Iterator[str]:
-    """Why the file needs a confirmation, as the ends of a sentence about it."""
+    """Yield why the file needs a confirmation, as predicates of which the file is the subject."""
     if host.source.shadows and (reached := _redirected(host, environment)):
         yield reached
     if secrets := host.file_values.get("secrets"):
-        yield f"wants {', '.join(map(str, secrets))} from this machine's environment for {host.config.host}"
+        yield f"requests {', '.join(map(str, secrets))} from the local environment for {host.config.host}"
 
 
 def _redirected(host: LoadedHost, environment: Mapping[str, str]) -> str:
-    """Where the file leads instead of where the alias of its name leads; empty where both are the same machine."""
+    """Return which machine the file names instead of the alias's; empty if both are the same."""
     if host.file_values.get("host") == host.name and not any(host.file_values.get(key) for key in REACHES):
         return ""
     alias = resolve_route(Address(host.name, host.name), environment)
-    meant = f"not {alias.target.where}, which the alias {host.name} of your ~/.ssh/config means"
+    instead = f"not {alias.target.where}, the alias {host.name} of your ~/.ssh/config"
     if host.config.host == LOCAL:
-        return f"means this machine, {meant}"
+        return f"names the local machine, {instead}"
     route = resolve_route(address_of(host), environment)
     if [_identity(hop) for hop in route.hops] == [_identity(hop) for hop in alias.hops]:
         return ""
     if route.target.where == alias.target.where:
-        return f"reaches {route.target.where} by another way or another host key than the alias {host.name}"
-    return f"leads to {route.target.where}, {meant}"
+        return f"reaches {route.target.where} by another route or with another host key than the alias {host.name}"
+    return f"leads to {route.target.where}, {instead}"
 
 
 def _identity(hop: ResolvedHop) -> tuple[object, ...]:
-    """What decides which machine answers, and which host key it must show."""
+    """Return the settings that decide which machine is reached and which host key it must have."""
     return (
         hop.host,
         hop.port,

@@ -1,4 +1,4 @@
-"""Which run a verb means that was given no exact name, where another run of the project may be the one that trains."""
+"""Warnings about other running jobs, if the run was not selected by its exact name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from remote.protocol.jobs import JobState
 def judge_others(
     verb: str, run: str | None, meant: RunNote, state: JobState, training: Iterable[str]
 ) -> tuple[Finding, ...]:
-    """A warning for each other run that trains and that the user may have meant, if the meant one does not train."""
+    """Return a warning for each other running run that the user may have meant, if the selected one is not running."""
     if state is JobState.RUNNING:
         return ()
     return tuple(_also_training(verb, meant, other, "is training") for other in training if _fits(run, meant, other))
@@ -27,33 +27,33 @@ def judge_others(
 def others_elsewhere(
     verb: str, run: str | None, meant: RunNote, records: Records, ask: Prompter | None
 ) -> tuple[Finding, ...]:
-    """The same of runs that were training on other hosts when they were last seen; each of those hosts is asked."""
-    seen = (note for note in list_notes(records) if note.state is JobState.RUNNING and note.host != meant.host)
-    asked = (_asked(verb, meant, note, records, ask) for note in seen if _fits(run, meant, note.name))
-    return tuple(finding for findings in asked for finding in findings)
+    """Do the same for runs on other hosts that were running when last seen; each of those hosts is surveyed."""
+    running = (note for note in list_notes(records) if note.state is JobState.RUNNING and note.host != meant.host)
+    surveyed = (_survey(verb, meant, note, records, ask) for note in running if _fits(run, meant, note.name))
+    return tuple(finding for findings in surveyed for finding in findings)
 
 
 def _fits(run: str | None, meant: RunNote, other: str) -> bool:
-    """What was typed, nothing or a config or the beginning of a name, may mean the other run too."""
+    """Return True if the typed name (nothing, a config or a prefix) also fits the other run."""
     return run != meant.name and other.startswith(run or "")
 
 
-def _asked(verb: str, meant: RunNote, note: RunNote, records: Records, ask: Prompter | None) -> tuple[Finding, ...]:
+def _survey(verb: str, meant: RunNote, note: RunNote, records: Records, ask: Prompter | None) -> tuple[Finding, ...]:
     try:
         with open_note(note, records, ask=ask, keep=False) as opened:
             if opened.survey().state is not JobState.RUNNING:
                 return ()
     except HalfstepError as error:
-        words = f"was training when it was last seen; {note.host} is out of reach ({error.message})"
+        words = f"was training when last seen; {note.host} is unreachable ({error.message})"
         return (_also_training(verb, meant, note.name, words),)
     return (_also_training(verb, meant, note.name, f"is training on {note.host}"),)
 
 
 def as_errors(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """The same as errors: the verb did nothing, and may not seem to have done what the user wanted."""
+    """Return the findings as errors, for a verb that therefore did nothing."""
     return tuple(replace(one, severity=Severity.ERROR, exit_code=ExitCode.BUSY) for one in findings)
 
 
 def _also_training(verb: str, meant: RunNote, other: str, how: str) -> Finding:
     words = f"{meant.name}, which was started last, is not running; {other} {how}"
-    return Finding("another-run", Severity.WARNING, words, meant.host, f"pipeline {verb} {other}")
+    return Finding.warning("another-run", words, meant.host, f"pipeline {verb} {other}")

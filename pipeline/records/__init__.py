@@ -1,1 +1,1 @@
-"""What a project remembers in its `.halfstep/`: checkpoints of stages, cures, runs; each file whole or absent."""
+"""The records of a project in .halfstep/: checkpoints of stages, cures, runs; and confirmations of the user."""

@@ -1,4 +1,4 @@
-"""The stages' checkpoints: one small file per project, host and config, whole or absent, checksummed and versioned."""
+"""Stage checkpoints: one versioned file with a checksum for each project, host and config."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class StageCheckpoint:
-    """A stage says that it was done: for this fingerprint, made of these named inputs. Never proof by itself."""
+    """The record of a completed stage, with the fingerprint of its inputs. A record alone is never proof."""
 
     stage: str
     fingerprint: str
@@ -30,26 +30,26 @@ class StageCheckpoint:
 
 @dataclass(frozen=True)
 class StageCheckpoints:
-    """Every claim of one project, host and config. `problem` says why an older file was not believed."""
+    """All checkpoints of one project, host and config. `problem` says why the file could not be used."""
 
     stages: dict[str, StageCheckpoint] = field(default_factory=dict)
     problem: str = ""
 
     def of(self, stage: str) -> StageCheckpoint | None:
-        """What that stage claims; None where it claims nothing."""
+        """Return the checkpoint of that stage, or None."""
         return self.stages.get(stage)
 
-    def with_claim(self, claim: StageCheckpoint) -> StageCheckpoints:
-        """These claims and this one, instead of an older one of its stage."""
-        return replace(self, stages={**self.stages, claim.stage: claim})
+    def with_checkpoint(self, checkpoint: StageCheckpoint) -> StageCheckpoints:
+        """Return these checkpoints with this one, which replaces an older one of its stage."""
+        return replace(self, stages={**self.stages, checkpoint.stage: checkpoint})
 
     def without(self, stages: tuple[str, ...]) -> StageCheckpoints:
-        """These claims without those of the stages."""
+        """Return these checkpoints without those of the stages."""
         return replace(self, stages={name: c for name, c in self.stages.items() if name not in stages})
 
 
 def read_checkpoints(path: Path) -> StageCheckpoints:
-    """The claims in `path`; a missing, damaged or newer file gives none, so that every stage looks again."""
+    """Read checkpoints; a missing, damaged or newer file gives none, so that every stage is checked again."""
     try:
         return parse_checkpoints(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
@@ -57,26 +57,26 @@ def read_checkpoints(path: Path) -> StageCheckpoints:
 
 
 def parse_checkpoints(data: bytes) -> StageCheckpoints:
-    """The claims in these bytes; what cannot be believed is no claim, and says why."""
+    """Parse checkpoints; damaged data gives none, and `problem`."""
     try:
-        told = json.loads(data)
-        version, body, digest = told["version"], told["claims"], told["sha256"]
+        record = json.loads(data)
+        version, body, digest = record["version"], record["claims"], record["sha256"]
     except (ValueError, KeyError, TypeError):
-        return StageCheckpoints(problem="the record of stages is damaged; every stage looks again")
+        return StageCheckpoints(problem="the stage checkpoints are damaged; every stage is checked again")
     if version != VERSION:
-        return StageCheckpoints(problem=f"the record of stages has version {version}, this halfstep writes {VERSION}")
+        return StageCheckpoints(problem=f"the stage checkpoints have version {version}; this halfstep writes {VERSION}")
     if hashlib.sha256(dumps(body)).hexdigest() != digest:
-        return StageCheckpoints(problem="the record of stages does not match its checksum; every stage looks again")
+        return StageCheckpoints(problem="the stage checkpoints have a wrong checksum; every stage is checked again")
     try:
-        claims = decode(dict[str, StageCheckpoint], body)
+        stages = decode(dict[str, StageCheckpoint], body)
     except Malformed as error:
-        return StageCheckpoints(problem=f"the record of stages is damaged ({error}); every stage looks again")
-    return StageCheckpoints(claims)
+        return StageCheckpoints(problem=f"the stage checkpoints are damaged ({error}); every stage is checked again")
+    return StageCheckpoints(stages)
 
 
-def write_checkpoints(path: Path, claims: StageCheckpoints) -> None:
-    """`path` holds the claims, whole."""
-    body = encode(claims.stages)
+def write_checkpoints(path: Path, checkpoints: StageCheckpoints) -> None:
+    """Write checkpoints atomically."""
+    body = encode(checkpoints.stages)
     digest = hashlib.sha256(dumps(body)).hexdigest()
     write_whole(path, dumps({"version": VERSION, "claims": body, "sha256": digest}))
 
@@ -91,5 +91,5 @@ def checkpoint_now(
     notes: tuple[str, ...] = (),
     caveat: str = "",
 ) -> StageCheckpoint:
-    """A claim made at this moment."""
+    """Return a checkpoint with the current time."""
     return StageCheckpoint(stage, fingerprint, inputs, run, seconds, time.time(), notes, caveat)

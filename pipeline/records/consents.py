@@ -1,4 +1,4 @@
-"""What the user has confirmed, kept in their own configuration folder and never in a project."""
+"""Confirmations of the user, stored in the user's configuration folder and never in a project."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from remote.link.ssh.host_keys import own_known_hosts
 
 
 def consents(name: str, environment: Mapping[str, str]) -> Path:
-    """The user's list of that name; a line of it is one thing that was confirmed."""
+    """Return the user's file of that name, with one confirmation per line."""
     return own_known_hosts(environment).with_name(name)
 
 
 def is_confirmed(path: Path, line: str) -> bool:
-    """The list has that very line."""
+    """Return True if the file contains the line."""
     try:
         return line in path.read_text("utf-8", "surrogateescape").splitlines()
     except FileNotFoundError:
@@ -28,7 +28,7 @@ def is_confirmed(path: Path, line: str) -> bool:
 
 
 def keep_consent(path: Path, line: str) -> None:
-    """The list has that line from now on; it is for its owner only."""
+    """Append the line to the file, which only its owner can read."""
     with disk_full_as_error(path):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as file:
@@ -36,9 +36,9 @@ def keep_consent(path: Path, line: str) -> None:
 
 
 def seal(body: bytes, environment: Mapping[str, str] | None = None) -> str:
-    """What only this user's halfstep can put beside these bytes: an HMAC with a key of their configuration folder.
+    """Return an HMAC of the bytes, with a key in the user's configuration folder.
 
-    The key is made where there is none. Raises OSError where it can be neither read nor made.
+    The key is created if there is none. Raises OSError if it can be neither read nor created.
     """
     path = consents("note_key", os.environ if environment is None else environment)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -47,7 +47,7 @@ def seal(body: bytes, environment: Mapping[str, str] | None = None) -> str:
         fresh.write_bytes(secrets.token_bytes(32))
         fresh.chmod(0o600)
         try:
-            path.hardlink_to(fresh)  # whole from its first moment, and the first of two stays
+            path.hardlink_to(fresh)  # atomic: of two processes, the first creates the key
         finally:
             fresh.unlink()
     return hmac.new(path.read_bytes(), body, hashlib.sha256).hexdigest()

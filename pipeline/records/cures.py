@@ -1,4 +1,4 @@
-"""The cures that a config was healed with on a host: remembered, so that the next run does not fall ill again."""
+"""Records of the cures of a config on a host, which later runs use from the start."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from remote.protocol.values import Malformed, decode, dumps
 
 @dataclass(frozen=True)
 class KeptCures:
-    """The cures, and the digest of the config they were for: another config begins without them."""
+    """Cures, and the digest of their config: after a change of the config they no longer apply."""
 
     config: str
     cures: tuple[Cure, ...] = ()
 
 
 def read_cures(path: Path, config: dict[str, Any]) -> tuple[Cure, ...]:
-    """What this very config was healed with."""
+    """Return the recorded cures of exactly this config."""
     try:
-        cured = decode(KeptCures, json.loads(path.read_bytes()))
+        kept = decode(KeptCures, json.loads(path.read_bytes()))
     except (OSError, ValueError, Malformed):
         return ()
-    return cured.cures if cured.config == digest(config) else ()
+    return kept.cures if kept.config == digest(config) else ()
 
 
 def write_cures(path: Path, config: dict[str, Any], cures: tuple[Cure, ...]) -> None:
-    """They are remembered for this config."""
+    """Record the cures of this config."""
     write_whole(path, dumps(KeptCures(digest(config), cures)))

@@ -1,4 +1,4 @@
-"""Files of ours on this machine appear whole or not at all, and one writer at a time holds the lock."""
+"""Atomic writes and locks of local files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)
 
 
 def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
-    """`path` holds exactly `data`, also after a power cut; a reader sees the old bytes or the new. Raises DiskFull."""
+    """Write `data` to `path` atomically and durably. Raises DiskFull."""
     with disk_full_as_error(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_beside(str(path), data, mode)
@@ -35,14 +35,14 @@ def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
 
 @dataclass(frozen=True)
 class Lock:
-    """A lock that is held. Whoever finds it so is told who holds it, from `sign` on."""
+    """A held lock. After `sign`, errors of other processes name its holder."""
 
     path: Path
     doing: str
     file: io.FileIO
 
     def sign(self) -> None:
-        """The lock's file names this process and what it does."""
+        """Write this process and its activity into the lock file."""
         with disk_full_as_error(self.path):
             self.file.truncate(0)
             self.file.write(json.dumps({"pid": os.getpid(), "doing": self.doing}).encode())
@@ -50,10 +50,10 @@ class Lock:
 
 @contextlib.contextmanager
 def locked(path: Path, doing: str, *, sign: bool = True, wait: bool = False) -> Iterator[Lock]:
-    """Held by this process until the end of the block, or its own; raises Busy naming who holds it instead.
+    """Hold the lock until the end of the block or of the process. Raises Busy with the name of the holder.
 
-    `sign` False leaves the file as it is, for a verb that may find nothing to do and then writes nothing. `wait` True
-    waits for the holder instead, for a lock that is held for a moment.
+    `sign` False leaves the file unchanged, for a verb that may have nothing to do. `wait` True waits for the holder
+    instead, for locks that are held briefly.
     """
     with disk_full_as_error(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ def locked(path: Path, doing: str, *, sign: bool = True, wait: bool = False) -> 
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:
             file.seek(0)
-            words = f"another pipeline is at work: {_holder(file.read())}"
+            words = f"another pipeline process is running: {_holder(file.read())}"
             raise Busy(words, where=str(path), hint="pipeline status") from None
         lock = Lock(path, doing, file)
         if sign:
@@ -73,13 +73,13 @@ def locked(path: Path, doing: str, *, sign: bool = True, wait: bool = False) -> 
 
 @contextlib.contextmanager
 def disk_full_as_error(path: Path) -> Iterator[None]:
-    """Raises DiskFull, naming `path`, where the block could not write; BadUsage where something is in the way."""
+    """Turn errors of the block into DiskFull with `path`, or BadUsage if a file blocks a folder."""
     try:
         yield
     except OSError as error:
         if error.errno in NO_FOLDER:
-            blocks = _in_the_way(Path(error.filename or path))
-            words = f"{blocks} is in the way of a folder of that name"
+            blocks = _blocking(Path(error.filename or path))
+            words = f"{blocks} is not a folder, but a folder of that name is needed"
             raise BadUsage(words, where=str(path), hint=f"ls -l {shlex.quote(str(blocks))}") from error
         if error.errno not in FULL:
             raise
@@ -87,17 +87,17 @@ def disk_full_as_error(path: Path) -> Iterator[None]:
         raise DiskFull(words, where=str(path), hint=f"df -h {shlex.quote(str(path.parent))}") from error
 
 
-def _in_the_way(path: Path) -> Path:
-    """The highest on the way to the path that is there and no folder."""
+def _blocking(path: Path) -> Path:
+    """Return the topmost part of the path that exists and is not a folder."""
     return next((one for one in (*reversed(path.parents), path) if one.exists() and not one.is_dir()), path)
 
 
 def _holder(data: bytes) -> str:
     try:
-        told = json.loads(data)
-        os.kill(int(told["pid"]), 0)
-        return f"pid {int(told['pid'])}, {str(told['doing'])[:100]}"
+        holder = json.loads(data)
+        os.kill(int(holder["pid"]), 0)
+        return f"pid {int(holder['pid'])}, {str(holder['doing'])[:100]}"
     except (ValueError, KeyError, TypeError, ProcessLookupError):
-        return "it has not said yet which"
+        return "of unknown pid"
     except PermissionError:
-        return f"pid {int(told['pid'])} of somebody else, {str(told['doing'])[:100]}"
+        return f"pid {int(holder['pid'])} of another user, {str(holder['doing'])[:100]}"

@@ -1,4 +1,4 @@
-"""What a piece of work depends on, by name as short words; and one digest of any value."""
+"""Named inputs of a stage or run, and the digest of a value."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ Inputs = Mapping[str, str]
 
 
 def digest(value: object) -> str:
-    """SHA-256 of a value's canonical JSON."""
+    """Return the SHA-256 of a value's canonical JSON."""
     return hashlib.sha256(dumps(value)).hexdigest()

@@ -1,10 +1,10 @@
-"""What a project remembers in its `.halfstep/`, and where each thing lies there.
+"""The layout of a project's records in `.halfstep/`.
 
 .halfstep/state/<host>/<config>.json    the stages' checkpoints
-.halfstep/state/<host>/<config>.cures.json  what failures of this config were healed with
+.halfstep/state/<host>/<config>.cures.json  the cures of the config
 .halfstep/state/<host>/<config>.evidence.json  the last fixes and proof, for the report
-.halfstep/state/<host>/<config>.lock    held by the verb that changes them
-.halfstep/runs.lock                     held while a start is written down
+.halfstep/state/<host>/<config>.lock    the lock of these files
+.halfstep/runs.lock                     the lock for recording a start
 .halfstep/runs/<run>/                   one run: run.json, tensorboard/, output.log, adapter/, report.html
 .halfstep/runs/<run>@<host>/            a run of the same id on another host
 """
@@ -26,15 +26,15 @@ NOTE = "run.json"
 
 @dataclass(frozen=True)
 class Records:
-    """The `.halfstep/` of the project at `root`."""
+    """The `.halfstep/` folder of the project at `root`."""
 
     root: Path
 
     @property
     def folder(self) -> Path:
-        """The `.halfstep/` itself. Raises BadUsage where it or a folder in it that is ours is a link.
+        """The `.halfstep/` folder. Raises BadUsage if it, `runs` or `state` is a symbolic link.
 
-        A project that was cloned may bring one, and what is written here must not land elsewhere.
+        A cloned project may contain such a link to redirect writes.
         """
         folder = self.root / RECORDS_FOLDER
         for path in (folder, folder / "runs", folder / "state"):
@@ -47,51 +47,51 @@ class Records:
         return self.folder / "runs"
 
     def folder_named(self, name: str) -> Path:
-        """The folder of the run that is so named in this project. Raises BadUsage where it is a link."""
+        """Return the folder of the run of that name. Raises BadUsage if it is a symbolic link."""
         _refuse_link(self.runs / name)
         return self.runs / name
 
     def run(self, run: str, host: str) -> Path:
-        """The folder of one run on one host."""
+        """Return the folder of a run on a host."""
         return self.folder_named(self.run_name(run, host))
 
     def run_name(self, run: str, host: str) -> str:
-        """What names that run in this project: its id, and its host where another host had a run of that id first."""
-        apart = f"{run}@{safe_name(host)}"
-        if (self.runs / apart).is_dir():
-            return apart
-        return run if _host_of(self.runs / run / NOTE) in ("", host) else apart
+        """Return the run's name in this project: its id, with the host if another host has a run of that id."""
+        with_host = f"{run}@{safe_name(host)}"
+        if (self.runs / with_host).is_dir():
+            return with_host
+        return run if _host_of(self.runs / run / NOTE) in ("", host) else with_host
 
     @property
     def runs_lock(self) -> Path:
-        """Held while a start is written down."""
+        """The lock for recording a start."""
         return self.folder / "runs.lock"
 
     def checkpoints(self, host: str, config: str) -> Path:
-        """The stages' checkpoints of one config on one host."""
+        """Return the file with the stage checkpoints of a config on a host."""
         return self.folder / "state" / safe_name(host) / f"{safe_name(config)}.json"
 
     def cures(self, host: str, config: str) -> Path:
-        """What failures of the config were healed with."""
+        """Return the file with the cures of a config on a host."""
         return self.folder / "state" / safe_name(host) / f"{safe_name(config)}.cures.json"
 
     def evidence(self, host: str, config: str) -> Path:
-        """The last fixes, proof and cures."""
+        """Return the file with the last fixes, proof and cures."""
         return self.folder / "state" / safe_name(host) / f"{safe_name(config)}.evidence.json"
 
     def lock(self, host: str, config: str) -> Path:
-        """Held by the verb that changes any of them."""
+        """Return the lock of these files."""
         return self.folder / "state" / safe_name(host) / f"{safe_name(config)}.lock"
 
     def prepare(self) -> None:
-        """The folder is there and hides itself from git."""
+        """Create the folder with a .gitignore that excludes it."""
         ignore = self.folder / ".gitignore"
         if not ignore.exists():
             write_whole(ignore, b"*\n")
 
 
 def _host_of(note: Path) -> str:
-    """The host in a run's note; empty where there is no note that can be read."""
+    """Return the host in a run's record; empty if it cannot be read."""
     try:
         return str(json.loads(note.read_bytes())["host"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -100,10 +100,10 @@ def _host_of(note: Path) -> str:
 
 def _refuse_link(path: Path) -> None:
     if path.is_symlink():
-        words = f"{path} is a link: what halfstep remembers of a project lies in the project itself"
+        words = f"{path} is a symbolic link; the records of a project must be in the project itself"
         raise BadUsage(words, where=str(path), hint=f"rm {shlex.quote(str(path))}")
 
 
 def safe_name(name: str) -> str:
-    """`name` as one path component."""
+    """Return `name` as one path component."""
     return re.sub(r"[^A-Za-z0-9._-]", "_", name).lstrip(".") or "_"

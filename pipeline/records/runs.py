@@ -1,4 +1,4 @@
-"""The runs a project remembers: a small note each, so that a run can be named, found again and asked about offline."""
+"""The recorded runs of a project: one note each, so that runs can be listed and found offline."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from pipeline.records.consents import seal
 from pipeline.records.files import locked, write_whole
 from pipeline.records.layout import NOTE, Records, safe_name
 from remote.errors import BadUsage
-from remote.protocol.findings import Finding, Severity
+from remote.protocol.findings import Finding
 from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey
 from remote.protocol.values import Malformed, decode, dumps, encode
 
 SEAL = "seal"
-AGAIN = "pipeline run --host HOST --config NAME   (as it was started: finds the run on its host, and remembers it)"
+AGAIN = "pipeline run --host HOST --config NAME   (as it was started: finds the run on its host and records it again)"
 ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.LOST)
 
 
 @dataclass(frozen=True)
 class RunNote:
-    """What is remembered of a run. `state`, `step` and `seen_unix` are the last that was seen of its job.
+    """The record of a run. `state`, `step` and `seen_unix` describe its job when it was last seen.
 
-    `given` are the words that started it: names, and what was set beside them. `start` counts the project's starts and
-    resumes: the highest is the newest, whatever the clocks say. `name` names the run in this project, see Records.
+    `given` are the options that started it. `start` counts the project's starts and resumes: the highest is the newest,
+    independent of clocks. `name` is the run's name in this project, see Records.
     """
 
     run: str
@@ -55,19 +55,19 @@ class RunNote:
 
     @property
     def again(self) -> str:
-        """What takes the run up again."""
+        """The command that resumes the run."""
         return complete_hint("pipeline run", self.host, self.config, self.given)
 
 
 def write_note(records: Records, note: RunNote) -> None:
-    """The run is remembered; an earlier note keeps its time of creation and its place among the starts."""
-    with locked(records.runs_lock, "remember a run", sign=False, wait=True):
+    """Record the run; the creation time and the start count of an earlier note are kept."""
+    with locked(records.runs_lock, "record a run", sign=False, wait=True):
         _write(records, note, 0)
 
 
 def write_start(records: Records, note: RunNote) -> None:
-    """The same of a run that is started, resumed or joined now: it is the last of the project's starts."""
-    with locked(records.runs_lock, "remember a start", sign=False, wait=True):
+    """Record a run that is started, resumed or joined now, as the project's last start."""
+    with locked(records.runs_lock, "record a start", sign=False, wait=True):
         _write(records, note, 1 + max((known.start for known in list_notes(records)), default=0))
 
 
@@ -81,7 +81,7 @@ def _write(records: Records, note: RunNote, start: int) -> None:
 
 
 def read_note(folder: Path) -> RunNote | None:
-    """The note in a run's folder; None where there is none that can be read, or it is another run's."""
+    """Return the note in a run's folder; None if it cannot be read or belongs to another run."""
     try:
         note = replace(decode(RunNote, json.loads((folder / NOTE).read_bytes())), name=folder.name)
     except (OSError, ValueError, Malformed):
@@ -90,7 +90,7 @@ def read_note(folder: Path) -> RunNote | None:
 
 
 def is_own_note(folder: Path) -> bool:
-    """The note in a run's folder was written by this user's halfstep; one that came with a project was not."""
+    """Return True if this user wrote the note, which is false for one in a cloned project."""
     try:
         body = json.loads((folder / NOTE).read_bytes())
         kept = str(body.pop(SEAL, ""))
@@ -101,47 +101,41 @@ def is_own_note(folder: Path) -> bool:
 
 def _write_sealed(folder: Path, note: RunNote) -> None:
     body = encode(note)
-    with contextlib.suppress(OSError):  # unsealed where there is no configuration folder
+    with contextlib.suppress(OSError):  # without a configuration folder the note stays unsealed
         body[SEAL] = seal(dumps(body))
     write_whole(folder / NOTE, dumps(body))
 
 
 def list_notes(records: Records) -> tuple[RunNote, ...]:
-    """Every run of the project, the one that was started or resumed last first."""
+    """Return all runs of the project, the last started or resumed one first."""
     read = [read_note(folder) for folder in records.runs.iterdir()] if records.runs.is_dir() else []
     notes = [note for note in read if note is not None]
     return tuple(sorted(notes, key=lambda note: (note.start, note.created_unix), reverse=True))
 
 
 def damaged_notes(records: Records) -> tuple[Path, ...]:
-    """The notes that are there and cannot be read: their runs cannot be named."""
+    """Return the notes that cannot be read."""
     paths = sorted(records.runs.glob(f"*/{NOTE}")) if records.runs.is_dir() else []
     return tuple(path for path in paths if read_note(path.parent) is None)
 
 
 def judge_notes(records: Records) -> tuple[Finding, ...]:
-    """A warning for each note that cannot be read."""
+    """Return a warning for each note that cannot be read."""
     return tuple(
-        Finding(
-            "damaged-note",
-            Severity.WARNING,
-            f"what is remembered of {path.parent.name} cannot be read",
-            str(path),
-            AGAIN,
-        )
+        Finding.warning("damaged-note", f"the record of {path.parent.name} cannot be read", str(path), AGAIN)
         for path in damaged_notes(records)
     )
 
 
 def find_note(records: Records, run: str | None) -> RunNote:
-    """The run of that name, the newest of that config, the only one that begins so, or the newest of all.
+    """Return the run of that name, the newest of that config, the only one with that prefix, or the newest of all.
 
-    Raises BadUsage naming the nearest.
+    Raises BadUsage with the nearest name.
     """
     notes = list_notes(records)
     damaged = next((path for path in damaged_notes(records) if path.parent.name == run or not (run or notes)), None)
     if damaged is not None:
-        words = f"what this project remembers of {damaged.parent.name} cannot be read"
+        words = f"the record of {damaged.parent.name} cannot be read"
         raise BadUsage(words, where=str(damaged), hint=AGAIN)
     if not notes:
         raise BadUsage(
@@ -151,7 +145,7 @@ def find_note(records: Records, run: str | None) -> RunNote:
         return notes[0]
     found = notes_named(notes, run)
     if len(found) > 1:
-        words = f"{run!r} may be {', '.join(note.name for note in found)}"
+        words = f"{run!r} is ambiguous: {', '.join(note.name for note in found)}"
         raise BadUsage(words, where="RUN", hint="pipeline list", instead=(run, found[0].name))
     if not found:
         near = difflib.get_close_matches(run, [note.name for note in notes], n=1, cutoff=0.4) or [notes[0].name]
@@ -160,7 +154,10 @@ def find_note(records: Records, run: str | None) -> RunNote:
 
 
 def notes_named(notes: Sequence[RunNote], run: str) -> tuple[RunNote, ...]:
-    """The run of that name, else the newest of that config, else those that begin so; `notes` are the newest first."""
+    """Return the run of that name, else the newest of that config, else all with that prefix.
+
+    `notes` are sorted, the newest first.
+    """
     for found in ([n for n in notes if n.name == run], [n for n in notes if n.config == run]):
         if found:
             return (found[0],)
@@ -168,31 +165,31 @@ def notes_named(notes: Sequence[RunNote], run: str) -> tuple[RunNote, ...]:
 
 
 def artifacts_in(folder: Path) -> dict[str, str]:
-    """What of the run of that folder came to this machine."""
+    """Return the paths of the local files of a run by kind: tensorboard, adapter, report."""
     places = {"tensorboard": _curves_in(folder), "adapter": folder / "adapter", "report": folder / "report.html"}
     return {name: str(path) for name, path in places.items() if path.exists()}
 
 
 def _curves_in(folder: Path) -> Path:
-    """Where TensorBoard is pointed to: the usual folder, else the run's, where a script wrote to one of its own."""
+    """Return the folder for TensorBoard: the usual one, or the run's if the script wrote elsewhere."""
     usual = folder / "tensorboard"
     own = not usual.exists() and any(folder.rglob("*tfevents*"))
     return folder if own else usual
 
 
 def named_run(run: str | None, here: Path) -> tuple[RunNote, Records]:
-    """The run of that name, or the one of the project here that was started or resumed last. Raises BadUsage."""
+    """Return the run of that name, or the last started one of the project, with its records. Raises BadUsage."""
     records = Records(find_project(here))
     return find_note(records, run), records
 
 
 def note_seen(folder: Path, run: RunSurvey) -> None:
-    """The note in a run's folder says what was last seen of its job."""
+    """Record the surveyed state of the run's job."""
     note_job(folder, run.state, run.progress, run.result)
 
 
 def note_job(folder: Path, state: JobState, progress: Progress | None = None, result: JobResult | None = None) -> None:
-    """The same of a job whose run was not looked at; what has ended and is known already is not written again."""
+    """Record the state of a job, unless it has ended and is already recorded."""
     note = read_note(folder)
     if note is None:
         return
@@ -211,7 +208,7 @@ def note_job(folder: Path, state: JobState, progress: Progress | None = None, re
 
 
 def job_last_seen(note: RunNote, now_unix: float) -> JobOutcome:
-    """What was last seen of a run's job, with its age."""
+    """Return the recorded state of a run's job, with its age."""
     age = max(0.0, now_unix - note.seen_unix) if note.seen_unix else None
     return JobOutcome(
         note.state if note.seen_unix else JobState.ABSENT, note.step, note.steps, note.exit, note.loss, age

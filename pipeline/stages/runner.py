@@ -103,7 +103,7 @@ def _run_stage(
     checkpoint = checkpoint_now(
         stage.name, digest(inputs), inputs, seconds=seconds, notes=done.notes, caveat=done.caveat
     )
-    return outcome, checkpoints.with_claim(checkpoint)
+    return outcome, checkpoints.with_checkpoint(checkpoint)
 
 
 def _run_and_refresh(context: Context, stage: Stage, refresh: Refresh) -> StageResult:

@@ -33,7 +33,7 @@ write_checkpoints(path, read_checkpoints(path).with_claim(checkpoint_now("fix", 
 
 
 def old_claims() -> StageCheckpoints:
-    return StageCheckpoints().with_claim(checkpoint_now("sync", "old", {"files": "a" * 64}, seconds=1.5))
+    return StageCheckpoints().with_checkpoint(checkpoint_now("sync", "old", {"files": "a" * 64}, seconds=1.5))
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_FI_24_a_full_disk_here_is_exit_22_and_the_old_record_stands(full_disk: 
 
     with pytest.raises(DiskFull, match="no space left") as caught:
         write_checkpoints(
-            path, old_claims().with_claim(checkpoint_now("fix", "new", {"files": "b" * 20_000}, seconds=1.0))
+            path, old_claims().with_checkpoint(checkpoint_now("fix", "new", {"files": "b" * 20_000}, seconds=1.0))
         )
 
     assert caught.value.exit_code is ExitCode.DISK

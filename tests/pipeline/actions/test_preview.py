@@ -22,7 +22,7 @@ from tests.pipeline.views import view_of
 def claims_of(view: View) -> StageCheckpoints:
     claims = StageCheckpoints()
     for stage in STAGES:
-        claims = claims.with_claim(
+        claims = claims.with_checkpoint(
             checkpoint_now(stage.name, digest(dict(stage.inputs(view))), dict(stage.inputs(view)), seconds=0.0)
         )
     return claims

@@ -34,5 +34,5 @@ def test_looking_needs_no_place_to_remember_in(tmp_path: Path) -> None:
 def test_changing_says_what_is_in_the_way_of_remembering(tmp_path: Path) -> None:
     named = named_in(tmp_path)
     (tmp_path / "project" / ".halfstep").write_text("a file of somebody's")
-    with pytest.raises(BadUsage, match=r"\.halfstep is in the way"), exclusive_lock(named, "test"):
+    with pytest.raises(BadUsage, match=r"\.halfstep is not a folder"), exclusive_lock(named, "test"):
         pass

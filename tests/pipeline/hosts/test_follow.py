@@ -42,6 +42,6 @@ def test_each_loss_is_told_with_its_wait() -> None:
     with pytest.raises(CannotConnect):
         list(follow_on(GoesAway(), "follow.log", dict, patience))
     assert ears.told == [
-        "the line to titan went away; trying again in 0.5 s",
-        "titan timed out; trying again in 1.0 s",
+        "the line to titan went away; retrying in 0.5 s",
+        "titan timed out; retrying in 1.0 s",
     ]

@@ -49,7 +49,7 @@ def test_SE_12_a_folder_of_ours_that_is_a_link_is_refused(tmp_path: Path, link: 
     (root / link).parent.mkdir(parents=True)
     victim.mkdir()
     (root / link).symlink_to(victim)
-    with pytest.raises(BadUsage, match="is a link") as caught:
+    with pytest.raises(BadUsage, match="is a symbolic link") as caught:
         write_note(Records(root), note())
     assert list(victim.iterdir()) == [] and caught.value.hint == f"rm {root / link}"
 

@@ -43,9 +43,9 @@ def _alias(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("titan", "host: 10.6.6.6\n", "10.6.6.6"),
         ("titan", "host: 10.0.0.1\nuser: somebody\n", "somebody@10.0.0.1"),
-        ("titan", "host: titan\nknown_hosts: /project/known_hosts\n", "another way or another host key"),
-        ("titan", "host: titan\nproxy_jump: [gate.example]\n", "another way"),
-        ("titan", "host: local\n", "means this machine"),
+        ("titan", "host: titan\nknown_hosts: /project/known_hosts\n", "another route or with another host key"),
+        ("titan", "host: titan\nproxy_jump: [gate.example]\n", "another route"),
+        ("titan", "host: local\n", "names the local machine"),
         ("rig", "host: rig.example\nsecrets: [AWS_SECRET_ACCESS_KEY]\n", "AWS_SECRET_ACCESS_KEY"),
         ("titan", "host: titan\nsecrets: [HF_TOKEN]\n", "HF_TOKEN"),
     ],

@@ -68,7 +68,7 @@ CARDS = [
         replace(PYTHON, torch=Torch("2.9.0+cu130", "13.0", ("sm_75", "sm_80"))),
         DRIVER,
         ExitCode.GPU,
-        ["torch 2.9.0+cu130 needs CUDA 13.0", "driver 550.54.14 carries up to 12.4"],
+        ["torch 2.9.0+cu130 needs CUDA 13.0", "driver 550.54.14 supports up to 12.4"],
     ),
     (
         replace(PYTHON, torch=Torch("2.8.0+cu128", "12.8", ("sm_80", "sm_90"))),

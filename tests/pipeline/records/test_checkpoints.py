@@ -26,7 +26,7 @@ from tests.lab.wait import PATIENCE_S
 def some_claims() -> StageCheckpoints:
     claims = StageCheckpoints()
     for name in ("sync", "environment", "fix"):
-        claims = claims.with_claim(checkpoint_now(name, f"print-of-{name}", {"files": "abc"}, seconds=1.5))
+        claims = claims.with_checkpoint(checkpoint_now(name, f"print-of-{name}", {"files": "abc"}, seconds=1.5))
     return claims
 
 
@@ -111,7 +111,7 @@ def test_a_lock_that_is_not_signed_is_held_and_keeps_its_bytes(tmp_path: Path) -
     path.write_text(json.dumps({"pid": gone.pid, "doing": "run of yesterday"}))
     before = path.stat().st_mtime_ns
     with locked(path, "run", sign=False) as lock:
-        with pytest.raises(Busy, match="not said yet which"), locked(path, "me"):
+        with pytest.raises(Busy, match="of unknown pid"), locked(path, "me"):
             pass
         assert path.stat().st_mtime_ns == before
         lock.sign()

@@ -73,7 +73,7 @@ def test_a_run_is_named_by_its_id_its_config_or_how_it_begins(tmp_path: Path, na
 @pytest.mark.parametrize(
     ("named", "words", "meant"),
     [
-        ("plain-00", "may be plain-0022ccdd, plain-0011aabb", "plain-0022ccdd"),
+        ("plain-00", "is ambiguous: plain-0022ccdd, plain-0011aabb", "plain-0022ccdd"),
         ("tiny-5566aabc", "has no run", "tiny-5566aabb"),
         ("xyz", "has no run", "tiny-5566aabb"),
         ("", "has no run", "tiny-5566aabb"),
@@ -98,7 +98,7 @@ def test_a_note_that_cannot_be_read_is_named_and_hides_no_other(tmp_path: Path, 
     path = records.run("plain-0022ccdd", "titan") / NOTE
     path.write_text(written)
     assert [finding.where for finding in judge_notes(records)] == [str(path)]
-    with pytest.raises(BadUsage, match="remembers of plain-0022ccdd cannot be read") as caught:
+    with pytest.raises(BadUsage, match="the record of plain-0022ccdd cannot be read") as caught:
         find_note(records, "plain-0022ccdd")
     assert caught.value.where == str(path)
     assert find_note(records, None).run == "tiny-5566aabb"
@@ -108,7 +108,7 @@ def test_a_note_that_cannot_be_read_is_named_and_hides_no_other(tmp_path: Path, 
 def test_a_project_whose_only_note_is_damaged_has_a_run(tmp_path: Path) -> None:
     records, path = remembered(tmp_path)
     path.write_text("torn")
-    with pytest.raises(BadUsage, match="remembers of r cannot be read"):
+    with pytest.raises(BadUsage, match="the record of r cannot be read"):
         find_note(records, None)
 
 

@@ -60,4 +60,4 @@ def test_what_is_in_the_way_of_the_originals_is_named(project: Path, capsys: pyt
     (project / ".halfstep").touch()
     assert run(["fix", str(project), "--card", "titan-rtx"]) == 2
     assert (project / "train.py").read_text() == BEFORE
-    assert f"{project / '.halfstep'} is in the way" in capsys.readouterr().err
+    assert f"{project / '.halfstep'} is not a folder" in capsys.readouterr().err

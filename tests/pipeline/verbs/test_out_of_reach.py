@@ -69,7 +69,7 @@ def test_logs_shows_the_output_that_is_here_and_how_old_it_is(
     assert (code, told["lines"]) == (10, lines)
     [finding] = told["findings"]
     assert finding["check"] == "unreachable"
-    assert "jobs/2/output.log as it came home" in finding["message"]
+    assert "jobs/2/output.log as pulled" in finding["message"]
     assert " ago" in finding["message"]
 
 
