@@ -144,7 +144,7 @@ class RunLayout:
 
 @dataclass(frozen=True)
 class JobLayout:
-    """One training process: what it was told, who runs it, what it said, how it ended."""
+    """One training process: its spec, its supervisor, its output, its result."""
 
     root: str
 
@@ -159,6 +159,31 @@ class JobLayout:
     @property
     def output(self) -> str:
         return f"{self.root}/output.log"
+
+    @property
+    def supervisor_log(self) -> str:
+        return f"{self.root}/supervisor.log"
+
+    @property
+    def flags(self) -> str:
+        return f"{self.root}/flags.json"
+
+    @property
+    def stop(self) -> str:
+        return f"{self.root}/stop.json"
+
+    @property
+    def submitted(self) -> str:
+        return f"{self.root}/submitted.json"
+
+    @property
+    def reserve(self) -> str:
+        """A little disk space held back while the job runs, so that its result can be written on a full disk."""
+        return f"{self.root}/reserve"
+
+    @property
+    def exit(self) -> str:
+        return f"{self.root}/exit.json"
 
     @property
     def result(self) -> str:

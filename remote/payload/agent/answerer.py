@@ -12,7 +12,7 @@ from typing import Any, Dict
 
 from remote.payload.agent.hangup import Hangup
 from remote.payload.operations import OPERATIONS
-from remote.payload.request.call import Call, Line
+from remote.payload.request.call import Call, Connection
 from remote.payload.request.refusal import Refusal, refusal_to_json
 from remote.protocol.frames import FrameKind, hello, pack, pack_json, read_frame
 
@@ -27,7 +27,7 @@ def main(nonce: str, temporary: str, workdir: str, first: str = "", compiled: st
     `first` is a request's frame in base64, answered before any that comes over the line. `compiled` is where the
     payload's byte code is missing, else empty.
     """
-    line = Line(sys.stdin.buffer, os.fdopen(os.dup(1), "wb"))
+    line = Connection(sys.stdin.buffer, os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
     payload = os.path.abspath(sys.argv[0])
     workdir = os.path.abspath(workdir)
@@ -87,7 +87,7 @@ def greeting(payload: str, workdir: str) -> Dict[str, Any]:
     return {"payload": payload, "workdir": workdir, "python": list(sys.version_info[:3]), "pid": os.getpid()}
 
 
-def answer(request: Dict[str, Any], line: Line, workdir: str, payload: str) -> Dict[str, Any]:
+def answer(request: Dict[str, Any], line: Connection, workdir: str, payload: str) -> Dict[str, Any]:
     """The closing object of one request; an error of any kind is an answer too, so that the line stays in step."""
     call = Call(request.get("op", ""), request.get("args", {}), workdir, payload, line)
     stream = request.get("stream", "")

@@ -13,7 +13,8 @@ import time
 from typing import Dict, Iterator, List, Optional, Set, Tuple
 
 from remote.payload.files.atomic import PART
-from remote.payload.jobs.state import newest_job, observe_job
+from remote.payload.jobs.state import observe_job
+from remote.payload.output.job_folder import newest_job
 from remote.payload.processes.identity import all_processes, is_alive, read_command, read_environment
 from remote.protocol.jobs import JobState
 from remote.protocol.layout import PROJECTS, RunLayout

@@ -40,7 +40,7 @@ def read_weights(call: Call) -> Dict[str, Any]:
         with open_regular(os.path.join(folder, name)) as file:
             file.seek(offset)
             while chunk := file.read(BLOCK):
-                call.give(SEGMENT.pack(index, 0, len(chunk)) + chunk)
+                call.send(SEGMENT.pack(index, 0, len(chunk)) + chunk)
     return {}
 
 

@@ -1,4 +1,4 @@
-"""Folders under scratch/ in which somebody works for a while: a living one's is left alone, a dead one's is swept."""
+"""Temporary folders under scratch/, each owned by a process; those of dead processes are removed."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from typing import List, Tuple
 from remote.protocol.parts import WRITER, is_gone, writer
 
 TEMPORARY = "temporary.json"
-OURS = re.compile(rf"[a-z]+-({WRITER})-\w+")
-CLAIM = re.compile(rf"(.+)\.of-({WRITER})")
+OWN_NAME = re.compile(rf"[a-z]+-({WRITER})-\w+")
+OWNER_MARK = re.compile(rf"(.+)\.of-({WRITER})")
 
 
 def own_name(kind: str) -> str:
-    """A new name for a folder of this process."""
+    """A new folder name that contains this process's id."""
     return f"{kind}-{writer()}-{os.urandom(4).hex()}"
 
 
-def claim(folder: str) -> None:
-    """A folder whose name is not ours to choose will be swept once this process is dead. Call it before it is made."""
+def mark_owner(folder: str) -> None:
+    """Record this process as the owner of a folder whose name does not say it. Call it before creating the folder."""
     os.makedirs(os.path.dirname(folder), exist_ok=True)
     with open(f"{folder}.of-{writer()}", "w", encoding="utf-8"):
         pass
 
 
 def remove(folder: str) -> None:
-    """The folder is gone, also where somebody took write permission from its own folders, and nobody claims it."""
+    """Remove the folder and its owner mark, even if write permission is missing on folders in it."""
     parent, name = os.path.split(folder)
     if os.path.lexists(folder):
         for path, _, _ in os.walk(folder):
             with contextlib.suppress(OSError):
                 os.chmod(path, 0o700)
         shutil.rmtree(folder, ignore_errors=True)
-    for claimed, path, _ in _entries(parent):
-        if claimed == name and path != folder:
+    for marked, path, _ in _entries(parent):
+        if marked == name and path != folder:
             with contextlib.suppress(OSError):
                 os.unlink(path)
 
 
 def sweep_scratch(parent: str, keep: str = "") -> None:
-    """No folder of a dead process lies in `parent`, save the one at the path `keep`; nor what it kept elsewhere."""
+    """Remove the folders of dead processes in `parent`, and their temporary folders elsewhere, but keep `keep`."""
     for name, path, mark in _entries(parent):
         folder = os.path.join(parent, name)
         if is_gone(mark) and not (keep + os.sep).startswith(folder + os.sep):
@@ -57,13 +57,13 @@ def sweep_scratch(parent: str, keep: str = "") -> None:
 
 
 def write_temporary(folder: str, temporary: str) -> None:
-    """Whoever sweeps the folder sweeps that one too."""
+    """Record a temporary folder elsewhere that is removed together with this one."""
     with open(os.path.join(folder, TEMPORARY), "w", encoding="utf-8") as file:
         json.dump({"path": temporary}, file)
 
 
 def read_temporary(folder: str) -> str:
-    """The folder elsewhere that goes with this one; empty where there is none."""
+    """The temporary folder recorded by `write_temporary`; empty if there is none."""
     try:
         with open(os.path.join(folder, TEMPORARY), encoding="utf-8") as file:
             return str(json.load(file)["path"])
@@ -72,14 +72,14 @@ def read_temporary(folder: str) -> str:
 
 
 def _entries(parent: str) -> List[Tuple[str, str, str]]:
-    """(folder's name, path of what names its writer, writer) of everything in `parent` that has a writer."""
+    """(folder name, path whose name holds the owner, owner) for every owned folder in `parent`."""
     found = []
     with contextlib.suppress(OSError):
         for name in os.listdir(parent):
-            ours, claimed = OURS.fullmatch(name), CLAIM.fullmatch(name)
+            own, marked = OWN_NAME.fullmatch(name), OWNER_MARK.fullmatch(name)
             path = os.path.join(parent, name)
-            if ours is not None:
-                found.append((name, path, ours.group(1)))
-            elif claimed is not None:
-                found.append((claimed.group(1), path, claimed.group(2)))
+            if own is not None:
+                found.append((name, path, own.group(1)))
+            elif marked is not None:
+                found.append((marked.group(1), path, marked.group(2)))
     return found

@@ -27,7 +27,7 @@ def read_file(call: Call) -> Dict[str, Any]:
             chunk = file.read(MAX_CHUNK if limit is None else min(MAX_CHUNK, limit - sent))
             if not chunk:
                 break
-            call.give(chunk)
+            call.send(chunk)
             sent += len(chunk)
         return {"bytes": sent, "size": os.fstat(file.fileno()).st_size}
 

@@ -60,7 +60,7 @@ def _only_one(call: Call, path: str) -> Iterator[Lock]:
             lock = take_lock(path, f"pid {os.getpid()}", wait_s=WAIT_S)
             break
         except Held as held:
-            if call.line.gone():
+            if call.connection.closed():
                 raise EOFError("the laptop closed the line") from None
             call.push({"doing": f"waiting for an earlier installation to end ({held})"})
     with lock:

@@ -1,4 +1,4 @@
-"""pip and similar commands, run while the laptop is kept informed, and ended when the laptop goes away."""
+"""Run pip and similar commands: their progress is pushed to the laptop, and they end if it disconnects."""
 
 from __future__ import annotations
 
@@ -8,26 +8,24 @@ import os
 import select
 import signal
 import subprocess
-import time
 from typing import Any, Callable, Deque, Dict, List, Optional, Sequence
 
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import DISK_ERRORS, Refusal
 from remote.protocol.exits import ExitCode
 
-HEARTBEAT_S = 5.0
-LOOK_S = 0.5
+POLL_S = 0.5
 ENDING_S = 10.0
 KEPT_LINES = 400
 SHOWN_LINES = 8
 PIP = ("-m", "pip", "--no-input", "--disable-pip-version-check")
 FULL = {"No space left on device": 28, "Disk quota exceeded": 122}
 
-Tell = Callable[[str], Optional[Dict[str, Any]]]
-"""Takes one line of output, and gives the event that it is worth, or None."""
+ParseLine = Callable[[str], Optional[Dict[str, Any]]]
+"""Turns one line of output into an event, or None."""
 
 
-def run_alive(
+def run_command(
     call: Call,
     argv: List[str],
     environment: Dict[str, str],
@@ -35,12 +33,12 @@ def run_alive(
     *,
     cwd: Optional[str] = None,
     keep: Sequence[int] = (),
-    tell: Optional[Tell] = None,
+    parse: Optional[ParseLine] = None,
 ) -> str:
-    """What the command printed (its last 400 lines). Raises Refusal with its last lines where it failed, EOFError where
-    the laptop went away: the command and its children have ended by then.
+    """Run the command; return its last 400 lines of output.
 
-    `keep` are descriptors that the command inherits, such as a lock that must be held as long as it lives.
+    Raises Refusal with its last lines if it fails, and EOFError if the laptop disconnects; the command and its children
+    have ended by then. `keep`: descriptors that the command inherits, such as a lock to hold as long as it runs.
     """
     try:
         process = subprocess.Popen(
@@ -57,7 +55,7 @@ def run_alive(
         raise refused("no-python", f"{complaint}: {argv[0]}: {error.strerror}", argv[0]) from None
     lines: Deque[str] = collections.deque(maxlen=KEPT_LINES)
     try:
-        _follow(call, process, lines, tell)
+        _follow(call, process, lines, parse)
         process.wait()
     finally:
         _end(process)
@@ -67,34 +65,32 @@ def run_alive(
     return text
 
 
-def _follow(call: Call, process: subprocess.Popen[bytes], lines: Deque[str], tell: Optional[Tell]) -> None:
-    """Every line goes into `lines`, until the command closes its output. Raises EOFError where the laptop is gone."""
+def _follow(call: Call, process: subprocess.Popen[bytes], lines: Deque[str], parse: Optional[ParseLine]) -> None:
+    """Append the output to `lines` until it ends, pushing events. Raises EOFError if the laptop disconnects."""
     assert process.stdout is not None
-    output, laptop = process.stdout.fileno(), call.line.source.fileno()
+    output, laptop = process.stdout.fileno(), call.connection.source.fileno()
     latest: Dict[str, Any] = {}
-    held, spoke = b"", time.monotonic()
+    held = b""
     while True:
-        readable, _, _ = select.select([output, laptop], [], [], LOOK_S)
+        readable, _, _ = select.select([output, laptop], [], [], POLL_S)
         if laptop in readable:
-            raise EOFError("the laptop closed the line")
-        event: Optional[Dict[str, Any]] = None
+            raise EOFError("the laptop closed the connection")
         if output in readable:
             data = os.read(output, 65536)
             *whole, held = (held + data).split(b"\n")
-            for line in whole if data else [held]:
-                text = line.decode("utf-8", "replace").rstrip()
-                lines.append(text)
-                event = (tell(text) if tell is not None else None) or event
+            texts = [line.decode("utf-8", "replace").rstrip() for line in (whole if data else [held])]
+            lines.extend(texts)
             if not data:
                 return
-        if event is not None or time.monotonic() - spoke > HEARTBEAT_S:
-            latest = event or latest
-            call.push(latest)
-            spoke = time.monotonic()
+            events = [event for event in map(parse, texts) if event is not None] if parse is not None else []
+            if events:
+                latest = events[-1]
+                call.push(latest)
+        call.keep_alive(latest)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Nothing of the command is left. pip removes its temporary files when it is interrupted, so that comes first."""
+    """End the command and its children: SIGINT first, because pip removes its temporary files then; later SIGKILL."""
     if process.poll() is None:
         for number in (signal.SIGINT, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
@@ -116,14 +112,14 @@ def _failed(complaint: str, text: str, where: str) -> Refusal:
 
 
 def reason_of(text: str) -> str:
-    """pip writes ERROR on the lines that matter; the last one sums up."""
+    """The last line that pip marks ERROR, which sums up the failure; without one, the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [line.partition("ERROR:")[2].strip() for line in lines if line.startswith("ERROR:")]
     return (errors or lines or ["no output"])[-1][:400]
 
 
 def last_lines(text: str) -> List[str]:
-    """The last lines of output, without pip's notices, progress and empty lines."""
+    """The last 8 lines of output, without pip's notices, progress and empty lines."""
     lines = [line.rstrip()[:200] for line in text.splitlines() if line.strip()]
     kept = [
         line

@@ -8,7 +8,7 @@ import subprocess
 from typing import Any, Dict, List
 
 from remote.payload.files.atomic import write_whole
-from remote.payload.fix.installing import PIP, refused, run_alive
+from remote.payload.fix.installing import PIP, refused, run_command
 from remote.payload.fix.journal import project_of
 from remote.payload.fix.marks import read_mark
 from remote.payload.probes.project_python import job_environment
@@ -35,7 +35,7 @@ def install_packages(call: Call) -> Dict[str, Any]:
     links = ["--find-links", call.path(call.args["find_links"]), "--no-index"] if call.args.get("find_links") else []
     packages = [str(package) for package in call.args["packages"]]
     argv = [python, *PIP, "install", *links, *packages]
-    run_alive(call, argv, environment, f"{', '.join(packages)} could not be installed")
+    run_command(call, argv, environment, f"{', '.join(packages)} could not be installed")
     added = sorted(set(_installed(python)) - set(before))
     record = _record(project, call.args["fixer"])
     known = _read(record)

@@ -7,7 +7,8 @@ import signal
 import time
 from typing import Any, Dict, List
 
-from remote.payload.jobs.state import judge_job, newest_job, run_layout
+from remote.payload.jobs.state import judge_job, run_layout
+from remote.payload.output.job_folder import newest_job
 from remote.payload.processes.identity import Process, marked, read_process, send_signal
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal

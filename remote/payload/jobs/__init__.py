@@ -1,1 +1,1 @@
-"""Training processes: started once, kept, watched, judged, taken up again."""
+"""Training processes: started once, supervised, judged, resumed. docs/jobs.md names the parts of this package."""

@@ -1,35 +1,29 @@
-"""A job whose supervisor was killed is taken up by whoever looks at it: it has a new supervisor, or its result."""
+"""Adoption: a job whose supervisor was killed gets a new one, or its result if it has ended meanwhile."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import time
-from typing import Any, Callable, Dict
 
 from remote.payload.files.atomic import write_whole
 from remote.payload.jobs.backends import run_detached
-from remote.payload.jobs.evidence import ended_unseen
+from remote.payload.jobs.evidence import can_judge_unsupervised
 from remote.payload.jobs.state import observe_job
-from remote.payload.output import follow
-from remote.payload.output.job_folder import newest_job, run_root
 from remote.payload.request.call import Call
 from remote.protocol.jobs import JobState
 from remote.protocol.layout import PAYLOAD, RunLayout
 
-LOOK_EVERY_S = 1.0
+
+def ensure_supervised(call: Call, run: RunLayout, number: int) -> None:
+    """Start a supervisor for the job if it has lost its own and is alive, or if its end can still be judged."""
+    observed = observe_job(run, number)
+    state = observed.answer.state
+    if observed.orphans or (state is JobState.LOST and can_judge_unsupervised(run, run.job(number))):
+        run_detached("adopt", _lasting_payload(call), run.job(number), "")
 
 
-def take_up(call: Call, run: RunLayout, number: int) -> None:
-    """The job is watched to its end, has its result, or is lost: nothing tells how it ended."""
-    look = observe_job(run, number)
-    state = look.answer.state
-    if look.orphans or (state is JobState.LOST and ended_unseen(run, run.job(number))):
-        run_detached("adopt", _kept_payload(call), run.job(number), "")
-
-
-def _kept_payload(call: Call) -> str:
-    """A payload that is there as long as a supervisor needs it: one that came to look only goes with its agent."""
+def _lasting_payload(call: Call) -> str:
+    """The path of a payload that outlives this agent: a supervisor imports modules from it until it ends."""
     folder = os.path.join(call.workdir, PAYLOAD)
     if os.path.dirname(call.payload) == folder:
         return call.payload
@@ -39,32 +33,3 @@ def _kept_payload(call: Call) -> str:
     if not os.path.exists(path):
         write_whole(path, data)
     return path
-
-
-def follow_events(call: Call) -> Dict[str, Any]:
-    """`output.follow.follow_events` until the job is over."""
-    return follow.follow_events(call, _over(call))
-
-
-def follow_log(call: Call) -> Dict[str, Any]:
-    """`output.follow.follow_log` until the job is over."""
-    return follow.follow_log(call, _over(call))
-
-
-def _over(call: Call) -> Callable[[], bool]:
-    """Whether the job that is followed has ended or is lost; asked often, it looks once a second."""
-    run = RunLayout(run_root(call))
-    number = int(call.args.get("job", 0)) or newest_job(run.root)
-    looked_at = float("-inf")
-
-    def over() -> bool:
-        nonlocal looked_at
-        if os.path.exists(run.job(number).result):
-            return True
-        if time.monotonic() - looked_at < LOOK_EVERY_S:
-            return False
-        looked_at = time.monotonic()
-        take_up(call, run, number)
-        return observe_job(run, number).answer.state is JobState.LOST
-
-    return over

@@ -1,4 +1,4 @@
-"""Under what a supervisor runs: its own session, the user's service manager where that outlives a logout, or Slurm."""
+"""The backends that start a supervisor: a new session, systemd's user manager (survives a logout), or Slurm."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Dict, List
 
 from remote.payload.files.records import read_record, write_record
 from remote.payload.jobs import slurm
+from remote.payload.jobs.records import Submitted
 from remote.payload.probes.machine import lingers
 from remote.payload.processes.launch import Launch, secret_folder, supervise_argv, write_launch
 from remote.payload.request.refusal import Refusal
@@ -26,9 +27,9 @@ BACKENDS = ("auto", "setsid", "systemd", "slurm")
 
 
 def launch_job(payload: str, job: JobLayout, spec: JobSpec, request: StartRequest, user: str) -> None:
-    """The job is on record as started, or in Slurm's queue. Raises Refusal with what was said where it is not."""
+    """Start the job: it is on record afterwards, or in Slurm's queue. Raises Refusal with the supervisor's output."""
     if request.backend not in BACKENDS:
-        words = f"{request.backend!r} starts no jobs; one of {', '.join(BACKENDS)}"
+        words = f"unknown job backend {request.backend!r}; choose one of {', '.join(BACKENDS)}"
         raise Refusal("usage", words, exit_code=ExitCode.USAGE)
     if request.backend == "slurm":
         _by_slurm(payload, job, spec, request)
@@ -37,20 +38,22 @@ def launch_job(payload: str, job: JobLayout, spec: JobSpec, request: StartReques
     if (wanted or (request.backend == "auto" and lingers(user))) and _by_systemd(payload, job, spec, request):
         return
     launch = prepare_launch(job, Launch(request.secrets), secret_folder() or job.root)
-    words = run_detached("detach", payload, job, launch)
+    log = run_detached("detach", payload, job, launch)
     if not on_record(job):
         _forget(launch)
-        message = f"the supervisor of {job.root} ended before it started anything: {words or 'the last one still ends'}"
+        message = (
+            f"the supervisor of {job.root} exited before it started the job: {log or 'another one is still exiting'}"
+        )
         raise Refusal("not-started", message, where=job.root, hint="try again", exit_code=ExitCode.TEMPORARY)
 
 
 def on_record(job: JobLayout) -> bool:
-    """The job was started by somebody, whatever became of it."""
+    """Return True if the job was started, whether or not it has ended."""
     return read_record(job.supervisor, Started) is not None or os.path.exists(job.result)
 
 
 def prepare_launch(job: JobLayout, launch: Launch, folder: str) -> str:
-    """The path of a new file of values for the supervisor; "" where there are none. One that a kill left is removed."""
+    """The path of a new launch file, "" if `launch` is empty. Launch files left over from killed starts are removed."""
     stem = f"launch-{hashlib.sha256(os.fsencode(job.root)).hexdigest()[:16]}-"
     for place in {folder, secret_folder() or job.root, job.root}:
         for name in os.listdir(place):
@@ -69,8 +72,8 @@ def _forget(launch: str) -> None:
 
 
 def run_detached(mode: str, payload: str, job: JobLayout, launch: str) -> str:
-    """A supervisor was started; back once it has its job on record or has ended. What it said so far."""
-    log = f"{job.root}/supervisor.log"
+    """Start a supervisor; return the end of its log once its job is on record or it has exited."""
+    log = job.supervisor_log
     reader, writer = os.pipe()
     with open(log, "ab") as output:
         first = subprocess.Popen(
@@ -83,15 +86,15 @@ def run_detached(mode: str, payload: str, job: JobLayout, launch: str) -> str:
             cwd="/",
         )
     os.close(writer)
-    # Whoever has the other end closes it when the job is on record, or by dying: both end this read.
+    # The supervisor closes the other end when the job is on record, and the kernel does if it dies.
     with os.fdopen(reader, "rb") as end:
         end.read()
     first.wait()
-    return read_tail(log)
+    return _read_tail(log)
 
 
-def read_tail(path: str) -> str:
-    """The last words of a log; "" where there is none."""
+def _read_tail(path: str) -> str:
+    """The last 2000 bytes of a log; "" if there is none."""
     try:
         with open(path, "rb") as file:
             return file.read()[-2000:].decode("utf-8", "replace").strip()
@@ -100,18 +103,18 @@ def read_tail(path: str) -> str:
 
 
 def unit_name(job: JobLayout) -> str:
-    """A systemd unit's name for a job: readable, and different for every job of this machine."""
+    """The name of a job's systemd unit or Slurm job: readable, and unique on this machine."""
     run = os.path.basename(os.path.dirname(os.path.dirname(job.root)))
     return f"halfstep-{run}-{os.path.basename(job.root)}-{hashlib.sha256(os.fsencode(job.root)).hexdigest()[:8]}"
 
 
 def _by_systemd(payload: str, job: JobLayout, spec: JobSpec, request: StartRequest) -> bool:
-    """The job runs as a transient unit of the user's service manager; False where that manager does not do it."""
+    """Start the job as a transient unit of systemd's user manager; False if that fails."""
     if shutil.which("systemd-run") is None:
         return False
     folder = secret_folder() or job.root
     environment = {**os.environ, "XDG_RUNTIME_DIR": os.environ.get("XDG_RUNTIME_DIR", f"/run/user/{os.getuid()}")}
-    # A unit starts with the manager's environment, not with ours: it comes with the launch.
+    # A unit starts with the manager's environment, so the launch file carries this process's.
     launch = prepare_launch(job, Launch(request.secrets, environment), folder)
     command = [*systemd_argv(job, spec.grace_s), *supervise_argv(payload, "stay", job.root, launch, -1), "systemd"]
     if not _succeeds(command, environment):
@@ -128,7 +131,7 @@ def _by_systemd(payload: str, job: JobLayout, spec: JobSpec, request: StartReque
 
 
 def systemd_argv(job: JobLayout, grace_s: float) -> List[str]:
-    """The words before the supervisor's own. A stop of the unit asks the supervisor, who asks the rest."""
+    """The systemd-run command. Stopping the unit sends SIGTERM to the supervisor only (KillMode=mixed)."""
     properties = {
         "Type": "exec",
         "KillMode": "mixed",
@@ -158,13 +161,13 @@ def _by_slurm(payload: str, job: JobLayout, spec: JobSpec, request: StartRequest
     name = unit_name(job)
     number = slurm.find_by_name(name)
     if not number:
-        # The node that will run it shares no memory with this one: the 0600 file lies by the job until it is read.
+        # The compute node shares no memory with this one, so the 0600 launch file waits in the job's folder.
         launch = prepare_launch(job, Launch(request.secrets), job.root)
         argv = [*supervise_argv(payload, "stay", job.root, launch, -1), "slurm"]
-        script = slurm.render_script(name, f"{job.root}/supervisor.log", argv, request.slurm, spec.grace_s)
+        script = slurm.render_script(name, job.supervisor_log, argv, request.slurm, spec.grace_s)
         try:
             number = slurm.submit(script, job.root)
         except Refusal:
             _forget(launch)
             raise
-    write_record(slurm.submitted_path(job), slurm.Submitted(number, time.time()))
+    write_record(job.submitted, Submitted(number, time.time()))

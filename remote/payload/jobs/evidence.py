@@ -1,4 +1,4 @@
-"""What a job left behind, gathered from its folder: whether it finished its work, even where nobody saw it end."""
+"""The evidence of how a job ended, gathered from its folder."""
 
 from __future__ import annotations
 
@@ -9,17 +9,13 @@ from typing import Optional
 from remote.payload.checkpoints.adapter import adapter_saved_since
 from remote.payload.checkpoints.published import newest_verified
 from remote.payload.files.records import read_record
-from remote.payload.jobs.verdict import Evidence, judge_end, launcher_was_told
-from remote.payload.jobs.witness import read_exit
+from remote.payload.jobs.exit_recorder import read_exit
+from remote.payload.jobs.verdict import Evidence, judge_end, launcher_got_sigterm
 from remote.protocol.jobs import JobSpec, Progress, Started
 from remote.protocol.layout import JobLayout, RunLayout
 
-OUTPUT_END = 64 * 1024
-CLOCKS_S = 2.0
-
-
-def stop_path(job: JobLayout) -> str:
-    return f"{job.root}/stop.json"
+TAIL_BYTES = 64 * 1024
+CLOCK_TOLERANCE_S = 2.0
 
 
 def gather_evidence(
@@ -30,29 +26,29 @@ def gather_evidence(
     *,
     sigterm_received: bool = False,
     oom_kills: int = 0,
-    left: int = 0,
+    unkillable: int = 0,
 ) -> Evidence:
-    """Everything by which the end of the job is judged. `status` is wait(2)'s; None: unknown."""
+    """Everything needed to judge the job's end. `status` is the wait(2) status; None if it is unknown."""
     checkpoint = None
     with contextlib.suppress(OSError, ValueError):
         checkpoint = newest_verified(run.root, trust_stat=True)
     started = read_record(job.supervisor, Started)
     return Evidence(
         status=status,
-        asked=os.path.exists(stop_path(job)),
-        told=sigterm_received or launcher_was_told(read_end(job.output)),
+        stop_requested=os.path.exists(job.stop),
+        sigterm_received=sigterm_received or launcher_got_sigterm(_read_tail(job.output)),
         oom_kills=oom_kills,
         checkpoint=checkpoint.name if checkpoint is not None else "",
         progress=read_record(run.progress, Progress),
         steps=spec.steps,
-        adapter=adapter_saved_since(run, started.started_unix - CLOCKS_S if started is not None else 0.0),
-        left=left,
+        adapter=adapter_saved_since(run, started.started_unix - CLOCK_TOLERANCE_S if started is not None else 0.0),
+        unkillable=unkillable,
     )
 
 
-def ended_unseen(run: RunLayout, job: JobLayout) -> bool:
-    """Its end can be told although no supervisor saw it: by the exit status that its witness kept, or by finished
-    work. A job of which nothing tells how it ended is lost."""
+def can_judge_unsupervised(run: RunLayout, job: JobLayout) -> bool:
+    """Return True if a job that ended without a supervisor can be judged: its exit status was recorded, or its work is
+    complete. Otherwise the job is lost."""
     spec = read_record(job.spec, JobSpec)
     if spec is None or read_record(job.supervisor, Started) is None or os.path.exists(job.result):
         return False
@@ -61,11 +57,11 @@ def ended_unseen(run: RunLayout, job: JobLayout) -> bool:
     return judge_end(gather_evidence(run, job, spec, None), 0.0).exit == 0
 
 
-def read_end(path: str) -> bytes:
-    """The last 64 KiB of a file; nothing where there is none."""
+def _read_tail(path: str) -> bytes:
+    """The last 64 KiB of a file; empty if there is none."""
     try:
         with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - OUTPUT_END))
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
             return file.read()
     except OSError:
         return b""

@@ -1,4 +1,4 @@
-"""Whether the kernel's out-of-memory killer struck: its own counter, before and after."""
+"""The kernel's count of out-of-memory kills; compare it before and after a job."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ WHOLE_MACHINE = "/proc/vmstat"
 
 
 def count_oom_kills() -> Optional[int]:
-    """Processes of our control group that were killed for memory so far; of the whole machine where no group counts.
+    """Out-of-memory kills so far in this process's control group; without such a counter, on the whole machine.
 
-    Raises nothing; None where this kernel counts nothing (4.13 and newer do: `oom_kill` in cgroup v1, v2 and vmstat).
+    None on kernels before 4.13, which have no counter (`oom_kill` in cgroup v1, v2 and vmstat).
     """
     try:
         with open("/proc/self/cgroup", encoding="utf-8") as file:
@@ -31,7 +31,7 @@ def count_oom_kills() -> Optional[int]:
 
 
 def parse_cgroup(text: str) -> Dict[str, str]:
-    """Controller to path, of the lines of /proc/self/cgroup; version 2's only line has the controller ''."""
+    """Map each controller in /proc/self/cgroup to its path; the controller of cgroup v2 is the empty string."""
     paths: Dict[str, str] = {}
     for line in text.splitlines():
         _, controllers, path = line.split(":", 2)

@@ -1,4 +1,4 @@
-"""Where a run may go on: its newest trainer checkpoint that verifies, every broken one out of a trainer's sight."""
+"""Preparing a resume: find the newest trainer checkpoint that verifies, and set broken ones aside."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from remote.payload.checkpoints.published import (
     verify,
 )
 from remote.payload.files.records import read_record
-from remote.payload.jobs.state import judge_job, newest_job, run_layout
+from remote.payload.jobs.state import judge_job, run_layout
+from remote.payload.output.job_folder import newest_job
 from remote.payload.processes.identity import boot_id
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
@@ -28,21 +29,23 @@ from remote.protocol.values import encode
 
 
 def prepare(call: Call) -> Dict[str, Any]:
-    """The run's `ResumePoint`: every digest was compared, and what did not agree lies under a name no trainer picks.
+    """Compare every digest of the run's checkpoints, rename the broken ones, and return the run's `ResumePoint`.
 
-    Raises Refusal `no-checkpoint` (exit 43) where none verifies: beginning again at step 0 must be asked for.
+    Raises Refusal `no-checkpoint` (exit 43) if none verifies: a new start at step 0 needs an explicit request.
     """
     run = run_layout(call, call.args["project"], call.args["run"])
     number = newest_job(run)
     if judge_job(run, number).state is JobState.RUNNING:
-        message = f"job {number} of {call.args['run']} is running: its checkpoints are its own"
+        message = f"job {number} of {call.args['run']} is running, and its checkpoints may change"
         raise Refusal("busy", message, exit_code=ExitCode.BUSY)
     _publish_complete(run, number)
     problems = {folder: verify(folder) for folder in find_checkpoints(run.root)}
     whole = [folder for folder, problem in problems.items() if not problem]
     if not whole:
-        # They stay where they are, so that the next try stops here too instead of finding nothing and starting anew.
-        raise _nothing(call.args["run"], [f"checkpoint-{step_of(folder)}: {why}" for folder, why in problems.items()])
+        # The broken ones stay in place: without them the next attempt would start from step 0.
+        raise _no_checkpoint(
+            call.args["run"], [f"checkpoint-{step_of(folder)}: {why}" for folder, why in problems.items()]
+        )
     for folder in whole:
         remember_verdict(folder)
     broken = tuple(os.path.relpath(set_aside(folder), run.root) for folder, why in problems.items() if why)
@@ -52,8 +55,8 @@ def prepare(call: Call) -> Dict[str, Any]:
 
 
 def _publish_complete(run: RunLayout, number: int) -> None:
-    """Complete saves that nobody lived to publish have a manifest. After a reboot their bytes may never have reached
-    the disk, so there none is believed."""
+    """Publish complete checkpoints that a killed supervisor left unpublished. Not after a reboot: their bytes may never
+    have reached the disk."""
     started = read_record(run.job(number).supervisor, Started)
     spec = read_record(run.job(number).spec, JobSpec)
     if started is None or spec is None or started.boot_id != boot_id():
@@ -63,12 +66,12 @@ def _publish_complete(run: RunLayout, number: int) -> None:
             publish(folder, world_size=spec.processes)
 
 
-def _nothing(run: str, reasons: List[str]) -> Refusal:
-    words = "; ".join(reasons) if reasons else "it saved none"
+def _no_checkpoint(run: str, reasons: List[str]) -> Refusal:
+    words = "; ".join(reasons) if reasons else "none was saved"
     return Refusal(
         "no-checkpoint",
         f"no trainer checkpoint of {run} can be resumed from: {words}",
         where=run,
-        hint="pipeline run --force train   (begins again at step 0; broken checkpoints are kept)",
+        hint="pipeline run --force train   (starts again at step 0; broken checkpoints are kept)",
         exit_code=ExitCode.CHECKPOINT,
     )

@@ -1,21 +1,22 @@
-"""The same supervisor under Slurm: a batch script that becomes it, and what the queue knows of it."""
+"""Slurm: the batch script that becomes the supervisor, and the queue."""
 
 from __future__ import annotations
 
 import re
 import shlex
 import subprocess
-from dataclasses import dataclass
 from typing import List, Optional, Sequence
 
 from remote.payload.files.records import read_record
+from remote.payload.jobs.records import Submitted
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
 from remote.protocol.layout import JobLayout
 
 DEADLINE_S = 30.0
-LOOK_DEADLINE_S = 10.0
+QUEUE_DEADLINE_S = 10.0
 GRACE_MARGIN_S = 30
+SLURM_POLL_S = 2.0
 OPTION = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*(=[^\n\r]*)?")
 LIVING = (
     "PENDING",
@@ -30,32 +31,25 @@ LIVING = (
 )
 
 
-@dataclass(frozen=True)
-class Submitted:
-    """A job that is in Slurm's hands; written as soon as it has a number there."""
-
-    slurm_job: str
-    at_unix: float = 0.0
-
-
-def submitted_path(job: JobLayout) -> str:
-    return f"{job.root}/submitted.json"
-
-
 def read_submitted(job: JobLayout) -> Optional[Submitted]:
-    """What Slurm was given for that job, or None where it was not."""
-    return read_record(submitted_path(job), Submitted)
+    """The job's number in Slurm, or None if it was not submitted."""
+    return read_record(job.submitted, Submitted)
+
+
+def poll_interval_s(job: JobLayout, usual_s: float) -> float:
+    """Seconds between two looks at a job: at least 2 under Slurm, to spare its controller."""
+    return SLURM_POLL_S if read_submitted(job) is not None else usual_s
 
 
 def render_script(name: str, output: str, argv: Sequence[str], options: Sequence[str], grace_s: float) -> str:
-    """The batch script. Slurm's own time limit comes as a SIGTERM early enough to save a checkpoint.
+    """The batch script. Slurm sends SIGTERM before its time limit, early enough to save a checkpoint.
 
-    `exec` makes the supervisor the batch step itself, so that signals to the batch step reach it. Raises Refusal where
-    an option could begin a line of its own.
+    `exec` makes the supervisor the batch step itself, so that signals to the batch step reach it. Raises Refusal for
+    an option that is not of the form --name=value.
     """
     for option in options:
         if not OPTION.fullmatch(option):
-            words = f"{option!r} is no option of sbatch: write it as --name=value"
+            words = f"{option!r} is not an sbatch option; write it as --name=value"
             raise Refusal("usage", words, where="slurm", exit_code=ExitCode.USAGE)
     ours = [
         f"--job-name={name}",
@@ -77,26 +71,26 @@ def _quoted(option: str) -> str:
 
 
 def submit(script: str, folder: str) -> str:
-    """The number Slurm gave the script. Raises Refusal with Slurm's own words."""
+    """Submit the script; return its job number. Raises Refusal with Slurm's own message."""
     return _run(["sbatch", "--parsable", f"--chdir={folder}"], stdin=script).strip().partition(";")[0]
 
 
 def find_by_name(name: str) -> str:
-    """The number of our job of that name in the queue: it was submitted, and only its number was lost. "" for none."""
+    """The number of this user's job of that name in the queue, "" for none: a submission whose answer was lost."""
     return _run(["squeue", "--noheader", "--me", f"--name={name}", "--format=%i"]).strip().partition("\n")[0]
 
 
 def queue_state(number: str) -> str:
-    """What the queue calls the job's state now; "" where it no longer knows the job, "UNKNOWN" where it did not answer.
+    """The job's state and reason as squeue prints them; "" if it has left the queue, "UNKNOWN" if squeue failed.
 
-    Only an answer is evidence: a controller that is down says nothing about the job.
+    A controller that is down is no evidence that the job has ended.
     """
     try:
         done = subprocess.run(
             ["squeue", "--noheader", f"--jobs={number}", "--format=%T %r"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=LOOK_DEADLINE_S,
+            timeout=QUEUE_DEADLINE_S,
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
@@ -107,12 +101,12 @@ def queue_state(number: str) -> str:
 
 
 def is_living(state: str) -> bool:
-    """That word of the queue's means that the job is not over, or that Slurm cannot say."""
+    """Return True if a job in that queue state has not ended, or may not have."""
     return state == "UNKNOWN" or state.split(" ", maxsplit=1)[0] in LIVING
 
 
 def end(number: str) -> None:
-    """A waiting job has left the queue; a running one's supervisor has its SIGTERM."""
+    """Cancel a waiting job; send SIGTERM to the supervisor of a running one."""
     if queue_state(number).startswith("RUNNING"):
         _run(["scancel", "--signal=TERM", "--batch", number])
     else:
@@ -120,7 +114,7 @@ def end(number: str) -> None:
 
 
 def kill(number: str) -> None:
-    """Whatever was left of it is being killed."""
+    """Cancel the job, which kills what is left of it."""
     _run(["scancel", number])
 
 
@@ -128,10 +122,12 @@ def _run(argv: List[str], stdin: str = "") -> str:
     try:
         done = subprocess.run(argv, input=stdin.encode(), capture_output=True, timeout=DEADLINE_S, check=False)
     except FileNotFoundError:
-        raise Refusal("slurm", f"there is no {argv[0]} on this host", where="scheduler", exit_code=ExitCode.ENVIRONMENT)
+        raise Refusal(
+            "slurm", f"{argv[0]} is not installed on this host", where="scheduler", exit_code=ExitCode.ENVIRONMENT
+        )
     except subprocess.TimeoutExpired:
         raise Refusal("slurm", f"{argv[0]} did not answer in {DEADLINE_S:.0f} s", exit_code=ExitCode.TEMPORARY)
     if done.returncode != 0:
-        words = done.stderr.decode("utf-8", "replace").strip() or f"ended with {done.returncode}"
+        words = done.stderr.decode("utf-8", "replace").strip() or f"exit status {done.returncode}"
         raise Refusal("slurm", f"{argv[0]}: {words}", where="slurm", exit_code=ExitCode.ENVIRONMENT)
     return done.stdout.decode("utf-8", "replace")

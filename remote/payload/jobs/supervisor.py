@@ -1,4 +1,4 @@
-"""One job's keeper: starts it once, outlives the laptop, sees every process of it end, says how it ended."""
+"""The supervisor: the process that owns a job. It starts or adopts it, and hands it to the job loop."""
 
 from __future__ import annotations
 
@@ -6,22 +6,16 @@ import contextlib
 import os
 import sys
 import time
-from typing import List, Tuple
+from typing import List
 
 from remote.payload.files.data_links import place_data
 from remote.payload.files.lock import Held, take_lock
 from remote.payload.files.records import read_record, write_record
-from remote.payload.jobs.keeper import Keeper, Signals
+from remote.payload.jobs.exit_recorder import fork_recorded
+from remote.payload.jobs.job_loop import JobLoop, Signals
 from remote.payload.jobs.oom import count_oom_kills
-from remote.payload.jobs.witness import fork_witnessed
-from remote.payload.processes.identity import (
-    Process,
-    boot_id,
-    descendants,
-    is_alive,
-    marked,
-    read_process,
-)
+from remote.payload.jobs.orphans import orphans_of
+from remote.payload.processes.identity import Process, boot_id, descendants, is_alive, read_process
 from remote.payload.processes.launch import job_argv, job_environment, start_gated, take_launch
 from remote.payload.processes.subreaper import become_subreaper
 from remote.payload.proof.injection import runs_built_in_trainer, watch_environment, write_hooks
@@ -32,18 +26,14 @@ from remote.protocol.layout import JobLayout, RunLayout
 LOCK_WAIT_S = 2.0
 
 
-def run_of(job: JobLayout) -> RunLayout:
-    """The run that a job's folder belongs to."""
-    return RunLayout(os.path.dirname(os.path.dirname(job.root)))
-
-
 def main(mode: str, job_root: str, launch: str = "", notify: str = "-1", backend: str = "setsid") -> int:
-    """Keeps the job in `job_root` to its end. `mode`: detach (double fork), stay (systemd, Slurm), adopt (orphans).
+    """Supervise the job in `job_root` to its end.
 
-    A second keeper of the same run finds the lock held, or the job on record, and goes without a trace.
+    `mode`: detach (double fork), stay (systemd, Slurm), adopt (a job that lost its supervisor). `notify`: a descriptor
+    that is closed once the job is on record. Exits with BUSY, changing nothing, if the run has a supervisor already.
     """
     job = JobLayout(job_root)
-    run = run_of(job)
+    run = RunLayout(os.path.dirname(os.path.dirname(job.root)))
     notify_fd = int(notify)
     if mode != "stay":
         _detach()
@@ -54,9 +44,11 @@ def main(mode: str, job_root: str, launch: str = "", notify: str = "-1", backend
     except Held:
         return int(ExitCode.BUSY)
     with lock:
-        if mode == "adopt" and not os.path.exists(job.result):
+        if os.path.exists(job.result):
+            return int(ExitCode.BUSY)
+        if mode == "adopt":
             result = _adopt(run, job, notify_fd)
-        elif mode != "adopt" and read_record(job.supervisor, Started) is None and not os.path.exists(job.result):
+        elif read_record(job.supervisor, Started) is None:
             result = _start(run, job, launch, notify_fd, "setsid" if mode == "detach" else backend)
         else:
             return int(ExitCode.BUSY)
@@ -64,7 +56,7 @@ def main(mode: str, job_root: str, launch: str = "", notify: str = "-1", backend
 
 
 def _detach() -> None:
-    # The first process led the new session; its child does not, so no terminal can ever become ours.
+    # The first process leads the new session; its child does not, so it can never acquire a controlling terminal.
     if os.fork() > 0:
         os._exit(0)
 
@@ -72,14 +64,14 @@ def _detach() -> None:
 def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend: str) -> JobResult:
     spec = read_record(job.spec, JobSpec)
     if spec is None:
-        raise SystemExit(f"no whole job spec in {job.spec}")
+        raise SystemExit(f"{job.spec} is missing or not valid")
     become_subreaper()
     given = take_launch(launch)
     signals = Signals()
     kills_before = count_oom_kills()
     for folder in (run.checkpoints, run.tensorboard):
         os.makedirs(folder, exist_ok=True)
-    # What an earlier job of the run came to is no news of this one, and no evidence of how far it came.
+    # The progress of an earlier job of the run must not count as this job's.
     with contextlib.suppress(FileNotFoundError):
         os.unlink(run.progress)
     environment = job_environment(spec, run, given)
@@ -87,47 +79,33 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
     environment.update(watch_environment(run.root, hooks, environment, progress=not runs_built_in_trainer(spec.argv)))
     argv = job_argv(spec, run, job, os.path.abspath(sys.argv[0]))
     place_data(spec.data, run.code)
-    gated = start_gated(argv, spec.cwd or run.code, environment, job.output, lambda: fork_witnessed(job))
+    gated = start_gated(argv, spec.cwd or run.code, environment, job.output, lambda: fork_recorded(job))
     child = read_process(gated.pid) or Process(gated.pid, os.getpid(), 0)
     _record(job, child, backend, time.time())
     gated.open_gate()
     _close(notify_fd)
-    keeper = Keeper(run, job, spec, child, lambda: _without(child.pid, descendants(os.getpid())), signals)
-    return keeper.keep(kills_before)
+    return JobLoop(run, job, spec, child, lambda: _without(child.pid, descendants(os.getpid())), signals).run(
+        kills_before
+    )
 
 
 def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> JobResult:
     spec = read_record(job.spec, JobSpec)
     before = read_record(job.supervisor, Started)
     if spec is None or before is None:
-        raise SystemExit(f"nothing to adopt in {job.root}")
+        raise SystemExit(f"{job.root} has no job to adopt")
     signals = Signals()
     child = Process(before.child_pid, 0, before.child_start_ticks)
     _record(job, child, "adopted", before.started_unix)
-    # Whoever had the job taken up waits for this: where it has ended already, for its result.
+    # The process that asked for the adoption waits for this; if the job has ended already, it waits for the result.
     if is_alive(child.pid, child.ticks, boot_id()) or orphans_of(run, job):
         _close(notify_fd)
-    keeper = Keeper(run, job, spec, child, lambda: orphans_of(run, job), signals, adopted=True)
-    return keeper.keep(count_oom_kills())
+    return JobLoop(run, job, spec, child, lambda: orphans_of(run, job), signals, adopted=True).run(count_oom_kills())
 
 
-def job_marks(run: RunLayout, job: JobLayout) -> Tuple[str, str]:
-    """What every process of a job has in its environment, and no other process."""
-    return f"HALFSTEP_RUN_DIR={run.root}", f"HALFSTEP_JOB={os.path.basename(job.root)}"
-
-
-def orphans_of(run: RunLayout, job: JobLayout) -> List[Process]:
-    """The living processes of a job, found without its supervisor: what is under its witness or has its marks."""
-    started = read_record(job.supervisor, Started)
-    found = {process.pid: process for process in marked(*job_marks(run, job))}
-    if started is not None and is_alive(started.child_pid, started.child_start_ticks, started.boot_id):
-        found.update({process.pid: process for process in descendants(started.child_pid)})
-    return list(found.values())
-
-
-def _without(witness: int, processes: List[Process]) -> List[Process]:
-    """The witness ends by itself, after the process whose exit status it keeps."""
-    return [process for process in processes if process.pid != witness]
+def _without(exit_recorder: int, processes: List[Process]) -> List[Process]:
+    """The exit recorder ends by itself, after the process whose status it records."""
+    return [process for process in processes if process.pid != exit_recorder]
 
 
 def _record(job: JobLayout, child: Process, backend: str, started_unix: float) -> None:

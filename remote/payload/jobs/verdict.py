@@ -1,4 +1,4 @@
-"""How a job ended, judged from the evidence; touches nothing."""
+"""How a job ended, judged from evidence. Pure."""
 
 from __future__ import annotations
 
@@ -14,47 +14,50 @@ from remote.protocol.jobs import JobResult, Progress
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the supervisor saw. `status` is wait(2)'s; None where the process was adopted and could not be waited for.
+    """What is known about a job's end. `status` is the wait(2) status; None if it is unknown.
 
-    `asked`: job.stop asked. `told`: a SIGTERM came to the supervisor. `checkpoint`: name of the newest verified one.
+    `stop_requested`: by job.stop. `sigterm_received`: by the supervisor or the launcher. `checkpoint`: the name of the
+    newest verified one. `adapter`: one was saved by this job. `unkillable`: how many processes even SIGKILL left.
     """
 
     status: Optional[int]
-    asked: bool = False
-    told: bool = False
+    stop_requested: bool = False
+    sigterm_received: bool = False
     oom_kills: int = 0
     checkpoint: str = ""
     progress: Optional[Progress] = None
     steps: Optional[int] = None
     adapter: bool = False
-    left: int = 0
+    unkillable: int = 0
 
 
-# torch/distributed/elastic/multiprocessing/api.py: torchrun turns a SIGTERM into this and an exit status of 1.
-LAUNCHER_TOLD = re.compile(rb"SignalException: Process \d+ got signal: 15\b")
+# torch/distributed/elastic/multiprocessing/api.py: torchrun turns a SIGTERM into this line and exit status 1.
+LAUNCHER_SIGTERM = re.compile(rb"SignalException: Process \d+ got signal: 15\b")
 
 
-def launcher_was_told(output_tail: bytes) -> bool:
-    """torchrun says at the end of the output that a SIGTERM ended it."""
-    return LAUNCHER_TOLD.search(output_tail) is not None
+def launcher_got_sigterm(output_tail: bytes) -> bool:
+    """Return True if the output ends with torchrun's message that a SIGTERM ended it."""
+    return LAUNCHER_SIGTERM.search(output_tail) is not None
 
 
 def judge_end(seen: Evidence, now: float) -> JobResult:
-    """The result to write. A job that finished all its work while a signal was on its way succeeded."""
+    """The result to write. A job that completed every step before a signal took effect has succeeded."""
     exit_code, number = _decode(seen)
-    complete = exit_code == 0 and (_all_steps(seen) or not (seen.asked or seen.told))
+    complete = exit_code == 0 and (_all_steps(seen) or not (seen.stop_requested or seen.sigterm_received))
     if complete:
         return JobResult(0, ended_unix=now, reason=_leftovers(seen))
-    if seen.asked:
-        return JobResult(exit_code, number, stopped=True, reason="stopped as asked" + _leftovers(seen), ended_unix=now)
-    if seen.told or exit_code in (ExitCode.PREEMPTED, 128 + signal.SIGTERM):
+    if seen.stop_requested:
+        return JobResult(
+            exit_code, number, stopped=True, reason="stopped on request" + _leftovers(seen), ended_unix=now
+        )
+    if seen.sigterm_received or exit_code in (ExitCode.PREEMPTED, 128 + signal.SIGTERM):
         kept = bool(seen.checkpoint)
-        words = f"{seen.checkpoint} is kept" if kept else "before a checkpoint was whole"
-        # A trainer may leave with 0 when told to end; without a checkpoint only the signal says that work is missing.
+        words = f"{seen.checkpoint} is kept" if kept else "before a checkpoint was complete"
+        # A trainer may exit with 0 after SIGTERM; without a checkpoint only the signal shows that work is missing.
         number = number or (0 if kept or exit_code else int(signal.SIGTERM))
         return JobResult(exit_code, number, preempted=kept, reason=f"ended by SIGTERM; {words}", ended_unix=now)
     if seen.oom_kills > 0:
-        words = "the kernel's out-of-memory killer ended it: host memory, not the card's"
+        words = "killed by the kernel's out-of-memory killer: host memory, not GPU memory"
         return JobResult(exit_code, number, oom_killed=True, reason=words, ended_unix=now)
     return JobResult(exit_code, number, reason=_words(seen, exit_code, number) + _leftovers(seen), ended_unix=now)
 
@@ -74,11 +77,11 @@ def _all_steps(seen: Evidence) -> bool:
 
 def _words(seen: Evidence, exit_code: int, number: int) -> str:
     if seen.status is None:
-        return "ended after its supervisor was killed, so its exit status is unknown; its work was not complete"
+        return "ended after its supervisor was killed: its exit status is unknown and its work is not complete"
     if number:
         return f"ended by signal {number} ({signal.Signals(number).name})"
     return f"exit status {exit_code}"
 
 
 def _leftovers(seen: Evidence) -> str:
-    return f"; {seen.left} of its processes cannot be killed (stuck in the kernel)" if seen.left else ""
+    return f"; {seen.unkillable} of its processes cannot be killed (stuck in the kernel)" if seen.unkillable else ""

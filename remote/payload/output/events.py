@@ -12,6 +12,7 @@ from remote.payload.output.event_files import find_events, open_regular, resolve
 from remote.payload.output.job_folder import newest_job
 from remote.payload.request.call import Call
 from remote.protocol.jobs import EventFile
+from remote.protocol.layout import RunLayout
 from remote.protocol.records import LENGTH, OVERHEAD, read_records, scan_file
 from remote.protocol.segments import FRESH, SEGMENT, tail_digest
 from remote.protocol.values import dumps
@@ -27,7 +28,7 @@ def survey_events(run_root: str) -> Tuple[EventFile, ...]:
     its files, only those are looked at.
     """
     job, sealed = _read_index(run_root)
-    if job and job == newest_job(run_root):
+    if job and job == newest_job(RunLayout(run_root)):
         pairs = [(name, resolve(run_root, name)) for name in sorted(sealed)]
     else:
         pairs = find_events(run_root)
@@ -42,7 +43,7 @@ def seal_events(run_root: str) -> None:
         found = _survey_file(name, path, None)
         if found is not None:
             rows[name] = [found.size_bytes, found.head_sha256, found.ending, *_stamp(os.stat(path))]
-    write_whole(os.path.join(run_root, INDEX), dumps({"job": newest_job(run_root), "files": rows}))
+    write_whole(os.path.join(run_root, INDEX), dumps({"job": newest_job(RunLayout(run_root)), "files": rows}))
 
 
 def continues(file: BinaryIO, offset: int, tail_sha256: str) -> bool:
@@ -74,7 +75,7 @@ def _send_file(call: Call, file: BinaryIO, index: int, offset: int, tail: str) -
         records, ending = read_records(file.fileno(), offset)
         if not records:
             break
-        call.give(SEGMENT.pack(index, flags, len(records)) + records)
+        call.send(SEGMENT.pack(index, flags, len(records)) + records)
         offset, flags = offset + len(records), 0
     return {"ending": ending.value, "size_bytes": offset, "fresh": bool(flags)}
 

@@ -1,4 +1,4 @@
-"""Pushing what a running job writes: its output, and whole records of its event files, as they come."""
+"""Follow a running job: push its output, and complete records of its event files, as they are written."""
 
 from __future__ import annotations
 
@@ -10,51 +10,48 @@ from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 from remote.payload.output.event_files import ROOTS, find_events, open_regular, resolve
 from remote.payload.output.events import continues
+from remote.payload.output.file_watcher import FileWatcher, pause
 from remote.payload.output.job_folder import job_folder, run_root
 from remote.payload.output.logs import start_of_last_lines
-from remote.payload.output.watch import Watch, pause
-from remote.payload.request.call import Call
+from remote.payload.request.call import HEARTBEAT_S, Call
 from remote.protocol.layout import RunLayout
 from remote.protocol.records import read_records
 from remote.protocol.segments import tail_digest
 
-HEARTBEAT_S = 10.0
-LOOK_AGAIN_S = 2.0
-LOOK_SHARE = 0.02
+SEARCH_EVERY_S = 2.0
+SEARCH_SHARE = 0.02
 PACE_S = 0.02
 CHUNK = 2**18
 NEAR = ("tensorboard",)
-UNTOLD = 3
 
 Json = Dict[str, Any]
-Over = Callable[[], bool]
-"""Whether the job that is followed has ended."""
+HasEnded = Callable[[], bool]
 
 
 @dataclass
 class Position:
-    """How far one file was sent, the digest of the bytes just before, and how the file looked when last read."""
+    """How far one file was sent, the digest of the bytes just before, and the file's size, mtime and inode then."""
 
     offset: int = 0
     tail_sha256: str = ""
     seen: Tuple[int, int, int] = (-1, -1, -1)
 
     def unchanged(self, path: str) -> bool:
-        """Nothing happened to the file since it was last asked about."""
+        """Return True if the file has not changed since the last call."""
         status = os.lstat(path)
         seen, self.seen = self.seen, (status.st_size, status.st_mtime_ns, status.st_ino)
         return seen == self.seen
 
 
-def follow_events(call: Call, over: Over) -> Json:
-    """Pushes {name, offset, fresh, data} for whole records of every event file, present and future, from `wants` on.
+def follow_events(call: Call, has_ended: HasEnded) -> Json:
+    """Push {name, offset, fresh, data} for the complete records of every event file, from the positions in `wants` on.
 
-    Ends when the job is over and everything was pushed, or when the laptop is gone.
+    Returns when the job has ended and everything was pushed, or when the laptop has closed the connection.
     """
     root = run_root(call)
     known = {name: Position(offset, tail) for name, offset, tail in call.args.get("wants", [])}
     paths = {name: resolve(root, name) for name in known}
-    look_at = [float("-inf")]
+    search_at = [float("-inf")]
 
     def folders() -> List[str]:
         near = [folder for folder, _, _ in os.walk(RunLayout(root).tensorboard)]
@@ -62,59 +59,64 @@ def follow_events(call: Call, over: Over) -> Json:
 
     def news(thorough: bool) -> Iterator[Json]:
         began = time.monotonic()
-        far = thorough or began >= look_at[0]
+        far = thorough or began >= search_at[0]
         for name, path in find_events(root, ROOTS if far else NEAR):
             paths[name] = path
             known.setdefault(name, Position())
         if far:
             took = time.monotonic() - began
-            look_at[0] = began + max(LOOK_AGAIN_S, took / LOOK_SHARE)
+            search_at[0] = began + max(SEARCH_EVERY_S, took / SEARCH_SHARE)
         for name, path in paths.items():
             yield from _event_news(name, path, known[name])
 
-    return _push(call, job_folder(root, int(call.args.get("job", 0))), over, news, folders)
+    return _push(call, job_folder(root, int(call.args.get("job", 0))), has_ended, news, folders)
 
 
-def follow_log(call: Call, over: Over) -> Json:
-    """Pushes {offset, fresh, data, tail_sha256} of the output from `offset` or its last `lines` lines on, as above."""
+def follow_log(call: Call, has_ended: HasEnded) -> Json:
+    """Push {offset, fresh, data, tail_sha256} of the output, from `offset` or its last `lines` lines on, as above."""
     folder = job_folder(run_root(call), int(call.args.get("job", 0)))
     path = os.path.join(folder, "output.log")
     position = Position(int(call.args.get("offset", 0)), str(call.args.get("tail_sha256", "")))
     if "lines" in call.args:
         position = _last_lines(path, int(call.args["lines"]))
-    return _push(call, folder, over, lambda _: _log_news(path, position), list)
+    return _push(call, folder, has_ended, lambda _: _log_news(path, position), list)
 
 
 def _push(
-    call: Call, job: str, over: Over, news: Callable[[bool], Iterator[Json]], folders: Callable[[], List[str]]
+    call: Call,
+    job: str,
+    has_ended: HasEnded,
+    news: Callable[[bool], Iterator[Json]],
+    folders: Callable[[], List[str]],
 ) -> Json:
-    watch = Watch()
-    spoke = time.monotonic()
-    told, untold = True, 0
+    watcher = FileWatcher()
     try:
         while True:
-            watch.follow([job, *folders()])
-            ended = over()
+            watcher.follow([job, *folders()])
+            ended = has_ended()
             began = time.monotonic()
             sent = False
             for event in news(ended):
                 call.push(event)
-                sent, spoke = True, time.monotonic()
-            if sent and not told and not watch.wait(call.line.source, 0):
-                untold += 1
-                watch.deaf = watch.deaf or untold >= UNTOLD
+                sent = True
             if ended and not sent:
                 return {"ended": True}
-            if call.line.gone():
+            if call.connection.closed():
                 return {"ended": False}
-            if time.monotonic() - spoke >= HEARTBEAT_S:
-                call.push({})
-                spoke = time.monotonic()
-            if sent:
-                pause(PACE_S, began)
-            told = sent or watch.wait(call.line.source, HEARTBEAT_S - (time.monotonic() - spoke))
+            call.keep_alive()
+            _wait(call, watcher, sent, began)
     finally:
-        watch.close()
+        watcher.close()
+
+
+def _wait(call: Call, watcher: FileWatcher, sent: bool, began: float) -> None:
+    """Wait until a file may have changed. News without a notification mean that this file system misses some."""
+    if sent:
+        watcher.count_news(notified=watcher.notified or watcher.wait(call.connection.source, 0))
+        pause(PACE_S, began)
+        watcher.notified = True
+    else:
+        watcher.notified = watcher.wait(call.connection.source, HEARTBEAT_S - call.idle_s())
 
 
 def _event_news(name: str, path: str, position: Position) -> Iterator[Json]:
@@ -128,7 +130,7 @@ def _log_news(path: str, position: Position) -> Iterator[Json]:
 
 
 def _pieces(path: str, position: Position, read: Callable[[int, int], bytes]) -> Iterator[Json]:
-    """{offset, fresh, data} for each piece that `read` finds from `position` on, which is past it by then."""
+    """{offset, fresh, data} for each piece that `read` returns from `position` on; `position` advances past it."""
     try:
         if position.unchanged(path):
             return

@@ -1,4 +1,4 @@
-"""Where a run that was asked for lies, and its newest job."""
+"""The folders of the run and the job that a request names."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from remote.protocol.layout import RunLayout
 
 
 def run_root(call: Call) -> str:
-    """The folder of the run that is asked for. Refuses where it is not there (any more)."""
+    """The folder of the requested run. Raises Refusal if it does not exist."""
     root = call.path(call.args["run"])
     if not os.path.isdir(root):
         name = os.path.basename(root)
-        raise Refusal("no-run", f"the host has no run {name}", where=root, exit_code=ExitCode.JOB_LOST)
+        raise Refusal("no-run", f"run {name} is not on the host", where=root, exit_code=ExitCode.JOB_LOST)
     return root
 
 
-def newest_job(run_root: str) -> int:
-    """The number of the newest job; 0 where there is none."""
+def newest_job(run: RunLayout) -> int:
+    """The number of the run's newest job; 0 if there is none."""
     try:
-        return max((int(name) for name in os.listdir(os.path.join(run_root, "jobs")) if name.isdigit()), default=0)
+        return max((int(name) for name in os.listdir(os.path.join(run.root, "jobs")) if name.isdigit()), default=0)
     except OSError:
         return 0
 
 
 def job_folder(run_root: str, number: int) -> str:
     """The folder of a job; number 0 means the newest."""
-    return RunLayout(run_root).job(number or newest_job(run_root)).root
+    run = RunLayout(run_root)
+    return run.job(number or newest_job(run)).root

@@ -64,6 +64,6 @@ def _send(call: Call, file: BinaryIO, offset: int, limit: int, flags: int) -> in
         chunk = os.pread(file.fileno(), min(BLOCK, limit - sent), offset + sent)
         if not chunk:
             break
-        call.give(SEGMENT.pack(0, flags, len(chunk)) + chunk)
+        call.send(SEGMENT.pack(0, flags, len(chunk)) + chunk)
         sent, flags = sent + len(chunk), 0
     return sent

@@ -1,4 +1,4 @@
-"""How every process of a job ends: asked first, given time, then killed; none is left and no other is hit."""
+"""Ending every process of a job: SIGTERM, a grace period, then SIGKILL; no other process is ever signalled."""
 
 from __future__ import annotations
 
@@ -9,58 +9,59 @@ from remote.payload.processes.identity import Process, is_helper, send_signal
 
 Members = Callable[[], List[Process]]
 STUCK_AFTER_S = 15.0
-ALL_ASKED_AFTER = 0.5
+TERMINATE_ALL_AFTER = 0.5
 
 
 class Ending:
-    """One stop under way. `members` finds the living processes anew each time, for workers start and end meanwhile.
+    """One stop in progress. `members` returns the job's living processes; it is called at every step.
 
-    First only the topmost are asked: the trainer, or the launcher that passes it on; whom a launcher leaves behind is
-    a topmost process then. The services of a trainer (a logger, data workers) are what it saves with, so they are left
-    alone until half of the time is over. Then everybody is asked, for a launcher may have kept it to itself.
+    First only the topmost processes get SIGTERM: the trainer, or the launcher, which forwards it. The trainer needs its
+    helpers (a logger, data workers) to save a checkpoint, so they are spared. After half of the grace period every
+    other process gets SIGTERM too, because not every launcher forwards it. After all of it, every process is killed.
     """
 
     def __init__(self, members: Members, now: float, grace_s: float) -> None:
         self._members = members
-        self._all_asked_at = now + ALL_ASKED_AFTER * grace_s
+        self._terminate_all_at = now + TERMINATE_ALL_AFTER * grace_s
         self._kill_at = now + grace_s
-        self._asked: Set[Tuple[int, int]] = set()
-        self.left: Tuple[int, ...] = ()
+        self._terminated: Set[Tuple[int, int]] = set()
+        self.unkillable: Tuple[int, ...] = ()
 
-    def hasten(self, kill_at: float) -> None:
-        """No process gets longer than until then."""
+    def kill_by(self, kill_at: float) -> None:
+        """Kill what is left at `kill_at` (monotonic seconds) if the grace period ends later."""
         self._kill_at = min(self._kill_at, kill_at)
 
     def advance(self, now: float) -> bool:
-        """The next bit of work is done; True once nobody is left, or those left cannot even be killed."""
+        """Send the signals that are due. True once no process is left, or those that are left cannot be killed."""
         members = self._members()
         if not members:
             return True
         if now < self._kill_at:
-            self._ask(self._everybody(members) if now >= self._all_asked_at else topmost(members))
+            self._terminate(_without_helpers(members) if now >= self._terminate_all_at else _topmost(members))
             return False
         for process in members:
             send_signal(process, signal.SIGKILL)
         if now < self._kill_at + STUCK_AFTER_S:
             return False
-        self.left = tuple(process.pid for process in members)
+        self.unkillable = tuple(process.pid for process in members)
         return True
 
-    def _everybody(self, members: List[Process]) -> List[Process]:
-        living = {process.pid for process in members}
-        return [process for process in members if not is_helper(process, living)]
-
-    def _ask(self, processes: List[Process]) -> None:
+    def _terminate(self, processes: List[Process]) -> None:
         for process in processes:
             key = (process.pid, process.ticks)
-            if key not in self._asked:
-                self._asked.add(key)
+            if key not in self._terminated:
+                self._terminated.add(key)
                 send_signal(process, signal.SIGTERM)
-                # A frozen process hears nothing until it goes on.
+                # A stopped process handles no signal until it continues.
                 send_signal(process, signal.SIGCONT)
 
 
-def topmost(members: List[Process]) -> List[Process]:
-    """Those whose parent is none of them."""
+def _without_helpers(members: List[Process]) -> List[Process]:
+    living = {process.pid for process in members}
+    return [process for process in members if not is_helper(process, living)]
+
+
+def _topmost(members: List[Process]) -> List[Process]:
+    """The processes whose parent is not among `members`."""
     living = {process.pid for process in members}
     return [process for process in members if process.parent not in living]

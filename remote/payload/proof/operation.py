@@ -64,8 +64,8 @@ def _events(call: Call, source: IO[bytes]) -> Iterator[Dict[str, Any]]:
     held = b""
     latest = time.monotonic()
     while True:
-        readable, _, _ = select.select([descriptor, call.line.source.fileno()], [], [], 0.5)
-        if call.line.source.fileno() in readable and call.line.gone():
+        readable, _, _ = select.select([descriptor, call.connection.source.fileno()], [], [], 0.5)
+        if call.connection.source.fileno() in readable and call.connection.closed():
             return
         if descriptor in readable:
             data = os.read(descriptor, 65536)

@@ -1,16 +1,19 @@
-"""One request being answered: its arguments, the byte stream that came with it, and the ways to answer."""
+"""A request in progress: its arguments, the byte stream that came with it, and the ways to answer."""
 
 from __future__ import annotations
 
 import os
 import select
-from dataclasses import dataclass
-from typing import Any, BinaryIO, Callable, Dict, Iterator
+import time
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO, Callable, Dict, Iterator, Optional
 
 from remote.protocol.frames import MAX_CHUNK, FrameKind, pack, pack_json, parse_json, read_frame
 
+HEARTBEAT_S = 5.0
 
-class Line:
+
+class Connection:
     """The two pipes to the laptop."""
 
     def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
@@ -19,14 +22,14 @@ class Line:
         self.pushed_back = b""
 
     def read_exactly(self, size: int) -> bytes:
-        """`size` bytes. Raises EOFError where the laptop is gone."""
+        """Read `size` bytes. Raises EOFError if the laptop has closed the connection."""
         data = self.source.read(size)
         if data is None or len(data) != size:
-            raise EOFError("the laptop closed the line")
+            raise EOFError("the laptop closed the connection")
         return data
 
     def next_request(self) -> Dict[str, Any]:
-        """The request that was pushed back, else the next that comes."""
+        """Return the request that was pushed back, else read the next one."""
         if self.pushed_back:
             body, self.pushed_back = self.pushed_back, b""
             return parse_json(body)
@@ -39,30 +42,32 @@ class Line:
         self.sink.write(data)
         self.sink.flush()
 
-    def gone(self) -> bool:
-        """The laptop closed its end (nothing else is ever sent while a follow is running)."""
+    def closed(self) -> bool:
+        """Return True if the laptop has closed its end. Only while following: then the laptop sends nothing."""
         readable, _, _ = select.select([self.source], [], [], 0)
         return bool(readable)
 
 
 @dataclass
 class Call:
-    """What a handler sees. `workdir` is absolute; `path()` resolves a path of the laptop's against it."""
+    """What a handler receives. `workdir` is absolute."""
 
     op: str
     args: Dict[str, Any]
     workdir: str
     payload: str
-    line: Line
+    connection: Connection
     stream_ended: bool = False
+    pushed_at: float = field(default_factory=time.monotonic)
 
     def path(self, path: str) -> str:
+        """`path` with `~` expanded, relative to the workdir."""
         return os.path.join(self.workdir, os.path.expanduser(path))
 
     def chunks(self) -> Iterator[bytes]:
-        """The byte stream that came with the request; must be read to its end. Asked again, it goes on where it was."""
+        """The byte stream of the request, to be read to its end. A second call continues where the first stopped."""
         while not self.stream_ended:
-            kind, body = read_frame(self.line.read_exactly)
+            kind, body = read_frame(self.connection.read_exactly)
             if kind is FrameKind.END:
                 self.stream_ended = True
                 return
@@ -70,14 +75,24 @@ class Call:
                 raise EOFError(f"expected bytes, got a {kind.name} frame")
             yield body
 
-    def give(self, data: bytes) -> None:
-        """Part of the byte stream that answers."""
+    def send(self, data: bytes) -> None:
+        """Send a part of the byte stream that answers."""
         for start in range(0, len(data), MAX_CHUNK):
-            self.line.write(pack(FrameKind.BYTES, data[start : start + MAX_CHUNK]))
+            self.connection.write(pack(FrameKind.BYTES, data[start : start + MAX_CHUNK]))
 
     def push(self, event: Dict[str, Any]) -> None:
-        """An event on the way; an empty one only says that the line is alive."""
-        self.line.write(pack_json({"event": event}))
+        """Send an event."""
+        self.connection.write(pack_json({"event": event}))
+        self.pushed_at = time.monotonic()
+
+    def keep_alive(self, event: Optional[Dict[str, Any]] = None) -> None:
+        """Send `event`, or an empty one, if none was sent for `HEARTBEAT_S` seconds."""
+        if self.idle_s() > HEARTBEAT_S:
+            self.push(event or {})
+
+    def idle_s(self) -> float:
+        """Seconds since the last event."""
+        return time.monotonic() - self.pushed_at
 
 
 Handler = Callable[[Call], Dict[str, Any]]

@@ -34,7 +34,7 @@ def survey(call: Call) -> Dict[str, Any]:
     tree = call.path(layout.tree)
     interpreter = read_interpreter(request.python, tree, call.path(layout.environment))
     disk = read_disk(call.path(layout.runs))
-    lying = survey_tree(call.workdir, layout.key)
+    found_tree = survey_tree(call.workdir, layout.key)
     runs = survey_runs(call.workdir, layout.key, digests=request.verify_checkpoints)
     facts = tuple(file_fact(path, os.path.join(tree, os.path.expanduser(path))) for path in request.files)
     driver, gpus = read_gpus(asked, request.gpus, request.card)
@@ -45,7 +45,7 @@ def survey(call: Call) -> Dict[str, Any]:
         driver=driver,
         gpus=gpus,
         disk=disk,
-        tree=lying,
+        tree=found_tree,
         runs=runs,
         free_ports=tuple(free_ports(request.ports)),
         files=facts,

@@ -1,4 +1,4 @@
-"""Every run of a project as it lies on the host, judged here: state, step, checkpoints, event files, adapter."""
+"""Every run of a project on the host: state, step, checkpoints, event files, adapter. Read-only."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import List, Tuple
 from remote.payload.checkpoints.adapter import adapter_digest
 from remote.payload.checkpoints.published import survey_checkpoints
 from remote.payload.files.records import read_record
-from remote.payload.jobs.state import JobObservation, newest_job, observe_job
-from remote.payload.jobs.supervisor_watch import Flags, flags_path
-from remote.payload.jobs.watched import read_watched
+from remote.payload.jobs.records import Flags
+from remote.payload.jobs.state import JobObservation, observe_job
+from remote.payload.jobs.watch_notes import read_watch_notes
 from remote.payload.output.events import survey_events
+from remote.payload.output.job_folder import newest_job
 from remote.protocol.jobs import JobState, Progress, RunRecord, RunSurvey
 from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
 
 
 def survey_runs(workdir: str, key: str, *, digests: bool = True) -> Tuple[RunSurvey, ...]:
-    """Every run, oldest first; nothing is changed."""
+    """Survey every run, oldest first."""
     folder = os.path.join(workdir, ProjectLayout(key).runs)
     found: List[RunSurvey] = []
     for name in _names(folder):
@@ -36,13 +37,13 @@ def _names(folder: str) -> List[str]:
 
 
 def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey:
-    """One run now."""
+    """Survey one run."""
     number = newest_job(run)
     job = run.job(number)
-    look = observe_job(run, number)
-    now = look.answer
+    observed = observe_job(run, number)
+    now = observed.answer
     running = now.state is JobState.RUNNING
-    flags = read_record(flags_path(job), Flags) or Flags()
+    flags = read_record(job.flags, Flags) or Flags()
     return RunSurvey(
         run=record.run,
         config=record.config,
@@ -55,22 +56,22 @@ def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey
         checkpoints=tuple(survey_checkpoints(run.root, digests=digests)),
         events=survey_events(run.root),
         adapter_sha256=adapter_digest(run),
-        orphans=tuple(process.pid for process in look.orphans),
+        orphans=tuple(process.pid for process in observed.orphans),
         stalled=running and flags.stalled,
-        output_bytes=output_size(job),
+        output_bytes=_output_size(job),
         created_unix=record.created_unix,
-        warnings=(*flags.warnings, *waiting_words(look)),
-        watched=read_watched(run, now.started),
+        warnings=(*flags.warnings, *_queue_warning(observed)),
+        watched=read_watch_notes(run, now.started),
     )
 
 
-def waiting_words(look: JobObservation) -> Tuple[str, ...]:
-    """What Slurm says of a job that it has not begun yet."""
-    return (f"waits in Slurm's queue: {look.queue}",) if look.queue and look.answer.started is None else ()
+def _queue_warning(observed: JobObservation) -> Tuple[str, ...]:
+    waits = observed.queue and observed.answer.started is None
+    return (f"waits in Slurm's queue: {observed.queue}",) if waits else ()
 
 
-def output_size(job: JobLayout) -> int:
-    """Bytes of output so far."""
+def _output_size(job: JobLayout) -> int:
+    """Bytes of output so far; 0 if there is none."""
     try:
         return os.path.getsize(job.output)
     except OSError:

@@ -1,4 +1,5 @@
-"""A change of the tree, done as one: written down first, finished by whoever finds it, the manifest last."""
+"""Commits: atomic changes of the tree. A journal is written first, the manifest last; `recover` completes an
+interrupted commit."""
 
 from __future__ import annotations
 
@@ -9,22 +10,22 @@ import time
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Set, Tuple
 
 from remote.payload.files.atomic import PART
+from remote.payload.processes.identity import boot_id
 from remote.payload.request.refusal import Refusal
 from remote.payload.tree.paths import Folders
 from remote.payload.tree.state import (
     Commit,
-    Look,
-    Lying,
+    FileStamp,
+    FileState,
     Project,
     Stats,
-    boot_id,
     digest_of_file,
-    is_as,
-    look_at,
-    lying,
+    matches,
     read_commit,
     read_manifest,
+    read_state,
     read_stats,
+    stamp_of,
     write_commit,
     write_manifest,
     write_stats,
@@ -33,9 +34,12 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.tree import Manifest, NewerManifest, Row
 from remote.protocol.values import Malformed
 
+Stamped = Tuple[FileStamp, str]
+"""A file's stamp and its digest."""
+
 
 def known_manifest(project: Project) -> Manifest:
-    """The manifest; an empty one where there is none or it is damaged. Raises Refusal where it is newer than we are."""
+    """The manifest; an empty one if it is missing or damaged. Raises Refusal if a newer halfstep wrote it."""
     try:
         return read_manifest(project) or Manifest({})
     except NewerManifest as error:
@@ -43,7 +47,7 @@ def known_manifest(project: Project) -> Manifest:
             "newer",
             f"{project.layout.key}: {error}",
             where=project.at(project.layout.manifest),
-            hint="upgrade halfstep here",
+            hint="upgrade halfstep on the laptop",
             exit_code=ExitCode.USAGE,
         ) from None
     except Malformed:
@@ -51,7 +55,7 @@ def known_manifest(project: Project) -> Manifest:
 
 
 def recover(project: Project) -> bool:
-    """No change of the tree is half done. Says whether there was one."""
+    """Complete an interrupted commit. Returns True if there was one."""
     try:
         commit = read_commit(project)
     except Malformed:
@@ -63,10 +67,10 @@ def recover(project: Project) -> bool:
     return True
 
 
-def commit_change(project: Project, commit: Commit, staged: Mapping[str, int]) -> Tuple[Manifest, Dict[str, Lying]]:
-    """The change is made and the manifest says so; also what lies at every path of it now.
+def commit_change(project: Project, commit: Commit, staged: Mapping[str, int]) -> Tuple[Manifest, Dict[str, FileState]]:
+    """Make the change. Returns the new manifest and the state of each of its paths.
 
-    `staged`: the modes of the contents that were just seen in staging.
+    `staged`: the modes of the staged contents, as `check_staged` has just read them.
     """
     if commit.before or commit.after:
         write_commit(project, commit)
@@ -75,77 +79,82 @@ def commit_change(project: Project, commit: Commit, staged: Mapping[str, int]) -
 
 def _finish(
     project: Project, commit: Commit, just_staged: Optional[Mapping[str, int]] = None
-) -> Tuple[Manifest, Dict[str, Lying]]:
+) -> Tuple[Manifest, Dict[str, FileState]]:
     stats, boot = read_stats(project), boot_id()
     folders = Folders(project.tree)
-    left = _Left(project, commit, stats, boot)
-    for path in commit.keep:
-        if left.may_not_touch(path):
-            _set_aside(project, commit, path)
-    for path in commit.deletes:
-        if not left.may_not_touch(path):
-            _unlink(folders.file(path))
-    folders.prune(commit.deletes)
-    # A commit that was just planned was planned against what lies there; one that was found may be old.
-    taken = set() if just_staged is not None else {path for path in commit.puts if left.may_not_touch(path)}
-    placed = dict(_place(project, commit, taken, folders, just_staged or {}))
+    found = _Found(project, commit, stats, boot)
+    _remove(project, commit, found, folders)
+    # A commit that was just planned knows what it may overwrite; for a recovered one, edits may have followed.
+    edited = set() if just_staged is not None else {path for path in commit.puts if found.is_edited(path)}
+    placed = dict(_place(project, commit, edited, folders, just_staged or {}))
     for path, row in commit.after.items():
-        if path not in placed and not row.link and left.now(path).kind == "file":
+        if path not in placed and not row.link and found.state(path).kind == "file":
             os.chmod(folders.file(path), row.mode)
     manifest = commit.applied_to(known_manifest(project))
     _wait_for_clock(project, placed)
     trusted = {**(stats.rows if stats.boot == boot else {}), **placed}
-    seen = look_over(project, manifest, Stats(boot, trusted), boot)
-    write_stats(project, Stats(boot, dict(_settled(seen, trusted))))
+    states = read_states(project, manifest, Stats(boot, trusted), boot)
+    write_stats(project, Stats(boot, dict(_settled(states, trusted))))
     if commit.before or commit.after:
         write_manifest(project, manifest)
         _unlink(project.at(project.layout.commit))
     shutil.rmtree(project.staging, ignore_errors=True)
-    return manifest, seen
+    return manifest, states
 
 
-def look_over(project: Project, manifest: Manifest, stats: Stats, boot: str) -> Dict[str, Lying]:
-    """What lies at every path of the manifest."""
-    return {path: lying(project.tree, path, stats, boot) for path in manifest.rows}
+def _remove(project: Project, commit: Commit, found: _Found, folders: Folders) -> None:
+    """Move the edited paths of a forced sync away, and delete the paths that the commit deletes."""
+    for path in commit.keep:
+        if found.is_edited(path):
+            _keep_edited(project, commit, path)
+    for path in commit.deletes:
+        if not found.is_edited(path):
+            _unlink(folders.file(path))
+    folders.prune(commit.deletes)
 
 
-def _settled(seen: Dict[str, Lying], trusted: Dict[str, Tuple[Look, str]]) -> Iterator[Tuple[str, Tuple[Look, str]]]:
-    """What may be remembered: a file that changed within the last second might change again and look the same."""
+def read_states(project: Project, manifest: Manifest, stats: Stats, boot: str) -> Dict[str, FileState]:
+    """The state of every path of the manifest."""
+    return {path: read_state(project.tree, path, stats, boot) for path in manifest.rows}
+
+
+def _settled(states: Dict[str, FileState], trusted: Dict[str, Stamped]) -> Iterator[Tuple[str, Stamped]]:
+    """The stamps to store: a file that changed within the last second may change again under the same stamp."""
     before = time.time_ns() - 10**9
-    for path, found in seen.items():
-        if found.look is not None and (found.look[2] < before or trusted.get(path) == (found.look, found.digest)):
-            yield path, (found.look, found.digest)
+    for path, found in states.items():
+        if found.stamp is not None and (found.stamp[2] < before or trusted.get(path) == (found.stamp, found.digest)):
+            yield path, (found.stamp, found.digest)
 
 
-class _Left:
-    """What was at the paths of a commit when we came to them."""
+class _Found:
+    """The paths of a commit, as they are on the disk."""
 
     def __init__(self, project: Project, commit: Commit, stats: Stats, boot: str) -> None:
         self._project, self._commit, self._stats, self._boot = project, commit, stats, boot
 
-    def now(self, path: str) -> Lying:
-        return lying(self._project.tree, path, self._stats, self._boot)
+    def state(self, path: str) -> FileState:
+        return read_state(self._project.tree, path, self._stats, self._boot)
 
-    def may_not_touch(self, path: str) -> bool:
-        """Something lies there that is neither what was before nor what comes after."""
-        found = self.now(path)
+    def is_edited(self, path: str) -> bool:
+        """Return True if the path is neither as before the commit nor as after it."""
+        found = self.state(path)
         if found.kind == "missing" or found.damaged:
             return False
         rows = (self._commit.before.get(path), self._commit.after.get(path))
-        return not any(row is not None and is_as(row, found) for row in rows)
+        return not any(row is not None and matches(row, found) for row in rows)
 
 
 def _place(
-    project: Project, commit: Commit, taken: Set[str], folders: Folders, modes: Mapping[str, int]
-) -> Iterator[Tuple[str, Tuple[Look, str]]]:
+    project: Project, commit: Commit, edited: Set[str], folders: Folders, modes: Mapping[str, int]
+) -> Iterator[Tuple[str, Stamped]]:
     users: Dict[str, int] = {}
     for path in commit.puts:
-        there = commit.after[path].installed
-        users[there] = users.get(there, 0) + 1
+        digest = commit.after[path].installed
+        users[digest] = users.get(digest, 0) + 1
     for path in commit.puts:
         row = commit.after[path]
         users[row.installed] -= 1
-        if path in taken:
+        if path in edited:
             continue
         try:
             folders.make_parents(path)
@@ -157,11 +166,11 @@ def _place(
         place = folders.file(path)
         os.replace(staged, place)
         if not row.link:
-            yield path, (look_at(os.lstat(place)), row.installed)
+            yield path, (stamp_of(os.lstat(place)), row.installed)
 
 
 def _staged(project: Project, row: Row, modes: Mapping[str, int], *, last: bool) -> Optional[str]:
-    """A file in staging that may be moved to its place, with its mode; None where it was moved before a cut."""
+    """A staged file with its final mode, ready to be renamed; None if it was placed before an interruption."""
     whole = f"{project.staging}/{row.installed}"
     spare = f"{project.staging}/{PART}{row.installed}"
     if row.link:
@@ -180,15 +189,15 @@ def _staged(project: Project, row: Row, modes: Mapping[str, int], *, last: bool)
     return whole
 
 
-def _set_aside(project: Project, commit: Commit, path: str) -> None:
+def _keep_edited(project: Project, commit: Commit, path: str) -> None:
     kept = os.path.join(project.workdir, commit.keep_in, path)
     os.makedirs(os.path.dirname(kept), exist_ok=True)
     os.rename(os.path.join(project.tree, path), kept)
 
 
-def _wait_for_clock(project: Project, placed: Dict[str, Tuple[Look, str]]) -> None:
-    """A write from now on gives a file another ctime than the ones in `placed`: the kernel's clock has ticked since."""
-    newest = max((look[2] for look, _ in placed.values()), default=0)
+def _wait_for_clock(project: Project, placed: Dict[str, Stamped]) -> None:
+    """Wait until the kernel's clock has ticked, so that a later write changes the ctime of every file in `placed`."""
+    newest = max((stamp[2] for stamp, _ in placed.values()), default=0)
     probe = project.at(project.layout.stats) + ".clock"
     while newest:
         with open(probe, "wb"):
@@ -200,25 +209,25 @@ def _wait_for_clock(project: Project, placed: Dict[str, Tuple[Look, str]]) -> No
         os.unlink(probe)
 
 
-class Sound(NamedTuple):
-    """Contents in staging that are what they were when they came, with their modes, and those that are not."""
+class CheckedStaging(NamedTuple):
+    """The modes of the staged contents that are intact, and the digests of those that are not."""
 
     modes: Dict[str, int]
     torn: List[str]
 
 
-def look_again(project: Project, looks: Mapping[str, Look]) -> Sound:
-    """What became of staged contents since they came; torn ones are removed."""
-    sound = Sound({}, [])
-    for digest, look in looks.items():
+def check_staged(project: Project, stamps: Mapping[str, FileStamp]) -> CheckedStaging:
+    """Check that staged contents have not changed since they arrived; torn ones are removed."""
+    checked = CheckedStaging({}, [])
+    for digest, stamp in stamps.items():
         path = f"{project.staging}/{digest}"
         status = os.lstat(path)
-        if look_at(status) == look or digest_of_file(path) == digest:
-            sound.modes[digest] = stat.S_IMODE(status.st_mode)
+        if stamp_of(status) == stamp or digest_of_file(path) == digest:
+            checked.modes[digest] = stat.S_IMODE(status.st_mode)
         else:
             os.unlink(path)
-            sound.torn.append(digest)
-    return sound
+            checked.torn.append(digest)
+    return checked
 
 
 def _unlink(path: str) -> None:

@@ -1,4 +1,4 @@
-"""Large data as it arrives: file by file into a folder that gets its name, the manifest's digest, when all is there."""
+"""Receiving large data: file by file into a partial folder, which is renamed to its digest once it is complete."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from remote.payload.files.lock import Held, take_lock
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
 from remote.payload.tree.lock import open_project
-from remote.payload.tree.operations import Heart, open_inflow
+from remote.payload.tree.operations import open_input
 from remote.payload.tree.paths import Folders, check_path
 from remote.payload.tree.state import Project
-from remote.payload.tree.stream import Inflow, check_space, checked_digest, disk_error, read_head
+from remote.payload.tree.stream import InputStream, check_space, checked_digest, disk_error, read_head
 from remote.protocol.exits import ExitCode
 
 PARTIAL = ".partial"
@@ -24,8 +24,8 @@ CHUNK = 2**20
 
 
 @dataclass(frozen=True)
-class Coming:
-    """One file: its name, digest and size, and how many of its bytes are here already."""
+class InincomingFile:
+    """One file: its name, digest and size, and how many of its bytes an earlier upload left on the host."""
 
     name: str
     digest: str
@@ -34,11 +34,11 @@ class Coming:
 
 
 def data_survey(call: Call) -> Dict[str, Any]:
-    """Where the data lies whole, or how many bytes of each file an earlier, cut upload left."""
-    whole = _whole(open_project(call), call.args["digest"])
-    if os.path.isdir(whole):
-        return {"path": whole, "have": {}}
-    partial, have = whole + PARTIAL, {}
+    """The path of the complete data, else the bytes of each file that an interrupted upload left."""
+    complete = _complete_path(open_project(call), call.args["digest"])
+    if os.path.isdir(complete):
+        return {"path": complete, "have": {}}
+    partial, have = complete + PARTIAL, {}
     for folder, _, names in os.walk(partial):
         for name in names:
             path = os.path.join(folder, name)
@@ -52,81 +52,80 @@ def data_survey(call: Call) -> Dict[str, Any]:
 
 
 def data_receive(call: Call) -> Dict[str, Any]:
-    """The data lies whole under its digest, or the names of torn files are told and the rest is kept."""
+    """Receive the data. Returns its path, or the names of torn files; the other files are kept for the next upload."""
     project = open_project(call)
-    whole = _whole(project, call.args["digest"])
-    os.makedirs(os.path.dirname(whole), exist_ok=True)
+    complete = _complete_path(project, call.args["digest"])
+    os.makedirs(os.path.dirname(complete), exist_ok=True)
     try:
-        with take_lock(whole + ".lock", "sending data"):
-            torn = _receive(call, whole)
+        with take_lock(complete + ".lock", "sending data"):
+            torn = _receive(call, complete)
     except Held:
-        raise Refusal("busy", "this data is being sent already", where=whole, exit_code=ExitCode.BUSY) from None
-    return {"path": "" if torn else whole, "torn": torn}
+        raise Refusal("busy", "another process is sending this data", where=complete, exit_code=ExitCode.BUSY) from None
+    return {"path": "" if torn else complete, "torn": torn}
 
 
-def _whole(project: Project, digest: str) -> str:
+def _complete_path(project: Project, digest: str) -> str:
     return os.path.join(project.at(project.layout.data), checked_digest(digest))
 
 
-def _receive(call: Call, whole: str) -> List[str]:
-    inflow = open_inflow(call)
-    files = _parse(read_head(inflow))
-    if os.path.isdir(whole):
-        inflow.finish()
+def _receive(call: Call, complete: str) -> List[str]:
+    stream = open_input(call)
+    files = _parse(read_head(stream))
+    if os.path.isdir(complete):
+        stream.finish()
         return []
-    partial = Folders(whole + PARTIAL)
+    partial = Folders(complete + PARTIAL)
     os.makedirs(partial.root, exist_ok=True)
-    need = sum(coming.size - coming.offset for coming in files)
+    need = sum(incoming.size - incoming.offset for incoming in files)
     check_space(partial.root, need, len(files))
-    heart = Heart(call)
     try:
-        torn = [coming.name for coming in files if not _take(partial, inflow, coming, heart)]
+        torn = [incoming.name for incoming in files if not _receive_file(call, partial, stream, incoming)]
     except OSError as error:
         raise disk_error(partial.root, error, need) from None
-    inflow.finish()
+    stream.finish()
     if not torn:
         sync_folder(partial.root)
-        os.rename(partial.root, whole)
-        sync_folder(os.path.dirname(whole))
+        os.rename(partial.root, complete)
+        sync_folder(os.path.dirname(complete))
     return torn
 
 
-def _parse(data: Any) -> Tuple[Coming, ...]:
+def _parse(data: Any) -> Tuple[InincomingFile, ...]:
     try:
         return tuple(
-            Coming(check_path(name), checked_digest(digest), int(size), int(offset))
+            InincomingFile(check_path(name), checked_digest(digest), int(size), int(offset))
             for name, digest, size, offset in data["files"]
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise Refusal("bad-index", f"not a list of data: {error}", exit_code=ExitCode.BUG) from None
+        raise Refusal("bad-index", f"not an index of data: {error}", exit_code=ExitCode.BUG) from None
 
 
-def _take(partial: Folders, inflow: Inflow, coming: Coming, heart: Heart) -> bool:
-    """The file is whole under its name; False, and nothing of it kept, where its digest is another."""
-    done = partial.file(coming.name)
-    partial.make_parents(coming.name)
-    if os.path.isfile(done) and coming.offset == coming.size == os.path.getsize(done):
+def _receive_file(call: Call, partial: Folders, stream: InputStream, incoming: InincomingFile) -> bool:
+    """Receive one file, resuming a partial one. Returns False, and removes it, if its digest does not match."""
+    done = partial.file(incoming.name)
+    partial.make_parents(incoming.name)
+    if os.path.isfile(done) and incoming.offset == incoming.size == os.path.getsize(done):
         return True
     folder, name = os.path.split(done)
     part = os.path.join(folder, PART + name)
     descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     try:
-        os.ftruncate(descriptor, min(coming.offset, os.fstat(descriptor).st_size))
+        os.ftruncate(descriptor, min(incoming.offset, os.fstat(descriptor).st_size))
         digest = hashlib.sha256()
         have = 0
         while chunk := os.read(descriptor, CHUNK):
             digest.update(chunk)
             have += len(chunk)
-            heart.alive()
-        left = coming.size - coming.offset
+            call.keep_alive()
+        left = incoming.size - incoming.offset
         while left:
-            piece = inflow.some(left)
+            piece = stream.read_some(left)
             left -= len(piece)
             digest.update(piece)
-            heart.alive()
+            call.keep_alive()
             while piece:
                 piece = piece[os.write(descriptor, piece) :]
-        if have != coming.offset or digest.hexdigest() != coming.digest:
+        if have != incoming.offset or digest.hexdigest() != incoming.digest:
             os.unlink(part)
             return False
         os.fsync(descriptor)

@@ -1,13 +1,13 @@
-"""One project, held by one who changes it."""
+"""The lock of one project: one process changes it at a time."""
 
 from __future__ import annotations
 
 import contextlib
-import re
 from typing import Iterator
 
 from remote.payload.files.lock import Held, take_lock
 from remote.payload.request.call import Call
+from remote.payload.request.names import checked_name
 from remote.payload.request.refusal import Refusal
 from remote.payload.tree.commit import recover
 from remote.payload.tree.state import Project
@@ -16,18 +16,15 @@ from remote.protocol.layout import ProjectLayout
 
 
 def open_project(call: Call) -> Project:
-    """The project that the call is about. Raises Refusal where its key is not a plain folder name."""
-    key = call.args.get("project", "")
-    if not isinstance(key, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", key):
-        raise Refusal("bad-project", f"{key!r} is not the name of a project", exit_code=ExitCode.USAGE)
-    return Project(call.workdir, ProjectLayout(key))
+    """The project that the request names. Raises Refusal if its key is not a plain folder name."""
+    return Project(call.workdir, ProjectLayout(checked_name(call.args.get("project", ""))))
 
 
 @contextlib.contextmanager
-def held_project(project: Project, words: str, *, wait_s: float = 0.0) -> Iterator[None]:
-    """Nobody else changes the project meanwhile, and no change of its tree is half done.
+def locked_project(project: Project, words: str, *, wait_s: float = 0.0) -> Iterator[None]:
+    """Hold the project's lock while the block runs, after completing any interrupted commit of its tree.
 
-    Raises Refusal, busy, where somebody else still holds it after `wait_s`.
+    Raises Refusal `busy` if another process still holds the lock after `wait_s`.
     """
     try:
         with take_lock(project.at(project.layout.lock), words, wait_s=wait_s):
@@ -36,8 +33,8 @@ def held_project(project: Project, words: str, *, wait_s: float = 0.0) -> Iterat
     except Held as held:
         raise Refusal(
             "busy",
-            f"somebody else is changing {project.layout.key}: {held}",
+            f"another process is changing {project.layout.key}: {held}",
             where=project.root,
-            hint="wait for it to end, then type the same again",
+            hint="wait for it to end, then run the command again",
             exit_code=ExitCode.BUSY,
         ) from None

@@ -1,4 +1,4 @@
-"""A copy of the project to work in: a later sync never disturbs what runs there."""
+"""Copy the project's tree into a run's folder, so that a later sync does not change what runs there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import stat
 from typing import Dict, Optional, Set
 
 from remote.payload.tree.commit import known_manifest
-from remote.payload.tree.lock import held_project
+from remote.payload.tree.lock import locked_project
 from remote.payload.tree.shared import SharedFiles
 from remote.payload.tree.state import Project
 from remote.protocol.layout import ProjectLayout
@@ -19,16 +19,16 @@ NOT_LINKED = {"__pycache__"}
 
 
 def materialise(workdir: str, project_key: str, target: str, shared: Optional[SharedFiles] = None) -> None:
-    """`target` holds the project's files as they lie on the host; what else lies in the tree (venv/, data/) is linked.
+    """Copy the project's files to `target`, and link whatever else is in the tree (venv/, data/).
 
-    It appears whole, by one rename, and no sync changes the tree meanwhile. `shared` may stand in for copies of large
-    files. Raises Refusal, busy.
+    `target` appears atomically, and no sync changes the tree meanwhile. With `shared`, large files become hard links to
+    shared copies where that is safe. Raises Refusal `busy`.
     """
     project = Project(workdir, ProjectLayout(project_key))
     part = f"{target}.part"
     shutil.rmtree(part, ignore_errors=True)
     os.makedirs(part)
-    with held_project(project, f"copying the tree to {target}", wait_s=WAIT_S):
+    with locked_project(project, f"copying the tree to {target}", wait_s=WAIT_S):
         manifest = known_manifest(project)
         _copy_tracked(project.tree, manifest, part, shared)
         link_untracked(project.tree, manifest, part)
@@ -50,7 +50,7 @@ def _copy_tracked(tree: str, manifest: Manifest, target: str, shared: Optional[S
 
 
 def copy_one(source: str, copy: str) -> None:
-    """A file with its mode, or a link as a link; nothing where the source is gone or neither."""
+    """Copy a file with its mode, or a symlink as a symlink; do nothing if `source` is missing or something else."""
     try:
         mode = os.lstat(source).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -63,21 +63,26 @@ def copy_one(source: str, copy: str) -> None:
 
 
 def link_untracked(tree: str, manifest: Manifest, target: str) -> None:
-    """What lies in the tree and not in the manifest is linked at its place in `target`, whole folders by one link."""
-    tracked: Dict[str, Set[str]] = {"": set()}
-    for name in manifest.rows:
-        folder, _, last = name.rpartition("/")
-        while last not in tracked.setdefault(folder, set()):
-            tracked[folder].add(last)
-            folder, _, last = folder.rpartition("/")
-            if not last:
-                break
-    for folder, names in tracked.items():
-        here = os.path.join(tree, folder)
-        if not os.path.isdir(here) or os.path.islink(here):
+    """Link every path of the tree that is not in the manifest into `target`; a whole folder by one link."""
+    for folder, names in _tracked_names(manifest).items():
+        source = os.path.join(tree, folder)
+        if not os.path.isdir(source) or os.path.islink(source):
             continue
-        for name in os.listdir(here):
+        for name in os.listdir(source):
             place = os.path.join(target, folder, name)
             if name not in names and name not in NOT_LINKED and not os.path.lexists(place):
                 os.makedirs(os.path.dirname(place), exist_ok=True)
-                os.symlink(os.path.join(here, name), place)
+                os.symlink(os.path.join(source, name), place)
+
+
+def _tracked_names(manifest: Manifest) -> Dict[str, Set[str]]:
+    """The names in each folder that are in the manifest, or are folders above such names."""
+    tracked: Dict[str, Set[str]] = {"": set()}
+    for path in manifest.rows:
+        folder, _, name = path.rpartition("/")
+        while name not in tracked.setdefault(folder, set()):
+            tracked[folder].add(name)
+            folder, _, name = folder.rpartition("/")
+            if not name:
+                break
+    return tracked

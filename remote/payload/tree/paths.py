@@ -1,4 +1,4 @@
-"""Names that may lie in a project's tree, and the folders above them, checked before anything is opened."""
+"""Paths inside a project's tree and the folders above them, checked before anything is opened."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from remote.protocol.exits import ExitCode
 
 MAX_NAME = 255
 MAX_PATH = 3000
-NO_NAMES = frozenset({b"", b".", b".."})
+FORBIDDEN_NAMES = frozenset({b"", b".", b".."})
 
 
 def folder_of(path: str) -> str:
-    """The folder above a checked name; empty for the tree itself."""
+    """The folder above a checked path; empty for the tree itself."""
     return path.rpartition("/")[0]
 
 
 def check_path(path: str) -> str:
-    """`path`, which names something inside the tree and nothing else. Raises Refusal."""
+    """Return `path` if it leads to a place inside the tree. Raises Refusal otherwise."""
     raw = os.fsencode(path)
     if not path or b"\0" in raw or len(raw) > MAX_PATH:
-        raise _refused(path, "empty, too long, or holds a NUL byte")
+        raise _refused(path, "it is empty, too long, or contains a NUL byte")
     parts = raw.split(b"/")
-    if not NO_NAMES.isdisjoint(parts):
-        raise _refused(path, "not a plain path inside the project")
+    if not FORBIDDEN_NAMES.isdisjoint(parts):
+        raise _refused(path, "it is not a plain path inside the project")
     if max(map(len, parts)) > MAX_NAME:
-        raise _refused(path, f"a name longer than {MAX_NAME} bytes")
+        raise _refused(path, f"a part of it is longer than {MAX_NAME} bytes")
     return path
 
 
 def check_link(path: str, target: str) -> str:
-    """`target`, which is relative and stays inside the tree as seen from `path`. Raises Refusal."""
+    """Return `target` if it is relative and leads from `path` to a place inside the tree. Raises Refusal otherwise."""
     landing = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
     if not target or "\0" in target or target.startswith("/") or landing == ".." or landing.startswith("../"):
-        raise _refused(path, f"a link to {target!r}, which is outside the project")
+        raise _refused(path, f"it links to {target!r}, outside the project")
     return target
 
 
@@ -47,28 +47,28 @@ def _refused(path: str, why: str) -> Refusal:
 
 
 class Folders:
-    """The folders of one tree; each is made, and seen to be a folder and not a link, once."""
+    """The folders of one tree. Each is created, and checked to be a real folder, once."""
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self._good: Set[str] = set()
+        self._checked: Set[str] = set()
 
     def file(self, path: str) -> str:
-        """The absolute path of a checked name."""
+        """The absolute path of a checked path."""
         return f"{self.root}/{path}"
 
     def make_parents(self, path: str) -> None:
-        """Every folder above `path` is there and is a folder. Raises Refusal where a link or a file stands there."""
+        """Create every folder above `path`. Raises Refusal if a link or a file is in the way."""
         parent = folder_of(path)
         missing: List[str] = []
-        while parent not in self._good:
+        while parent not in self._checked:
             missing.append(parent)
             if not parent:
                 break
             parent = folder_of(parent)
         for folder in reversed(missing):
             self._make(folder)
-            self._good.add(folder)
+            self._checked.add(folder)
 
     def _make(self, folder: str) -> None:
         full = os.path.join(self.root, folder) if folder else self.root
@@ -78,13 +78,13 @@ class Folders:
             if not stat.S_ISDIR(os.lstat(full).st_mode):
                 raise Refusal(
                     "in-the-way",
-                    f"{folder!r} is not a folder on the host, and files of the project belong under it",
+                    f"{folder!r} is not a folder on the host, but the project has files under it",
                     where=full,
                     exit_code=ExitCode.SYNC,
                 ) from None
 
     def leads_outside(self, path: str) -> bool:
-        """A folder above `path` is a link, so that what lies there is not of this tree."""
+        """Return True if a folder above `path` is a link, so that `path` may be outside the tree."""
         parent = posixpath.dirname(path)
         while parent:
             try:
@@ -96,7 +96,7 @@ class Folders:
         return False
 
     def prune(self, paths: Iterable[str]) -> None:
-        """Folders above `paths` that are empty now are gone."""
+        """Remove the folders above `paths` that are empty now."""
         parents = {posixpath.dirname(path) for path in paths}
         for folder in sorted(
             {ancestor for parent in parents for ancestor in _ancestors(parent)}, key=len, reverse=True
@@ -105,35 +105,35 @@ class Folders:
                 os.rmdir(self.file(folder))
             except OSError:
                 continue
-            self._good.discard(folder)
+            self._checked.discard(folder)
 
 
-class Ways:
-    """The folders above names that shall be: which are there, and where something else stands that stays.
+class ParentFolders:
+    """The folders above new paths: which of them exist, and which are blocked by a file or a link. Each is read once.
 
-    Each is looked at once. `going`: names that will be gone, and stand in nobody's way.
+    `deleted`: paths that are about to be deleted, so that they block nothing.
     """
 
-    def __init__(self, folders: Folders, going: Set[str]) -> None:
-        self._folders, self._going = folders, going
+    def __init__(self, folders: Folders, deleted: Set[str]) -> None:
+        self._folders, self._deleted = folders, deleted
         self._known: Dict[str, Tuple[str, bool]] = {"": ("", os.path.lexists(folders.root))}
 
     def blocked_by(self, path: str) -> str:
-        """The name of a file or a link that stands where a folder above `path` must be, or nothing."""
-        return self._way(folder_of(path))[0]
+        """The path of a file or link where a folder above `path` belongs; empty if there is none."""
+        return self._lookup(folder_of(path))[0]
 
-    def has_folder_of(self, path: str) -> bool:
-        """Something is there under the name of the folder above `path`."""
-        return self._way(folder_of(path))[1]
+    def exists_above(self, path: str) -> bool:
+        """Return True if something exists where the folder above `path` belongs."""
+        return self._lookup(folder_of(path))[1]
 
-    def _way(self, folder: str) -> Tuple[str, bool]:
+    def _lookup(self, folder: str) -> Tuple[str, bool]:
         if folder not in self._known:
-            blocker, there = self._way(folder_of(folder))
+            blocker, exists = self._lookup(folder_of(folder))
             try:
-                stands = there and not stat.S_ISDIR(os.lstat(self._folders.file(folder)).st_mode)
+                blocks = exists and not stat.S_ISDIR(os.lstat(self._folders.file(folder)).st_mode)
             except (FileNotFoundError, NotADirectoryError):
-                stands = there = False
-            self._known[folder] = blocker or (folder if stands and folder not in self._going else ""), there
+                blocks = exists = False
+            self._known[folder] = blocker or (folder if blocks and folder not in self._deleted else ""), exists
         return self._known[folder]
 
 

@@ -1,4 +1,4 @@
-"""Fixes of the tree's own files: new bytes for a file as it was sent, and the way back."""
+"""Rewrites of the tree's own files by fixers, and their undo."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 from remote.payload.files.atomic import write_whole
+from remote.payload.processes.identity import boot_id
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
-from remote.payload.tree.commit import commit_change, known_manifest, look_again
-from remote.payload.tree.lock import held_project, open_project
-from remote.payload.tree.operations import Heart, open_inflow
+from remote.payload.tree.commit import check_staged, commit_change, known_manifest
+from remote.payload.tree.lock import locked_project, open_project
+from remote.payload.tree.operations import open_input
 from remote.payload.tree.paths import check_path
-from remote.payload.tree.state import Commit, Project, boot_id, is_as, lying, read_stats
+from remote.payload.tree.state import Commit, Project, matches, read_state, read_stats
 from remote.payload.tree.stream import checked_digest, parse_contents, read_head, stage
 from remote.payload.tree.survey import survey_of
 from remote.protocol.exits import ExitCode
@@ -25,7 +26,7 @@ ORIGINALS = "tree"
 
 @dataclass(frozen=True)
 class Change:
-    """New bytes for one path: `before` is the digest they were computed from, empty where there was no file."""
+    """New contents of one path. `before`: the digest they were computed from, empty if the file is new."""
 
     path: str
     before: str
@@ -35,37 +36,39 @@ class Change:
 
 
 def tree_rewrite(call: Call) -> Dict[str, Any]:
-    """Every file of the stream holds its new bytes, or none does; what it held before can be put back."""
+    """Rewrite every file of the stream, atomically. The sent bytes of each are kept for undo."""
     project = open_project(call)
-    with held_project(project, call.args.get("owner", "")):
-        inflow = open_inflow(call)
-        data = read_head(inflow)
+    with locked_project(project, call.args.get("owner", "")):
+        stream = open_input(call)
+        data = read_head(stream)
         try:
             changes = [_parse_change(row) for row in data["changes"]]
             contents = parse_contents(data["contents"])
         except (ValueError, KeyError, TypeError) as error:
             raise Refusal("bad-index", f"not an index: {error}", exit_code=ExitCode.BUG) from None
-        staged = stage(project, inflow, contents, {c.after for c in changes}, 2 * len(changes), Heart(call).alive)
-        inflow.finish()
-        sound = look_again(project, staged.looks)
-        if staged.torn or sound.torn:
+        staged = stage(project, stream, contents, {c.after for c in changes}, 2 * len(changes), call.keep_alive)
+        stream.finish()
+        checked = check_staged(project, staged.stamps)
+        if staged.torn or checked.torn:
             raise Refusal("torn", "a rewritten file arrived damaged", exit_code=ExitCode.TEMPORARY)
         manifest = known_manifest(project)
         commit = _plan(project, manifest, changes)
         _keep_originals(project, commit)
-        after, seen = commit_change(project, commit, sound.modes)
+        after, states = commit_change(project, commit, checked.modes)
         _drop_originals(project, after)
-        return {"survey": encode(survey_of(project, after, seen))}
+        return {"survey": encode(survey_of(project, after, states))}
 
 
 def tree_undo(call: Call) -> Dict[str, Any]:
-    """The named files are as they were sent, and those that a fixer made are gone; where none is named, all that came
-    as rewrites. What was replaced on the host itself has its own way back."""
+    """Restore the named files to what the laptop sent and delete those that a fixer made; without names, all of them.
+
+    Files that a fixer replaced on the host itself are restored by `fix.undo`.
+    """
     project = open_project(call)
-    with held_project(project, call.args.get("owner", "")):
+    with locked_project(project, call.args.get("owner", "")):
         manifest = known_manifest(project)
         named = call.args.get("paths")
-        fixed = {p: row for p, row in manifest.rows.items() if row.fixers and _is_meant(project, p, row, named)}
+        fixed = {p: row for p, row in manifest.rows.items() if row.fixers and _is_selected(project, p, row, named)}
         _refuse_edited(project, fixed)
         after: Dict[str, Row] = {}
         for path, row in fixed.items():
@@ -74,7 +77,7 @@ def tree_undo(call: Call) -> Dict[str, Any]:
                 if not os.path.exists(kept):
                     raise Refusal(
                         "no-original",
-                        f"what {path!r} held before it was fixed is not kept any more",
+                        f"the original of {path!r} is no longer kept",
                         where=kept,
                         hint="pipeline run --force sync",
                         exit_code=ExitCode.FIXER,
@@ -83,12 +86,12 @@ def tree_undo(call: Call) -> Dict[str, Any]:
                     data = file.read()
                 write_whole(os.path.join(project.staging, row.source), data)
                 after[path] = Row(row.source, row.source, row.mode, len(data))
-        done, seen = commit_change(project, Commit(fixed, after, tuple(after)), {})
+        done, states = commit_change(project, Commit(fixed, after, tuple(after)), {})
         _drop_originals(project, done)
-        return {"restored": sorted(fixed), "survey": encode(survey_of(project, done, seen))}
+        return {"restored": sorted(fixed), "survey": encode(survey_of(project, done, states))}
 
 
-def _is_meant(project: Project, path: str, row: Row, named: Optional[List[str]]) -> bool:
+def _is_selected(project: Project, path: str, row: Row, named: Optional[List[str]]) -> bool:
     if named is not None:
         return path in named
     return not row.source or os.path.exists(_original(project, row.source))
@@ -97,7 +100,7 @@ def _is_meant(project: Project, path: str, row: Row, named: Optional[List[str]])
 def _parse_change(row: List[Any]) -> Change:
     path, before, after, size, fixers = row
     if not isinstance(fixers, dict):
-        raise ValueError(f"{fixers!r} names no fixers")
+        raise ValueError(f"{fixers!r} is not a mapping of fixers")
     return Change(check_path(path), checked_digest(before) if before else "", checked_digest(after), int(size), fixers)
 
 
@@ -122,7 +125,7 @@ def _plan(project: Project, manifest: Manifest, changes: List[Change]) -> Commit
 def _refuse_edited(project: Project, rows: Dict[str, Row]) -> None:
     stats, boot = read_stats(project), boot_id()
     for path, row in rows.items():
-        if not is_as(row, lying(project.tree, path, stats, boot)):
+        if not matches(row, read_state(project.tree, path, stats, boot)):
             raise Refusal(
                 "edited-on-host",
                 f"{path!r} was edited on the host; nothing was rewritten",
@@ -135,9 +138,9 @@ def _refuse_edited(project: Project, rows: Dict[str, Row]) -> None:
 def _stale(path: str) -> Refusal:
     return Refusal(
         "changed",
-        f"{path!r} on the host is not the file that was fixed; nothing was rewritten",
+        f"{path!r} changed on the host after the fix was planned; nothing was rewritten",
         where=path,
-        hint="type the same again",
+        hint="run the command again",
         exit_code=ExitCode.FIXER,
     )
 
@@ -147,7 +150,7 @@ def _original(project: Project, digest: str) -> str:
 
 
 def _keep_originals(project: Project, commit: Commit) -> None:
-    """The bytes that were sent are kept for every file that is about to be rewritten for the first time."""
+    """Keep the sent bytes of every file that is about to be rewritten for the first time."""
     for path, row in commit.before.items():
         kept = _original(project, row.source)
         if row.source == row.installed and commit.after[path].installed != row.source and not os.path.exists(kept):
@@ -156,7 +159,7 @@ def _keep_originals(project: Project, commit: Commit) -> None:
 
 
 def _drop_originals(project: Project, manifest: Manifest) -> None:
-    """Originals of files that are no longer rewritten are gone."""
+    """Remove the originals of files that are no longer rewritten."""
     needed: Set[str] = {row.source for row in manifest.rows.values() if row.fixers}
     folder = os.path.dirname(_original(project, "x"))
     names: Tuple[str, ...] = tuple(os.listdir(folder)) if os.path.isdir(folder) else ()

@@ -1,4 +1,4 @@
-"""The project as it would be, in a folder of its own: for a proof on a host whose tree is older, or that has none."""
+"""A scratch copy of the project as the laptop has it, for a proof before any sync."""
 
 from __future__ import annotations
 
@@ -7,45 +7,45 @@ import re
 import shutil
 from typing import Any, Dict, List, Tuple
 
-from remote.payload.files.leftovers import claim, remove, sweep_scratch
+from remote.payload.files.leftovers import mark_owner, remove, sweep_scratch
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
 from remote.payload.tree.commit import known_manifest
 from remote.payload.tree.lock import open_project
 from remote.payload.tree.materialise import copy_one, link_untracked
-from remote.payload.tree.operations import open_inflow
+from remote.payload.tree.operations import open_input
 from remote.payload.tree.paths import Folders
 from remote.payload.tree.state import Project, digest_of_file
-from remote.payload.tree.stream import Index, Wanted, check_space, read_index, receive_one
+from remote.payload.tree.stream import Index, IndexEntry, InputStream, check_space, read_index, receive_one
 from remote.protocol.exits import ExitCode
 
 CODE = "code"
 
 
 def tree_scratch(call: Call) -> Dict[str, Any]:
-    """scratch/<nonce>/code holds what the index says: contents from the stream, the rest from the tree where it has it.
+    """Build scratch/<nonce>/code from the index: contents from the stream, the rest copied from the tree.
 
-    What the tree holds beside the project (venv/, data/) is linked. Raises Refusal, `incomplete`, and leaves nothing,
-    where a content is neither in the stream nor in the tree.
+    Whatever else the tree holds (venv/, data/) is linked. Raises Refusal `incomplete`, and leaves nothing behind, if a
+    content is neither in the stream nor in the tree.
     """
     project = open_project(call)
     folder = _folder(project, call.args["nonce"])
     if os.path.lexists(folder):
-        raise Refusal("exists", f"{folder} is there already", where=folder, exit_code=ExitCode.BUG)
+        raise Refusal("exists", f"{folder} exists already", where=folder, exit_code=ExitCode.BUG)
     sweep_scratch(os.path.dirname(folder))
-    claim(folder)
+    mark_owner(folder)
     code = os.path.join(folder, CODE)
     os.makedirs(folder, mode=0o700)
     os.mkdir(code)
     try:
-        inflow = open_inflow(call)
-        index = read_index(inflow)
-        need = sum(wanted.size for wanted in index.wanted)
+        stream = open_input(call)
+        index = read_index(stream)
+        need = sum(entry.size for entry in index.entries)
         check_space(folder, need, index.inodes)
-        sources = {digest: path for path, digest in _receive(code, inflow, index)}
-        inflow.finish()
-        for wanted in index.wanted:
-            _place(project, code, wanted, sources)
+        sources = {digest: path for path, digest in _receive(code, stream, index)}
+        stream.finish()
+        for entry in index.entries:
+            _place(project, code, entry, sources)
         link_untracked(project.tree, known_manifest(project), code)
     except BaseException:
         remove(folder)
@@ -55,7 +55,7 @@ def tree_scratch(call: Call) -> Dict[str, Any]:
 
 
 def scratch_remove(call: Call) -> Dict[str, Any]:
-    """scratch/<nonce> is gone, and so are the folders above it that hold nothing else."""
+    """Remove scratch/<nonce>, and the folders above it that are empty then."""
     project = open_project(call)
     folder = _folder(project, call.args["nonce"])
     remove(folder)
@@ -69,37 +69,35 @@ def _folder(project: Project, nonce: str) -> str:
     return os.path.join(project.at(project.layout.scratch), nonce)
 
 
-def _receive(code: str, inflow: Any, index: Index) -> List[Tuple[str, str]]:
-    first = {wanted.digest: wanted.path for wanted in reversed(index.wanted) if not wanted.link}
+def _receive(code: str, stream: InputStream, index: Index) -> List[Tuple[str, str]]:
+    first = {entry.digest: entry.path for entry in reversed(index.entries) if not entry.link}
     folders = Folders(code)
     received = []
     for digest, size in index.contents:
         path = first[digest]
         folders.make_parents(path)
-        if receive_one(folders.file(path), inflow, digest, size) is None:
-            raise Refusal("torn", f"{path!r} changed while it was sent", where=path, exit_code=ExitCode.TEMPORARY)
+        if receive_one(folders.file(path), stream, digest, size) is None:
+            raise Refusal("torn", f"{path!r} changed while it was being sent", where=path, exit_code=ExitCode.TEMPORARY)
         received.append((path, digest))
     return received
 
 
-def _place(project: Project, code: str, wanted: Wanted, sources: Dict[str, str]) -> None:
+def _place(project: Project, code: str, entry: IndexEntry, sources: Dict[str, str]) -> None:
     folders = Folders(code)
-    folders.make_parents(wanted.path)
-    place = folders.file(wanted.path)
-    if wanted.link:
-        os.symlink(wanted.link, place)
+    folders.make_parents(entry.path)
+    place = folders.file(entry.path)
+    if entry.link:
+        os.symlink(entry.link, place)
         return
-    if wanted.digest in sources:
-        if sources[wanted.digest] != wanted.path:
-            shutil.copyfile(folders.file(sources[wanted.digest]), place)
+    if entry.digest in sources:
+        if sources[entry.digest] != entry.path:
+            shutil.copyfile(folders.file(sources[entry.digest]), place)
     else:
-        if not Folders(project.tree).leads_outside(wanted.path):
-            copy_one(os.path.join(project.tree, wanted.path), place)
-        if not os.path.isfile(place) or os.path.islink(place) or digest_of_file(place) != wanted.digest:
-            raise Refusal(
-                "incomplete", f"the tree has no {wanted.path!r} as it should be", exit_code=ExitCode.TEMPORARY
-            )
-    os.chmod(place, wanted.mode)
+        if not Folders(project.tree).leads_outside(entry.path):
+            copy_one(os.path.join(project.tree, entry.path), place)
+        if not os.path.isfile(place) or os.path.islink(place) or digest_of_file(place) != entry.digest:
+            raise Refusal("incomplete", f"the tree has no {entry.path!r} as it should be", exit_code=ExitCode.TEMPORARY)
+    os.chmod(place, entry.mode)
 
 
 def _prune(project: Project) -> None:

@@ -1,8 +1,8 @@
-"""Large files in the copies of a project that runs work in: runs that have ended share the bytes of one copy.
+"""Hard links that let runs share one copy of each large file.
 
-A hard link to the synced tree would let a job that writes into its file change the tree, and a hard link between two
-living runs would let one change the other's file. So a run gets a link to a kept copy of the tree's file, and only
-while no other living run has one; a file that a job was seen to write into is copied for every run from then on.
+A hard link into the synced tree would let a job that writes into its file change the tree, and one between two active
+runs would let one run change the other's file. So a run gets a link to a shared copy of the tree's file, and only while
+no other active run has one. Once a job has written into a file, every later run gets its own copy of it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ WRITTEN = ".written"
 
 
 class SharedFiles:
-    """The kept copies of one project's large files, for one run; the caller holds the project's lock.
+    """The shared copies of one project's large files, for one run; the caller holds the project's lock.
 
-    A kept copy is named by the look (inode, size, time, mode) of the tree's file it was made from. `has_ended` says of
-    another run whether no process of it can write any more.
+    A copy is named by the inode, size, mtime and mode of the file in the tree. `has_ended` returns True for a run none
+    of whose processes can write any more.
     """
 
     def __init__(self, folder: str, run: str, has_ended: Callable[[str], bool]) -> None:
@@ -32,7 +32,7 @@ class SharedFiles:
         self._current: Set[str] = set()
 
     def link(self, source: str, copy: str) -> bool:
-        """Whether `copy` is now a link to the kept copy of a large file; False where it has to be copied instead."""
+        """Link `copy` to the shared copy of a large file; False if it has to be copied instead."""
         try:
             status = os.lstat(source)
         except (FileNotFoundError, NotADirectoryError):
@@ -41,41 +41,41 @@ class SharedFiles:
             return False
         name = f"{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}-{stat.S_IMODE(status.st_mode):o}"
         self._current.add(name)
-        kept = os.path.join(self.folder, name)
-        if os.path.lexists(kept + WRITTEN) or not self._is_free(kept):
+        shared = os.path.join(self.folder, name)
+        if os.path.lexists(shared + WRITTEN) or not self._is_free(shared):
             return False
-        if not os.path.lexists(kept):
+        if not os.path.lexists(shared):
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
-            _copy_whole(source, kept, status)
-        if not _is_intact(kept, status):
-            write_whole(kept + WRITTEN, b"")
-            os.unlink(kept)
+            _copy_whole(source, shared, status)
+        if not _is_intact(shared, status):
+            write_whole(shared + WRITTEN, b"")
+            os.unlink(shared)
             return False
-        write_whole(kept + USER, self.run.encode())
+        write_whole(shared + USER, self.run.encode())
         try:
-            os.link(kept, copy, follow_symlinks=False)
+            os.link(shared, copy, follow_symlinks=False)
         except OSError:
             return False
         return True
 
     def sweep(self) -> None:
-        """Kept copies of files that the tree does not have any more are gone; runs keep what they have."""
+        """Remove the shared copies of files that are no longer in the tree; runs keep their links."""
         with contextlib.suppress(FileNotFoundError):
             for name in os.listdir(self.folder):
                 if name.removesuffix(USER).removesuffix(WRITTEN) not in self._current:
                     os.unlink(os.path.join(self.folder, name))
 
-    def _is_free(self, kept: str) -> bool:
+    def _is_free(self, shared: str) -> bool:
         try:
-            with open(kept + USER, "rb") as file:
+            with open(shared + USER, "rb") as file:
                 user = file.read().decode("utf-8", "replace")
         except FileNotFoundError:
             return True
         return user == self.run or self._has_ended(user)
 
 
-def make_private(code: str) -> None:
-    """No large file under `code` shares its bytes with another run: a job is about to work there again."""
+def unshare_large_files(code: str) -> None:
+    """Replace each hard link to a large file under `code` with a copy, because a job is about to run there again."""
     for folder, _, names in os.walk(code):
         for name in names:
             path = os.path.join(folder, name)
@@ -85,7 +85,7 @@ def make_private(code: str) -> None:
 
 
 def _copy_whole(source: str, target: str, status: os.stat_result) -> None:
-    """`target` is a file of its own with the bytes, mode and time of `source`; it appears by a rename."""
+    """Copy the bytes, mode and mtime of `source` to a new file, renamed to `target`."""
     folder, name = os.path.split(target)
     part = os.path.join(folder, PART + name)
     try:
@@ -99,6 +99,6 @@ def _copy_whole(source: str, target: str, status: os.stat_result) -> None:
         raise
 
 
-def _is_intact(kept: str, status: os.stat_result) -> bool:
-    now = os.lstat(kept)
+def _is_intact(shared: str, status: os.stat_result) -> bool:
+    now = os.lstat(shared)
     return stat.S_ISREG(now.st_mode) and (now.st_size, now.st_mtime_ns) == (status.st_size, status.st_mtime_ns)

@@ -1,4 +1,4 @@
-"""What is remembered of a project's tree: its manifest, and how its files looked when their digests were known."""
+"""The stored state of a project's tree: its manifest, an unfinished commit, and the stamps of files of known digest."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from remote.protocol.tree import Manifest, Row, pack_manifest, parse_manifest
 from remote.protocol.values import Malformed
 
 HASH_CHUNK = 2**20
-BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
-Look = Tuple[int, int, int, int]
-"""Size, mtime and ctime in ns, inode: while these stay, the bytes stayed, unless the machine went down."""
+FileStamp = Tuple[int, int, int, int]
+"""Size, mtime and ctime in ns, inode. While the stamp stays the same, so do the bytes, unless the machine crashed."""
 
 
 @dataclass(frozen=True)
 class Stats:
-    """What files looked like, by path, when they had the digest beside it. `boot` is the boot that saw it."""
+    """The stamp and the digest of each file, by path, as read during the boot `boot`."""
 
     boot: str = ""
-    rows: Dict[str, Tuple[Look, str]] = field(default_factory=dict)
+    rows: Dict[str, Tuple[FileStamp, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -49,14 +48,14 @@ class Commit:
         return tuple(path for path in self.before if path not in self.after)
 
     def applied_to(self, manifest: Manifest) -> Manifest:
-        """The manifest once this is done; the same again where it was done."""
+        """The manifest after this commit. Idempotent."""
         rows = {path: row for path, row in manifest.rows.items() if path not in self.before}
         return Manifest({**rows, **self.after})
 
 
 @dataclass(frozen=True)
 class Project:
-    """Where one project lies on this host; every member is an absolute path."""
+    """The absolute paths of one project on this host."""
 
     workdir: str
     layout: ProjectLayout
@@ -78,7 +77,7 @@ class Project:
 
 
 def read_manifest(project: Project) -> Optional[Manifest]:
-    """The manifest, None where there is none yet. Raises Malformed where it is damaged or newer than we are."""
+    """The manifest, None if there is none. Raises Malformed if it is damaged, or written by a newer version."""
     data = _read_json(project.at(project.layout.manifest))
     return None if data is None else parse_manifest(data)
 
@@ -88,7 +87,7 @@ def write_manifest(project: Project, manifest: Manifest) -> None:
 
 
 def read_commit(project: Project) -> Optional[Commit]:
-    """The change that was begun and not finished, if there is one. Raises Malformed."""
+    """The unfinished commit, if there is one. Raises Malformed."""
     data = _read_json(project.at(project.layout.commit))
     if data is None:
         return None
@@ -111,7 +110,7 @@ def write_commit(project: Project, commit: Commit) -> None:
 
 
 def read_stats(project: Project) -> Stats:
-    """What is remembered; nothing where the memory is damaged, because it only saves work."""
+    """The stored stamps; none if the file is damaged, because they only save work."""
     try:
         data = _read_json(project.at(project.layout.stats)) or {}
         rows = {path: ((a, b, c, d), digest) for path, (a, b, c, d, digest) in data["rows"].items()}
@@ -121,14 +120,14 @@ def read_stats(project: Project) -> Stats:
 
 
 def write_stats(project: Project, stats: Stats) -> None:
-    rows = {path: [*look, digest] for path, (look, digest) in stats.rows.items()}
+    rows = {path: [*stamp, digest] for path, (stamp, digest) in stats.rows.items()}
     _put(project.at(project.layout.stats), json_bytes({"boot": stats.boot, "rows": rows}))
 
 
 def _put(path: str, data: bytes) -> None:
-    """Whole or not at all for a process that is killed; a power cut may take it.
+    """Write atomically, but without fsync, which would take longer than the rest of a sync.
 
-    Waiting for the disk would cost more than the rest of a sync, and both files that are written so may be lost.
+    A power cut may lose the file; both files that are written this way can be rebuilt.
     """
     part = path + PART
     with open(part, "wb") as file:
@@ -136,21 +135,12 @@ def _put(path: str, data: bytes) -> None:
     os.replace(part, path)
 
 
-def boot_id() -> str:
-    """Which boot this is; empty where the system does not say."""
-    try:
-        with open(BOOT_ID, encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
-
-
-def look_at(status: os.stat_result) -> Look:
+def stamp_of(status: os.stat_result) -> FileStamp:
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 def digest_of_file(path: str) -> str:
-    """SHA-256 of a regular file's bytes, in hex; a link is not followed."""
+    """The SHA-256 of a file, in hex. Raises OSError for a symlink."""
     digest = hashlib.sha256()
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK), "rb", buffering=0) as file:
         while chunk := file.read(HASH_CHUNK):
@@ -162,48 +152,48 @@ def digest_of_link(target: str) -> str:
     return hashlib.sha256(b"link:" + os.fsencode(target)).hexdigest()
 
 
-class Lying(NamedTuple):
-    """What lies at a path now: kind `file`, `link`, `other` (a folder, a device) or `missing`; its digest and its look.
+class FileState(NamedTuple):
+    """A path's kind (`file`, `link`, `other` such as a folder, or `missing`), its digest and its stamp.
 
-    `damaged`: nobody wrote to it since we did, yet its bytes are others: the machine went down before they were kept.
+    `damaged`: its bytes changed although its mtime did not: the machine crashed before they reached the disk.
     """
 
     kind: str
     digest: str = ""
-    look: Optional[Look] = None
+    stamp: Optional[FileStamp] = None
     damaged: bool = False
 
 
-MISSING = Lying("missing")
+MISSING = FileState("missing")
 
 
-def lying(tree: str, path: str, stats: Stats, boot: str) -> Lying:
-    """What lies there now; read only where it looks other than remembered, or the machine was down since."""
+def read_state(tree: str, path: str, stats: Stats, boot: str) -> FileState:
+    """The state of one path. Its bytes are read only if its stamp has changed or the machine was rebooted."""
     full = f"{tree}/{path}"
     try:
         status = os.lstat(full)
     except (FileNotFoundError, NotADirectoryError):
         return MISSING
     if stat.S_ISLNK(status.st_mode):
-        return Lying("link", digest_of_link(os.readlink(full)))
+        return FileState("link", digest_of_link(os.readlink(full)))
     if not stat.S_ISREG(status.st_mode):
-        return Lying("other")
-    look = look_at(status)
+        return FileState("other")
+    stamp = stamp_of(status)
     known = stats.rows.get(path)
-    if known is not None and known[0] == look and stats.boot == boot and boot:
-        return Lying("file", known[1], look)
+    if known is not None and known[0] == stamp and stats.boot == boot and boot:
+        return FileState("file", known[1], stamp)
     digest = digest_of_file(full)
-    damaged = known is not None and known[1] != digest and stats.boot != boot and known[0][1] == look[1]
-    return Lying("file", digest, look, damaged)
+    damaged = known is not None and known[1] != digest and stats.boot != boot and known[0][1] == stamp[1]
+    return FileState("file", digest, stamp, damaged)
 
 
-def is_as(row: Row, found: Lying) -> bool:
-    """What lies there is what the row says."""
+def matches(row: Row, found: FileState) -> bool:
+    """Return True if the file is what the row says."""
     return found.kind == ("link" if row.link else "file") and found.digest == row.installed
 
 
 def json_bytes(value: Any) -> bytes:
-    """Plain values as JSON; `values.dumps` would walk every one of 20,000 rows first."""
+    """Plain values as JSON; `values.dumps` would first walk each of up to 20,000 rows."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape")
 
 

@@ -1,4 +1,4 @@
-"""A project's tree in a few words, changing nothing: its digests, and where the bytes disagree with the manifest."""
+"""Survey a project's tree: its digests, and where its bytes deviate from the manifest. Read-only."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ import json
 import os
 from typing import Dict, Iterator, Optional
 
-from remote.payload.tree.commit import known_manifest, look_over
-from remote.payload.tree.state import Commit, Lying, Project, boot_id, is_as, read_commit, read_stats
+from remote.payload.processes.identity import boot_id
+from remote.payload.tree.commit import known_manifest, read_states
+from remote.payload.tree.state import Commit, FileState, Project, matches, read_commit, read_stats
 from remote.protocol.blocks import UNPACKERS
 from remote.protocol.layout import ProjectLayout
-from remote.protocol.tree import Deviation, Manifest, TreeSurvey
+from remote.protocol.tree import Deviation, Manifest, Row, TreeSurvey
 from remote.protocol.values import Malformed
 
 
 def survey_tree(workdir: str, project_key: str) -> TreeSurvey:
-    """The tree of one project under `workdir` (absolute); files are read only where they look different."""
+    """Survey the tree of one project under `workdir` (absolute); only files whose stamp has changed are read."""
     project = Project(workdir, ProjectLayout(project_key))
     manifest = known_manifest(project)
-    return survey_of(project, manifest, look_over(project, manifest, read_stats(project), boot_id()))
+    return survey_of(project, manifest, read_states(project, manifest, read_stats(project), boot_id()))
 
 
-def survey_of(project: Project, manifest: Manifest, seen: Dict[str, Lying]) -> TreeSurvey:
-    """The survey, from what was already seen."""
+def survey_of(project: Project, manifest: Manifest, states: Dict[str, FileState]) -> TreeSurvey:
+    """The survey, from states that were already read."""
     try:
         commit, pending = read_commit(project), os.path.exists(project.at(project.layout.commit))
     except Malformed:
@@ -32,7 +33,7 @@ def survey_of(project: Project, manifest: Manifest, seen: Dict[str, Lying]) -> T
         source_digest=manifest.source_digest(),
         installed_digest=manifest.installed_digest(),
         files=len(manifest.rows),
-        deviations=tuple(_deviations(manifest, seen, commit)),
+        deviations=tuple(_deviations(manifest, states, commit)),
         fixed={path: row for path, row in manifest.rows.items() if row.fixers or row.source != row.installed},
         owner=owner_of(project),
         pending=pending,
@@ -42,7 +43,7 @@ def survey_of(project: Project, manifest: Manifest, seen: Dict[str, Lying]) -> T
 
 
 def owner_of(project: Project) -> Optional[str]:
-    """Which laptop and folder the tree belongs to, where somebody wrote it down."""
+    """The laptop and folder that the tree belongs to, if recorded."""
     try:
         with open(project.at(project.layout.owner), "rb") as file:
             return str(json.loads(file.read().decode("utf-8", "surrogateescape"))["owner"])
@@ -51,7 +52,7 @@ def owner_of(project: Project) -> Optional[str]:
 
 
 def staged_digests(project: Project) -> Dict[str, int]:
-    """Contents that a cut sync left behind, by digest, with their sizes; they are not verified yet."""
+    """The digests and sizes of staged contents that an interrupted sync left; they are not verified yet."""
     try:
         with os.scandir(project.staging) as entries:
             return {e.name: e.stat().st_size for e in entries if len(e.name) == 64 and e.is_file(follow_symlinks=False)}
@@ -59,20 +60,24 @@ def staged_digests(project: Project) -> Dict[str, int]:
         return {}
 
 
-def _deviations(manifest: Manifest, seen: Dict[str, Lying], commit: Optional[Commit]) -> Iterator[Deviation]:
+def _deviations(manifest: Manifest, states: Dict[str, FileState], commit: Optional[Commit]) -> Iterator[Deviation]:
     for path, row in manifest.rows.items():
-        found = seen[path]
-        if is_as(row, found):
-            continue
-        coming = commit.after.get(path) if commit else None
-        going = commit is not None and path in commit.before and coming is None and found.kind == "missing"
-        if going or (coming is not None and is_as(coming, found)):
-            continue
-        if found.kind == "missing":
-            yield Deviation(path, "missing")
-        elif found.damaged:
-            yield Deviation(path, "damaged", found.digest)
-        elif found.kind == ("link" if row.link else "file"):
-            yield Deviation(path, "edited", found.digest)
-        else:
-            yield Deviation(path, "not-regular", found.digest)
+        found = states[path]
+        if not matches(row, found) and not _is_committed(path, found, commit):
+            yield Deviation(path, _kind(row, found), found.digest)
+
+
+def _kind(row: Row, found: FileState) -> str:
+    if found.kind == "missing":
+        return "missing"
+    if found.damaged:
+        return "damaged"
+    return "edited" if found.kind == ("link" if row.link else "file") else "not-regular"
+
+
+def _is_committed(path: str, found: FileState, commit: Optional[Commit]) -> bool:
+    """Return True if the path is already as an interrupted commit will leave it."""
+    if commit is None:
+        return False
+    row = commit.after.get(path)
+    return matches(row, found) if row is not None else path in commit.before and found.kind == "missing"

@@ -259,7 +259,7 @@ def test_a_python_that_makes_no_venv_says_what_to_install(host, tmp_path, words,
     base.chmod(0o755)
     (change,) = environment.plan(site_of(host, base=str(base))).changes
     args = {**change.args, "environment": {"PATH": "/usr/bin:/bin"}}
-    with pytest.raises(RemoteFault, match="cannot make a venv") as refusal:
+    with pytest.raises(RemoteFault, match="cannot create a venv") as refusal:
         host.act(change.op, args)
     assert (refusal.value.hint, refusal.value.exit_code) == (hint, 20)
 

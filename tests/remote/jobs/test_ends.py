@@ -15,8 +15,8 @@ from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import Bench, alive
 
 TERM, KILL = signal.SIGTERM, signal.SIGKILL
-OOM = "the kernel's out-of-memory killer ended it: host memory, not the card's"
-UNSEEN = "ended after its supervisor was killed, so its exit status is unknown; its work was not complete"
+OOM = "killed by the kernel's out-of-memory killer: host memory, not GPU memory"
+UNSEEN = "ended after its supervisor was killed: its exit status is unknown and its work is not complete"
 
 
 def exited(code: int) -> int:
@@ -29,17 +29,23 @@ def exited(code: int) -> int:
         (Evidence(exited(0)), JobResult(0)),
         (Evidence(exited(3)), JobResult(3, reason="exit status 3")),
         (Evidence(KILL), JobResult(137, KILL, reason="ended by signal 9 (SIGKILL)")),
-        (Evidence(TERM, asked=True, told=True), JobResult(143, TERM, stopped=True, reason="stopped as asked")),
-        (Evidence(exited(0), asked=True, told=True), JobResult(0, stopped=True, reason="stopped as asked")),
         (
-            Evidence(exited(0), told=True, checkpoint="checkpoints/checkpoint-4"),
+            Evidence(TERM, stop_requested=True, sigterm_received=True),
+            JobResult(143, TERM, stopped=True, reason="stopped on request"),
+        ),
+        (
+            Evidence(exited(0), stop_requested=True, sigterm_received=True),
+            JobResult(0, stopped=True, reason="stopped on request"),
+        ),
+        (
+            Evidence(exited(0), sigterm_received=True, checkpoint="checkpoints/checkpoint-4"),
             JobResult(0, preempted=True, reason="ended by SIGTERM; checkpoints/checkpoint-4 is kept"),
         ),
-        (Evidence(exited(0), told=True, progress=Progress(9), steps=9), JobResult(0)),
-        (Evidence(exited(0), asked=True, told=True, progress=Progress(9), steps=9), JobResult(0)),
+        (Evidence(exited(0), sigterm_received=True, progress=Progress(9), steps=9), JobResult(0)),
+        (Evidence(exited(0), stop_requested=True, sigterm_received=True, progress=Progress(9), steps=9), JobResult(0)),
         (
-            Evidence(exited(0), told=True),
-            JobResult(0, signal=TERM, reason="ended by SIGTERM; before a checkpoint was whole"),
+            Evidence(exited(0), sigterm_received=True),
+            JobResult(0, signal=TERM, reason="ended by SIGTERM; before a checkpoint was complete"),
         ),
         (
             Evidence(exited(42), checkpoint="checkpoints/checkpoint-4"),

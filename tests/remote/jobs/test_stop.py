@@ -147,7 +147,7 @@ def test_FI_45_SIGTERM_before_the_first_checkpoint_is_told_as_such(bench: Bench)
     os.kill(bench.survey().started.pid, signal.SIGTERM)
     result = until(lambda: bench.survey().result, "the end")
     assert not result.preempted
-    assert "before a checkpoint was whole" in result.reason
+    assert "before a checkpoint was complete" in result.reason
 
 
 def test_FI_46_SIGKILL_in_the_middle_of_a_save_leaves_the_previous_checkpoint_as_the_newest(bench: Bench):

@@ -1,4 +1,4 @@
-"""What the supervisor looks at while a job runs: step counter, disk, size of the output, new checkpoints."""
+"""What the supervisor monitors while a job runs: the step counter, the disk, the output's size, new checkpoints."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from typing import Dict, List, Optional, Tuple
 from remote.payload.checkpoints.files import BrokenCheckpoint, list_names
 from remote.payload.checkpoints.published import publish, signature, unpublished
 from remote.payload.files.records import write_record
+from remote.payload.jobs.records import Flags
 from remote.protocol.jobs import JobSpec
 from remote.protocol.layout import JobLayout, RunLayout
 
-LOOK_EVERY_S = 2.0
+CHECK_EVERY_S = 2.0
 SEARCH_EVERY_S = 10.0
 QUIET_S = 5.0
 STALL_STEPS = 3.0
@@ -29,17 +30,8 @@ PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
 
 
 @dataclass(frozen=True)
-class Flags:
-    """What is told of a running job besides its progress; written whole whenever it changes."""
-
-    stalled: bool = False
-    warnings: Tuple[str, ...] = ()
-    at_unix: float = 0.0
-
-
-@dataclass(frozen=True)
 class Limits:
-    """How much output is kept of a job that says too much: a head and a tail."""
+    """Bytes of output above which only a head and a tail are kept, and of free disk below which to warn."""
 
     output: int = OUTPUT_LIMIT
     head: int = OUTPUT_HEAD
@@ -47,12 +39,8 @@ class Limits:
     low_disk: int = LOW_DISK_BYTES
 
 
-def flags_path(job: JobLayout) -> str:
-    return f"{job.root}/flags.json"
-
-
-class Watch:
-    """One job under watch. `look` is cheap and may be called as often as one likes."""
+class JobMonitor:
+    """Monitors one job. `check` is cheap: it does only what is due."""
 
     def __init__(self, run: RunLayout, job: JobLayout, spec: JobSpec, limits: Limits) -> None:
         self._run = run
@@ -61,7 +49,7 @@ class Watch:
         self._steps = StepClock(spec.stall_after_s)
         self._processes = spec.processes
         self._began = time.time()
-        self._next_look = 0.0
+        self._next_check = 0.0
         self._next_search = 0.0
         self._seen: Dict[str, Tuple[str, float]] = {}
         self._cut = 0
@@ -69,28 +57,28 @@ class Watch:
         self._flags = Flags()
         self._complaints: Dict[str, str] = {}
 
-    def look(self, now: float) -> None:
-        """Everything due at `now` (monotonic seconds) was looked at, and told where it changed."""
-        if now >= self._next_look:
-            self._next_look = now + LOOK_EVERY_S
+    def check(self, now: float) -> None:
+        """Do every check that is due at `now` (monotonic seconds), and write the flags if they changed."""
+        if now >= self._next_check:
+            self._next_check = now + CHECK_EVERY_S
             self._steps.note(self._progress_time(), now)
             with contextlib.suppress(OSError):
                 self._cut = keep_head_and_tail(self._job.output, self._cut, self._limits)
-            self._tell(Flags(self._steps.stalled(now), tuple(self._warnings()), time.time()))
+            self._write_flags(Flags(self._steps.stalled(now), tuple(self._warnings()), time.time()))
         if now >= self._next_search:
             self._next_search = now + SEARCH_EVERY_S
-            self._publish_aside(now)
+            self._publish_in_background(now)
 
     def finish(self, now: float) -> None:
-        """Every process is gone, so whatever was saved is as whole as it will be: published, or told why not."""
+        """Publish the remaining checkpoints, or warn why not; call it once every process of the job has ended."""
         if self._publisher is not None:
             self._publisher.join()
         with contextlib.suppress(OSError):
             self.publish_found(now, 0.0)
-        self._tell(Flags(False, tuple(self._warnings()), time.time()))
+        self._write_flags(Flags(False, tuple(self._warnings()), time.time()))
 
-    def _publish_aside(self, now: float) -> None:
-        # Digests of a large checkpoint take a while, and a SIGTERM must not wait for them.
+    def _publish_in_background(self, now: float) -> None:
+        # Hashing a large checkpoint takes long, and the reaction to a SIGTERM must not wait for it.
         if self._publisher is None or not self._publisher.is_alive():
             self._publisher = threading.Thread(target=self.publish_found, args=(now, QUIET_S), daemon=True)
             self._publisher.start()
@@ -112,23 +100,23 @@ class Watch:
             if disk.f_files and disk.f_favail < 1000:
                 words.append(f"only {disk.f_favail} inodes are free under {self._run.root}")
         if self._cut:
-            words.append(f"{self._cut} bytes of output were left out; head and tail are kept")
+            words.append(f"{self._cut} bytes of output were removed; its head and tail are kept")
         return words
 
-    def _tell(self, flags: Flags) -> None:
+    def _write_flags(self, flags: Flags) -> None:
         if (flags.stalled, flags.warnings) != (self._flags.stalled, self._flags.warnings):
             self._flags = flags
             with contextlib.suppress(OSError):
-                write_record(flags_path(self._job), flags)
+                write_record(self._job.flags, flags)
 
     def publish_found(self, now: float, quiet_s: float) -> None:
-        """Every checkpoint that a script saved itself, and that lay unchanged for `quiet_s`, has its manifest."""
+        """Publish each checkpoint that the script saved itself and that has not changed for `quiet_s` seconds."""
         for folder in unpublished(self._run.root):
             with contextlib.suppress(OSError):
-                look = signature(folder, list_names(folder))
+                found = signature(folder, list_names(folder))
                 before, since = self._seen.get(folder, ("", now))
-                if look != before:
-                    self._seen[folder] = (look, now)
+                if found != before:
+                    self._seen[folder] = (found, now)
                     since = now
                 if now - since >= quiet_s:
                     self._publish(folder)
@@ -143,7 +131,7 @@ class Watch:
 
 
 class StepClock:
-    """How long steps take, and whether the next one is overdue. Loading a model before the first one takes its time."""
+    """Measures how long steps take. Time before the first step, such as loading a model, is never a stall."""
 
     def __init__(self, stall_after_s: float) -> None:
         self._stall_after_s = stall_after_s
@@ -152,7 +140,7 @@ class StepClock:
         self._lengths: List[float] = []
 
     def note(self, mark: Optional[int], now: float) -> None:
-        """`mark` differs whenever there was a new step; None while there was none."""
+        """Record `mark`, which changes with every step; None before the first."""
         if mark is None or mark == self._last:
             return
         if self._last is not None:
@@ -161,6 +149,7 @@ class StepClock:
         self._since = now
 
     def stalled(self, now: float) -> bool:
+        """Return True if the current step takes longer than the limit and three times the median step."""
         if self._last is None:
             return False
         usual = statistics.median(self._lengths) if self._lengths else 0.0
@@ -168,10 +157,10 @@ class StepClock:
 
 
 def keep_head_and_tail(path: str, cut: int, limits: Limits) -> int:
-    """At most head, tail and a limit of that file use disk; bytes left out so far. Offsets in it stay what they are.
+    """Punch a hole into the middle of a file of more than `limits.output` bytes; return the bytes removed so far.
 
-    The middle becomes a hole: the trainer keeps its open file, and a reader its place. Where the file system makes no
-    holes, the file stays as it is and the disk warning is what is left.
+    Offsets do not change, so the trainer keeps writing and readers keep their position. Raises OSError where the file
+    system does not support holes.
     """
     status = os.stat(path)
     if status.st_blocks * 512 <= limits.output:
@@ -183,7 +172,7 @@ def keep_head_and_tail(path: str, cut: int, limits: Limits) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         _punch(descriptor, start, length)
-        words = f"\n[halfstep left out {length} bytes of output here]\n".encode("ascii")
+        words = f"\n[halfstep removed {length} bytes of output here]\n".encode("ascii")
         os.pwrite(descriptor, words, start)
     finally:
         os.close(descriptor)
@@ -193,7 +182,7 @@ def keep_head_and_tail(path: str, cut: int, limits: Limits) -> int:
 def _punch(descriptor: int, start: int, length: int) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if not hasattr(libc, "fallocate"):
-        raise OSError(0, "this system makes no holes in files")
+        raise OSError(0, "this system cannot punch holes into files")
     done = libc.fallocate(descriptor, PUNCH_HOLE_KEEP_SIZE, ctypes.c_int64(start), ctypes.c_int64(length))
     if done != 0:
         number = ctypes.get_errno()

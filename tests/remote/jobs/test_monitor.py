@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.payload.jobs.supervisor_watch import Limits, StepClock, Watch, keep_head_and_tail
+from remote.payload.jobs.monitor import JobMonitor, Limits, StepClock, keep_head_and_tail
 from remote.protocol.jobs import JobState
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import Bench, alive
@@ -82,8 +82,8 @@ def test_FI_53_a_trainer_that_shouts_trains_on(bench: Bench):
 def test_a_low_disk_is_told_once_and_for_all_to_see(tmp_path: Path, bench: Bench):
     job = bench.job()
     Path(job.root).mkdir(parents=True)
-    watch = Watch(bench.layout, job, bench.spec(), Limits(low_disk=2**60))
-    watch.look(0.0)
+    watch = JobMonitor(bench.layout, job, bench.spec(), Limits(low_disk=2**60))
+    watch.check(0.0)
     assert "MiB are free" in (Path(job.root) / "flags.json").read_text()
 
 

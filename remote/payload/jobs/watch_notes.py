@@ -1,4 +1,4 @@
-"""What the live watch wrote down of a job: a line for each kind of trouble and rank; the first of each kind counts."""
+"""The notes of the watch (the hooks during training): one line for each problem and rank."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Dict, Optional, Tuple
 from remote.protocol.jobs import Started, WatchNote
 from remote.protocol.layout import RunLayout
 
-LATEST_BYTES = 2**18
-CLOCKS_S = 2.0
+TAIL_BYTES = 2**18
+CLOCK_TOLERANCE_S = 2.0
 
 
-def read_watched(run: RunLayout, started: Optional[Started]) -> Tuple[WatchNote, ...]:
-    """What was seen since that job began, oldest first; a line that is not whole is none."""
-    since = started.started_unix - CLOCKS_S if started is not None else 0.0
+def read_watch_notes(run: RunLayout, started: Optional[Started]) -> Tuple[WatchNote, ...]:
+    """The first note of each check since the job began, oldest first; an incomplete line is skipped."""
+    since = started.started_unix - CLOCK_TOLERANCE_S if started is not None else 0.0
     first: Dict[str, WatchNote] = {}
     for line in _lines(run.watched):
         try:
@@ -33,7 +33,7 @@ def read_watched(run: RunLayout, started: Optional[Started]) -> Tuple[WatchNote,
 def _lines(path: str) -> Tuple[bytes, ...]:
     try:
         with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - LATEST_BYTES))
-            return tuple(file.read(LATEST_BYTES).splitlines())
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+            return tuple(file.read(TAIL_BYTES).splitlines())
     except OSError:
         return ()

@@ -1,4 +1,4 @@
-"""Waiting on the host until a file may have changed: inotify where the kernel tells, a short look around where not."""
+"""Wait until a file may have changed: by inotify, or by polling where inotify misses changes."""
 
 from __future__ import annotations
 
@@ -19,34 +19,37 @@ IN_MODIFY, IN_CLOSE_WRITE, IN_MOVED_TO, IN_CREATE, IN_ONLYDIR = 0x2, 0x8, 0x80, 
 MASK = IN_MODIFY | IN_CLOSE_WRITE | IN_MOVED_TO | IN_CREATE | IN_ONLYDIR
 POLL_S = 0.05
 SAFETY_S = 1.0
+MAX_MISSED = 3
 
 
-class Watch:
-    """Folders whose files may change. `deaf`: the kernel does not tell of every change (a network file system)."""
+class FileWatcher:
+    """Watches folders. `polling`: inotify misses changes here, as on a network file system."""
 
     def __init__(self) -> None:
         self._libc: Any = _libc()
         self._fd = self._libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK) if self._libc else -1
         self._folders: Dict[str, int] = {}
-        self.deaf = self._fd < 0
+        self.polling = self._fd < 0
+        self.notified = True
+        self._missed = 0
 
     def follow(self, folders: Iterable[str]) -> None:
-        """Exactly these folders are watched; one that is not there yet is tried again next time."""
+        """Watch exactly these folders; a missing one is tried again at the next call."""
         wanted = set(folders)
         for folder in [folder for folder in self._folders if folder not in wanted]:
             self._libc.inotify_rm_watch(self._fd, self._folders.pop(folder))
         for folder in sorted(wanted):
-            if self.deaf or folder in self._folders:
+            if self.polling or folder in self._folders:
                 continue
             number = self._libc.inotify_add_watch(self._fd, os.fsencode(folder), MASK)
             if number >= 0:
                 self._folders[folder] = number
             elif ctypes.get_errno() in (errno.ENOSPC, errno.ENOMEM):
-                self.deaf = True
+                self.polling = True
 
     def wait(self, other: Any, timeout_s: float) -> bool:
-        """True at once when the kernel tells of a change, False when `other` is readable or the time is up."""
-        patience = min(timeout_s, POLL_S if self.deaf else SAFETY_S)
+        """True as soon as a file changes; False once `other` is readable or the time is up."""
+        patience = min(timeout_s, POLL_S if self.polling else SAFETY_S)
         sources = [other] if self._fd < 0 else [other, self._fd]
         readable, _, _ = select.select(sources, [], [], max(0.0, patience))
         if self._fd in readable:
@@ -54,8 +57,13 @@ class Watch:
             return True
         return False
 
+    def count_news(self, *, notified: bool) -> None:
+        """Count a change of which inotify sent no event; after three of them, poll."""
+        self._missed += not notified
+        self.polling = self.polling or self._missed >= MAX_MISSED
+
     def _drain(self) -> None:
-        """Forget what was told; a watch that the kernel dropped (its folder went away) is set again by `follow`."""
+        """Discard the events. After IN_IGNORED (a watched folder was removed) `follow` sets every watch again."""
         while True:
             try:
                 data = os.read(self._fd, 65536)
@@ -71,7 +79,7 @@ class Watch:
 
 
 def pause(seconds: float, since: float) -> None:
-    """At least `seconds` have passed since the monotonic time `since`: many small writes become one message."""
+    """Wait until `seconds` after the monotonic time `since`, so that many small writes become one message."""
     left = seconds - (time.monotonic() - since)
     if left > 0:
         time.sleep(left)

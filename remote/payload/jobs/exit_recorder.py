@@ -1,4 +1,4 @@
-"""The parent of a job's first process: it outlives the supervisor and keeps the exit status that only a parent gets."""
+"""The exit recorder: the parent of a job's first process. It records the exit status and outlives the supervisor."""
 
 from __future__ import annotations
 
@@ -6,35 +6,24 @@ import contextlib
 import os
 import resource
 import signal
-from dataclasses import dataclass
 from types import FrameType
 from typing import NoReturn, Optional
 
 from remote.payload.files.records import read_record, write_record
+from remote.payload.jobs.records import Exit
 from remote.protocol.layout import JobLayout
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-@dataclass(frozen=True)
-class Exit:
-    """How a job's first process ended: wait(2)'s status."""
-
-    status: int
-
-
-def exit_path(job: JobLayout) -> str:
-    return f"{job.root}/exit.json"
-
-
 def read_exit(job: JobLayout) -> Optional[int]:
-    """wait(2)'s status of the job's first process; None while it runs, and where its witness was killed."""
-    seen = read_record(exit_path(job), Exit)
-    return seen.status if seen is not None else None
+    """The wait(2) status of the job's first process; None while it runs, and if its exit recorder was killed."""
+    recorded = read_record(job.exit, Exit)
+    return recorded.status if recorded is not None else None
 
 
-def fork_witnessed(job: JobLayout) -> None:
-    """Returns in a new child only; the calling process waits for it, records its exit status and ends the same way."""
+def fork_recorded(job: JobLayout) -> None:
+    """Fork; return in the child only. The calling process waits for it, records its status and ends the same way."""
     trainer = 0
 
     def forward(number: int, frame: Optional[FrameType]) -> None:
@@ -52,12 +41,12 @@ def fork_witnessed(job: JobLayout) -> None:
     _, status = os.waitpid(trainer, 0)
     trainer = 0
     with contextlib.suppress(OSError):
-        write_record(exit_path(job), Exit(status))
+        write_record(job.exit, Exit(status))
     _end_like(status)
 
 
 def _release_descriptors() -> None:
-    """The supervisor's lock and its pipes are its own: held here, they would outlive it."""
+    """Close the inherited descriptors: the supervisor's lock and pipes must not stay open after its death."""
     null = os.open(os.devnull, os.O_RDWR)
     for standard in range(3):
         os.dup2(null, standard)

@@ -1,4 +1,4 @@
-"""The loop around one running job: wait, watch, end every process, judge, write the result last."""
+"""The supervisor's loop around one running job: wait, monitor, end every process, judge, write the result last."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import os
 import select
 import signal
 import time
-from dataclasses import dataclass
 from types import FrameType
 from typing import Callable, List, Optional, Tuple
 
 from remote.payload.checkpoints.adapter import seal_adapter
 from remote.payload.files.records import read_record, write_record
-from remote.payload.jobs.evidence import gather_evidence, stop_path
+from remote.payload.jobs.evidence import gather_evidence
+from remote.payload.jobs.exit_recorder import read_exit
+from remote.payload.jobs.monitor import JobMonitor, Limits
 from remote.payload.jobs.oom import count_oom_kills
-from remote.payload.jobs.supervisor_watch import Limits, Watch
+from remote.payload.jobs.records import StopRequest
 from remote.payload.jobs.verdict import judge_end
-from remote.payload.jobs.witness import read_exit
 from remote.payload.output.events import seal_events
 from remote.payload.processes.ending import Ending
 from remote.payload.processes.identity import Process, boot_id, is_alive
@@ -30,24 +30,11 @@ ENDING_TICK_S = 0.05
 RESERVE_BYTES = 64 * 1024
 
 
-@dataclass(frozen=True)
-class StopWish:
-    """What job.stop left for the supervisor before it signalled: this end was asked for, with so much time to save."""
-
-    grace_s: float
-    at_unix: float = 0.0
-
-
-def reserve_path(job: JobLayout) -> str:
-    """Where a running job holds a little disk back."""
-    return f"{job.root}/reserve"
-
-
 class Signals:
-    """SIGTERM and SIGINT are noted, SIGHUP is not heard, and a wait ends when one of them or a child's end comes."""
+    """Records SIGTERM and SIGINT and ignores SIGHUP. `wait` returns early on any signal, SIGCHLD included."""
 
     def __init__(self) -> None:
-        self.told = False
+        self.sigterm_received = False
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._reader, False)
         os.set_blocking(self._writer, False)
@@ -58,10 +45,10 @@ class Signals:
             signal.signal(number, self._note)
 
     def _note(self, number: int, frame: Optional[FrameType]) -> None:
-        self.told = True
+        self.sigterm_received = True
 
     def wait(self, seconds: float) -> None:
-        """Something came, or the time is up."""
+        """Return after `seconds`, or as soon as a signal arrives."""
         readable, _, _ = select.select([self._reader], [], [], seconds)
         if readable:
             with contextlib.suppress(BlockingIOError):
@@ -69,7 +56,7 @@ class Signals:
 
 
 class Reserve:
-    """A little disk held back, so that a job that filled it can still say how it ended."""
+    """A little disk space held back, so that the result can be written even if the job has filled the disk."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -81,8 +68,8 @@ class Reserve:
             os.unlink(self._path)
 
 
-class Keeper:
-    """The loop around one running job."""
+class JobLoop:
+    """Supervises one job. `members` returns its living processes; `adopted`: the job is no child of this process."""
 
     def __init__(
         self,
@@ -103,16 +90,16 @@ class Keeper:
         self._signals = signals
         self._adopted = adopted
         self._status: Optional[int] = None
-        self._watch = Watch(run, job, spec, Limits())
-        self._reserve = Reserve(reserve_path(job))
+        self._monitor = JobMonitor(run, job, spec, Limits())
+        self._reserve = Reserve(job.reserve)
 
-    def keep(self, kills_before: Optional[int]) -> JobResult:
-        """The job has ended, no process of it is left, and its result is written."""
-        left = self._stay()
+    def run(self, kills_before: Optional[int]) -> JobResult:
+        """Return once the job has ended, no process of it is left, and its result is written."""
+        unkillable = self._until_ended()
         kills = (count_oom_kills() or 0) - (kills_before or 0)
-        # Whatever is wrong with its files, a job that ended has a result.
+        # A job that has ended gets a result, whatever is wrong with its files.
         with contextlib.suppress(OSError, ValueError):
-            self._watch.finish(time.monotonic())
+            self._monitor.finish(time.monotonic())
         with contextlib.suppress(OSError, ValueError):
             seal_events(self._run.root)
         evidence = gather_evidence(
@@ -120,9 +107,9 @@ class Keeper:
             self._job,
             self._spec,
             self._status,
-            sigterm_received=self._signals.told,
+            sigterm_received=self._signals.sigterm_received,
             oom_kills=kills,
-            left=len(left),
+            unkillable=len(unkillable),
         )
         result = judge_end(evidence, time.time())
         with contextlib.suppress(OSError, ValueError):
@@ -131,29 +118,33 @@ class Keeper:
         write_record(self._job.result, result)
         return result
 
-    def _stay(self) -> Tuple[int, ...]:
+    def _until_ended(self) -> Tuple[int, ...]:
+        """The pids that could not even be killed, once everything else has ended."""
         ending: Optional[Ending] = None
         while True:
-            gone = self._gone()
+            exited = self._has_exited()
             now = time.monotonic()
-            wish = read_record(stop_path(self._job), StopWish)
-            if ending is None and self._signals.told:
-                ending = Ending(self._members, now, wish.grace_s if wish is not None else self._spec.grace_s)
-            if ending is None and gone:
-                ending = Ending(self._members, now, LEFTOVER_GRACE_S)
+            request = read_record(self._job.stop, StopRequest)
+            ending = ending or self._begin_ending(exited, request, now)
             if ending is not None:
-                if wish is not None and wish.grace_s <= 0:
-                    ending.hasten(now)
-                if ending.advance(now) and (self._gone() or ending.left):
-                    return ending.left
+                if request is not None and request.grace_s <= 0:
+                    ending.kill_by(now)
+                if ending.advance(now) and (self._has_exited() or ending.unkillable):
+                    return ending.unkillable
             with contextlib.suppress(OSError, ValueError):
-                self._watch.look(now)
+                self._monitor.check(now)
             self._signals.wait(ENDING_TICK_S if ending is not None else TICK_S)
 
-    def _gone(self) -> bool:
-        """The first process has ended; everything that can be reaped was."""
+    def _begin_ending(self, exited: bool, request: Optional[StopRequest], now: float) -> Optional[Ending]:
+        """End the job after a SIGTERM, and what is left of it after its first process has exited."""
+        if self._signals.sigterm_received:
+            return Ending(self._members, now, request.grace_s if request is not None else self._spec.grace_s)
+        return Ending(self._members, now, LEFTOVER_GRACE_S) if exited else None
+
+    def _has_exited(self) -> bool:
+        """Return True if the first process has exited. Reaps every child that has ended."""
         if self._adopted:
-            return self._adopted_gone()
+            return self._adopted_has_exited()
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -164,8 +155,8 @@ class Keeper:
             if pid == 0:
                 return self._status is not None
 
-    def _adopted_gone(self) -> bool:
-        """The same of a job that is not our child: its witness ended, or, where that was killed, every process."""
+    def _adopted_has_exited(self) -> bool:
+        """The same for a job that is no child of this process: its exit recorder has ended; without one, all have."""
         if is_alive(self._child.pid, self._child.ticks, boot_id()):
             return False
         self._status = read_exit(self._job)

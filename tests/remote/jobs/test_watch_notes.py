@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from remote.operations.jobs import follow_job, stop_job
-from remote.payload.jobs.watched import read_watched
+from remote.payload.jobs.watch_notes import read_watch_notes
 from remote.protocol.jobs import JobState, Started
 from remote.protocol.layout import RunLayout
 from tests.lab.wait import until
@@ -21,7 +21,7 @@ def line(check: str, at_unix: float, **more: object) -> str:
 
 def test_the_first_of_each_kind_counts_of_this_job_alone(tmp_path: Path):
     run = RunLayout(str(tmp_path))
-    assert read_watched(run, None) == ()
+    assert read_watch_notes(run, None) == ()
     lines = [
         line("skipped-steps", 10.0, message="of the job before"),
         line("memory-creep", 100.0, message="rank 0"),
@@ -30,9 +30,9 @@ def test_the_first_of_each_kind_counts_of_this_job_alone(tmp_path: Path):
         line("adapter-gradient", 101.0)[:-9],
     ]
     Path(run.watched).write_text("".join(lines))
-    seen = read_watched(run, Started(1, 1, "b", started_unix=99.0))
+    seen = read_watch_notes(run, Started(1, 1, "b", started_unix=99.0))
     assert [(note.check, note.message) for note in seen] == [("memory-creep", "rank 0")]
-    assert {note.check for note in read_watched(run, None)} == {"memory-creep", "skipped-steps"}
+    assert {note.check for note in read_watch_notes(run, None)} == {"memory-creep", "skipped-steps"}
 
 
 def test_who_follows_hears_it_at_once_and_who_looks_later_reads_it(bench: Bench):

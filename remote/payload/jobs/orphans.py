@@ -1,0 +1,25 @@
+"""The living processes of a job, found without its supervisor."""
+
+from __future__ import annotations
+
+import os
+from typing import List, Tuple
+
+from remote.payload.files.records import read_record
+from remote.payload.processes.identity import Process, descendants, is_alive, marked
+from remote.protocol.jobs import Started
+from remote.protocol.layout import JobLayout, RunLayout
+
+
+def orphans_of(run: RunLayout, job: JobLayout) -> List[Process]:
+    """Every descendant of the job's exit recorder, and every process with the job's marks in its environment."""
+    started = read_record(job.supervisor, Started)
+    found = {process.pid: process for process in marked(*_marks(run, job))}
+    if started is not None and is_alive(started.child_pid, started.child_start_ticks, started.boot_id):
+        found.update({process.pid: process for process in descendants(started.child_pid)})
+    return list(found.values())
+
+
+def _marks(run: RunLayout, job: JobLayout) -> Tuple[str, str]:
+    """The environment variables that every process of this job has, and no other process."""
+    return f"HALFSTEP_RUN_DIR={run.root}", f"HALFSTEP_JOB={os.path.basename(job.root)}"

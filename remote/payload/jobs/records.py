@@ -1,0 +1,38 @@
+"""The JSON records in a job's folder that only the host reads and writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Tuple
+
+
+@dataclass(frozen=True)
+class Exit:
+    """exit.json: the wait(2) status of a job's first process."""
+
+    status: int
+
+
+@dataclass(frozen=True)
+class StopRequest:
+    """stop.json: job.stop asked for this end and allows `grace_s` seconds to save; written before the SIGTERM."""
+
+    grace_s: float
+    at_unix: float = 0.0
+
+
+@dataclass(frozen=True)
+class Flags:
+    """flags.json: warnings about a running job, rewritten whenever they change."""
+
+    stalled: bool = False
+    warnings: Tuple[str, ...] = ()
+    at_unix: float = 0.0
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """submitted.json: the job's number in Slurm, written right after sbatch."""
+
+    slurm_job: str
+    at_unix: float = 0.0

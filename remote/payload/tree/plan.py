@@ -1,0 +1,108 @@
+"""Plan a sync: the commit that makes the tree match the laptop's index, and the edited paths that it must not touch."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Dict, List, Optional, Set, Tuple
+
+from remote.payload.processes.identity import boot_id
+from remote.payload.request.refusal import Refusal
+from remote.payload.tree.paths import Folders, ParentFolders
+from remote.payload.tree.state import MISSING, Commit, FileState, Project, matches, read_state, read_stats
+from remote.payload.tree.stream import Index, IndexEntry
+from remote.protocol.tree import Manifest, Row, judge_deletion
+
+
+def refuse_mass_delete(manifest: Manifest, index: Index) -> None:
+    """Raises Refusal if the index deletes most of the files on the host."""
+    found = judge_deletion(len(manifest.rows), sum(path in manifest.rows for path in index.deletes))
+    if found is not None:
+        raise Refusal(found.check, found.message, hint=found.hint, exit_code=found.exit_code)
+
+
+def plan_commit(project: Project, manifest: Manifest, index: Index, force: bool) -> Tuple[Commit, Set[str]]:
+    """The commit of an index, and the paths that it leaves alone because they were edited on the host.
+
+    With `force` no path is left alone: the commit moves the edited ones into a folder under undo/ first.
+    """
+    plan = _SyncPlan(project, manifest)
+    deletes = {path for path in index.deletes if path in manifest.rows}
+    for path in deletes:
+        plan.delete(path)
+    parents = ParentFolders(Folders(project.tree), deletes - plan.edited)
+    for entry in index.entries:
+        plan.place(entry, parents, deletes)
+    if force and plan.edited:
+        return plan.commit(keep_in=f"{project.layout.undo}/edited-{time.time_ns()}"), set()
+    return plan.commit(), plan.edited
+
+
+class _SyncPlan:
+    """A commit under construction. `edited`: paths whose bytes are neither the manifest's nor the index's."""
+
+    def __init__(self, project: Project, manifest: Manifest) -> None:
+        self._project, self._manifest = project, manifest
+        self._stats, self._boot = read_stats(project), boot_id()
+        self._before: Dict[str, Row] = {}
+        self._after: Dict[str, Row] = {}
+        self._puts: List[str] = []
+        self.edited: Set[str] = set()
+
+    def delete(self, path: str) -> None:
+        row = self._manifest.rows[path]
+        if not _may_replace(self._state(path), row):
+            self.edited.add(path)
+        self._before[path] = row
+
+    def place(self, entry: IndexEntry, parents: ParentFolders, deletes: Set[str]) -> None:
+        path, old = entry.path, self._manifest.rows.get(entry.path)
+        row = _row_of(entry, old)
+        if entry.put:
+            found = self._state(path) if parents.exists_above(path) else MISSING
+            folder = os.path.join(self._project.tree, path)
+            if not _may_replace(found, row, old) and not _will_be_empty(folder, path, deletes):
+                self.edited.add(path)
+            self._puts.append(path)
+        blocker = parents.blocked_by(path)
+        if blocker:
+            self.edited |= {path, blocker}
+        if old is not None:
+            self._before[path] = old
+        self._after[path] = row
+
+    def commit(self, keep_in: str = "") -> Commit:
+        """The commit without the edited paths; with them if `keep_in` names the folder that they are moved into."""
+        if keep_in:
+            return Commit(self._before, self._after, tuple(self._puts), tuple(sorted(self.edited)), keep_in)
+        return Commit(
+            {path: row for path, row in self._before.items() if path not in self.edited},
+            {path: row for path, row in self._after.items() if path not in self.edited},
+            tuple(path for path in self._puts if path not in self.edited),
+        )
+
+    def _state(self, path: str) -> FileState:
+        return read_state(self._project.tree, path, self._stats, self._boot)
+
+
+def _may_replace(found: FileState, *rows: Optional[Row]) -> bool:
+    """Return True if nobody's edit is lost: the file is missing, damaged, or what one of the rows says."""
+    return found.kind == "missing" or found.damaged or any(row is not None and matches(row, found) for row in rows)
+
+
+def _row_of(entry: IndexEntry, old: Optional[Row]) -> Row:
+    if entry.put or old is None:
+        return Row(entry.digest, entry.digest, entry.mode, entry.size, entry.link)
+    return Row(old.source, old.installed, entry.mode, old.size, old.link, old.fixers)
+
+
+def _will_be_empty(folder: str, path: str, deletes: Set[str]) -> bool:
+    """Return True if `folder` stands where a file belongs, and every file in it is about to be deleted."""
+    if os.path.islink(folder) or not os.path.isdir(folder):
+        return False
+    for parent, _, names in os.walk(folder):
+        inside = os.path.relpath(parent, folder)
+        prefix = path if inside == "." else f"{path}/{inside}"
+        if any(f"{prefix}/{name}" not in deletes for name in names):
+            return False
+    return True
