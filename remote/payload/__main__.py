@@ -1,4 +1,4 @@
-"""The payload's front door: `python payload.pyz VERB ...`; each verb is a module, imported when it is asked for."""
+"""The payload's entry point: `python payload.pyz VERB ...` imports the verb's module and runs its `main`."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ VERBS = {
 
 
 def main() -> int:
-    """Runs the verb's `main` with the words after it."""
+    """Run the verb's `main` with the remaining arguments; return its exit status."""
     verb, *words = sys.argv[1:] or [""]
     if verb not in VERBS:
-        print(f"payload: no verb {verb!r}; one of {', '.join(VERBS)}", file=sys.stderr)
+        print(f"payload: unknown verb {verb!r}; choose one of {', '.join(VERBS)}", file=sys.stderr)
         return 2
     return int(importlib.import_module(VERBS[verb]).main(*words))
 

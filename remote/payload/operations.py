@@ -1,4 +1,4 @@
-"""Every operation the payload answers: a literal table of where it is, and whether it changes anything."""
+"""The table of the payload's operations: where each handler is, and whether it changes the host."""
 
 from __future__ import annotations
 
@@ -11,19 +11,17 @@ from remote.payload.request.call import Handler
 
 @dataclass(frozen=True)
 class Operation:
-    """A handler as `module:function` of remote.payload, and whether the host may be different after it.
+    """A handler as `module:function` of remote.payload, imported on first use so that an agent starts fast.
 
-    Whoever follows a job keeps it supervised (`jobs.adoption`): that is the job's own upkeep and counts as no change.
-
-    By name, so that an agent loads what it is asked for and nothing else: it starts with every connection.
+    `changes`: it may change the host. Following a job adopts it if it lost its supervisor; that counts as no change.
     """
 
-    where: str
+    location: str
     changes: bool
 
     @property
     def handler(self) -> Handler:
-        module, _, function = self.where.partition(":")
+        module, _, function = self.location.partition(":")
         return cast(Handler, getattr(importlib.import_module(f"remote.payload.{module}"), function))
 
 

@@ -52,7 +52,7 @@ class FakeHost:
         self.calls.append((method, op))
         if op not in self.operations:
             raise RemoteFault(
-                f"this payload knows no operation {op!r}", kind="unknown-operation", exit_code=ExitCode.BUG
+                f"unknown operation {op!r}", kind="unknown-operation", exit_code=ExitCode.BUG
             )
         return self.operations[op](dict(args or {}))
 

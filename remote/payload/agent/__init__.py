@@ -1,1 +1,1 @@
-"""The answerer itself: its line, its end, and what is done once it has come to a host."""
+"""The agent: the process that answers requests, its end, and the housekeeping after an installation."""

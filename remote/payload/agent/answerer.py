@@ -1,4 +1,4 @@
-"""The long-lived answerer: one request after another over two pipes, until the laptop closes them."""
+"""The agent: answers one request after another over two pipes, until the laptop closes them."""
 
 from __future__ import annotations
 
@@ -16,59 +16,58 @@ from remote.payload.request.call import Call, Connection
 from remote.payload.request.refusal import Refusal, refusal_to_json
 from remote.protocol.frames import FrameKind, hello, pack, pack_json, read_frame
 
-# By name: needed once per host and payload, and it would cost every start a fifth of its time.
-SETTLING = "remote.payload.agent.settling"
+# By name: needed once per host and payload, and importing it takes a fifth of an agent's start.
+BACKGROUND = "remote.payload.agent.background"
 
 
 def main(nonce: str, temporary: str, workdir: str, first: str = "", compiled: str = "") -> int:
-    """Answers until the line closes. Standard output belongs to the frames: anything printed goes to stderr.
+    """Answer requests until the connection closes. Standard output carries only frames: prints go to stderr.
 
-    `temporary` is the payload's own path where it must not outlive us (a verb that only looks), else empty.
-    `first` is a request's frame in base64, answered before any that comes over the line. `compiled` is where the
-    payload's byte code is missing, else empty.
+    `temporary`: the payload's own path if it is to be removed at the end, else empty. `first`: the frame of a first
+    request in base64. `compiled`: the path for the payload's byte code if it is missing, else empty.
     """
-    line = Connection(sys.stdin.buffer, os.fdopen(os.dup(1), "wb"))
+    connection = Connection(sys.stdin.buffer, os.fdopen(os.dup(1), "wb"))
     os.dup2(2, 1)
     payload = os.path.abspath(sys.argv[0])
     workdir = os.path.abspath(workdir)
     pending = [compiled] if compiled else []
-    settling = threading.Lock()
+    lock = threading.Lock()
 
-    def settle() -> None:
-        # Under a lock: whoever comes second ends this process, and the first must have started it by then.
-        with settling:
+    def start_housekeeping() -> None:
+        # Under a lock: the hangup thread ends this process, and must not do so before the housekeeping was started.
+        with lock:
             if pending:
-                importlib.import_module(SETTLING).settle_behind(payload, pending.pop(), workdir)
+                importlib.import_module(BACKGROUND).start_housekeeping(payload, pending.pop(), workdir)
 
     def leave() -> None:
-        settle()
-        # Open files keep their bytes: the modules of this zip are found through the name, so it goes at the end.
-        _forget(temporary)
+        start_housekeeping()
+        # Modules are imported from this zip by its path, so it is removed last.
+        _remove(temporary)
 
     hangup = Hangup(sys.stdin.fileno(), leave)
     try:
-        line.write(hello(nonce) + pack_json(greeting(payload, workdir)))
+        connection.write(hello(nonce) + pack_json(greeting(payload, workdir)))
         if first:
-            line.pushed_back = parse_first(base64.b64decode(first))
+            connection.pushed_back = parse_first(base64.b64decode(first))
         while True:
-            request = line.next_request()
+            request = connection.next_request()
             with hangup.ends(not request.get("change")):
-                line.write(pack_json(answer(request, line, workdir, payload)))
-            settle()
+                connection.write(pack_json(answer(request, connection, workdir, payload)))
+            start_housekeeping()
     except (BrokenPipeError, EOFError):
         return 0
     finally:
         leave()
 
 
-def _forget(temporary: str) -> None:
+def _remove(temporary: str) -> None:
     if temporary:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
 
 
 def parse_first(frame: bytes) -> bytes:
-    """The body of the one JSON frame in `frame`; empty where there is none."""
+    """The body of the JSON frame in `frame`; empty if `frame` is empty."""
     if not frame:
         return b""
     view = memoryview(frame)
@@ -83,41 +82,41 @@ def parse_first(frame: bytes) -> bytes:
 
 
 def greeting(payload: str, workdir: str) -> Dict[str, Any]:
-    """Who answers."""
+    """The agent's first message: its payload, workdir, Python version and pid."""
     return {"payload": payload, "workdir": workdir, "python": list(sys.version_info[:3]), "pid": os.getpid()}
 
 
-def answer(request: Dict[str, Any], line: Connection, workdir: str, payload: str) -> Dict[str, Any]:
-    """The closing object of one request; an error of any kind is an answer too, so that the line stays in step."""
-    call = Call(request.get("op", ""), request.get("args", {}), workdir, payload, line)
+def answer(request: Dict[str, Any], connection: Connection, workdir: str, payload: str) -> Dict[str, Any]:
+    """The final object of one request. Every error becomes an answer, so that the next request can be read."""
+    call = Call(request.get("op", ""), request.get("args", {}), workdir, payload, connection)
     stream = request.get("stream", "")
     result: Dict[str, Any]
     try:
         result = {"ok": True, "result": _dispatch(call, bool(request.get("change")))}
     except (BrokenPipeError, EOFError):
         raise
-    except Exception as error:  # noqa: BLE001 - the seam: every error becomes words on the wire
+    except Exception as error:  # noqa: BLE001 - the seam: every error becomes an answer
         if stream == "up":
             _drain(call)
         result = {"ok": False, "error": refusal_to_json(error, workdir)}
     if stream == "down":
-        line.write(pack(FrameKind.END))
+        connection.write(pack(FrameKind.END))
     return result
 
 
 def _dispatch(call: Call, may_change: bool) -> Dict[str, Any]:
     operation = OPERATIONS.get(call.op)
     if operation is None:
-        raise Refusal("unknown-operation", f"this payload knows no operation {call.op!r}")
+        raise Refusal("unknown-operation", f"unknown operation {call.op!r}")
     if operation.changes and not may_change:
-        raise Refusal("read-only", f"{call.op} changes the host and was asked to only look")
+        raise Refusal("read-only", f"{call.op} would change the host, and this request is read-only")
     if operation.changes and not os.path.isdir(call.workdir):
-        make_private(call.workdir)
+        make_private_folder(call.workdir)
     return operation.handler(call)
 
 
-def make_private(folder: str) -> None:
-    """The folder is there; it and the parents that were missing are its owner's alone, whatever the umask."""
+def make_private_folder(folder: str) -> None:
+    """Create the folder and its missing parents with mode 0700, whatever the umask."""
     before = os.umask(0o077)
     try:
         os.makedirs(folder, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The payload compiled once per host and Python, beside the payload: every later agent starts in half the time."""
+"""The payload's byte code, compiled once per host and Python: later agents start in half the time."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from importlib.util import MAGIC_NUMBER
 
 from remote.payload.files.atomic import write_whole
 
-# A .pyc that is never compared with a source: flags 1, and a hash nobody looks at. PEP 552.
+# An unchecked hash-based .pyc: flags 1, and a hash that is never compared (PEP 552).
 HEADER = MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
 
 
 def compile_payload(payload: str, target: str) -> None:
-    """`target` holds the payload's modules as this Python's byte code; tracebacks still name the payload's files.
+    """Write the payload's modules as this Python's byte code to `target`; tracebacks still name the payload's files.
 
-    Before the zip stands its SHA-256, which the bootstrap compares: zipimport checks nothing of what it loads.
+    The zip is preceded by its SHA-256, which the bootstrap verifies, because zipimport does not.
     """
     buffer = io.BytesIO()
     with zipfile.ZipFile(payload) as source, zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:

@@ -1,4 +1,4 @@
-"""Noticing that the laptop is gone while an answer is still being worked on."""
+"""Ends the agent if the laptop disconnects during a read-only request."""
 
 from __future__ import annotations
 
@@ -12,33 +12,32 @@ GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL | getattr(select, "POLL
 
 
 class Hangup:
-    """Ends this process when the other end of `fd` is closed while something is only being looked at or followed.
+    """Ends this process if the other end of `fd` is closed during a block of `ends`.
 
-    A change is finished first: it was asked for, and half of it helps nobody. Between two requests nothing is ended
-    here either: whoever reads the requests meets the end of the line after the last of them.
+    A request that changes the host is completed first. Between requests the main loop notices the end of the stream.
     """
 
     def __init__(self, fd: int, before_end: Callable[[], None]) -> None:
         self._fd = fd
         self._before_end = before_end
-        self._looking = threading.Event()
+        self._may_end = threading.Event()
         threading.Thread(target=self._wait, daemon=True).start()
 
     @contextlib.contextmanager
     def ends(self, may_end: bool) -> Iterator[None]:
-        """Whether the process may end while the block runs."""
+        """Allow the process to end while the block runs."""
         if may_end:
-            self._looking.set()
+            self._may_end.set()
         try:
             yield
         finally:
-            self._looking.clear()
+            self._may_end.clear()
 
     def _wait(self) -> None:
         poll = select.poll()
         poll.register(self._fd, getattr(select, "POLLRDHUP", 0))
         while not any(event & GONE for _, event in poll.poll()):
             pass
-        self._looking.wait()
+        self._may_end.wait()
         self._before_end()
         os._exit(0)

@@ -1,4 +1,4 @@
-"""What is done once a payload has come to a host: its byte code is there, and payloads that nobody needs are gone."""
+"""Housekeeping after a payload was installed: compile its byte code, remove old payloads."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import sys
 from remote.payload.agent.compiled import compile_payload
 from remote.payload.agent.old_payloads import remove_old_payloads
 
-LEAST_URGENT = 19
+LOWEST_PRIORITY = 19
 
 
 def main(compiled: str, workdir: str) -> int:
-    """Both are done as far as this host allows, while others have nothing more urgent to do."""
+    """Do both as far as the host allows, at the lowest priority."""
     payload = os.path.abspath(sys.argv[0])
-    os.nice(LEAST_URGENT)
+    os.nice(LOWEST_PRIORITY)
     with contextlib.suppress(OSError, SyntaxError):
         compile_payload(payload, compiled)
     with contextlib.suppress(OSError):

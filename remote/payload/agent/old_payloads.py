@@ -1,7 +1,7 @@
-"""Payloads of other versions on this host: gone once nobody alive can need them, save the newest of them.
+"""Remove payloads of other versions that no living process needs, except the newest of them.
 
-A zip is read when a module of it is first imported, so an agent or a supervisor needs its own until it ends. The newest
-of the others stays because a laptop with that version may be about to come back.
+Modules are imported from the zip when they are first used, so an agent or a supervisor needs its payload until it ends.
+The newest of the others stays because a laptop with that version may connect again.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from remote.protocol.layout import PROJECTS, RunLayout
 
 # <sha256>.pyz, and <sha256>.<Python>.zip for its byte code.
 NAME = re.compile(r"([0-9a-f]{64})\.(?:pyz|[A-Za-z0-9-]+\.zip)")
-UPLOAD_LASTS_S = 24 * 3600.0
+UPLOAD_MAX_S = 24 * 3600.0
 
 
 def remove_old_payloads(payload: str, workdir: str) -> List[str]:
-    """The names that are gone from the payload's folder; none where it cannot be told who needs what."""
+    """Remove the payloads that are not needed; return their names. Does nothing if a process cannot be inspected."""
     folder = os.path.dirname(payload)
     files = payload_files(folder)
     needed = needed_payloads(workdir)
@@ -34,14 +34,14 @@ def remove_old_payloads(payload: str, workdir: str) -> List[str]:
     old = {sha: names for sha, names in files.items() if f"{sha}.pyz" != os.path.basename(payload)}
     newest = max(old, key=lambda sha: _age(folder, old[sha]), default="")
     gone = [name for sha, names in old.items() if sha not in needed and sha != newest for name in names]
-    for name in [*gone, *cut_uploads(folder)]:
+    for name in [*gone, *stale_uploads(folder)]:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.join(folder, name))
     return gone
 
 
 def payload_files(folder: str) -> Dict[str, List[str]]:
-    """The files of each payload, by its hash."""
+    """Map each payload's hash to its files."""
     found: Dict[str, List[str]] = {}
     for name in sorted(os.listdir(folder)):
         match = NAME.fullmatch(name)
@@ -50,38 +50,37 @@ def payload_files(folder: str) -> Dict[str, List[str]]:
     return found
 
 
-def cut_uploads(folder: str) -> List[str]:
-    """Parts of payloads whose line was cut long ago."""
-    before = time.time() - UPLOAD_LASTS_S
+def stale_uploads(folder: str) -> List[str]:
+    """Partial uploads that are older than a day."""
+    before = time.time() - UPLOAD_MAX_S
     parts = (name for name in os.listdir(folder) if name.startswith(PART))
     return [name for name in parts if os.stat(os.path.join(folder, name)).st_mtime < before]
 
 
 def needed_payloads(workdir: str) -> Optional[Set[str]]:
-    """The hashes that living processes were started with; None where some cannot be seen from here.
+    """The hashes in the command lines and environments of all processes; None if that may miss some.
 
-    A job whose supervisor is another machine's, a container's, or still waits in Slurm's queue needs one that nobody
-    here can name.
+    A job's supervisor may run on another machine or in a container, or may still wait in Slurm's queue.
     """
     if not os.path.isdir("/proc/self"):
         return None
     if not all(_running_jobs(workdir)):
         return None
-    words = (word for process in all_processes() if not process.dead for word in _words_of(process.pid))
+    words = (word for process in all_processes() if not process.dead for word in _arguments_of(process.pid))
     return {sha.decode() for word in words for sha in re.findall(rb"[0-9a-f]{64}", word)}
 
 
-def _words_of(pid: int) -> Tuple[bytes, ...]:
+def _arguments_of(pid: int) -> Tuple[bytes, ...]:
     return (read_command(pid), *read_environment(pid))
 
 
 def _running_jobs(workdir: str) -> Iterator[bool]:
-    """For each job under the workdir that is not over: whether its supervisor is a process that can be seen."""
+    """For each running job under the workdir: True if its supervisor is a visible process."""
     for run in _runs(workdir):
         number = newest_job(run)
-        look = observe_job(run, number)
-        started = look.answer.started
-        if look.answer.state is JobState.RUNNING:
+        observed = observe_job(run, number)
+        started = observed.answer.started
+        if observed.answer.state is JobState.RUNNING:
             yield started is not None and is_alive(started.pid, started.start_ticks, started.boot_id)
 
 

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all: written beside, synced, renamed."""
+"""Atomic writes: to a temporary file beside the target, synced, renamed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from remote.protocol.parts import write_beside
 
 
 def write_whole(path: str, data: bytes, mode: int = 0o644) -> None:
-    """`path` holds exactly `data`; a reader sees the old bytes or the new ones. Parents are made."""
+    """Write `data` to `path` atomically and durably. Creates the parent folders."""
     folder = os.path.dirname(path) or "."
     os.makedirs(folder, exist_ok=True)
     write_beside(path, data, mode)
@@ -17,7 +17,7 @@ def write_whole(path: str, data: bytes, mode: int = 0o644) -> None:
 
 
 def sync_folder(folder: str) -> None:
-    """A rename in `folder` survives a power cut."""
+    """Sync `folder`, so that a rename in it survives a power cut."""
     fd = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(fd)

@@ -1,4 +1,4 @@
-"""Large data at its place in a job's copy of the code, where a script looks for it."""
+"""Link large data into a job's copy of the code, where the script expects it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Mapping
 
 
 def place_data(data: Mapping[str, str], code: str) -> None:
-    """Each place under `code` leads to its data; a folder that has files of the project gets the data's beside them.
+    """Link each place under `code` to its data; into a folder that exists, link the data's files one by one.
 
-    A link at the place is replaced; files stay. Nothing is made behind a link to elsewhere.
+    Existing links are replaced, existing files stay. A place behind a link that leads out of `code` is skipped.
     """
     for place, target in data.items():
         at = os.path.join(code, place)
@@ -27,7 +27,7 @@ def place_data(data: Mapping[str, str], code: str) -> None:
 
 
 def _link_files(source: str, folder: str) -> None:
-    # File by file: neither os.walk nor rglob enters a folder that is a link.
+    # One by one, because os.walk and rglob do not enter linked folders.
     for name in os.listdir(source):
         of, at = os.path.join(source, name), os.path.join(folder, name)
         if os.path.isdir(of) and not os.path.islink(at):

@@ -1,4 +1,4 @@
-"""A lock where the file system keeps none: a file made by whoever comes first, with a counter that shows life."""
+"""Leases: locks for file systems without kernel locks. The holder creates a file and increments a counter in it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Optional
 
 from remote.payload.processes.identity import boot_id, is_alive, read_process
 
-BEAT_EVERY_S = 2.0
+HEARTBEAT_S = 2.0
 STALE_AFTER_S = 8.0
-LOOK_S = 0.1
+POLL_S = 0.1
 COUNTER_WIDTH = 12
 
 
 @dataclass(frozen=True)
 class Holder:
-    """Who made a lease file, and how often it has said since that it lives. `nonce` "" where the file is not whole."""
+    """The holder of a lease, and its counter. `nonce` is "" if the file is missing or incomplete."""
 
     beats: str = ""
     nonce: str = ""
@@ -33,7 +33,7 @@ class Holder:
 
 
 class Lease:
-    """A lease that is ours until `release`; a thread counts on in its file, so that other machines see us live."""
+    """A lease, held until `release`. A thread increments its counter, which shows other machines that it is alive."""
 
     def __init__(self, path: str, nonce: str, descriptor: int) -> None:
         self._path = path
@@ -45,7 +45,7 @@ class Lease:
 
     def _beat(self) -> None:
         beats = 0
-        while not self._ended.wait(BEAT_EVERY_S):
+        while not self._ended.wait(HEARTBEAT_S):
             beats += 1
             with contextlib.suppress(OSError):
                 os.pwrite(self._descriptor, f"{beats:0{COUNTER_WIDTH}d}".encode("ascii"), 0)
@@ -59,24 +59,24 @@ class Lease:
 
 
 def take_lease(path: str, words: str, deadline: float) -> Optional[Lease]:
-    """The lease is ours; None where somebody alive has it still at the monotonic time `deadline`.
+    """Take the lease; None if another holder is alive at the monotonic time `deadline`.
 
-    No clock is compared with another machine's: a holder elsewhere is dead when its counter stood still for 8 s here.
+    Clocks of different machines are never compared: a holder elsewhere is dead if its counter stands still for 8 s.
     """
     while True:
-        lease = _make(path, words)
+        lease = _create(path, words)
         if lease is not None:
             return lease
         seen = read_holder(path)
-        if not lives(path, seen):
+        if not is_held(path, seen):
             _break(path, seen)
         elif time.monotonic() >= deadline:
             return None
         else:
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
 
 
-def _make(path: str, words: str) -> Optional[Lease]:
+def _create(path: str, words: str) -> Optional[Lease]:
     nonce = secrets.token_hex(16)
     me = read_process(os.getpid())
     row = {"nonce": nonce, "boot": boot_id(), "namespace": _namespace(), "pid": os.getpid(), "words": words}
@@ -91,7 +91,7 @@ def _make(path: str, words: str) -> Optional[Lease]:
 
 
 def read_holder(path: str) -> Holder:
-    """Who holds the lease; an empty Holder where there is none."""
+    """The holder of the lease; an empty Holder if there is none."""
     try:
         with open(path, encoding="utf-8") as file:
             beats, _, text = file.read().partition("\n")
@@ -102,8 +102,8 @@ def read_holder(path: str) -> Holder:
         return Holder(beats="torn")
 
 
-def lives(path: str, seen: Holder) -> bool:
-    """That holder lives: its process where we can see it, else its counter, which takes up to 8 s to judge."""
+def is_held(path: str, seen: Holder) -> bool:
+    """Return True if the holder is alive: by its process on this machine, else by its counter, for up to 8 s."""
     if not seen.beats:
         return False
     if seen.boot == boot_id() and seen.namespace == _namespace():
@@ -115,12 +115,12 @@ def lives(path: str, seen: Holder) -> bool:
             return False
         if (now.nonce, now.beats) != (seen.nonce, seen.beats):
             return True
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
     return False
 
 
 def _namespace() -> str:
-    # Two containers of one machine share its boot and not its pids.
+    # Two containers of one machine share its boot id but not its pids.
     try:
         return os.readlink("/proc/self/ns/pid")
     except OSError:
@@ -128,7 +128,7 @@ def _namespace() -> str:
 
 
 def _break(path: str, dead: Holder) -> None:
-    """The dead holder's file is out of the way; where a living one took its place meanwhile, that one keeps it."""
+    """Remove the file of a dead holder, unless another one has replaced it meanwhile."""
     aside = f"{path}.dead-{secrets.token_hex(8)}"
     try:
         if read_holder(path).nonce != dead.nonce:

@@ -1,4 +1,4 @@
-"""Kernel locks on files: they die with their holder, so none is ever stale; leases where the file system has none."""
+"""File locks by flock(2), which the kernel releases when their holder dies; leases where flock is not supported."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 BUSY = (errno.EWOULDBLOCK, errno.EACCES, errno.EAGAIN)
 UNSUPPORTED = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.ETIMEDOUT)
 KERNEL_DEADLINE_S = 10.0
-# By name: few file systems need them, and every agent takes locks.
+# By name: few file systems need leases, and every agent takes locks.
 LEASES = "remote.payload.files.lease"
 
 
 class Held(Exception):
-    """Somebody else has the lock; the message is what they wrote about themselves."""
+    """Another process holds the lock; the message is the text in the lock file."""
 
 
 class Lock:
@@ -34,7 +34,7 @@ class Lock:
         self._lease = lease
 
     def fileno(self) -> int:
-        """The descriptor that holds the kernel's lock: a process that inherits it holds the lock as well."""
+        """The descriptor of the lock: a process that inherits it holds the lock too."""
         return self._descriptor
 
     def release(self) -> None:
@@ -55,7 +55,7 @@ class Lock:
 
 
 def take_lock(path: str, words: str, *, wait_s: float = 0.0) -> Lock:
-    """The lock is ours and its file says `words`. Raises Held after `wait_s` of trying."""
+    """Take the lock and write `words` into its file. Raises Held if it is not free within `wait_s` seconds."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     deadline = time.monotonic() + wait_s
@@ -90,7 +90,7 @@ def lease_path(path: str) -> str:
 
 
 def holder(path: str) -> Optional[str]:
-    """What the holder of the lock wrote about itself, or None where nobody holds it."""
+    """The text that the lock's holder wrote into its file; None if nobody holds the lock."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -99,19 +99,19 @@ def holder(path: str) -> Optional[str]:
         got = _try(descriptor, fcntl.LOCK_SH)
         if got is None:
             seen = _leases().read_holder(lease_path(path))
-            return str(seen.words) if _leases().lives(lease_path(path), seen) else None
+            return str(seen.words) if _leases().is_held(lease_path(path), seen) else None
         return None if got else os.pread(descriptor, 4096, 0).decode("utf-8", "replace")
     finally:
         os.close(descriptor)
 
 
 def _try(descriptor: int, kind: int) -> Optional[bool]:
-    """Whether the kernel gave the lock; None where this file system keeps none, or did not say in 10 s."""
+    """Try to take the lock without waiting; None if the file system has no locks or did not answer within 10 s."""
     answers: List[int] = []
-    # A lock daemon that is gone (NFS) makes even a call that may not wait hang: it hangs in a thread, then.
-    asking = threading.Thread(target=_ask, args=(descriptor, kind, answers), daemon=True)
-    asking.start()
-    asking.join(KERNEL_DEADLINE_S)
+    # Without its lock daemon, NFS blocks even a non-blocking flock, so the call is made in a thread.
+    attempt = threading.Thread(target=_flock, args=(descriptor, kind, answers), daemon=True)
+    attempt.start()
+    attempt.join(KERNEL_DEADLINE_S)
     number = answers[0] if answers else errno.ETIMEDOUT
     if number in UNSUPPORTED:
         return None
@@ -120,7 +120,7 @@ def _try(descriptor: int, kind: int) -> Optional[bool]:
     return number == 0
 
 
-def _ask(descriptor: int, kind: int, answers: List[int]) -> None:
+def _flock(descriptor: int, kind: int, answers: List[int]) -> None:
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Single files and small commands on the host: read, write, list, run."""
+"""Operations on single files, and short commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_LISTED = 1_000_000
 
 
 def read_file(call: Call) -> Dict[str, Any]:
-    """The file's bytes as the answering stream, from `offset`, at most `limit`."""
+    """Send at most `limit` bytes of the file from `offset` on."""
     sent = 0
     limit = call.args.get("limit")
     with open(call.path(call.args["path"]), "rb") as file:
@@ -33,19 +33,19 @@ def read_file(call: Call) -> Dict[str, Any]:
 
 
 def write_file(call: Call) -> Dict[str, Any]:
-    """The file holds exactly the stream that came."""
+    """Write the request's byte stream to the file atomically."""
     data = b"".join(call.chunks())
     write_whole(call.path(call.args["path"]), data, call.args.get("mode", 0o644))
     return {"bytes": len(data)}
 
 
 def exist(call: Call) -> Dict[str, Any]:
-    """Those of the paths under which something lies; `~` is the home here, and links are followed."""
+    """The paths that exist on the host. `~` is expanded and links are followed."""
     return {"there": [path for path in call.args["paths"] if os.path.exists(os.path.expanduser(path))]}
 
 
 def list_files(call: Call) -> Dict[str, Any]:
-    """Every path under a folder, not following links; an absent folder has none."""
+    """List every path under a folder without following links; a missing folder has none."""
     root = call.path(call.args["path"])
     rows: List[List[Any]] = []
     for folder, folders, names in os.walk(root):
@@ -67,7 +67,7 @@ def _kind(mode: int) -> str:
 
 
 def run_command(call: Call) -> Dict[str, Any]:
-    """How `argv` ended; its output is bounded by the caller's patience, not by us."""
+    """Run `argv`; return its exit status and output. Raises Refusal `timeout`."""
     argv: List[str] = call.args["argv"]
     stdin = base64.b64decode(call.args.get("stdin", ""))
     cwd = call.args.get("cwd")
@@ -83,7 +83,7 @@ def run_command(call: Call) -> Dict[str, Any]:
     except FileNotFoundError:
         return {"exit": 127, "stdout": "", "stderr": base64.b64encode(f"{argv[0]}: not found".encode()).decode()}
     except subprocess.TimeoutExpired:
-        raise Refusal("timeout", f"{argv[0]} did not end in {call.args['timeout_s']:.0f} s", where=argv[0])
+        raise Refusal("timeout", f"{argv[0]} did not end within {call.args['timeout_s']:.0f} s", where=argv[0])
     return {
         "exit": done.returncode,
         "stdout": base64.b64encode(done.stdout).decode(),

@@ -1,4 +1,4 @@
-"""Small typed JSON files of a run: read as values, written whole."""
+"""Small JSON files, read as typed values and written atomically."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def read_record(path: str, kind: Type[T]) -> Optional[T]:
-    """The value in that file; None where there is none or it is not whole."""
+    """Read a value of type `kind`; None if the file is missing or not valid."""
     try:
         with open(path, "rb") as file:
             return decode(kind, json.loads(file.read().decode("utf-8", "surrogateescape")))
@@ -21,5 +21,5 @@ def read_record(path: str, kind: Type[T]) -> Optional[T]:
 
 
 def write_record(path: str, value: Any, mode: int = 0o644) -> None:
-    """The file holds that value, whole."""
+    """Write the value to the file atomically."""
     write_whole(path, dumps(value) + b"\n", mode)

@@ -1,1 +1,1 @@
-"""Processes of this machine: told apart, started, ended."""
+"""Processes of this machine: identified, started, ended."""

@@ -1,4 +1,4 @@
-"""Processes of this machine, told apart by pid and start time, so that a pid used again is never signalled."""
+"""Processes of this machine, identified by pid and start time, so that a reused pid is never signalled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HELPERS = (
 
 @dataclass(frozen=True)
 class Process:
-    """One process; `ticks` is its start in clock ticks since boot, `state` the kernel's letter."""
+    """One process. `ticks`: its start in clock ticks since boot; `state`: the kernel's letter."""
 
     pid: int
     parent: int
@@ -29,12 +29,12 @@ class Process:
 
     @property
     def dead(self) -> bool:
-        """It ended and only waits to be reaped."""
+        """Return True if it has ended and only waits to be reaped."""
         return self.state in ("Z", "X")
 
 
 def boot_id() -> str:
-    """What differs after a reboot: the kernel's own id, or the boot time where there is none."""
+    """An id that changes with every boot: the kernel's boot id, or the boot time on systems without one."""
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()
     with contextlib.suppress(OSError, subprocess.SubprocessError):
@@ -44,7 +44,7 @@ def boot_id() -> str:
 
 
 def read_process(pid: int) -> Optional[Process]:
-    """The process with that pid now, or None."""
+    """The process that has that pid now, or None."""
     if pid <= 0:
         return None
     try:
@@ -53,7 +53,7 @@ def read_process(pid: int) -> Optional[Process]:
     except (FileNotFoundError, ProcessLookupError):
         if os.path.isdir("/proc/self"):
             return None
-    return {process.pid: process for process in _ask_ps()}.get(pid)
+    return {process.pid: process for process in _list_by_ps()}.get(pid)
 
 
 def _parse_stat(pid: int, line: bytes) -> Process:
@@ -63,9 +63,9 @@ def _parse_stat(pid: int, line: bytes) -> Process:
 
 
 def all_processes() -> List[Process]:
-    """Every process that can be seen."""
+    """Every visible process."""
     if not os.path.isdir("/proc/self"):
-        return _ask_ps()
+        return _list_by_ps()
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -75,7 +75,7 @@ def all_processes() -> List[Process]:
     return found
 
 
-def _ask_ps() -> List[Process]:
+def _list_by_ps() -> List[Process]:
     # macOS has no /proc; its start times have a resolution of one second.
     done = subprocess.run(
         ["ps", "-axo", "pid=,ppid=,state=,lstart="],
@@ -93,7 +93,7 @@ def _ask_ps() -> List[Process]:
 
 
 def is_alive(pid: int, ticks: int, boot: str) -> bool:
-    """The very process that was recorded lives: same boot, same pid, same start."""
+    """Return True if the recorded process is alive: same boot, same pid, same start."""
     if boot != boot_id():
         return False
     process = read_process(pid)
@@ -101,7 +101,7 @@ def is_alive(pid: int, ticks: int, boot: str) -> bool:
 
 
 def descendants(root: int) -> List[Process]:
-    """Every process under `root`, sessions of their own included; dead ones that nobody reaped are left out."""
+    """Every living descendant of `root`, in whatever session."""
     children: Dict[int, List[Process]] = {}
     for process in all_processes():
         children.setdefault(process.parent, []).append(process)
@@ -119,7 +119,7 @@ def descendants(root: int) -> List[Process]:
 
 
 def marked(*marks: str) -> List[Process]:
-    """Living processes whose environment holds each of the `marks` (NAME=value) exactly; only where /proc tells."""
+    """The living processes whose environment holds each of `marks` (NAME=value); none without /proc."""
     wanted = {os.fsencode(mark) for mark in marks}
     found = []
     for process in all_processes():
@@ -129,7 +129,7 @@ def marked(*marks: str) -> List[Process]:
 
 
 def read_environment(pid: int) -> Tuple[bytes, ...]:
-    """The NAME=value pairs a process was started with; () where they may not be read."""
+    """The NAME=value pairs of a process's environment; () if it cannot be read."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return tuple(file.read().split(b"\0"))
@@ -138,7 +138,7 @@ def read_environment(pid: int) -> Tuple[bytes, ...]:
 
 
 def read_command(pid: int) -> bytes:
-    """A process's command line, words separated by NUL; empty where there is none."""
+    """A process's command line, with NUL between arguments; empty if it cannot be read."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return file.read()
@@ -147,9 +147,9 @@ def read_command(pid: int) -> bytes:
 
 
 def is_helper(process: Process, living: Iterable[int]) -> bool:
-    """It is a data loader's worker or the like, of a parent that lives: a fork without exec, or one of Python's own.
+    """Return True for a helper of a living parent, such as a data loader's worker: forked without exec, or by Python.
 
-    Such a worker dies of SIGTERM and takes its parent's checkpoint with it, so a polite stop leaves it to its parent.
+    SIGTERM would kill the helper and with it the parent's attempt to save a checkpoint, so a stop leaves it alone.
     """
     if process.parent not in living:
         return False
@@ -158,7 +158,7 @@ def is_helper(process: Process, living: Iterable[int]) -> bool:
 
 
 def send_signal(process: Process, number: int) -> bool:
-    """The signal reached that very process; False where it is gone or its pid belongs to another one by now."""
+    """Send a signal to exactly this process. False if it has ended, or its pid belongs to another process."""
     try:
         if hasattr(os, "pidfd_open") and hasattr(signal, "pidfd_send_signal"):
             return _send_by_descriptor(process, number)

@@ -1,4 +1,4 @@
-"""From a job's spec to its first process, which waits behind a gate until it is on record."""
+"""Launch a job's first process from its spec. It waits at a gate until its pid is on record."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ CANNOT_RUN = 127
 
 @dataclass(frozen=True)
 class Launch:
-    """What reaches the supervisor beside the spec: secret values, and an environment where it has none of its own."""
+    """What the supervisor needs besides the spec: secret values, and an environment if it does not inherit one."""
 
     secrets: Dict[str, str] = field(default_factory=dict)
     environment: Dict[str, str] = field(default_factory=dict)
 
 
 def secret_folder() -> str:
-    """A folder in memory that only this user can read, or "" where this system has none."""
+    """A folder in memory that only this user can read, or "" if there is none."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     if runtime and os.access(runtime, os.W_OK):
         return _private(os.path.join(runtime, "halfstep"))
@@ -42,21 +42,21 @@ def _private(folder: str) -> str:
     with contextlib.suppress(FileExistsError):
         os.mkdir(folder, 0o700)
     status = os.lstat(folder)
-    # /dev/shm is writable for everybody: a folder that somebody else laid there first is not ours to trust.
+    # /dev/shm is writable for every user: a folder that another user created there is not trusted.
     if status.st_uid != os.getuid() or status.st_mode & 0o077 or os.path.islink(folder):
         return ""
     return folder
 
 
 def write_launch(path: str, launch: Launch) -> None:
-    """The file is there, readable for this user only, and was not there before."""
+    """Create the file with mode 0600. Raises FileExistsError if it exists."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
         json.dump({"secrets": launch.secrets, "environment": launch.environment}, file)
 
 
 def take_launch(path: str) -> Launch:
-    """What the file said; it is gone afterwards. An empty path says nothing."""
+    """Read the launch file and remove it. An empty path gives an empty Launch."""
     if not path:
         return Launch()
     with open(path, encoding="utf-8", errors="surrogateescape") as file:
@@ -66,7 +66,7 @@ def take_launch(path: str) -> Launch:
 
 
 def job_environment(spec: JobSpec, run: RunLayout, launch: Launch) -> Dict[str, str]:
-    """What the training process finds: the host's variables, ours, the spec's, the secrets named in the spec."""
+    """The training process's environment: the host's, halfstep's, the spec's, and the secrets that the spec names."""
     ours = {
         "HALFSTEP_RUN_DIR": run.root,
         "HALFSTEP_JOB": str(spec.number),
@@ -75,21 +75,21 @@ def job_environment(spec: JobSpec, run: RunLayout, launch: Launch) -> Dict[str, 
         "TENSORBOARD_LOGGING_DIR": run.tensorboard,
         "HALFSTEP_RESUME_FROM": spec.resume_from,
         "PYTHONUNBUFFERED": "1",
-        # torchrun kills its workers 30 s after a SIGTERM unless told otherwise: they have our grace to save.
+        # By default torchrun kills its workers 30 s after a SIGTERM; they get the job's grace period to save.
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(max(1, int(spec.grace_s))),
     }
     if spec.steps is not None:
         ours["HALFSTEP_STEPS"] = str(spec.steps)
     secrets = {name: launch.secrets[name] for name in spec.secrets if name in launch.secrets}
-    asked = {name: os.path.expandvars(os.path.expanduser(value)) for name, value in spec.environment.items()}
-    if any("{free_port}" in value for value in asked.values()):
+    configured = {name: os.path.expandvars(os.path.expanduser(value)) for name, value in spec.environment.items()}
+    if any("{free_port}" in value for value in configured.values()):
         port = str(free_port())
-        asked = {name: value.replace("{free_port}", port) for name, value in asked.items()}
-    return {**(launch.environment or dict(os.environ)), **ours, **asked, **secrets}
+        configured = {name: value.replace("{free_port}", port) for name, value in configured.items()}
+    return {**(launch.environment or dict(os.environ)), **ours, **configured, **secrets}
 
 
 def job_argv(spec: JobSpec, run: RunLayout, job: JobLayout, payload: str) -> List[str]:
-    """The command with our placeholders filled in; other braces stay as they are."""
+    """The command with its placeholders filled in; other braces stay."""
     words = {
         "run_dir": run.root,
         "output_dir": run.checkpoints,
@@ -104,7 +104,7 @@ def job_argv(spec: JobSpec, run: RunLayout, job: JobLayout, payload: str) -> Lis
 
 
 def free_port() -> int:
-    """A TCP port of this machine that nobody listens on now."""
+    """A free TCP port of this machine."""
     with socket.socket() as probe:
         probe.bind(("", 0))
         return int(probe.getsockname()[1])
@@ -112,7 +112,7 @@ def free_port() -> int:
 
 @dataclass(frozen=True)
 class Gated:
-    """A process that will become the command once `open_gate` is called, and ends by itself where nobody does."""
+    """A process that runs the command once `open_gate` is called, and exits if the gate is closed unopened."""
 
     pid: int
     gate: int
@@ -125,10 +125,10 @@ class Gated:
 def start_gated(
     argv: Sequence[str], cwd: str, environment: Dict[str, str], output: str, before: Callable[[], None] = lambda: None
 ) -> Gated:
-    """A child in a session of its own, its output going to the file `output`, waiting to become `argv`.
+    """Fork a child in a session of its own, with its output in the file `output`, that waits to run `argv`.
 
-    `before` is called in the child once the gate is open; it may fork, and returns where `argv` is to run.
-    The wait closes the gap between fork and record: killed there, we leave no training process that nobody knows of.
+    `before` is called in the child once the gate is open; it may fork, and returns in the process that runs `argv`.
+    Because of the gate, a supervisor that is killed before it records the child's pid leaves no training process.
     """
     output_fd = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
     wait_fd, gate_fd = os.pipe()
@@ -161,7 +161,7 @@ def _become(
         if os.read(wait_fd, 1) != b"g":
             os._exit(CANNOT_RUN)
         before()
-        _offer_to_the_oom_killer()
+        _prefer_for_oom_kill()
         os.chdir(cwd)
         try:
             os.execvpe(argv[0], list(argv), environment)
@@ -174,14 +174,14 @@ def _become(
 
 
 def why_not_started(program: str, error: OSError) -> str:
-    """What keeps a program, as seen from the current folder, from being started: the kernel's words rarely name it."""
+    """Why a program cannot be started from the current folder, in more detail than the kernel's message."""
     if error.errno == errno.ENOENT and "/" not in program:
         return "no program of that name is on PATH"
     if error.errno == errno.ENOENT and os.path.exists(program):
         line = _first_line(program)
         if line.endswith(b"\r"):
-            return "its first line ends in a carriage return, as on Windows: no interpreter is called so"
-        return f"its first line names an interpreter that is not there: {line.decode('utf-8', 'replace')}"
+            return "its first line ends in a carriage return (Windows line endings), so its interpreter is not found"
+        return f"its first line names an interpreter that does not exist: {line.decode('utf-8', 'replace')}"
     if error.errno == errno.EACCES and os.path.isfile(program):
         return "it is not executable (chmod +x)"
     if error.errno == errno.ENOEXEC:
@@ -197,12 +197,12 @@ def _first_line(path: str) -> bytes:
         return b""
 
 
-def _offer_to_the_oom_killer() -> None:
-    # The trainer is to die before its supervisor, who must live to say why.
+def _prefer_for_oom_kill() -> None:
+    # The kernel should kill the trainer before its supervisor, which must survive to write the result.
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "r+", encoding="ascii") as file:
         file.write(str(max(300, int(file.read()))))
 
 
 def supervise_argv(payload: str, mode: str, job: str, launch: str, notify: int) -> List[str]:
-    """The command that becomes a job's supervisor."""
+    """The command line of a job's supervisor."""
     return [sys.executable, "-I", "-S", "-B", payload, "supervise", mode, job, launch, str(notify)]

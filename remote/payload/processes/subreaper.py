@@ -1,4 +1,4 @@
-"""Becoming the parent of every orphan below: workers of torch have sessions of their own and outlive their launcher."""
+"""Subreaper: torch's workers have their own sessions and outlive their launcher; this process becomes their parent."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def become_subreaper() -> None:
-    """Orphans among our descendants become our children, where the kernel can do that (Linux 3.4)."""
+    """Make orphaned descendants children of this process (Linux 3.4 and newer; a no-op elsewhere)."""
     if ctypes is not None and sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

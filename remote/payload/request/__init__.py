@@ -1,1 +1,1 @@
-"""One request being answered, what it names, and how it is refused."""
+"""A request in progress, the names in it, and refusals."""

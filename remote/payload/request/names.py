@@ -1,4 +1,4 @@
-"""The names of projects and runs that a request bears."""
+"""Validation of project and run names in requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,119}")
 
 
 def checked_name(name: Any) -> str:
-    """The name of a project or run, which can lead to no other folder. Raises Refusal."""
+    """Return `name` if it is a plain folder name. Raises Refusal otherwise."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise Refusal("usage", f"{name!r} is not the name of a project or run", exit_code=ExitCode.USAGE)
+        raise Refusal("usage", f"{name!r} is not a valid name of a project or run", exit_code=ExitCode.USAGE)
     return name

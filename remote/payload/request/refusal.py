@@ -1,4 +1,4 @@
-"""How an operation of the payload says that it could not do what was asked."""
+"""Refusals: why an operation could not be carried out."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from remote.protocol.layout import OTHER_WORKDIR
 
 DISK_ERRORS = {
     errno.ENOSPC: ("no-space", "no space left on the file system"),
-    errno.EDQUOT: ("quota", "over the disk quota, although the file system may show free space"),
+    errno.EDQUOT: ("quota", "disk quota exceeded, although the file system may show free space"),
     errno.EROFS: ("read-only", "the file system is read-only"),
 }
 FORBIDDEN = (errno.EACCES, errno.EPERM)
 
 
 class Refusal(Exception):
-    """Could not look, or could not act; reaches the laptop as a RemoteFault with the same words."""
+    """An operation could not be carried out. Reaches the laptop as a RemoteFault with the same message."""
 
     def __init__(
         self,
@@ -38,9 +38,9 @@ class Refusal(Exception):
 
 
 def refusal_to_json(error: BaseException, workdir: str = "") -> Dict[str, Any]:
-    """The words of an error for the wire: a Refusal's own, an OSError's by errno, anything else as a bug.
+    """Encode an error for the wire: a Refusal as it is, an OSError by its errno, anything else as a bug.
 
-    That we may not read or write in `workdir` is put right in the host file.
+    If permission is missing inside `workdir`, the hint says to choose another one.
     """
     if isinstance(error, Refusal):
         return {
@@ -61,9 +61,9 @@ def _from_os_error(error: OSError, workdir: str) -> Dict[str, Any]:
         kind, message = DISK_ERRORS[error.errno]
         return {"kind": kind, "message": message, "where": where, "exit_code": int(ExitCode.DISK)}
     if error.errno in FORBIDDEN and workdir and f"{where}/".startswith(f"{workdir}/"):
-        words = f"the workdir may not be used: {error.strerror}: {where}"
-        told = {"kind": "permission", "message": words, "where": where, "hint": OTHER_WORKDIR}
-        return {**told, "exit_code": int(ExitCode.DISK)}
+        message = f"the workdir is not accessible: {error.strerror}: {where}"
+        hint = {"where": where, "hint": OTHER_WORKDIR}
+        return {"kind": "permission", "message": message, **hint, "exit_code": int(ExitCode.DISK)}
     kind = {errno.ENOENT: "not-found", errno.EACCES: "permission"}.get(error.errno or 0, "os")
     return {
         "kind": kind,

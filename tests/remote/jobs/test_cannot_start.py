@@ -13,7 +13,7 @@ SCRIPTS = {
     "plain.sh": (b"echo\n", 0o755, "its first line names no interpreter (#!/bin/bash)"),
     "mode.sh": (b"#!/bin/sh\necho\n", 0o644, "it is not executable (chmod +x)"),
     "windows.sh": (b"#!/bin/sh\r\necho\r\n", 0o755, "its first line ends in a carriage return"),
-    "nobody.sh": (b"#!/no/such/shell\necho\n", 0o755, "an interpreter that is not there: #!/no/such/shell"),
+    "nobody.sh": (b"#!/no/such/shell\necho\n", 0o755, "an interpreter that does not exist: #!/no/such/shell"),
 }
 
 

@@ -62,7 +62,7 @@ def exited(code: int) -> int:
             JobResult(1, reason=UNSEEN),
         ),
         (
-            Evidence(exited(1), left=2),
+            Evidence(exited(1), unkillable=2),
             JobResult(1, reason="exit status 1; 2 of its processes cannot be killed (stuck in the kernel)"),
         ),
     ],

@@ -11,7 +11,7 @@ import pytest
 
 from remote.errors import RemoteFault
 from remote.operations.jobs import stop_job
-from remote.payload.jobs.slurm import render_script, submitted_path
+from remote.payload.jobs.slurm import render_script
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState
@@ -96,7 +96,7 @@ def test_a_waiting_job_is_running_says_what_it_waits_for_and_can_be_taken_out(be
 def test_FI_40_a_submission_whose_number_was_lost_is_found_in_the_queue(bench: Bench, cluster: Slurm):
     waiting = {**SLURM, "slurm": ("--begin=now+1hour",)}
     bench.start(request=waiting)
-    Path(submitted_path(bench.job())).unlink()
+    Path(bench.job().submitted).unlink()
     bench.start(request=waiting)
     assert len(cluster.ask("squeue", "--noheader").splitlines()) == 1
     stop_job(bench.host, PROJECT, bench.run, grace_s=1)
