@@ -51,9 +51,7 @@ class FakeHost:
     def _answer(self, method: str, op: str, args: Mapping[str, Any] | None) -> Json:
         self.calls.append((method, op))
         if op not in self.operations:
-            raise RemoteFault(
-                f"unknown operation {op!r}", kind="unknown-operation", exit_code=ExitCode.BUG
-            )
+            raise RemoteFault(f"unknown operation {op!r}", kind="unknown-operation", exit_code=ExitCode.BUG)
         return self.operations[op](dict(args or {}))
 
     def _command(self, method: str, argv: Sequence[str], stdin: bytes) -> Completed:

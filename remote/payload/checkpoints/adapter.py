@@ -1,4 +1,4 @@
-"""The adapter a run made: where it lies, and its digest, not computed again while the file stays what it was."""
+"""The adapter that a run produced: its folder, and its digest, cached while the file stays the same."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from remote.payload.output.event_files import find_made
 from remote.protocol.layout import RunLayout
 
 WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin", "model.safetensors")
-# A whole model that a script saves beside its adapter is nobody's to bring home.
+# A full model that a script saves beside its adapter is not pulled.
 SAVED = WEIGHTS[:2]
 PLACES = ("checkpoints", "code")
 CHUNK = 4 * 2**20
@@ -22,7 +22,7 @@ CHUNK = 4 * 2**20
 
 @dataclass(frozen=True)
 class Seal:
-    """What the weights' file looked like when it had that digest; `folder` is the adapter's, relative to the run's."""
+    """adapter.json: the digest of the weights file with that signature. `folder` is relative to the run's."""
 
     name: str
     signature: str
@@ -35,7 +35,7 @@ def _seal_path(run: RunLayout) -> str:
 
 
 def adapter_folder(run: RunLayout) -> str:
-    """The run's adapter/, or where its own script saved one by the end of its job."""
+    """The run's adapter/, or the folder where its script had saved one when its job ended."""
     seal = read_record(_seal_path(run), Seal)
     if seal is None or _weights(run.adapter):
         return run.adapter
@@ -43,7 +43,7 @@ def adapter_folder(run: RunLayout) -> str:
 
 
 def adapter_digest(run: RunLayout) -> str:
-    """SHA-256 of the adapter's weights; "" where there are none yet."""
+    """The SHA-256 of the adapter's weights; "" if there are none yet."""
     folder = adapter_folder(run)
     name = _weights(folder)
     if not name:
@@ -55,8 +55,10 @@ def adapter_digest(run: RunLayout) -> str:
 
 
 def seal_adapter(run: RunLayout, *, ended_well: bool) -> None:
-    """Later looks know where the adapter lies, and its digest from its file's size, times and inode; for a job that has
-    ended. What a script saved elsewhere under the run's folder counts where the job ended well."""
+    """Store the adapter's folder and digest once the job has ended, so that later surveys need not read the file.
+
+    An adapter that a script saved elsewhere under the run's folder counts only if the job succeeded.
+    """
     folder = run.adapter
     if not _weights(folder) and ended_well:
         folder = _saved_elsewhere(run.root) or folder
@@ -68,7 +70,7 @@ def seal_adapter(run: RunLayout, *, ended_well: bool) -> None:
 
 
 def adapter_saved_since(run: RunLayout, unix: float) -> bool:
-    """A final adapter was saved under the run's folder at that time or later; one within a checkpoint is not final."""
+    """Return True if a final adapter (not one in a checkpoint) was saved under the run's folder since then."""
     if _changed_since(run.adapter, unix):
         return True
     found = find_made(run.root, PLACES, SAVED.__contains__)
@@ -83,7 +85,7 @@ def _changed_since(path: str, unix: float) -> bool:
 
 
 def _saved_elsewhere(run_root: str) -> str:
-    """The folder of the adapter that the job saved last; one within a checkpoint only where there is no other."""
+    """The folder of the adapter that was saved last; one in a checkpoint only if there is no other."""
     found = [pair for pair in find_made(run_root, PLACES, SAVED.__contains__) if f"/{BROKEN}" not in pair[0]]
     return os.path.dirname(max(found, key=_finality)[1]) if found else ""
 

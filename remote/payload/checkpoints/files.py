@@ -1,4 +1,4 @@
-"""What a trainer checkpoint must hold, and whether one file of it is whole; nothing is ever unpickled."""
+"""The files that a trainer checkpoint must contain, and the integrity of each. Nothing is ever unpickled."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ RANK_STATE = re.compile(r"rng_state_(\d+)\.pth$")
 
 
 class BrokenCheckpoint(Exception):
-    """A checkpoint is not whole; the message names the file and the reason."""
+    """A checkpoint is incomplete or damaged; the message names the file and the reason."""
 
 
 def list_names(folder: str) -> List[str]:
-    """Every regular file under `folder`, relative, sorted; our own records and parts under way left out."""
+    """Every regular file under `folder`, relative and sorted, without halfstep's records and partial files."""
     names = []
     for place, folders, files in os.walk(folder):
         folders.sort()
@@ -39,10 +39,10 @@ def list_names(folder: str) -> List[str]:
 
 
 def judge_names(names: List[str], *, world_size: int, scaler: bool) -> str:
-    """What is missing of that set of files, in words; empty where a resume will find all it needs.
+    """What is missing among `names`; empty if a resume finds everything it needs.
 
-    transformers loads optimizer and scheduler only where both are there, skips a missing scaler without a word and a
-    missing random state with one line, so each of them is required here (trainer.py, `_load_optimizer_and_scheduler`).
+    transformers loads optimizer and scheduler only if both exist, skips a missing scaler silently and a missing random
+    state with one line, so each of them is required here (trainer.py, `_load_optimizer_and_scheduler`).
     """
     present = set(names)
     if not any(WEIGHTS.match(name) for name in names):
@@ -59,7 +59,7 @@ def judge_names(names: List[str], *, world_size: int, scaler: bool) -> str:
 
 
 def judge_random_states(present: Any, world_size: int) -> str:
-    """Which rank's random state is missing, in words."""
+    """Which rank's random state is missing; empty if none is."""
     ranks = {int(match.group(1)) for match in map(RANK_STATE.match, present) if match}
     if world_size <= 1 and not ranks:
         return "" if "rng_state.pth" in present else "rng_state.pth is missing"
@@ -68,10 +68,10 @@ def judge_random_states(present: Any, world_size: int) -> str:
 
 
 def judge_file(folder: str, name: str) -> str:
-    """Why that file cannot be whole, from its own structure; empty where nothing speaks against it."""
+    """Why the file is damaged, judged by its own structure; empty if no problem is found."""
     path = os.path.join(folder, name)
     if os.path.getsize(path) == 0:
-        return f"{name}: empty"
+        return f"{name}: empty file"
     if name.endswith(".safetensors"):
         return _judge_safetensors(path, name)
     if name.endswith((".pt", ".pth")):
@@ -92,11 +92,11 @@ def _judge_safetensors(path: str, name: str) -> str:
             tensors: Dict[str, Any] = json.loads(file.read(length))
             spans = sorted(_span(tensor) for key, tensor in tensors.items() if key != "__metadata__")
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return f"{name}: its safetensors header is not whole"
+            return f"{name}: its safetensors header is damaged"
     end = 0
     for start, stop in spans:
         if start != end:
-            return f"{name}: tensors do not follow one another"
+            return f"{name}: gaps between its tensors"
         end = stop
     wanted = 8 + length + end
     return "" if wanted == size else f"{name}: {size} bytes, its header says {wanted}"
@@ -105,7 +105,7 @@ def _judge_safetensors(path: str, name: str) -> str:
 def _span(tensor: Any) -> Tuple[int, int]:
     start, stop = tensor["data_offsets"]
     if not isinstance(start, int) or not isinstance(stop, int):
-        raise TypeError("offsets that are no numbers")
+        raise TypeError("offsets that are not integers")
     return start, stop
 
 
@@ -119,7 +119,7 @@ def _judge_zip(path: str, name: str) -> str:
 
 
 def read_step(folder: str) -> Optional[int]:
-    """The global step that trainer_state.json tells; None where it is not there or not whole."""
+    """The global step in trainer_state.json; None if the file is missing or damaged."""
     state = _read_json(os.path.join(folder, STATE))
     step = state.get("global_step") if isinstance(state, dict) else None
     return step if isinstance(step, int) else None
@@ -134,6 +134,6 @@ def _read_json(path: str) -> Any:
 
 
 def step_of(folder: str) -> int:
-    """The step in a folder's name; -1 where it is no checkpoint."""
+    """The step in a folder's name; -1 if it is not a checkpoint."""
     match = CHECKPOINT.match(os.path.basename(folder.rstrip("/")))
     return int(match.group(1)) if match else -1

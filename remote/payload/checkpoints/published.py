@@ -1,4 +1,4 @@
-"""Trainer checkpoints that are never believed unproved: published with digests, verified, rotated, set aside."""
+"""Trainer checkpoints: published with a manifest of digests, verified against it, rotated, set aside if broken."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SEARCH_DEPTH = 5
 
 @dataclass(frozen=True)
 class FileDigest:
-    """One file as it was published."""
+    """Size and digest of one file when it was published."""
 
     size: int
     sha256: str
@@ -43,7 +43,7 @@ class FileDigest:
 
 @dataclass(frozen=True)
 class CheckpointManifest:
-    """A checkpoint's commit record, written last. `world_size` ranks saved; `scaler`: a loss scale belongs to it."""
+    """A checkpoint's manifest, written last. `world_size`: ranks that saved; `scaler`: a loss scale is part of it."""
 
     step: int
     files: Dict[str, FileDigest]
@@ -55,16 +55,16 @@ class CheckpointManifest:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A checkpoint was found whole while its files looked like this; any change of size, time or inode voids it."""
+    """A stored verification: valid while no file's size, times or inode change."""
 
     signature: str
     notes: Dict[str, str] = field(default_factory=dict)
 
 
 def publish(folder: str, *, world_size: int = 1, scaler: Optional[bool] = None) -> CheckpointManifest:
-    """The checkpoint is whole, on disk, and says so: every file is checked, synced and in the manifest, written last.
+    """Check and sync every file of the checkpoint, then write its manifest.
 
-    Call it on one rank, after a barrier. `scaler` None: required where another checkpoint beside it has one.
+    Call it on one rank, after a barrier. `scaler` None: required if another checkpoint beside it has one.
     Raises BrokenCheckpoint.
     """
     if scaler is None:
@@ -88,16 +88,16 @@ def publish(folder: str, *, world_size: int = 1, scaler: Optional[bool] = None) 
 
 
 def verify(folder: str, *, trust_stat: bool = False) -> str:
-    """Why the checkpoint may not be resumed from: the file and the reason; empty where every digest agrees.
+    """Why the checkpoint cannot be resumed from: the file and the reason; empty if every digest matches.
 
-    With `trust_stat` an earlier verdict stands as long as no file's size, times or inode changed since.
+    With `trust_stat` an earlier verification counts as long as no file's size, times or inode have changed.
     """
     manifest = read_record(os.path.join(folder, MANIFEST), CheckpointManifest)
     if manifest is None:
-        there = os.path.exists(os.path.join(folder, MANIFEST))
-        return f"{MANIFEST}: not whole" if there else f"no {MANIFEST}: its save is under way, or was cut short"
+        exists = os.path.exists(os.path.join(folder, MANIFEST))
+        return f"{MANIFEST}: damaged" if exists else f"no {MANIFEST}: its save is in progress or was interrupted"
     if manifest.version > VERSION:
-        return f"{MANIFEST}: version {manifest.version}, this halfstep knows {VERSION}"
+        return f"{MANIFEST}: version {manifest.version}, this halfstep supports up to {VERSION}"
     if manifest.step != step_of(folder):
         return f"{MANIFEST}: of step {manifest.step}"
     problem = judge_names(sorted(manifest.files), world_size=manifest.world_size, scaler=manifest.scaler)
@@ -126,14 +126,14 @@ def _compare(folder: str, manifest: CheckpointManifest) -> str:
 
 
 def remember_verdict(folder: str) -> None:
-    """The next look that trusts file times finds this checkpoint whole. Call it after `verify` found nothing."""
+    """Store a successful verification for `verify(..., trust_stat=True)`. Call it after `verify` found no problem."""
     manifest = read_record(os.path.join(folder, MANIFEST), CheckpointManifest)
     if manifest is not None:
         write_record(os.path.join(folder, VERDICT), Verdict(signature(folder, manifest.files)))
 
 
 def signature(folder: str, names: Iterable[str]) -> str:
-    """One digest over what stat(2) tells of the files; "" where one is missing."""
+    """A digest over the files' sizes, times and inodes; "" if a file is missing."""
     words = []
     for name in sorted(names):
         try:
@@ -145,7 +145,7 @@ def signature(folder: str, names: Iterable[str]) -> str:
 
 
 def find_checkpoints(run_root: str) -> List[str]:
-    """Every checkpoint-N folder of a run, newest step first: under checkpoints/, and where the user's script saves."""
+    """Every checkpoint-N folder under the run's checkpoints/ and code/, newest step first."""
     found: List[str] = []
     for place in ("checkpoints", "code"):
         _search(os.path.join(run_root, place), 0, found)
@@ -153,7 +153,7 @@ def find_checkpoints(run_root: str) -> List[str]:
 
 
 def unpublished(run_root: str) -> List[str]:
-    """Those with a trainer state and no manifest: saved by a script that knows nothing of us, or cut short."""
+    """The checkpoints with a trainer state but no manifest: saved by a user's script, or interrupted."""
     return [
         folder
         for folder in find_checkpoints(run_root)
@@ -167,7 +167,7 @@ def _search(folder: str, depth: int, found: List[str]) -> None:
     except OSError:
         return
     for entry in entries:
-        # Links are left alone: a linked folder of the tree is shared with other runs.
+        # Links are skipped: a linked folder of the tree is shared with other runs.
         if not entry.is_dir(follow_symlinks=False) or entry.name.startswith(".") or entry.name in SKIPPED_FOLDERS:
             continue
         if step_of(entry.name) >= 0:
@@ -177,7 +177,7 @@ def _search(folder: str, depth: int, found: List[str]) -> None:
 
 
 def survey_checkpoints(run_root: str, *, digests: bool) -> List[Checkpoint]:
-    """Each checkpoint, newest first, named relative to the run; `digests` False believes no file at all, only lists."""
+    """Every checkpoint, newest first, named relative to the run. `digests` False: list them without verification."""
     rows = []
     for path in find_checkpoints(run_root):
         problem = verify(path, trust_stat=True) if digests else "not verified"
@@ -186,13 +186,13 @@ def survey_checkpoints(run_root: str, *, digests: bool) -> List[Checkpoint]:
 
 
 def size_of(folder: str) -> int:
-    """Bytes of a checkpoint as its manifest counts them; 0 without one."""
+    """The size of a checkpoint according to its manifest; 0 without one."""
     manifest = read_record(os.path.join(folder, MANIFEST), CheckpointManifest)
     return sum(row.size for row in manifest.files.values()) if manifest is not None else 0
 
 
 def newest_verified(run_root: str, *, trust_stat: bool = False) -> Optional[Checkpoint]:
-    """The newest checkpoint of a run whose every digest agrees, or None."""
+    """The newest checkpoint of the run that verifies, or None."""
     for path in find_checkpoints(run_root):
         if not verify(path, trust_stat=trust_stat):
             return Checkpoint(os.path.relpath(path, run_root), step_of(path), size_of(path))
@@ -200,7 +200,7 @@ def newest_verified(run_root: str, *, trust_stat: bool = False) -> Optional[Chec
 
 
 def set_aside(folder: str) -> str:
-    """The broken checkpoint lies beside under a name no trainer picks; its new path. Nothing of it is removed."""
+    """Rename a broken checkpoint to a name that no trainer picks; return its new path. Nothing is deleted."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     parent, name = os.path.split(folder)
     target = os.path.join(parent, f"{BROKEN}{name}-{stamp}")
@@ -212,10 +212,10 @@ def set_aside(folder: str) -> str:
 
 
 def rotate(parent: str, keep: int, *, also: Iterable[str] = ()) -> List[str]:
-    """Only the `keep` newest verified checkpoints of that folder are left, besides `also`; the names removed.
+    """Delete all but the `keep` newest verified checkpoints of that folder, and those in `also`; return their names.
 
-    Nothing is removed while the newest one does not verify. One that never verified is not touched either: `prepare`
-    sets it aside by name.
+    Nothing is deleted while the newest one does not verify, nor any that does not verify itself: `prepare` sets those
+    aside.
     """
     _empty_trash(parent)
     names = sorted((name for name in os.listdir(parent) if step_of(name) >= 0), key=step_of, reverse=True)

@@ -1,4 +1,4 @@
-"""A run's adapter as it lies on the host: its files with their digests, and their bytes."""
+"""The operations on a run's adapter: list its files with their digests, send their bytes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_FILES = 1000
 
 
 def list_weights(call: Call) -> Dict[str, Any]:
-    """Every regular file of the adapter's folder: name, size and SHA-256."""
+    """List the regular files of the adapter's folder: name, size and SHA-256."""
     folder = adapter_folder(RunLayout(call.path(call.args["run"])))
     rows: List[Tuple[str, int, str]] = []
     for name in _names(folder):
@@ -34,7 +34,7 @@ def list_weights(call: Call) -> Dict[str, Any]:
 
 
 def read_weights(call: Call) -> Dict[str, Any]:
-    """The bytes of files of the adapter from given offsets, one stream of segments; `wants`: [name, offset]."""
+    """Send files of the adapter from given offsets as one stream of segments. `wants`: [name, offset]."""
     folder = adapter_folder(RunLayout(call.path(call.args["run"])))
     for index, (name, offset) in enumerate(call.args["wants"]):
         with open_regular(os.path.join(folder, name)) as file:

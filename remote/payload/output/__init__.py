@@ -1,1 +1,1 @@
-"""What a run writes: its log and its event files, as they lie and as they come."""
+"""What a run writes: its output and its event files, read or followed."""

@@ -1,4 +1,4 @@
-"""Which files a run made, TensorBoard's above all, and where they lie: found by name, links never followed."""
+"""Find the files that a run produced, such as TensorBoard event files, by name. Links are never followed."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ Wanted = Callable[[str], bool]
 
 
 def find_events(run_root: str, roots: Tuple[str, ...] = ROOTS) -> List[Tuple[str, str]]:
-    """(name, path) of every event file, sorted: regular files, no link followed, none that came with the project.
+    """(name, path) of every event file, sorted. Files that came with the project are excluded.
 
-    Where the config's `logs.tensorboard` leads out of the run's folder, what was written there since the run began is
+    If the config's `logs.tensorboard` is a folder outside the run's, the files written there since the run began are
     named `outside/...`.
     """
     found = find_made(run_root, tuple(root for root in roots if root != OUTSIDE), _is_event_file)
     outside = outside_folder(run_root) if OUTSIDE in roots else ""
     if outside:
         began = os.stat(RunLayout(run_root).record).st_mtime_ns
-        there = _walk(OUTSIDE, outside, 1, _is_event_file)
-        found += [(name, path) for name, path in there if os.lstat(path).st_mtime_ns >= began]
+        walked = _walk(OUTSIDE, outside, 1, _is_event_file)
+        found += [(name, path) for name, path in walked if os.lstat(path).st_mtime_ns >= began]
     return sorted(found)[:MAX_FILES]
 
 
 def find_made(run_root: str, roots: Tuple[str, ...], wanted: Wanted) -> List[Tuple[str, str]]:
-    """(name, path) of every regular file with such a name, no link followed, none that came with the project."""
+    """(name, path) of every regular file whose name is `wanted`. Files that came with the project are excluded."""
     found = [pair for root in roots for pair in _walk(root, os.path.join(run_root, root), 1, wanted)]
     if any(name.startswith("code/") for name, _ in found):
         sent = _sent_with_project(run_root)
@@ -47,7 +47,7 @@ def _is_event_file(name: str) -> bool:
 
 
 def resolve(run_root: str, name: str) -> str:
-    """The path of an event file's name."""
+    """The path of the event file with that name."""
     first, _, rest = name.partition("/")
     return (
         os.path.join(outside_folder(run_root) or run_root, rest) if first == OUTSIDE else os.path.join(run_root, name)
@@ -55,7 +55,7 @@ def resolve(run_root: str, name: str) -> str:
 
 
 def outside_folder(run_root: str) -> str:
-    """The real folder that the run's config names for event files, where it is not in the run's own; else empty."""
+    """The real path of the config's folder for event files if it is outside the run's folder; else empty."""
     run = RunLayout(run_root)
     try:
         with open(run.record, encoding="utf-8", errors="surrogateescape") as file:
@@ -68,7 +68,7 @@ def outside_folder(run_root: str) -> str:
 
 
 def open_regular(path: str) -> BinaryIO:
-    """The file, where it is a regular one and no link. Raises OSError."""
+    """Open a regular file. Raises OSError for a link or anything else."""
     fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
@@ -91,7 +91,7 @@ def _walk(name: str, folder: str, depth: int, wanted: Wanted) -> Iterator[Tuple[
 
 
 def _sent_with_project(run_root: str) -> FrozenSet[str]:
-    """Names under code/ that the laptop sent: old curves of the user's, not this run's."""
+    """The names under code/ that the laptop sent, such as event files of the user's earlier runs."""
     project = os.path.dirname(os.path.dirname(run_root))
     manifest = os.path.join(project, os.path.basename(ProjectLayout("x").manifest))
     try:

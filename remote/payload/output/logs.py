@@ -1,4 +1,4 @@
-"""A job's own output as it lies on the host: from an offset, or the last lines."""
+"""A job's output: from an offset, or its last lines."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ NO_LIMIT = 2**62
 
 
 def read_log(call: Call) -> Dict[str, Any]:
-    """The output as one file of a segment stream: from `offset` at most `limit` bytes, or the last `lines` lines.
+    """Send the output as a stream of segments: at most `limit` bytes from `offset` on, or the last `lines` lines.
 
-    `tail_sha256` as in events.read: a file that no longer continues at `offset` is sent from its beginning, `fresh`.
+    `tail_sha256` as in events.read: a file that was rewritten is sent from its start and reported as `fresh`.
     """
     folder = job_folder(run_root(call), int(call.args.get("job", 0)))
     with open_regular(os.path.join(folder, "output.log")) as file:
@@ -36,7 +36,7 @@ def read_log(call: Call) -> Dict[str, Any]:
 
 
 def start_of_last_lines(file: BinaryIO, lines: int) -> int:
-    """Where the last `lines` lines begin; at most 16 MiB are looked through."""
+    """The offset of the last `lines` lines; searches at most 16 MiB."""
     size = os.fstat(file.fileno()).st_size
     if lines <= 0:
         return size

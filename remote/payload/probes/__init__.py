@@ -1,1 +1,1 @@
-"""The machine, its cards and the interpreter that trains, looked at."""
+"""Probes of the machine, its GPUs and the interpreter that trains."""

@@ -1,4 +1,4 @@
-"""Compute capability by card, asked of the driver's own library: for drivers whose nvidia-smi cannot tell it."""
+"""Compute capability of each GPU from libcuda, for drivers whose nvidia-smi does not report it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ COMPUTE_CAPABILITY_MINOR = 76
 
 
 def main() -> int:
-    """Prints {"GPU-<uuid>": "7.5", ...}; runs in a process of its own, for a sick card may never let it return."""
+    """Print {"GPU-<uuid>": "7.5", ...}. Runs in its own process, because a broken GPU may block it forever."""
     json.dump(read_capabilities(ctypes.CDLL("libcuda.so.1")), sys.stdout)
     return 0
 
 
 def read_capabilities(cuda: Any) -> Dict[str, str]:
-    """By UUID as nvidia-smi writes it. Raises OSError where the library does not start."""
+    """Map each GPU's UUID, as nvidia-smi prints it, to its capability. Raises OSError if cuInit fails."""
     if cuda.cuInit(0) != 0:
         raise OSError("cuInit failed")
     count = ctypes.c_int()

@@ -1,4 +1,4 @@
-"""The slow look at the interpreter and the disk; what it learns is remembered for the fast one."""
+"""The slow probe of the interpreter and the disk; its results are stored for the fast survey."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from typing import Any, Dict, Tuple
 
 from remote.payload.probes.machine import read_disk
 from remote.payload.probes.project_python import ask_python
-from remote.payload.probes.python import InterpreterFault, ask_interpreter, find_python, read_interpreter, remember
+from remote.payload.probes.python import (
+    InterpreterFault,
+    ask_interpreter,
+    find_python,
+    read_interpreter,
+    store_interpreter,
+)
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
 from remote.payload.request.refusal import Refusal, refusal_to_json
@@ -23,12 +29,12 @@ BLOCK = 2**20
 
 
 def probe_environment(call: Call) -> Dict[str, Any]:
-    """The `EnvironmentFacts` asked for by an `EnvironmentRequest`; environment.json remembers the interpreter."""
+    """Answer an `EnvironmentRequest` with `EnvironmentFacts`; environment.json stores the interpreter's facts."""
     request = decode(EnvironmentRequest, call.args)
     layout = ProjectLayout(checked_name(request.project))
     tree, cache = call.path(layout.tree), call.path(layout.environment)
     path = find_python(request.python, tree)
-    disk, speed = try_disk(call.path(layout.runs), request.write_bytes)
+    disk, speed = write_disk(call.path(layout.runs), request.write_bytes)
     facts = EnvironmentFacts(
         read_interpreter(request.python, tree, cache),
         disk,
@@ -51,27 +57,27 @@ def _with_trial(
     try:
         known = ask_interpreter(path)
         wanted = {"packages": list(request.packages)}
-        said = ask_python(path, call.payload, "probe-torch", wanted, environment, request.deadline_s)
+        answer = ask_python(path, call.payload, "probe-torch", wanted, environment, request.deadline_s)
     except (Refusal, InterpreterFault) as fault:
         return dataclasses.replace(facts, error=str(fault))
     torch = facts.interpreter.torch
-    if torch is not None and "arch_list" in said:
-        known = dataclasses.replace(known, arch_list=tuple(said["arch_list"]), torch_version=torch.version)
-    remember(cache, path, known)
+    if torch is not None and "arch_list" in answer:
+        known = dataclasses.replace(known, arch_list=tuple(answer["arch_list"]), torch_version=torch.version)
+    store_interpreter(cache, path, known)
     return dataclasses.replace(
         facts,
         interpreter=read_interpreter(path, "", cache),
-        cuda_available=bool(said.get("cuda_available")),
-        cards=tuple(decode(CardTrial, card) for card in said.get("cards", [])),
-        imports=decode(Dict[str, str], said.get("imports", {})),
-        versions=decode(Dict[str, str], said.get("versions", {})),
+        cuda_available=bool(answer.get("cuda_available")),
+        cards=tuple(decode(CardTrial, card) for card in answer.get("cards", [])),
+        imports=decode(Dict[str, str], answer.get("imports", {})),
+        versions=decode(Dict[str, str], answer.get("versions", {})),
     )
 
 
-def try_disk(folder: str, size: int) -> Tuple[Disk, float]:
-    """The file system under `folder` after `size` bytes were really written, synced and removed; bytes per second.
+def write_disk(folder: str, size: int) -> Tuple[Disk, float]:
+    """Write, sync and remove `size` bytes under `folder`; return its file system and the speed in bytes per second.
 
-    statvfs knows nothing of a user's quota (EDQUOT comes with free space shown), so only a write tells.
+    statvfs ignores a user's quota (EDQUOT with free space shown), so only a write reveals it.
     """
     disk = read_disk(folder)
     if disk.error:

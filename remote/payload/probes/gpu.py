@@ -1,4 +1,4 @@
-"""The cards as the driver tells them, within a deadline: a card off the bus makes nvidia-smi hang or lie."""
+"""The GPUs as nvidia-smi reports them, within a deadline: a lost GPU makes nvidia-smi hang or report garbage."""
 
 from __future__ import annotations
 
@@ -23,51 +23,51 @@ PROCESS_FIELDS = "gpu_uuid,pid,process_name,used_memory"
 
 
 @dataclass(frozen=True)
-class Question:
-    """One command of the driver's under way; `process` None where it could not be started, for the `reason` told."""
+class Query:
+    """One running nvidia-smi. `process` is None if it could not be started, for `reason` (empty: not installed)."""
 
     process: Optional[subprocess.Popen[bytes]]
     reason: str = ""
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Both questions to the driver, running side by side while other things are looked at."""
+class GpuQueries:
+    """Both queries, running while other things are probed. `until`: their deadline, in monotonic seconds."""
 
-    cards: Question
-    processes: Question
+    cards: Query
+    processes: Query
     until: float
 
 
-def ask_gpus(deadline_s: float = DEADLINE_S) -> Asked:
-    """nvidia-smi was asked; `read_gpus` has the answer."""
+def start_gpu_queries(deadline_s: float = DEADLINE_S) -> GpuQueries:
+    """Start nvidia-smi; `read_gpus` reads its answers."""
     until = time.monotonic() + deadline_s
-    return Asked(_ask(f"--query-gpu={CARD_FIELDS}"), _ask(f"--query-compute-apps={PROCESS_FIELDS}"), until)
+    return GpuQueries(_start(f"--query-gpu={CARD_FIELDS}"), _start(f"--query-compute-apps={PROCESS_FIELDS}"), until)
 
 
 def read_gpus(
-    asked: Asked, wanted: Optional[Sequence[int]] = None, card: Optional[Tuple[str, Tuple[int, int]]] = None
+    queries: GpuQueries, wanted: Optional[Sequence[int]] = None, card: Optional[Tuple[str, Tuple[int, int]]] = None
 ) -> Tuple[Driver, Tuple[Gpu, ...]]:
-    """The driver, and the cards of those numbers (all, where none are named).
+    """The driver, and the GPUs with the `wanted` indices (None: all).
 
-    `card` (name, compute capability) stands where there is no driver at all; one that hangs or has lost its card is
-    told as an error, for a real card is never covered up by an assumed one.
+    `card` (name, compute capability) is assumed only if there is no driver at all. A driver that hangs or has lost a
+    GPU is an error, because an assumed GPU must not hide a real one.
     """
-    if asked.cards.process is None and not asked.cards.reason:
+    if queries.cards.process is None and not queries.cards.reason:
         return Driver(error="no nvidia-smi on PATH"), _assumed(card)
-    code, text = _answer(asked.cards, asked.until)
+    code, text = _answer(queries.cards, queries.until)
     if "compute_cap" in text and code != 0:
-        code, text = _ask_old_driver(asked.until)
+        code, text = _query_old_driver(queries.until)
     driver, gpus = parse_cards(code, text)
-    processes = _answer(asked.processes, asked.until)
+    processes = _answer(queries.processes, queries.until)
     if driver.error:
-        return Driver(driver.version, driver.cuda, " ".join(filter(None, (driver.error, kernel_says())))), ()
+        return Driver(driver.version, driver.cuda, " ".join(filter(None, (driver.error, _last_kernel_error())))), ()
     gpus = _with_processes(gpus, processes[1] if processes[0] == 0 else "")
     chosen = tuple(gpu for gpu in gpus if wanted is None or gpu.index in wanted)
     return driver, chosen or (_assumed(card) if not gpus else ())
 
 
-def _ask(query: str) -> Question:
+def _start(query: str) -> Query:
     try:
         process = subprocess.Popen(
             ["nvidia-smi", query, "--format=csv,noheader,nounits"],
@@ -77,31 +77,31 @@ def _ask(query: str) -> Question:
             start_new_session=True,
         )
     except FileNotFoundError:
-        return Question(None)
+        return Query(None)
     except OSError as error:
-        return Question(None, f"nvidia-smi: {error.strerror}")
-    return Question(process)
+        return Query(None, f"nvidia-smi: {error.strerror}")
+    return Query(process)
 
 
-def _answer(question: Question, until: float) -> Tuple[Optional[int], str]:
-    """Exit status and output; (None, reason) where there is no answer in time."""
-    process = question.process
+def _answer(query: Query, until: float) -> Tuple[Optional[int], str]:
+    """Exit status and output; (None, reason) if there is no answer in time."""
+    process = query.process
     if process is None:
-        return None, question.reason
+        return None, query.reason
     try:
         output, _ = process.communicate(timeout=max(0.0, until - time.monotonic()))
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        # A process stuck in the driver cannot even be killed: it is told to end and not waited for.
+        # A process that is stuck in the driver cannot be killed, so it is not waited for.
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=0.2)
-        return None, "nvidia-smi does not answer: the driver or a card hangs"
+        return None, "nvidia-smi does not answer: the driver or a GPU hangs"
     return process.returncode, output.decode("utf-8", "replace")
 
 
-def _ask_old_driver(until: float) -> Tuple[Optional[int], str]:
-    """The same table from a driver before 510, which knows no `compute_cap`: the driver's library tells it by UUID."""
-    code, text = _answer(_ask(f"--query-gpu={CARD_FIELDS.replace(',compute_cap', '')}"), until)
+def _query_old_driver(until: float) -> Tuple[Optional[int], str]:
+    """The same table from a driver before 510, which lacks `compute_cap`: the capabilities come from libcuda."""
+    code, text = _answer(_start(f"--query-gpu={CARD_FIELDS.replace(',compute_cap', '')}"), until)
     payload = os.path.abspath(sys.argv[0])
     try:
         done = subprocess.run(
@@ -121,8 +121,8 @@ def _ask_old_driver(until: float) -> Tuple[Optional[int], str]:
     )
 
 
-def kernel_says() -> str:
-    """The last error that the NVIDIA driver left in the kernel's log, where that may be read."""
+def _last_kernel_error() -> str:
+    """The NVIDIA driver's last Xid error in the kernel's log; "" if there is none or the log cannot be read."""
     try:
         done = subprocess.run(["dmesg"], stdin=subprocess.DEVNULL, capture_output=True, timeout=2.0, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -132,7 +132,7 @@ def kernel_says() -> str:
 
 
 def parse_cards(code: Optional[int], text: str) -> Tuple[Driver, Tuple[Gpu, ...]]:
-    """What `nvidia-smi --query-gpu` said. Some cards may be well while another one is lost: then that is the error."""
+    """Parse the output of `nvidia-smi --query-gpu`. A lost GPU is an error, even if the others work."""
     gpus: List[Gpu] = []
     version = ""
     problems: List[str] = []
@@ -151,7 +151,7 @@ def parse_cards(code: Optional[int], text: str) -> Tuple[Driver, Tuple[Gpu, ...]
         return Driver(error=text), ()
     if "No devices were found" in text:
         return Driver(version), ()
-    return Driver(version, error=" ".join(problems)[:500] or f"nvidia-smi ended with {code}"), tuple(gpus)
+    return Driver(version, error=" ".join(problems)[:500] or f"nvidia-smi: exit status {code}"), tuple(gpus)
 
 
 def _mebibytes(text: str) -> int:
@@ -159,18 +159,18 @@ def _mebibytes(text: str) -> int:
 
 
 def _with_processes(gpus: Tuple[Gpu, ...], text: str) -> Tuple[Gpu, ...]:
-    by_card: Dict[str, List[GpuProcess]] = {}
+    by_gpu: Dict[str, List[GpuProcess]] = {}
     for line in text.splitlines():
         fields = [field.strip() for field in line.split(",")]
         if len(fields) >= 4 and fields[1].isdigit():
             uuid, pid, memory = fields[0], int(fields[1]), fields[-1]
             name = ", ".join(fields[2:-1])
-            by_card.setdefault(uuid, []).append(GpuProcess(pid, name, _mebibytes(memory), owner(pid), our_run(pid)))
-    return tuple(replace(gpu, processes=tuple(by_card.get(gpu.uuid, ()))) for gpu in gpus)
+            by_gpu.setdefault(uuid, []).append(GpuProcess(pid, name, _mebibytes(memory), _owner(pid), _run_of(pid)))
+    return tuple(replace(gpu, processes=tuple(by_gpu.get(gpu.uuid, ()))) for gpu in gpus)
 
 
-def owner(pid: int) -> str:
-    """The user whose process that is; "" where it is not ours to see (another container's)."""
+def _owner(pid: int) -> str:
+    """The user who owns the process; "" if it is not visible, as in another container."""
     try:
         uid = os.stat(f"/proc/{pid}").st_uid
         return pwd.getpwuid(uid).pw_name
@@ -178,8 +178,8 @@ def owner(pid: int) -> str:
         return ""
 
 
-def our_run(pid: int) -> str:
-    """The id of the run that process belongs to, by the mark in its environment; "" for anybody else's."""
+def _run_of(pid: int) -> str:
+    """The id of the run that the process belongs to, from its environment; "" if it belongs to none."""
     for pair in read_environment(pid):
         if pair.startswith(b"HALFSTEP_RUN_DIR="):
             return os.path.basename(os.fsdecode(pair.partition(b"=")[2]).rstrip("/"))

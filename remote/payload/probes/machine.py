@@ -1,4 +1,4 @@
-"""Who the host is and what it has: asked of the kernel, in microseconds."""
+"""The machine: identity, CPUs, memory, disk, ports. Every probe takes microseconds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limi
 
 
 def read_machine() -> Machine:
-    """The machine now."""
+    """Probe the machine."""
     memory = _memory()
     return Machine(
         hostname=socket.gethostname(),
@@ -39,14 +39,14 @@ def read_machine() -> Machine:
 
 
 def usable_cpus() -> int:
-    """The CPUs this process may use: a container's or batch system's share, not the machine's count."""
+    """The CPUs that this process may use, which a container or batch system may limit."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def in_container() -> bool:
-    """This is a container's file system, or its first process says so."""
+    """Return True if this process runs in a container."""
     if any(os.path.exists(mark) for mark in CONTAINER_MARKS) or "container" in os.environ:
         return True
     first = _first_line("/proc/1/cgroup")
@@ -54,7 +54,7 @@ def in_container() -> bool:
 
 
 def _memory() -> Dict[str, int]:
-    """What /proc/meminfo says, in bytes, lowered to the control group's limit."""
+    """/proc/meminfo in bytes, lowered to the control group's limit."""
     values: Dict[str, int] = {}
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
@@ -79,7 +79,7 @@ def _memory_by_sysctl() -> Dict[str, int]:
 
 
 def user_name() -> str:
-    """Whom the host knows us as."""
+    """The name of the current user, or its uid."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -103,7 +103,7 @@ def _size(path: str) -> int:
 
 
 def read_disk(path: str) -> Disk:
-    """The file system that would hold `path`; only looked at, so a quota is not seen here (see `try_disk`)."""
+    """The file system that would hold `path`. Writes nothing, so it misses a quota (see `write_disk`)."""
     place = path
     while not os.path.exists(place):
         place = os.path.dirname(place)
@@ -113,7 +113,7 @@ def read_disk(path: str) -> Disk:
     if status.f_flag & os.ST_RDONLY:
         error = "the file system is read-only"
     elif not os.access(place, os.W_OK | os.X_OK):
-        error = f"{place} may not be written by {user_name()}"
+        error = f"{user_name()} cannot write to {place}"
     free = status.f_bavail * status.f_frsize
     inodes = status.f_favail if status.f_files else -1
     return Disk(path, mount, free, status.f_blocks * status.f_frsize, inodes, kind, error)
@@ -136,7 +136,7 @@ def _mount(path: str) -> Tuple[str, str]:
 
 
 def free_ports(wanted: Iterable[int]) -> List[int]:
-    """Those TCP ports that can be listened on now."""
+    """The TCP ports among `wanted` that are free."""
     free = []
     for port in wanted:
         with socket.socket() as probe:
@@ -152,7 +152,7 @@ def free_ports(wanted: Iterable[int]) -> List[int]:
 
 
 def lingers(user: str) -> Optional[bool]:
-    """Processes of this user may outlive the last logout by systemd's leave; None where systemd does not run."""
+    """Return True if systemd lingering is on, so that the user's units survive a logout; None without systemd."""
     if not os.path.isdir("/run/systemd/system"):
         return None
     return os.path.exists(f"/var/lib/systemd/linger/{user}")

@@ -1,4 +1,4 @@
-"""The interpreter that trains, asked from here: our verbs run in it, with its packages and the job's environment."""
+"""Run the payload's verbs in the project's interpreter, with its packages and the job's environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from remote.protocol.exits import ExitCode
 
 
 def job_environment(extra: Mapping[str, str]) -> Dict[str, str]:
-    """This agent's environment with the config's on top, `~` and `$NAME` in the config's expanded."""
+    """This agent's environment, updated with `extra`, in which `~` and `$NAME` are expanded."""
     merged = {**os.environ, **{name: os.path.expandvars(os.path.expanduser(value)) for name, value in extra.items()}}
     merged["PYTHONDONTWRITEBYTECODE"] = "1"
     return merged
@@ -21,7 +21,7 @@ def job_environment(extra: Mapping[str, str]) -> Dict[str, str]:
 def ask_python(
     python: str, payload: str, verb: str, request: Mapping[str, Any], environment: Mapping[str, str], timeout_s: float
 ) -> Dict[str, Any]:
-    """What `python payload.pyz VERB` answered to the request. Raises Refusal where it could not run."""
+    """Run `python payload.pyz VERB` with the request on stdin; return its answer. Raises Refusal if it cannot run."""
     try:
         done = subprocess.run(
             [python, payload, verb],
@@ -32,14 +32,14 @@ def ask_python(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise _unusable(python, f"did not answer in {timeout_s:.0f} s")
+        raise _unusable(python, f"no answer within {timeout_s:.0f} s")
     except OSError as error:
         raise _unusable(python, error.strerror or str(error))
     try:
         answer = json.loads(done.stdout)
     except ValueError:
-        words = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise _unusable(python, words[-1] if words else f"ended with {done.returncode} and said nothing") from None
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+        raise _unusable(python, lines[-1] if lines else f"exit status {done.returncode} without output") from None
     return answer if isinstance(answer, dict) else {}
 
 

@@ -1,4 +1,4 @@
-"""The interpreter that trains, without importing anything heavy: run once, remembered while it stays the same file."""
+"""The interpreter that trains: run once, stored while its files stay the same. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ TORCH_CUDA = re.compile(r"^cuda(?:\s*:\s*[\w\[\], .]+)?\s*=\s*(None|['\"]([^'\"]
 
 
 @dataclass(frozen=True)
-class Known:
-    """What one interpreter said, valid while `mark` (path, real path, times of it and its packages) stays the same."""
+class InterpreterFacts:
+    """An interpreter's answer, valid while `mark` (its paths, mtimes, sizes and inodes) stays the same."""
 
     mark: str
     version: Tuple[int, ...] = ()
@@ -43,16 +43,16 @@ class Known:
 
 
 @dataclass(frozen=True)
-class KnownInterpreters:
-    """environment.json: by the path that was asked for."""
+class StoredInterpreters:
+    """environment.json: the facts of each interpreter by its path."""
 
-    interpreters: Dict[str, Known] = field(default_factory=dict)
+    interpreters: Dict[str, InterpreterFacts] = field(default_factory=dict)
 
 
 def find_python(python: str, tree: str) -> str:
-    """The interpreter's absolute path: a bare name by PATH, anything else relative to the project there.
+    """The interpreter's absolute path: a bare name is searched on PATH, a path is relative to the project's tree.
 
-    Empty: the project's own venv/ or .venv/ where it has one, else python3.
+    Empty: the project's venv/ or .venv/ if it has one, else python3.
     """
     if not python:
         own = (os.path.join(tree, folder, "bin", "python") for folder in PROJECT_VENVS)
@@ -63,9 +63,9 @@ def find_python(python: str, tree: str) -> str:
 
 
 def read_interpreter(python: str, tree: str, cache: str) -> Interpreter:
-    """The interpreter as it is now; nothing is written and torch is not imported (`arch_list` None until probed)."""
+    """The interpreter, without writing anything or importing torch (`arch_list` is None until probed)."""
     path = find_python(python, tree)
-    known = read_record(cache, KnownInterpreters) or KnownInterpreters()
+    known = read_record(cache, StoredInterpreters) or StoredInterpreters()
     before = known.interpreters.get(path)
     if before is None or before.mark != mark_of(path):
         try:
@@ -77,33 +77,33 @@ def read_interpreter(python: str, tree: str, cache: str) -> Interpreter:
 
 
 class InterpreterFault(Exception):
-    """It could not be run; the message says why."""
+    """The interpreter cannot be run; the message says why."""
 
 
-def ask_interpreter(path: str) -> Known:
-    """What the interpreter says about itself. Raises InterpreterFault."""
+def ask_interpreter(path: str) -> InterpreterFacts:
+    """Run the interpreter to learn its version and paths. Raises InterpreterFault."""
     try:
-        # cwd stays ours: a module of the project's must not answer in the standard library's place.
+        # Not in the project's folder, where a module could shadow the standard library.
         done = subprocess.run(
             [path, "-I", "-c", ASK], stdin=subprocess.DEVNULL, capture_output=True, timeout=DEADLINE_S, check=False
         )
     except FileNotFoundError:
-        words = "its target is gone (a dangling link)" if os.path.islink(path) else "there is no such file"
+        words = "its target is missing (a dangling link)" if os.path.islink(path) else "no such file"
         raise InterpreterFault(f"{path}: {words}")
     except subprocess.TimeoutExpired:
-        raise InterpreterFault(f"{path} did not answer in {DEADLINE_S:.0f} s")
+        raise InterpreterFault(f"{path}: no answer within {DEADLINE_S:.0f} s")
     except OSError as error:
         raise InterpreterFault(f"{path}: {error.strerror}")
     try:
-        said = json.loads(done.stdout)
-        return Known(mark_of(path), tuple(said["version"]), said["prefix"], tuple(said["paths"]))
+        answer = json.loads(done.stdout)
+        return InterpreterFacts(mark_of(path), tuple(answer["version"]), answer["prefix"], tuple(answer["paths"]))
     except (ValueError, KeyError, TypeError):
         lines = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
-        raise InterpreterFault(f"{path} ended with {done.returncode}: {lines[-1] if lines else 'it said nothing'}")
+        raise InterpreterFault(f"{path}: exit status {done.returncode}: {lines[-1] if lines else 'no output'}")
 
 
 def mark_of(path: str) -> str:
-    """What changes when the interpreter, or the environment around it, is another one."""
+    """A text that changes whenever the interpreter or its environment is replaced."""
     places = [path, os.path.realpath(path), os.path.join(os.path.dirname(os.path.dirname(path)), "pyvenv.cfg")]
     words = []
     for place in places:
@@ -116,14 +116,14 @@ def mark_of(path: str) -> str:
     return "\n".join(words)
 
 
-def remember(cache: str, path: str, known: Known) -> None:
-    """The next look finds what this interpreter said."""
-    before = read_record(cache, KnownInterpreters) or KnownInterpreters()
-    write_record(cache, KnownInterpreters({**before.interpreters, path: known}))
+def store_interpreter(cache: str, path: str, known: InterpreterFacts) -> None:
+    """Store the interpreter's facts for later surveys."""
+    before = read_record(cache, StoredInterpreters) or StoredInterpreters()
+    write_record(cache, StoredInterpreters({**before.interpreters, path: known}))
 
 
 def read_packages(paths: Tuple[str, ...]) -> Dict[str, str]:
-    """Versions of the packages that matter to us, as their metadata tells; the first place on the path wins."""
+    """The versions of the relevant packages from their metadata; the first folder on the path wins."""
     versions: Dict[str, str] = {}
     for place in paths:
         for name, folder in _distributions(place):
@@ -163,7 +163,7 @@ def _read_start(path: str) -> str:
         return ""
 
 
-def _torch(known: Known, packages: Dict[str, str]) -> Optional[Torch]:
+def _torch(known: InterpreterFacts, packages: Dict[str, str]) -> Optional[Torch]:
     for place in known.paths:
         text = _read_start(os.path.join(place, "torch", "version.py"))
         version = TORCH_VERSION.search(text)

@@ -1,4 +1,4 @@
-"""The trial that runs in the interpreter that trains: import what training imports, compute on each card."""
+"""The trial in the project's interpreter: import what training imports, and compute on each GPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Tuple
 
 
 def main() -> int:
-    """Reads {"packages": [...]} on stdin, answers one JSON object on stdout, whatever libraries print meanwhile."""
+    """Read {"packages": [...]} from stdin, print one JSON object to stdout; what libraries print goes to stderr."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     request = json.loads(sys.stdin.buffer.read() or b"{}")
@@ -24,13 +24,13 @@ def main() -> int:
 
 
 def try_imports(names: List[str]) -> Tuple[Dict[str, str], Dict[str, str]]:
-    """By package: why it does not import ("" where it does), and its version."""
+    """For each package: the error of its import ("" if it succeeds), and its version."""
     problems: Dict[str, str] = {}
     versions: Dict[str, str] = {}
     for name in names:
         try:
             module = importlib.import_module(name)
-        except Exception as error:  # noqa: BLE001 - a package may fail to import in any way; that is what is asked
+        except Exception as error:  # noqa: BLE001 - an import may fail in any way, which is the result
             problems[name] = f"{type(error).__name__}: {error}"[:500]
         else:
             problems[name] = ""
@@ -39,7 +39,7 @@ def try_imports(names: List[str]) -> Tuple[Dict[str, str], Dict[str, str]]:
 
 
 def try_cards(torch: Any) -> Dict[str, Any]:
-    """What this torch was built for, and a product of two matrices on every card it sees."""
+    """The architectures that torch was built for, and the result of a matrix product on every visible GPU."""
     available = bool(torch.cuda.is_available())
     cards = [_try_card(torch, index) for index in range(torch.cuda.device_count() if available else 0)]
     return {"arch_list": list(torch.cuda.get_arch_list()), "cuda_available": available, "cards": cards}
@@ -54,6 +54,6 @@ def _try_card(torch: Any, index: int) -> Dict[str, Any]:
         total = float((ones @ ones).float().sum().item())
         if total != 64.0**3:
             card["error"] = f"a product of ones gave {total}, not {64.0**3}"
-    except Exception as error:  # noqa: BLE001 - no kernel image, out of memory, lost card: all are the answer
+    except Exception as error:  # noqa: BLE001 - no kernel image, out of memory, lost card: each is the result
         card["error"] = f"{type(error).__name__}: {error}"[:500]
     return card

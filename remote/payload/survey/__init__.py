@@ -1,1 +1,1 @@
-"""The host, its tree and its runs in one answer."""
+"""The survey: the host, its tree and its runs in one answer."""

@@ -1,4 +1,4 @@
-"""Everything a verb needs to know of the host, looked at once and answered at once; nothing is written."""
+"""The survey of a host: everything that a verb needs, in one answer. Read-only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import stat
 from typing import Any, Dict, List
 
-from remote.payload.probes.gpu import ask_gpus, read_gpus
+from remote.payload.probes.gpu import read_gpus, start_gpu_queries
 from remote.payload.probes.machine import free_ports, lingers, read_disk, read_machine
 from remote.payload.probes.python import read_interpreter
 from remote.payload.request.call import Call
@@ -26,10 +26,10 @@ CHUNK = 4 * 2**20
 
 
 def survey(call: Call) -> Dict[str, Any]:
-    """The `Survey` that a `SurveyRequest` asks for."""
+    """Answer a `SurveyRequest` with a `Survey`."""
     request = decode(SurveyRequest, call.args)
     layout = ProjectLayout(checked_name(request.project))
-    asked = ask_gpus()
+    queries = start_gpu_queries()
     machine = read_machine()
     tree = call.path(layout.tree)
     interpreter = read_interpreter(request.python, tree, call.path(layout.environment))
@@ -37,7 +37,7 @@ def survey(call: Call) -> Dict[str, Any]:
     found_tree = survey_tree(call.workdir, layout.key)
     runs = survey_runs(call.workdir, layout.key, digests=request.verify_checkpoints)
     facts = tuple(file_fact(path, os.path.join(tree, os.path.expanduser(path))) for path in request.files)
-    driver, gpus = read_gpus(asked, request.gpus, request.card)
+    driver, gpus = read_gpus(queries, request.gpus, request.card)
     found = Survey(
         payload=call.payload,
         machine=machine,
@@ -56,14 +56,14 @@ def survey(call: Call) -> Dict[str, Any]:
     return answer
 
 
-def file_fact(asked: str, path: str) -> FileFact:
-    """What lies under that path; links are followed, for so does whoever reads the file."""
+def file_fact(name: str, path: str) -> FileFact:
+    """Size, digest and first bytes of a file; links are followed."""
     try:
         status = os.stat(path)
     except OSError:
-        return FileFact(asked, False)
+        return FileFact(name, False)
     if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_DIGESTED:
-        return FileFact(asked, True, status.st_size)
+        return FileFact(name, True, status.st_size)
     digest = hashlib.sha256()
     head = b""
     try:
@@ -72,11 +72,11 @@ def file_fact(asked: str, path: str) -> FileFact:
                 head = head or chunk[:HEAD_BYTES]
                 digest.update(chunk)
     except OSError:
-        return FileFact(asked, True, status.st_size)
-    return FileFact(asked, True, status.st_size, digest.hexdigest(), head.decode("utf-8", "replace"))
+        return FileFact(name, True, status.st_size)
+    return FileFact(name, True, status.st_size, digest.hexdigest(), head.decode("utf-8", "replace"))
 
 
 def present_data(folder: str) -> Dict[str, str]:
-    """Where each data set lies that is there whole, by its digest."""
+    """Map the digest of each complete data set to its path."""
     names: List[str] = os.listdir(folder) if os.path.isdir(folder) else []
     return {name: os.path.join(folder, name) for name in sorted(names) if DIGEST.fullmatch(name)}

@@ -127,7 +127,7 @@ def test_no_slurm_on_the_host_is_told(bench: Bench, monkeypatch: pytest.MonkeyPa
     for name in ("sh", "python3"):
         (tmp_path / name).symlink_to(f"/usr/bin/{name}")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(RemoteFault, match="there is no squeue on this host"):
+    with pytest.raises(RemoteFault, match="squeue is not installed on this host"):
         bench.start(request=SLURM)
 
 

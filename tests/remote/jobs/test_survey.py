@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from remote.operations.jobs import probe_environment
-from remote.payload.probes.gpu import ask_gpus, parse_cards, read_gpus
+from remote.payload.probes.gpu import parse_cards, read_gpus, start_gpu_queries
 from remote.payload.probes.machine import read_disk
 from remote.payload.probes.python import read_packages
 from remote.protocol.environment import EnvironmentRequest
@@ -86,7 +86,7 @@ def test_a_card_is_assumed_only_where_none_can_be_asked(bench: Bench, smi, tmp_p
 def test_FI_50_a_hanging_nvidia_smi_is_given_up_after_its_deadline(smi):
     smi("nvidia-smi", "sleep 600")
     began = time.monotonic()
-    driver, gpus = read_gpus(ask_gpus(0.3), None, ("titan-rtx", (7, 5)))
+    driver, gpus = read_gpus(start_gpu_queries(0.3), None, ("titan-rtx", (7, 5)))
     assert time.monotonic() - began < 30
     assert "hangs" in driver.error
     assert gpus == ()

@@ -92,7 +92,7 @@ def test_what_is_no_index_is_refused(bench, head):
 
 @pytest.mark.parametrize("project", ["../other", "a/b", "", ".", "..", "-x", "a\0b", "x" * 200])
 def test_a_project_is_a_plain_folder_name(bench, project):
-    with pytest.raises(RemoteFault, match="is not the name of a project"):
+    with pytest.raises(RemoteFault, match="is not a valid name of a project"):
         receive(bench, {"rows": [], "deletes": [], "contents": []}, project=project)
 
 

@@ -102,7 +102,7 @@ def test_an_edit_on_the_host_stops_every_rewrite(bench):
 
 def test_a_fix_of_another_version_of_the_file_is_refused(bench):
     bench.sync()
-    with pytest.raises(RemoteFault, match="is not the file that was fixed"):
+    with pytest.raises(RemoteFault, match="changed on the host after the fix was planned"):
         fix(bench, Change("src/model.py", b"something else", FIXED, {"x": 1}))
     assert contents(bench.tree) == contents(bench.root)
 
