@@ -112,5 +112,5 @@ def test_a_checkpoint_without_the_loss_scale_that_others_have_is_not_published(b
     until(lambda: bench.survey().job == 2 and bench.survey().result, "the second end")
     problems = {row.step: row.problem for row in bench.survey().checkpoints}
     assert problems[2] == ""
-    assert "cut short" in problems[4]
+    assert "interrupted" in problems[4]
     assert any("scaler.pt is missing" in words for words in bench.survey().warnings)

@@ -120,7 +120,7 @@ esac""")  # fmt: skip
         (9, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n", "couldn't", 0),
         (6, "No devices were found\n", "", 0),
         (0, "", "", 0),
-        (1, "", "ended with 1", 0),
+        (1, "", "exit status 1", 0),
         (0, TITAN.replace("24220", "[N/A]"), "", 1),
     ],
 )
@@ -161,9 +161,9 @@ def test_a_package_that_does_not_import_is_named_with_its_error(bench: Bench):
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda path: None, "there is no such file"),
+        (lambda path: None, "no such file"),
         (lambda path: path.symlink_to("/nowhere/python3"), "dangling link"),
-        (lambda path: path.write_text("#!/bin/sh\necho broken >&2; exit 3\n"), "ended with 3: broken"),
+        (lambda path: path.write_text("#!/bin/sh\necho broken >&2; exit 3\n"), "exit status 3: broken"),
         (lambda path: path.write_text("#!/nowhere/python\n"), "no such file"),
     ],
 )
