@@ -1,4 +1,4 @@
-"""The shared libraries of FFmpeg that a process of this host would load."""
+"""The FFmpeg releases whose shared libraries are installed on this host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from remote.protocol.audio import AudioFacts
 from remote.protocol.values import encode
 
 RELEASE_OF_AVUTIL = {56: 4, 57: 5, 58: 6, 59: 7, 60: 8}
-"""FFmpeg's libavutil counts by itself; from the APIchanges of each release."""
+"""libavutil's major version to FFmpeg's, from the APIchanges of each release."""
 SONAME = re.compile(r"libavutil\.so\.(\d+)|libavutil\.(\d+)\.dylib")
 FOLDERS = ("/usr/lib", "/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/local/lib", "/lib", "/opt/homebrew/lib")
 
@@ -23,7 +23,7 @@ def look_at_audio(call: Call) -> Dict[str, Any]:
     """The `AudioFacts` of this host."""
     environment = job_environment(call.args.get("environment", {}))
     majors: Set[int] = set()
-    for text in _listings(environment.get("LD_LIBRARY_PATH", ""), call.args.get("prefix", "")):
+    for text in _library_listings(environment.get("LD_LIBRARY_PATH", ""), call.args.get("prefix", "")):
         for found in SONAME.finditer(text):
             majors.add(int(found[1] or found[2]))
     releases = sorted(RELEASE_OF_AVUTIL[major] for major in majors if major in RELEASE_OF_AVUTIL)
@@ -31,8 +31,8 @@ def look_at_audio(call: Call) -> Dict[str, Any]:
     return answer
 
 
-def _listings(search_path: str, prefix: str) -> Iterator[str]:
-    """What the loader has in its cache, and the names in the folders where libraries lie."""
+def _library_listings(search_path: str, prefix: str) -> Iterator[str]:
+    """The loader's cache, and the libavutil files in the library folders."""
     try:
         done = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, timeout=10, check=False)
         yield done.stdout.decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""The project's data collator on the host: what lies there, every other file of its name, and the file replaced."""
+"""The project's data collator on the host: inspect it and every other file of its name, and replace it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import base64
 import os
 from typing import Any, Dict, Iterator, List, Tuple
 
-from remote.payload.fix.journal import project_of, replace_kept
+from remote.payload.fix.journal import replace_kept
 from remote.payload.probes.project_python import job_environment
 from remote.payload.request.call import Call
+from remote.payload.tree.lock import open_project
 from remote.payload.tree.paths import check_path
 from remote.payload.tree.state import Project, digest_of_file, read_manifest
 from remote.protocol.collator import CollatorFacts, Copy
@@ -19,15 +20,15 @@ MAX_FOLDERS = 20_000
 
 
 def look_at_collator(call: Call) -> Dict[str, Any]:
-    """The file in the project's tree, and every other one of its name that a training process might import."""
-    project, path = project_of(call), check_path(call.args["path"])
-    there = os.path.join(project.tree, path)
-    digest = digest_of_file(os.path.realpath(there)) if os.path.isfile(there) else ""
+    """Inspect the file in the project's tree, and every other file of its name that training might import."""
+    project, path = open_project(call), check_path(call.args["path"])
+    installed = os.path.join(project.tree, path)
+    digest = digest_of_file(os.path.realpath(installed)) if os.path.isfile(installed) else ""
     manifest = read_manifest(project)
     row = manifest.rows.get(path) if manifest else None
     rows = manifest.rows if manifest else {}
     copies: List[Copy] = []
-    for other, shadows in _others(call, project, there):
+    for other, shadows in _others(call, project, installed):
         name = os.path.relpath(other, project.tree)
         if name not in rows:
             copies.append(Copy(other, digest_of_file(os.path.realpath(other)), shadows))
@@ -37,16 +38,16 @@ def look_at_collator(call: Call) -> Dict[str, Any]:
 
 
 def replace_collator(call: Call) -> Dict[str, Any]:
-    """The file in the project's tree holds the bytes that came, and what lay there before is kept."""
-    project, path = project_of(call), check_path(call.args["path"])
+    """Replace the file in the project's tree; the previous one is kept for undo."""
+    project, path = open_project(call), check_path(call.args["path"])
     data = base64.b64decode(call.args["data"])
     replace_kept(project, call.args["fixer"], os.path.join(project.tree, path), data, call.args["expected"])
     return {"path": path, "bytes": len(data)}
 
 
-def _others(call: Call, project: Project, there: str) -> Iterator[Tuple[str, bool]]:
-    """Files of the same name, each once: on PYTHONPATH (these come first), beside it in the tree, in site-packages."""
-    name, seen = os.path.basename(there), {os.path.realpath(there)}
+def _others(call: Call, project: Project, installed: str) -> Iterator[Tuple[str, bool]]:
+    """(path, shadows the project's) of each file of that name: on PYTHONPATH, in the tree, in site-packages."""
+    name, seen = os.path.basename(installed), {os.path.realpath(installed)}
     ahead = job_environment(call.args.get("environment", {})).get("PYTHONPATH", "").split(os.pathsep)
     roots = [(folder, True, False) for folder in ahead if os.path.isabs(folder)]
     roots += [(project.tree, False, True)]

@@ -1,4 +1,4 @@
-"""How much an installation would download, as pip plans it, and whether there is room for it."""
+"""The size of an installation as pip plans it, and whether it fits on the disk."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
 
 PLANS_WITHOUT_DOWNLOADING = (25, 3)
-"""The first pip whose `install --dry-run` with `fast-deps` leaves the wheels where they are (25.1 downloads them)."""
-ANSWER_S = 15.0
-AT_ONCE = 8
+"""The first pip whose `install --dry-run` with `fast-deps` downloads no wheels (25.1 still does)."""
+TIMEOUT_S = 15.0
+PARALLEL_REQUESTS = 8
 GB = 10**9
 
 
 @dataclass(frozen=True)
 class Downloads:
-    """What would be installed: bytes that come over the network, bytes that already lie on this machine, and the number
-    of packages whose size nobody gives."""
+    """A planned installation: bytes to download, bytes already on this machine, and packages of unknown size."""
 
     packages: int
     largest: str
@@ -33,7 +32,7 @@ class Downloads:
 
 
 def parse_report(data: bytes) -> List[Dict[str, Any]]:
-    """The `install` list of `pip install --report`: for each package its `metadata` and `download_info`."""
+    """The `install` list of a `pip install --report`: `metadata` and `download_info` of each package."""
     try:
         items = json.loads(data)["install"]
     except (ValueError, KeyError, TypeError):
@@ -42,17 +41,17 @@ def parse_report(data: bytes) -> List[Dict[str, Any]]:
 
 
 def weigh(items: Sequence[Dict[str, Any]]) -> Downloads:
-    """The sizes of all packages in the report; the servers are asked for the size of each file, never for its bytes."""
+    """Sum the sizes of all packages in the report, which come from HEAD requests."""
     urls = [str(item.get("download_info", {}).get("url", "")) for item in items]
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(PARALLEL_REQUESTS) as pool:
         sizes = list(pool.map(_size, urls))
     local = [url.startswith("file:") for url in urls]
     order = sorted(range(len(items)), key=lambda at: sizes[at] or 0, reverse=True)
     return Downloads(
         packages=len(items),
         largest=_name(items[order[0]]) if order else "",
-        remote_bytes=sum(size or 0 for size, here in zip(sizes, local) if not here),
-        local_bytes=sum(size or 0 for size, here in zip(sizes, local) if here),
+        remote_bytes=sum(size or 0 for size, is_local in zip(sizes, local) if not is_local),
+        local_bytes=sum(size or 0 for size, is_local in zip(sizes, local) if is_local),
         unknown=sum(size is None for size in sizes),
     )
 
@@ -70,7 +69,7 @@ def _size(url: str) -> Optional[int]:
     if parts.scheme not in ("http", "https"):
         return None
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=ANSWER_S) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, method="HEAD"), timeout=TIMEOUT_S) as answer:
             length = answer.headers.get("Content-Length", "")
     except (OSError, ValueError):
         return None
@@ -78,8 +77,8 @@ def _size(url: str) -> Optional[int]:
 
 
 def require_room(downloads: Downloads, free_bytes: int, where: str) -> None:
-    """Raises Refusal where the installation cannot fit: pip holds every download until all are unpacked, and a package
-    is at least as large as the archive that it is unpacked from."""
+    """Raises Refusal if the installation cannot fit. pip keeps every download until all packages are unpacked, and a
+    package is at least as large as its archive."""
     needed = 2 * downloads.remote_bytes + downloads.local_bytes
     if needed <= free_bytes:
         return
@@ -92,9 +91,9 @@ def require_room(downloads: Downloads, free_bytes: int, where: str) -> None:
 
 
 def reachable(index: str) -> bool:
-    """Whether the package index answers for torch. Asked once, because pip would wait for it at every package."""
+    """Return True if the package index serves torch. Checked once, because pip would wait for it at every package."""
     try:
-        with urllib.request.urlopen(f"{index.rstrip('/')}/torch/", timeout=ANSWER_S) as answer:
+        with urllib.request.urlopen(f"{index.rstrip('/')}/torch/", timeout=TIMEOUT_S) as answer:
             return 200 <= int(answer.status) < 300
     except (OSError, ValueError):
         return False

@@ -1,7 +1,7 @@
-"""The model hub, asked by the project's own interpreter: `python payload.pyz hub`, one JSON request in, one answer out.
+"""Requests to the model hub: `python payload.pyz hub` reads a JSON request from stdin and prints a JSON answer.
 
-Runs where huggingface_hub is installed, so that HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE, tokens and proxies count exactly
-as they will in training. Standard output carries the answer and nothing else.
+Runs in the project's interpreter with its huggingface_hub, so that HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE, tokens and
+proxies apply exactly as in training.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ATTEMPTS = 3
 
 
 class HubFault(Exception):
-    """The hub did not give what was asked; `kind` is one word for why."""
+    """A request to the hub failed; `kind` is one word for the reason."""
 
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
@@ -28,7 +28,7 @@ class HubFault(Exception):
 
 
 def main() -> int:
-    """The answer is on standard output, a fault too."""
+    """Print the answer, or the fault, to stdout; what libraries print goes to stderr."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     request = json.load(sys.stdin)
@@ -45,8 +45,8 @@ def main() -> int:
 
 
 def tree(request: Dict[str, Any]) -> Dict[str, Any]:
-    """The commit that a revision is now, and the digest of every named file that the repository has."""
-    return _asked(lambda hub: _tree(hub, request["repo"], request.get("revision") or None, request["names"]))
+    """The commit of a revision, and the digests of the named files that the repository has."""
+    return _query_hub(lambda hub: _tree(hub, request["repo"], request.get("revision") or None, request["names"]))
 
 
 def _tree(hub: Any, repo: str, revision: Optional[str], names: List[str]) -> Dict[str, Any]:
@@ -62,15 +62,15 @@ def _tree(hub: Any, repo: str, revision: Optional[str], names: List[str]) -> Dic
 
 
 def fetch(request: Dict[str, Any]) -> Dict[str, Any]:
-    """Every file of `digests` lies under `folder`, with exactly its digest; none that has another."""
+    """Download every file of `digests` into `folder` and verify it. Raises HubFault."""
     wanted = {name: Digest(**digest) for name, digest in request["digests"].items()}
     for name, digest in wanted.items():
-        _asked(partial(_fetch_one, request, name, digest))
+        _query_hub(partial(_fetch_one, request, name, digest))
     return {"fetched": sorted(wanted)}
 
 
 def _fetch_one(request: Dict[str, Any], name: str, digest: Digest, hub: Any) -> Dict[str, Any]:
-    """Tried again from nothing while the bytes that came are not the ones the hub promised."""
+    """Download one file, from the start, up to three times until its digest matches."""
     problem = ""
     for _ in range(ATTEMPTS):
         try:
@@ -84,7 +84,7 @@ def _fetch_one(request: Dict[str, Any], name: str, digest: Digest, hub: Any) -> 
         except Exception as error:
             if _kind_of(error) != "cut":
                 raise
-            problem = _words_of(error)
+            problem = _describe(error)
             continue
         with open(path, "rb") as file:
             data = file.read()
@@ -94,11 +94,11 @@ def _fetch_one(request: Dict[str, Any], name: str, digest: Digest, hub: Any) -> 
         os.unlink(path)
         fault = judge_file(name, data)
         problem = f"{mismatch}; it is {fault.detail}" if fault else mismatch
-    raise HubFault("torn", f"{name} came {ATTEMPTS} times and never whole: {problem}")
+    raise HubFault("torn", f"{name}: {ATTEMPTS} downloads failed verification: {problem}")
 
 
 def load(request: Dict[str, Any]) -> Dict[str, Any]:
-    """The file loads with the tokenizers library here, and three fixed strings come back as they should."""
+    """Load the file with the tokenizers library and encode and decode fixed strings; return the problem, if any."""
     try:
         tokenizers = importlib.import_module("tokenizers")
     except ImportError as error:
@@ -111,7 +111,7 @@ def load(request: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def _round_trips(tokenizer: Any) -> str:
-    """Empty where decode(encode(text)) is a fixed point for each string: normalisers may change it once, not twice."""
+    """Empty if decode(encode(text)) is a fixed point for each string: normalisers may change it once, not twice."""
     for text in ROUND_TRIPS:
         once = tokenizer.decode(tokenizer.encode(text, add_special_tokens=False).ids)
         twice = tokenizer.decode(tokenizer.encode(once, add_special_tokens=False).ids)
@@ -123,17 +123,17 @@ def _round_trips(tokenizer: Any) -> str:
 REQUESTS: Dict[str, Callable[[Dict[str, Any]], Dict[str, Any]]] = {"tree": tree, "fetch": fetch, "load": load}
 
 
-def _asked(question: Callable[[Any], Dict[str, Any]]) -> Dict[str, Any]:
+def _query_hub(query: Callable[[Any], Dict[str, Any]]) -> Dict[str, Any]:
     try:
         hub = importlib.import_module("huggingface_hub")
     except ImportError as error:
         raise HubFault("no-library", f"huggingface_hub cannot be imported: {error}") from None
     try:
-        return question(hub)
+        return query(hub)
     except HubFault:
         raise
     except Exception as error:  # noqa: BLE001 - httpx, requests and the hub's own errors differ by version
-        raise HubFault(_kind_of(error), _words_of(error)) from None
+        raise HubFault(_kind_of(error), _describe(error)) from None
 
 
 _KINDS = {
@@ -151,7 +151,7 @@ _STATUS = {401: "unauthorized", 403: "gated", 404: "not-found", 429: "rate-limit
 
 
 def _kind_of(error: BaseException) -> str:
-    """One word for an error of the hub's client, whichever HTTP library it stands on."""
+    """One word for an error of the hub's client, whichever HTTP library it uses."""
     chain = _chain(error)
     for link in chain:
         status = getattr(getattr(link, "response", None), "status_code", None)
@@ -170,15 +170,15 @@ def _kind_of(error: BaseException) -> str:
 
 
 def _chain(error: BaseException) -> List[BaseException]:
-    """The error and what led to it, the last being the first in time."""
+    """The error and its causes; the root cause is last."""
     chain = [error]
     while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
         chain.append(cause)
     return chain
 
 
-def _words_of(error: BaseException) -> str:
-    """What happened first, in its own first line, and what it was taken for."""
-    said = [next((line.strip() for line in str(link).splitlines() if line.strip()), "") for link in _chain(error)]
-    words = [text for text in (said[-1], said[0]) if text]
+def _describe(error: BaseException) -> str:
+    """The first lines of the root cause and of the error."""
+    lines = [next((line.strip() for line in str(link).splitlines() if line.strip()), "") for link in _chain(error)]
+    words = [text for text in (lines[-1], lines[0]) if text]
     return ": ".join(dict.fromkeys(words))[:300] or type(error).__name__

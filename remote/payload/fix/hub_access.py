@@ -1,4 +1,4 @@
-"""The host's way to the model hub: what is cached, whether there is a token, and what the hub says."""
+"""The host's access to the model hub: what is cached, whether there is a token, and the hub's answer."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def look_at_hub(call: Call) -> Dict[str, Any]:
     repo, revision = call.args["repo"], call.args["revision"]
     cache, token = hub_cache(environment), token_source(environment)
     snapshot = cached_snapshot(cache, repo, revision)
-    if snapshot and _whole(snapshot):
-        return _told(HubFacts(True, cache, token))
+    if snapshot and _is_complete(snapshot):
+        return _encoded(HubFacts(True, cache, token))
     if offline(environment):
-        return _told(HubFacts(False, cache, token, "offline", "offline mode is on"))
+        return _encoded(HubFacts(False, cache, token, "offline", "offline mode is on"))
     if not call.args["python"]:
-        return _told(HubFacts(False, cache, token, "no-library", "the project's interpreter cannot be run"))
+        return _encoded(HubFacts(False, cache, token, "no-library", "the project's interpreter cannot be run"))
     request = {"do": "tree", "repo": repo, "revision": revision, "names": []}
     answer = ask_python(call.args["python"], call.payload, "hub", request, environment, ASK_TIMEOUT_S)
-    return _told(HubFacts(False, cache, token, str(answer.get("fault", "")), str(answer.get("message", ""))))
+    return _encoded(HubFacts(False, cache, token, str(answer.get("fault", "")), str(answer.get("message", ""))))
 
 
 def token_source(environment: Mapping[str, str]) -> str:
-    """The name of the variable or file that holds a token for huggingface_hub; empty where none does."""
+    """The variable or file that holds a token for huggingface_hub; empty if there is none."""
     env = job_environment(environment)
     for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
         if env.get(name):
@@ -44,13 +44,13 @@ def token_source(environment: Mapping[str, str]) -> str:
         return ""
 
 
-def _whole(snapshot: str) -> bool:
-    """The snapshot has a config and weights, and every link in it leads somewhere."""
+def _is_complete(snapshot: str) -> bool:
+    """Return True if the snapshot has a config and weights, and no dangling links."""
     names = os.listdir(snapshot)
-    there = all(os.path.exists(os.path.join(snapshot, name)) for name in names)
-    return there and "config.json" in names and any(name.endswith(WEIGHTS) for name in names)
+    intact = all(os.path.exists(os.path.join(snapshot, name)) for name in names)
+    return intact and "config.json" in names and any(name.endswith(WEIGHTS) for name in names)
 
 
-def _told(look: HubFacts) -> Dict[str, Any]:
-    answer: Dict[str, Any] = encode(look)
+def _encoded(facts: HubFacts) -> Dict[str, Any]:
+    answer: Dict[str, Any] = encode(facts)
     return answer

@@ -1,7 +1,7 @@
-"""What setup fixers replaced on the host, so that it can be put back: previous bytes kept before the new ones appear.
+"""The undo journal of setup fixers: the original of each replaced file is kept before the new one is written.
 
-undo/<fixer>/<digest of the path>.json says what was replaced by what; beside it, `.bytes` holds what lay there before.
-Only the first state is kept: however often a fixer acts on a file, undo goes back to what was there before any of it.
+undo/<fixer>/<digest of the path>.json records the replacement; beside it, `.bytes` is the original file. Only the first
+original is kept: undo restores the file as it was before the fixer first replaced it.
 """
 
 from __future__ import annotations
@@ -14,19 +14,17 @@ from dataclasses import dataclass
 from typing import List, Optional, Tuple
 
 from remote.payload.files.atomic import sync_folder, write_whole
-from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
 from remote.payload.tree.rewrite import ORIGINALS
 from remote.payload.tree.state import Project, digest_of_file, read_manifest, write_manifest
 from remote.protocol.exits import ExitCode
-from remote.protocol.layout import ProjectLayout
 from remote.protocol.tree import Manifest, Row
 from remote.protocol.values import decode, dumps
 
 
 @dataclass(frozen=True)
 class Replaced:
-    """`path` (absolute) held bytes of digest `before` (empty: nothing lay there) and was given those of `after`."""
+    """The file at `path` (absolute) had digest `before` (empty: it did not exist) and was given digest `after`."""
 
     path: str
     before: str
@@ -34,15 +32,10 @@ class Replaced:
     mode: int = 0o644
 
 
-def project_of(call: Call) -> Project:
-    """The project that the request is about."""
-    return Project(call.workdir, ProjectLayout(str(call.args["project"])))
-
-
 def replace_kept(project: Project, fixer: str, path: str, data: bytes, expected: str) -> None:
-    """`path` holds `data`, and what it held before can be put back.
+    """Write `data` to `path` and keep the original for undo.
 
-    `expected` is the digest that the plan saw there (empty: nothing). Raises Refusal where another lies there now.
+    `expected`: the digest that the plan was made for (empty: no file). Raises Refusal if the file has another one.
     """
     before = _digest(path)
     after = hashlib.sha256(data).hexdigest()
@@ -52,9 +45,9 @@ def replace_kept(project: Project, fixer: str, path: str, data: bytes, expected:
     if before != expected:
         raise Refusal(
             "changed",
-            f"{path} is not what the plan saw; nothing was written",
+            f"{path} changed after the plan was made; nothing was written",
             where=path,
-            hint="run it again",
+            hint="run the command again",
             exit_code=ExitCode.FIXER,
         )
     mode = os.stat(path).st_mode & 0o777 if before else 0o644
@@ -70,7 +63,7 @@ def replace_kept(project: Project, fixer: str, path: str, data: bytes, expected:
 
 
 def _keep(project: Project, entry: str, path: str, before: str) -> None:
-    """The bytes are kept for the fixer's undo; those that the laptop sent also where undoing the whole tree looks."""
+    """Keep the original for this fixer's undo; if the laptop sent it, also for `tree.undo`."""
     with open(path, "rb") as file:
         data = file.read()
     write_whole(entry + ".bytes", data, 0o600)
@@ -80,16 +73,13 @@ def _keep(project: Project, entry: str, path: str, before: str) -> None:
 
 
 def made_by(project: Project, fixer: str, path: str) -> str:
-    """The digest that the fixer gave `path`, empty where it never did."""
+    """The digest that the fixer gave `path`; empty if it never replaced it."""
     known = _read_entry(_entry(project, fixer, path))
     return known.after if known else ""
 
 
 def put_back(project: Project, fixer: str) -> List[str]:
-    """Every file that the fixer replaced is what it was before it first did; their paths.
-
-    Raises Refusal where a file was edited since.
-    """
+    """Restore every file that the fixer replaced; return their paths. Raises Refusal if a file was edited since."""
     restored: List[str] = []
     for entry in _entries(project, fixer):
         known = _read_entry(entry)
@@ -100,12 +90,12 @@ def put_back(project: Project, fixer: str) -> List[str]:
 
 
 def _put_one_back(project: Project, fixer: str, entry: str, known: Replaced) -> List[str]:
-    """The path that was put back; none where a sync has replaced what the fixer wrote."""
+    """Restore one file; return its path, or nothing if a sync has replaced what the fixer wrote."""
     now = _digest(known.path)
-    if now not in (known.after, known.before) and not _as_synced(project, known.path, now):
+    if now not in (known.after, known.before) and not _is_synced(project, known.path, now):
         raise Refusal(
             "edited",
-            f"{known.path} was changed after the {fixer} fixer wrote it; it was left as it is",
+            f"{known.path} was changed after the {fixer} fixer wrote it; nothing was changed",
             where=known.path,
             exit_code=ExitCode.FIXER,
         )
@@ -123,26 +113,26 @@ def _put_one_back(project: Project, fixer: str, entry: str, known: Replaced) -> 
     return [known.path] if now in (known.after, known.before) else []
 
 
-def _as_synced(project: Project, path: str, digest: str) -> bool:
-    """A sync has put these bytes there since, so there is nothing of ours left to take back."""
+def _is_synced(project: Project, path: str, digest: str) -> bool:
+    """Return True if a sync has written these bytes since, so that there is nothing to undo."""
     row, _ = _row_of(project, path)
     return row is not None and row.installed == digest
 
 
 def _record_in_manifest(project: Project, fixer: str, path: str, digest: str, *, undone: bool = False) -> None:
-    """The manifest says what lies at `path` now, so that no later look takes it for an edit of a person."""
+    """Record the new digest of `path` in the manifest, so that it does not count as an edit on the host."""
     row, name = _row_of(project, path)
     manifest = read_manifest(project)
     if manifest is None or row is None or (row.installed == digest and not undone):
         return
-    makers = {**row.fixers, fixer: 1} if not undone else {n: v for n, v in row.fixers.items() if n != fixer}
-    changed = dataclasses.replace(row, installed=digest, fixers=makers)
+    fixers = {**row.fixers, fixer: 1} if not undone else {n: v for n, v in row.fixers.items() if n != fixer}
+    changed = dataclasses.replace(row, installed=digest, fixers=fixers)
     if changed != row:
         write_manifest(project, Manifest({**manifest.rows, name: changed}, manifest.version))
 
 
 def _row_of(project: Project, path: str) -> Tuple[Optional[Row], str]:
-    """The manifest's row for `path`, and its name in the tree; no row where it lies elsewhere or was never sent."""
+    """The manifest's row for `path`, and its name in the tree; no row if it is outside the tree or was never sent."""
     tree = os.path.realpath(project.tree)
     real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
     name = os.path.relpath(real, tree)

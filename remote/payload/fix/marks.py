@@ -1,4 +1,4 @@
-"""Folders that a fixer made: the mark in them, and taking them away again."""
+"""Folders that a fixer created: the mark file in them, and their removal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REMOVED = ".halfstep-removed"
 
 
 def read_mark(folder: str) -> Dict[str, Any]:
-    """What the mark says; nothing where there is none, so that a folder of somebody else's is never taken for ours."""
+    """The contents of the mark file; empty if there is none, or if it is not halfstep's."""
     try:
         with open(os.path.join(folder, MARK), encoding="utf-8") as file:
             mark = json.load(file)
@@ -29,7 +29,7 @@ def read_mark(folder: str) -> Dict[str, Any]:
 
 
 def begin_marked(folder: str, mark: Dict[str, Any]) -> None:
-    """`folder` is there and bears the mark. A new one never exists without it: it is made beside, then renamed."""
+    """Write the mark into `folder`. A new folder appears together with its mark, by a rename."""
     if not os.path.isdir(folder):
         beside = folder + NEW
         shutil.rmtree(beside, ignore_errors=True)
@@ -42,23 +42,23 @@ def begin_marked(folder: str, mark: Dict[str, Any]) -> None:
 
 
 def discard(folder: str) -> None:
-    """No folder of that name is left. It is renamed first, so that a deletion that is cut short leaves no half of it
-    under its own name; the rest goes with the next call."""
-    gone = folder + REMOVED
-    shutil.rmtree(gone, ignore_errors=True)
+    """Remove the folder. It is renamed first, so that an interrupted removal never leaves a part of it under its name;
+    the next call removes the rest."""
+    removed = folder + REMOVED
+    shutil.rmtree(removed, ignore_errors=True)
     if os.path.isdir(folder) and not os.path.islink(folder):
-        os.rename(folder, gone)
-        shutil.rmtree(gone)
+        os.rename(folder, removed)
+        shutil.rmtree(removed)
 
 
 def note_made(project: Project, fixer: str, path: str) -> None:
-    """The folder `path` is on record as made by the fixer, so that undo takes it away."""
+    """Record that the fixer created the folder `path`, so that undo removes it."""
     name = hashlib.sha256(os.fsencode(path)).hexdigest()[:24] + MADE
     write_whole(os.path.join(project.at(project.layout.undo), fixer, name), dumps({"path": path}))
 
 
-def take_away(project: Project, fixer: str) -> List[str]:
-    """The folders that the fixer made and that still bear its mark are gone; their paths."""
+def remove_made(project: Project, fixer: str) -> List[str]:
+    """Remove the folders that the fixer created and that still have its mark; return their paths."""
     folder = os.path.join(project.at(project.layout.undo), fixer)
     gone: List[str] = []
     for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():

@@ -1,4 +1,4 @@
-"""Packages put into a venv that we made, and taken out again."""
+"""Install packages into a venv that halfstep created, and uninstall them again."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any, Dict, List
 
 from remote.payload.files.atomic import write_whole
 from remote.payload.fix.installing import PIP, refused, run_command
-from remote.payload.fix.journal import project_of
 from remote.payload.fix.marks import read_mark
 from remote.payload.probes.project_python import job_environment
 from remote.payload.request.call import Call
+from remote.payload.tree.lock import open_project
 from remote.payload.tree.state import Project
 from remote.protocol.values import dumps
 
@@ -24,9 +24,9 @@ print(json.dumps(sorted({distribution.name.lower() for distribution in importlib
 
 
 def install_packages(call: Call) -> Dict[str, Any]:
-    """The packages are in the interpreter's venv, and what came with them is on record. Raises Refusal for a venv that
-    is not ours."""
-    project, python = project_of(call), str(call.args["python"])
+    """Install the packages into the interpreter's venv and record what was added. Raises Refusal if the venv was not
+    created by halfstep."""
+    project, python = open_project(call), str(call.args["python"])
     venv = os.path.dirname(os.path.dirname(python))
     if read_mark(venv).get("state") != "done":
         raise refused("not-ours", f"{venv} was not made by halfstep; nothing was installed into it", venv)
@@ -43,8 +43,8 @@ def install_packages(call: Call) -> Dict[str, Any]:
     return {"installed": added}
 
 
-def take_out(project: Project, fixer: str) -> List[str]:
-    """The packages that the fixer put in are out again, where their venv is still there; their names."""
+def uninstall_packages(project: Project, fixer: str) -> List[str]:
+    """Uninstall the packages that the fixer added, if their venv still exists; return their names."""
     record = _record(project, fixer)
     known = _read(record)
     packages = [str(package) for package in known.get("packages", [])]

@@ -1,4 +1,4 @@
-"""pip's output as events for the laptop: what it is doing at the moment, and how far a download is."""
+"""Parse pip's output into events: the current action, and the progress of a download."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ARCHIVE = re.compile(r"(.+?)-(\d[^-]*?)(?:-.*\.whl|\.tar\.\w+|\.zip)")
 
 
 class PipOutput:
-    """Reads pip's output line by line; a `Progress` line belongs to the download before it."""
+    """Parses pip's output line by line; a `Progress` line belongs to the download before it."""
 
     def __init__(self) -> None:
         self._download = ""

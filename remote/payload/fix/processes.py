@@ -1,4 +1,4 @@
-"""What an ended run left alive is ended: only processes that bear its mark, and only once its job is over."""
+"""End the processes that a finished run left behind, recognised by their environment."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState
 
 GRACE_S = 10.0
-LOOK_S = 0.05
+POLL_S = 0.05
 
 
 def end_leftovers(call: Call) -> Dict[str, Any]:
-    """The named processes of the run are gone. One that is not the run's is left alone and told as `spared`.
+    """End the named processes of the run. Those that are not the run's are left alone and returned as `spared`.
 
-    Raises Refusal `busy` while a job of the run is at work, `os` where a process cannot be ended.
+    Raises Refusal `busy` while a job of the run is running, `os` if a process cannot be ended.
     """
     run = run_layout(call, call.args["project"], call.args["run"])
     number = newest_job(run)
@@ -33,24 +33,28 @@ def end_leftovers(call: Call) -> Dict[str, Any]:
         )
     wanted = set(call.args["pids"])
     ours = [process for process in marked(f"HALFSTEP_RUN_DIR={run.root}") if process.pid in wanted]
-    grace = float(call.args.get("grace_s", GRACE_S))
-    for number_of_signal, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, GRACE_S)):
-        for process in _living(ours):
-            send_signal(process, number_of_signal)
-        deadline = time.monotonic() + patience
-        while _living(ours) and time.monotonic() < deadline:
-            time.sleep(LOOK_S)
-    left = _living(ours)
+    left = _end(ours, float(call.args.get("grace_s", GRACE_S)))
     if left:
         pids = ", ".join(str(process.pid) for process in left)
         raise Refusal(
-            "os", f"{pids} did not end, not even of SIGKILL: the driver may hold them", exit_code=ExitCode.GPU
+            "os", f"processes {pids} survived SIGKILL: they may be stuck in the GPU driver", exit_code=ExitCode.GPU
         )
     return {"ended": sorted(p.pid for p in ours), "spared": sorted(wanted - {p.pid for p in ours})}
 
 
+def _end(processes: List[Process], grace_s: float) -> List[Process]:
+    """Send SIGTERM, and SIGKILL after `grace_s`; return the processes that are still alive."""
+    for number, wait_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, GRACE_S)):
+        for process in _living(processes):
+            send_signal(process, number)
+        deadline = time.monotonic() + wait_s
+        while _living(processes) and time.monotonic() < deadline:
+            time.sleep(POLL_S)
+    return _living(processes)
+
+
 def _living(processes: List[Process]) -> List[Process]:
-    """Those that are the very same ones still."""
+    """The processes that are still alive, compared by start time."""
     found = []
     for process in processes:
         now = read_process(process.pid)

@@ -1,4 +1,4 @@
-"""The tokenizer files of a host: where they lie, what is wrong with them, and one replaced whole or not at all."""
+"""The tokenizer files of a host: find them, check them, replace one atomically."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import shutil
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from remote.payload.files.leftovers import own_name, sweep_scratch
-from remote.payload.fix.journal import made_by, project_of, replace_kept
+from remote.payload.fix.journal import made_by, replace_kept
 from remote.payload.probes.project_python import ask_python, job_environment
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
+from remote.payload.tree.lock import open_project
 from remote.payload.tree.state import Project, read_manifest
 from remote.protocol.exits import ExitCode
 from remote.protocol.tokenizer_files import (
@@ -37,28 +38,28 @@ FIXER = "tokenizer"
 
 
 def look_at_tokenizers(call: Call) -> Dict[str, Any]:
-    """Every tokenizer file of the project's tree, of the folders named, and of the cached models named."""
-    project = project_of(call)
+    """Check every tokenizer file in the project's tree, in the named folders, and of the named cached models."""
+    project = open_project(call)
     environment = call.args.get("environment", {})
     places = list(_in_folders([project.tree, *(call.path(folder) for folder in call.args.get("folders", []))]))
     for model in call.args.get("models", []):
         places += _in_cache(hub_cache(environment), model["repo"], model.get("revision") or "")
     manifest = read_manifest(project)
     rows = manifest.rows if manifest else {}
-    files = [_look(project, rows, *place) for place in places]
+    files = [_inspect(project, rows, *place) for place in places]
     return {"files": encode(_loaded(call, files)), "cache": hub_cache(environment), "offline": offline(environment)}
 
 
 def ask_hub(call: Call) -> Dict[str, Any]:
-    """What the hub has of one repository: commit and digests, or its fault."""
+    """Query the hub for a repository's commit and the digests of its tokenizer files; or the fault."""
     request = {"do": "tree", "repo": call.args["repo"], "revision": call.args["revision"], "names": list(NAMES)}
     environment = call.args.get("environment", {})
     return ask_python(call.args["python"], call.payload, "hub", request, environment, ASK_TIMEOUT_S)
 
 
 def replace_tokenizer_file(call: Call) -> Dict[str, Any]:
-    """The file is the one of the named digest, loads, and what lay there before is kept; or nothing changed."""
-    project, path = project_of(call), call.path(call.args["path"])
+    """Replace the file by one of the given digest that loads; the previous one is kept for undo. Raises Refusal."""
+    project, path = open_project(call), call.path(call.args["path"])
     name, digest = call.args["name"], decode(Digest, call.args["digest"])
     scratch = project.at(project.layout.scratch)
     sweep_scratch(scratch)
@@ -66,7 +67,7 @@ def replace_tokenizer_file(call: Call) -> Dict[str, Any]:
     os.makedirs(folder, mode=0o700)
     try:
         data = _fetched(call, name, digest, folder)
-        _require_whole(name, data, digest)
+        _require_intact(name, data, digest)
         if name == MAIN:
             _require_loads(call, os.path.join(folder, name))
         replace_kept(project, FIXER, path, data, call.args["expected"])
@@ -76,7 +77,7 @@ def replace_tokenizer_file(call: Call) -> Dict[str, Any]:
 
 
 def _fetched(call: Call, name: str, digest: Digest, folder: str) -> bytes:
-    """The file's bytes, lying in `folder` too: copied from a good one on this machine, else from the hub."""
+    """Copy the file into `folder` from a good one on this machine, or download it; return its bytes."""
     copy = call.args.get("copy", "")
     if copy:
         shutil.copyfile(call.path(copy), os.path.join(folder, name))
@@ -96,12 +97,12 @@ def _fetched(call: Call, name: str, digest: Digest, folder: str) -> bytes:
         return file.read()
 
 
-def _require_whole(name: str, data: bytes, digest: Digest) -> None:
+def _require_intact(name: str, data: bytes, digest: Digest) -> None:
     mismatch = digest.mismatch(digest_of(data))
     fault = judge_file(name, data)
     if mismatch or fault:
         reason = mismatch or (fault.detail if fault else "")
-        raise Refusal("torn", f"the {name} that came is not the one wanted: {reason}", exit_code=ExitCode.FIXER)
+        raise Refusal("torn", f"the new {name} failed verification: {reason}", exit_code=ExitCode.FIXER)
 
 
 def _require_loads(call: Call, path: str) -> None:
@@ -109,7 +110,7 @@ def _require_loads(call: Call, path: str) -> None:
     if answer.get("problem"):
         raise Refusal(
             "does-not-load",
-            f"the whole {MAIN} does not load with tokenizers {answer.get('version', '')}: {answer['problem']}",
+            f"the new {MAIN} does not load with tokenizers {answer.get('version', '')}: {answer['problem']}",
             hint="pip install -U tokenizers transformers",
             exit_code=ExitCode.FIXER,
         )
@@ -120,26 +121,26 @@ def _hub_refusal(answer: Mapping[str, Any], repo: str) -> Refusal:
 
 
 def _load(call: Call, path: str) -> Dict[str, Any]:
-    """What the host's own tokenizers library makes of a file; nothing where there is no such library."""
+    """Load the file with the host's own tokenizers library; empty if it is not installed."""
     environment = call.args.get("environment", {})
     request = {"do": "load", "path": path}
     return ask_python(call.args["python"], call.payload, "hub", request, environment, LOAD_TIMEOUT_S)
 
 
 def _loaded(call: Call, files: List[TokenizerFile]) -> List[TokenizerFile]:
-    """The same files, with what the project's interpreter says where it was given and they look whole."""
+    """The same files, each intact tokenizer.json with the result of loading it in the project's interpreter."""
     python = call.args.get("python", "")
     wanted = [f.real for f in files if os.path.basename(f.path) == MAIN and f.fault is None and not f.mismatch]
-    told: Dict[str, str] = {}
+    problems: Dict[str, str] = {}
     for real in wanted[:MAX_LOADED] if python else []:
         try:
-            told[real] = str(_load(call, real).get("problem", ""))
+            problems[real] = str(_load(call, real).get("problem", ""))
         except Refusal:
             break
-    return [TokenizerFile(**{**vars(file), "loads": told.get(file.real, "")}) for file in files]
+    return [TokenizerFile(**{**vars(file), "loads": problems.get(file.real, "")}) for file in files]
 
 
-def _look(
+def _inspect(
     project: Project,
     rows: Mapping[str, Row],
     path: str,
@@ -153,7 +154,7 @@ def _look(
         with open(real, "rb") as file:
             data = file.read()
     except FileNotFoundError:
-        return TokenizerFile(path, real, 0, "", Fault("missing", f"a link to {real}, which is not there"), repo=repo)
+        return TokenizerFile(path, real, 0, "", Fault("missing", f"a link to {real}, which does not exist"), repo=repo)
     found = digest_of(data)
     return TokenizerFile(
         path=path,
@@ -170,7 +171,7 @@ def _look(
 
 
 def _unrecorded(project: Project, rows: Mapping[str, Row], path: str, digest: str) -> Optional[Fault]:
-    """We put these bytes there and were cut before the manifest could say so."""
+    """A fault if the fixer wrote these bytes but was interrupted before it updated the manifest."""
     row = rows.get(os.path.relpath(path, project.tree))
     if row is None or row.installed == digest or made_by(project, FIXER, path) != digest:
         return None
@@ -178,7 +179,7 @@ def _unrecorded(project: Project, rows: Mapping[str, Row], path: str, digest: st
 
 
 Place = Tuple[str, Optional[Digest], str, str, str]
-"""Path, the digest it must have where its place tells one, who says so, repository, revision."""
+"""Path, its known digest (if any), the source of that digest, repository, revision."""
 
 
 def _in_folders(roots: List[str]) -> Iterator[Place]:
@@ -197,7 +198,7 @@ def _in_folders(roots: List[str]) -> Iterator[Place]:
 
 
 def _download_record(folder: str, name: str) -> Tuple[Optional[Digest], str]:
-    """What huggingface_hub noted when it put this file into a local folder: commit, ETag, time, a line each."""
+    """The digest and commit of a downloaded file; huggingface_hub records commit, ETag and time, one per line."""
     record = os.path.join(folder, ".cache", "huggingface", "download", f"{name}.metadata")
     try:
         with open(record, encoding="utf-8") as file:
@@ -208,7 +209,7 @@ def _download_record(folder: str, name: str) -> Tuple[Optional[Digest], str]:
 
 
 def _in_cache(cache: str, repo: str, revision: str) -> Iterator[Place]:
-    """The tokenizer files of one cached snapshot; a blob's name is the digest that it must have."""
+    """The tokenizer files of one cached snapshot; the name of a blob is its digest."""
     snapshot = cached_snapshot(cache, repo, revision)
     for name in NAMES if snapshot else ():
         path = os.path.join(snapshot, name)
@@ -217,7 +218,7 @@ def _in_cache(cache: str, repo: str, revision: str) -> Iterator[Place]:
 
 
 def cached_snapshot(cache: str, repo: str, revision: str) -> str:
-    """The folder of that revision (main, where none is named) in the cache; empty where there is none."""
+    """The cache's folder of that revision (default: main); empty if it is not cached."""
     model = os.path.join(cache, "models--" + repo.replace("/", "--"))
     commit = _commit_of(model, revision)
     snapshot = os.path.join(model, "snapshots", commit)
@@ -235,7 +236,7 @@ def _commit_of(model: str, revision: str) -> str:
 
 
 def _digest_in_links(path: str) -> Optional[Digest]:
-    """The digest that a blob's name is, however many links lead to it."""
+    """The digest in the name of the blob that the links lead to."""
     for _ in range(8):
         if not os.path.islink(path):
             break
@@ -247,18 +248,18 @@ def _digest_in_links(path: str) -> Optional[Digest]:
 
 
 def hub_cache(environment: Mapping[str, str]) -> str:
-    """Where huggingface_hub keeps its cache in that environment."""
+    """The folder of huggingface_hub's cache in that environment."""
     env = job_environment(environment)
     return os.path.expanduser(env.get("HF_HUB_CACHE") or os.path.join(hub_home(env), "hub"))
 
 
 def hub_home(env: Mapping[str, str]) -> str:
-    """HF_HOME, as huggingface_hub fills it in."""
+    """HF_HOME, with huggingface_hub's default."""
     caches = env.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return os.path.expanduser(env.get("HF_HOME") or os.path.join(caches, "huggingface"))
 
 
 def offline(environment: Mapping[str, str]) -> bool:
-    """HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE says that no network may be asked."""
+    """Return True if HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE is set."""
     env = job_environment(environment)
     return (env.get("HF_HUB_OFFLINE") or env.get("TRANSFORMERS_OFFLINE") or "").upper() in {"1", "TRUE", "YES", "ON"}

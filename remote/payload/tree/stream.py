@@ -16,6 +16,7 @@ from remote.payload.tree.paths import check_link, check_path, folder_of
 from remote.payload.tree.state import FileStamp, Project, digest_of_file, stamp_of
 from remote.payload.tree.survey import staged_digests
 from remote.protocol.exits import ExitCode
+from remote.protocol.quantities import size as size_text
 
 MAX_INDEX = 256 * 2**20
 SPARE_BYTES = 16 * 2**20
@@ -135,7 +136,7 @@ def check_space(folder: str, need: int, files: int) -> None:
     status = os.statvfs(folder)
     free, free_inodes = status.f_bavail * status.f_frsize, status.f_favail
     if need + (SPARE_BYTES if need else 0) > free:
-        raise _no_space(folder, f"{format_size(need)} and {format_size(SPARE_BYTES)} in reserve", free)
+        raise _no_space(folder, f"{size_text(need)} and {size_text(SPARE_BYTES)} in reserve", free)
     if status.f_files and files + SPARE_INODES > free_inodes:
         raise Refusal(
             "no-inodes",
@@ -149,7 +150,7 @@ def check_space(folder: str, need: int, files: int) -> None:
 def _no_space(folder: str, need: str, free: int) -> Refusal:
     return Refusal(
         "no-space",
-        f"no space left on {folder} (file system {mount_of(folder)}): need {need}, free {format_size(free)}",
+        f"no space left on {folder} (file system {mount_of(folder)}): need {need}, free {size_text(free)}",
         where=folder,
         hint=f"df -h {folder}",
         exit_code=ExitCode.DISK,
@@ -162,13 +163,6 @@ def mount_of(folder: str) -> str:
     while place != "/" and not os.path.ismount(place):
         place = os.path.dirname(place)
     return place
-
-
-def format_size(size: int) -> str:
-    """1,234,567 as '1.2 MB', 1,234 as '1.2 kB', 12 as '12 B'."""
-    if size < 1000:
-        return f"{size} B"
-    return f"{size / 1e6:.1f} MB" if size >= 10**5 else f"{size / 1e3:.1f} kB"
 
 
 @dataclass(frozen=True)
@@ -257,11 +251,11 @@ def disk_error(folder: str, error: OSError, need: int) -> BaseException:
     if error.errno == errno.EDQUOT:
         return Refusal(
             "quota",
-            f"over the disk quota in {folder}: need {format_size(need)}; the file system has {format_size(free)} free",
+            f"over the disk quota in {folder}: need {size_text(need)}; the file system has {size_text(free)} free",
             where=folder,
             hint="quota -s",
             exit_code=ExitCode.DISK,
         )
     if status.f_files and status.f_favail == 0:
         return Refusal("no-inodes", f"no inodes left on {folder}", where=folder, exit_code=ExitCode.DISK)
-    return _no_space(folder, format_size(need), free)
+    return _no_space(folder, size_text(need), free)

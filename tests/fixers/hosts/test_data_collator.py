@@ -89,7 +89,7 @@ def test_an_edit_after_the_plan_is_not_overwritten(host):
     put(host, FILE, OLD)
     plan = data_collator.plan(site_of(host))
     host.write_bytes(f"{PROJECT.tree}/{FILE}", b"mine")
-    with pytest.raises(RemoteFault, match="not what the plan saw"):
+    with pytest.raises(RemoteFault, match="changed after the plan was made"):
         apply(host, plan)
     assert lies_there(host, FILE) == b"mine"
 

@@ -161,7 +161,7 @@ def test_an_agent_killed_while_pip_installs_leaves_a_venv_that_the_next_run_comp
     events = []
     answer = host.act(change.op, change.args, on_event=events.append)
     assert (answer["made"], answer["resumed"]) == (True, True)
-    assert any("left unfinished" in event.get("note", "") for event in events)
+    assert any("resuming the unfinished" in event.get("note", "") for event in events)
     assert state_of(host) == "done"
     imports(host, "torch", "speechkit")
     assert not os.path.exists(f"{venv(host)}/tmp.halfstep")

@@ -10,7 +10,6 @@ import re
 import pytest
 
 from remote.errors import DiskFull
-from remote.payload.tree.stream import format_size
 from remote.project.data import scan_data
 from remote.protocol.exits import ExitCode
 from remote.sync.data import send_data
@@ -27,13 +26,6 @@ MIB = 2**20
 
 def noise(size: int, seed: int = 0) -> bytes:
     return random.Random(seed).randbytes(size)
-
-
-@pytest.mark.parametrize(
-    ("size", "words"), [(0, "0 B"), (40, "40 B"), (4_200, "4.2 kB"), (99_999, "100.0 kB"), (831_488, "0.8 MB")]
-)
-def test_what_is_small_is_not_told_as_nothing(size: int, words: str) -> None:
-    assert format_size(size) == words
 
 
 class TestSmallDisk:
