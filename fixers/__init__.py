@@ -1,1 +1,1 @@
-"""What is wrong with a project or a host, and the smallest change that puts it right."""
+"""Fixers: each detects one fault of a project or a host and plans the smallest change that repairs it."""

@@ -1,4 +1,4 @@
-"""A fixer's rule page: its module's docstring, as it is shown in a terminal and as it stands in docs/fixers/."""
+"""Rule pages of fixers, made from module docstrings: plain text for the terminal, Markdown for docs/fixers/."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ INDEX = "README.md"
 ABOUT = """\
 # Fixers
 
-A fixer knows one fault of a setup and the smallest change that puts it right. `pipeline plan` shows what they would
-change, `pipeline run` and `pipeline fix` change it, `pipeline fix --undo` takes it back, and `pipeline explain NAME`
-shows one of these pages. How well they are tested, and how fast they are: [../fixers.md](../fixers.md).
+A fixer detects one fault of a project or host and makes the smallest change that repairs it. `pipeline plan` shows the
+changes, `pipeline run` and `pipeline fix` apply them, `pipeline fix --undo` reverts them, and `pipeline explain NAME`
+shows one of these pages. Guarantees, tests and speed: [../fixers.md](../fixers.md).
 
-These pages are the docstrings of `fixers/`; `make docs` writes them.
+These pages are generated from the docstrings of `fixers/` by `make docs`.
 """
 
 
 def fixer_names() -> tuple[str, ...]:
-    """Every fixer, in the order in which they act."""
+    """The names of all fixers, in the order of execution."""
     return tuple(FIXERS)
 
 
 def fixer_page(name: str) -> str:
-    """The page of one fixer, as plain text. Raises BadUsage where no fixer is called so."""
+    """Return the page of one fixer as plain text. Raises BadUsage for an unknown name."""
     if name not in FIXERS:
-        raise BadUsage(f"no fixer is called {name!r}", hint="pipeline explain")
+        raise BadUsage(f"unknown fixer: {name!r}", hint="pipeline explain")
     fixer = importlib.import_module(module_name(name))
     return inspect.cleandoc(fixer.__doc__ or "") + f"\n\nSafety\n    {fixer.safety}, version {fixer.version}\n"
 
 
 def fixer_summary(name: str) -> str:
-    """One sentence: what is true after the fixer acted."""
+    """Return the first sentence of the page."""
     return fixer_page(name).partition("\n")[0].partition(": ")[2]
 
 
 def render_pages() -> dict[str, str]:
-    """docs/fixers/ by file name: a page for each fixer, and the list of them."""
+    """Return the pages of docs/fixers/ by file name: one per fixer, and the index."""
     pages = {f"{name}.md": render_page(name) for name in fixer_names()}
     rows = "".join(f"- [{name}]({name}.md): {fixer_summary(name)}\n" for name in fixer_names())
     return {**pages, INDEX: f"{ABOUT}\n{rows}"}
 
 
 def write_pages(folder: Path) -> None:
-    """`folder` holds these pages and no page of a fixer that is gone."""
+    """Write all pages to `folder` and delete pages of fixers that no longer exist."""
     folder.mkdir(parents=True, exist_ok=True)
     pages = render_pages()
     for page in folder.glob("*.md"):
@@ -73,7 +73,7 @@ def _parts(name: str) -> Iterator[str]:
 
 
 def _sections(name: str) -> Iterator[tuple[str, list[str]]]:
-    """Headings, which stand at the margin, and the indented lines under each."""
+    """Yield each heading (a line without indentation) with the indented lines below it."""
     heading, under = "", list[str]()
     for line in fixer_page(name).splitlines()[1:]:
         if line and not line[0].isspace():

@@ -1,1 +1,1 @@
-"""What a fixer is given and what it gives back: a site with its tree and target, a plan of changes."""
+"""The input of a fixer (site, tree, target) and its output (a plan of changes and findings)."""

@@ -1,4 +1,4 @@
-"""A fixer's plan: what it found, and every change it would make, as bytes and words before anything is touched."""
+"""A fixer's plan: its findings and every change that it would make, before anything is written."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from remote.protocol.findings import Finding
 
 @dataclass(frozen=True)
 class FileChange:
-    """One file of the tree: applied only where its digest is still `before_sha256`. `why` has a line per edit."""
+    """New content for one file, applied only if the file still equals `before`. `why` has one line per edit."""
 
     path: str
     before: bytes
@@ -21,9 +21,9 @@ class FileChange:
 
 @dataclass(frozen=True)
 class HostChange:
-    """One act on the host that is not an edit of the tree: a payload operation, and the words for it.
+    """One change of the host outside the tree: a payload operation and its description.
 
-    `undo` is the operation that takes it back, where there is one.
+    `undo` is the operation that reverts it; empty if there is none.
     """
 
     fixer: str
@@ -35,7 +35,7 @@ class HostChange:
 
 @dataclass(frozen=True)
 class Plan:
-    """What fixers found and would change; empty `changes` means that nothing is left to do."""
+    """The findings and changes of fixers; without changes there is nothing to do."""
 
     findings: tuple[Finding, ...] = ()
     changes: tuple[FileChange | HostChange, ...] = ()

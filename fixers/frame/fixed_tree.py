@@ -1,4 +1,4 @@
-"""A tree as it will be once planned rewrites are made."""
+"""A tree with planned rewrites applied in memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fixers.frame.site import Tree
 
 @dataclass(frozen=True)
 class FixedTree:
-    """`tree`, with other bytes at some of its paths."""
+    """`tree`, with the content of some paths replaced."""
 
     tree: Tree
     rewritten: Mapping[str, bytes]
@@ -24,5 +24,5 @@ class FixedTree:
 
 
 def as_planned(tree: Tree, plan: Plan) -> FixedTree:
-    """The tree after the plan's file changes."""
+    """Return the tree with the plan's file changes applied."""
     return FixedTree(tree, {change.path: change.after for change in plan.changes if isinstance(change, FileChange)})

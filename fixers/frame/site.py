@@ -1,4 +1,4 @@
-"""What a fixer looks at: a tree of project files, and the host and card it is meant for, where they are known."""
+"""The input of a fixer: the project's files, and the target host and card if they are known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from remote.protocol.survey import Survey
 
 
 class Tree(Protocol):
-    """Project files by POSIX name; reading is the only thing that can be done with them."""
+    """Read-only project files by POSIX path."""
 
     def paths(self) -> Iterable[str]: ...
 
@@ -23,12 +23,12 @@ class Tree(Protocol):
 
 @dataclass(frozen=True)
 class Site:
-    """One place to be fixed. `gpu` None: no card known, so nothing is rewritten for one.
+    """The project and its target. `gpu` is None if no card is known: card-specific fixers then do nothing.
 
-    `host`, `survey` and `project` (where it lies there) are None where only a tree on the laptop is fixed
-    (`pipeline fix PATH`). `environment` is what a training command gets there: the host's `env:`, then the run's.
-    `secrets` are the values of those that the config names and the laptop has: for questions to the hub, and nothing
-    that is kept. `settings` are the config's `fixers:` entries by fixer name; `config` the whole run config as JSON.
+    `host`, `survey` and `project` (its location on the host) are None if only a local tree is fixed
+    (`pipeline fix PATH`). `environment` holds the variables of the training command: the host's `env:`, then the
+    run's. `secrets` holds the values of configured secrets that exist locally; they are used for hub requests and never
+    stored. `settings` are the config's `fixers:` entries by fixer name; `config` is the whole run config as JSON.
     """
 
     tree: Tree
@@ -43,10 +43,10 @@ class Site:
 
 
 class Fixer(Protocol):
-    """One known fault and its cure; the module's docstring is its rule page.
+    """A setup fixer: a module whose docstring is its rule page.
 
-    `version` is raised when the same input would be rewritten differently. `safety` is "safe" or "unsafe".
-    `plan` reads only, and planning twice gives the same plan.
+    `version` increases when the same input would be changed differently. `safety` is "safe" or "unsafe".
+    `plan` changes nothing and is deterministic.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What a source fixer is: a module that says which bytes of one file it would change, and why."""
+"""The interface of a source fixer: a module that plans the edits of one file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_BFLOAT16 = "no bfloat16 on this card"
 
 @dataclass(frozen=True)
 class Rewrite:
-    """What one fixer would do to one file. Findings are told even where nothing is edited."""
+    """The edits and findings of one fixer for one file; either may be empty."""
 
     edits: tuple[Edit, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -25,11 +25,11 @@ NOTHING = Rewrite()
 
 
 class SourceFixer(Protocol):
-    """A module of `fixers/code/` or `fixers/settings/`, called as it is; its docstring is its rule page.
+    """A module of `fixers/code/` or `fixers/settings/`; its docstring is its rule page.
 
-    `needles`: a file that holds none of these bytes is never parsed. `below`: act only on a known card of lower
-    compute capability; None: on any site. `brings`: fixers without which this one must not act.
-    `rewrite` is pure; it may raise `Unparsable` and must find nothing to edit in its own output.
+    `needles`: a file that contains none of these is never parsed. `below`: the fixer applies only to known cards of
+    lower compute capability; None for all sites. `brings`: fixers that must run together with this one.
+    `rewrite` is pure and idempotent: it plans no edits for its own output. It may raise `Unparsable`.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""What a rewrite is for: the card, the packages installed there, and what the config wishes."""
+"""The target of a rewrite: the card, the installed packages and the configured fixer settings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from remote.protocol.machine import Gpu
 
 @dataclass(frozen=True)
 class Target:
-    """The same target and the same bytes always give the same rewrite. `packages` are versions by name, where known.
+    """Everything except the file that a rewrite depends on. `packages` maps names to known versions.
 
     `own` is what the project's own Python reads of its settings.
     """
@@ -24,11 +24,11 @@ class Target:
     own: OwnSettings = field(default_factory=OwnSettings)
 
     def below(self, capability: tuple[int, int]) -> bool:
-        """The card is known and older than that."""
+        """Return True if the card is known and has a lower compute capability."""
         return self.card is not None and tuple(self.card.capability) < capability
 
     def at_least(self, package: str, version: tuple[int, ...]) -> bool | None:
-        """That package is installed in that version or a newer one; None where nobody has looked."""
+        """Return True if the package has this version or a newer one; None if its version is not known."""
         installed = self.packages.get(package)
         if installed is None:
             return None

@@ -1,4 +1,4 @@
-"""From a site to a target: the card, and package versions as the host told them or as the project pins them."""
+"""The target of a site: its card, and package versions from the host or from the project's pins."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ PIN = re.compile(r"^\s*([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*(==|<=|<
 
 
 def target_of(site: Site) -> Target:
-    """What the site's host says is installed; else the newest versions that the project's requirements allow."""
+    """Return the target with the host's installed versions, else the newest that the project's requirements allow."""
     survey = site.survey
-    asked = survey.interpreter.packages if survey is not None and survey.interpreter.packages else None
-    packages = asked if asked is not None else pinned_packages(site)
-    return Target(site.gpu, packages, site.settings)
+    installed = survey.interpreter.packages if survey is not None else {}
+    return Target(site.gpu, installed or pinned_packages(site), site.settings)
 
 
 def pinned_packages(site: Site) -> dict[str, str]:
-    """Upper ends of the pins in the project's requirements files; what is not pinned is not known."""
+    """Return the upper bounds of version pins in the project's requirements files."""
     paths = set(site.tree.paths())
     pins: dict[str, str] = {}
     for path in REQUIREMENTS:
@@ -30,7 +29,7 @@ def pinned_packages(site: Site) -> dict[str, str]:
 
 
 def parse_pins(text: str) -> dict[str, str]:
-    """`{"transformers": "4.46.1"}` from lines of a requirements file; `<5` is taken as the version just below."""
+    """Parse pins such as `{"transformers": "4.46.1"}` of a requirements file; `<5` means the version just below."""
     pins: dict[str, str] = {}
     for name, relation, version in PIN.findall(text):
         pins[name.lower().replace("_", "-")] = _just_below(version) if relation == "<" else version

@@ -1,1 +1,1 @@
-"""Plans: made for a site file by file, remembered, shown, carried out on this machine and taken back."""
+"""Plans: made per file, cached, shown as diffs, applied to a local folder and undone."""

@@ -1,4 +1,4 @@
-"""A plan as a person reads it: unified diffs with the reason for each edit, then the acts on the host."""
+"""A plan as text: unified diffs with the reason of each edit, then the changes of the host."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import difflib
 from fixers.frame.change import FileChange, HostChange, Plan
 
 LARGEST_SHOWN_BYTES = 512 * 1024
-"""A tokenizer of megabytes on one line says nothing to a reader, and difflib takes minutes over it."""
+"""difflib takes minutes for a tokenizer.json of megabytes on one line, and the diff is unreadable."""
 
 
 def render_diff(plan: Plan) -> str:
-    """The plan as text; empty where it changes nothing. Bytes that are not UTF-8 are shown escaped."""
+    """Return the plan as text, empty if it changes nothing. Bytes that are not UTF-8 are escaped."""
     return "".join(
         _render_file(change) if isinstance(change, FileChange) else _render_act(change) for change in plan.changes
     )

@@ -1,4 +1,4 @@
-"""One file: fixers composed in memory, the result parsed and planned again, refused where it does not settle."""
+"""The plan for one file: fixers run in order in memory, and the result is parsed and planned again as a check."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ LARGEST_SOURCE_BYTES = 16 * 2**20
 
 @dataclass(frozen=True)
 class FileOutcome:
-    """What the source fixers make of one file."""
+    """The change and the findings for one file."""
 
     change: FileChange | None = None
     findings: tuple[Finding, ...] = ()
 
 
 class Refused(Exception):
-    """One fixer could not do to this file what it should; the file is left as it was."""
+    """A fixer failed on this file; the file stays unchanged."""
 
     def __init__(self, finding: Finding) -> None:
         super().__init__(finding.message)
@@ -35,7 +35,7 @@ class Refused(Exception):
 
 
 def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Target) -> FileOutcome:
-    """What these fixers make of one file: planned, parsed again, and planned again to see that nothing is left."""
+    """Plan all fixers for one file; the result must parse and a second pass must change nothing."""
     if not wanted(path, data, fixers):
         return FileOutcome()
     if len(data) > LARGEST_SOURCE_BYTES:
@@ -54,7 +54,7 @@ def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Tar
 
 
 def wanted(path: str, data: bytes, fixers: Sequence[SourceFixer]) -> bool:
-    """Some fixer reads such files and finds one of its needles in this one."""
+    """Return True if a fixer reads files of this name and the file contains one of its needles."""
     return any(fixer.matches(path) and any(needle in data for needle in fixer.needles) for fixer in fixers)
 
 
@@ -81,7 +81,7 @@ def _compose(
 
 
 def _rewrite(fixer: SourceFixer, source: Source, target: Target) -> tuple[Rewrite, Source]:
-    """The fixer's rewrite and the file after it, which parses. Raises Refused with file and line otherwise."""
+    """Return the fixer's rewrite and the rewritten file. Raises Refused if that does not parse."""
     try:
         rewrite = fixer.rewrite(source, target)
         fixed = Source(source.path, splice(source.data, rewrite.edits)) if rewrite.edits else source
@@ -111,5 +111,5 @@ def _require_settled(fixed: Source, fixers: Sequence[SourceFixer], target: Targe
 
 
 def _unparsable(path: str, message: str, line: int) -> Finding:
-    hint = "put the file right, or name it in .pipelineignore"
+    hint = "correct the file, or list it in .pipelineignore"
     return error("unparsable-source", f"{message}; left as it was", f"{path}:{line}", hint)

@@ -1,4 +1,4 @@
-"""What planning found in files that have not changed since, kept in the project's .halfstep folder."""
+"""The cache of planning results for unchanged files, in the project's .halfstep folder."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ QUESTIONS_KEPT = 8
 
 @runtime_checkable
 class Digested(Protocol):
-    """A tree in a folder of this machine that knows its files' SHA-256 without reading them again."""
+    """A tree in a local folder that provides the SHA-256 digest of each file."""
 
     root: Path
 
@@ -37,7 +37,7 @@ class Digested(Protocol):
 
 @dataclass(frozen=True)
 class Kept:
-    """An outcome in few words: the bytes between what the rewritten file shares with the old one at both ends."""
+    """A stored outcome: `middle` replaces the bytes between the first `head` and the last `tail` bytes of the file."""
 
     head: int = 0
     tail: int = 0
@@ -49,7 +49,7 @@ class Kept:
 
 @dataclass
 class Memory:
-    """Outcomes by path and digest, for one question."""
+    """Outcomes by path and digest for one question, that is one set of fixers and one target."""
 
     file: Path
     rows: dict[str, tuple[str, object]] = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Memory:
 
     @staticmethod
     def of(root: Path, question: str) -> Memory:
-        """What was remembered there for that question; empty where nothing was, or it cannot be read."""
+        """Load the cache of this question; empty if there is none or it cannot be read."""
         memory = Memory(root / FOLDER / f"{question}.json")
         try:
             stored = json.loads(memory.file.read_bytes())
@@ -68,7 +68,7 @@ class Memory:
         return memory
 
     def recall(self, path: str, digest: str, tree: Digested) -> FileOutcome | None:
-        """The outcome of the last time; None where the file is new or changed."""
+        """Return the stored outcome; None if the file is new or changed."""
         known, kept = self.rows.get(path, ("", None))
         if known != digest:
             return None
@@ -97,7 +97,7 @@ class Memory:
         self.rows[path] = (digest, json.loads(dumps(own)) if own != OwnSettings() else None)
 
     def save(self) -> None:
-        """The next planning finds what this one did; where nothing may be written here, it does not."""
+        """Write the cache; without permission to write, planning continues uncached."""
         if not self.grown:
             return
         stored = {path: row for path, row in self.rows.items() if path in self.seen}
@@ -109,17 +109,17 @@ class Memory:
 
 
 def question_of(fixers: Sequence[SourceFixer], target: Target) -> str:
-    """A digest of everything but the files that an outcome depends on: our own code, the fixers and the target."""
+    """Return a digest of everything except the file that an outcome depends on: code, fixers and target."""
     names = [(fixer.name, fixer.version) for fixer in fixers]
     card = (target.card.capability, target.card.assumed) if target.card is not None else None
     settings = sorted(target.settings.items(), key=str)
-    asked = repr((our_code(), names, card, sorted(target.packages.items()), settings, target.own))
-    return hashlib.sha256(asked.encode()).hexdigest()[:32]
+    key = repr((code_digest(), names, card, sorted(target.packages.items()), settings, target.own))
+    return hashlib.sha256(key.encode()).hexdigest()[:32]
 
 
 @cache
-def our_code() -> str:
-    """A digest of every source file of `fixers/`."""
+def code_digest() -> str:
+    """Return a digest of all source files of `fixers/`."""
     digest = hashlib.sha256()
     for file in sorted(Path(__file__).parents[1].rglob("*.py")):
         digest.update(file.read_bytes())
@@ -128,9 +128,9 @@ def our_code() -> str:
 
 def _make_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    unseen = folder.parent / ".gitignore"
-    if not unseen.exists():
-        unseen.write_bytes(b"*\n")
+    gitignore = folder.parent / ".gitignore"
+    if not gitignore.exists():
+        gitignore.write_bytes(b"*\n")
 
 
 def _drop_oldest(folder: Path) -> None:
@@ -143,14 +143,14 @@ def _kept(outcome: FileOutcome) -> Kept:
     change = outcome.change
     if change is None:
         return Kept(findings=outcome.findings)
-    head = _shared(change.before, change.after)
-    tail = _shared(change.before[head:][::-1], change.after[head:][::-1])
+    head = _common_prefix(change.before, change.after)
+    tail = _common_prefix(change.before[head:][::-1], change.after[head:][::-1])
     middle = change.after[head : len(change.after) - tail].decode("latin-1")
     return Kept(head, tail, middle, change.fixers, change.why, outcome.findings)
 
 
-def _shared(one: bytes, other: bytes) -> int:
-    """How many bytes both begin with."""
+def _common_prefix(one: bytes, other: bytes) -> int:
+    """Return the length of the common prefix."""
     least, most = 0, min(len(one), len(other))
     while least < most:
         middle = (least + most + 1) // 2

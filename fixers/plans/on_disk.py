@@ -1,4 +1,4 @@
-"""Applying a plan to a folder on this machine, and taking it back: whole files only, originals kept first."""
+"""Applying a plan to a local folder and undoing it; files are replaced atomically and originals are kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNDO = PurePosixPath(".halfstep/undo")
 
 @dataclass(frozen=True)
 class Step:
-    """One rewritten file: the digest of the bytes kept for it, and of those that stood there through our doing."""
+    """One rewritten file: the digest of its original, and of every content that fixes gave it."""
 
     before: str
     ours: tuple[str, ...]
@@ -30,22 +30,25 @@ class Step:
 
 @dataclass(frozen=True)
 class Journal:
-    """Every file that a fix rewrote here and nobody took back."""
+    """All rewritten files that are not undone."""
 
     steps: dict[str, Step] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Undone:
-    """What `undo_on_disk` put back, and what it left because somebody had edited it since."""
+    """The files that were restored, and findings for files that were edited after the fix."""
 
     restored: tuple[str, ...]
     findings: tuple[Finding, ...]
 
 
 def apply_to_disk(root: Path, plan: Plan) -> tuple[str, ...]:
-    """Every planned file has its new bytes; their names are returned. Raises FixRefused, before any change, where one
-    is no longer what was planned for. Killed at any point, planning and applying again arrives at the same bytes."""
+    """Write the planned content of every file and return their paths.
+
+    Raises FixRefused before any change if a file differs from the planned original. After an interruption, planning
+    and applying again gives the same result.
+    """
     changes = [change for change in plan.changes if isinstance(change, FileChange)]
     if not changes:
         return ()
@@ -59,7 +62,7 @@ def apply_to_disk(root: Path, plan: Plan) -> tuple[str, ...]:
 
 
 def undo_on_disk(root: Path) -> Undone:
-    """Every file that a fix rewrote has the bytes it had before; one that was edited since is left and told."""
+    """Restore every file that a fix rewrote; files that were edited since stay and are reported."""
     if not (root / UNDO).is_dir():
         return Undone((), ())
     restored: list[str] = []
@@ -67,7 +70,7 @@ def undo_on_disk(root: Path) -> Undone:
     with _locked(root):
         left = dict(_read_journal(root).steps)
         for path, step in sorted(left.items()):
-            present = _digest_there(root, path)
+            present = _digest_on_disk(root, path)
             if present not in (step.before, *step.ours):
                 findings.append(_edited_since(path, exists=present is not None))
                 continue
@@ -81,13 +84,13 @@ def undo_on_disk(root: Path) -> Undone:
 
 
 def write_keeping_mode(path: Path, data: bytes) -> None:
-    """`path` holds exactly `data`, with the mode it had; a reader sees the old bytes or the new ones."""
+    """Replace the content of `path` atomically and keep its file mode."""
     mode = path.stat().st_mode & 0o7777 if path.exists() else 0o644
     write_beside(str(path), data, mode)
 
 
 def _keep_original(root: Path, change: FileChange) -> None:
-    """The bytes before are kept and the journal names them. Two fixes in a row are taken back to before the first."""
+    """Store the original and record it in the journal. Undoing two fixes restores the state before the first."""
     before, after = _sha256(change.before), _sha256(change.after)
     journal = _read_journal(root)
     earlier = journal.steps.get(change.path)
@@ -102,11 +105,11 @@ def _keep_original(root: Path, change: FileChange) -> None:
 
 def _require_unchanged(root: Path, changes: Sequence[FileChange]) -> None:
     for change in changes:
-        if _digest_there(root, change.path) != _sha256(change.before):
+        if _digest_on_disk(root, change.path) != _sha256(change.before):
             raise FixRefused("the file changed after its fix was planned", where=change.path, hint="pipeline fix")
 
 
-def _digest_there(root: Path, path: str) -> str | None:
+def _digest_on_disk(root: Path, path: str) -> str | None:
     try:
         return _sha256(_inside(root, path).read_bytes())
     except FileNotFoundError:
@@ -114,13 +117,12 @@ def _digest_there(root: Path, path: str) -> str | None:
 
 
 def _inside(root: Path, path: str) -> Path:
-    """The file under root. Raises FixRefused for a name that leads elsewhere, by `..` or through a link."""
+    """Return the file under root. Raises FixRefused for paths that leave it by `..` or through a link."""
     name = PurePosixPath(path)
-    there = root / name
-    inside = root.resolve() / name
-    if name.is_absolute() or ".." in name.parts or there.is_symlink() or there.resolve() != inside:
+    file = root / name
+    if name.is_absolute() or ".." in name.parts or file.is_symlink() or file.resolve() != root.resolve() / name:
         raise FixRefused("not a file of this folder", where=path)
-    return there
+    return file
 
 
 def _original(root: Path, digest: str) -> Path:
@@ -150,17 +152,17 @@ def _drop_originals(root: Path, needed: set[str]) -> None:
 
 @contextmanager
 def _locked(root: Path) -> Iterator[None]:
-    """Nobody else fixes this folder meanwhile; what we keep there is not seen by git. Raises Busy."""
+    """Hold the folder's lock, and hide .halfstep from git. Raises Busy."""
     folder = root / UNDO
     folder.mkdir(parents=True, exist_ok=True)
-    unseen = root / ".halfstep" / ".gitignore"
-    if not unseen.exists():
-        write_keeping_mode(unseen, b"*\n")
+    gitignore = root / ".halfstep" / ".gitignore"
+    if not gitignore.exists():
+        write_keeping_mode(gitignore, b"*\n")
     with (folder / "lock").open("wb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Busy("another fix is at work in this folder", where=str(root)) from None
+            raise Busy("another fix is running in this folder", where=str(root)) from None
         yield
 
 
@@ -169,7 +171,7 @@ def _sha256(data: bytes) -> str:
 
 
 def _edited_since(path: str, *, exists: bool) -> Finding:
-    what = "was edited after the fix" if exists else "is no longer there"
-    message = f"the file {what}; its fix was not taken back"
-    hint = "the bytes before the fix lie in .halfstep/undo/originals"
+    what = "was edited after the fix" if exists else "no longer exists"
+    message = f"the file {what}; its fix was not undone"
+    hint = "the original is in .halfstep/undo/originals"
     return warning("edited-since-fix", message, path, hint)

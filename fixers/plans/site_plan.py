@@ -1,4 +1,4 @@
-"""Planning: source fixers composed per file, each seeing what the one before it left; setup fixers after them."""
+"""Planning for a site: per file all source fixers in order, then the setup fixers."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from fixers.registry import setup_fixers, source_fixers
 from remote.errors import BadUsage
 from remote.protocol.findings import Finding
 
-PURE_LEAVES = {"trainable-fp32"}
+OFF_IN_PURE_FP16 = {"trainable-fp32"}
 OFF = ("off", False, "never")
-"""`off` (which YAML reads as False) waits until a failure asks for the fixer; `never` means not even then."""
+"""`off` (which YAML reads as False) allows a cure to enable the fixer after a failure; `never` does not."""
 
 
 def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
-    """Everything the chosen fixers would change at the site, one FileChange per file. Raises BadUsage."""
+    """Plan the chosen fixers, one FileChange per file. Raises BadUsage for unknown names."""
     chosen = chosen_names(site, only)
     target = replace(target_of(site), own=_own_settings(site.tree))
     sources = [fixer for fixer in source_fixers() if fixer.name in chosen and applies(fixer, target)]
@@ -38,7 +38,7 @@ def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
 
 
 def one_change_each(plan: Plan) -> Plan:
-    """What a setup fixer makes of a file that source fixers changed before it is one change with theirs."""
+    """Merge changes of the same file, as when a setup fixer changes the output of source fixers."""
     changes: dict[str, FileChange | HostChange] = {}
     for at, change in enumerate(plan.changes):
         key = change.path if isinstance(change, FileChange) else f"{at} {change.op}"
@@ -56,23 +56,23 @@ def _after(first: FileChange, second: FileChange | HostChange) -> FileChange:
 
 
 def chosen_names(site: Site, only: Iterable[str] | None) -> set[str]:
-    """The fixers to ask: those named (and those they bring), or all; never one that the config has turned off.
+    """Return the given fixers and those that they bring, or all; without those that the config turns off.
 
-    Where pure float16 is asked for, trainables stay float16 too.
+    With `precision: fp16-pure`, trainable parameters stay float16, so trainable-fp32 is left out.
     """
     known = {fixer.name for fixer in source_fixers()} | {fixer.name for fixer in setup_fixers()}
     named = known if only is None else set(only)
     if unknown := sorted(named - known):
         near = difflib.get_close_matches(unknown[0], known, n=1)
         instead = (unknown[0], near[0]) if near else None
-        raise BadUsage(f"no fixer is called {unknown[0]!r}", where="--only", hint="pipeline explain", instead=instead)
+        raise BadUsage(f"unknown fixer: {unknown[0]!r}", where="--only", hint="pipeline explain", instead=instead)
     named = named | set(brought_by(named))
     refused = {name for name in named if site.settings.get(name) in OFF}
-    return named - refused - (PURE_LEAVES if site.config.get("precision") == "fp16-pure" else set())
+    return named - refused - (OFF_IN_PURE_FP16 if site.config.get("precision") == "fp16-pure" else set())
 
 
 def brought_by(named: Iterable[str]) -> dict[str, str]:
-    """The fixers that come along unasked, each with the one whose work would be wrong without it."""
+    """Return fixers that the given ones require, each with the fixer that requires it."""
     asked = set(named)
     return {
         brought: fixer.name
@@ -84,14 +84,14 @@ def brought_by(named: Iterable[str]) -> dict[str, str]:
 
 
 def applies(fixer: SourceFixer, target: Target) -> bool:
-    """The fixer does not depend on a card, or the card is known and old enough."""
+    """Return True if the fixer is independent of the card, or the card is below its compute capability."""
     return fixer.below is None or target.below(fixer.below)
 
 
 def _plan_sources(site: Site, fixers: Sequence[SourceFixer], target: Target) -> Plan:
     changes: list[FileChange] = []
     findings: list[Finding] = []
-    with _uncollected():
+    with _without_gc():
         for outcome in _outcomes(site, fixers, target):
             findings += outcome.findings
             changes += [outcome.change] if outcome.change else []
@@ -127,15 +127,17 @@ def _outcomes(site: Site, fixers: Sequence[SourceFixer], target: Target) -> Iter
     paths = [path for path in sorted(site.tree.paths()) if any(fixer.matches(path) for fixer in fixers)]
     tree = site.tree
     if not isinstance(tree, Digested):
-        yield from (_readable(path, lambda path: plan_file(path, tree.read(path), fixers, target)) for path in paths)
+        yield from (
+            _or_unreadable(path, lambda path: plan_file(path, tree.read(path), fixers, target)) for path in paths
+        )
         return
     memory = Memory.of(tree.root, question_of(fixers, target))
-    yield from (_readable(path, lambda path: _remembered(tree, memory, path, fixers, target)) for path in paths)
+    yield from (_or_unreadable(path, lambda path: _cached(tree, memory, path, fixers, target)) for path in paths)
     memory.save()
 
 
-def _readable(path: str, plan: Callable[[str], FileOutcome]) -> FileOutcome:
-    """The outcome, or that the file cannot be read."""
+def _or_unreadable(path: str, plan: Callable[[str], FileOutcome]) -> FileOutcome:
+    """Return the outcome; for an unreadable file, a warning."""
     try:
         return plan(path)
     except OSError as error:
@@ -143,10 +145,8 @@ def _readable(path: str, plan: Callable[[str], FileOutcome]) -> FileOutcome:
         return FileOutcome(None, (warning("unreadable-source", message, path),))
 
 
-def _remembered(
-    tree: Digested, memory: Memory, path: str, fixers: Sequence[SourceFixer], target: Target
-) -> FileOutcome:
-    """A file with the bytes of the last time, and the same question, has the outcome of the last time."""
+def _cached(tree: Digested, memory: Memory, path: str, fixers: Sequence[SourceFixer], target: Target) -> FileOutcome:
+    """Return the cached outcome of an unchanged file, else plan it."""
     known = memory.recall(path, tree.digest(path), tree)
     if known is not None:
         return known
@@ -157,8 +157,8 @@ def _remembered(
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """No garbage collection meanwhile: trees are many objects, and none of them is garbage until its file is done."""
+def _without_gc() -> Iterator[None]:
+    """Disable garbage collection: syntax trees are many objects that all live until their file is done."""
     enabled = gc.isenabled()
     gc.disable()
     try:

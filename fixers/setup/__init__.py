@@ -1,1 +1,1 @@
-"""Fixers of a host: what is installed on it, what lies on it, and what runs on its cards."""
+"""Fixers of a host: installed packages, files and GPU processes."""

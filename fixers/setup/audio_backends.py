@@ -1,15 +1,15 @@
-"""audio-backends: what the project decodes audio with is installed on the host, and fits together.
+"""audio-backends: the libraries that decode the project's audio are installed on the host, in versions that fit.
 
 What it does
-    Reads the project's imports for soundfile, librosa, torchaudio, torchcodec and datasets' Audio. Says which of them
-    the host's interpreter lacks, whether torchcodec is the one made for its torch, and whether the FFmpeg libraries
-    that torchcodec loads are there. Into a venv that halfstep made it installs what is missing; into any other it
-    says the command.
+    Reads the project's imports for soundfile, librosa, torchaudio, torchcodec and datasets' Audio. Reports which of
+    them the host's interpreter lacks, whether torchcodec matches its torch, and whether the FFmpeg libraries that
+    torchcodec loads exist. Missing packages are installed into a venv that halfstep created; for any other interpreter
+    the command is shown.
 
 Why
-    datasets 4 decodes audio through torchcodec alone, which must fit torch to the minor version and needs the shared
+    datasets 4 decodes audio only through torchcodec, which must match torch's minor version and needs the shared
     libraries of FFmpeg 4 to 8. The errors are `please install 'torchcodec'` and `Could not load libtorchcodec`, in the
-    first batch. WAV and FLAC need neither: soundfile brings its own library.
+    first batch. WAV and FLAC need neither: soundfile includes its own library.
 
 Before
     datasets 4 and no torchcodec on the host
@@ -18,7 +18,7 @@ After
     torchcodec 0.9 beside torch 2.9, or Audio(decode=False) and soundfile in the collator
 
 What it can break
-    Nothing that it did not make: packages are added only to a venv of halfstep's own.
+    Nothing: packages are added only to a venv that halfstep created.
 
 How to undo
     pipeline fix --undo
@@ -54,7 +54,7 @@ TORCH_OF_TORCHCODEC = {
     (0, 8): (2, 9),
     (0, 9): (2, 9),
 }
-"""From the table in torchcodec's README as of its 0.9; other releases are not judged."""
+"""From the table in the README of torchcodec 0.9; other releases are not checked."""
 DATASETS_WITH_TORCHCODEC = (4,)
 OLDEST_FFMPEG, NEWEST_FFMPEG = 4, 8
 
@@ -81,7 +81,7 @@ def plan(site: Site) -> Plan:
 
 
 def needed_packages(use: AudioUse, packages: Mapping[str, str]) -> tuple[str, ...]:
-    """What must be installed: what is imported, and torchcodec where datasets 4 or newer decodes audio."""
+    """Return the imported packages, and torchcodec if datasets 4 or newer decodes audio."""
     needed = set(use.packages)
     if use.datasets_audio and version_of(packages.get("datasets", "")) >= DATASETS_WITH_TORCHCODEC:
         needed.add("torchcodec")
@@ -89,23 +89,22 @@ def needed_packages(use: AudioUse, packages: Mapping[str, str]) -> tuple[str, ..
 
 
 def judge_torchcodec(packages: Mapping[str, str], facts: AudioFacts) -> tuple[Finding, ...]:
-    """Whether torchcodec fits torch, and FFmpeg's libraries fit torchcodec."""
+    """Check that torchcodec matches torch, and that FFmpeg's libraries exist in a version that it loads."""
     found: list[Finding] = []
     codec, torch = version_of(packages.get("torchcodec", "")), version_of(packages.get("torch", ""))
     wanted = TORCH_OF_TORCHCODEC.get((codec[0], codec[1])) if len(codec) > 1 else None
     if wanted is not None and torch and torch[:2] != wanted:
-        message = (
-            f"torchcodec {packages['torchcodec']} is made for torch {_dotted(wanted)}, and torch is {packages['torch']}"
-        )
+        have = packages["torch"]
+        message = f"torchcodec {packages['torchcodec']} requires torch {_dotted(wanted)}, but torch {have} is installed"
         found.append(_error(message, f'pip install "{_requirement("torchcodec", packages)}"'))
     if not any(OLDEST_FFMPEG <= release <= NEWEST_FFMPEG for release in facts.ffmpeg):
-        message = f"no shared libraries of FFmpeg {OLDEST_FFMPEG} to {NEWEST_FFMPEG} were found, which torchcodec loads"
+        message = f"torchcodec needs the shared libraries of FFmpeg {OLDEST_FFMPEG} to {NEWEST_FFMPEG}; none were found"
         found.append(_error(message, "apt-get install ffmpeg, or Audio(decode=False) and soundfile"))
     return tuple(found)
 
 
 def _requirement(package: str, packages: Mapping[str, str]) -> str:
-    """The package, in the release made for the torch that is there."""
+    """The package; for torchcodec, in the release that matches the installed torch."""
     torch = version_of(packages.get("torch", ""))[:2]
     fitting = [codec for codec, made_for in TORCH_OF_TORCHCODEC.items() if made_for == torch]
     return f"torchcodec=={_dotted(max(fitting))}.*" if package == "torchcodec" and fitting else package
@@ -124,7 +123,7 @@ def _installation(site: Site, project: str, interpreter: Interpreter, wanted: Co
 
 
 def _missing(package: str, interpreter: Interpreter) -> Finding:
-    message = f"the project decodes audio with {package}, and {interpreter.path} has none"
+    message = f"the project decodes audio with {package}, which {interpreter.path} does not have"
     return _error(message, f"{interpreter.path} -m pip install {package}")
 
 

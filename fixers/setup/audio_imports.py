@@ -1,4 +1,4 @@
-"""What a project decodes audio with, as its imports say."""
+"""The audio libraries that a project imports."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ NEEDLES = (*(package.encode() for package in PACKAGES), b"datasets")
 
 @dataclass(frozen=True)
 class AudioUse:
-    """Packages imported, and whether datasets is asked to decode audio."""
+    """The imported audio packages, and whether datasets decodes audio."""
 
     packages: frozenset[str] = frozenset()
     datasets_audio: bool = False
 
 
 def uses_of(tree: Tree, *, built_in: bool = False) -> AudioUse:
-    """Of the whole project, its tests left out. `built_in`: our own trainer is used, which reads by soundfile."""
+    """Return the audio use of the project without its tests. `built_in`: halfstep's trainer uses soundfile."""
     found: set[str] = {"soundfile"} if built_in else set()
     audio = False
     for path in tree.paths():
@@ -35,7 +35,7 @@ def uses_of(tree: Tree, *, built_in: bool = False) -> AudioUse:
 
 
 def uses_in(data: bytes) -> AudioUse:
-    """Of one Python file; nothing of one that cannot be parsed. An import inside `try` may fail and is not counted."""
+    """Return the audio use of one Python file; empty if it does not parse. Imports inside `try` do not count."""
     try:
         module = ast.parse(data)
     except (SyntaxError, ValueError):
@@ -56,7 +56,7 @@ def _roots(node: ast.Import | ast.ImportFrom) -> set[str]:
 
 
 def _decodes(module: ast.Module) -> bool:
-    """`Audio(...)` is called and not told to leave the bytes alone."""
+    """Return True for a call of `Audio(...)` without `decode=False`."""
     for node in ast.walk(module):
         if isinstance(node, ast.Call):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")

@@ -1,21 +1,21 @@
-"""compute-mode: a card in exclusive mode takes one process; more than one is told before they meet.
+"""compute-mode: a run that needs several processes on a card in exclusive mode is reported before it starts.
 
 What it does
-    Where `nvidia-smi` says Exclusive_Process, it counts the processes that this run would put on each card and those
-    that are there already, and says who they are. Prohibited means that the card computes for nobody.
+    If `nvidia-smi` reports Exclusive_Process, counts the processes that this run would start on each card and those
+    that already run there, and names them. In mode Prohibited a card runs no compute process at all.
 
 Why
-    The second process on an exclusive card ends with `CUDA-capable device(s) is/are busy or unavailable`, which names
-    neither the mode nor the first process. Often that is a worker of the same run, or one left behind by the last.
+    The second process on an exclusive card fails with `CUDA-capable device(s) is/are busy or unavailable`, which names
+    neither the mode nor the first process. That is often a worker of the same run, or an orphan of the previous one.
 
 Before
     processes: 2 on one exclusive card
 
 After
-    processes: 1, or a second card in gpus:, or Default mode set by the owner of the host
+    processes: 1, a second card in gpus:, or Default mode set by the host's administrator
 
 What it can break
-    Nothing: it only tells. The mode is the host owner's, and changing it takes root.
+    Nothing: it only reports. Changing the mode needs root.
 
 How to undo
     Nothing to undo.
@@ -36,7 +36,7 @@ safety = "safe"
 
 
 def plan(site: Site) -> Plan:
-    """What the mode of each card means for this run."""
+    """Report cards whose compute mode does not allow this run."""
     if site.survey is None:
         return Plan()
     processes = int(site.config.get("processes") or 1)
@@ -44,23 +44,23 @@ def plan(site: Site) -> Plan:
 
 
 def judge_modes(gpus: tuple[Gpu, ...], processes: int) -> tuple[Finding, ...]:
-    """An error where this run's processes, or others, cannot share a card as they would have to."""
+    """Return an error for each card that its compute mode keeps from running this run's processes."""
     findings: list[Finding] = []
     for gpu in gpus:
         mode = gpu.compute_mode.lower().replace(" ", "_")
         others = [process for process in gpu.processes if not process.ours]
         if mode.startswith("prohibited"):
             findings.append(
-                _error(gpu, f"{gpu.name} computes for nobody (Prohibited)", "nvidia-smi -c DEFAULT, as root")
+                _error(gpu, f"{gpu.name} runs no compute process (Prohibited)", "nvidia-smi -c DEFAULT, as root")
             )
         elif not mode.startswith("exclusive"):
             continue
         elif others:
             names = ", ".join(f"pid {p.pid} {p.name}" for p in others)
-            message = f"{gpu.name} takes one process ({gpu.compute_mode}) and has one: {names}"
+            message = f"{gpu.name} allows one process ({gpu.compute_mode}) and already runs {names}"
             findings.append(_error(gpu, message, "choose another card in gpus:, or wait for it to end"))
         elif processes > len(gpus):
-            message = f"{gpu.name} takes one process ({gpu.compute_mode}); {processes} are to share {len(gpus)} card(s)"
+            message = f"{gpu.name} allows one process ({gpu.compute_mode}); {processes} would share {len(gpus)} card(s)"
             findings.append(_error(gpu, message, f"processes: {len(gpus)}"))
     return tuple(findings)
 

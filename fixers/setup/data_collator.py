@@ -1,23 +1,23 @@
-"""data-collator: the host runs the project's collator, byte for byte, and no stale copy of it.
+"""data-collator: the host's copy of the data collator is identical to the project's.
 
 What it does
-    Compares the file named by `fixers.data-collator.path` (left out: the only Python file whose name says collator)
-    with the host's. Where the host's differs, it is replaced by the project's, as the source fixers leave it. Files
-    that `fixers.data-collator.copies` lists are the project's own copies of it, and become equal to it. Other files of
-    that name in the host's project, its environment and on PYTHONPATH are named where their bytes differ.
+    Compares the file in `fixers.data-collator.path` (by default the only Python file with "collator" in its name) with
+    the host's. If they differ, the host's is replaced by the project's, as rewritten by the source fixers. Files listed
+    in `fixers.data-collator.copies` are copies within the project and are updated too. Other files of that name in the
+    host's project, in its environment and on PYTHONPATH are reported if their content differs.
 
 Why
-    The collator is the file that is edited most and copied by hand most. An old one on the host pads labels with the
-    wrong value or passes arguments that the processor no longer takes, and nothing says that it is old.
+    The collator is the file that is most often edited and copied by hand. A stale one on the host pads labels with the
+    wrong value or passes arguments that the processor no longer accepts, without any hint that it is stale.
 
 Before
-    projects/speech/tree/src/AudioDataCollator.py on the host: edited there in March
+    projects/speech/tree/src/AudioDataCollator.py on the host: edited in March
 
 After
-    the same bytes as src/AudioDataCollator.py here
+    identical to the local src/AudioDataCollator.py
 
 What it can break
-    An edit that exists only on the host, or only in a listed copy, leaves the tree. Its bytes are kept for undo.
+    An edit that exists only on the host, or only in a listed copy, is replaced. The original is kept for undo.
 
 How to undo
     pipeline fix --undo
@@ -48,7 +48,7 @@ safety = "safe"
 
 
 def plan(site: Site) -> Plan:
-    """The host's collator and every listed copy made the project's, and every other copy named."""
+    """Replace stale copies of the collator in the project and on the host; report other copies."""
     paths = sorted(site.tree.paths())
     setting = site.settings.get(name)
     wanted = str(setting.get("path") or "") if isinstance(setting, Mapping) else ""
@@ -60,7 +60,7 @@ def plan(site: Site) -> Plan:
 
 
 def _plan_copies(site: Site, path: str, copies: Sequence[str]) -> Plan:
-    """Every listed copy in the project has the bytes of `path`."""
+    """Replace every listed copy that differs from `path`."""
     data, paths = site.tree.read(path), sorted(site.tree.paths())
     plan = Plan(tuple(_absent(copy, paths, "copies") for copy in copies if copy not in paths))
     for copy in (each for each in copies if each in paths and site.tree.read(each) != data):
@@ -83,7 +83,7 @@ def _plan_host(site: Site, path: str) -> Plan:
     }
     look = read_answer(CollatorFacts, site.host, site.host.ask("fix.collator.look", request))
     if look.digest == hashlib.sha256(_as_sent(site, path)).hexdigest():
-        look = replace(look, digest="")  # rewritten with the rest of the tree, not here
+        look = replace(look, digest="")  # it is rewritten together with the tree
     findings = judge_collator(path, hashlib.sha256(data).hexdigest(), look)
     if not any(finding.severity is Severity.ERROR for finding in findings):
         return Plan(findings)
@@ -96,17 +96,17 @@ def _as_sent(site: Site, path: str) -> bytes:
 
 
 def collator_of(paths: Sequence[str]) -> str:
-    """The only Python file whose name says that it holds a collator; empty where there is none, or more than one."""
+    """Return the only Python file with "collator" in its name; empty if there is none or more than one."""
     named = [path for path in paths if path.endswith(".py") and "collator" in posixpath.basename(path).lower()]
     named = [path for path in named if not posixpath.basename(path).startswith("test_")]
     return named[0] if len(named) == 1 else ""
 
 
 def judge_collator(path: str, wanted: str, look: CollatorFacts) -> tuple[Finding, ...]:
-    """An error where the host's file has another digest than `wanted`, a warning for each other copy that has."""
+    """Return an error if the host's file does not have the digest `wanted`, a warning for each other such copy."""
     findings: list[Finding] = []
     if look.digest and look.digest != wanted:
-        why = "was edited there" if look.edited else "is not the project's"
+        why = "was edited there" if look.edited else "differs from the project's"
         message = f"{posixpath.basename(path)} on the host {why}"
         findings.append(error(name, message, path, "pipeline fix --only data-collator"))
     findings += [_other_copy(copy) for copy in look.copies if copy.sha256 not in (wanted, "")]
@@ -114,8 +114,8 @@ def judge_collator(path: str, wanted: str, look: CollatorFacts) -> tuple[Finding
 
 
 def _other_copy(copy: Copy) -> Finding:
-    reach = "; it is found before the project's" if copy.shadows else ""
-    message = f"another {posixpath.basename(copy.path)} on the host has other bytes{reach}"
+    reach = "; it is imported instead of the project's" if copy.shadows else ""
+    message = f"another {posixpath.basename(copy.path)} on the host differs{reach}"
     return warning(name, message, copy.path, f"rm {copy.path}")
 
 
@@ -124,8 +124,8 @@ def _absent(wanted: str, paths: Sequence[str], key: str = "path") -> Finding:
         p for p in paths if posixpath.basename(p) == posixpath.basename(wanted)
     ]
     setting = f"fixers.data-collator.{key}"
-    hint = f"set {setting} to {near[0]}" if near else f"put {setting} right"
-    message = f"the project has no {wanted}, which {setting} names"
+    hint = f"set {setting} to {near[0]}" if near else f"correct {setting}"
+    message = f"{setting} names {wanted}, which the project does not have"
     return error(name, message, wanted, hint, exit_code=ExitCode.USAGE)
 
 
@@ -137,4 +137,6 @@ def _replacement(project: str, path: str, data: bytes, look: CollatorFacts) -> H
         "expected": look.digest,
         "data": base64.b64encode(data).decode("ascii"),
     }
-    return HostChange(name, f"make {path} on the host the project's", "fix.collator.replace", args, undo="fix.undo")
+    return HostChange(
+        name, f"replace {path} on the host by the project's", "fix.collator.replace", args, undo="fix.undo"
+    )

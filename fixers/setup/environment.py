@@ -1,20 +1,20 @@
-"""environment: the project's own venv is made on the host, with a torch that this card and this driver can run.
+"""environment: a venv is created on the host, with a torch build that supports its card and driver.
 
 What it does
-    Only where the config says `fixers: {environment: create}`, or gives settings there: `base` (the Python that makes
-    it), `requirements` (files of the project; left out: requirements.txt, else the dependencies in pyproject.toml),
-    `torch` (a version "2.13.0", a specifier ">=2.4,<2.14" or a requirement "torch==2.13.0+cu126"), `index` (a package
-    index for torch alone, with {build} for the tag), `find_links` and `no_index` (a folder of wheels).
-    It makes the venv that the host file's `python:` names and installs torch, the requirements and, for the built-in
-    trainer, its packages. The torch build suits the card and its driver; without a driver it is the CPU build. Such
-    builds come from download.pytorch.org/whl; where that does not answer, the host's usual index is used, whose torch
-    for Linux on x86-64 is a CUDA build of several GB. The size is said before the download and compared with the free
-    disk. An installation that was cut short is resumed by the next run. A project that is a package itself is not
-    installed; `-e .` in requirements.txt does that.
+    Runs only with `fixers: {environment: create}` or with settings: `base` (the Python that creates the venv),
+    `requirements` (files of the project; default: requirements.txt, else the dependencies in pyproject.toml), `torch`
+    (a version "2.13.0", a specifier ">=2.4,<2.14" or a requirement "torch==2.13.0+cu126"), `index` (a package index for
+    torch only, with {build} for the tag), `find_links` and `no_index` (a folder of wheels).
+    Creates the venv that `python:` in the host file names and installs torch, the requirements and, for the built-in
+    trainer, its packages. The torch build matches the card and its driver; without a driver it is the CPU build. These
+    builds come from download.pytorch.org/whl; if that is unreachable, the host's default index is used, whose torch for
+    Linux on x86-64 is a CUDA build of several GB. The size is shown before the download and compared with the free disk
+    space. The next run resumes an interrupted installation. The project itself is not installed as a package; put
+    `-e .` into requirements.txt for that.
 
 Why
-    A torch wheel holds code for some cards only: of torch 2.11, the builds for CUDA 12.8 and 13.0 begin at Turing and
-    leave out Pascal and Volta. And its CUDA must be one that the driver carries: CUDA 13 takes driver 580. The errors
+    A torch wheel contains code for some cards only: the builds of torch 2.11 for CUDA 12.8 and 13.0 start at Turing,
+    without Pascal and Volta. The driver must also support its CUDA version: CUDA 13 needs driver 580. The errors
     are `no kernel image is available for execution on the device` and `The NVIDIA driver on your system is too old`.
 
 Before
@@ -24,10 +24,10 @@ After
     a venv with torch 2.13 for CUDA 12.9, for a TITAN RTX under driver 550
 
 What it can break
-    Nothing that exists: an environment that it did not make is never changed.
+    Nothing: an environment that halfstep did not create is never changed.
 
 How to undo
-    pipeline fix --undo removes the venv that it made
+    pipeline fix --undo removes the venv
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from fixers.frame.change import HostChange, Plan
 from fixers.frame.findings import error, resolved
 from fixers.frame.site import Site
 from fixers.setup.project_packages import NoPackages, ProjectPackages, read_packages
-from fixers.setup.torch_builds import Choice, choose_build, driver_carries, runs_on
+from fixers.setup.torch_builds import Choice, choose_build, driver_supports, runs_on
 from fixers.setup.torch_requirement import BadTorch, TorchRequirement, parse_torch_requirement
 from fixers.setup.trainer_packages import TRAINER_REQUIREMENTS
 from remote.host import Host
@@ -64,7 +64,7 @@ ARCHITECTURE = re.compile(r"(sm|compute)_(\d+)(\d)[af]?")
 
 
 def plan(site: Site) -> Plan:
-    """A venv that suits the card, where one is asked for and the interpreter does not, or is not finished."""
+    """Plan a venv if the config asks for one and the interpreter cannot train on the card or is incomplete."""
     survey = site.survey
     setting = site.settings.get(name)
     settings: Mapping[str, Any] = setting if isinstance(setting, Mapping) else {}
@@ -93,7 +93,7 @@ def plan(site: Site) -> Plan:
 def _request(
     site: Site, settings: Mapping[str, Any], torch: TorchRequirement, choice: Choice | None, packages: ProjectPackages
 ) -> dict[str, Any]:
-    """What the payload is asked to make, but for its place."""
+    """Return the arguments of the payload operation, except the path of the venv."""
     assert site.project is not None
     assert site.survey is not None
     build = torch.build or (choice.tag if choice else _default_build(site.survey))
@@ -130,7 +130,7 @@ def _summary(venv: str, args: Mapping[str, Any]) -> str:
     count = len(args["packages"])
     more = [*args["requirements"], *([f"{count} package{'s' * (count != 1)}"] if count else [])]
     torch = args["torch"] + (f" ({build})" if build else "")
-    return f"make {venv} on the host with {', '.join([torch, *more])}"
+    return f"create {venv} on the host with {', '.join([torch, *more])}"
 
 
 def _has_card(site: Site) -> bool:
@@ -138,7 +138,7 @@ def _has_card(site: Site) -> bool:
 
 
 def _unfinished(host: Host, tree: str, venv: str | None) -> Finding | None:
-    """An installation into this venv of ours was cut short, although torch itself may be there by now."""
+    """Return an error if halfstep's installation into this venv was interrupted, even if it already has torch."""
     if venv is None:
         return None
     mark = posixpath.join(tree, venv, MARK)
@@ -146,11 +146,11 @@ def _unfinished(host: Host, tree: str, venv: str | None) -> Finding | None:
         state = json.loads(host.read_bytes(mark)).get("state")
     except (FileNotFoundError, ValueError, AttributeError):
         return None
-    return _error(f"{venv} is not finished: its installation was cut short", mark) if state == "unfinished" else None
+    return _error(f"{venv} is incomplete: its installation was interrupted", mark) if state == "unfinished" else None
 
 
 def judge_interpreter(python: Interpreter, gpu: Gpu | None, driver: Driver) -> Finding | None:
-    """Why the interpreter cannot train on the card; None where nothing speaks against it."""
+    """Return why the interpreter cannot train on the card; None if no reason is known."""
     torch = python.torch
     if python.error:
         return _error(f"{python.path} does not run: {python.error}", python.path)
@@ -159,17 +159,19 @@ def judge_interpreter(python: Interpreter, gpu: Gpu | None, driver: Driver) -> F
     if gpu is None or gpu.assumed:
         return None
     if torch.cuda is None:
-        return _error(f"torch {torch.version} is a CPU build, and there is a {gpu.name}", python.path)
+        return _error(f"torch {torch.version} is a CPU build, but the host has a {gpu.name}", python.path)
     if torch.arch_list and not _holds_code(torch.arch_list, gpu.capability):
-        return _error(f"torch {torch.version} holds no code for {gpu.name}: {' '.join(torch.arch_list)}", python.path)
+        return _error(
+            f"torch {torch.version} contains no code for {gpu.name}: {' '.join(torch.arch_list)}", python.path
+        )
     major = torch.cuda.partition(".")[0]
-    if driver.version and major.isdigit() and not driver_carries(driver.version, int(major)):
-        return _error(f"driver {driver.version} does not carry CUDA {torch.cuda}, which torch wants", python.path)
+    if driver.version and major.isdigit() and not driver_supports(driver.version, int(major)):
+        return _error(f"driver {driver.version} does not support CUDA {torch.cuda}, which torch needs", python.path)
     return None
 
 
 def _holds_code(arch_list: tuple[str, ...], capability: tuple[int, int]) -> bool:
-    """Machine code for the card, or PTX that its driver can compile."""
+    """Return True if the build has machine code for the card, or PTX that the driver can compile."""
     found = [ARCHITECTURE.fullmatch(arch) for arch in arch_list]
     built = [(match[1], (int(match[2]), int(match[3]))) for match in found if match]
     codes = tuple(arch for kind, arch in built if kind == "sm")
@@ -177,7 +179,7 @@ def _holds_code(arch_list: tuple[str, ...], capability: tuple[int, int]) -> bool
 
 
 def venv_of(interpreter: str, tree: str) -> str | None:
-    """The venv, relative to the tree, whose Python the interpreter is; None for one that lies elsewhere."""
+    """Return the venv of the interpreter, relative to the tree; None if it is outside the tree."""
     inside = posixpath.relpath(interpreter, tree) if interpreter.startswith(tree + "/") else interpreter
     folder, _, program = inside.rpartition("/bin/")
     plain = bool(folder) and not posixpath.isabs(folder) and ".." not in folder.split("/")
@@ -192,11 +194,11 @@ def _choice(gpu: Gpu | None, driver: Driver, torch: TorchRequirement) -> Choice 
 
 def _impossible(python: Interpreter, gpu: Gpu | None, driver: Driver, venv: str | None) -> Finding:
     if venv is None:
-        message = f"{python.path} lies outside the project, so no venv is made there"
+        message = f"{python.path} is outside the project, so no venv is created there"
         return _error(message, python.path, "python: venv/bin/python in the host file")
     card = f"{gpu.name} ({gpu.capability[0]}.{gpu.capability[1]})" if gpu else "no card"
-    message = f"no torch build from 2.8 on that the config allows is for {card} under driver {driver.version or 'none'}"
-    return _error(message, python.path, "update the driver, or make the environment by hand")
+    message = f"no torch build since 2.8 that the config allows supports {card} with driver {driver.version or 'none'}"
+    return _error(message, python.path, "update the driver, or create the environment by hand")
 
 
 def _error(message: str, where: str, hint: str = "") -> Finding:

@@ -1,12 +1,12 @@
-"""flash-attention: flash-attn is installed, and the card cannot run it.
+"""flash-attention: an installed flash-attn that the card cannot run is reported.
 
 What it does
-    Where the interpreter has flash-attn and a card is below compute capability 8.0, it says so, and which models would
-    choose it by themselves. The source fixers ask for `sdpa` by name, which wins over what is installed.
+    Reports flash-attn if the interpreter has it and a card is below compute capability 8.0. The source fixers select
+    `sdpa` by name, which takes precedence over installed packages.
 
 Why
-    FlashAttention 2 runs from Ampere on. Models whose config asks for it take it as soon as the package can be
-    imported, and end in the first forward pass with `FlashAttention only supports Ampere GPUs or newer`.
+    FlashAttention 2 needs Ampere or newer. Models whose config requests it use it as soon as the package can be
+    imported, and fail in the first forward pass with `FlashAttention only supports Ampere GPUs or newer`.
 
 Before
     flash-attn 2.8.3 beside torch on a TITAN RTX
@@ -15,7 +15,7 @@ After
     attn_implementation="sdpa", whose memory-efficient kernel runs float16 on this card
 
 What it can break
-    Nothing: it only tells. A package is removed by its owner.
+    Nothing: it only reports.
 
 How to undo
     Nothing to undo.
@@ -41,19 +41,19 @@ PACKAGES = {"flash-attn": AMPERE, "flash_attn": AMPERE, "flash-attn-3": HOPPER, 
 
 
 def plan(site: Site) -> Plan:
-    """A warning for each flash-attn that a chosen card cannot run."""
+    """Return a warning for each installed flash-attn that the selected card cannot run."""
     if site.survey is None or site.gpu is None:
         return Plan()
     return Plan(judge_flash(site.survey.interpreter.packages, site.gpu))
 
 
 def judge_flash(packages: Mapping[str, str], gpu: Gpu) -> tuple[Finding, ...]:
-    """What is installed and asks for a newer card."""
+    """Return a warning for each installed package that needs a newer card."""
     findings: list[Finding] = []
     for package, since in PACKAGES.items():
         if package in packages and tuple(gpu.capability) < since:
             have, need = ".".join(map(str, gpu.capability)), ".".join(map(str, since))
             message = f"{package} {packages[package]} needs compute capability {need}; {gpu.name} has {have}"
-            hint = f"pip uninstall {package.replace('_', '-')}, or ask for sdpa by name"
+            hint = f"pip uninstall {package.replace('_', '-')}, or select sdpa by name"
             findings.append(warning(name, message, "interpreter", hint))
     return tuple(findings)

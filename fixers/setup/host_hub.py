@@ -1,4 +1,4 @@
-"""The model hub, asked by the host's own huggingface_hub."""
+"""Requests to the model hub through the host's huggingface_hub."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from remote.errors import RemoteFault
 TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 
 
-def asking(site: Site) -> dict[str, Any]:
-    """What every question about hub and tokenizers says of the project: its key, interpreter and environment.
+def hub_request(site: Site) -> dict[str, Any]:
+    """Return the request fields common to hub and tokenizer operations: project key, interpreter and environment.
 
-    A token of the hub that the job will be given goes with it; it travels within the connection and is kept nowhere.
+    The environment includes the job's hub token, which is sent over the connection only and never stored.
     """
     assert site.project is not None
     interpreter = site.survey.interpreter if site.survey else None
@@ -24,7 +24,7 @@ def asking(site: Site) -> dict[str, Any]:
 
 
 class HostHub:
-    """What the hub told the host, asked once per repository and revision."""
+    """Answers of the hub, requested once per repository and revision."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -38,11 +38,11 @@ class HostHub:
 
     def _ask(self, repo: str, revision: str) -> dict[str, Any]:
         assert self._site.host is not None
-        common = asking(self._site)
+        common = hub_request(self._site)
         if not common["python"]:
             return {
                 "fault": "no-library",
-                "message": "the project's interpreter cannot be run, so the hub was not asked",
+                "message": "the project's interpreter does not run, so the hub was not queried",
             }
         request = {**common, "repo": repo, "revision": revision}
         try:

@@ -1,4 +1,4 @@
-"""The model hub, asked from the laptop where huggingface_hub is installed beside us: the same program as on a host."""
+"""Requests to the model hub from the laptop, through the huggingface_hub of halfstep's own environment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TIMEOUT_S = 1800.0
 
 
 class HubUnavailable(Exception):
-    """The hub could not be asked from here, or did not give the file."""
+    """The hub could not be reached, or did not provide the file."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -27,16 +27,17 @@ class HubUnavailable(Exception):
 
 
 def ask_laptop_hub(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer of `python -m remote.payload hub` in our own interpreter, also where it is an error of the hub."""
+    """Return the answer of `python -m remote.payload hub`, which may be a fault. Raises HubUnavailable."""
     if importlib.util.find_spec("huggingface_hub") is None:
         raise HubUnavailable(
-            "huggingface_hub is not installed beside halfstep, so nothing was fetched", "pip install huggingface_hub"
+            "huggingface_hub is not installed in halfstep's environment, so nothing was downloaded",
+            "pip install huggingface_hub",
         )
     done = subprocess.run(
         [sys.executable, "-E", "-m", "remote.payload", "hub"],
         input=json.dumps(dict(request)).encode(),
         capture_output=True,
-        cwd=Path(__file__).parents[2],  # where `remote` is ours: neither the project nor PYTHONPATH is searched
+        cwd=Path(__file__).parents[2],  # import halfstep's own `remote`; -E ignores PYTHONPATH
         timeout=TIMEOUT_S,
         check=False,
     )
@@ -44,12 +45,12 @@ def ask_laptop_hub(request: Mapping[str, Any]) -> dict[str, Any]:
         answer: dict[str, Any] = json.loads(done.stdout)
     except ValueError:
         words = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise HubUnavailable(words[-1] if words else "the hub's client ended without a word", "") from None
+        raise HubUnavailable(words[-1] if words else "the hub client ended without output", "") from None
     return answer
 
 
 def fetch_on_laptop(repo: str, commit: str, name: str, digest: Digest) -> bytes:
-    """The file's bytes, which have that digest. Raises HubUnavailable."""
+    """Download a file and verify its digest. Raises HubUnavailable."""
     with tempfile.TemporaryDirectory(prefix="halfstep-hub-") as folder:
         request = {"do": "fetch", "repo": repo, "revision": commit, "folder": folder}
         answer = ask_laptop_hub({**request, "digests": {name: encode(digest)}})

@@ -1,4 +1,4 @@
-"""The packages that a project asks for: its requirement files, else the dependencies in its pyproject.toml."""
+"""The packages that a project requires: its requirements files, else the dependencies in its pyproject.toml."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PYPROJECT = "pyproject.toml"
 
 
 class NoPackages(Exception):
-    """The packages cannot be read; the message says why, `hint` what to write instead."""
+    """The requirements cannot be read; `hint` says how to correct them."""
 
     def __init__(self, message: str, where: str, hint: str) -> None:
         super().__init__(message)
@@ -31,7 +31,7 @@ class ProjectPackages:
 
 
 def read_packages(tree: Tree, settings: Mapping[str, Any]) -> ProjectPackages:
-    """What the setting `requirements` names; left out: requirements.txt, else pyproject.toml. Raises NoPackages."""
+    """Read the files in the setting `requirements`, else requirements.txt, else pyproject.toml. Raises NoPackages."""
     paths = set(tree.paths())
     wanted = settings.get("requirements")
     if wanted is None:
@@ -50,7 +50,7 @@ def read_packages(tree: Tree, settings: Mapping[str, Any]) -> ProjectPackages:
 
 
 def _dependencies(tree: Tree, name: str) -> list[str]:
-    """`project.dependencies` of a pyproject.toml. The project itself is not installed: it runs from its folder."""
+    """Return `project.dependencies` of a pyproject.toml. The project itself runs from its folder, uninstalled."""
     hint = "write the packages into requirements.txt"
     try:
         project = tomllib.loads(tree.read(name).decode("utf-8")).get("project", {})
@@ -59,8 +59,8 @@ def _dependencies(tree: Tree, name: str) -> list[str]:
     if not isinstance(project, dict):
         raise NoPackages(f"{name}: `project` is not a table", name, hint)
     if "dependencies" in project.get("dynamic", ()):
-        raise NoPackages(f"{name} computes its dependencies when it is built (dynamic)", name, hint)
+        raise NoPackages(f"{name} has dynamic dependencies, computed when it is built", name, hint)
     listed = project.get("dependencies", [])
     if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
-        raise NoPackages(f"{name}: project.dependencies is not a list of texts", name, hint)
+        raise NoPackages(f"{name}: project.dependencies is not a list of strings", name, hint)
     return list(listed)

@@ -1,11 +1,11 @@
-"""shared-memory: /dev/shm of a container is too small for data workers and NCCL.
+"""shared-memory: a container's /dev/shm that is too small for data workers and NCCL is reported.
 
 What it does
-    In a container, compares /dev/shm with what the workers of this run pass through it, and says which option of the
-    container's start to change.
+    In a container, compares the size of /dev/shm with what the workers of this run need, and names the option of
+    `docker run` that sets it.
 
 Why
-    Docker gives 64 MiB. Data workers hand over batches there, and NCCL its buffers: the first ends with
+    Docker's default is 64 MiB. Data workers pass batches through it, and NCCL its buffers: the first fail with
     `DataLoader worker is killed by signal: Bus error`, the second with `unhandled system error`.
 
 Before
@@ -15,7 +15,7 @@ After
     docker run --gpus all --shm-size 8g IMAGE
 
 What it can break
-    Nothing: it only tells. A container's limits are set when it starts.
+    Nothing: it only reports. The limit is set when the container starts.
 
 How to undo
     Nothing to undo.
@@ -36,23 +36,23 @@ safety = "safe"
 
 FOR_WORKERS = 256 * 2**20
 FOR_NCCL = 2**30
-"""NCCL's buffers per process are tens of MiB for each channel and peer; 1 GiB carries eight of them."""
+"""NCCL's buffers are tens of MiB per process, channel and peer; 1 GiB is enough for eight processes."""
 
 
 def plan(site: Site) -> Plan:
-    """What /dev/shm lacks for this run."""
+    """Report a /dev/shm that is too small for this run."""
     if site.survey is None:
         return Plan()
     return Plan(judge_shared_memory(site.survey.machine, int(site.config.get("processes") or 1)))
 
 
 def judge_shared_memory(machine: Machine, processes: int) -> tuple[Finding, ...]:
-    """An error where several processes must meet in too little, a warning where workers may."""
+    """Return an error if several processes share too little, a warning if only data workers do."""
     needed = FOR_NCCL if processes > 1 else FOR_WORKERS
     if not machine.container or machine.shm_bytes >= needed:
         return ()
     size, wanted = machine.shm_bytes // 2**20, needed // 2**20
-    message = f"/dev/shm has {size} MiB, {processes} process(es) and their data workers want {wanted} MiB"
+    message = f"/dev/shm has {size} MiB; {processes} process(es) and their data workers need {wanted} MiB"
     hint = "docker run --shm-size 8g, or --ipc=host"
     if processes > 1:
         return (error(name, message, "/dev/shm", hint, exit_code=ExitCode.ENVIRONMENT),)

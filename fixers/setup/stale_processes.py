@@ -1,24 +1,24 @@
-"""stale-processes: what our own ended runs left on the card is ended; other people's processes are named.
+"""stale-processes: orphaned processes of ended runs on the card are terminated; processes of others are reported.
 
 What it does
-    Looks at who holds memory on the cards. A process that bears the mark of an earlier run of this project, whose job
-    has ended, is asked to end, then made to. Everybody else is named with pid, user and size, and never touched.
+    Lists the processes that hold GPU memory. A process that belongs to an earlier run of this project whose job has
+    ended gets SIGTERM, then SIGKILL. Other processes are reported with pid, user and size, and never touched.
 
 Why
-    A worker of torch has a session of its own and can outlive the job that started it. It keeps its memory, and the
-    next run ends with `CUDA out of memory` or, in exclusive mode, with `CUDA-capable device(s) is/are busy`.
+    A torch worker has a session of its own and can survive the job that started it. It keeps its memory, and the
+    next run fails with `CUDA out of memory` or, in exclusive mode, with `CUDA-capable device(s) is/are busy`.
 
 Before
-    TITAN RTX: 11.2 GB held by pid 4121, left behind by run paper_r64-3f9c21aa, which failed yesterday
+    TITAN RTX: 11.2 GB held by pid 4121, an orphan of run paper_r64-3f9c21aa, which failed yesterday
 
 After
     TITAN RTX: nothing held
 
 What it can break
-    Nothing that is still at work: a job that runs, with or without its supervisor, is never ended by this.
+    Nothing: a running job, with or without its supervisor, is never terminated.
 
 How to undo
-    A process cannot be brought back.
+    A terminated process cannot be restored.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ version = 1
 safety = "safe"
 
 SMALL_BYTES = 64 * 2**20
-"""What a desktop or a monitor takes; not worth a word."""
+"""The size of a desktop or a monitoring tool; not reported."""
 
 
 def plan(site: Site) -> Plan:
-    """Our leftovers ended, others named."""
+    """Terminate orphans of this project's runs and report other processes."""
     if site.survey is None or site.project is None:
         return Plan()
     findings: list[Finding] = []
@@ -50,7 +50,7 @@ def plan(site: Site) -> Plan:
         for process in gpu.processes:
             if is_stale(process, site.survey):
                 stale.setdefault(process.ours, []).append(process.pid)
-                findings.append(resolved(_left_behind(gpu, process)))
+                findings.append(resolved(_orphan(gpu, process)))
             elif not process.ours and process.used_bytes > SMALL_BYTES:
                 findings.append(_of_others(gpu, process))
     changes = tuple(_end(site.project.key, run, sorted(set(pids))) for run, pids in sorted(stale.items()))
@@ -58,7 +58,7 @@ def plan(site: Site) -> Plan:
 
 
 def is_stale(process: GpuProcess, survey: Survey) -> bool:
-    """It belongs to a run of this project that is over."""
+    """Return True if the process belongs to an ended run of this project."""
     if not process.ours:
         return False
     run = survey.run(process.ours)
@@ -67,14 +67,14 @@ def is_stale(process: GpuProcess, survey: Survey) -> bool:
 
 def _end(project: str, run: str, pids: list[int]) -> HostChange:
     args = {"project": project, "fixer": name, "run": run, "pids": pids}
-    return HostChange(name, f"end {_pids(pids)}, left behind by run {run}", "fix.processes.end", args)
+    return HostChange(name, f"terminate {_pids(pids)}, orphaned by run {run}", "fix.processes.end", args)
 
 
 def _pids(pids: list[int]) -> str:
     return ("process " if len(pids) == 1 else "processes ") + ", ".join(map(str, pids))
 
 
-def _left_behind(gpu: Gpu, process: GpuProcess) -> Finding:
+def _orphan(gpu: Gpu, process: GpuProcess) -> Finding:
     size = f"{process.used_bytes / 2**30:.1f} GiB"
     message = f"{gpu.name}: pid {process.pid} ({process.name}) of the ended run {process.ours} still holds {size}"
     return error(name, message, gpu.uuid, exit_code=ExitCode.GPU)
@@ -83,5 +83,5 @@ def _left_behind(gpu: Gpu, process: GpuProcess) -> Finding:
 def _of_others(gpu: Gpu, process: GpuProcess) -> Finding:
     size = f"{process.used_bytes / 2**30:.1f} GiB"
     who = f" of {process.user}" if process.user else ""
-    message = f"{gpu.name}: pid {process.pid} ({process.name}){who} holds {size}; it is not ours and stays"
+    message = f"{gpu.name}: pid {process.pid} ({process.name}){who} holds {size}; it is not a process of halfstep"
     return warning(name, message, gpu.uuid, "ask its owner, or choose another card in gpus:")

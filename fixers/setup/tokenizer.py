@@ -1,26 +1,26 @@
-"""tokenizer: broken tokenizer files are replaced, whole or not at all; files too new for their reader are told.
+"""tokenizer: broken tokenizer files are replaced; files too new for the installed library are reported.
 
 What it does
-    Looks at tokenizer.json and its companions in the project, in `fixers.tokenizer.folders`, and in the host's hub
-    cache. One that is cut off, empty, a Git LFS pointer, a web page, or not what its digest says is copied from a good
-    one on the host, or fetched again by the host's own huggingface_hub at one commit. Size and digest must be the
-    hub's, the file must load, three fixed strings must survive a round trip; only then is it renamed into place.
+    Checks tokenizer.json and its companions in the project, `fixers.tokenizer.folders` and the host's hub cache. A file
+    that is truncated, empty, a Git LFS pointer, a web page or has the wrong digest is replaced by a valid copy on
+    the host, or downloaded again by the host's huggingface_hub at one commit. It is moved into place only if size and
+    digest equal the hub's, it loads, and three fixed strings survive a round trip.
 
 Why
-    A transfer that was cut leaves a file that ends in the middle of a value, and a clone without Git LFS leaves a
-    pointer. Both end in `Exception: expected value at line 1 column 1`, after the model was loaded. A file written by
-    tokenizers 0.20 or newer fails in older ones with `untagged enum ModelWrapper`: there the file is well, and the
-    reader is what to upgrade.
+    An interrupted transfer leaves a truncated file, and a clone without Git LFS leaves a pointer. Both fail with
+    `Exception: expected value at line 1 column 1`, after the model was loaded. A file written by tokenizers 0.20 or
+    newer fails in older versions with `untagged enum ModelWrapper`: then the file is valid, and the library must be
+    upgraded.
 
 Before
     tokenizer.json, 32768 bytes: EOF while parsing a string at line 812 column 9
 
 After
-    tokenizer.json, 15524095 bytes: the hub's, byte for byte, at the pinned commit
+    tokenizer.json, 15524095 bytes: identical to the hub's at the pinned commit
 
 What it can break
-    A tokenizer.json that was edited until it is no JSON any more becomes the hub's. One that still parses but differs
-    from the hub's is only told, since added tokens look like that.
+    A tokenizer.json that was edited and is no longer valid JSON is replaced by the hub's. One that parses but differs
+    from the hub's is only reported, since added tokens look like that.
 
 How to undo
     pipeline fix --undo
@@ -38,7 +38,7 @@ from typing import Any
 from fixers.frame.change import FileChange, HostChange, Plan
 from fixers.frame.findings import error, resolved
 from fixers.frame.site import Site, Tree
-from fixers.setup.host_hub import HostHub, asking
+from fixers.setup.host_hub import HostHub, hub_request
 from fixers.setup.laptop_hub import HubUnavailable, ask_laptop_hub, fetch_on_laptop
 from fixers.setup.tokenizer_judgement import NAME, UPGRADE, Complaint, good_copy, judge_files
 from remote.host import read_answer
@@ -63,10 +63,10 @@ OURS = "tiny/"
 HINTS = {
     "gated": "accept the model's licence on its page, and name HF_TOKEN in `secrets:`",
     "unauthorized": "name HF_TOKEN in `secrets:` of the host or the config",
-    "not-found": "put the model's id right in `fixers.tokenizer.repo`; a private one needs HF_TOKEN",
-    "no-revision": "put `model.revision` right",
-    "offline": "unset HF_HUB_OFFLINE for this once",
-    "rate-limited": "run it again in some minutes, or with HF_TOKEN",
+    "not-found": "correct the model's id in `fixers.tokenizer.repo`; a private one needs HF_TOKEN",
+    "no-revision": "correct `model.revision`",
+    "offline": "unset HF_HUB_OFFLINE for one run",
+    "rate-limited": "run the command again in a few minutes, or set HF_TOKEN",
     "unreachable": "set HF_ENDPOINT to a mirror that the host can reach",
     "no-library": "pip install huggingface_hub",
 }
@@ -74,9 +74,9 @@ HINTS = {
 
 @dataclass(frozen=True)
 class Origin:
-    """Where a good copy can be had: a repository at a revision, and a folder of the project that holds one.
+    """The source of valid copies: a repository at a revision, and a folder of the project.
 
-    `certain`: the config says that every tokenizer file is that repository's.
+    `certain`: the config sets the repository for every tokenizer file.
     """
 
     repo: str = ""
@@ -86,7 +86,7 @@ class Origin:
 
 
 def plan(site: Site) -> Plan:
-    """What is wrong with the tokenizer files here or there, and a replacement for each that one can be had for."""
+    """Report broken tokenizer files, local or on the host, and replace those that a valid copy is available for."""
     origin = origin_of(site)
     if site.host is None or site.project is None:
         return _plan_laptop(site, origin)
@@ -96,7 +96,7 @@ def plan(site: Site) -> Plan:
 
 
 def origin_of(site: Site) -> Origin:
-    """What the config says: `fixers.tokenizer: {repo, revision, source}`, else `model:` where it is a hub's id."""
+    """Return the origin from `fixers.tokenizer: {repo, revision, source}`, else from `model:` if that is a hub id."""
     setting = site.settings.get(name)
     setting = setting if isinstance(setting, Mapping) else {}
     model = site.config.get("model") or {}
@@ -109,8 +109,7 @@ def origin_of(site: Site) -> Origin:
 
 
 def belongs_to(site: Site, origin: Origin, file: TokenizerFile, root: str = "") -> tuple[str, str]:
-    """The repository and revision that a file came from: by its place in the cache, the config, or the model beside
-    it, whose config.json says what it was loaded from."""
+    """Return the repository and revision of a file: from the cache, the config, or the config.json beside it."""
     if file.repo:
         return file.repo, file.revision
     folder = posixpath.relpath(posixpath.dirname(file.path), root) if root else posixpath.dirname(file.path)
@@ -121,7 +120,7 @@ def belongs_to(site: Site, origin: Origin, file: TokenizerFile, root: str = "") 
 
 
 def named_beside(tree: Tree, folder: str) -> str:
-    """`_name_or_path` of a model's config.json, or of the tokenizer's, where that is a hub's id; empty otherwise."""
+    """Return `_name_or_path` of config.json or tokenizer_config.json if it is a hub id, else an empty string."""
     paths = set(tree.paths())
     for path in (posixpath.join(folder, file) for file in ("config.json", "tokenizer_config.json")):
         if path in paths:
@@ -136,24 +135,24 @@ def named_beside(tree: Tree, folder: str) -> str:
 
 
 def _look(site: Site, origin: Origin) -> tuple[TokenizerFile, ...]:
-    """The host's files, and those of the laptop's tree that are not there yet, under the names they will have."""
+    """Return the host's tokenizer files, and local ones that are not on the host yet, by their path on the host."""
     assert site.host is not None and site.project is not None
     setting = site.settings.get(name)
     folders = list(setting.get("folders", ())) if isinstance(setting, Mapping) else []
     request = {
-        **asking(site),
+        **hub_request(site),
         "folders": folders,
         "models": [{"repo": origin.repo, "revision": origin.revision}] if origin.repo else [],
     }
     answer = site.host.ask("fix.tokenizer.look", request, timeout_s=300.0)
-    there = read_answer(tuple[TokenizerFile, ...], site.host, answer["files"])
+    on_host = read_answer(tuple[TokenizerFile, ...], site.host, answer["files"])
     root = posixpath.join(site.host.workdir, site.project.tree)
-    seen = {file.path for file in there}
-    return there + tuple(file for file in laptop_files(site, root) if file.path not in seen)
+    seen = {file.path for file in on_host}
+    return on_host + tuple(file for file in laptop_files(site, root) if file.path not in seen)
 
 
 def laptop_files(site: Site, root: str = "") -> tuple[TokenizerFile, ...]:
-    """The tokenizer files of the laptop's tree; `root` is put before their names."""
+    """Return the tokenizer files of the local tree; `root` is prepended to their paths."""
     paths = set(site.tree.paths())
     folders = {posixpath.dirname(p) for p in paths if posixpath.basename(p) in (MAIN, "tokenizer_config.json")}
     found: list[TokenizerFile] = []
@@ -196,32 +195,32 @@ def _plan_host(site: Site, origin: Origin, files: Sequence[TokenizerFile], compl
 
 
 def _rewrite(site: Site, origin: Origin, complaint: Complaint) -> FileChange | None:
-    """A file of the tree that is as broken here as there, and has its good copy in the tree, is known on the laptop."""
+    """Plan a local rewrite if the broken file is identical locally and the tree contains a valid copy."""
     assert site.host is not None and site.project is not None
     path = posixpath.relpath(complaint.file.path, posixpath.join(site.host.workdir, site.project.tree))
     files = laptop_files(site)
-    here = next((file for file in files if file.path == path and file.sha256 == complaint.file.sha256), None)
-    copy = good_copy(here, files, origin.source, "", "") if here is not None and origin.source else None
+    local = next((file for file in files if file.path == path and file.sha256 == complaint.file.sha256), None)
+    copy = good_copy(local, files, origin.source, "", "") if local is not None and origin.source else None
     return _file_change(site, complaint.finding, path, site.tree.read(copy.path)) if copy is not None else None
 
 
 def _file_change(site: Site, finding: Finding, path: str, data: bytes) -> FileChange:
-    reason = f"{finding.message}; the whole one has {len(data)} bytes"
+    reason = f"{finding.message}; the valid file has {len(data)} bytes"
     return FileChange(path, site.tree.read(path), data, {name: version}, (reason,))
 
 
 def _change(site: Site, complaint: Complaint, args: Mapping[str, Any]) -> HostChange:
     file = complaint.file
     origin = args.get("copy") or f"{args['repo']} at {str(args['revision'])[:12]}"
-    summary = f"replace {file.path} ({file.size} bytes) by the one of {origin} ({args['digest']['size']} bytes)"
-    whole = {**asking(site), "fixer": name, "path": file.real, "expected": file.sha256, **args}
+    summary = f"replace {file.path} ({file.size} bytes) by that of {origin} ({args['digest']['size']} bytes)"
+    whole = {**hub_request(site), "fixer": name, "path": file.real, "expected": file.sha256, **args}
     return HostChange(name, summary, "fix.tokenizer.replace", whole, undo="fix.undo")
 
 
 def _replacement(
     file: TokenizerFile, whose: tuple[str, str], source: str, files: Sequence[TokenizerFile], hub: HostHub
 ) -> dict[str, Any]:
-    """The arguments that say where the good file comes from. Raises HubUnavailable."""
+    """Return the arguments that name the source of the valid file. Raises HubUnavailable."""
     file_name = posixpath.basename(file.path)
     if file.fault is not None and file.fault.kind == "unrecorded":
         return {"name": file_name, "copy": file.real, "digest": encode(Digest(file.size, file.sha256))}
@@ -231,14 +230,16 @@ def _replacement(
         return {"name": file_name, "copy": copy.real, "digest": encode(Digest(copy.size, copy.sha256))}
     commit, digest = _wanted(repo, file_name, hub.tree(repo, revision) if repo else {})
     if digest.sha256 == file.sha256:
-        raise HubUnavailable(f"it is the file that {repo} has, so its reader is too old for it", UPGRADE)
+        raise HubUnavailable(
+            f"the file is identical to that of {repo}, so the installed library is too old for it", UPGRADE
+        )
     return {"name": file_name, "repo": repo, "revision": commit, "digest": encode(digest)}
 
 
 def _wanted(repo: str, file_name: str, answer: Mapping[str, Any]) -> tuple[str, Digest]:
-    """The commit, and the digest that the hub has there for the file. Raises HubUnavailable."""
+    """Return the commit, and the hub's digest of the file. Raises HubUnavailable."""
     if not repo:
-        raise HubUnavailable("nothing says which model it belongs to", "set fixers.tokenizer.repo in the config")
+        raise HubUnavailable("the model that it belongs to is not known", "set fixers.tokenizer.repo in the config")
     if "fault" in answer:
         raise HubUnavailable(f"{repo}: {answer['message']}", HINTS.get(str(answer["fault"]), ""))
     if file_name not in answer["digests"]:
@@ -247,12 +248,12 @@ def _wanted(repo: str, file_name: str, answer: Mapping[str, Any]) -> tuple[str, 
 
 
 def _unresolved(finding: Finding, unavailable: HubUnavailable) -> Finding:
-    message = f"{finding.message}; no good one could be had: {unavailable.message}"
+    message = f"{finding.message}; no valid copy is available: {unavailable.message}"
     return error(name, message, finding.where, unavailable.hint or "pipeline explain tokenizer")
 
 
 def _plan_laptop(site: Site, origin: Origin) -> Plan:
-    """The same for the laptop's tree; a replacement is fetched into memory, since a plan writes nothing there."""
+    """Plan for the local tree; a replacement is downloaded into memory, since planning writes nothing."""
     files = laptop_files(site)
     findings: list[Finding] = []
     changes: list[FileChange] = []

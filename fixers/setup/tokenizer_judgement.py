@@ -1,4 +1,4 @@
-"""What is wrong with a tokenizer file, and which other one can stand in for it: judgements over what a look brought."""
+"""Checks of tokenizer files, and the choice of a valid copy to replace a broken one. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UPGRADE = 'pip install -U "tokenizers>=0.20" "transformers>=4.45"'
 
 @dataclass(frozen=True)
 class Complaint:
-    """One file and what is to be done about it: `replace` False where the file is not what is wrong."""
+    """A finding about one file; `replace` is False if the file itself is not the problem."""
 
     file: TokenizerFile
     finding: Finding
@@ -25,7 +25,7 @@ class Complaint:
 
 
 def judge_files(files: Iterable[TokenizerFile], installed: str) -> tuple[Complaint, ...]:
-    """What is wrong, a complaint per file; `installed` is the version of the tokenizers package, empty if unknown."""
+    """Return one complaint per faulty file. `installed` is the version of the tokenizers package, empty if unknown."""
     complaints = (_judge(file, installed) for file in files)
     return tuple(complaint for complaint in complaints if complaint is not None)
 
@@ -36,11 +36,11 @@ def _judge(file: TokenizerFile, installed: str) -> Complaint | None:
     if file.mismatch and (file.known_from == "cache" or not file.path.endswith(".json")):
         return Complaint(file, _error(file, f"not the hub's file: {file.mismatch}"), True)
     if file.paired_merges and installed and version_of(installed) < PAIRED_MERGES_FROM:
-        return Complaint(file, _too_new(file, f"tokenizers {installed} there cannot read merges in pairs"), False)
+        return Complaint(file, _too_new(file, f"tokenizers {installed} cannot read merges in pairs"), False)
     if file.loads:
-        return Complaint(file, _error(file, f"it does not load: {file.loads}"), True)
+        return Complaint(file, _error(file, f"it fails to load: {file.loads}"), True)
     if file.mismatch:
-        message = f"{posixpath.basename(file.path)} differs from the hub's ({file.mismatch}); kept, because it is whole"
+        message = f"{posixpath.basename(file.path)} differs from the hub's ({file.mismatch}); kept, because it is valid"
         return Complaint(file, warning(NAME, message, file.path), False)
     return None
 
@@ -51,25 +51,25 @@ def _error(file: TokenizerFile, reason: str) -> Finding:
 
 
 def _too_new(file: TokenizerFile, reason: str) -> Finding:
-    message = f"{posixpath.basename(file.path)} is newer than the library that reads it: {reason}"
+    message = f"{posixpath.basename(file.path)} is too new for the installed library: {reason}"
     return error(NAME, message, file.path, UPGRADE, exit_code=ExitCode.ENVIRONMENT)
 
 
 def good_copy(
     file: TokenizerFile, files: Sequence[TokenizerFile], source: str, repo: str, revision: str
 ) -> TokenizerFile | None:
-    """A whole file of that name in the folder `source`, or in the cache for the same repository and revision."""
+    """Return a valid file of the same name in the folder `source`, else in the cache of the repository and revision."""
     for other in files:
         if other.real == file.real or posixpath.basename(other.path) != posixpath.basename(file.path):
             continue
-        if not _is_whole(other):
+        if not _is_valid(other):
             continue
         if posixpath.dirname(other.path) == source if source else _is_cached(other, repo, revision):
             return other
     return None
 
 
-def _is_whole(file: TokenizerFile) -> bool:
+def _is_valid(file: TokenizerFile) -> bool:
     return not (file.fault or file.mismatch or file.loads)
 
 

@@ -1,4 +1,4 @@
-"""Which torch builds hold code for which cards, and which drivers carry them: facts as data, and the choice between.
+"""The torch builds with their compute capabilities and required drivers, and the choice of a build.
 
 Sources: architectures of the Linux x86-64 wheels from PyTorch's release matrices (pull requests 164471 for 2.9 and
 2.10, 175253 for 2.11, 182849 for 2.12, 188443 for 2.13; the lists of 2.10 and 2.11 also as printed by
@@ -19,7 +19,7 @@ FROM_TURING: tuple[Capability, ...] = FROM_VOLTA[1:]
 
 @dataclass(frozen=True)
 class Build:
-    """Wheels of torch `since` to `until` made with one CUDA. `tag` is what the version ends in: 2.11.0+cu126."""
+    """Wheels of torch `since` to `until` for one CUDA version. `tag` is the local version label: 2.11.0+cu126."""
 
     tag: str
     cuda: tuple[int, int]
@@ -37,7 +37,7 @@ BUILDS = (
     Build("cu132", (13, 2), (2, 12), (2, 13), FROM_TURING),
 )
 OLDEST_DRIVER = {11: 450, 12: 525, 13: 580}
-"""The first driver of each CUDA family that runs every toolkit of the family."""
+"""The first driver that supports every toolkit of a CUDA major version."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ class Choice:
 def choose_build(
     capability: Capability, driver: str, allowed: Callable[[int, int], bool] = lambda major, minor: True
 ) -> Choice | None:
-    """The newest torch that is allowed, with code for the card and a CUDA that the driver carries; of two, the newer
-    CUDA. None where there is none."""
+    """Return the newest allowed torch with code for the card and a CUDA version that the driver supports; of equal
+    releases the one with the newer CUDA. None if there is none."""
     fitting = [
         Choice((build.since[0], minor), build.tag)
         for build in BUILDS
-        if runs_on(build.architectures, capability) and driver_carries(driver, build.cuda[0])
+        if runs_on(build.architectures, capability) and driver_supports(driver, build.cuda[0])
         for minor in range(build.since[1], build.until[1] + 1)
         if allowed(build.since[0], minor)
     ]
@@ -64,12 +64,12 @@ def choose_build(
 
 
 def runs_on(architectures: tuple[Capability, ...], capability: Capability) -> bool:
-    """Machine code runs on cards of its own major capability and the same minor or a higher one."""
+    """Return True if one of the architectures has the card's major capability and at most its minor."""
     return any(built[0] == capability[0] and built[1] <= capability[1] for built in architectures)
 
 
-def driver_carries(driver: str, cuda_major: int) -> bool:
-    """The driver runs programs of that CUDA family."""
+def driver_supports(driver: str, cuda_major: int) -> bool:
+    """Return True if the driver runs programs of this CUDA major version."""
     oldest = OLDEST_DRIVER.get(cuda_major)
     branch = driver.partition(".")[0]
     return oldest is not None and branch.isdigit() and int(branch) >= oldest

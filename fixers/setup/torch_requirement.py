@@ -13,11 +13,11 @@ BARE = re.compile(rf"{VERSION}(?:\.\*)?")
 NAMED = re.compile(r"(?:torch|pytorch)(?![A-Za-z0-9_.-]*[A-Za-z])\s*(.*)", re.IGNORECASE | re.DOTALL)
 URL = re.compile(r"torch\s*@\s*(?:https?|file)://\S+")
 OLDEST_FLOAT = 2.6
-"""A YAML number below it, of one decimal, is taken for a version that lost its last zero: 2.10 is read as 2.1."""
+"""A YAML number below this with one decimal is refused: 2.10 is read as 2.1."""
 
 
 class BadTorch(ValueError):
-    """Not a version of torch. `nearest` is a valid spelling of what was probably wanted; empty where none is."""
+    """Not a version of torch. `nearest` is a valid spelling of the probable intention; may be empty."""
 
     def __init__(self, message: str, nearest: str = "") -> None:
         super().__init__(message)
@@ -26,19 +26,19 @@ class BadTorch(ValueError):
 
 @dataclass(frozen=True)
 class TorchRequirement:
-    """What was asked for: `requirement` as pip takes it, and the clauses in it, such as (">=", "2.4")."""
+    """A requirement as pip accepts it, and its clauses, such as (">=", "2.4")."""
 
     requirement: str
     clauses: tuple[tuple[str, str], ...] = ()
 
     @property
     def by_url(self) -> bool:
-        """One archive is named, so that no index is searched."""
+        """The requirement names one archive, so no index is used."""
         return "@" in self.requirement
 
     @property
     def build(self) -> str:
-        """The tag of the build that was asked for, such as cu126; empty where none was."""
+        """The tag of the requested build, such as cu126; empty if none."""
         return next((version.partition("+")[2] for _, version in self.clauses if "+" in version), "")
 
     def at(self, minor: tuple[int, int]) -> str:
@@ -50,15 +50,15 @@ class TorchRequirement:
         return f"torch{clause}" if exact or not self.clauses else f"{self.requirement},{clause}"
 
     def allows(self, major: int, minor: int) -> bool:
-        """Whether some release of that minor version satisfies every clause."""
+        """Return True if a release of this minor version can satisfy every clause."""
         return all(_allows(operator, version, (major, minor)) for operator, version in self.clauses)
 
 
 def parse_torch_requirement(value: object) -> TorchRequirement:
-    """The wish in that setting; any torch where it is empty or None. Raises BadTorch."""
+    """Parse the setting; any torch if it is empty or None. Raises BadTorch."""
     if isinstance(value, float) and value < OLDEST_FLOAT and len(str(value).partition(".")[2]) == 1:
         written = f"{value}0"
-        raise BadTorch(f"{value} is a number to YAML, which drops a last zero; write the version in quotes", written)
+        raise BadTorch(f"{value} is a number in YAML, which drops trailing zeros; quote the version", written)
     text = str(value if value is not None else "").strip()
     if not text:
         return TorchRequirement("torch")
@@ -102,7 +102,7 @@ REPAIRS = (
 
 
 def _nearest(text: str) -> str:
-    """A valid spelling of the text, after the usual slips are repaired; empty where it stays unreadable."""
+    """Return a valid spelling of the text with common mistakes repaired; empty if there is none."""
     caret = re.fullmatch(r"(?:(?:py)?torch\W*)?\^\s*(\d+)(\.[\d.]+)?", text)
     if caret:
         return f">={caret[1]}{caret[2] or ''},<{int(caret[1]) + 1}"
@@ -117,7 +117,7 @@ def _release(version: str) -> Release:
 
 
 def _allows(operator: str, version: str, minor: tuple[int, int]) -> bool:
-    """Compares minor versions only: whether a release of `minor` can satisfy the clause."""
+    """Return True if a release of `minor` can satisfy the clause; only minor versions are compared."""
     release = _release(version)
     named = (*release, 0)[:2]
     if operator in ("==", "==="):

@@ -1,4 +1,4 @@
-"""What the built-in trainer needs beside Python, as pip takes it: the project's extra `train`."""
+"""Requirements of the built-in trainer, as in the extra `train`."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ TRAINER_REQUIREMENTS = {
 
 
 def requirements_for(packages: Iterable[str]) -> tuple[str, ...]:
-    """The packages with the bounds that the trainer needs."""
+    """Return the packages with the version bounds that the trainer needs."""
     return tuple(TRAINER_REQUIREMENTS[name] for name in packages)

@@ -95,7 +95,7 @@ def test_two_processes_on_one_exclusive_card_are_told_before_they_meet(example, 
     assert told.exit == 21, told.text
     finding = next(one for one in told.json["findings"] if one["check"] == "compute-mode")
     assert finding["severity"] == "error"
-    assert "takes one process (Exclusive_Process); 2 are to share 1 card(s)" in finding["message"]
+    assert "allows one process (Exclusive_Process); 2 would share 1 card(s)" in finding["message"]
 
 
 def test_what_an_earlier_run_left_on_the_card_is_ended_and_nobody_else(example, tmp_path):

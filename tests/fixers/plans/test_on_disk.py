@@ -9,7 +9,6 @@ import pytest
 from fixers.frame.change import FileChange, HostChange, Plan
 from fixers.plans.on_disk import apply_to_disk, undo_on_disk, write_keeping_mode
 from remote.errors import Busy, FixRefused
-from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 
 UNDO = ".halfstep/undo"
@@ -88,7 +87,7 @@ def test_a_file_that_somebody_put_back_already_is_no_matter(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("left", "what"), [(b"mine", "was edited after the fix"), (None, "is no longer there")], ids=["edited", "gone"]
+    ("left", "what"), [(b"mine", "was edited after the fix"), (None, "no longer exists")], ids=["edited", "gone"]
 )
 def test_what_was_edited_since_is_told_and_its_original_kept(tmp_path, left, what):
     for name in ("a.py", "b.py"):
@@ -99,9 +98,9 @@ def test_what_was_edited_since_is_told_and_its_original_kept(tmp_path, left, wha
     else:
         (tmp_path / "a.py").write_bytes(left)
     undone = undo_on_disk(tmp_path)
-    message = f"the file {what}; its fix was not taken back"
-    hint = "the bytes before the fix lie in .halfstep/undo/originals"
-    assert undone.findings == (Finding("edited-since-fix", Severity.WARNING, message, "a.py", hint, ExitCode.FIXER),)
+    message = f"the file {what}; its fix was not undone"
+    hint = "the original is in .halfstep/undo/originals"
+    assert undone.findings == (Finding("edited-since-fix", Severity.WARNING, message, "a.py", hint),)
     assert undone.restored == ("b.py",)
     assert originals(tmp_path) == {b"a.py"}
     assert set(json.loads((tmp_path / UNDO / "journal.json").read_bytes())["steps"]) == {"a.py"}

@@ -42,7 +42,7 @@ def test_the_config_and_the_command_line_choose_the_fixers(only, settings, confi
 def test_a_fixer_that_nobody_knows_is_bad_usage_with_a_hint():
     with pytest.raises(BadUsage) as refusal:
         chosen_names(Site(MemoryTree({})), ["zz-none", "a-none", "port"])
-    assert refusal.value.message == "no fixer is called 'a-none'"
+    assert refusal.value.message == "unknown fixer: 'a-none'"
     assert refusal.value.hint == "pipeline explain"
 
 

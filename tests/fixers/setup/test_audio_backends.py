@@ -26,18 +26,18 @@ def error(message, hint):
 
 def lacks(package, python=THEIRS):
     return error(
-        f"the project decodes audio with {package}, and {python} has none", f"{python} -m pip install {package}"
+        f"the project decodes audio with {package}, which {python} does not have", f"{python} -m pip install {package}"
     )
 
 
 NO_FFMPEG = error(
-    "no shared libraries of FFmpeg 4 to 8 were found, which torchcodec loads",
+    "torchcodec needs the shared libraries of FFmpeg 4 to 8; none were found",
     "apt-get install ffmpeg, or Audio(decode=False) and soundfile",
 )
 
 
 def misfit(codec, wanted, torch, fitting):
-    message = f"torchcodec {codec} is made for torch {wanted}, and torch is {torch}"
+    message = f"torchcodec {codec} requires torch {wanted}, but torch {torch} is installed"
     return error(message, f'pip install "{fitting}"')
 
 

@@ -21,8 +21,8 @@ def error(message, hint, where="GPU-1"):
     return Finding("compute-mode", Severity.ERROR, message, where, hint, ExitCode.GPU)
 
 
-NOBODY = error("TITAN RTX computes for nobody (Prohibited)", "nvidia-smi -c DEFAULT, as root")
-SHARED = error("TITAN RTX takes one process (Exclusive_Process); 2 are to share 1 card(s)", "processes: 1")
+NOBODY = error("TITAN RTX runs no compute process (Prohibited)", "nvidia-smi -c DEFAULT, as root")
+SHARED = error("TITAN RTX allows one process (Exclusive_Process); 2 would share 1 card(s)", "processes: 1")
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ SHARED = error("TITAN RTX takes one process (Exclusive_Process); 2 are to share 
             1,
             (
                 error(
-                    "TITAN RTX takes one process (Exclusive Process) and has one: pid 12 python, pid 14 train",
+                    "TITAN RTX allows one process (Exclusive Process) and already runs pid 12 python, pid 14 train",
                     "choose another card in gpus:, or wait for it to end",
                 ),
             ),

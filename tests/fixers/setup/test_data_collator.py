@@ -27,11 +27,11 @@ def error(message, where=FILE, hint="pipeline fix --only data-collator", code=Ex
 
 
 def copy_told(path, reach=""):
-    message = f"another {path.rpartition('/')[2]} on the host has other bytes{reach}"
+    message = f"another {path.rpartition('/')[2]} on the host differs{reach}"
     return Finding("data-collator", Severity.WARNING, message, path, f"rm {path}")
 
 
-NOT_OURS = error("AudioDataCollator.py on the host is not the project's")
+NOT_OURS = error("AudioDataCollator.py on the host differs from the project's")
 EDITED = error("AudioDataCollator.py on the host was edited there")
 
 
@@ -63,7 +63,7 @@ def test_a_collator_is_found_by_its_name_where_there_is_only_one(paths, found):
         (CollatorFacts(DIGEST, copies=(Copy("/x", DIGEST), Copy("/y", ""))), ()),
         (
             CollatorFacts(DIGEST, copies=(Copy("/a/x.py", "cc"), Copy("/b/x.py", "zz", True))),
-            (copy_told("/a/x.py"), copy_told("/b/x.py", "; it is found before the project's")),
+            (copy_told("/a/x.py"), copy_told("/b/x.py", "; it is imported instead of the project's")),
         ),
     ],
 )
@@ -93,7 +93,7 @@ def replacement(expected):
         "data": base64.b64encode(NEW).decode(),
     }
     return HostChange(
-        "data-collator", f"make {FILE} on the host the project's", "fix.collator.replace", args, undo="fix.undo"
+        "data-collator", f"replace {FILE} on the host by the project's", "fix.collator.replace", args, undo="fix.undo"
     )
 
 
@@ -124,7 +124,7 @@ def test_the_host_looks_where_its_interpreter_would():
 
 
 def absent(wanted, hint, key="path"):
-    message = f"the project has no {wanted}, which fixers.data-collator.{key} names"
+    message = f"fixers.data-collator.{key} names {wanted}, which the project does not have"
     return error(message, wanted, hint, ExitCode.USAGE)
 
 
@@ -133,7 +133,7 @@ def absent(wanted, hint, key="path"):
     [
         ("src/AudioDatacollator.py", f"set fixers.data-collator.path to {FILE}"),
         ("a/very/long/way/from/the/AudioDataCollator.py", f"set fixers.data-collator.path to {FILE}"),
-        ("x.cfg", "put fixers.data-collator.path right"),
+        ("x.cfg", "correct fixers.data-collator.path"),
     ],
 )
 def test_a_path_that_the_project_does_not_have_names_the_nearest(wanted, hint):
@@ -157,7 +157,7 @@ def test_listed_copies_in_the_project_become_equal_without_a_host(known):
     files = {FILE: NEW, "copy.py": OLD, "even.py": NEW, "unlisted.py": OLD}
     plan, asked = plan_of(CollatorFacts("bb"), setting, files, **known)
     assert plan == Plan(
-        (absent("gone.py", "put fixers.data-collator.copies right", "copies"), COPY_RESOLVED), (COPY_CHANGE,)
+        (absent("gone.py", "correct fixers.data-collator.copies", "copies"), COPY_RESOLVED), (COPY_CHANGE,)
     )
     assert asked == []
 

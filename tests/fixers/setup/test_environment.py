@@ -25,7 +25,7 @@ def error(message, where=PYTHON, hint=""):
 
 
 CPU = Torch("2.13.0+cpu", None, ())
-NO_CODE = "torch 2.11.0+cu128 holds no code for {}: {}"
+NO_CODE = "torch 2.11.0+cu128 contains no code for {}: {}"
 
 
 def built_for(*architectures, cuda="12.8"):
@@ -39,7 +39,7 @@ def built_for(*architectures, cuda="12.8"):
         (None, TURING, "550.1", f"{PYTHON} has no torch"),
         (CPU, None, "", None),
         (CPU, ASSUMED, "", None),
-        (CPU, TURING, "550.1", "torch 2.13.0+cpu is a CPU build, and there is a TITAN RTX"),
+        (CPU, TURING, "550.1", "torch 2.13.0+cpu is a CPU build, but the host has a TITAN RTX"),
         (built_for("sm_75", "sm_80"), TURING, "550.1", None),
         (built_for("sm_70"), TURING, "550.1", None),
         (built_for("sm_75"), ASSUMED, "550.1", None),
@@ -62,7 +62,7 @@ def built_for(*architectures, cuda="12.8"):
             built_for("sm_75", cuda="13.0"),
             TURING,
             "579.1",
-            "driver 579.1 does not carry CUDA 13.0, which torch wants",
+            "driver 579.1 does not support CUDA 13.0, which torch needs",
         ),
     ],
 )
@@ -124,7 +124,7 @@ def change(words, build="cu129", **args):
         "capability": [7, 5],
         "environment": {"PIP_INDEX_URL": "u"},
     }
-    summary = f"make venv on the host with {words}"
+    summary = f"create venv on the host with {words}"
     return HostChange("environment", summary, "fix.environment.create", {**plain, **args}, undo="fix.undo")
 
 
@@ -260,8 +260,8 @@ def test_a_machine_that_is_no_linux_takes_the_usual_torch():
 
 
 def impossible(card_words, driver):
-    message = f"no torch build from 2.8 on that the config allows is for {card_words} under driver {driver}"
-    return error(message, hint="update the driver, or make the environment by hand")
+    message = f"no torch build since 2.8 that the config allows supports {card_words} with driver {driver}"
+    return error(message, hint="update the driver, or create the environment by hand")
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_a_card_that_no_build_is_for_is_told(gpu, driver, setting, told):
 def test_an_interpreter_outside_the_project_is_told_and_left():
     outside = Interpreter("/usr/bin/python3", error="gone")
     unfit = error("/usr/bin/python3 does not run: gone", "/usr/bin/python3")
-    message = "/usr/bin/python3 lies outside the project, so no venv is made there"
+    message = "/usr/bin/python3 is outside the project, so no venv is created there"
     told = error(message, "/usr/bin/python3", "python: venv/bin/python in the host file")
     assert plan_of("create", interpreter=outside) == Plan((unfit, told))
     assert plan_of("create", None, "", outside) == Plan((unfit, told))

@@ -16,15 +16,15 @@ def warning(message, hint):
 
 TWO = warning(
     "flash-attn 2.8.3 needs compute capability 8.0; TITAN RTX has 7.5",
-    "pip uninstall flash-attn, or ask for sdpa by name",
+    "pip uninstall flash-attn, or select sdpa by name",
 )
 TWO_AS_MODULE = warning(
     "flash_attn 2.8.3 needs compute capability 8.0; TITAN RTX has 7.0",
-    "pip uninstall flash-attn, or ask for sdpa by name",
+    "pip uninstall flash-attn, or select sdpa by name",
 )
 THREE = warning(
     "flash-attn-3 3.0 needs compute capability 9.0; TITAN RTX has 8.9",
-    "pip uninstall flash-attn-3, or ask for sdpa by name",
+    "pip uninstall flash-attn-3, or select sdpa by name",
 )
 
 

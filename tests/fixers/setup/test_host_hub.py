@@ -2,7 +2,7 @@
 
 import pytest
 
-from fixers.setup.host_hub import HostHub, asking
+from fixers.setup.host_hub import HostHub, hub_request
 from remote.errors import RemoteFault
 from remote.protocol.exits import ExitCode
 from remote.protocol.machine import Interpreter
@@ -15,7 +15,7 @@ DOES_NOT = survey_of(interpreter=Interpreter("/v/bin/python", error="no such fil
 
 @pytest.mark.parametrize(("survey", "python"), [(RUNS, "/v/bin/python"), (DOES_NOT, ""), (None, "")])
 def test_a_question_names_project_interpreter_and_environment(survey, python):
-    assert asking(site_at(None, survey=survey, environment={"HF_HOME": "/hf"})) == {
+    assert hub_request(site_at(None, survey=survey, environment={"HF_HOME": "/hf"})) == {
         "project": PROJECT.key,
         "python": python,
         "environment": {"HF_HOME": "/hf"},
@@ -41,7 +41,7 @@ def test_without_an_interpreter_nothing_is_asked():
     host = FakeHost()
     assert HostHub(site_at(host, survey=DOES_NOT)).tree("a/b", "") == {
         "fault": "no-library",
-        "message": "the project's interpreter cannot be run, so the hub was not asked",
+        "message": "the project's interpreter does not run, so the hub was not queried",
     }
     assert host.calls == []
 

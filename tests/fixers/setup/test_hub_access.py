@@ -25,10 +25,10 @@ def error(message, hint=""):
     return Finding("hub-access", Severity.ERROR, message, REPO, hint, ExitCode.ENVIRONMENT)
 
 
-SAYS = "lab/speech is not in the host's cache, and the hub says"
+SAYS = "lab/speech is not in the host's cache, and the hub reports"
 LICENCE = "accept the model's licence on its page, and name HF_TOKEN in `secrets:`"
 NAME_TOKEN = "name HF_TOKEN in `secrets:` of the host or the config"
-PUT_ID_RIGHT = "put the model's id right in `fixers.tokenizer.repo`; a private one needs HF_TOKEN"
+PUT_ID_RIGHT = "correct the model's id in `fixers.tokenizer.repo`; a private one needs HF_TOKEN"
 NO_TOKEN = "; the host has no token"
 
 
@@ -63,14 +63,14 @@ NO_TOKEN = "; the host has no token"
         (
             HubFacts(False, "/c", fault="no-revision", message="m"),
             ("HF_TOKEN",),
-            error(f"{SAYS} no-revision: m", "put `model.revision` right"),
+            error(f"{SAYS} no-revision: m", "correct `model.revision`"),
         ),
         (
             HubFacts(False, "/c", fault="offline", message="m"),
             (),
             error(
-                "lab/speech is not in the host's cache (/c), and HF_HUB_OFFLINE forbids to fetch it",
-                "unset HF_HUB_OFFLINE for this once",
+                "lab/speech is not in the host's cache (/c), and HF_HUB_OFFLINE forbids the download",
+                "unset HF_HUB_OFFLINE for one run",
             ),
         ),
         (
@@ -81,7 +81,7 @@ NO_TOKEN = "; the host has no token"
         (
             HubFacts(False, "/c", fault="rate-limited", message="m"),
             (),
-            warning(f"{SAYS} rate-limited: m", "run it again in some minutes, or with HF_TOKEN"),
+            warning(f"{SAYS} rate-limited: m", "run the command again in a few minutes, or set HF_TOKEN"),
         ),
         (
             HubFacts(False, "/c", fault="no-library", message="m"),
@@ -96,7 +96,7 @@ def test_the_judgement_of_what_the_hub_says(look, secrets, finding):
     assert judge_access(REPO, look, secrets) == (() if finding is None else (finding,))
 
 
-TOKEN_TOLD = warning("HF_TOKEN is written in env:", "secrets: [HF_TOKEN]", "HF_TOKEN")
+TOKEN_TOLD = warning("HF_TOKEN is set in env:", "secrets: [HF_TOKEN]", "HF_TOKEN")
 
 
 def test_a_token_in_env_is_told_without_its_value():
@@ -174,6 +174,6 @@ def test_what_is_no_hubs_or_on_no_host_is_not_asked_for_and_a_token_is_told_all_
 def test_a_hub_that_was_not_asked_is_a_warning_beside_what_was_seen():
     fault = RemoteFault("it hung", kind="timeout", exit_code=ExitCode.TEMPORARY)
     plan, _ = asked_of(fault, environment={"HF_TOKEN": "x"})
-    assert plan == Plan((TOKEN_TOLD, warning("the hub was not asked: it hung")))
+    assert plan == Plan((TOKEN_TOLD, warning("the hub was not queried: it hung")))
     told, _ = asked_of(GATED, environment={"HF_TOKEN": "x"})
     assert told == Plan((TOKEN_TOLD, error(f"{SAYS} gated: m{NO_TOKEN}", LICENCE)))

@@ -68,7 +68,7 @@ def test_the_client_is_our_payloads_with_the_question_on_its_input(monkeypatch, 
     [
         ("echo traceback >&2; echo 'ImportError: no hub' >&2; exit 1", "ImportError: no hub"),
         ("printf 'bad \\377 byte' >&2; echo not json", "bad \ufffd byte"),
-        ("exit 1", "the hub's client ended without a word"),
+        ("exit 1", "the hub client ended without output"),
     ],
 )
 def test_a_client_that_gives_no_answer_is_told_by_its_last_word(monkeypatch, tmp_path, program, words):
@@ -84,4 +84,4 @@ def test_without_the_clients_library_nothing_is_started(monkeypatch, tmp_path):
     with pytest.raises(HubUnavailable) as refusal:
         ask_laptop_hub({"do": "tree"})
     assert refusal.value.hint == "pip install huggingface_hub"
-    assert "nothing was fetched" in refusal.value.message
+    assert "nothing was downloaded" in refusal.value.message

@@ -33,11 +33,11 @@ def test_requirement_files_come_before_the_dependencies_of_pyproject(files, sett
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b'[project]\ndynamic = ["dependencies"]\n', "computes its dependencies"),
+        (b'[project]\ndynamic = ["dependencies"]\n', "has dynamic dependencies"),
         (b"[project", "cannot be read"),
         (b"\xff", "cannot be read"),
         (b"project = 1\n", "is not a table"),
-        (b'[project]\ndependencies = "six"\n', "is not a list of texts"),
+        (b'[project]\ndependencies = "six"\n', "is not a list of strings"),
     ],
 )
 def test_a_pyproject_that_does_not_name_its_packages_says_so(data, words):

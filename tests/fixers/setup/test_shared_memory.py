@@ -18,12 +18,12 @@ def finding(severity, message, code=ExitCode.OK):
 
 def warning(size):
     return finding(
-        Severity.WARNING, f"/dev/shm has {size} MiB, 1 process(es) and their data workers want 256 MiB", ExitCode.OK
+        Severity.WARNING, f"/dev/shm has {size} MiB; 1 process(es) and their data workers need 256 MiB", ExitCode.OK
     )
 
 
 def error(size, processes):
-    message = f"/dev/shm has {size} MiB, {processes} process(es) and their data workers want 1024 MiB"
+    message = f"/dev/shm has {size} MiB; {processes} process(es) and their data workers need 1024 MiB"
     return finding(Severity.ERROR, message, ExitCode.ENVIRONMENT)
 
 

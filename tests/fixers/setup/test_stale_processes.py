@@ -1,4 +1,4 @@
-"""Who on a card is left behind by us, who is somebody else's, and who is at work: tables, no host."""
+"""Which GPU processes are orphans of ended runs, belong to others, or are still running: tables, no host."""
 
 import pytest
 
@@ -27,14 +27,14 @@ LEFT = Finding(
 OF_ANN = Finding(
     "stale-processes",
     Severity.WARNING,
-    "TITAN RTX: pid 12 (python) of ann holds 2.0 GiB; it is not ours and stays",
+    "TITAN RTX: pid 12 (python) of ann holds 2.0 GiB; it is not a process of halfstep",
     "GPU-1",
     "ask its owner, or choose another card in gpus:",
 )
 OF_NOBODY = Finding(
     "stale-processes",
     Severity.WARNING,
-    "TITAN RTX: pid 13 (Xorg) holds 0.1 GiB; it is not ours and stays",
+    "TITAN RTX: pid 13 (Xorg) holds 0.1 GiB; it is not a process of halfstep",
     "GPU-1",
     "ask its owner, or choose another card in gpus:",
 )
@@ -42,7 +42,7 @@ OF_NOBODY = Finding(
 
 def end(run, pids, words):
     args = {"project": PROJECT.key, "fixer": "stale-processes", "run": run, "pids": pids}
-    return HostChange("stale-processes", f"end {words}, left behind by run {run}", "fix.processes.end", args)
+    return HostChange("stale-processes", f"terminate {words}, orphaned by run {run}", "fix.processes.end", args)
 
 
 def run_in(state, run="paper-1"):

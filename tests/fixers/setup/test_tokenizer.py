@@ -62,7 +62,7 @@ def change(summary, **args):
 
 
 FROM_HUB = change(
-    f"replace {THERE} (11 bytes) by the one of lab/speech at c0ffeec0ffee (26 bytes)",
+    f"replace {THERE} (11 bytes) by that of lab/speech at c0ffeec0ffee (26 bytes)",
     repo=REPO,
     revision=COMMIT,
     digest=encode(GOOD),
@@ -88,7 +88,7 @@ def test_a_copy_in_the_cache_of_the_same_revision_is_taken_without_asking_the_hu
     plan, asked = plan_of(BAD, CACHED)
     digest = encode(Digest(26, GOOD.sha256))
     assert plan.changes == (
-        change(f"replace {THERE} (11 bytes) by the one of /hub/b (26 bytes)", copy="/hub/b", digest=digest),
+        change(f"replace {THERE} (11 bytes) by that of /hub/b (26 bytes)", copy="/hub/b", digest=digest),
     )
     assert len(asked) == 1
 
@@ -108,7 +108,7 @@ def test_a_repair_that_was_cut_before_it_was_noted_is_noted():
 
 
 def unresolved(reason, hint):
-    message = f"{IS_BROKEN}; no good one could be had: {reason}"
+    message = f"{IS_BROKEN}; no valid copy is available: {reason}"
     return Finding("tokenizer", Severity.ERROR, message, THERE, hint, ExitCode.FIXER)
 
 
@@ -118,12 +118,12 @@ EXPLAIN = "pipeline explain tokenizer"
 @pytest.mark.parametrize(
     ("hub", "reason", "hint"),
     [
-        ({"fault": "offline", "message": "m"}, "lab/speech: m", "unset HF_HUB_OFFLINE for this once"),
+        ({"fault": "offline", "message": "m"}, "lab/speech: m", "unset HF_HUB_OFFLINE for one run"),
         ({"fault": "strange", "message": "m"}, "lab/speech: m", EXPLAIN),
         ({"commit": COMMIT, "digests": {}}, "lab/speech has no tokenizer.json at c0ffeec0ffee", EXPLAIN),
         (
             {"commit": COMMIT, "digests": {"tokenizer.json": encode(digest_of(CUT))}},
-            "it is the file that lab/speech has, so its reader is too old for it",
+            "the file is identical to that of lab/speech, so the installed library is too old for it",
             'pip install -U "tokenizers>=0.20" "transformers>=4.45"',
         ),
     ],
@@ -135,7 +135,7 @@ def test_a_file_that_no_good_one_can_be_had_for_is_told_and_left(hub, reason, hi
 def test_a_file_that_belongs_to_nothing_is_told_and_the_hub_is_not_asked():
     plan, asked = plan_of(BAD, config={})
     assert plan.findings == (
-        unresolved("nothing says which model it belongs to", "set fixers.tokenizer.repo in the config"),
+        unresolved("the model that it belongs to is not known", "set fixers.tokenizer.repo in the config"),
     )
     assert len(asked) == 1
 
@@ -145,7 +145,7 @@ def test_one_file_that_cannot_be_mended_does_not_keep_the_others_from_it():
     old = TokenizerFile(f"{TREE}/b/tokenizer.json", "x", 9, "cc", paired_merges=True)
     plan, _ = plan_of(old, lost, BAD, packages={"tokenizers": "0.19.1"})
     assert [finding.severity for finding in plan.findings] == [Severity.ERROR, Severity.ERROR, Severity.INFO]
-    assert "newer than the library" in plan.findings[0].message
+    assert "too new for the installed library" in plan.findings[0].message
     assert plan.changes == (FROM_HUB,)
 
 
@@ -157,7 +157,7 @@ def test_a_library_that_is_not_known_is_not_too_old(survey):
 
 ASSETS = {FILE: CUT, "assets/tokenizer.json": WHOLE}
 SOURCE = {"tokenizer": {"source": "assets"}}
-REASON = f"{IS_BROKEN}; the whole one has 26 bytes"
+REASON = f"{IS_BROKEN}; the valid file has 26 bytes"
 IN_TREE = FileChange(FILE, CUT, WHOLE, {"tokenizer": 1}, (REASON,))
 
 

@@ -21,15 +21,12 @@ def broken(reason, path=PATH):
 
 
 def too_new(installed):
-    message = (
-        "tokenizer.json is newer than the library that reads it: "
-        f"tokenizers {installed} there cannot read merges in pairs"
-    )
+    message = f"tokenizer.json is too new for the installed library: tokenizers {installed} cannot read merges in pairs"
     return Finding("tokenizer", Severity.ERROR, message, PATH, UPGRADE, ExitCode.ENVIRONMENT)
 
 
 KEPT = Finding(
-    "tokenizer", Severity.WARNING, "tokenizer.json differs from the hub's (9 bytes); kept, because it is whole", PATH
+    "tokenizer", Severity.WARNING, "tokenizer.json differs from the hub's (9 bytes); kept, because it is valid", PATH
 )
 CUT = Fault("lfs-pointer", "d")
 MERGES = "/t/model/merges.txt"
@@ -53,8 +50,8 @@ MERGES = "/t/model/merges.txt"
         (file_of(paired_merges=True), "1.0", None, False),
         (file_of(paired_merges=True), "", None, False),
         (file_of(), "0.19.1", None, False),
-        (file_of(loads="no such model"), "0.23", broken("it does not load: no such model"), True),
-        (file_of(loads="l", mismatch="9 bytes"), "0.23", broken("it does not load: l"), True),
+        (file_of(loads="no such model"), "0.23", broken("it fails to load: no such model"), True),
+        (file_of(loads="l", mismatch="9 bytes"), "0.23", broken("it fails to load: l"), True),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_file_and_whether_another_would_help(file, installed, finding, replace):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fixers.setup.torch_builds import BUILDS, Choice, choose_build, driver_carries, runs_on
+from fixers.setup.torch_builds import BUILDS, Choice, choose_build, driver_supports, runs_on
 
 PRINTED = {
     ("cu126", (2, 8)): "sm_50 sm_60 sm_70 sm_75 sm_80 sm_86 sm_90",
@@ -102,4 +102,4 @@ def test_machine_code_runs_on_its_own_major_capability_and_no_smaller_minor_one(
     ],
 )
 def test_a_driver_carries_the_families_from_its_branch_on(driver, cuda, carried):
-    assert driver_carries(driver, cuda) is carried
+    assert driver_supports(driver, cuda) is carried

@@ -78,7 +78,7 @@ def test_merges_in_pairs_are_told_to_an_old_library_and_the_file_is_kept(host, h
     put(host, FILE, whole)
     plan = tokenizer.plan(site_of(host, hub, packages={"tokenizers": "0.19.1"}))
     assert plan.empty
-    assert "newer than the library" in plan.findings[0].message
+    assert "too new for the installed library" in plan.findings[0].message
     assert "tokenizers>=0.20" in plan.findings[0].hint
 
 
