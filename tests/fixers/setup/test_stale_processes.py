@@ -87,9 +87,9 @@ def test_each_ended_run_has_one_change_with_its_processes_in_order():
     assert plan.changes == (end("draft-7", [9], "process 9"), end("paper-1", [10, 11], "processes 10, 11"))
 
 
-def test_a_leftover_would_stop_the_run_if_it_were_not_ended():
-    told = stale_processes._left_behind(card(), OURS)
-    assert (told.severity, told.exit_code) == (Severity.ERROR, ExitCode.GPU)
+def test_an_orphan_is_an_error_until_it_is_terminated():
+    finding = stale_processes._orphan(card(), OURS)
+    assert (finding.severity, finding.exit_code) == (Severity.ERROR, ExitCode.GPU)
 
 
 def test_without_a_survey_or_a_project_nothing_is_said():
