@@ -17,7 +17,7 @@ from fixers.frame.source_fixer import SourceFixer
 from fixers.frame.target import Target
 from fixers.frame.target_of import target_of
 from fixers.plans.file_plan import FileOutcome, plan_file
-from fixers.plans.memory import Digested, Memory, our_code, question_of
+from fixers.plans.memory import Digested, Memory, code_digest, question_of
 from fixers.registry import setup_fixers, source_fixers
 from remote.errors import BadUsage
 from remote.protocol.findings import Finding
@@ -101,7 +101,7 @@ def _plan_sources(site: Site, fixers: Sequence[SourceFixer], target: Target) -> 
 def _own_settings(tree: Tree) -> OwnSettings:
     """What the project's Python files read of its settings. A file that cannot be read is named when it is planned."""
     paths = [path for path in tree.paths() if path.endswith(".py")]
-    memory = Memory.of(tree.root, f"own-{our_code()}") if isinstance(tree, Digested) else None
+    memory = Memory.of(tree.root, f"own-{code_digest()}") if isinstance(tree, Digested) else None
     parts: list[OwnSettings] = []
     for path in paths:
         with suppress(OSError):
