@@ -47,6 +47,8 @@ class RunNote:
     steps: int | None = None
     loss: float | None = None
     exit: int | None = None
+    stopped: bool = False
+    preempted: bool = False
     seen_unix: float = 0.0
     cures: tuple[str, ...] = ()
     given: tuple[str, ...] = ()
@@ -200,6 +202,8 @@ def note_job(folder: Path, state: JobState, progress: Progress | None = None, re
         steps=progress.steps if progress else note.steps,
         loss=progress.loss if progress else note.loss,
         exit=result.exit if result else None,
+        stopped=result is not None and result.stopped,
+        preempted=result is not None and result.preempted,
         seen_unix=time.time(),
     )
     if state in ENDED and replace(seen, seen_unix=note.seen_unix) == note:

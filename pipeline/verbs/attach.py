@@ -1,4 +1,4 @@
-"""`pipeline attach`: a run's output as it is written; leaving it (Ctrl-C) leaves the job alone."""
+"""`pipeline attach`: print a run's output as it is written; Ctrl-C detaches, and the job keeps running."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ RECENT_LINES = 20
 
 
 def attach(run: str | None = None, as_json: bool = False) -> int:
-    """Follow a run that is under way, then say how it ended with the exit code of `wait`."""
+    """Follow a running job, then show how it ended, with the exit code of `wait`."""
     screen = Screen(as_json=as_json)
     with open_run(run, Path.cwd(), ask=None if as_json else screen) as opened:
         note, survey = opened.note, opened.survey()
         if not as_json and survey.state is JobState.RUNNING:
-            screen.note(f"{note.name} runs on its own: Ctrl-C only leaves it. `pipeline stop {note.name}` ends it.")
+            screen.note(f"Ctrl-C detaches from {note.name}, which keeps running; `pipeline stop {note.name}` ends it.")
             output = OutputLines()
             for chunk in follow_log(opened.host, note.project, note.run, lines=RECENT_LINES):
                 for line in output.feed(chunk):

@@ -1,11 +1,11 @@
-"""`pipeline diagnose`: name the error in a log, its cause, the fix, and the folk fix that is wrong."""
+"""`pipeline diagnose`: name the error in a log, its cause, the fix, and popular advice that does not work."""
 
 from __future__ import annotations
 
 import shlex
 import signal
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pipeline.config.find import find_project
@@ -13,8 +13,9 @@ from pipeline.diagnosis.diagnose import Diagnosis, as_finding, diagnose_log
 from pipeline.hosts.output import read_output
 from pipeline.messages.outcome import Outcome
 from pipeline.records.layout import Records
-from pipeline.records.runs import RunNote, list_notes, named_run, notes_named
+from pipeline.records.runs import RunNote, list_notes, named_run, notes_named, read_note
 from pipeline.show.screen import Screen
+from pipeline.verbs.run_outcome import outcome_for
 from remote.errors import BadUsage
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, exit_code_of
@@ -24,7 +25,7 @@ LARGEST_LOG = 256 * 2**20
 
 
 def diagnose(what: str = "", as_json: bool = False) -> int:
-    """What went wrong, the first in time first. Exit 0 where the log is healthy, 40 where it names an error."""
+    """Show the errors of a log, the first in time first. Exit 0 if there is none, otherwise 40."""
     screen = Screen(as_json=as_json)
     log = _log(screen, what)
     found = diagnose_log(log.text)
@@ -32,15 +33,11 @@ def diagnose(what: str = "", as_json: bool = False) -> int:
         for one in found:
             _show(screen, one, log.name)
         if not found:
-            screen.note(f"nothing that is known to go wrong is in this log{_end_of(log.note)}")
+            screen.note(f"no known error in this log{_ending(log.note)}")
     findings = tuple(as_finding(one, log.name) for one in found)
-    outcome = Outcome(
-        "diagnose",
-        exit_code_of((*findings, *log.stale), ExitCode.TRAINING),
-        host=log.note.host if log.note else "",
-        config=log.note.config if log.note else "",
-        given=log.note.given if log.note else (),
-        run=log.note.name if log.note else "",
+    outcome = replace(
+        outcome_for("diagnose", log.note) if log.note else Outcome("diagnose"),
+        exit_code=exit_code_of((*findings, *log.stale), ExitCode.TRAINING),
         findings=(*(findings if as_json else ()), *log.stale),
         more={"diagnoses": [_in_full(one, log.name) for one in found]},
     )
@@ -50,7 +47,7 @@ def diagnose(what: str = "", as_json: bool = False) -> int:
 
 @dataclass(frozen=True)
 class Log:
-    """What is diagnosed: its text, what it is called, whose output it is where it is a run's."""
+    """The text to diagnose and its name; `note` is set if it is the output of a run."""
 
     text: str
     name: str
@@ -72,25 +69,34 @@ def _log(screen: Screen, what: str) -> Log:
         return Log(path.read_bytes().decode("utf-8", "replace"), what)
     if what and not notes_named(list_notes(Records(find_project(Path.cwd()))), what):
         raise BadUsage(
-            f"{what!r} is neither a file here nor a run of this project", where="FILE|RUN|-", hint="pipeline list"
+            f"{what!r} is neither a file nor a run of this project", where="FILE|RUN|-", hint="pipeline list"
         )
     note, records = named_run(what or None, Path.cwd())
     data = bytearray()
     stale = read_output(note, records, data.extend, ask=None if screen.as_json else screen)
-    return Log(data.decode("utf-8", "replace"), f"output of {note.name}", note, stale)
+    return Log(
+        data.decode("utf-8", "replace"),
+        f"output of {note.name}",
+        read_note(records.folder_named(note.name)) or note,
+        stale,
+    )
 
 
-def _end_of(note: RunNote | None) -> str:
-    """How the job of a log without an error ended all the same, as last seen."""
+def _ending(note: RunNote | None) -> str:
+    """Say how the job ended, as last seen, if it did not succeed."""
     if note is None or note.state is not JobState.FAILED or note.exit is None:
         return ""
+    if note.stopped:
+        return "; the job was stopped on request"
+    if note.preempted:
+        return "; the job was preempted; its checkpoint is kept"
     known = note.exit > 128 and note.exit - 128 in set(signal.Signals)
     by = f" ({signal.Signals(note.exit - 128).name}, from outside)" if known else ""
-    return f"; its job failed all the same, with exit {note.exit}{by}"
+    return f"; but the job failed with exit {note.exit}{by}"
 
 
 def _in_full(one: Diagnosis, log: str) -> dict[str, object]:
-    """All that the catalog knows of it, for --json."""
+    """Return the finding and its catalog entry for --json."""
     finding, entry = as_finding(one, log), one.entry
     return {
         "check": finding.check,
@@ -113,5 +119,5 @@ def _show(screen: Screen, one: Diagnosis, log: str) -> None:
         screen.line(f"    | {line}")
     parts = [("cause", finding.message), ("fix", finding.hint)]
     if entry is not None:
-        parts += [("not", entry.folk_wrong), ("run", f"would try {', '.join(entry.cures)}" if entry.cures else "")]
+        parts += [("not", entry.folk_wrong), ("run", f"tries {', '.join(entry.cures)}" if entry.cures else "")]
     screen.entry("", "", [(label, words) for label, words in parts if words])

@@ -1,4 +1,4 @@
-"""`pipeline explain`: a stage, a fixer, a check or an error in one page."""
+"""`pipeline explain`: print the page of a stage, fixer, check or error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pipeline.show.screen import Screen
 
 
 def explain(name: str = "", as_json: bool = False) -> int:
-    """The page of a name, as docs/ has it."""
+    """Print the page of a name, as in docs/; without a name, list all names."""
     screen = Screen(as_json=as_json)
     if name:
         page = page_of(name)

@@ -1,21 +1,22 @@
-"""`pipeline logs`: the trainer's own output, all of it or its end, once or as it is written."""
+"""`pipeline logs`: print the trainer's output, or its last lines, once or as it is written."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pipeline.hosts.follow import announcing_retries
 from pipeline.hosts.output import read_output
-from pipeline.messages.outcome import Outcome
 from pipeline.records.runs import named_run
 from pipeline.show.output import OutputLines
 from pipeline.show.screen import Screen
+from pipeline.verbs.run_outcome import outcome_for
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import exit_code_of
 
 
 def logs(run: str | None = None, follow: bool = False, tail: int | None = None, as_json: bool = False) -> int:
-    """What the newest job of the run printed; from here, with its age, where the host is out of reach."""
+    """Print the output of the run's newest job; from the local copy, with its age, if the host is unreachable."""
     screen = Screen(as_json=as_json, on_stderr=True)
     kept: list[str] = []
     show = kept.append if as_json else screen.raw
@@ -30,13 +31,9 @@ def logs(run: str | None = None, follow: bool = False, tail: int | None = None, 
     stale = read_output(note, records, take, lines=tail, follow=announcing_retries(screen) if follow else None, ask=ask)
     for line in output.end():
         show(line)
-    outcome = Outcome(
-        "logs",
-        exit_code_of(stale, ExitCode.PULL),
-        host=note.host,
-        config=note.config,
-        given=note.given,
-        run=note.name,
+    outcome = replace(
+        outcome_for("logs", note),
+        exit_code=exit_code_of(stale, ExitCode.PULL),
         findings=stale,
         more={"lines": [line.rstrip("\n") for line in kept]} if as_json else {},
     )

@@ -1,23 +1,25 @@
-"""`pipeline pull`: bring a run's logs (and its adapter) home."""
+"""`pipeline pull`: download a run's logs and, with --weights, its adapter."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pipeline.hosts.open_run import open_run
 from pipeline.hosts.pull import pull_run
 from pipeline.hosts.which_run import judge_others
-from pipeline.messages.outcome import Outcome, job_outcome
+from pipeline.messages.outcome import job_outcome
 from pipeline.records.files import locked
 from pipeline.records.runs import artifacts_in
 from pipeline.show.screen import Screen
+from pipeline.verbs.run_outcome import outcome_for
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity, exit_code_of
 from remote.protocol.quantities import size
 
 
 def pull(run: str | None = None, weights: bool = False, as_json: bool = False) -> int:
-    """Bring home what is not here yet; what is here is only ever added to."""
+    """Download what is missing locally; local event files are only appended to."""
     screen = Screen(as_json=as_json)
     with open_run(run, Path.cwd(), ask=None if as_json else screen, keep=False) as opened:
         note = opened.note
@@ -27,25 +29,21 @@ def pull(run: str | None = None, weights: bool = False, as_json: bool = False) -
     findings = (*judge_others("pull", run, note, survey.state, training), *pulled.findings)
     if weights and not survey.adapter_sha256:
         findings += (no_adapter(note.name),)
-    outcome = Outcome(
-        "pull",
-        exit_code_of(findings, ExitCode.PULL),
-        host=note.host,
-        config=note.config,
-        given=note.given,
-        run=note.name,
+    outcome = replace(
+        outcome_for("pull", note),
+        exit_code=exit_code_of(findings, ExitCode.PULL),
         findings=findings,
         job=job_outcome(survey),
         artifacts=artifacts_in(opened.folder),
     )
-    new = f"{size(pulled.added_bytes)} came home to" if pulled.added_bytes else "nothing new; all that came home is in"
+    new = f"{size(pulled.added_bytes)} downloaded to" if pulled.added_bytes else "nothing new; everything is in"
     screen.note(f"{new} {opened.folder}")
     screen.closing(outcome)
     return outcome.exit_code
 
 
 def no_adapter(run: str) -> Finding:
-    """Weights were asked for, and the run has none."""
-    message = "the run has no adapter: its job left no adapter_model.safetensors in the run's folder there"
-    hint = "save it under $HALFSTEP_OUTPUT_DIR, with model.save_pretrained(...)"
+    """Return the error of `--weights` for a run without an adapter."""
+    message = "the run has no adapter: there is no adapter_model.safetensors in its folder on the host"
+    hint = "save it under $HALFSTEP_OUTPUT_DIR with model.save_pretrained(...)"
     return Finding("adapter-missing", Severity.ERROR, message, run, hint, ExitCode.PULL)

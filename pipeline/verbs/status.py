@@ -1,4 +1,4 @@
-"""`pipeline status`: what runs where, how far, how it ended; from memory, with its age, where no host answers."""
+"""`pipeline status`: how far a run is or how it ended; from local records if the host is unreachable."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, artifacts_in, job_last_seen, named_run
 from pipeline.show.screen import Screen
+from pipeline.verbs.run_outcome import outcome_for
 from remote.errors import HalfstepError
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState, RunSurvey
 
 
 def status(run: str | None = None, as_json: bool = False) -> int:
-    """How far a run is and how it ended; exit 0 where that could be asked, however it ended.
+    """Show how far a run is or how it ended. Exit 0 if the host was reached, however the run ended.
 
-    A host out of reach is told with what was last seen, never taken for dead.
+    If the host is unreachable, the last known state is shown with its age; the job is not assumed dead.
     """
     screen = Screen(as_json=as_json)
     note, records = named_run(run, Path.cwd())
@@ -44,15 +45,11 @@ def _from_host(note: RunNote, records: Records, run: RunSurvey, others: tuple[Fi
     ended = () if run.state is JobState.RUNNING else judge_run(run, note.name).findings
     findings = [replace(finding, severity=Severity.WARNING) for finding in ended]
     if run.stalled:
-        findings.append(Finding("stalled", Severity.WARNING, "no new optimizer step for long; not ended", note.name))
+        findings.append(Finding("stalled", Severity.WARNING, "no optimizer step for a long time", note.name))
     findings += [Finding("job-warning", Severity.WARNING, warning, note.name) for warning in run.warnings]
     findings += judge_watched(note.name, run.watched)
-    return Outcome(
-        "status",
-        host=note.host,
-        config=note.config,
-        given=note.given,
-        run=note.name,
+    return replace(
+        outcome_for("status", note),
         findings=(*others, *findings),
         job=job_outcome(run),
         artifacts=artifacts_in(records.folder_named(note.name)),
@@ -61,14 +58,10 @@ def _from_host(note: RunNote, records: Records, run: RunSurvey, others: tuple[Fi
 
 
 def _from_records(note: RunNote, records: Records, error: HalfstepError) -> Outcome:
-    return Outcome(
-        "status",
-        error.exit_code,
-        host=note.host,
-        config=note.config,
-        given=note.given,
-        run=note.name,
-        findings=(out_of_reach(note, error, "this is what was last seen"),),
+    return replace(
+        outcome_for("status", note),
+        exit_code=error.exit_code,
+        findings=(out_of_reach(note, error, "the last known state is shown"),),
         job=job_last_seen(note, time.time()),
         artifacts=artifacts_in(records.folder_named(note.name)),
     )

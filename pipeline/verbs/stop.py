@@ -1,14 +1,16 @@
-"""`pipeline stop`: end a run's job and every process of it, with time to save; its checkpoint stays."""
+"""`pipeline stop`: end a run's job and all its processes, with time to save a checkpoint."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pipeline.hosts.open_run import open_run
 from pipeline.hosts.which_run import as_errors, judge_others, others_elsewhere
 from pipeline.judgements.job import newest_kept
-from pipeline.messages.outcome import Outcome, job_outcome
+from pipeline.messages.outcome import job_outcome
 from pipeline.show.screen import Screen
+from pipeline.verbs.run_outcome import outcome_for
 from remote.operations.jobs import stop_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity, exit_code_of
@@ -16,29 +18,25 @@ from remote.protocol.jobs import JobState, RunSurvey
 
 
 def stop(run: str | None = None, grace: float | None = None, as_json: bool = False) -> int:
-    """End the job and every process it started; `pipeline run` resumes from its checkpoint."""
+    """End the job and all its processes; `pipeline run` resumes from its checkpoint."""
     screen = Screen(as_json=as_json)
     with open_run(run, Path.cwd(), ask=None if as_json else screen) as opened:
         note = opened.note
         survey, training = opened.look()
-        left: tuple[int, ...] = ()
+        survivors: tuple[int, ...] = ()
         was_alive = survey.state is JobState.RUNNING
         others = judge_others("stop", run, note, survey.state, training)
         if was_alive:
             screen.progress(f"stopping {note.name}")
-            left = stop_job(opened.host, note.project, survey.run, grace_s=grace).left
+            survivors = stop_job(opened.host, note.project, survey.run, grace_s=grace).left
             survey = opened.survey()
     if not was_alive:
         others += others_elsewhere("stop", run, note, opened.records, None if as_json else screen)
-    screen.note(in_words(note.name, survey, was_alive))
-    findings = (*(_unkillable(pid, note.host) for pid in left), *as_errors(others))
-    outcome = Outcome(
-        "stop",
-        exit_code_of(findings, ExitCode.BUSY),
-        host=note.host,
-        config=note.config,
-        given=note.given,
-        run=note.name,
+    screen.note(describe_stop(note.name, survey, was_alive))
+    findings = (*(_unkillable(pid, note.host) for pid in survivors), *as_errors(others))
+    outcome = replace(
+        outcome_for("stop", note),
+        exit_code=exit_code_of(findings, ExitCode.BUSY),
         findings=findings,
         job=job_outcome(survey),
     )
@@ -46,8 +44,8 @@ def stop(run: str | None = None, grace: float | None = None, as_json: bool = Fal
     return outcome.exit_code
 
 
-def in_words(name: str, survey: RunSurvey, was_alive: bool) -> str:
-    """'tiny-0123abcd was stopped at step 40 of 120; newest checkpoint: step 38'."""
+def describe_stop(name: str, survey: RunSurvey, was_alive: bool) -> str:
+    """Return 'tiny-0123abcd was stopped at step 40 of 120; newest checkpoint: step 38'."""
     newest = newest_kept(survey)
     kept = f"newest checkpoint: step {newest}" if newest is not None else "it has no checkpoint"
     job = job_outcome(survey)
@@ -58,5 +56,5 @@ def in_words(name: str, survey: RunSurvey, was_alive: bool) -> str:
 
 
 def _unkillable(pid: int, host: str) -> Finding:
-    words = f"process {pid} does not end, even killed: it is stuck in the driver or the file system"
+    words = f"process {pid} survives SIGKILL: it is blocked in the driver or the file system"
     return Finding("unkillable", Severity.ERROR, words, host, exit_code=ExitCode.BUSY)

@@ -1,16 +1,18 @@
-"""`pipeline wait`: until a run's job has ended; its outcome is the exit code."""
+"""`pipeline wait`: wait until a run's job has ended, and exit with its outcome."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pipeline.hosts.follow import follow_to_end
 from pipeline.hosts.open_run import open_run
 from pipeline.hosts.which_run import judge_others
 from pipeline.judgements.job import judge_run, judge_watched
-from pipeline.messages.outcome import Outcome, job_outcome
+from pipeline.messages.outcome import job_outcome
 from pipeline.records.runs import artifacts_in
 from pipeline.show.screen import Screen
+from pipeline.verbs.run_outcome import outcome_for
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import exit_code_of
 from remote.protocol.jobs import JobState
@@ -22,7 +24,7 @@ def wait(run: str | None = None, as_json: bool = False) -> int:
 
 
 def wait_for(run: str | None, screen: Screen, verb: str) -> int:
-    """The run's job has ended, and the screen says how, under the name of the verb that was typed."""
+    """Wait for the run's job to end, show how it ended, and return the exit code; `verb` is the typed command."""
     with open_run(run, Path.cwd(), ask=None if screen.as_json else screen) as opened:
         note = opened.note
         survey, training = opened.look()
@@ -31,13 +33,9 @@ def wait_for(run: str | None, screen: Screen, verb: str) -> int:
             follow_to_end(opened.host, note.project, survey.run, screen)
             survey = opened.survey()
     findings = judge_run(survey, note.name).findings
-    outcome = Outcome(
-        verb,
-        exit_code_of(findings, ExitCode.TRAINING),
-        host=note.host,
-        config=note.config,
-        given=note.given,
-        run=note.name,
+    outcome = replace(
+        outcome_for(verb, note),
+        exit_code=exit_code_of(findings, ExitCode.TRAINING),
         findings=(*findings, *others, *judge_watched(note.name, survey.watched)),
         job=job_outcome(survey),
         artifacts=artifacts_in(opened.folder),

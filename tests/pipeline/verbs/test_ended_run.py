@@ -100,15 +100,6 @@ def test_the_hint_of_a_run_is_the_line_that_started_it(types: Types, tmp_path: P
     assert finding["hint"] == "pipeline run --host here --config /elsewhere/plain.yaml --set 'env.N=\"3\"'"
 
 
-def test_a_log_without_an_error_is_told_with_how_its_job_ended(
-    tmp_path: Path, types: Types, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "work" / ProjectLayout("p-1").run(RUN).job(1).output).write_text("step 1\n")
-    types("status")
-    assert run(["diagnose"]) == 0
-    assert "its job failed all the same, with exit 143 (SIGTERM, from outside)" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(("tag", "told_of"), [("los", []), ("accuracy", ["no-scalars"])])
 def test_a_tag_that_nothing_has_is_answered_with_those_that_are_there(
     types: Types, tmp_path: Path, tag: str, told_of: list[str]
@@ -118,10 +109,30 @@ def test_a_tag_that_nothing_has_is_answered_with_those_that_are_there(
     (curves / "events.out.tfevents.1").write_bytes(point(1, 2.5))
     code, told = types("tail", "--tag", tag)
     assert (code, [finding["check"] for finding in told["findings"]]) == (0, told_of)
-    assert all("it has loss" in finding["message"] for finding in told["findings"])
+    assert all("its tags: loss" in finding["message"] for finding in told["findings"])
 
 
 def test_ctrl_c_about_a_run_names_it(types: Types, tmp_path: Path) -> None:
     with pytest.raises(Interrupted) as caught, open_run(RUN, tmp_path):
         raise KeyboardInterrupt
     assert caught.value.about == {"host": "here", "config": "plain", "run": RUN}
+
+
+ENDINGS = [
+    (JobResult(143, stopped=True), "the job was stopped on request"),
+    (JobResult(143, preempted=True), "the job was preempted; its checkpoint is kept"),
+    (JobResult(143, signal=15), "the job failed with exit 143 (SIGTERM, from outside)"),
+    (JobResult(1), "the job failed with exit 1"),
+]
+
+
+@pytest.mark.parametrize(("result", "ending"), ENDINGS, ids=["stopped", "preempted", "signalled", "failed"])
+def test_diagnose_of_a_log_without_an_error_says_how_the_job_ended(
+    tmp_path: Path, types: Types, capsys: pytest.CaptureFixture[str], result: JobResult, ending: str
+) -> None:
+    layout = ProjectLayout("p-1").run(RUN).job(1)
+    (tmp_path / "work" / layout.result).write_bytes(dumps(result))
+    (tmp_path / "work" / layout.output).write_text("step 1, loss 0.5\n")
+    types("status")
+    assert run(["diagnose", RUN]) == 0
+    assert ending in capsys.readouterr().out

@@ -90,7 +90,7 @@ def test_tail_shows_the_scalars_that_are_here_and_ends_at_once(types: Types, rec
     assert code == 10
     assert told["scalars"] == [{"step": 1, "tag": "loss", "value": 4.0}]
     [finding] = told["findings"]
-    assert (finding["check"], "these are the scalars that are here" in finding["message"]) == ("unreachable", True)
+    assert (finding["check"], "local scalars are shown" in finding["message"]) == ("unreachable", True)
 
 
 def bring_home(records: Records, text: str) -> None:
