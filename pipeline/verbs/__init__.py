@@ -1,1 +1,1 @@
-"""One module a verb: what is typed, what it calls, what it shows."""
+"""The commands of `pipeline`, one module each."""

@@ -1,4 +1,4 @@
-"""`pipeline fix`: only the fixers, in a folder here or on a host; `--undo` puts everything back."""
+"""`pipeline fix`: run only the fixers, in a local folder or on a host; `--undo` restores the originals."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ def fix(
     """Put right what is known to be wrong, as the smallest change of bytes; again: nothing to do."""
     screen = Screen(as_json=as_json)
     if undo and (diff or only):
-        raise BadUsage("--undo puts everything back; it goes with neither --diff nor --only", where="--undo")
+        raise BadUsage("--undo restores every file; it cannot be combined with --diff or --only", where="--undo")
     if host and path is not None:
-        raise BadUsage("fix takes a PATH or --host, not both", hint="pipeline fix . --card titan-rtx")
+        raise BadUsage("fix takes PATH or --host, not both", hint="pipeline fix . --card titan-rtx")
     if host:
         outcome = _on_host(screen, host, config, only, card, overrides, show_only=diff, undo=undo)
     elif undo:
-        outcome = _undone(screen, _folder(path))
+        outcome = _undo_locally(screen, _folder(path))
     else:
         root = _folder(path)
         loaded = load_config(config, root, overrides) if config else None
-        outcome = _here(screen, root, local_site(root, card, loaded), only, show_only=diff)
+        outcome = _fix_locally(screen, root, local_site(root, card, loaded), only, show_only=diff)
     screen.closing(outcome)
     return outcome.exit_code
 
@@ -64,36 +64,36 @@ def _folder(path: Path | None) -> Path:
     return root
 
 
-def _here(screen: Screen, root: Path, site: Site, only: Sequence[str], *, show_only: bool) -> Outcome:
+def _fix_locally(screen: Screen, root: Path, site: Site, only: Sequence[str], *, show_only: bool) -> Outcome:
     plan = plan_fixes(site, only=only or None)
     diff = render_diff(plan)
     _show(screen, plan, diff, only)
     with disk_full_as_error(root):
         changed: tuple[str, ...] = () if show_only else apply_to_disk(root, plan)
     if changed:
-        _tell_undo(screen, count(len(changed), "file"), str(root))
+        _note_undo(screen, count(len(changed), "file"), str(root))
     return _outcome(Plan(plan.findings + judge_card(site), plan.changes), changed, diff)
 
 
 def _show(screen: Screen, plan: Plan, diff: str, only: Sequence[str]) -> None:
-    """What would change is on the screen, and which fixers came along unasked."""
+    """Show the diff, and the fixers that were added because selected ones need them."""
     for brought, name in brought_by(only).items():
-        screen.note(f"{brought} comes with {name}: what that one makes would not train without it")
+        screen.note(f"{brought} is added, because the result of {name} would not train without it")
     bad = any(finding.severity is Severity.ERROR for finding in plan.findings)
     screen.diff(diff) if diff else screen.note("nothing was changed" if bad else "nothing to fix")
 
 
-def _tell_undo(screen: Screen, what: str, *words: str) -> None:
-    screen.note(f"{what} rewritten; `{shlex.join(['pipeline', 'fix', *words, '--undo'])}` puts back what was there")
+def _note_undo(screen: Screen, what: str, *words: str) -> None:
+    screen.note(f"{what} changed; `{shlex.join(['pipeline', 'fix', *words, '--undo'])}` restores the originals")
 
 
-def _undone(screen: Screen, root: Path) -> Outcome:
+def _undo_locally(screen: Screen, root: Path) -> Outcome:
     with disk_full_as_error(root):
         undone = undo_on_disk(root)
     for path in undone.restored:
-        screen.note(f"{path}: put back")
+        screen.note(f"{path}: restored")
     if not undone.restored and not undone.findings:
-        screen.note("nothing to put back")
+        screen.note("nothing to restore")
     code = exit_code_of(undone.findings, ExitCode.FIXER)
     return Outcome("fix", code, findings=undone.findings, more={"undone": list(undone.restored)})
 
@@ -110,9 +110,7 @@ def _on_host(
     undo: bool,
 ) -> Outcome:
     if not config:
-        raise BadUsage(
-            "fix on a host wants a config", where="--config", hint=f"pipeline fix --host {host} --config NAME"
-        )
+        raise BadUsage("fix --host needs a config", where="--config", hint=f"pipeline fix --host {host} --config NAME")
     named = load_selection(host, config, overrides, Path.cwd(), card=card)
     with (
         nullcontext() if show_only else exclusive_lock(named, f"fix {named.loaded.name} on {named.host.name}"),
@@ -122,14 +120,14 @@ def _on_host(
     ):
         if undo:
             undone = undo_on_host(context)
-            screen.note(f"{count(len(undone), 'file')} put back on {host}")
+            screen.note(f"{count(len(undone), 'file')} restored on {host}")
             return Outcome("fix", host=host, config=named.loaded.name, more={"undone": list(undone)})
         plan = fix_on_host(context, only or None, show_only=show_only)
     diff = render_diff(plan)
     _show(screen, plan, diff, only)
     changed = () if show_only else tuple(_name(change) for change in plan.changes)
     if changed:
-        _tell_undo(screen, count(len(changed), "place"), *named.given)
+        _note_undo(screen, count(len(changed), "place"), *named.given)
     return replace(_outcome(plan, changed, diff), host=host, config=named.loaded.name, given=named.given)
 
 

@@ -1,4 +1,4 @@
-"""`pipeline hosts`: what can be named; `pipeline hosts check NAME`: what works there, in a table."""
+"""`pipeline hosts`: list hosts; `pipeline hosts check NAME`: test connection, login and machine of one host."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ SEVERITIES = {State.FAILED: Severity.ERROR, State.WARNING: Severity.WARNING}
 
 
 def hosts(action: str = "", name: str = "", as_json: bool = False) -> int:
-    """Every host that has a file; with `check NAME`: is it reached, trusted, fit? An ssh alias needs no file."""
+    """List every host that has a file; with `check NAME`, test that host, which may also be an ssh alias."""
     screen = Screen(as_json=as_json)
     if action not in ("", "check"):
-        # `hosts NAME` means `hosts check NAME`; with two words the first one is a `check` that was typed wrong.
+        # One word is meant as `hosts check NAME`; of two words, the first is a misspelt `check`.
         hint = f"pipeline hosts check {shlex.quote(name or action)}"
-        raise BadUsage(f"hosts {action} is not known; hosts alone lists them", hint=hint)
+        raise BadUsage(f"unknown action {action!r}; `pipeline hosts` lists all hosts", hint=hint)
     outcome = _checked(screen, name) if action == "check" else _listed(screen)
     screen.closing(outcome)
     return outcome.exit_code
@@ -42,13 +42,13 @@ def _listed(screen: Screen) -> Outcome:
         rows.append((name, target, file))
     if not screen.as_json:
         screen.table(("host", "reaches", "file"), rows)
-        screen.line("Every Host alias of ~/.ssh/config can be named too.")
+        screen.line("Every Host alias of ~/.ssh/config is a host, too.")
     return Outcome("hosts", more={"hosts": [{"name": n, "reaches": t, "file": f} for n, t, f in rows]})
 
 
 def _checked(screen: Screen, name: str) -> Outcome:
     if not name:
-        raise BadUsage("hosts check wants a host", hint="pipeline hosts check NAME")
+        raise BadUsage("hosts check needs a host", hint="pipeline hosts check NAME")
     host = load_host(name, Path.cwd())
     if host.note:
         screen.note(host.note)

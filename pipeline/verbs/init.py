@@ -1,4 +1,4 @@
-"""`pipeline init`: configs/ for this project, asking little."""
+"""`pipeline init`: write configs/ for this project after a few questions."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ DATA_NAMES = ("data", "dataset", "datasets", "corpus", "audio", "wavs")
 
 
 class Questions(Protocol):
-    """Somebody at a terminal, or nobody."""
+    """Asks the user questions."""
 
     def ask(self, question: str, *, default: str = "") -> str: ...
 
     def confirm(self, question: str) -> bool: ...
 
 
-class Nobody:
-    """Every question has its default for an answer, and every offer is declined."""
+class Defaults:
+    """Answers every question with its default and every confirmation with no."""
 
     def ask(self, question: str, *, default: str = "") -> str:
         del question
@@ -53,9 +53,9 @@ def init(
     no_input: bool = False,
     as_json: bool = False,
 ) -> int:
-    """Write configs/NAME.yaml, and configs/hosts/HOST.yaml where the host has none."""
+    """Write configs/NAME.yaml, and configs/hosts/HOST.yaml if the host needs a file and has none."""
     screen = Screen(as_json=as_json)
-    questions: Questions = Nobody() if no_input or as_json else screen
+    questions: Questions = Defaults() if no_input or as_json else screen
     here = Path.cwd()
     tree = DiskTree(here)
     read = [path for path in tree.paths() if path.endswith((".py", ".sh")) or path in (*REQUIREMENTS, *READMES)]
@@ -67,7 +67,7 @@ def init(
     known = find_host(host, here).path is not None
     address = "" if known else judge_host(questions.ask(f"address or ssh alias of {host}", default=host))
     found = next(_data_folders(here, set(tree.paths())), "")
-    needs = bool(guess.requirements) and (host != LOCAL or importlib.util.find_spec("torch") is None)
+    lacks_torch = _may_lack_torch(guess, host)
     answers = Answers(
         name,
         host,
@@ -77,15 +77,24 @@ def init(
         guess.command_of(script),
         data=_data_of(data, found, here, questions),
         found_data=found,
-        environment=needs
-        and questions.confirm(f"if {host} has no torch: make a virtual environment from {guess.requirements}?"),
-        offers_environment=needs,
+        environment=lacks_torch
+        and questions.confirm(f"if {host} has no torch, create a virtual environment from {guess.requirements}?"),
+        offers_environment=lacks_torch,
         card=_card_of(card, host, questions) if not known else "",
     )
-    files = {here / "configs" / f"{name}.yaml": render_config(answers)}
-    if not known and (answers.card or not is_alias(host) or address != host):
-        files[here / "configs" / "hosts" / f"{host}.yaml"] = render_host(answers)
-    return _write(files, answers, screen, here, force=force)
+    return _write(_files(here, answers, needs_host=not known), answers, screen, here, force=force)
+
+
+def _may_lack_torch(guess: Guess, host: str) -> bool:
+    return bool(guess.requirements) and (host != LOCAL or importlib.util.find_spec("torch") is None)
+
+
+def _files(here: Path, answers: Answers, *, needs_host: bool) -> dict[Path, str]:
+    """Return the files to write. An ssh alias needs a host file only if it has another address or a card."""
+    files = {here / "configs" / f"{answers.name}.yaml": render_config(answers)}
+    if needs_host and (answers.card or not is_alias(answers.host) or answers.address != answers.host):
+        files[here / "configs" / "hosts" / f"{answers.host}.yaml"] = render_host(answers)
+    return files
 
 
 def _write(files: dict[Path, str], answers: Answers, screen: Screen, here: Path, *, force: bool) -> int:
@@ -93,10 +102,10 @@ def _write(files: dict[Path, str], answers: Answers, screen: Screen, here: Path,
     for path in files:
         if path.exists() and not force:
             again = shlex.join(["pipeline", "init", "--host", host, "--config", name, "--force"])
-            raise BadUsage(f"{path} is there already", where=str(path), hint=again)
+            raise BadUsage(f"{path} exists already", where=str(path), hint=again)
     around = find_project(here.parent)
     if find_project(here) != here.resolve() and around in here.resolve().parents:
-        screen.note(f"{around} is a project already; this folder becomes one of its own inside it")
+        screen.note(f"{around} is a project already; this folder becomes a separate project inside it")
     for path, text in files.items():
         write_whole(path, text.encode())
         screen.note(f"wrote {path.relative_to(here)}")
@@ -110,34 +119,36 @@ def _check_names(name: str, host: str) -> None:
     for word, option in ((name, "--config"), (host, "--host")):
         if word != safe_name(word):
             raise BadUsage(
-                f"{word!r} is no name: letters, digits, . _ -", where=option, hint=f"{option} {safe_name(word)}"
+                f"{word!r} is not a valid name; allowed: letters, digits, . _ -",
+                where=option,
+                hint=f"{option} {safe_name(word)}",
             )
 
 
 def _script_of(guess: Guess, given: str, here: Path, screen: Screen, questions: Questions) -> str:
-    """The script that trains: the one that was given, the only candidate, or the one that the user chooses."""
+    """Return the training script: the one given, the only candidate, or the one that the user chooses."""
     if given:
         if not (here / given).is_file():
-            raise BadUsage(f"there is no {given} in {here}", where="--script")
+            raise BadUsage(f"{given} does not exist in {here}", where="--script")
         if given in guess.interactive:
-            screen.note(f"{given} waits for somebody to type; on the host nobody does")
+            screen.note(f"{given} waits for keyboard input, which a job on a host never gets")
         return given
     if not (guess.scripts or guess.interactive):
         if guess.sources:
             screen.note(
-                "no script here starts a training: the built-in trainer is configured; --script PATH names yours"
+                "no training script found, so the built-in trainer is configured; use --script PATH for your own"
             )
         return ""
     if len(guess.scripts) == 1:
         return guess.scripts[0]
     if not guess.scripts:
-        raise _not_chosen(guess, f"{guess.interactive[0]} waits for somebody to type, and on the host nobody does")
+        raise _not_chosen(guess, f"{guess.interactive[0]} waits for keyboard input, which a job on a host never gets")
     for number, path in enumerate(guess.scripts, 1):
         screen.note(f"{number}  {path}")
     answer = questions.ask("which of these scripts starts the training? (number or path)")
     chosen = dict(enumerate(guess.scripts, 1)).get(int(answer) if answer.isdigit() else 0, answer)
     if chosen not in guess.scripts:
-        raise _not_chosen(guess, f"{len(guess.scripts)} scripts may be what starts the training, and none was chosen")
+        raise _not_chosen(guess, f"{len(guess.scripts)} scripts may start the training, and none was chosen")
     return chosen
 
 
@@ -150,23 +161,23 @@ def _not_chosen(guess: Guess, why: str) -> BadUsage:
 
 
 def _data_of(given: str, found: str, here: Path, questions: Questions) -> str:
-    """A folder or file that is sent apart from code; empty: none."""
-    seen = f"this project has {found}/; " if found else ""
-    answer = given or questions.ask(f"folder of data to send apart from the code ({seen}empty: none)")
+    """Return the folder or file that is sent apart from code, or an empty string for none."""
+    known = f"this project has {found}/; " if found else ""
+    answer = given or questions.ask(f"folder of data to send apart from the code ({known}empty: none)")
     if answer and not (here / Path(answer).expanduser()).exists():
-        raise BadUsage(f"there is no {answer} in {here}", where="--data")
+        raise BadUsage(f"{answer} does not exist in {here}", where="--data")
     return answer
 
 
 def _data_folders(here: Path, sent: set[str]) -> Iterator[str]:
-    """Folders of the project that are named like data and are not sent with the code."""
+    """Yield folders of the project that are named like data and are not sent with the code."""
     for name in DATA_NAMES:
         if (here / name).is_dir() and not any(path.startswith(f"{name}/") for path in sent):
             yield name
 
 
 def _card_of(given: str, host: str, questions: Questions) -> str:
-    """The card that the host file names; empty: the host is asked."""
+    """Return the card to write to the host file, or an empty string to use the one that the host reports."""
     card = given or questions.ask(f"card of {host}, for plans without it (titan-rtx, 7.5; empty: ask the host)")
     if card:
         try:

@@ -1,4 +1,4 @@
-"""`pipeline list`: every run this project remembers, without asking any host."""
+"""`pipeline list`: list the runs of this project from local records; no host is contacted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from remote.protocol.quantities import duration
 
 
 def list_runs(as_json: bool = False) -> int:
-    """Every run of this project as last seen, the last started first; `pipeline status RUN` asks its host."""
+    """List every run as last seen, the last started first; `pipeline status RUN` contacts its host."""
     screen = Screen(as_json=as_json)
     now = time.time()
     records = Records(find_project(Path.cwd()))
@@ -31,11 +31,11 @@ def list_runs(as_json: bool = False) -> int:
             screen.note("this project has no runs yet")
             return 0
         screen.table(("run", "host", "last seen", "step", "started"), rows)
-    screen.closing(Outcome("list", findings=damaged, more={"runs": [_told(note) for note in notes]}))
+    screen.closing(Outcome("list", findings=damaged, more={"runs": [_as_json(note) for note in notes]}))
     return 0
 
 
-def _told(note: RunNote) -> dict[str, Any]:
-    """A start that was cut short may have begun a job: until its host is asked, nobody knows its state."""
+def _as_json(note: RunNote) -> dict[str, Any]:
+    """Encode a run. The state is left out if it is unknown because the start of its job was interrupted."""
     seen = {"state": note.state.value} if note.seen_unix else {}
     return {"run": note.name, "host": note.host, "config": note.config, **seen, "step": note.step}

@@ -1,4 +1,4 @@
-"""A folder here as fixers see it, for a card that `--card` names because no host is asked."""
+"""A local folder as the site of fixers, for the card given by `--card`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from remote.protocol.findings import Finding, Severity
 from remote.protocol.machine import Gpu
 
 NO_CARD = Finding(
-    "no-card", Severity.WARNING, "no card was named: nothing is rewritten for one", "--card", "--card titan-rtx"
+    "no-card", Severity.WARNING, "no card was named, so nothing is rewritten for a card", "--card", "--card titan-rtx"
 )
 
 
 def local_site(root: Path, card: str, loaded: LoadedConfig | None) -> Site:
-    """The folder, with what its config says of fixers where one was named. Raises BadUsage for an unknown card."""
+    """Return the folder as a site, with the fixer settings of its config. Raises BadUsage for an unknown card."""
     tree, gpu = DiskTree(root), assumed_card(card)
     if loaded is None:
         return Site(tree=tree, gpu=gpu)
@@ -27,12 +27,12 @@ def local_site(root: Path, card: str, loaded: LoadedConfig | None) -> Site:
 
 
 def judge_card(site: Site) -> tuple[Finding, ...]:
-    """What is left out of a plan because nobody said for which card."""
+    """Warn if no card was named."""
     return (NO_CARD,) if site.gpu is None else ()
 
 
 def assumed_card(card: str) -> Gpu | None:
-    """The card of that name or capability; None where none was named. Raises BadUsage with the nearest names."""
+    """Return the card of that name or capability, None for an empty string. Raises BadUsage with the nearest names."""
     if not card:
         return None
     try:

@@ -1,4 +1,4 @@
-"""`pipeline plan`: what `run` would change, as a diff; nothing is changed."""
+"""`pipeline plan`: show what `run` would change, as a diff."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from remote.protocol.quantities import count, size
 
 
 def plan(host: str = "", config: str = "", card: str = "", overrides: Sequence[str] = (), as_json: bool = False) -> int:
-    """What `run` would send, delete and rewrite, as a diff."""
+    """Show what `run` would send, delete and rewrite; change nothing."""
     screen = Screen(as_json=as_json)
     if host:
         if not config:
             raise BadUsage(
-                "plan for a host wants a config", where="--config", hint=f"pipeline plan --host {host} --config NAME"
+                "plan --host needs a config", where="--config", hint=f"pipeline plan --host {host} --config NAME"
             )
         outcome = _for_host(screen, host, config, card, overrides)
     else:

@@ -1,4 +1,4 @@
-"""`pipeline run`: the whole thing; run it again: nothing to do."""
+"""`pipeline run`: take a project through all stages; a second run finds nothing to do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def run(
     yes: bool = False,
     as_json: bool = False,
 ) -> int:
-    """Take the project to the host through all stages: sync, environment, fix, verify, train, logs."""
+    """Run the stages sync, environment, fix, verify, train and logs."""
     screen = Screen(as_json=as_json)
     if until and force and STAGE_NAMES.index(until) < STAGE_NAMES.index(force):
         raise BadUsage(f"--until {until} ends before --force {force}: nothing would be forced", where="--until")

@@ -1,4 +1,4 @@
-"""`pipeline tensorboard`: TensorBoard itself on the local mirror, which is kept live while the job runs."""
+"""`pipeline tensorboard`: run TensorBoard on the local mirror, which is updated while the job runs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from remote.protocol.quantities import size
 from remote.pull.live import follow_events
 
 VIEWER_END_S = 5.0
-HERE = "127.0.0.1"
+LOOPBACK = "127.0.0.1"
 
 
 def tensorboard(run: str | None = None, port: int = 6006, as_json: bool = False) -> int:
-    """Open the printed address in a browser; Ctrl-C ends TensorBoard and leaves the job alone."""
+    """Run TensorBoard and print its address. Ctrl-C ends TensorBoard; the job keeps running."""
     screen = Screen(as_json=as_json)
     if importlib.util.find_spec("tensorboard") is None:
         raise ToolFailed("TensorBoard is not installed beside halfstep", hint="pipx inject halfstep tensorboard")
@@ -39,38 +39,38 @@ def tensorboard(run: str | None = None, port: int = 6006, as_json: bool = False)
     port = free_port(port, note.name)
     with _viewer(folder, port) as viewer:
         _await_answer(viewer, port, note.name)
-        address = f"http://{HERE}:{port}/"
+        address = f"http://{LOOPBACK}:{port}/"
         screen.note(f"the curves of {note.name}: {address}")
         if as_json:
             more = {"address": address, "mirror": str(folder)}
             screen.closing(Outcome("tensorboard", host=note.host, config=note.config, run=note.name, more=more))
-        with _told_once(as_json):
+        with _end_on_stderr(as_json):
             _keep_live(run, (note, records), screen, viewer)
             viewer.wait()
             raise _ended(viewer, note.name)
 
 
 def free_port(port: int, run: str) -> int:
-    """The port, nobody listening on it yet; any such port for 0. Raises Busy."""
+    """Return `port` if it is free, or any free port for 0. Raises Busy."""
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            sock.bind((HERE, port))
+            sock.bind((LOOPBACK, port))
         except OSError as error:
-            why = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be had: {error.strerror}"
+            why = "is in use" if error.errno == errno.EADDRINUSE else f"is not available: {error.strerror}"
             hint = f"pipeline tensorboard {run} --port 0"
-            raise Busy(f"port {port} {why}", where=f"{HERE}:{port}", hint=hint) from None
+            raise Busy(f"port {port} {why}", where=f"{LOOPBACK}:{port}", hint=hint) from None
         return int(sock.getsockname()[1])
 
 
 @contextlib.contextmanager
 def _viewer(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """TensorBoard over the folder, gone at the end of the block; what it prints goes to stderr.
+    """Run TensorBoard on the folder until the end of the block; its output goes to stderr.
 
-    Its modules are those installed beside halfstep: neither the working folder nor PYTHONPATH is searched.
+    It is imported from halfstep's own environment: neither the working folder nor PYTHONPATH is searched.
     """
     viewer = subprocess.Popen(
-        [sys.executable, "-P", "-E", "-m", "tensorboard.main", "--logdir", str(folder), "--host", HERE,
+        [sys.executable, "-P", "-E", "-m", "tensorboard.main", "--logdir", str(folder), "--host", LOOPBACK,
          "--port", str(port), "--reload_interval", "2"],
         stdout=2,
         cwd="/",
@@ -87,22 +87,22 @@ def _viewer(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _await_answer(viewer: subprocess.Popen[bytes], port: int, run: str) -> None:
-    """TensorBoard listens. Raises ToolFailed where it ends before."""
+    """Wait until TensorBoard listens. Raises ToolFailed if it ends first."""
     while viewer.poll() is None:
-        with contextlib.suppress(OSError), socket.create_connection((HERE, port), timeout=1.0):
+        with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, port), timeout=1.0):
             return
         time.sleep(0.1)
     raise _ended(viewer, run)
 
 
 def _ended(viewer: subprocess.Popen[bytes], run: str) -> ToolFailed:
-    words = f"TensorBoard ended by itself, exit {viewer.returncode}; its own words are above"
+    words = f"TensorBoard ended by itself, exit {viewer.returncode}; its output is above"
     return ToolFailed(words, where="tensorboard", hint=f"pipeline tensorboard {run} --port 0")
 
 
 @contextlib.contextmanager
-def _told_once(as_json: bool) -> Iterator[None]:
-    """Under --json the one object is out by now: how the block ends is told on stderr and by the exit code."""
+def _end_on_stderr(as_json: bool) -> Iterator[None]:
+    """With --json the object is printed already, so an error in the block goes to stderr and the exit code."""
     try:
         yield
     except (HalfstepError, KeyboardInterrupt) as end:
@@ -114,10 +114,10 @@ def _told_once(as_json: bool) -> Iterator[None]:
 
 
 def _keep_live(
-    run: str | None, meant: tuple[RunNote, Records], screen: Screen, viewer: subprocess.Popen[bytes]
+    run: str | None, selected: tuple[RunNote, Records], screen: Screen, viewer: subprocess.Popen[bytes]
 ) -> None:
-    """The mirror has every record as it is written, until the job ends or nobody looks any more."""
-    note, records = meant
+    """Update the mirror until the job or TensorBoard ends."""
+    note, records = selected
     try:
         with open_note(note, records, ask=None if screen.as_json else screen, keep=False) as opened:
             survey, training = opened.look()
@@ -127,14 +127,14 @@ def _keep_live(
     except HalfstepError as error:
         if error.exit_code not in OUT_OF_REACH:
             raise
-        screen.note(f"{note.host} is out of reach ({error.message}): the curves are those that are here")
+        screen.note(f"{note.host} is unreachable ({error.message}): local curves are shown")
 
 
 def _mirror(opened: OpenRun, screen: Screen, viewer: subprocess.Popen[bytes]) -> None:
     note = opened.note
-    came = 0
+    received = 0
     for new in follow_events(opened.host, note.project, note.run, opened.folder, patience=announcing_retries(screen)):
-        came += len(new.records)
-        screen.progress(f"{size(came)} of curves came home", came)
+        received += len(new.records)
+        screen.progress(f"{size(received)} of curves downloaded", received)
         if viewer.poll() is not None:
             return

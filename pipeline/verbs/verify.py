@@ -1,4 +1,4 @@
-"""`pipeline verify`: look only: is this host and project ready? Nothing is changed outside a scratch folder."""
+"""`pipeline verify`: check that a training will work; nothing is changed outside a scratch folder."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def verify(selection: Selection, pending: PendingHost, no_proof: bool = False, a
     with host_session(
         selection, screen, RunOptions(), keep=False, ask=None if as_json else screen, pending=pending
     ) as context:
-        screen.heading(f"{selection.loaded.name} on {selection.host.name}: looking only")
-        outcome = replace(_looked(context, screen, proof_wanted=not no_proof), given=selection.given)
+        screen.heading(f"{selection.loaded.name} on {selection.host.name}: checking only")
+        outcome = replace(_verify(context, screen, proof_wanted=not no_proof), given=selection.given)
     screen.closing(outcome)
     return outcome.exit_code
 
 
-def _looked(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
+def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
     view = context.view
     seen = preview(context)
     for stage in seen.stages:
@@ -43,7 +43,7 @@ def _looked(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
     report = report.and_also(laptop_paths(context.host, view))
     why_not = can_be_proved(view) if proof_wanted else "--no-proof was given"
     if not report.ok:
-        why_not = "something above must be put right first"
+        why_not = "the errors must be fixed first"
     if why_not:
         again = "pipeline verify" if not (proof_wanted and report.ok) else "pipeline run --until verify"
         report = report.and_also(Report((_not_checked(why_not, again),)))

@@ -20,13 +20,13 @@ TINY = ("run", "--host", "local", "--config", "tiny")
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("fix", "--undo", "--diff"), "neither --diff nor --only"),
+        (("fix", "--undo", "--diff"), "cannot be combined with --diff or --only"),
         ((*TINY, "--until", "sync", "--force", "train"), "nothing would be forced"),
-        (("diagnose", "trian.log"), "neither a file here nor a run"),
-        (("init", "--config", "../../elsewhere"), "is no name"),
-        (("init", "--host", "a/b"), "is no name"),
+        (("diagnose", "trian.log"), "neither a file nor a run"),
+        (("init", "--config", "../../elsewhere"), "is not a valid name"),
+        (("init", "--host", "a/b"), "is not a valid name"),
         (("report",), "no runs yet"),
-        (("hosts", "check"), "wants a host"),
+        (("hosts", "check"), "needs a host"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_meant_is_told_and_changes_nothing(user: User, words: tuple[str, ...], told: str) -> None:

@@ -80,7 +80,7 @@ def test_the_only_script_is_no_choice_where_it_waits_for_somebody_to_type(user: 
     for path in ("train.py", "src/train_teacher.py"):
         (user.project / path).unlink()
     said = user.types("init", *NAMES)
-    assert said.code == 2 and "train_ask.py waits for somebody to type" in said.err
+    assert said.code == 2 and "train_ask.py waits for keyboard input" in said.err
     assert user.types("init", *NAMES, "--script", "train_ask.py").code == 0, "who names it means it"
 
 
@@ -101,7 +101,7 @@ def test_the_user_chooses_and_is_offered_data_environment_and_card(user: User, a
 
 
 def test_a_card_that_is_none_and_data_that_is_not_there_are_refused(user: User) -> None:
-    for words, reason in ((("--card", "titan-rx"), "titan-rtx"), (("--data", "nowhere"), "there is no nowhere")):
+    for words, reason in ((("--card", "titan-rx"), "titan-rtx"), (("--data", "nowhere"), "nowhere does not exist")):
         said = user.types("init", "--host", "rig", "--config", "mine", "--script", "train.py", *words)
         assert said.code == 2 and reason in said.err and not (user.project / "configs").exists()
 

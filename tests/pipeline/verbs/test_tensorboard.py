@@ -85,7 +85,7 @@ def test_SE_03_the_object_says_where_to_look_and_no_tensorboard_of_the_project_i
         assert told["mirror"] == str(project / ".halfstep" / "runs" / RUN)
         with urllib.request.urlopen(f"{told['address']}run.json", timeout=60) as answer:
             assert json.load(answer)["run"] == RUN
-        while b"out of reach" not in (line := verb.stderr.readline()):
+        while b"is unreachable" not in (line := verb.stderr.readline()):
             assert line, "the host that is off was not told"
         verb.send_signal(signal.SIGINT)
         out, _ = verb.communicate(timeout=60)

@@ -13,7 +13,7 @@ from pipeline.cli.main import run
 
 @pytest.mark.parametrize(
     ("overrides", "reason"),
-    [([], "--no-proof was given"), (["host.gpus=[63]"], "something above must be put right first")],
+    [([], "--no-proof was given"), (["host.gpus=[63]"], "the errors must be fixed first")],
 )
 def test_a_proof_left_out_is_got_by_typing_the_hint(
     tmp_path: Path,
