@@ -1,4 +1,4 @@
-"""What is raised when the other machine could not be looked at or acted on; each carries its exit code and one hint."""
+"""Exceptions for hosts and projects that cannot be examined or changed. Each carries an exit code and one hint."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from remote.protocol.findings import Finding
 
 
 class HalfstepError(Exception):
-    """Could not look, or could not act. `where` names the key, file or address; `hint` is one thing to type.
+    """A check or action could not be carried out. `where` names the key, file or address; `hint` is one thing to type.
 
-    `findings` are all problems of one kind where several were found at once; they then stand for the message.
-    `instead`: a word that was typed and the one that was probably meant; the hint is then the same line with that one.
-    `about` names what it happened to (host, config, run), where whoever raised it could not know.
+    `findings` holds all problems if several were found at once; they then replace the message.
+    `instead`: a mistyped word and its probable correction; the hint is then the corrected command line.
+    `about` names the host, config and run concerned, which the raising code may not know.
     An error never exits with 0: `exit_code` OK, as None, leaves the code of the class.
     """
 
@@ -39,31 +39,31 @@ class HalfstepError(Exception):
 
 
 class BadUsage(HalfstepError):
-    """What was typed or configured cannot be meant."""
+    """Invalid arguments or configuration."""
 
     exit_code = ExitCode.USAGE
 
 
 class CannotConnect(HalfstepError):
-    """No SSH server answered there in time."""
+    """No SSH server answered in time."""
 
     exit_code = ExitCode.CONNECT
 
 
 class NameUnknown(CannotConnect):
-    """No address goes by that name."""
+    """The host name does not resolve to an address."""
 
 
 class HungUp(CannotConnect):
-    """The server ended the connection before its first word: too many at once; worth another try."""
+    """The server closed the connection before its banner, often because of too many connections; retry."""
 
 
 class SessionRefused(CannotConnect):
-    """The server lets us in, and allows fewer sessions on one connection than are wanted."""
+    """The server accepted the login, but allows too few sessions per connection."""
 
 
 class AuthRefused(HalfstepError):
-    """The server answered and wants none of our keys."""
+    """The server rejected every authentication method."""
 
     exit_code = ExitCode.AUTH
 
@@ -81,29 +81,29 @@ class HostFileUntrusted(HalfstepError):
 
 
 class ConnectionLost(HalfstepError):
-    """The line went away; what the host was doing is unknown, not dead."""
+    """The connection was lost. What the host was doing is unknown and may continue."""
 
     exit_code = ExitCode.CONNECT
 
 
 class AgentEnded(ConnectionLost):
-    """The process on the host ended; the line to the host is well."""
+    """The agent process on the host ended; the connection itself works."""
 
 
 class DeadlineExceeded(HalfstepError):
-    """A call made no progress for longer than it may."""
+    """A call made no progress within its timeout."""
 
     exit_code = ExitCode.CONNECT
 
 
 class HostUnfit(HalfstepError):
-    """The host lacks what our payload needs (no Python 3.9, a broken interpreter)."""
+    """The host lacks what the payload needs, for example Python 3.9 or newer."""
 
     exit_code = ExitCode.ENVIRONMENT
 
 
 class DiskFull(HalfstepError):
-    """No space, no inodes, over quota, or read-only: nothing more can be written."""
+    """Nothing more can be written: no space, no inodes, quota exceeded, or read-only."""
 
     exit_code = ExitCode.DISK
 
@@ -119,29 +119,29 @@ class DataUntrusted(SyncRefused):
 
 
 class PullRefused(HalfstepError):
-    """What the host offers may not be written here."""
+    """What the host offers must not be written to the laptop."""
 
     exit_code = ExitCode.PULL
 
 
 class Interrupted(HalfstepError):
-    """The user wants no more of it; a job that was started goes on."""
+    """The user interrupted the command; a job that was started continues."""
 
     exit_code = ExitCode.INTERRUPTED
 
 
 class Defect(HalfstepError):
-    """Something that we do not expect of ourselves."""
+    """A bug in halfstep."""
 
 
 class Busy(HalfstepError):
-    """Somebody else holds the lock."""
+    """Another process holds the lock."""
 
     exit_code = ExitCode.BUSY
 
 
 class RemoteFault(HalfstepError):
-    """The payload said that it could not do what was asked; `kind` is the payload's word for why."""
+    """The payload refused or failed an operation; `kind` is the machine-readable reason."""
 
     def __init__(
         self,
@@ -157,22 +157,22 @@ class RemoteFault(HalfstepError):
 
 
 class ChangeRefused(HalfstepError):
-    """A read-only host was asked to change something: a defect of ours."""
+    """A read-only host was asked to change something, which is a bug in halfstep."""
 
 
 class ToolFailed(HalfstepError):
-    """A program of this machine that is called here is missing, or ended by itself."""
+    """A local program that halfstep calls is missing or failed."""
 
     exit_code = ExitCode.ENVIRONMENT
 
 
 class Garbled(HalfstepError):
-    """What the host sent is not what our program there says."""
+    """The host's answer is malformed."""
 
     exit_code = ExitCode.TEMPORARY
 
 
 class FixRefused(HalfstepError):
-    """A file is not what it was when its fix was planned, so it was not touched."""
+    """A file changed since its fix was planned, or cannot be read, so nothing was rewritten."""
 
     exit_code = ExitCode.FIXER

@@ -1,4 +1,4 @@
-"""One interface to a machine: what may be asked of it, and what may be done to it."""
+"""The interface of a host: operations that only read, and operations that may change it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Completed:
-    """How a command on the host ended."""
+    """The result of a command on the host."""
 
     exit: int
     stdout: bytes
@@ -29,7 +29,7 @@ class Completed:
 
 @dataclass(frozen=True)
 class Entry:
-    """One path under a listed folder: POSIX name relative to it, size in bytes, mode bits, kind f, d, l or ?."""
+    """One path under a listed folder: relative POSIX path, size in bytes, mode bits, kind (f, d, l or ?)."""
 
     path: str
     kind: str
@@ -40,7 +40,7 @@ class Entry:
 class Host(Protocol):
     """A machine. Paths are POSIX; relative ones lie under the workdir. `probe` and `ask` promise to change nothing.
 
-    Every call has a deadline: `timeout_s` without progress raises DeadlineExceeded. A lost line raises ConnectionLost.
+    Every call raises DeadlineExceeded after `timeout_s` without progress, and ConnectionLost after a lost connection.
     """
 
     @property
@@ -48,12 +48,12 @@ class Host(Protocol):
 
     @property
     def workdir(self) -> str:
-        """The absolute path of the workdir there."""
+        """The absolute path of the workdir on the host."""
         ...
 
     @property
     def in_flight(self) -> int | None:
-        """Bytes on their way there that have not arrived; None where that is not known, or far away. Asks nobody."""
+        """Bytes written to the connection that have not arrived, or None if unknown. Causes no traffic."""
         ...
 
     def probe(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed: ...
@@ -63,17 +63,17 @@ class Host(Protocol):
     ) -> Completed: ...
 
     def read_bytes(self, path: str) -> bytes:
-        """The file's bytes. Raises FileNotFoundError."""
+        """Read a file. Raises FileNotFoundError."""
         ...
 
     def write_bytes(self, path: str, data: bytes, *, mode: int = 0o644) -> None:
-        """The file has exactly these bytes: written beside, then renamed; parents are made."""
+        """Write a file atomically; parent folders are created."""
         ...
 
     def list_files(self, path: str) -> tuple[Entry, ...]: ...
 
     def ask(self, op: str, args: Mapping[str, Any] | None = None, *, timeout_s: float = 60.0) -> Json:
-        """The answer of a payload operation that only looks."""
+        """Call a payload operation that changes nothing, and return its answer."""
         ...
 
     def act(
@@ -84,23 +84,23 @@ class Host(Protocol):
         timeout_s: float = 600.0,
         on_event: Callable[[Json], None] | None = None,
     ) -> Json:
-        """The answer of a payload operation that changes something; `on_event` takes what it pushes on the way."""
+        """Call a payload operation that may change the host; `on_event` receives the events that it pushes."""
         ...
 
     def send(self, op: str, args: Mapping[str, Any], chunks: Iterable[bytes], *, timeout_s: float = 60.0) -> Json:
-        """The answer of a payload operation that takes one byte stream."""
+        """Call a payload operation with a byte stream as input, and return its answer."""
         ...
 
     def fetch(
         self, op: str, args: Mapping[str, Any], sink: Callable[[bytes], None], *, timeout_s: float = 60.0
     ) -> Json:
-        """The answer of a payload operation that gives one byte stream, each chunk handed to `sink`."""
+        """Call a payload operation that returns a byte stream; each chunk is passed to `sink`."""
         ...
 
     def follow(self, op: str, args: Mapping[str, Any], *, timeout_s: float = 45.0) -> Iterator[Json]:
-        """What a payload operation pushes until it ends, over a channel of its own; closing the iterator ends it.
+        """Yield the events of a payload operation until it ends, on a separate channel; closing the iterator ends it.
 
-        The payload pushes an empty object at least every 10 s, so silence longer than `timeout_s` is a dead line.
+        The payload sends an empty event at least every 10 s, so silence for `timeout_s` means a dead connection.
         """
         ...
 
@@ -108,12 +108,12 @@ class Host(Protocol):
 
 
 def read_answer(kind: type[T], host: Host, data: Any) -> T:
-    """What `host` answered, as a `kind`. Raises Garbled, fit for a terminal, where it does not have that shape."""
+    """Decode the host's answer as a `kind`. Raises Garbled, with a printable message, if it has another shape."""
     try:
         return decode(kind, data)
     except Malformed as error:
         raise Garbled(
             f"{host.name} sent a malformed answer: {first_line(str(error))}",
             where=host.name,
-            hint="try again; if the error persists, another program on the host interferes with our agent",
+            hint="try again; if the error persists, another program on the host interferes with the agent",
         ) from None

@@ -42,7 +42,7 @@ def scratch_of(context: Context, plan: Plan) -> Iterator[str]:
     if view.data_digest and view.data_digest not in view.survey.data:
         files += [FileChange(f"{SCRATCH_DATA}/{name}", b"", data, {}) for name, data in data_files(view)]
     try:
-        yield send_scratch(context.host, view.scan, view.survey.tree, files, nonce, made_there=MADE_ON_HOST)
+        yield send_scratch(context.host, view.scan, view.survey.tree, files, nonce, host_fixers=MADE_ON_HOST)
     finally:
         remove_scratch(context.host, view.scan, nonce)
 

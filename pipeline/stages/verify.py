@@ -108,7 +108,7 @@ def prove(context: Context, source: str = "") -> ProofReport:
         context.listener.progress(f"step {steps} {'applied' if step.applied else 'skipped'}{loss}")
 
     request = proof_request(context.view, source)
-    proof = masked(run_proof(context.host, request, told=report_step), request.secrets.values())
+    proof = masked(run_proof(context.host, request, on_step=report_step), request.secrets.values())
     return with_label_edits(context.view, proof)
 
 

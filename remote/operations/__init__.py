@@ -1,1 +1,1 @@
-"""Typed calls of what the payload offers: surveys, jobs, proofs, and the inspection of a host."""
+"""Typed calls of the payload's operations: surveys, jobs, proofs, and the inspection of a host."""

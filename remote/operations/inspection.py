@@ -1,4 +1,4 @@
-"""What works on the way to a host and on it, row by row: the facts behind `pipeline hosts check NAME`."""
+"""Check the connection to a host and the host itself, row by row, for `pipeline hosts check NAME`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROJECT = "hosts-check"
 
 
 class State(StrEnum):
-    """How a row came out. What comes after a failure that everything rests on was not looked at, and says so."""
+    """The result of a row. Rows after a failure that they depend on are `not checked`."""
 
     OK = "ok"
     WARNING = "warning"
@@ -37,7 +37,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Row:
-    """One thing looked at; `hint` is one thing to type."""
+    """One check; `hint` is one thing to type."""
 
     name: str
     state: State
@@ -51,7 +51,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Inspection:
-    """The rows in order, and the exit code of the first failure (0 where there is none)."""
+    """The rows in order, and the exit code of the first failure (0 if there is none)."""
 
     rows: tuple[Row, ...]
     exit_code: int = 0
@@ -65,9 +65,9 @@ def inspect_host(
     card: str | int | float | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Inspection:
-    """Everything a run needs of a host as far as can be seen without a project; nothing stays behind there.
+    """Check everything that a run needs of a host, as far as possible without a project; the host is not changed.
 
-    `gpus` and `card` are what its file promises: where no card answers although one is promised, that is a failure.
+    `gpus` and `card` come from the host file: if it names a card and none is found, the check fails.
     """
     host = open_host(address, keep=False, prompter=ask)
     try:
@@ -78,7 +78,7 @@ def inspect_host(
 
 @dataclass(frozen=True)
 class Promised:
-    """What the host's file says of its cards."""
+    """The cards that the host file names."""
 
     gpus: tuple[int, ...] | None
     card: str | int | float | None
@@ -143,7 +143,10 @@ def _rows_of(survey: Survey, now: float, workdir: str) -> Iterator[Row]:
     skew = survey.machine.clock_unix - now
     state = State.OK if abs(skew) <= SKEW_S else State.WARNING
     yield Row(
-        "clock", state, f"{skew:+.0f} s from here", "" if state is State.OK else "set the clock there: ntpd, chrony"
+        "clock",
+        state,
+        f"{skew:+.0f} s from this machine",
+        "" if state is State.OK else "set the host's clock: ntpd, chrony",
     )
     disk = survey.disk
     free = f"{workdir}: {size(disk.free_bytes)} free on {disk.mount}"
@@ -161,7 +164,9 @@ def _python_row(survey: Survey) -> Row:
         return Row("python", State.WARNING, f"{python.path}: {python.error}", hint)
     version = ".".join(map(str, python.version[:3]))
     if python.torch is None:
-        return Row("python", State.WARNING, f"{python.path}: Python {version}, no torch", "pip install torch there")
+        return Row(
+            "python", State.WARNING, f"{python.path}: Python {version}, no torch", "pip install torch on the host"
+        )
     return Row("python", State.OK, f"{python.path}: Python {version}, torch {python.torch.version}")
 
 
@@ -174,7 +179,7 @@ def _gpu_rows(survey: Survey, *, promised: bool) -> Iterator[Row]:
     for gpu in survey.gpus:
         capability = ".".join(map(str, gpu.capability))
         if gpu.assumed:
-            yield Row("gpu", State.WARNING, f"{why}: {gpu.name}, capability {capability}, is taken for granted")
+            yield Row("gpu", State.WARNING, f"{why}: {gpu.name}, capability {capability}, is assumed")
             continue
         used = f", {memory(gpu.used_bytes)} in use" if gpu.processes else ""
         detail = f"{gpu.index}: {gpu.name}, capability {capability}, {memory(gpu.memory_bytes)}{used}"

@@ -1,4 +1,4 @@
-"""Jobs on a host, as the laptop asks for them."""
+"""Start, stop, follow and resume jobs on a host."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from remote.protocol.survey import Survey, SurveyRequest
 from remote.protocol.values import encode
 
 SILENCE_S = 45.0
-"""The host says something every 10 s while it waits for a job to end."""
+"""Longer than the 10 s between two heartbeats of a host that waits for a job to end."""
 
 
 def take_survey(host: Host, request: SurveyRequest) -> Survey:
-    """The host at this moment, in one exchange; nothing there is changed."""
+    """Survey the host in one exchange, without changing it."""
     return read_answer(Survey, host, host.ask("survey", encode(request)))
 
 
 def start_job(host: Host, request: StartRequest) -> StartAnswer:
-    """The job runs, or ran: asking again, from here or anywhere, never starts it twice. Raises RemoteFault `busy`."""
+    """Start a job, at most once per run however often this is called. Raises RemoteFault `busy`."""
     return read_answer(StartAnswer, host, host.act("job.start", encode(request)))
 
 
 def adopt_job(host: Host, project: str, run: str) -> StartAnswer:
-    """The run's newest job has a supervisor again where its own was killed, or its result where it ended meanwhile."""
+    """Give the run's newest job a new supervisor if its own was killed, or record its result if it has ended."""
     return read_answer(StartAnswer, host, host.act("job.adopt", {"project": project, "run": run}))
 
 
 def take_up_job(host: Host, project: str, run: RunSurvey | None) -> bool:
-    """Where the survey shows a job without its supervisor, it was taken up, and is to be looked at again (True)."""
+    """Adopt the job if the survey shows that its supervisor died. Returns True if a new survey is needed."""
     if run is None or not (run.orphans or run.state is JobState.LOST):
         return False
     adopt_job(host, project, run.run)
@@ -38,33 +38,33 @@ def take_up_job(host: Host, project: str, run: RunSurvey | None) -> bool:
 
 
 def stop_job(host: Host, project: str, run: str, *, grace_s: float | None = None) -> StopAnswer:
-    """No process of the run is left; what it saved stays. `grace_s` None: the spec's; 0: at once."""
+    """Stop every process of the run. `grace_s`: time to save a checkpoint; None: the spec's; 0: kill at once."""
     args = {"project": project, "run": run, "grace_s": grace_s}
     return read_answer(StopAnswer, host, host.act("job.stop", args, timeout_s=SILENCE_S))
 
 
 def follow_job(host: Host, project: str, run: str, *, job: int | None = None) -> Iterator[JobNews]:
-    """Every new step and state of a job (None: the newest), pushed by the host until it no longer runs."""
+    """Yield every new step and state of a job (None: the newest), as the host pushes them, until it ends."""
     for news in host.follow("job.wait", {"project": project, "run": run, "job": job}):
         yield read_answer(JobNews, host, news)
 
 
 def list_jobs(host: Host, project: str, run: str) -> tuple[StartAnswer, ...]:
-    """Every job of a run, oldest first."""
+    """List every job of a run, oldest first."""
     answer = host.ask("job.list", {"project": project, "run": run})
     return read_answer(tuple[StartAnswer, ...], host, answer["jobs"])
 
 
 def prepare_resume(host: Host, project: str, run: str) -> ResumePoint:
-    """The newest checkpoint of a run whose every digest agrees; broken ones are set aside by name.
+    """Return the run's newest trainer checkpoint whose digests all match; broken ones are renamed.
 
-    Raises RemoteFault `no-checkpoint`, exit 43, where there is none, and `busy` while a job runs.
+    Raises RemoteFault `no-checkpoint`, exit 43, if there is none, and `busy` while a job runs.
     """
     return read_answer(ResumePoint, host, host.act("checkpoints.prepare", {"project": project, "run": run}))
 
 
 def probe_environment(host: Host, request: EnvironmentRequest) -> EnvironmentFacts:
-    """What only running the interpreter can tell; the next survey remembers its part of it."""
+    """Run the interpreter to test its imports and cards; the host caches the result for its next survey."""
     return read_answer(
         EnvironmentFacts, host, host.act("environment.probe", encode(request), timeout_s=request.deadline_s + SILENCE_S)
     )

@@ -1,4 +1,4 @@
-"""A proof, as the laptop asks for it."""
+"""Run a precision proof on a host."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from remote.protocol.proof import ProofReport, ProofRequest, StepSeen
 from remote.protocol.values import encode
 
 
-def run_proof(host: Host, request: ProofRequest, *, told: Callable[[StepSeen], None] | None = None) -> ProofReport:
-    """What a few real optimizer steps showed; the host is as it was before. `told` hears each step as it happens.
+def run_proof(host: Host, request: ProofRequest, *, on_step: Callable[[StepSeen], None] | None = None) -> ProofReport:
+    """Run a few real optimizer steps and return what they showed; nothing is left on the host afterwards.
 
-    Raises RemoteFault where it could not be run, ConnectionLost where the line went away: the proof ends itself then.
+    `on_step` is called after each step. Raises RemoteFault if the proof cannot run, and ConnectionLost, after which the
+    proof ends by itself.
     """
     for event in host.follow("proof.run", encode(request)):
         if "report" in event:
             return read_answer(ProofReport, host, event["report"])
-        if "step" in event and told is not None:
-            told(read_answer(StepSeen, host, event["step"]))
+        if "step" in event and on_step is not None:
+            on_step(read_answer(StepSeen, host, event["step"]))
     raise ConnectionLost("the proof ended without a report", where=host.name, hint="pipeline verify")
 
 
 def step_card(host: Host, request: CardRequest) -> CardReport:
-    """What twenty steps of a small LoRA model did on the host's own device; nothing is written there."""
+    """Run twenty steps of a small LoRA model on the host's device, without writing anything there."""
     return read_answer(CardReport, host, host.ask("card.step", encode(request), timeout_s=request.deadline_s + 15.0))

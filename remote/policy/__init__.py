@@ -1,1 +1,1 @@
-"""Decisions that need no host: which precision a card trains in, and what each card can do."""
+"""Decisions without a host: the precision that a card trains in, and what each card supports."""

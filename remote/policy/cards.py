@@ -1,4 +1,4 @@
-"""Named cards and their compute capability, so that a plan can be made for a card that nobody can ask.
+"""Named cards and their compute capability, so that a plan can be made for a card without access to it.
 
 Source: NVIDIA's table "CUDA GPU Compute Capability" and, for retired cards, "Legacy CUDA GPU Compute Capability".
 """
@@ -78,7 +78,7 @@ CARDS: dict[str, tuple[str, Capability]] = {
 
 
 class UnknownCard(ValueError):
-    """What was written names no card; the message has the nearest names, `near` the first of them, if any."""
+    """Unknown card name. The message lists the nearest names; `near` is the first of them, or empty."""
 
     def __init__(self, message: str, near: str = "") -> None:
         super().__init__(message)
@@ -86,9 +86,9 @@ class UnknownCard(ValueError):
 
 
 def parse_card(card: str | int | float) -> tuple[str, Capability]:
-    """Name and capability of `titan-rtx`, `TITAN RTX`, `Tesla T4`, `7.5` or 7.5. Raises UnknownCard."""
+    """Return name and capability of `titan-rtx`, `TITAN RTX`, `Tesla T4`, `7.5` or 7.5. Raises UnknownCard."""
     if isinstance(card, bool):
-        raise UnknownCard(f"{card!r} names no card: write a name (titan-rtx) or a capability (7.5)")
+        raise UnknownCard(f"{card!r} is not a card: write a name (titan-rtx) or a capability (7.5)")
     text = str(card).strip()
     number = re.fullmatch(r"(\d{1,2})(?:\.(\d))?", text) or re.fullmatch(r"sm_?(\d{1,2})(\d)", text.lower())
     if number:
@@ -99,13 +99,13 @@ def parse_card(card: str | int | float) -> tuple[str, Capability]:
         return CARDS[short]
     near = difflib.get_close_matches(short, CARDS, n=3)
     hint = f"; did you mean {', '.join(near)}?" if near else ": write a name (titan-rtx) or a capability (7.5)"
-    raise UnknownCard(f"{text!r} names no card{hint}", near[0] if near else "")
+    raise UnknownCard(f"{text!r} is not a known card{hint}", near[0] if near else "")
 
 
 def is_promised(
     seen: Sequence[Gpu], *, gpus: Sequence[int] | None, card: object | None, elsewhere: bool = False
 ) -> bool:
-    """Whether a host file's `gpus:` or `card:` says that a card must be found on the host that `seen` was found on.
+    """Return True if the host file's `gpus:` or `card:` requires a card on the host where `seen` was found.
 
     A card that is assumed because there is no driver at all is excused; a driver that does not answer is not.
     `elsewhere`: jobs run on other machines (a login node), so a named card is a plan for those.
@@ -117,5 +117,5 @@ def is_promised(
 
 def _from_capability(text: str, capability: Capability) -> tuple[str, Capability]:
     if not (3, 0) <= capability < (20, 0):
-        raise UnknownCard(f"{text!r} is no compute capability: 7.5 is a TITAN RTX, 8.0 an A100")
+        raise UnknownCard(f"{text!r} is not a compute capability: 7.5 is a TITAN RTX, 8.0 an A100")
     return f"a card of capability {capability[0]}.{capability[1]}", capability

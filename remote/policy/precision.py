@@ -1,4 +1,4 @@
-"""The one place that decides dtypes: a card and a wish in, parameters, autocast, scaler and the reason out.
+"""The one place that decides dtypes, autocast and loss scaling, from the card and the requested precision.
 
 The law: with fp16 autocast and a GradScaler every trainable parameter is float32; frozen ones may be float16.
 bfloat16 is decided by compute capability alone (8.0 and up): `torch.cuda.is_bf16_supported()` is True on Turing since
@@ -16,13 +16,13 @@ from remote.protocol.precision import GROWTH_INTERVAL, Mode, PrecisionPlan
 BF16_FROM = (8, 0)
 TENSOR_CORES_FROM = (7, 0)
 SCALE_START = 65536.0
-"""What `torch.amp.GradScaler` starts from; it doubles after 2000 good steps and halves at each overflow."""
+"""The initial scale of `torch.amp.GradScaler`, which doubles after 2000 good steps and halves at each overflow."""
 BF16_FAMILIES = ("gemma", "t5", "phi4", "qwen2_audio", "qwen2_5_omni", "voxtral", "granite_speech", "ultravox")
 
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What is known of the base model before it is loaded: the dtype its checkpoint was saved in, and its family."""
+    """Facts about the base model that are known before loading it: the dtype of its checkpoint, and its family."""
 
     checkpoint_dtype: str | None = None
     family: str = ""
@@ -39,7 +39,7 @@ _PLANS: dict[Mode, PrecisionPlan] = {
 
 
 def supports_bf16(capability: tuple[int, int] | None) -> bool:
-    """The card computes in bfloat16 itself."""
+    """Return True if the card supports bfloat16 natively; None is the CPU."""
     return capability is not None and tuple(capability) >= BF16_FROM
 
 
@@ -52,10 +52,10 @@ def judge_precision(
     steps: int | None = None,
     settled_scale: float | None = None,
 ) -> PrecisionPlan:
-    """The plan for one run on the weakest card of those chosen; `capability` None: no card, the CPU trains.
+    """Return the precision plan for the weakest of the selected cards; `capability` None means the CPU.
 
     `steps` is the run's length in optimizer steps, `settled_scale` the loss scale at which a proof stopped skipping.
-    Raises ValueError for a wish that is no mode: a config's loader has refused it long before.
+    Raises ValueError for an unknown mode, which the config loader rejects earlier.
     """
     who = _who(capability, card)
     wanted = None if wish == "auto" else Mode(wish)
@@ -90,7 +90,7 @@ def _who(capability: tuple[int, int] | None, card: str) -> str:
 
 def _because(mode: Mode, who: str, capability: tuple[int, int] | None) -> str:
     if mode is Mode.FP32:
-        return "no card was found, and on a CPU half precision saves neither time nor trouble"
+        return "no card was found, and on a CPU half precision saves no time"
     if mode is Mode.BF16:
         return f"{who} computes in bfloat16 itself, which needs no loss scaling"
     tensor_cores = capability is not None and capability >= TENSOR_CORES_FROM
@@ -120,7 +120,9 @@ def _warnings(mode: Mode, capability: tuple[int, int] | None, who: str, model: M
             )
         )
     if capability is None and mode in (Mode.FP16_MIXED, Mode.BF16):
-        told.append(_warning("precision-on-cpu", f"{mode.value} on a CPU is slow; it stands for a card here", ""))
+        told.append(
+            _warning("precision-on-cpu", f"{mode.value} on a CPU is slow; use it only as a stand-in for a card", "")
+        )
     if capability is not None and capability < TENSOR_CORES_FROM and mode in (Mode.FP16_MIXED, Mode.FP16_PURE):
         told.append(_warning("no-tensor-cores", f"{who} has no tensor cores: float16 saves memory, not time", ""))
     if capability is not None and mode is Mode.FP32 and capability >= TENSOR_CORES_FROM:
@@ -144,7 +146,7 @@ def _warning(check: str, message: str, hint: str) -> Finding:
 
 
 def _with_scale(plan: PrecisionPlan, steps: int | None, settled: float | None) -> PrecisionPlan:
-    """A run shorter than the growth interval can only lower its scale, and each overflow costs it a step.
+    """Lower the initial scale for a run shorter than the growth interval: each overflow would cost it a step.
 
     So it starts at half of what was seen to work, and may grow after a fifth of its steps (50 to 2000).
     """

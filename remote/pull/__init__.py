@@ -1,1 +1,1 @@
-"""What comes home from a host: event files, output and adapters, under names that cannot leave their folder."""
+"""Pull event files, output and adapters from a host, under names that cannot leave their folder."""

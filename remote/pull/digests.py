@@ -1,4 +1,4 @@
-"""Digests of files here, remembered with how each file looked when it was verified."""
+"""Digests of local files, cached with size, time and inode of each file when it was verified."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLOCK = 2**20
 
 
 def sha256_of(fd: int) -> str:
-    """The digest of an open file, whole."""
+    """Return the SHA-256 of an open file."""
     digest, at = hashlib.sha256(), 0
     while chunk := os.pread(fd, BLOCK, at):
         digest.update(chunk)
@@ -25,16 +25,16 @@ def sha256_of(fd: int) -> str:
     return digest.hexdigest()
 
 
-def remember(folder: Path, files: Iterable[tuple[Path, str]]) -> None:
-    """The digests are known for as long as the files look as they do now."""
+def cache_digests(folder: Path, files: Iterable[tuple[Path, str]]) -> None:
+    """Cache the digests for as long as size, time and inode of the files stay the same."""
     rows = {path.relative_to(folder).as_posix(): [*_stamp(path), sha256] for path, sha256 in files}
     part = folder / f"{RECORD}.part"
     part.write_bytes(dumps(rows))
     part.replace(folder / RECORD)
 
 
-def digest_here(folder: Path, path: Path) -> str:
-    """The file's SHA-256: remembered, or read again where the file looks changed."""
+def digest_of(folder: Path, path: Path) -> str:
+    """Return the SHA-256 of a local file, from the cache unless the file looks changed."""
     known = _read(folder).get(path.relative_to(folder).as_posix(), [])
     if len(known) == 4 and known[:3] == _stamp(path):
         return str(known[3])

@@ -1,4 +1,4 @@
-"""Bringing a run's TensorBoard files home: one exchange for all of them, append-only, whole records only."""
+"""Pull a run's TensorBoard files: one exchange for all of them, append-only, whole records only."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from remote.pull.transfer import Transfer, judge_row
 
 
 def pull_events(host: Host, project_key: str, run: str, files: Iterable[EventFile], destination: Path) -> PullReport:
-    """Every event file that the host offers lies under `destination`, as far as it is whole records.
+    """Copy the whole records of every event file that the host offers to `destination`.
 
-    A name that may not be written here, or a file that cannot be read, is left out with its reason; the others come.
-    Raises DiskFull, Busy, PullRefused (10,000 files, or an answer that is none) and what the host raises.
+    Files with an unsafe name and files that cannot be read are skipped, with a reason. Raises DiskFull, Busy,
+    PullRefused (more than 10,000 files, or a malformed answer) and what the host raises.
     """
     offered = {file.name: file for file in files}
     names = judge_event_names(offered)
@@ -48,11 +48,11 @@ def pull_events(host: Host, project_key: str, run: str, files: Iterable[EventFil
             finally:
                 folder.sync()
             transfer.judge(wants, answer)
-        return PullReport((*(transfer.told(name) for name in names.accepted), *refused))
+        return PullReport((*(transfer.result(name) for name in names.accepted), *refused))
 
 
 def check_mirror(files: Iterable[EventFile], destination: Path) -> Report:
-    """Whether every event file is here whole: sizes and first records agree with what the host surveyed."""
+    """Report every event file whose local copy is incomplete: sizes and first records are compared with the survey."""
     offered = {file.name: file for file in files}
     names = judge_event_names(offered)
     if not destination.is_dir():
@@ -63,27 +63,32 @@ def check_mirror(files: Iterable[EventFile], destination: Path) -> Report:
             missing = [name for name in names.accepted if not _same(folder, mirror.newest(name), offered[name])]
     return Report(
         tuple(
-            Finding("logs-incomplete", Severity.ERROR, f"{name} is not here whole", where=str(destination / name))
+            Finding(
+                "logs-incomplete",
+                Severity.ERROR,
+                f"the local copy of {name} is incomplete",
+                where=str(destination / name),
+            )
             for name in missing
         )
     )
 
 
 def judge_event_names(names: Iterable[str]) -> JudgedNames:
-    """Which names are event files' and may be written here."""
+    """Accept the names that belong to event files and are safe to write."""
     listed = list(names)
     judged = judge_names(name for name in listed if is_event_name(name))
-    strangers = tuple((name, "it is not the name of an event file") for name in listed if not is_event_name(name))
+    strangers = tuple((name, "not the name of an event file") for name in listed if not is_event_name(name))
     return JudgedNames(judged.accepted, judged.refused + strangers)
 
 
 def is_event_name(name: str) -> bool:
-    """TensorBoard would read a file of that name."""
+    """Return True if TensorBoard would read a file of that name."""
     return MARK in name.rpartition("/")[2]
 
 
 def _same(folder: Folder, local: str, file: EventFile) -> bool:
-    """What is here has the size and the first record of what the host surveyed."""
+    """Return True if the local file has the size and the first record that the host reported."""
     with folder.reading(local) as fd:
         if fd is None:
             return file.size_bytes == 0

@@ -1,4 +1,4 @@
-"""A folder here that bytes from a host are written into: nothing outside it can be reached, whatever a name says."""
+"""A local folder for bytes from a host: no file name can reach outside it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ FILE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEX
 
 
 class Folder:
-    """An open folder. Names are POSIX, relative and already judged; links inside it are never followed."""
+    """An open folder. Names are POSIX, relative and already validated; links inside it are never followed."""
 
     def __init__(self, path: Path) -> None:
-        with said_plainly(path):
+        with local_errors(path):
             path.mkdir(parents=True, exist_ok=True)
             self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         self.path = path
@@ -43,8 +43,8 @@ class Folder:
 
     @contextlib.contextmanager
     def locked(self, name: str = LOCK) -> Iterator[None]:
-        """Nobody else writes into this folder meanwhile. Raises Busy after a minute."""
-        with said_plainly(self.path / name):
+        """Hold the folder's lock. Raises Busy if another process keeps it for a minute."""
+        with local_errors(self.path / name):
             fd = os.open(name, FILE_FLAGS, 0o600, dir_fd=self._fd)
         try:
             _lock(fd, self.path)
@@ -54,8 +54,8 @@ class Folder:
 
     @contextlib.contextmanager
     def opened(self, name: str) -> Iterator[int]:
-        """The file, mode 0600, made with its folders where it was not. Raises PullRefused where it cannot be one."""
-        with said_plainly(self.path / name), self._parent(name, make=True) as (parent, leaf):
+        """Open a file for writing, created with mode 0600 and its folders if missing. Raises PullRefused."""
+        with local_errors(self.path / name), self._parent(name, make=True) as (parent, leaf):
             fd = os.open(leaf, FILE_FLAGS, 0o600, dir_fd=parent)
             try:
                 if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -66,10 +66,10 @@ class Folder:
 
     @contextlib.contextmanager
     def reading(self, name: str) -> Iterator[int | None]:
-        """The file to be read, or None where it is not there."""
+        """Open a file for reading; yields None if it does not exist."""
         fd: int | None = None
         with (
-            said_plainly(self.path / name),
+            local_errors(self.path / name),
             contextlib.suppress(FileNotFoundError),
             self._parent(name) as (parent, leaf),
         ):
@@ -81,10 +81,10 @@ class Folder:
                 os.close(fd)
 
     def append(self, fd: int, name: str, offset: int, data: bytes) -> None:
-        """The file ends with `data` from `offset` on; where the disk has no room it ends at `offset` as before."""
+        """Write `data` at `offset`, the end of the file. If the disk is full, the file is cut back to `offset`."""
         view = memoryview(data)
         self._changed.add(name)
-        with said_plainly(self.path / name):
+        with local_errors(self.path / name):
             try:
                 while view:
                     written = os.pwrite(fd, view, offset + len(data) - len(view))
@@ -94,9 +94,9 @@ class Folder:
                 raise
 
     def sync(self) -> None:
-        """Everything appended so far survives a power cut."""
+        """Flush everything appended so far to disk."""
         for name in sorted(self._changed):
-            with self.opened(name) as fd, said_plainly(self.path / name):
+            with self.opened(name) as fd, local_errors(self.path / name):
                 os.fsync(fd)
             with self._parent(name) as (parent, _):
                 os.fsync(parent)
@@ -111,13 +111,15 @@ class Folder:
                 fd = _step(fd, folder, make)
             yield fd, leaf
         except NotADirectoryError:
-            raise PullRefused(f"{name} needs a folder where a file or link is", where=str(self.path / name)) from None
+            raise PullRefused(
+                f"{name} needs a folder in place of a file or link", where=str(self.path / name)
+            ) from None
         finally:
             os.close(fd)
 
 
 def _step(fd: int, folder: str, make: bool) -> int:
-    """The folder below, open; the one above is closed."""
+    """Open a subfolder and close its parent."""
     if make:
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder, 0o700, dir_fd=fd)
@@ -139,8 +141,8 @@ def _lock(fd: int, path: Path) -> None:
 
 
 @contextlib.contextmanager
-def said_plainly(path: Path) -> Iterator[None]:
-    """An OSError of this machine becomes DiskFull or PullRefused with the path."""
+def local_errors(path: Path) -> Iterator[None]:
+    """Raise a local OSError as DiskFull or PullRefused, with the path."""
     try:
         yield
     except OSError as error:

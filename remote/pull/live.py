@@ -1,4 +1,4 @@
-"""A run's event files followed while it trains: every new record is in the mirror before anybody here hears of it."""
+"""Follow a run's event files during training: every new record is written to the mirror before it is reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from remote.pull.patience import RetryPolicy, follow_on
 
 @dataclass(frozen=True)
 class NewRecords:
-    """Whole records that were just appended to the file at `path`; `name` is the host's name of it."""
+    """Whole records that were just appended to the file at `path`; `name` is its name on the host."""
 
     name: str
     path: Path
@@ -38,9 +38,10 @@ def follow_events(
     job: int = 0,
     patience: RetryPolicy | None = None,
 ) -> Iterator[NewRecords]:
-    """Every record the host has and the mirror has not, each once, until the job (0: the newest) has ended.
+    """Yield every record that the mirror lacks, once each, until the job (0: the newest) ends.
 
-    A lost line is found again at the same offsets. Raises DiskFull and what the host raises when patience ends.
+    After a lost connection, following resumes at the same offsets. Raises DiskFull, and what the host raises once the
+    retry policy is exhausted.
     """
     with Folder(destination) as folder:
         live = _Live(folder, Mirror(folder))
@@ -65,7 +66,7 @@ def tail_scalars(
     history: bool = True,
     patience: RetryPolicy | None = None,
 ) -> Iterator[Scalar]:
-    """The scalars of a run, first those that are here already (`history`), then new ones as they are written there."""
+    """Yield a run's scalars: first those in the mirror (`history`), then new ones as the host writes them."""
     if history:
         yield from mirrored_scalars(destination)
     for new in follow_events(host, project_key, run, destination, job=job, patience=patience):
@@ -73,7 +74,7 @@ def tail_scalars(
 
 
 def mirrored_scalars(destination: Path) -> Iterator[Scalar]:
-    """The scalars of every event file here, file by file, replaced ones too; nothing is asked of the host."""
+    """Yield the scalars of every local event file, including replaced ones, without contacting the host."""
     if not destination.is_dir():
         return
     with Folder(destination) as folder:
@@ -84,13 +85,13 @@ def mirrored_scalars(destination: Path) -> Iterator[Scalar]:
 
 
 def local_names(destination: Path) -> list[str]:
-    """The event files that lie in a mirror, sorted."""
+    """List the event files in a mirror, sorted."""
     found = [Path(root, leaf) for root, _, leaves in os.walk(destination) for leaf in leaves]
     return sorted(path.relative_to(destination).as_posix() for path in found if is_event_name(path.name))
 
 
 class _Live:
-    """What is followed: names judged as they come, bytes into the mirror."""
+    """The followed files: names are validated as they arrive, bytes are written to the mirror."""
 
     def __init__(self, folder: Folder, mirror: Mirror) -> None:
         self._folder = folder
@@ -102,11 +103,11 @@ class _Live:
                 self._judged(name)
 
     def names(self) -> list[str]:
-        """The names that may be followed."""
+        """Return the accepted names."""
         return [name for name, reason in self._reasons.items() if not reason]
 
     def take(self, event: Json) -> NewRecords | None:
-        """What one message of the host added; nothing where it was known already or may not be taken."""
+        """Return the records that one message added, or None if they are already known or refused."""
         try:
             name, offset, data = str(event["name"]), int(event["offset"]), base64.b64decode(event["data"])
         except (KeyError, TypeError, ValueError, binascii.Error):
@@ -121,7 +122,7 @@ class _Live:
         return self._new(name, landed, data)
 
     def _judged(self, name: str) -> str:
-        """Why records of that name are not taken, or nothing."""
+        """Return why records of that name are refused, or an empty string."""
         if name not in self._reasons:
             self._reasons[name] = self._judge.reason(name) if is_event_name(name) else "not an event file"
         return self._reasons[name]

@@ -1,4 +1,4 @@
-"""A job's own output: brought home append-only, read without keeping it, or followed as it is written."""
+"""A job's output: pulled append-only, read without storing it, or followed as it is written."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from remote.pull.transfer import Transfer
 
 
 def pull_log(host: Host, project_key: str, run: str, job: int, destination: Path) -> PulledFile:
-    """The output of a job lies under `destination` as jobs/N/output.log, as far as it goes; only new bytes travel.
+    """Copy a job's output to jobs/N/output.log under `destination`; only new bytes are transferred.
 
-    A log that was shortened or replaced on the host goes on under a new name. Raises DiskFull, Busy, PullRefused.
+    A log that was shortened or replaced on the host continues under a new name. Raises DiskFull, Busy, PullRefused.
     """
     name = JobLayout(f"jobs/{job}").output
     with Folder(destination) as folder:
@@ -33,11 +33,11 @@ def pull_log(host: Host, project_key: str, run: str, job: int, destination: Path
                 transfer.fetch(host, "log.read", args, transfer.wants)
             finally:
                 folder.sync()
-        return transfer.told(name)
+        return transfer.result(name)
 
 
 def mirrored_log(destination: Path) -> Path | None:
-    """The output of the newest job that came home to `destination`; None where none did."""
+    """Return the pulled output of the newest job in `destination`, or None."""
     jobs = sorted(int(path.name) for path in destination.glob("jobs/*") if path.name.isdecimal())
     if not jobs:
         return None
@@ -55,7 +55,7 @@ def read_log(
     job: int = 0,
     lines: int | None = None,
 ) -> Json:
-    """The output of a job (0: the newest), or its last `lines` lines, has been handed to `sink`; nothing is kept here.
+    """Pass the output of a job (0: the newest), or its last `lines` lines, to `sink`; nothing is stored locally.
 
     The answer holds `job`, `offset` and `size`.
     """
@@ -78,9 +78,9 @@ def follow_log(
     lines: int | None = None,
     patience: RetryPolicy | None = None,
 ) -> Iterator[bytes]:
-    """The output of a job (0: the newest) from its beginning or last `lines` lines on, until it has ended.
+    """Yield the output of a job (0: the newest), from its beginning or last `lines` lines, until the job ends.
 
-    After a lost line it goes on at the byte where it stopped.
+    After a lost connection, output resumes at the byte where it stopped.
     """
     at: Json = {} if lines is None else {"lines": lines}
 
@@ -92,7 +92,7 @@ def follow_log(
             data = base64.b64decode(event["data"])
             at = {"offset": int(event["offset"]) + len(data), "tail_sha256": str(event["tail_sha256"])}
         except (KeyError, TypeError, ValueError, binascii.Error):
-            raise PullRefused("the host pushed something that is no output", where=run) from None
+            raise PullRefused("the host sent a malformed output event", where=run) from None
         yield data
 
 

@@ -1,7 +1,7 @@
-"""A run's growing files as they lie here: each a byte prefix of the host's, event files ended by a whole record.
+"""Local copies of a run's growing files: each a byte prefix of the host's; event files end with a whole record.
 
-A file that was replaced on the host goes on under a new name (`NAME.replaced-2`), and the old one stays. Bytes may come
-twice, from two pulls at once or after a cut: what is here already is compared and passed over.
+A file that was replaced on the host continues under a new name (`NAME.replaced-2`); the old copy stays. Bytes may
+arrive twice, from simultaneous pulls or after a lost connection: bytes that exist locally are compared and skipped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Want = tuple[str, int, str]
 
 @dataclass(frozen=True)
 class Landed:
-    """Where bytes went: the local name, its size now, and how many were new."""
+    """The result of an append: the local name, its new size, and how many bytes were new."""
 
     local: str
     size_bytes: int
@@ -34,9 +34,9 @@ class Landed:
 
 
 class Mirror:
-    """The mirror in one folder; `wants` says how far each file is, `append` makes it longer.
+    """The mirror in one folder; `wants` returns the end of each file, `append` extends it.
 
-    `framed`: the files are records, and only whole ones are kept; else any byte is as good as another.
+    `framed`: the files consist of records, and only whole records are kept.
     """
 
     def __init__(self, folder: Folder, *, framed: bool = True) -> None:
@@ -46,18 +46,18 @@ class Mirror:
         self._total_bytes = 0
 
     def wants(self, names: Iterable[str]) -> list[Want]:
-        """For each name: where its next record belongs, and the digest of the bytes before; torn tails are cut off."""
+        """Return for each name the offset of its next record and the digest before it. Truncates torn tails."""
         with self._folder.locked():
             return [self._want(name) for name in names]
 
     def local(self, name: str) -> str:
-        """The local name that this file goes under now."""
+        """Return the current local name of a file."""
         return self._locals.get(name, name)
 
     def append(self, name: str, offset: int, data: bytes, *, fresh: bool) -> Landed:
-        """The bytes lie at `offset` of the file; `fresh`: the host's file is not the one we had.
+        """Write the bytes at `offset` of the file. `fresh`: the host's file was replaced.
 
-        Raises PullRefused for bytes that are no whole records, leave a gap, contradict what is here, or are too many.
+        Raises PullRefused for bytes that are no whole records, leave a gap, differ from the local file or are too many.
         """
         if self._framed and whole_prefix(data).size_bytes != len(data):
             raise PullRefused(f"the host sent records of {name} whose sums are wrong", where=name)
@@ -71,7 +71,7 @@ class Mirror:
         return landed
 
     def records(self, local: str) -> Iterator[bytes]:
-        """The whole records of a local file, a part at a time."""
+        """Yield the whole records of a local file, one block at a time."""
         with self._folder.reading(local) as fd:
             if fd is None:
                 return
@@ -93,7 +93,7 @@ class Mirror:
             return (name, size, tail_digest(fd, size))
 
     def _place(self, name: str, offset: int, data: bytes, fresh: bool) -> str:
-        """The local name these bytes belong under."""
+        """Return the local name for these bytes."""
         ours, newest = self.local(name), self.newest(name)
         if offset > 0:
             return ours
@@ -105,10 +105,10 @@ class Mirror:
         with self._folder.opened(local) as fd:
             size = os.fstat(fd).st_size
             if size < offset:
-                raise PullRefused(f"{local} ends at {size} and the host goes on at {offset}", where=local)
+                raise PullRefused(f"{local} ends at {size} and the host continues at {offset}", where=local)
             have = min(size - offset, len(data))
             if os.pread(fd, have, offset) != data[:have]:
-                raise PullRefused(f"{local} is not what the host has", where=local)
+                raise PullRefused(f"{local} differs from the host's file", where=local)
             self._folder.append(fd, local, offset + have, data[have:])
             return Landed(local, max(size, offset + len(data)), len(data) - have)
 
@@ -124,7 +124,7 @@ class Mirror:
             return 0 if fd is None else os.fstat(fd).st_size
 
     def newest(self, name: str) -> str:
-        """The newest local name for this file, there or not."""
+        """Return the newest local name of a file, whether it exists or not."""
         return self._versions(name)[-1]
 
     def _next_version(self, name: str) -> str:
@@ -134,7 +134,7 @@ class Mirror:
         return f"{name}{REPLACED}{count + 1}"
 
     def _versions(self, name: str) -> list[str]:
-        """The local names that exist for this file, oldest first; at least the name itself."""
+        """Return the existing local names of a file, oldest first; at least the name itself."""
         found = [name]
         while len(found) < MAX_VERSIONS:
             version = f"{name}{REPLACED}{len(found) + 1}"

@@ -1,4 +1,4 @@
-"""Which of the names a host offers may be written here: a rented machine is not to be trusted with a path."""
+"""Validate the file names that a host offers, since a rented machine must not choose local paths."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ RESERVED = frozenset({"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("c
 
 @dataclass(frozen=True)
 class JudgedNames:
-    """Names that may be written, as given and in order, and the others with the reason of each."""
+    """The safe names, in order, and the refused ones with the reason for each."""
 
     accepted: tuple[str, ...]
     refused: tuple[tuple[str, str], ...]
 
 
 def judge_names(names: Iterable[str]) -> JudgedNames:
-    """Every name judged alone and against those before it. Raises PullRefused over 10,000."""
+    """Validate every name by itself and against those before it. Raises PullRefused over 10,000."""
     judge = NameJudge()
     judged = [(name, judge.reason(name)) for name in names]
     accepted = tuple(name for name, reason in judged if not reason)
@@ -33,14 +33,14 @@ def judge_names(names: Iterable[str]) -> JudgedNames:
 
 
 class NameJudge:
-    """Judges names as they come, each against all that were accepted before."""
+    """Validates names one by one, each against all that were accepted before."""
 
     def __init__(self) -> None:
         self._taken: dict[str, str] = {}
         self._seen = 0
 
     def reason(self, name: str) -> str:
-        """Why this name may not be written, or nothing. Raises PullRefused over 10,000."""
+        """Return why the name is refused, or an empty string. Raises PullRefused over 10,000 names."""
         self._seen += 1
         if self._seen > MAX_NAMES:
             raise PullRefused(f"the host offers more than {MAX_NAMES} files", hint="pipeline status")
@@ -51,7 +51,7 @@ class NameJudge:
 
 
 def judge_name(name: str) -> str:
-    """Why this name may not be written, or nothing."""
+    """Return why the name is refused, or an empty string."""
     parts = name.split("/")
     if len(name.encode("utf-8", "surrogatepass")) > MAX_NAME_BYTES:
         return f"the name is longer than {MAX_NAME_BYTES} bytes"
@@ -70,17 +70,17 @@ def _judge_part(part: str) -> str:
     if part.split(".", maxsplit=1)[0].lower() in RESERVED or part[-1] in ". ":
         return "the name is reserved on some systems"
     if REPLACED in part:
-        return f"{REPLACED} is our own mark for files that were replaced"
+        return f"{REPLACED} is reserved for files that were replaced"
     return ""
 
 
 def _collision(name: str, taken: dict[str, str]) -> str:
-    """Another name differs from this one only by case or Unicode form, itself or in a folder above it."""
+    """Describe an accepted name that differs only by case or Unicode form, by itself or in a parent folder."""
     if (other := taken.get(_folded(name))) is not None:
-        return f"the name is the same as {other} where case or accents do not count"
+        return f"the name is the same as {other} on a file system that ignores case or accents"
     for folder in _with_parents(name)[:-1]:
         if taken.get(_folded(folder), folder) != folder:
-            return f"its folder is the same as {taken[_folded(folder)]} where case or accents do not count"
+            return f"its folder is the same as {taken[_folded(folder)]} on a file system that ignores case or accents"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Files on their way: parts that grow where a cut left them, and count only when their digest is the host's."""
+"""Partial downloads, resumed after a lost connection and accepted only if their digest matches the host's."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from remote.pull.folder import Folder
 from remote.pull.safetensors import is_safetensors, judge_safetensors
 from remote.pull.segments import Segment, receive
 
-Told = Callable[[int, int], None]
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class Offered:
-    """A file as the host tells it."""
+    """A file that the host offers."""
 
     name: str
     size_bytes: int
@@ -26,28 +26,28 @@ class Offered:
 
 
 class Parts:
-    """The part files of one offer, under `prefix` of an open folder."""
+    """The partial files of one offer, under `prefix` of an open folder."""
 
     def __init__(self, folder: Folder, prefix: str, files: Iterable[Offered]) -> None:
         self._folder = folder
         self._prefix = prefix
         self._files = tuple(files)
 
-    def fetch(self, host: Host, root: str, told: Told) -> int:
-        """Every part is its file, verified; how many bytes came. Raises PullRefused where a digest is wrong twice."""
+    def fetch(self, host: Host, root: str, progress: Progress) -> int:
+        """Download and verify every file; return the bytes received. Raises PullRefused if a digest is wrong twice."""
         self._judge_room()
-        came = self._stream(host, root, self._files, told)
+        received = self._stream(host, root, self._files, progress)
         wrong = [file for file in self._files if self._digest(file) != file.sha256]
         for file in wrong:
             self._cut(file)
         if wrong:
-            came += self._stream(host, root, wrong, told)
+            received += self._stream(host, root, wrong, progress)
         for file in self._files:
             self._verify(file)
         self._folder.sync()
-        return came
+        return received
 
-    def _stream(self, host: Host, root: str, files: Iterable[Offered], told: Told) -> int:
+    def _stream(self, host: Host, root: str, files: Iterable[Offered], progress: Progress) -> int:
         wanted = [(file, self._size(file)) for file in files if self._size(file) < file.size_bytes]
         at = {file.name: self._size(file) for file in self._files}
         total = sum(file.size_bytes for file in self._files)
@@ -61,7 +61,7 @@ class Parts:
             with self._folder.opened(self._part(file)) as fd:
                 self._folder.append(fd, self._part(file), at[file.name], segment.data)
             at[file.name] = end
-            told(sum(at.values()), total)
+            progress(sum(at.values()), total)
 
         if wanted:
             wants = [(file.name, offset) for file, offset in wanted]
@@ -74,14 +74,15 @@ class Parts:
         if digest != file.sha256:
             self._cut(file)
             raise PullRefused(
-                f"{file.name} has SHA-256 {digest[:16]} here and {file.sha256[:16]} there, twice", where=str(path)
+                f"{file.name} arrived twice with SHA-256 {digest[:16]}; on the host it is {file.sha256[:16]}",
+                where=str(path),
             )
         reason = judge_safetensors(path) if is_safetensors(file.name) else ""
         if reason:
             raise PullRefused(f"{file.name} is not a whole safetensors file: {reason}", where=str(path))
 
     def _size(self, file: Offered) -> int:
-        """How much of the file is here; a part longer than its file was another file's."""
+        """Return the size of the partial file; one that is longer than the file is discarded."""
         with self._folder.opened(self._part(file)) as fd:
             size = os.fstat(fd).st_size
         if size > file.size_bytes:

@@ -1,4 +1,4 @@
-"""How long a lost line is waited for while something is followed, and how often it is tried."""
+"""Reconnect after a lost connection while following a job's output or events."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ LOST = (ConnectionLost, DeadlineExceeded, CannotConnect)
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Waits double from `first_s` to `longest_s`; `tries` failures in a row, without one message between, are given up.
+    """Waits double from `first_s` to `longest_s`, until `tries` failures in a row without a message in between.
 
-    `on_lost` is told of each failure and of the wait that follows it. Only a line that once stood is waited for.
+    `on_lost` is called with each error and the wait that follows. Only a connection that once worked is retried.
     """
 
     first_s: float = 0.5
@@ -26,10 +26,10 @@ class RetryPolicy:
     on_lost: Callable[[HalfstepError, float], None] = lambda error, wait_s: None
 
 
-def follow_on(host: Host, op: str, args: Callable[[], Json], patience: RetryPolicy) -> Iterator[Json]:
-    """What the operation pushes until it ends by itself; after a lost line it is asked again with new `args`.
+def follow_on(host: Host, op: str, args: Callable[[], Json], policy: RetryPolicy) -> Iterator[Json]:
+    """Yield the events of an operation until it ends; after a lost connection, call it again with new `args`.
 
-    Raises the last error when patience is at its end; at once whatever is not a lost line, or a host never reached.
+    Raises the last error once the policy is exhausted, and at once any other error, or if the host was never reached.
     """
     failures, stood = 0, False
     while True:
@@ -42,8 +42,8 @@ def follow_on(host: Host, op: str, args: Callable[[], Json], patience: RetryPoli
             if not stood and isinstance(error, CannotConnect):
                 raise
             failures, stood = failures + 1, True
-            if failures >= patience.tries:
+            if failures >= policy.tries:
                 raise
-            wait_s = min(patience.longest_s, patience.first_s * 2 ** (failures - 1))
-            patience.on_lost(error, wait_s)
-            patience.sleep(wait_s)
+            wait_s = min(policy.longest_s, policy.first_s * 2 ** (failures - 1))
+            policy.on_lost(error, wait_s)
+            policy.sleep(wait_s)

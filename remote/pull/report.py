@@ -1,4 +1,4 @@
-"""What a pull brought home, file by file."""
+"""The result of a pull, file by file."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from remote.protocol.findings import Finding, Severity
 
 
 class PulledState(Enum):
-    """WHOLE: all that lies there is here. WAITING: its end is no whole record yet. DAMAGED: nobody can read what comes
-    after what is here. SKIPPED: it could not be taken. REFUSED: it may not be written here. LEFT: it was not wanted."""
+    """The state of one file after a pull.
+
+    WHOLE: complete. WAITING: its last record is still being written. DAMAGED: the rest cannot be read. SKIPPED: not
+    copied. REFUSED: its name is unsafe. LEFT: it is not needed.
+    """
 
     WHOLE = "whole"
     WAITING = "waiting"
@@ -33,7 +36,7 @@ SEVERITY = {
 
 @dataclass(frozen=True)
 class PulledFile:
-    """One file: the host's name, where it lies here, its size here, what came now, and why if it is not whole."""
+    """One file: its name on the host, local path and size, bytes added now, and the reason if it is not whole."""
 
     name: str
     path: Path
@@ -55,7 +58,7 @@ class PullReport:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What is not as it should be; a name that may not be written here is an error and ends as 50."""
+        """One finding for each incomplete file; an unsafe name is an error with exit code 50."""
         return tuple(
             Finding(
                 f"pull-{file.state.value}",

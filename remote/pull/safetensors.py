@@ -1,4 +1,4 @@
-"""Whether a safetensors file is what its header says, without loading a tensor.
+"""Check that a safetensors file matches its header, without loading a tensor.
 
 The format has no checksum (a digest must vouch for the data), but its header accounts for every byte
 (the "Format" section of the library's README).
@@ -25,7 +25,7 @@ BITS = {
 
 
 def judge_safetensors(path: Path) -> str:
-    """Why the file is not a whole safetensors file, or nothing."""
+    """Return why the file is not a valid safetensors file, or an empty string."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -44,7 +44,7 @@ def judge_safetensors(path: Path) -> str:
             continue
         span = _span(entry)
         if span is None:
-            return f"the header's entry for {name!r} does not hold together"
+            return f"the header's entry for {name!r} is inconsistent"
         spans.append(span)
     return _judge_spans(sorted(spans), size - 8 - length)
 
@@ -77,5 +77,5 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def is_safetensors(name: str) -> bool:
-    """The name is one of that format."""
+    """Return True if the name has that format's extension."""
     return name.endswith(".safetensors")

@@ -1,4 +1,4 @@
-"""A stream of many files cut into its segments as it comes: which file, whether it begins anew, its bytes."""
+"""Parse a stream of many files into segments: the file, whether it starts over, and its bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_SEGMENT = MAX_RECORD + OVERHEAD
 
 @dataclass(frozen=True)
 class Segment:
-    """Bytes of the file that was asked for at `index`: whole records where it is an event file."""
+    """Bytes of the requested file at `index`; whole records if it is an event file."""
 
     index: int
     fresh: bool
@@ -23,13 +23,13 @@ class Segment:
 
 
 class SegmentReader:
-    """Bytes in, segments out; holds at most one segment."""
+    """An incremental parser that buffers at most one segment."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, chunk: bytes) -> Iterator[Segment]:
-        """Every segment that is whole now. Raises PullRefused for a segment longer than any record may be."""
+        """Yield every complete segment. Raises PullRefused for a segment longer than any record may be."""
         self._buffer.extend(chunk)
         while len(self._buffer) >= SEGMENT.size:
             index, flags, size = SEGMENT.unpack_from(self._buffer)
@@ -43,9 +43,9 @@ class SegmentReader:
 
 
 def receive(host: Host, op: str, args: Json, count: int, land: Callable[[Segment], None]) -> Json:
-    """The host's answer, each of its segments handed to `land`; an error here ends the connection, amid a stream.
+    """Pass each segment to `land` and return the host's answer. A local error closes the connection mid-stream.
 
-    Raises PullRefused for a segment of none of the `count` files, and whatever `land` raises.
+    Raises PullRefused for a segment of an unknown file (`count` were requested), and whatever `land` raises.
     """
     reader = SegmentReader()
 
@@ -53,7 +53,7 @@ def receive(host: Host, op: str, args: Json, count: int, land: Callable[[Segment
         try:
             for segment in reader.feed(chunk):
                 if segment.index >= count:
-                    raise PullRefused(f"the host sent a file that was not asked for (number {segment.index})")
+                    raise PullRefused(f"the host sent a file that was not requested (number {segment.index})")
                 land(segment)
         except HalfstepError:
             host.close()

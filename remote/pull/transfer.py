@@ -1,4 +1,4 @@
-"""One exchange that makes files of a mirror longer: what is asked for, what lands, how each file ended."""
+"""One exchange that extends the files of a mirror: the requests, the appended bytes, and each file's state."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ REASONS = {
     Ending.TORN: "its last record is still being written",
     Ending.ZEROS: "waiting: zeros where the next record will be",
     Ending.BAD_LENGTH: "the length of a record is damaged",
-    Ending.TOO_LONG: "a record claims to be longer than 64 MiB",
+    Ending.TOO_LONG: "a record is longer than 64 MiB",
     Ending.BAD_DATA: "the data of a record is damaged",
 }
 
 
 @dataclass
 class Transfer:
-    """Files on their way into `mirror`, by the host's names."""
+    """Files being copied into `mirror`, by their names on the host."""
 
     folder: Folder
     mirror: Mirror
@@ -35,7 +35,7 @@ class Transfer:
     states: dict[str, tuple[PulledState, str]] = field(default_factory=dict)
 
     def prepare(self, names: Iterable[str]) -> None:
-        """It is known where each file goes on; one whose place here is taken by something else is skipped."""
+        """Find the offset at which each file continues. Skips files whose local path is taken by something else."""
         for name in names:
             try:
                 self.wants.extend(self.mirror.wants([name]))
@@ -44,7 +44,7 @@ class Transfer:
         self.offsets = {name: offset for name, offset, _ in self.wants}
 
     def fetch(self, host: Host, op: str, args: Json, wants: list[Want]) -> Json:
-        """The host's answer; its bytes are in the mirror. An error that is not one file's own ends the connection."""
+        """Write the bytes to the mirror and return the host's answer. Errors beyond one file end the connection."""
 
         def land(segment: Segment) -> None:
             self._land(wants[segment.index][0], segment.data, segment.fresh)
@@ -64,23 +64,23 @@ class Transfer:
         self.added[name] = self.added.get(name, 0) + landed.added_bytes
 
     def judge(self, wants: list[Want], answer: Json) -> None:
-        """The state of each file is known from what the host said about its end. Raises PullRefused."""
+        """Derive each file's state from the host's answer. Raises PullRefused for a malformed answer."""
         rows = answer.get("files")
         if not isinstance(rows, list) or len(rows) != len(wants):
-            raise PullRefused("the host did not say how its files ended")
+            raise PullRefused("the host's answer lacks the state of its files")
         for (name, _, _), row in zip(wants, rows, strict=True):
             if name not in self.states:
                 self.states[name] = judge_row(row, self.offsets[name])
 
-    def told(self, name: str) -> PulledFile:
-        """What became of one file."""
+    def result(self, name: str) -> PulledFile:
+        """Return the result for one file."""
         state, reason = self.states.get(name, (PulledState.WHOLE, ""))
         path = self.folder.path / self.mirror.local(name)
         return PulledFile(name, path, state, self.offsets.get(name, 0), self.added.get(name, 0), reason)
 
 
 def judge_row(row: Any, size_bytes: int) -> tuple[PulledState, str]:
-    """What the host's word about the end of a file means, `size_bytes` of it being here."""
+    """Return state and reason from the host's answer about a file with `size_bytes` bytes locally."""
     if not isinstance(row, dict) or row.get("ending") not in {ending.value for ending in Ending}:
         reason = row.get("reason", "") if isinstance(row, dict) else ""
         return PulledState.SKIPPED, str(reason) or "the host could not read it"
@@ -93,4 +93,4 @@ def judge_row(row: Any, size_bytes: int) -> tuple[PulledState, str]:
         return PulledState.WAITING, REASONS[ending]
     if not size_bytes:
         return PulledState.SKIPPED, f"{REASONS[ending]}, at its first byte"
-    return PulledState.DAMAGED, f"{REASONS[ending]}, at byte {size_bytes}; all before it is here"
+    return PulledState.DAMAGED, f"{REASONS[ending]}, at byte {size_bytes}; everything before it was pulled"

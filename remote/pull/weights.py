@@ -1,4 +1,4 @@
-"""The adapter of a run: brought home whole, every digest verified, and nothing in it ever loaded."""
+"""Pull a run's adapter: every digest is verified and nothing is ever unpickled."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from remote.errors import PullRefused
 from remote.host import Host, Json
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.layout import ProjectLayout
-from remote.pull.digests import digest_here, remember
-from remote.pull.folder import Folder, said_plainly
+from remote.pull.digests import cache_digests, digest_of
+from remote.pull.folder import Folder, local_errors
 from remote.pull.names import REPLACED, judge_names
-from remote.pull.parts import Offered, Parts, Told
+from remote.pull.parts import Offered, Parts, Progress
 from remote.pull.report import PulledFile, PulledState, PullReport
 
 ADAPTER = "adapter"
@@ -25,26 +25,27 @@ MAX_BYTES = 64 * 2**30
 
 
 def pull_weights(
-    host: Host, project_key: str, run: str, folder: Path, *, told: Told = lambda done, total: None
+    host: Host, project_key: str, run: str, folder: Path, *, progress: Progress = lambda done, total: None
 ) -> PullReport:
-    """`folder`/adapter holds the run's adapter whole: digests as the host's, safetensors headers sound.
+    """Copy the run's adapter to `folder`/adapter and verify digests and safetensors headers.
 
-    It appears by one rename; another adapter that was there is kept as adapter.replaced-N. A cut pull goes on where it
-    stopped. `told` hears bytes done and total. Raises PullRefused, DiskFull, Busy, and RemoteFault where there is none.
+    The adapter is published by one rename; a different one is kept as adapter.replaced-N. An interrupted pull resumes.
+    `progress` is called with bytes done and total. Raises PullRefused, DiskFull, Busy, and RemoteFault if the run has
+    no adapter.
     """
     root = ProjectLayout(project_key).run(run).root
     offered = parse_offer(host.ask("weights.list", {"run": root}, timeout_s=600.0))
     names = judge_names(file.name for file in offered)
     wanted = [file for file in offered if file.name in names.accepted and _is_wanted(file.name)]
-    came = 0
-    with Folder(folder) as here, here.locked(LOCK):
-        if not _is_here(folder, wanted):
-            came = Parts(here, PART, wanted).fetch(host, root, told)
+    received = 0
+    with Folder(folder) as opened, opened.locked(LOCK):
+        if not _is_pulled(folder, wanted):
+            received = Parts(opened, PART, wanted).fetch(host, root, progress)
             _publish(folder, wanted)
-    left = [(file.name, "it is not part of an adapter") for file in offered if not _is_wanted(file.name)]
+    left = [(file.name, "not part of an adapter") for file in offered if not _is_wanted(file.name)]
     return PullReport(
         (
-            *(_pulled(folder, file, came) for file in wanted),
+            *(_pulled(folder, file, received) for file in wanted),
             *(PulledFile(name, folder / ADAPTER, PulledState.REFUSED, reason=why) for name, why in names.refused),
             *(PulledFile(name, folder / ADAPTER, PulledState.LEFT, reason=why) for name, why in left),
         )
@@ -52,25 +53,25 @@ def pull_weights(
 
 
 def check_weights(folder: Path, sha256: str) -> Report:
-    """Whether the adapter's weights here have that digest; files are read again only when they look changed."""
+    """Report if the local adapter's weights lack that digest; files are read again only if they look changed."""
     for name in WEIGHTS:
         path = folder / ADAPTER / name
-        if path.is_file() and sha256 == digest_here(folder, path):
+        if path.is_file() and sha256 == digest_of(folder, path):
             return Report()
     where = str(folder / ADAPTER)
-    return Report((Finding("adapter-missing", Severity.ERROR, "the run's adapter is not here", where=where),))
+    return Report((Finding("adapter-missing", Severity.ERROR, "the run's adapter has not been pulled", where=where),))
 
 
 def parse_offer(answer: Json) -> tuple[Offered, ...]:
-    """The host's list. Raises PullRefused for anything that is none, holds no weights, or more than 64 GiB."""
+    """Parse the host's list of files. Raises PullRefused if it is malformed, without weights, or over 64 GiB."""
     try:
         offered = tuple(Offered(str(name), int(size), str(sha256)) for name, size, sha256 in answer["files"])
     except (KeyError, TypeError, ValueError):
-        raise PullRefused("the host did not say what its adapter is made of") from None
+        raise PullRefused("the host's list of adapter files is malformed") from None
     if any(file.size_bytes < 0 for file in offered) or sum(file.size_bytes for file in offered) > MAX_BYTES:
         raise PullRefused(f"the host offers an adapter of more than {MAX_BYTES} bytes")
     if not any(_is_wanted(file.name) for file in offered):
-        raise PullRefused("the host's adapter folder holds nothing of an adapter")
+        raise PullRefused("the host's adapter folder holds no adapter files")
     return offered
 
 
@@ -78,31 +79,31 @@ def _is_wanted(name: str) -> bool:
     return name.endswith(WANTED) or name in PICKLED_WEIGHTS
 
 
-def _pulled(folder: Path, file: Offered, came: int) -> PulledFile:
+def _pulled(folder: Path, file: Offered, received: int) -> PulledFile:
     reason = PICKLE if file.name in PICKLED_WEIGHTS else ""
-    added = file.size_bytes if came else 0
+    added = file.size_bytes if received else 0
     return PulledFile(file.name, folder / ADAPTER / file.name, PulledState.WHOLE, file.size_bytes, added, reason)
 
 
-def _is_here(folder: Path, files: list[Offered]) -> bool:
+def _is_pulled(folder: Path, files: list[Offered]) -> bool:
     adapter = folder / ADAPTER
     return all((adapter / file.name).is_file() for file in files) and all(
-        digest_here(folder, adapter / file.name) == file.sha256 for file in files
+        digest_of(folder, adapter / file.name) == file.sha256 for file in files
     )
 
 
 def _publish(folder: Path, files: list[Offered]) -> None:
-    """The part folder becomes the adapter, without whatever else an earlier pull left in it."""
+    """Rename the partial folder to the adapter, after removing what earlier pulls left in it."""
     part, adapter = folder / PART, folder / ADAPTER
     names = {file.name for file in files}
-    with said_plainly(adapter):
+    with local_errors(adapter):
         for path in [path for path in part.rglob("*") if path.is_file()]:
             if path.relative_to(part).as_posix() not in names:
                 path.unlink()
         if adapter.is_symlink() or adapter.exists():
             adapter.rename(_free_name(adapter))
         part.rename(adapter)
-        remember(folder, [(adapter / file.name, file.sha256) for file in files])
+        cache_digests(folder, [(adapter / file.name, file.sha256) for file in files])
 
 
 def _free_name(adapter: Path) -> Path:

@@ -1,1 +1,1 @@
-"""Sending a project's files to a host: what differs, as one stream, resumed where a connection was cut."""
+"""Send a project's files to a host: the differences as one stream, resumed after a lost connection."""

@@ -1,4 +1,4 @@
-"""The manifest that laptop and host last agreed on, remembered so that a change is sent without asking."""
+"""The manifest that laptop and host last agreed on, cached so that a change is sent without an extra exchange."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from remote.protocol.tree import Manifest, Row, TreeSurvey, parse_manifest
 
 
 def known_base(host: Host, scan: Scan, tree: TreeSurvey) -> Manifest | None:
-    """The host's manifest as far as the laptop knows it without asking; None where it does not."""
+    """Return the host's manifest if it is known from the survey and the local cache, else None."""
     if not tree.files or tree.source_digest == Manifest({}).source_digest():
         return Manifest({})
     if tree.source_digest == scan.manifest.source_digest():
@@ -25,7 +25,7 @@ def known_base(host: Host, scan: Scan, tree: TreeSurvey) -> Manifest | None:
 
 
 def ask_base(host: Host, scan: Scan) -> tuple[Manifest, dict[str, int]]:
-    """The host's manifest, and the contents that a cut sync left there with their sizes. One exchange."""
+    """Fetch the host's manifest, and digest and size of the contents that an interrupted sync left, in one exchange."""
     data = bytearray()
     host.fetch("tree.manifest", {"project": scan.project}, data.extend)
     value: Any = json.loads(zlib.decompress(bytes(data)).decode("utf-8", "surrogateescape"))
@@ -33,7 +33,7 @@ def ask_base(host: Host, scan: Scan) -> tuple[Manifest, dict[str, int]]:
 
 
 def remember_agreed(host: Host, scan: Scan) -> None:
-    """Host and laptop agree on what the scan saw."""
+    """Cache the scan's manifest as the one that host and laptop agree on."""
     rows = {path: [row.source, row.mode, row.link, row.size] for path, row in scan.manifest.rows.items()}
     path = _path(scan.root, host, scan.project)
     write_state(path.parent, path.name, {"rows": rows})

@@ -1,4 +1,4 @@
-"""Blocks of a stream made while the line takes the ones before, compressed as hard as that line makes worth while."""
+"""Compress the blocks of a stream ahead of the connection, at the level that the connection makes worthwhile."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ DRAINED_BYTES = 16 * 2**10
 BUSY_BYTES = 2 * 2**20
 
 InFlight = Callable[[], int | None]
-"""Bytes written that have not arrived yet; None where nobody knows. See Host.in_flight."""
+"""Return the bytes written that have not arrived yet, or None if unknown. See Host.in_flight."""
 
 
 def pack_ahead(pieces: Iterable[tuple[bytes, bool]], codec: str, in_flight: InFlight) -> Iterator[bytes]:
-    """The blocks of (data, dense) pieces, up to `DEPTH` of them made before they are asked for."""
+    """Yield the blocks of (data, dense) pieces; up to `DEPTH` of them are compressed ahead."""
     ahead = Ahead(in_flight)
     return ahead.of(pack_blocks(pieces, codec, ahead.level))
 
 
 class Ahead:
-    """A thread that makes chunks, and what its queue and the line say about the pace of both."""
+    """A thread that produces chunks, and the compression level that its queue and the connection suggest."""
 
     def __init__(self, in_flight: InFlight) -> None:
         self._in_flight = in_flight
@@ -34,11 +34,10 @@ class Ahead:
         self._idle = False
 
     def level(self) -> int:
-        """How hard to compress the next block, so that neither the line nor we wait for the other.
+        """Return the compression level for the next block that keeps compressor and connection equally busy.
 
-        A line that has delivered all it was given (this machine, a fast network) carries bytes faster than they are
-        compressed; it gets them as they are until they pile up in it. Where they pile up here, compressing harder
-        costs nothing.
+        A connection that has delivered everything (this machine, a fast network) is faster than compression and gets
+        uncompressed blocks until they pile up in flight. If blocks pile up in the queue, a higher level costs nothing.
         """
         in_flight = self._in_flight()
         if in_flight is None or in_flight > BUSY_BYTES:
@@ -50,7 +49,7 @@ class Ahead:
         return SMALL_LEVEL if self._made.full() else QUICK_LEVEL
 
     def of(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """The same chunks, up to `DEPTH` of them made before they are asked for."""
+        """Yield the same chunks; up to `DEPTH` of them are produced ahead."""
         maker = threading.Thread(target=self._make, args=(chunks,), daemon=True)
         maker.start()
         try:

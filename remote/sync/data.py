@@ -10,7 +10,7 @@ from remote.host import Host
 from remote.project.data import DataScan
 from remote.project.scan import shown
 from remote.sync.ahead import pack_ahead
-from remote.sync.retry import over_cuts
+from remote.sync.retry import retry_lost_connection
 from remote.sync.stream import Progress, file_pieces, pack_head
 
 
@@ -26,7 +26,7 @@ def send_data(
 
     After a lost connection the transfer is resumed, up to five times. Raises the same errors as `sync_project`.
     """
-    return over_cuts(host, lambda _: _send(host, scan, project, progress), wait)
+    return retry_lost_connection(host, lambda _: _send(host, scan, project, progress), wait)
 
 
 def _send(host: Host, scan: DataScan, project: str, progress: Progress | None) -> str:

@@ -1,4 +1,4 @@
-"""A transfer whose line was cut is taken up again; what the host refuses is told as an error of ours."""
+"""Resume a transfer after a lost connection, and turn refusals of the host into errors."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ FIRST_WAIT_S = 0.5
 Answer = TypeVar("Answer")
 
 
-def over_cuts(host: Host, send: Callable[[int], Answer], wait: Callable[[float], None]) -> Answer:
-    """What `send` gives, which is told how often the line was cut before; five cuts are waited out, twice as long each.
+def retry_lost_connection(host: Host, send: Callable[[int], Answer], wait: Callable[[float], None]) -> Answer:
+    """Call `send(lost)` until it returns; `lost` counts the connections lost so far. Waits double after each of TRIES.
 
-    Raises ConnectionLost or DeadlineExceeded after that, and what `named_fault` makes of a refusal.
+    Raises ConnectionLost or DeadlineExceeded after that, and `error_of_fault` for a refusal.
     """
     lost = 0
     while True:
@@ -31,11 +31,11 @@ def over_cuts(host: Host, send: Callable[[int], Answer], wait: Callable[[float],
             host.close()
             wait(FIRST_WAIT_S * 2 ** (lost - 1))
         except RemoteFault as fault:
-            raise named_fault(fault) from None
+            raise error_of_fault(fault) from None
 
 
-def named_fault(fault: RemoteFault) -> Exception:
-    """The payload's refusal as the error of ours with the same exit code, where there is one."""
+def error_of_fault(fault: RemoteFault) -> Exception:
+    """Return the error with the same exit code as the payload's refusal, or the refusal itself."""
     kinds = {ExitCode.DISK: DiskFull, ExitCode.BUSY: Busy, ExitCode.SYNC: SyncRefused}
     kind = kinds.get(fault.exit_code)
     return fault if kind is None else kind(fault.message, where=fault.where, hint=fault.hint)

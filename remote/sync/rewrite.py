@@ -1,4 +1,4 @@
-"""Fixed files on their way to the host: computed here from what was sent, applied there all together."""
+"""Rewrite files of the host's tree: computed locally from the files that were sent, applied on the host atomically."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from remote.host import Host, read_answer
 from remote.project.scan import Scan
 from remote.protocol.blocks import pack_blocks
 from remote.protocol.tree import TreeSurvey
-from remote.sync.retry import named_fault
+from remote.sync.retry import error_of_fault
 from remote.sync.stream import pack_head
 
 
 class Change(Protocol):
-    """What a fixer makes of one file."""
+    """A fixer's change of one file."""
 
     @property
     def path(self) -> str: ...
@@ -34,7 +34,7 @@ class Change(Protocol):
 
 @dataclass(frozen=True)
 class Rewrite:
-    """One file of the host's tree as it shall be. `before`: digest it was made from, empty for a new file."""
+    """New contents for one file of the host's tree. `before`: digest of the original, empty for a new file."""
 
     path: str
     before: str
@@ -43,22 +43,22 @@ class Rewrite:
 
 
 def plan_rewrites(
-    scan: Scan, tree: TreeSurvey, changes: Iterable[Change], made_there: Collection[str] = ()
+    scan: Scan, tree: TreeSurvey, changes: Iterable[Change], host_fixers: Collection[str] = ()
 ) -> tuple[Rewrite, ...]:
-    """What must change on the host so that its tree is what the fixers make of the scanned one.
+    """Return the rewrites that turn the host's tree into the scanned project with `changes` applied.
 
-    A file that was rewritten before and that no fixer asks to change now goes back to what was sent, unless it was
-    made on the host by fixers named in `made_there`: what they would make of it is not known here.
+    A file that was rewritten before, and that no change covers now, is restored to what was sent, unless it was made on
+    the host by fixers named in `host_fixers`, whose result is not known locally.
     """
     rewrites = []
     wanted = {change.path: change for change in changes}
     for path, change in wanted.items():
-        there = tree.fixed.get(path)
-        if there is None or there.installed != sha256(change.after) or dict(there.fixers) != dict(change.fixers):
+        row = tree.fixed.get(path)
+        if row is None or row.installed != sha256(change.after) or dict(row.fixers) != dict(change.fixers):
             before = sha256(change.before) if path in scan.manifest.rows else ""
             rewrites.append(Rewrite(path, before, change.after, dict(change.fixers)))
     for path, row in tree.fixed.items():
-        if row.fixers and set(row.fixers) <= set(made_there):
+        if row.fixers and set(row.fixers) <= set(host_fixers):
             continue
         if path not in wanted and path in scan.manifest.rows and scan.manifest.rows[path].source == row.source:
             rewrites.append(Rewrite(path, row.source, scan.read(path), {}))
@@ -66,7 +66,7 @@ def plan_rewrites(
 
 
 def rewrite_tree(host: Host, scan: Scan, rewrites: Sequence[Rewrite]) -> TreeSurvey:
-    """The host's tree after every rewrite. Raises RemoteFault, nothing rewritten, where a file there is another."""
+    """Apply all rewrites or none, and return the survey. Raises RemoteFault if a file on the host has changed."""
     head = {
         "changes": [[r.path, r.before, sha256(r.after), len(r.after), dict(r.fixers)] for r in rewrites],
         "contents": [[digest, len(data)] for digest, data in _contents(rewrites).items()],
@@ -75,17 +75,17 @@ def rewrite_tree(host: Host, scan: Scan, rewrites: Sequence[Rewrite]) -> TreeSur
     try:
         answer = host.send("tree.rewrite", args, pack_blocks(_pieces(head, rewrites), "zlib"))
     except RemoteFault as fault:
-        raise named_fault(fault) from None
+        raise error_of_fault(fault) from None
     return read_answer(TreeSurvey, host, answer["survey"])
 
 
 def undo_rewrites(host: Host, scan: Scan, paths: Sequence[str] | None = None) -> TreeSurvey:
-    """The host's tree with the named files (all, where None) as they were sent."""
+    """Restore the named files (None: all) to what was sent, and return the tree's survey."""
     args = {"project": scan.project, "owner": scan.owner, "paths": None if paths is None else list(paths)}
     try:
         answer = host.act("tree.undo", args)
     except RemoteFault as fault:
-        raise named_fault(fault) from None
+        raise error_of_fault(fault) from None
     return read_answer(TreeSurvey, host, answer["survey"])
 
 

@@ -1,4 +1,4 @@
-"""The project as it would be after the fixers, put into a folder of its own on a host that is only looked at."""
+"""A scratch copy of the fixed project on a host whose tree must not change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from remote.project.scan import Scan
 from remote.protocol.tree import Manifest, Row, TreeSurvey
 from remote.sync.agreed import known_base
 from remote.sync.ahead import pack_ahead
-from remote.sync.retry import named_fault
+from remote.sync.retry import error_of_fault
 from remote.sync.rewrite import Change, sha256
 from remote.sync.stream import file_pieces, index_row, pack_head
 
@@ -24,12 +24,13 @@ def send_scratch(
     changes: Iterable[Change],
     nonce: str,
     *,
-    made_there: Collection[str] = (),
+    host_fixers: Collection[str] = (),
 ) -> str:
-    """The absolute path, there, of the project as it would be; what the host's tree has already is copied there.
+    """Create the project with `changes` applied, and return its absolute path on the host.
 
-    A file that fixers named in `made_there` made on the host is the host's: what they would make is not known here.
-    The tree itself is not touched. Remove it with `remove_scratch`, whatever happens in between.
+    Contents that the host's tree already has are copied on the host. A file that fixers named in `host_fixers` made
+    there is taken from the tree, since their result is not known locally. The tree itself is not touched. Remove the
+    copy with `remove_scratch`, whatever happens in between.
     """
     made = {change.path: change.after for change in changes}
     rows = dict(scan.manifest.rows)
@@ -37,23 +38,23 @@ def send_scratch(
         digest = sha256(data)
         mode = rows[path].mode if path in rows else 0o644
         rows[path] = Row(digest, digest, mode, len(data))
-    there = _on_host(host, scan, tree)
-    kept = {path: row for path, row in _made_there(tree, rows, made_there).items() if there.get(path) == row.source}
+    installed = _on_host(host, scan, tree)
+    kept = {path: row for path, row in _host_made(tree, rows, host_fixers).items() if installed.get(path) == row.source}
     try:
-        return _send(host, scan, {**rows, **kept}, made, nonce, there=there)
+        return _send(host, scan, {**rows, **kept}, made, nonce, installed=installed)
     except RemoteFault as fault:
         if fault.kind != "incomplete":
-            raise named_fault(fault) from None
-    return _send(host, scan, rows, made, nonce, there={})
+            raise error_of_fault(fault) from None
+    return _send(host, scan, rows, made, nonce, installed={})
 
 
 def remove_scratch(host: Host, scan: Scan, nonce: str) -> None:
-    """The scratch folder is gone."""
+    """Remove the scratch folder."""
     host.act("scratch.remove", {"project": scan.project, "nonce": nonce})
 
 
-def _made_there(tree: TreeSurvey, rows: Mapping[str, Row], fixers: Collection[str]) -> dict[str, Row]:
-    """Rows of what only those fixers made of files that have not changed here since, or made anew."""
+def _host_made(tree: TreeSurvey, rows: Mapping[str, Row], fixers: Collection[str]) -> dict[str, Row]:
+    """Rows of files that only those fixers changed or created, and that have not changed locally since."""
     return {
         path: replace(row, source=row.installed)
         for path, row in tree.fixed.items()
@@ -62,16 +63,22 @@ def _made_there(tree: TreeSurvey, rows: Mapping[str, Row], fixers: Collection[st
 
 
 def _on_host(host: Host, scan: Scan, tree: TreeSurvey) -> dict[str, str]:
-    """What the host's tree has, path to digest, as far as that is known here without asking."""
+    """Path to digest of the host's tree, as far as it is known without an exchange."""
     base = known_base(host, scan, tree) or Manifest({})
     gone = {deviation.path for deviation in tree.deviations}
     return {path: row.installed for path, row in {**base.rows, **tree.fixed}.items() if path not in gone}
 
 
 def _send(
-    host: Host, scan: Scan, rows: Mapping[str, Row], made: Mapping[str, bytes], nonce: str, *, there: Mapping[str, str]
+    host: Host,
+    scan: Scan,
+    rows: Mapping[str, Row],
+    made: Mapping[str, bytes],
+    nonce: str,
+    *,
+    installed: Mapping[str, str],
 ) -> str:
-    contents = {row.source: path for path, row in rows.items() if not row.link and there.get(path) != row.source}
+    contents = {row.source: path for path, row in rows.items() if not row.link and installed.get(path) != row.source}
     index = [index_row(path, row, put=True) for path, row in rows.items()]
     sized = [(digest, rows[path].size) for digest, path in contents.items()]
     head = pack_head({"rows": index, "deletes": [], "contents": sized})

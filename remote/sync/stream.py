@@ -1,4 +1,4 @@
-"""One sync as one byte stream: an index of what is meant, then each content once; a file at a time is in memory."""
+"""The byte stream of a sync: an index of the changes, then each content once; one file at a time is in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from remote.sync.plan import SyncPlan
 CHUNK = 2**18
 
 Progress = Callable[[int, int], None]
-"""Told (bytes of files read so far, bytes in all) while a stream goes out."""
+"""Called with (bytes of files read so far, total bytes) while a stream is sent."""
 
 
 def stream_plan(
@@ -28,8 +28,10 @@ def stream_plan(
     staged: Mapping[str, int] | None = None,
     progress: Progress | None = None,
 ) -> Iterator[bytes]:
-    """The stream of a plan. Contents in `staged` are on the host already. A file that shrinks meanwhile is filled with
-    zeros to the length that was promised, so that the host finds its digest wrong and nothing else."""
+    """Yield the stream of a plan, without contents in `staged`, which the host has already.
+
+    A file that shrinks meanwhile is padded with zeros to its announced length, so that only its digest is wrong.
+    """
     contents = contents_of(plan, staged)
     rows = [
         *(index_row(path, row, put=True) for path, row in plan.send.items()),
@@ -41,13 +43,13 @@ def stream_plan(
 
 
 def pack_head(value: Any) -> bytes:
-    """What a stream begins with: the length of its index, and the index."""
+    """Encode the beginning of a stream: the length of the index, then the index."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogateescape")
     return len(text).to_bytes(8, "big") + text
 
 
 def contents_of(plan: SyncPlan, staged: Mapping[str, int] | None = None) -> dict[str, tuple[str, int]]:
-    """Digest to (a path that has it, size), in order, each once."""
+    """Map each digest to send to (a path with that content, size), in order."""
     contents: dict[str, tuple[str, int]] = {}
     for path, row in plan.send.items():
         if not row.link and (staged or {}).get(row.source) != row.size:
@@ -56,7 +58,7 @@ def contents_of(plan: SyncPlan, staged: Mapping[str, int] | None = None) -> dict
 
 
 def index_row(path: str, row: Row, *, put: bool) -> list[Any]:
-    """One path in the index of a stream; `put` False where only its mode is new."""
+    """Encode one path for the index of a stream. `put` is False if only its mode changed."""
     return [path, row.source, row.mode, row.size, row.link, put]
 
 
@@ -74,7 +76,7 @@ def _pieces(
 
 
 def file_pieces(path: Path | str, size: int, *, start: int = 0, follow: bool = False) -> Iterator[tuple[bytes, bool]]:
-    """Exactly `size` bytes of a file in pieces, each with whether it is dense; zeros where it ends early."""
+    """Yield exactly `size` bytes of a file as (piece, dense) pairs, padded with zeros if the file ends early."""
     left, dense = size, False
     try:
         with open_regular(path, follow=follow) as file:

@@ -1,4 +1,4 @@
-"""The host's tree is the laptop's: one stream of what differs, retried and resumed where the line is cut."""
+"""Make the host's tree equal to the project: one stream of the differences, resumed after a lost connection."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from remote.protocol.findings import Report
 from remote.protocol.tree import Manifest, TreeSurvey
 from remote.sync.agreed import ask_base, known_base, remember_agreed
 from remote.sync.plan import SyncPlan, edited_finding, plan_sync
-from remote.sync.retry import over_cuts
+from remote.sync.retry import retry_lost_connection
 from remote.sync.stream import Progress, contents_of, stream_plan
 
 CHANGES = 3
 DAMAGES = 1
-AGAIN = "type the same again"
+AGAIN = "run the command again"
 SETTLE_S = 10.0
 
 
 @dataclass(frozen=True)
 class SyncReport:
-    """What a sync did. `tree` is the host's tree after it, `scan` the project as it was sent.
+    """The result of a sync. `tree` is the host's tree after it, `scan` the project as it was sent.
 
-    `sent_bytes` counts the files' bytes, `wire_bytes` what went over the line for them. `kept_in`: where on the host
-    the files lie that were edited there and overwritten because of `force`.
+    `sent_bytes` counts bytes of files, `wire_bytes` the compressed bytes of the stream. `kept_in`: folder on the host
+    with the edited files that `force` overwrote.
     """
 
     tree: TreeSurvey
@@ -53,28 +53,28 @@ def sync_project(
     progress: Progress | None = None,
     wait: Callable[[float], None] = time.sleep,
 ) -> SyncReport:
-    """The host has what the scan saw, save what findings name. Nothing is sent where the survey says that both agree.
+    """Make the host's tree equal to the scan, except for what the findings name. Sends nothing if both agree already.
 
-    A cut line is taken up again up to five times, without what had arrived. Raises ConnectionLost after that, Busy,
-    DiskFull, and SyncRefused where a file keeps changing, vanished, or arrives damaged twice.
+    After a lost connection the sync resumes, up to five times, without what had arrived. Raises ConnectionLost after
+    that, Busy, DiskFull, and SyncRefused if a file keeps changing, vanishes, or arrives damaged twice.
     """
     if not scan.report.ok:
         return SyncReport(tree, scan, scan.report)
     attempt = _Attempt(host, scan, tree, force, progress)
 
     def send(lost: int) -> SyncReport:
-        attempt.unsure = lost > 0
+        attempt.survey_outdated = lost > 0
         return replace(attempt.go(), retries=lost)
 
-    return over_cuts(host, send, wait)
+    return retry_lost_connection(host, send, wait)
 
 
 class _Attempt:
-    """One sync until it is done; what it learnt survives a cut line."""
+    """The state of one sync, which survives lost connections."""
 
     def __init__(self, host: Host, scan: Scan, tree: TreeSurvey, force: bool, progress: Progress | None) -> None:
         self.host, self.scan, self.tree, self.force, self.progress = host, scan, tree, force, progress
-        self.unsure = False
+        self.survey_outdated = False
         self.stale = 0
         self.wire_bytes = 0
         self.torn: Counter[str] = Counter()
@@ -91,18 +91,18 @@ class _Attempt:
                 if fault.kind != "stale-base" or self.stale == CHANGES:
                     raise
                 self.stale += 1
-                self.unsure = True
+                self.survey_outdated = True
                 continue
             if not answer["torn"]:
                 return self._done(plan, staged, answer)
-            self._learn_from(plan, answer["torn"])
+            self._explain_damage(plan, answer["torn"])
 
     def _look(self) -> tuple[Manifest, dict[str, int]]:
-        """What the host has and what lies staged there, with as few questions as can be."""
-        if self.unsure:
+        """Return the host's manifest and its staged contents, in as few exchanges as possible."""
+        if self.survey_outdated:
             args = {"project": self.scan.project, "settle_s": SETTLE_S}
             self.tree = read_answer(TreeSurvey, self.host, self.host.ask("tree.survey", args))
-            self.unsure = False
+            self.survey_outdated = False
         base = known_base(self.host, self.scan, self.tree)
         if base is not None and not self.tree.staged:
             return base, {}
@@ -132,12 +132,12 @@ class _Attempt:
             self.wire_bytes += len(chunk)
             yield chunk
 
-    def _learn_from(self, plan: SyncPlan, torn: Sequence[str]) -> None:
-        """Why contents came torn: the file changed or vanished here, or it was damaged on its way or there."""
+    def _explain_damage(self, plan: SyncPlan, torn: Sequence[str]) -> None:
+        """Find out why contents arrived damaged, and scan again. Raises SyncRefused if another try is pointless."""
         for digest in torn:
             path = next((path for path, row in plan.send.items() if row.source == digest), "")
             if not os.path.lexists(self.scan.root / path):
-                raise SyncRefused(f"{path!r} vanished while it was sent", where=shown(path), hint=AGAIN)
+                raise SyncRefused(f"{path!r} vanished while it was being sent", where=shown(path), hint=AGAIN)
             self.torn[path] += 1
         again = scan_again(self.scan)
         for path, times in self.torn.items():
@@ -146,7 +146,7 @@ class _Attempt:
                 raise SyncRefused(f"{path!r} changes faster than it can be sent", where=shown(path), hint=IGNORE_HINT)
             if not changed and times > DAMAGES:
                 raise SyncRefused(
-                    f"{path!r} arrived damaged twice: its SHA-256 on the host is not the one it has here",
+                    f"{path!r} arrived damaged twice: its SHA-256 on the host differs from the local one",
                     where=shown(path),
                     hint="check the disk and the memory of the host",
                 )

@@ -92,7 +92,7 @@ def test_a_proof_leaves_the_host_as_it_was_and_no_process_behind(place, host):
 
 def test_every_step_is_told_as_it_happens(place, host):
     told = []
-    run_proof(host, request(place, script(place, SMALL.format(steps=1000)), wish="fp32"), told=told.append)
+    run_proof(host, request(place, script(place, SMALL.format(steps=1000)), wish="fp32"), on_step=told.append)
     assert [step.applied for step in told] == [True, True]
     assert all(step.loss > 0 for step in told)
 

@@ -97,4 +97,4 @@ def test_a_driver_that_does_not_answer_is_a_failure_where_the_host_file_names_a_
     smi.unlink()
     taken = inspect_host(address, gpus=(0,), card="titan-rtx")
     assert (states(taken)["gpu"], taken.exit_code) == (State.WARNING, 0)
-    assert "taken for granted" in next(row.detail for row in taken.rows if row.name == "gpu")
+    assert "is assumed" in next(row.detail for row in taken.rows if row.name == "gpu")

@@ -259,7 +259,7 @@ def test_an_answer_that_is_none_is_said_to_be_none(tmp_path, answer):
     try:
         report = pull_from(Hostile(segment(0, RECORD), answer=answer), tmp_path / "mirror")
     except PullRefused as refused:
-        assert "how its files ended" in refused.message
+        assert "the state of its files" in refused.message
     else:
         assert report.files[0].state is PulledState.SKIPPED
 

@@ -172,5 +172,5 @@ class TracedStarter:
 def mounted(folder: Path, *options: str) -> Callable[[], None]:
     """A tmpfs lies on the folder until the answer is called."""
     folder.mkdir(parents=True, exist_ok=True)
-    subprocess.run(["mount", "-t", "tmpfs", *options, "tmpfs", str(folder)], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", *options, "tmpfs", str(folder)], check=True)
     return lambda: subprocess.run(["umount", "-l", str(folder)], check=True) and None

@@ -10,7 +10,7 @@ import pytest
 from remote.errors import Busy, ConnectionLost, DeadlineExceeded, DiskFull, RemoteFault, SyncRefused
 from remote.host import Host
 from remote.protocol.exits import ExitCode
-from remote.sync.retry import over_cuts
+from remote.sync.retry import retry_lost_connection
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Line:
         return str(end)
 
     def go(self) -> str:
-        return over_cuts(cast(Host, self), self.send, self.waited.append)
+        return retry_lost_connection(cast(Host, self), self.send, self.waited.append)
 
 
 @pytest.mark.parametrize("cuts", range(6))

@@ -109,11 +109,11 @@ def test_a_file_that_fixers_made_on_the_host_is_the_host_s(bench):
     whole = b'{"whole": true}'
     fix(bench, change(bench, "tokenizer.json", whole, tokenizer=1), change(bench, after=b"older\n"))
     scan, tree = bench.scan(), bench.survey()
-    place = Path(send_scratch(bench.host, scan, tree, [change(bench)], "nonce3", made_there={"tokenizer"}))
+    place = Path(send_scratch(bench.host, scan, tree, [change(bench)], "nonce3", host_fixers={"tokenizer"}))
     assert (place / "tokenizer.json").read_bytes() == whole
     assert (place / "src/model.py").read_bytes() == FIXED
     bench.write({"tokenizer.json": '{"another'})
-    later = Path(send_scratch(bench.host, bench.scan(), tree, [change(bench)], "nonce4", made_there={"tokenizer"}))
+    later = Path(send_scratch(bench.host, bench.scan(), tree, [change(bench)], "nonce4", host_fixers={"tokenizer"}))
     assert (later / "tokenizer.json").read_bytes() == b'{"another'
 
 
