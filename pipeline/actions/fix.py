@@ -8,7 +8,7 @@ from fixers.frame.change import FileChange, Plan
 from fixers.registry import SETUP_NAMES, SOURCE_NAMES
 from pipeline.stages.stage import Context
 from pipeline.stages.sync import Sync
-from pipeline.work.acts import carry_out
+from pipeline.work.acts import apply_host_change
 from pipeline.work.fixes import acts_of, plan_for, rewrites_left
 from pipeline.work.view import View
 from remote.errors import SyncRefused
@@ -27,7 +27,7 @@ def fix_on_host(context: Context, only: Iterable[str] | None, *, show_only: bool
         if rewrites:
             rewrite_tree(context.host, view.scan, rewrites)
         for change in acts_of(plan):
-            carry_out(change, context.host, context.listener)
+            apply_host_change(change, context.host, context.listener)
     return Plan(plan.findings, (*files, *acts_of(plan)))
 
 

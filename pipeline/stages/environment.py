@@ -8,7 +8,7 @@ from pipeline.judgements.host import Need, card_name, facts_of, judge_host
 from pipeline.judgements.trial import judge_trial
 from pipeline.records.inputs import Inputs
 from pipeline.stages.stage import Context, StageResult
-from pipeline.work.acts import carry_out
+from pipeline.work.acts import apply_host_change
 from pipeline.work.fixes import acts_of, plan_for
 from pipeline.work.run_id import machine_inputs
 from pipeline.work.view import View
@@ -49,7 +49,7 @@ class Environment:
         view = context.view
         plan = plan_for(view, context.host, only=("environment",))
         for change in acts_of(plan):
-            carry_out(change, context.host, context.listener)
+            apply_host_change(change, context.host, context.listener)
         context.listener.progress("running the interpreter: importing torch, computing on each card")
         request = survey_request(view.host, view.layout.key)
         need = need_of(view)

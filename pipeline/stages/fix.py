@@ -8,7 +8,7 @@ from pipeline.records.inputs import Inputs, digest
 from pipeline.report.model import fix_rows
 from pipeline.stages.stage import Context, StageResult
 from pipeline.stages.sync import Sync
-from pipeline.work.acts import carry_out
+from pipeline.work.acts import apply_host_change
 from pipeline.work.fixes import acts_of, fixer_settings_of, fixer_versions, plan_for, rewrites_left
 from pipeline.work.view import View, card_of
 from remote.protocol.exits import ExitCode
@@ -48,7 +48,7 @@ class Fix:
         if rewrites:
             rewrite_tree(context.host, context.view.scan, rewrites)
         for change in acts_of(plan):
-            carry_out(change, context.host, context.listener)
+            apply_host_change(change, context.host, context.listener)
             notes.append(f"{change.fixer}: {change.summary}")
         for note in notes:
             context.listener.note(note)

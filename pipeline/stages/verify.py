@@ -13,8 +13,8 @@ from pipeline.stages.stage import Context, StageResult
 from pipeline.work.command import command_of, data_at, environment_of, interpreter_of, proof_place, steps_of
 from pipeline.work.fixes import plan_for, tree_as_fixed
 from pipeline.work.laptop_paths import laptop_paths
-from pipeline.work.launch import launch_in_words
-from pipeline.work.run_id import what_is_trained
+from pipeline.work.launch import describe_launch_changes
+from pipeline.work.run_id import training_inputs
 from pipeline.work.secrets import secret_values
 from pipeline.work.view import View
 from remote.operations.proof import run_proof, step_card
@@ -35,7 +35,7 @@ class Verify:
 
     def inputs(self, view: View) -> Inputs:
         cures = ", ".join(cure.name for cure in view.cures if cure.overrides)
-        return {**what_is_trained(view), "cures": cures or "none", "proof": str(PROOF_VERSION)}
+        return {**training_inputs(view), "cures": cures or "none", "proof": str(PROOF_VERSION)}
 
     def check(self, view: View) -> Report:
         """Return the findings of the precision plan. A proof leaves nothing on the host to check."""
@@ -51,7 +51,7 @@ class Verify:
         card = try_card(context) if static.ok else Report()
         if not (static.ok and card.ok):
             return StageResult(static.and_also(card))
-        if words := launch_in_words(view):
+        if words := describe_launch_changes(view):
             context.listener.note(words)
         context.listener.progress("running the real command for two optimizer steps")
         proof = prove(context)

@@ -14,7 +14,7 @@ from pipeline.show.screen import Screen
 from pipeline.stages.stage import Context, RunOptions
 from pipeline.stages.verify import describe_proof, diagnose_proof, try_card
 from pipeline.work.laptop_paths import laptop_paths
-from pipeline.work.launch import launch_in_words
+from pipeline.work.launch import describe_launch_changes
 from pipeline.work.selection import Selection
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity, exit_code_of
@@ -50,7 +50,7 @@ def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
     else:
         card = try_card(context)
         screen.passed(card.findings)
-        if words := launch_in_words(view):
+        if words := describe_launch_changes(view):
             screen.note(words)
         screen.progress("running the real command for two optimizer steps")
         proof = prove_in_scratch(context, seen.fixes)

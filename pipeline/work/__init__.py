@@ -1,1 +1,1 @@
-"""The work that a project, a host and a config mean: one view of all three, its fixes, its command, its run's id."""
+"""The work of a run, derived from a project, a host and a config: view, fixes, command, run id."""

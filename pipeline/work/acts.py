@@ -1,4 +1,4 @@
-"""One act of a fixer on the host, and what the host reports while it is carried out."""
+"""Apply a fixer's change of the host, and report its progress."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from remote.host import Host
 from remote.protocol.quantities import count, size
 
 LARGE_BYTES = 100 * 10**6
-"""A download above this is worth a line that stays."""
+"""Larger downloads are reported with a permanent line."""
 
 
-def carry_out(change: HostChange, host: Host, listener: Listener) -> None:
-    """The change is made on the host; the listener gets its summary first, then what the host reports on the way."""
+def apply_host_change(change: HostChange, host: Host, listener: Listener) -> None:
+    """Apply the change on the host and report its summary and progress to the listener."""
     listener.progress(change.summary)
     host.act(change.op, change.args, on_event=lambda event: report_event(event, listener))
 
 
 def report_event(event: Mapping[str, Any], listener: Listener) -> None:
-    """Hands on {note}, {downloads, free_bytes} or {doing, done, total}; other events are from newer payloads."""
+    """Report an event ({note}, {downloads, free_bytes} or {doing, done, total}); other events are ignored."""
     downloads = event.get("downloads")
     if "note" in event:
         listener.note(str(event["note"]))

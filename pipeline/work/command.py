@@ -1,4 +1,4 @@
-"""What is run on the host: the built-in trainer with its spec, or the project's own command. Pure."""
+"""The command of a job: the built-in trainer with its spec, or the project's own command. Pure."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ SCRATCH_DATA = ".halfstep-data"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a training process finds large data and keeps what it computes once: absolute paths on the host."""
+    """Absolute paths on the host: `data`, uploaded apart from code, and `cache`, for preprocessed data."""
 
     data: str
     cache: str
 
 
 def job_place(view: View) -> Place:
-    """Beside the project's runs, shared by all of them."""
+    """Return the paths for jobs, which all runs of the project share."""
     return Place(f"{view.workdir}/{view.layout.data}/{view.data_digest}", f"{view.workdir}/{view.layout.cache}")
 
 
 def proof_place(view: View, source: str) -> Place:
-    """A proof leaves nothing behind: its cache goes with it, and so does data that only came for it."""
-    here = view.data_digest in view.survey.data
-    return Place(job_place(view).data if here else f"{source}/{SCRATCH_DATA}", "{run_dir}/cache")
+    """Return the paths for a proof, whose cache is removed with it, as is data that was uploaded for it."""
+    uploaded = view.data_digest in view.survey.data
+    return Place(job_place(view).data if uploaded else f"{source}/{SCRATCH_DATA}", "{run_dir}/cache")
 
 
 def command_of(view: View, place: Place) -> tuple[str, ...]:
-    """The argv of one training process (or of torchrun); {payload} and the like are filled in on the host."""
+    """Return the argv of the training process or of torchrun; the host fills in {payload} and other placeholders."""
     config, command = view.config, launch_of(view).command
     python = interpreter_of(view)
     if command is None:
@@ -54,14 +54,14 @@ def command_of(view: View, place: Place) -> tuple[str, ...]:
 
 
 def data_path(view: View, place: Place) -> str:
-    """Where, there, `data.path` is: its folder, or the file itself; empty where nothing of that name is sent."""
+    """Return the path of `data.path` on the host, a folder or a file; empty if it is not set."""
     if view.data is None or view.config.data.path is None:
         return ""
     return f"{place.data}/{view.data.root.name}" if view.data.root.is_file() else place.data
 
 
 def data_at(view: View, place: Place) -> dict[str, str]:
-    """The data by its place in the project, so that a command of one's own finds it there as it does here."""
+    """Return the data by its path in the project, under which a custom command finds it on the laptop."""
     found, at = data_path(view, place), data_name(view.loaded)
     return {at: found} if found and at and view.config.command is not None else {}
 
@@ -73,26 +73,26 @@ def _torchrun(python: str, processes: int, own: tuple[str, ...]) -> tuple[str, .
 
 
 def interpreter_of(view: View) -> str:
-    """The Python that trains, as the host resolved it."""
+    """Return the interpreter of the job, as the host resolved it."""
     return view.survey.interpreter.path or view.host.config.python or "python3"
 
 
 def environment_of(view: View, place: Place | None = None) -> dict[str, str]:
-    """What is added to the host's own environment for a job; never a secret."""
+    """Return the environment variables of a job, without secrets, in addition to the host's environment."""
     host = view.host.config
-    told = {**launch_of(view).env, "PYTHONUNBUFFERED": "1"}
+    variables = {**launch_of(view).env, "PYTHONUNBUFFERED": "1"}
     if place is not None and (found := data_path(view, place)):
-        told["HALFSTEP_DATA_DIR"] = found
+        variables["HALFSTEP_DATA_DIR"] = found
     folder = str(PurePosixPath(interpreter_of(view)).parent)
     if folder not in (".", ""):
-        told["PATH"] = f"{folder}:$PATH"
+        variables["PATH"] = f"{folder}:$PATH"
     if host.gpus is not None:
-        told.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, host.gpus)))
-    return told
+        variables.setdefault("CUDA_VISIBLE_DEVICES", ",".join(map(str, host.gpus)))
+    return variables
 
 
 def training_spec(view: View, place: Place) -> TrainingSpec:
-    """The built-in trainer's orders. Empty paths are the job's own folders, which the host names."""
+    """Return the spec of the built-in trainer. The host fills in empty paths, which are the job's folders."""
     config = view.config
     assert config.model is not None
     data = config.data
@@ -115,7 +115,7 @@ def training_spec(view: View, place: Place) -> TrainingSpec:
 
 
 def steps_of(view: View) -> int | None:
-    """How many optimizer steps the run will take, where the laptop can know."""
+    """Return the number of optimizer steps of the run; None if it is unknown on the laptop."""
     config = view.config
     if config.train.max_steps is not None:
         return config.train.max_steps

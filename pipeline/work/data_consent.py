@@ -1,4 +1,4 @@
-"""Whether data from outside of the project may be sent: a path that a config names is confirmed once."""
+"""Confirmation of a config's data path outside of the project, before it is uploaded."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from remote.project.data import outside_of
 def require_data_consent(
     loaded: LoadedConfig, ask: Prompter | None, *, typed: bool, environment: Mapping[str, str] | None = None
 ) -> None:
-    """Every folder outside of the project that data is taken from was confirmed. Raises DataUntrusted.
+    """Ask the user to confirm every folder outside of the project from which data is uploaded. Raises DataUntrusted.
 
-    A project that was cloned must not send the user's own files to a host unnoticed. The confirmation is kept in the
-    user's own configuration folder, for this project and this folder.
+    Otherwise a cloned project could upload the user's files unnoticed. The confirmation is stored in the user's
+    configuration folder, for this project and this folder.
     """
     folder, named = data_folder(loaded), loaded.config.data.path
     if typed or named is None or folder is None:

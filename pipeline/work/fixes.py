@@ -1,4 +1,4 @@
-"""The site that fixers see for a project and a host, and the plan they make for it."""
+"""The site of a project and a host for fixers, and the plan of their changes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from remote.link.wrappers import read_only
 from remote.sync.rewrite import Rewrite, plan_rewrites
 
 MADE_ON_HOST = frozenset(SETUP_NAMES)
-"""Fixers that make files of the tree on the host, out of what only the host has."""
+"""Fixers that create files of the tree on the host, from files of the host."""
 
 
 def site_of(view: View, host: Host | None) -> Site:
-    """The project as it lies here, meant for that host and its card; fixers may look at the host and change nothing."""
+    """Return the local project with the host and its card as targets; fixers get read-only access to the host."""
     return Site(
         tree=view.scan,
         gpu=view.survey.gpu,
@@ -50,29 +50,29 @@ def _settings_of(view: View, fixer: str) -> Any:
 
 
 def plan_for(view: View, host: Host | None, only: Iterable[str] | None = None) -> Plan:
-    """Everything the fixers would change there, with what lies there already taken into account."""
+    """Return the plan of all changes by fixers, given the current state of the host."""
     return plan_fixes(site_of(view, host), only=only)
 
 
 def fixer_versions() -> str:
-    """Every fixer with its version: a new one, or a better one, looks again."""
+    """Return all fixers with their versions; a change of it makes the stage run again."""
     named = {fixer.name: fixer.version for fixer in source_fixers()}
     named |= {fixer.name: fixer.version for fixer in setup_fixers()}
     return ",".join(f"{name}={version}" for name, version in sorted(named.items()))
 
 
 def tree_as_fixed(view: View) -> Tree:
-    """The project's files as the source fixers leave them for that card."""
+    """Return the project's files as changed by the source fixers."""
     site = site_of(view, None)
     return as_planned(site.tree, plan_fixes(site, only=SOURCE_NAMES))
 
 
 def rewrites_left(plan: Plan, view: View) -> tuple[Rewrite, ...]:
-    """What of the planned rewrites is not true yet on the host, and old ones there that no fixer wants any more."""
+    """Return the planned rewrites that the host lacks, and those to revert because no fixer plans them any more."""
     files = [change for change in plan.changes if isinstance(change, FileChange)]
     return plan_rewrites(view.scan, view.survey.tree, files, MADE_ON_HOST)
 
 
 def acts_of(plan: Plan) -> tuple[HostChange, ...]:
-    """What of a plan is not an edit of the tree."""
+    """Return the changes of a plan that are not edits of the tree."""
     return tuple(change for change in plan.changes if isinstance(change, HostChange))

@@ -1,4 +1,4 @@
-"""Paths of the laptop that a run would look for on the host, found before anything is started there."""
+"""Find paths of the laptop in a config and its scripts before anything is started on the host."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from remote.protocol.findings import Report
 
 
 def laptop_paths(host: Host, view: View) -> Report:
-    """A finding for each path in the config, the started scripts and their settings that only the laptop has.
+    """Return a finding for each path in the config, its scripts and their settings that only exists on the laptop.
 
-    Asks the host once, and only where there is something to ask.
+    Sends one request to the host, and none if there are no candidates.
     """
     laptop = _laptop_of(view)
     reached = _reached(view)
     found = suspects((*config_paths(view, reached.options_read), *reached.uses), laptop)
     if not found:
         return Report()
-    asked = sorted({use.path for use in found if not is_windows(use.path) and not use.path.startswith("../")})
-    there = host.ask("file.exist", {"paths": asked})["there"] if asked else []
-    return judge_laptop_paths(found, laptop, frozenset(map(str, there)))
+    paths = sorted({use.path for use in found if not is_windows(use.path) and not use.path.startswith("../")})
+    on_host = host.ask("file.exist", {"paths": paths})["there"] if paths else []
+    return judge_laptop_paths(found, laptop, frozenset(map(str, on_host)))
 
 
 def config_paths(view: View, options_read: frozenset[str]) -> Iterator[PathUse]:
-    """The paths in `command:` and `env:` of the run's config, and in `model:` and `data:` of the built-in trainer."""
+    """Yield the paths in `command:` and `env:` of the config, and in `model:` and `data:` of the built-in trainer."""
     config, file = view.config, view.loaded.path
     text = file.read_text("utf-8", "replace")
     for path, certain in _words(config.command or (), options_read):
@@ -48,7 +48,7 @@ def config_paths(view: View, options_read: frozenset[str]) -> Iterator[PathUse]:
 
 
 def _words(command: tuple[str, ...], options_read: frozenset[str]) -> Iterator[tuple[str, bool]]:
-    """The paths among the words of a command, and whether it is certain to read them: its program, script, options."""
+    """Yield the paths in a command, and whether they are certainly read (as program, script or option)."""
     for before, word in zip(("", *command), command, strict=False):
         option, _, value = word.partition("=") if word.startswith("-") else (before, "", word)
         if path := path_in(value):

@@ -1,7 +1,7 @@
-"""What a run is started with on its card: the config's command and environment as the source fixers leave them. Pure.
+"""The command and environment of a run, as changed by the source fixers for its card. Pure.
 
-The host's copy of the config is rewritten like any other file, but a job is started from the laptop's: with `--set`,
-with cures, from a file that may lie outside of the project. So the fixers are asked about these very words.
+A job is started with the laptop's config, which may have overrides and cures or be outside of the project, and not
+with the rewritten copy on the host. Therefore the fixers also plan changes for this command and environment.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class OneFile:
 
 
 def launch_of(view: View) -> Launch:
-    """Command and environment in the precision of the view's card; as they were given where no fixer minds them."""
+    """Return command and environment for the view's card, unchanged if no fixer applies."""
     given = _given(view)
     written = write_launch(given)
     if read_launch(written) != given:
@@ -59,8 +59,8 @@ def _given(view: View) -> Launch:
     return Launch(view.config.command, {**view.host.config.env, **view.config.env})
 
 
-def launch_in_words(view: View) -> str:
-    """'started with --fp16 instead of --bf16', or nothing where it is started as it was given."""
+def describe_launch_changes(view: View) -> str:
+    """Return the changes, such as 'started with --fp16 instead of --bf16'; empty if there are none."""
     given, launch = _given(view), launch_of(view)
     before, after = given.command or (), launch.command or ()
     swaps = [*zip(before, after, strict=False), *zip(pairs_of(given.env), pairs_of(launch.env), strict=False)]
@@ -73,7 +73,7 @@ def pairs_of(env: Mapping[str, str]) -> list[str]:
 
 
 def write_launch(launch: Launch) -> bytes:
-    """A run config that says only this, in the words that fixers can edit."""
+    """Return a run config with only command and environment, which fixers can edit."""
     lines = ["command:" if launch.command else "command: null"]
     lines += [f"- {_written(word)}" for word in launch.command or ()]
     lines.append("env:" if launch.env else "env: {}")
@@ -82,7 +82,7 @@ def write_launch(launch: Launch) -> bytes:
 
 
 def _written(word: str) -> str:
-    """One item: text for a shell keeps its lines and quotes as they are, so that it can be read as what it is."""
+    """Return one YAML item; shell text keeps its lines and quotes, so that fixers can parse it."""
     shown = all(line.isprintable() for line in word.replace("\t", " ").split("\n"))
     if not shown or not any(mark in word for mark in '\n"\\') or not word.strip():
         return _quoted(word)
@@ -96,7 +96,7 @@ def _quoted(text: str) -> str:
 
 
 def read_launch(data: bytes) -> Launch:
-    """What `write_launch` wrote, as it reads now."""
+    """Parse a config that `write_launch` wrote."""
     values: dict[str, Any] = plain(compose(data, tags=False))
     command = values["command"]
     return Launch(None if command is None else tuple(map(str, command)), {k: str(v) for k, v in values["env"].items()})

@@ -1,4 +1,4 @@
-"""The secrets that a host and a run name, and their values in the laptop's environment."""
+"""The secrets of a host and a run, with their values from the local environment."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from remote.errors import BadUsage
 
 
 def secrets_of(host: HostConfig, run: RunConfig) -> tuple[str, ...]:
-    """The names of the secrets a job is given; their values come from the laptop's environment."""
+    """Return the names of the secrets of a job."""
     return tuple(dict.fromkeys((*host.secrets, *run.secrets)))
 
 
 def secret_values(host: HostConfig, run: RunConfig) -> dict[str, str]:
-    """The secrets that are in the environment here, by name."""
+    """Return the values of the secrets that are set in the local environment, by name."""
     return {name: os.environ[name] for name in secrets_of(host, run) if name in os.environ}
 
 
 def require_secrets(host: HostConfig, run: RunConfig) -> None:
-    """Every secret that is named is in the environment here. Raises BadUsage."""
+    """Raise BadUsage if a secret is not set in the local environment."""
     missing = [secret for secret in secrets_of(host, run) if secret not in os.environ]
     if missing:
         raise BadUsage(
-            f"{', '.join(missing)}: named under secrets: and not in the environment here",
+            f"{', '.join(missing)}: listed under secrets: but not set in the local environment",
             where="secrets",
             hint=f"export {missing[0]}=...",
         )

@@ -1,4 +1,4 @@
-"""The orders of one job, and what is remembered of its run before it starts."""
+"""The start request of a job, and the record of its run."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from remote.protocol.jobs import JobSpec, JobState, RunSurvey, StartRequest
 
 
 def next_number(run: RunSurvey | None) -> int:
-    """The number of the job to start: one that was claimed and never begun is begun, not passed over."""
+    """Return the number of the job to start, which is that of a job that was created but never started."""
     if run is None:
         return 1
     return max(run.job, 1) if run.state is JobState.ABSENT else run.job + 1
 
 
 def note_of(view: View, name: str) -> RunNote:
-    """What the project remembers of a run, so that it can be named later without its config."""
+    """Return the record of a run, with which it is found later without its config."""
     return RunNote(
         run=name,
         host=view.host.name,
@@ -36,7 +36,7 @@ def note_of(view: View, name: str) -> RunNote:
 
 
 def start_request(view: View, name: str, number: int, resume_from: str) -> StartRequest:
-    """One job's orders. Raises BadUsage where a named secret is not in the laptop's environment."""
+    """Return the request that starts a job. Raises BadUsage if a secret is not set in the local environment."""
     require_secrets(view.host.config, view.config)
     names = secrets_of(view.host.config, view.config)
     spec = JobSpec(

@@ -17,9 +17,9 @@ LARGEST = 256 * 1024
 
 
 def trained_files_digest(view: View) -> str:
-    """One digest of the files on the host, fixers included, without halfstep's own configs.
+    """Return a digest of the files on the host, with changes by fixers and without halfstep's own configs.
 
-    Where the host's tree is not known file by file from here, because it is not the laptop's, it counts whole.
+    If the host's tree is not the laptop's, so that its files are unknown, the digest is that of the whole tree.
     """
     there = Manifest({**view.scan.manifest.rows, **view.survey.tree.fixed})
     own = set(_own_configs(view))
@@ -29,7 +29,7 @@ def trained_files_digest(view: View) -> str:
 
 
 def _own_configs(view: View) -> Iterator[str]:
-    """Files of configs/ that say what halfstep's say and nothing else, and that the command does not name."""
+    """Yield the files in configs/ that have only keys of halfstep's configs and are not part of the command."""
     words = view.config.command or ()
     for path, row in view.scan.manifest.rows.items():
         folder, _, name = path.rpartition("/")
@@ -52,7 +52,7 @@ def _read(view: View, path: str) -> bytes:
 
 @lru_cache
 def _keys_in(data: bytes) -> frozenset[str]:
-    # Remembered: a verb asks for its run's name at every stage, and YAML is slow to read.
+    # Cached: every stage computes the run's name, and parsing YAML is slow.
     try:
         values = plain(compose(data, tags=False))
     except YamlProblem:

@@ -1,4 +1,4 @@
-"""What stages judge: the local facts and one survey of the host, nothing that can change under them."""
+"""An immutable view of a project, a host and a config: local facts and one survey of the host."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from remote.protocol.survey import Survey
 
 @dataclass(frozen=True)
 class View:
-    """One project, one host, one config, at one moment. `data` is what is sent apart from code.
+    """One project, one host, one config, at one moment. `data` is the data that is uploaded apart from code.
 
-    `serial` tells repetitions of the same work apart; None is the newest that the host has. `cures` are what earlier
-    failures of this config were healed with, `given` the words that named all this. `seen_unix` is this machine's time
-    at the survey; None where the clocks cannot be compared.
+    `serial` is the number of a repetition of the same work; None is the highest one on the host. `cures` are those of
+    earlier failures of this config; `given` are the command-line words that selected host and config. `seen_unix` is
+    the local time of the survey; None if the clocks cannot be compared.
     """
 
     loaded: LoadedConfig
@@ -45,27 +45,27 @@ class View:
 
     @property
     def config(self) -> RunConfig:
-        """The run's config as its jobs get it: the user's, with what cures changed."""
+        """The run's config with the overrides of its cures."""
         changes = {key: value for cure in self.cures for key, value in cure.overrides.items()}
         return with_overrides(self.loaded.config, changes) if changes else self.loaded.config
 
     @property
     def layout(self) -> ProjectLayout:
-        """Where the project lies on the host."""
+        """The paths of the project on the host."""
         return ProjectLayout(self.scan.project)
 
     @property
     def data_digest(self) -> str:
-        """The name of the data on any host; empty where none is sent."""
+        """The digest of the data, which names it on the host; empty without data."""
         return self.data.digest if self.data is not None else ""
 
     def with_survey(self, survey: Survey, seen_unix: float | None = None) -> View:
-        """The same view with another look at the host, taken at that time."""
+        """Return the view with a new survey of the host, taken at that time."""
         return replace(self, survey=survey, seen_unix=seen_unix)
 
     @property
     def precision(self) -> PrecisionPlan:
-        """How this run computes on the weakest of its cards."""
+        """The precision plan for the weakest card of the run."""
         gpu = self.survey.gpu
         return judge_precision(
             capability=gpu.capability if gpu else None,
@@ -75,7 +75,7 @@ class View:
 
 
 def data_folder(loaded: LoadedConfig) -> Path | None:
-    """The folder on the laptop that is uploaded apart from code: `data.path`, or a data set that is shipped."""
+    """Return the local folder that is uploaded apart from code: `data.path`, or a built-in data set."""
     data = loaded.config.data
     if data.path is not None:
         return (loaded.root / Path(data.path).expanduser()).resolve()
@@ -83,16 +83,16 @@ def data_folder(loaded: LoadedConfig) -> Path | None:
 
 
 def data_name(loaded: LoadedConfig) -> str:
-    """Where in the project `data.path` lies; empty where it lies outside of it."""
+    """Return `data.path` relative to the project; empty if it is outside."""
     named = loaded.config.data.path
     if named is None:
         return ""
-    # Not resolved: a folder that is a link here is looked for under the link's name.
+    # Not resolved: scripts use the name of a symbolic link, not its target.
     at = Path(os.path.normpath(loaded.root / Path(named).expanduser()))
     return at.relative_to(loaded.root).as_posix() if loaded.root in at.parents else ""
 
 
 def card_of(view: View) -> str:
-    """The card that files are rewritten for."""
+    """Return the name of the card for which files are rewritten."""
     gpu = view.survey.gpu
     return card_name(gpu) if gpu else "no card"

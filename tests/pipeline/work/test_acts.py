@@ -8,7 +8,7 @@ import pytest
 
 from fixers.frame.change import HostChange
 from pipeline.messages.listener import NoListener
-from pipeline.work.acts import carry_out
+from pipeline.work.acts import apply_host_change
 from tests.lab.fake_host import FakeHost
 
 
@@ -56,5 +56,5 @@ def downloads(remote: int, **known: Any) -> dict[str, Any]:
 def test_what_the_host_reports_reaches_the_listener(event: dict[str, Any], line: tuple[object, ...] | None) -> None:
     host = FakeHost(operations={"op": lambda _: {}}, streams={"op": [event]})
     notebook = Notebook()
-    carry_out(HostChange("environment", "make venv", "op"), host, notebook)
+    apply_host_change(HostChange("environment", "make venv", "op"), host, notebook)
     assert notebook.lines == [("progress", "make venv"), *([line] if line else [])]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pipeline.config.load import load_config
 from pipeline.diagnosis.cures import Cure
 from pipeline.work.command import Place, command_of, environment_of
-from pipeline.work.launch import Launch, launch_in_words, read_launch, write_launch
+from pipeline.work.launch import Launch, describe_launch_changes, read_launch, write_launch
 from pipeline.work.view import View
 from remote.protocol.machine import Gpu
 from tests.pipeline.views import view_of
@@ -68,8 +68,8 @@ def test_what_is_typed_and_what_a_cure_says_are_no_others(tmp_path):
 def test_what_is_started_otherwise_than_it_was_given_is_said(tmp_path):
     view = view_on(tmp_path, (7, 5), "command=[python, train.py, --bf16]", env="{ACCELERATE_MIXED_PRECISION: bf16}")
     said = "started with --fp16 instead of --bf16, ACCELERATE_MIXED_PRECISION=fp16 instead of"
-    assert launch_in_words(view).startswith(said)
-    assert launch_in_words(view_on(tmp_path, (8, 0), command="[python, train.py, --bf16]")) == ""
+    assert describe_launch_changes(view).startswith(said)
+    assert describe_launch_changes(view_on(tmp_path, (8, 0), command="[python, train.py, --bf16]")) == ""
 
 
 def test_the_environment_is_the_card_s_too(tmp_path):
