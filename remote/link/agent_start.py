@@ -79,11 +79,11 @@ class AgentStarter:
             except AgentEnded:
                 return self._start_with_other_python(reader, first_request)
             while not reader.starts_frame(GREETING_TIMEOUT_S):
-                word = reader.read_line(GREETING_TIMEOUT_S).decode("utf-8", "replace").strip()
-                if word.startswith("OLD"):
+                status = reader.read_line(GREETING_TIMEOUT_S).decode("utf-8", "replace").strip()
+                if status.startswith("OLD"):
                     return self._start_with_other_python(reader, first_request)
-                if word != "NEED":
-                    raise _bootstrap_failed(word, self._name)
+                if status != "NEED":
+                    raise _bootstrap_failed(status, self._name)
                 reader.stream.write(len(bundle.data).to_bytes(8, "big") + bundle.data, GREETING_TIMEOUT_S)
                 reader.skip_until(mark, GREETING_TIMEOUT_S)
             _, body = reader.read_frame(GREETING_TIMEOUT_S)
@@ -137,8 +137,8 @@ def _start_error(lost: ConnectionLost, stderr: str, name: str) -> HalfstepError:
     return HostUnfit(f"the agent did not start on {name}: {last[-1]}", where=name)
 
 
-def _bootstrap_failed(word: str, name: str) -> HostUnfit:
-    kind, _, rest = word.partition(" ")
+def _bootstrap_failed(status: str, name: str) -> HostUnfit:
+    kind, _, rest = status.partition(" ")
     if kind == "HOMELESS":
         return HostUnfit(
             f"workdir {safe_text(rest)!r}: no such home folder on {name}", where="workdir", exit_code=ExitCode.USAGE
@@ -149,7 +149,9 @@ def _bootstrap_failed(word: str, name: str) -> HostUnfit:
         hint = OTHER_WORKDIR if kind == "WORKDIR" else ""
         message = f"the payload could not be stored on {name}: {safe_text(rest)}"
         return HostUnfit(message, where=name, hint=hint, exit_code=ExitCode.DISK)
-    return HostUnfit(f"the agent did not start on {name}: {safe_text(word)}", where=name, exit_code=ExitCode.TEMPORARY)
+    return HostUnfit(
+        f"the agent did not start on {name}: {safe_text(status)}", where=name, exit_code=ExitCode.TEMPORARY
+    )
 
 
 def _unsafe_folder(kind: str, rest: str, name: str) -> HostUnfit:

@@ -134,7 +134,7 @@ def bootstrap_argv(request: BootstrapRequest, python: str = "") -> tuple[str, ..
 
     Values from the user or the host are passed in base64: none reaches a shell as text.
     """
-    words = (
+    arguments = (
         _base64(PYTHON.encode()),
         request.nonce,
         request.sha256,
@@ -143,8 +143,8 @@ def bootstrap_argv(request: BootstrapRequest, python: str = "") -> tuple[str, ..
         _base64(request.first),
     )
     if python:
-        return (python, "-I", "-S", "-B", "-c", LOADER, *words)
-    return ("/bin/sh", "-c", SHELL, "sh", *words)
+        return (python, "-I", "-S", "-B", "-c", LOADER, *arguments)
+    return ("/bin/sh", "-c", SHELL, "sh", *arguments)
 
 
 def _base64(data: bytes) -> str:

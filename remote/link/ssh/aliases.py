@@ -41,12 +41,12 @@ def _host_lines(environment: Mapping[str, str] | None) -> Iterator[list[str]]:
 
 
 def _patterns(path: Path, folder: Path, depth: int) -> Iterator[list[str]]:
-    for word, *values in _lines(path):
-        if word.lower() == "host":
+    for keyword, *values in _lines(path):
+        if keyword.lower() == "host":
             yield values
-        elif word.lower() == "match" and values[:-1] and values[0].lower() in MATCH_KEYWORDS:
+        elif keyword.lower() == "match" and values[:-1] and values[0].lower() in MATCH_KEYWORDS:
             yield values[1].split(",")
-        elif word.lower() == "include" and depth:
+        elif keyword.lower() == "include" and depth:
             for value in values:
                 yield from _included(value, folder, depth - 1)
 

@@ -96,8 +96,8 @@ class Connection:
     def describe(self) -> tuple[tuple[str, str], ...]:
         """Return a row for each completed step: connect, host key, login."""
         hops = self.route.hops
-        way = " through ".join(hop.where for hop in reversed(hops))
-        rows = [("connect", f"{hops[-1].alias} is {way}")]
+        path = " through ".join(hop.where for hop in reversed(hops))
+        rows = [("connect", f"{hops[-1].alias} is {path}")]
         transport = self._hops[-1].transport if self._hops else None
         if transport is not None and transport.initial_kex_done:
             strict = "strict" if transport.agreed_on_strict_kex else "not strict"

@@ -197,12 +197,12 @@ class FastTransport(SshTransport):
             thread.sent.set()
 
     def open_channel(
-        self, kind: str, dest_addr: tuple[str, int] | None = None, *words: Any, **options: Any
+        self, kind: str, dest_addr: tuple[str, int] | None = None, *arguments: Any, **options: Any
     ) -> paramiko.Channel:
         early, self._early_channel = self._early_channel, None
         if early is not None and kind == "direct-tcpip" and dest_addr == early.destination:
             return early.result()
-        return super().open_channel(kind, dest_addr, *words, **options)
+        return super().open_channel(kind, dest_addr, *arguments, **options)
 
     def start_command(self, command: str) -> paramiko.Channel:
         early, self._early_channel = self._early_channel, None

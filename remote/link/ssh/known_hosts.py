@@ -76,13 +76,13 @@ def parse_known_hosts(text: str, where: str) -> tuple[tuple[Entry, ...], tuple[s
     entries: list[Entry] = []
     problems: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
-        words = line.split()
-        if not words or words[0].startswith("#"):
+        fields = line.split()
+        if not fields or fields[0].startswith("#"):
             continue
-        marker = words.pop(0) if words[0].startswith("@") else ""
+        marker = fields.pop(0) if fields[0].startswith("@") else ""
         if marker == AUTHORITY:
             continue
-        entry = _parse_words(words, marker, f"{where}:{number}")
+        entry = _parse_fields(fields, marker, f"{where}:{number}")
         if entry is None:
             problems.append(f"{where}:{number} is not a valid known_hosts line and was ignored")
         else:
@@ -90,10 +90,10 @@ def parse_known_hosts(text: str, where: str) -> tuple[tuple[Entry, ...], tuple[s
     return tuple(entries), tuple(problems)
 
 
-def _parse_words(words: list[str], marker: str, where: str) -> Entry | None:
-    if len(words) < 3 or marker not in ("", REVOKED):
+def _parse_fields(fields: list[str], marker: str, where: str) -> Entry | None:
+    if len(fields) < 3 or marker not in ("", REVOKED):
         return None
-    names, key_type, encoded = words[:3]
+    names, key_type, encoded = fields[:3]
     try:
         blob = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):

@@ -1,4 +1,4 @@
-"""What may be typed as a host, user and port, and what is refused before it reaches a shell, a resolver or ssh."""
+"""Valid and invalid hosts, users and ports."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_BI_24_long_and_foreign_names_are_refused(host: str) -> None:
         Address("titan", host)
 
 
-def test_BI_24_a_name_outside_ascii_is_told_its_other_form() -> None:
+def test_BI_24_the_error_for_a_name_outside_ascii_shows_its_xn_form() -> None:
     with pytest.raises(BadUsage, match="xn--"):
         Address("titan", "münchen.de")
 
@@ -85,12 +85,12 @@ def test_BI_24_names_aliases_and_addresses_are_accepted(host: str, bare: str) ->
         ("ssh://me@gateway:22", Hop("gateway", "me", 22)),
     ],
 )
-def test_a_gateway_is_read_as_proxyjump_writes_it(text: str, hop: Hop) -> None:
+def test_a_gateway_has_the_syntax_of_proxyjump(text: str, hop: Hop) -> None:
     assert parse_hop(text) == hop
 
 
 @pytest.mark.parametrize("text", ["a b", "me@", "gateway:0", "gateway:x", "me@-x", "a'b@gateway", "gateway:99999"])
-def test_a_gateway_that_cannot_be_meant_is_refused(text: str) -> None:
+def test_an_invalid_gateway_is_refused(text: str) -> None:
     with pytest.raises(BadUsage):
         Address("titan", "titan.lab", proxy_jump=(text,))
 

@@ -51,7 +51,7 @@ def test_a_kept_payload_is_stored_once_under_its_hash(sshd: Sshd) -> None:
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in stored.parent.iterdir())
 
 
-def test_a_payload_is_compiled_even_where_the_line_ends_within_its_first_answer(sshd: Sshd) -> None:
+def test_a_payload_is_compiled_even_if_the_connection_ends_during_its_first_answer(sshd: Sshd) -> None:
     host = open_host(sshd.address(workdir="~/halfstep"))
     wire = host._connected().stream
     wire.write(pack_json({"op": "command.probe", "args": {"argv": ["sleep", "60"], "timeout_s": 60}}), 5.0)
@@ -82,7 +82,7 @@ def test_a_damaged_compiled_payload_does_not_keep_the_agent_from_starting(sshd: 
     again.close()
 
 
-def test_the_agent_ends_when_its_line_does(sshd: Sshd) -> None:
+def test_the_agent_ends_with_its_connection(sshd: Sshd) -> None:
     host = open_host(sshd.address())
     pid = host.greeting["pid"]
     assert Path(f"/proc/{pid}").exists()
@@ -90,7 +90,7 @@ def test_the_agent_ends_when_its_line_does(sshd: Sshd) -> None:
     until(lambda: not Path(f"/proc/{pid}").exists(), "the agent's end")
 
 
-def test_the_agent_ends_with_its_line_while_it_is_looking(sshd: Sshd) -> None:
+def test_the_agent_ends_with_its_connection_during_a_read_only_call(sshd: Sshd) -> None:
     host = open_host(sshd.address(), keep=False)
     pid = host.greeting["pid"]
     wire = host._connected().stream

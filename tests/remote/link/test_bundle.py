@@ -31,7 +31,7 @@ def test_the_bytes_are_the_same_with_and_without_the_cache() -> None:
     assert len(list(bundle.cache_folder().iterdir())) == 1
 
 
-def test_a_damaged_cache_is_not_believed() -> None:
+def test_a_damaged_cache_is_not_used() -> None:
     made = fresh()
     (kept,) = bundle.cache_folder().iterdir()
     data = bytearray(kept.read_bytes())

@@ -1,4 +1,4 @@
-"""A container of a host: made once, entered by every agent, left running."""
+"""A container on a host: created once, used by every agent, left running."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def titan(engine: Path, tmp_path: Path) -> Iterator[Sshd]:
     server.close()
 
 
-def test_the_container_is_made_once_and_entered_by_every_agent(titan: Sshd, engine: Path) -> None:
+def test_the_container_is_created_once_and_used_by_every_agent(titan: Sshd, engine: Path) -> None:
     address = replace(titan.address(), container="lab/torch:2.8", workdir="~/half step")
     for _ in range(2):
         host = open_host(address)
@@ -79,7 +79,7 @@ def test_the_container_is_made_once_and_entered_by_every_agent(titan: Sshd, engi
     assert "lab/torch:2.8" in run
 
 
-def test_cards_are_given_to_the_container_where_there_are_some(titan: Sshd, engine: Path) -> None:
+def test_the_container_gets_the_gpus_if_there_are_any(titan: Sshd, engine: Path) -> None:
     write_nvidia_smi(engine.parent)
     host = open_host(replace(titan.address(), container="torch"))
     assert host.probe(["true"]).ok
@@ -97,14 +97,14 @@ def test_a_container_that_was_stopped_is_started_again(titan: Sshd, engine: Path
     assert [call.split()[0] for call in calls(engine)].count("start") == 1
 
 
-def test_an_image_that_cannot_be_had_is_told(titan: Sshd) -> None:
+def test_an_image_that_cannot_be_pulled_is_reported(titan: Sshd) -> None:
     host = open_host(replace(titan.address(), container="broken"))
     with pytest.raises(HostUnfit, match="no such image"):
         host.probe(["true"])
     host.close()
 
 
-def test_an_engine_that_is_down_is_told_in_its_own_words_and_asked_once(titan: Sshd, engine: Path) -> None:
+def test_an_engine_that_is_down_is_reported_with_its_message_after_one_try(titan: Sshd, engine: Path) -> None:
     (engine.parent / "state").mkdir()
     (engine.parent / "state" / "down").touch()
     host = open_host(replace(titan.address(), container="torch"))
@@ -118,7 +118,7 @@ def test_an_engine_that_is_down_is_told_in_its_own_words_and_asked_once(titan: S
     assert "pull" not in verbs
 
 
-def test_a_host_without_an_engine_is_told(tmp_path: Path) -> None:
+def test_a_host_without_an_engine_is_reported(tmp_path: Path) -> None:
     server = Sshd(tmp_path / "titan", environment={"PATH": str(tmp_path)}).start()
     host = open_host(replace(server.address(), container="torch"))
     try:
@@ -130,7 +130,7 @@ def test_a_host_without_an_engine_is_told(tmp_path: Path) -> None:
 
 
 def local_image() -> str:
-    """An image that is here and has a Python; naming one in HALFSTEP_TEST_IMAGE spares the search."""
+    """A local image with a Python: HALFSTEP_TEST_IMAGE, or one that is found."""
     if shutil.which("docker") is None:
         return ""
     named = os.environ.get("HALFSTEP_TEST_IMAGE")

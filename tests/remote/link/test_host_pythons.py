@@ -1,4 +1,4 @@
-"""Which Python of a host becomes the agent: old, broken, absent, or the next one."""
+"""The Python that runs the agent: old, broken, missing, or the next one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ StartSshd = Callable[..., Sshd]
 
 
 def hide_pythons() -> tuple[str, ...]:
-    """A prefix under which the system's Pythons are not there: nothing executable lies at their names."""
+    """A prefix that hides the system's Pythons."""
     if os.getuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("mount namespaces need root")
     found = {path.resolve() for place in ("/usr/bin", "/usr/local/bin") for path in Path(place).glob("python3*")}
@@ -37,7 +37,7 @@ def hide_pythons() -> tuple[str, ...]:
 
 
 def pretend_version(path: Path, version: tuple[int, int, int]) -> None:
-    """A python3 that takes itself for another version."""
+    """A python3 that reports another version."""
     path.write_text(
         f"#!{sys.executable} -S\nimport sys\n"
         f"sys.version_info = {(*version, 'final', 0)!r}\n"
@@ -67,7 +67,7 @@ def test_BI_41_no_python_lists_what_was_tried(start_sshd: StartSshd) -> None:
 
 
 @pytest.mark.root
-def test_BI_42_python_36_is_told_as_found_and_too_old(start_sshd: StartSshd, tmp_path: Path) -> None:
+def test_BI_42_python_36_is_reported_as_found_and_too_old(start_sshd: StartSshd, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     pretend_version(tmp_path / "bin/python3", (3, 6, 15))
     error = unfit(start_sshd(prefix=hide_pythons(), environment={"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}))
@@ -87,7 +87,7 @@ def test_BI_42_a_newer_python_further_on_is_taken(start_sshd: StartSshd, tmp_pat
 
 
 def other_interpreters() -> list[Path]:
-    """Pythons that lie beside the one that runs the tests, where a version manager put them."""
+    """Pythons of a version manager beside the one that runs the tests."""
     return sorted(Path(sys.base_prefix).parent.glob("[23].*/bin/python3"))
 
 
@@ -96,25 +96,25 @@ def test_BI_42_the_bootstrap_runs_under_old_and_new_pythons(python: Path, tmp_pa
     answer = subprocess.run(
         [python, "-c", "import sys; print(sys.version_info >= (3, 9))"], capture_output=True, text=True, check=False
     )
-    summons = BootstrapRequest("0123", payload_bundle().sha256, keep=True, workdir=str(tmp_path))
-    wire = LocalProcessStream(bootstrap_argv(summons, str(python)))
-    said = b""
-    while not said.endswith(b"\n") or said == hello("0123"):
-        said += wire.read_some(1000, 20.0)
-    wire.close()
+    request = BootstrapRequest("0123", payload_bundle().sha256, keep=True, workdir=str(tmp_path))
+    stream = LocalProcessStream(bootstrap_argv(request, str(python)))
+    output = b""
+    while not output.endswith(b"\n") or output == hello("0123"):
+        output += stream.read_some(1000, 20.0)
+    stream.close()
     if answer.stdout.strip() == "True":
-        assert said == hello("0123") + b"NEED\n"
+        assert output == hello("0123") + b"NEED\n"
         host = local_host(str(tmp_path))
         host._agent_starter.python = str(python)
         assert host.probe(["true"]).ok
         host.close()
     else:
-        assert b"OLD 3." in said
+        assert b"OLD 3." in output
 
 
 @pytest.mark.root
 @pytest.mark.parametrize("broken", ["link", "interpreter", "arch"])
-def test_BI_43_a_python_that_does_not_run_is_told_as_a_bad_interpreter(
+def test_BI_43_a_python_that_does_not_run_is_reported_as_a_bad_interpreter(
     start_sshd: StartSshd, tmp_path: Path, broken: str
 ) -> None:
     (tmp_path / "bin").mkdir()
@@ -138,7 +138,7 @@ def break_python(path: Path, how: str) -> None:
     if how == "link":
         path.symlink_to("/nowhere/python3.11")
         return
-    # An ELF header for a machine that nobody has.
+    # An ELF header for a machine that does not exist.
     path.write_bytes(
         b"#!/nowhere/python\n"
         if how == "interpreter"

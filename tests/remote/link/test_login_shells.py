@@ -1,4 +1,4 @@
-"""Becoming an agent behind login shells as they are: every kind of shell, and noise in their start-up files."""
+"""Starting an agent through login shells of every kind, with output in their start-up files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which Python of a host becomes our agent where the first one that was found would not do."""
+"""The choice of a Python for the agent if the first one that was found does not work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from remote.link.streams import LocalStarter, ProcessStream
 
 
 class WithoutTheUsual(LocalStarter):
-    """A machine whose usual places have no Python; what is started on it is written down."""
+    """A machine without Python in the usual places; it records what is started."""
 
     def __init__(self) -> None:
         self.started: list[str] = []
@@ -30,7 +30,7 @@ class WithoutTheUsual(LocalStarter):
 
 @pytest.fixture
 def named(tmp_path: Path) -> Path:
-    """An interpreter at a place that nobody would guess."""
+    """An interpreter in an unusual place."""
     path = tmp_path / "conda" / "bin" / "python3.10"
     path.parent.mkdir(parents=True)
     path.symlink_to(sys.executable)
@@ -42,7 +42,9 @@ def test_the_interpreter_of_the_hosts_file_is_tried_before_any_other(named: Path
     assert find_python(LocalStarter(), "here", "") != str(named)
 
 
-def test_it_may_lie_under_the_home_there(named: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_interpreter_may_be_under_the_hosts_home_folder(
+    named: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert find_python(LocalStarter(), "here", "", "~/conda/bin/python3.10") == str(named)
 
@@ -51,7 +53,7 @@ def test_one_that_does_not_run_is_passed_over(tmp_path: Path) -> None:
     assert find_python(LocalStarter(), "here", "", str(tmp_path / "nope")) != str(tmp_path / "nope")
 
 
-def test_the_agent_runs_under_it_where_there_is_no_other(named: Path, tmp_path: Path) -> None:
+def test_the_agent_runs_with_the_named_interpreter_if_there_is_no_other(named: Path, tmp_path: Path) -> None:
     starter = WithoutTheUsual()
     host = AgentHost("here", starter, workdir=str(tmp_path / "work"), python=str(named))
     assert host.probe(["true"]).ok
@@ -62,6 +64,6 @@ def test_the_agent_runs_under_it_where_there_is_no_other(named: Path, tmp_path: 
 @pytest.mark.parametrize(
     ("written", "tried"), [("/mnt/conda/bin/python3", True), ("venv/bin/python", False), ("", False)]
 )
-def test_only_a_place_that_means_the_same_everywhere_can_be_tried(written: str, tried: bool, tmp_path: Path) -> None:
+def test_only_an_absolute_path_or_one_under_the_home_folder_is_tried(written: str, tried: bool, tmp_path: Path) -> None:
     address = replace(Address("here", "local", workdir=str(tmp_path)), python=written)
     assert open_host(address).other_python == (written if tried else "")

@@ -1,4 +1,4 @@
-"""Reaching a host: the same answers over a pipe and over a real SSH server."""
+"""A host gives the same answers over pipes and over a real SSH server."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def test_argv_arrives_as_it_was_given(host: AgentHost) -> None:
     assert done.ok
 
 
-def test_a_missing_file_is_said_to_be_missing(host: AgentHost) -> None:
+def test_a_missing_file_raises_file_not_found(host: AgentHost) -> None:
     with pytest.raises(FileNotFoundError):
         host.read_bytes("nothing/here")
 
 
-def test_a_command_gets_its_input_and_tells_how_it_ended(host: AgentHost) -> None:
+def test_a_command_gets_its_input_and_returns_its_exit_status(host: AgentHost) -> None:
     done = host.probe(["sh", "-c", "cat; echo oops >&2; exit 7"], stdin=b"in\0put")
     assert (done.exit, done.stdout, done.stderr) == (7, b"in\0put", b"oops\n")
 

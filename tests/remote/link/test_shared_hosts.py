@@ -1,4 +1,4 @@
-"""A host with other users on it: what they put beside our program is never run, and they cannot put anything there."""
+"""Hosts with other users: files that they plant are never executed, and they cannot plant any."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Account = Callable[..., str]
 
 @pytest.fixture
 def shared(account: Account) -> Path:
-    """A folder that everybody of this machine can reach and write to, as /scratch on many a cluster."""
+    """A folder that every user can write to, like /scratch on many clusters."""
     folder = Path(pwd.getpwnam(account()).pw_dir) / "scratch"
     folder.mkdir()
     folder.chmod(0o777)
@@ -40,7 +40,7 @@ def ran_as(user: str, *argv: str) -> subprocess.CompletedProcess[bytes]:
 
 
 def settled(workdir: Path) -> Path:
-    """The byte code that lies in the workdir once a payload has settled there."""
+    """The byte code in the workdir after the payload was compiled."""
     host = local_host(str(workdir))
     assert host.list_files("nothing") == ()
     host.close()
@@ -49,7 +49,7 @@ def settled(workdir: Path) -> Path:
 
 
 def planted(byte_code: Path, trace: Path) -> bytes:
-    """A zip whose every module leaves a trace, under the names that the agent imports."""
+    """A zip whose modules, under the names that the agent imports, all write a file when imported."""
     evil = byte_code.with_name("evil")
     with zipfile.ZipFile(evil, "w") as archive:
         for name in ("remote/__init__.py", "remote/payload/__init__.py", "remote/payload/__main__.py"):
@@ -76,7 +76,7 @@ def test_SE_01_a_folder_of_ours_that_others_may_write_to_is_refused(tmp_path: Pa
     assert not (tmp_path / "ran").exists()
 
 
-def test_SE_01_a_workdir_of_somebody_else_is_refused(tmp_path: Path, account: Account) -> None:
+def test_SE_01_a_workdir_of_another_user_is_refused(tmp_path: Path, account: Account) -> None:
     workdir = tmp_path / "work"
     workdir.mkdir(mode=0o755)
     shutil.chown(workdir, account())
@@ -86,7 +86,7 @@ def test_SE_01_a_workdir_of_somebody_else_is_refused(tmp_path: Path, account: Ac
     assert list(workdir.iterdir()) == []
 
 
-def test_SE_01_a_workdir_that_a_link_of_somebody_else_leads_to_is_refused(shared: Path, account: Account) -> None:
+def test_SE_01_a_workdir_behind_a_link_of_another_user_is_refused(shared: Path, account: Account) -> None:
     other = account()
     assert ran_as(other, "mkdir", f"{shared}/theirs").returncode == 0
     assert ran_as(other, "ln", "-s", "theirs", f"{shared}/halfstep").returncode == 0
@@ -95,9 +95,7 @@ def test_SE_01_a_workdir_that_a_link_of_somebody_else_leads_to_is_refused(shared
 
 
 @pytest.mark.parametrize("first", ["a payload that stays", "a change of a verb that only looks"])
-def test_SE_01_whatever_the_umask_nobody_else_can_enter_what_is_made(
-    shared: Path, account: Account, first: str
-) -> None:
+def test_SE_01_new_folders_are_private_under_any_umask(shared: Path, account: Account, first: str) -> None:
     before = os.umask(0)
     try:
         host: AgentHost = local_host(f"{shared}/a/halfstep", keep=first == "a payload that stays")
@@ -110,13 +108,13 @@ def test_SE_01_whatever_the_umask_nobody_else_can_enter_what_is_made(
     assert ran_as(account(), "cat", f"{shared}/a/halfstep/file").returncode != 0
 
 
-@pytest.mark.parametrize("how", ["a file of theirs", "a link", "a second name", "writable"])
+@pytest.mark.parametrize("how", ["a file of another user", "a link", "a second name", "writable"])
 def test_SE_01_byte_code_that_is_not_the_users_own_file_is_not_used_and_is_replaced(
     tmp_path: Path, account: Account, how: str
 ) -> None:
     byte_code = settled(tmp_path / "work")
     good = byte_code.read_bytes()
-    if how == "a file of theirs":
+    if how == "a file of another user":
         shutil.chown(byte_code, account())
     elif how == "a link":
         byte_code.rename(tmp_path / "elsewhere")

@@ -1,4 +1,4 @@
-"""What answers and is not our agent is refused without being believed."""
+"""Garbled or hostile answers of a host are refused."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from remote.protocol.text import safe_text
 ONCE = Retries(tries=1)
 
 
-class Says:
-    """A starter whose process says what it is told to, with NONCE replaced by the one that was asked for."""
+class Sends:
+    """A starter whose process sends given bytes, with NONCE replaced by the nonce of the request."""
 
-    def __init__(self, *words: bytes) -> None:
-        self._words = words
+    def __init__(self, *chunks: bytes) -> None:
+        self._chunks = chunks
 
     def start(self, argv: Sequence[str]) -> ProcessStream:
-        # The search is told the nonce first, the agent after its own program.
+        # The nonce is the search's first argument, and the agent's after its program.
         nonce = argv[min(5, len(argv) - 1)]
-        ours, theirs = socket.socketpair()
-        for word in self._words:
-            theirs.sendall(word.replace(b"NONCE", nonce.encode()))
-        theirs.shutdown(socket.SHUT_WR)
-        return SocketWire(ours, theirs)
+        local, remote = socket.socketpair()
+        for chunk in self._chunks:
+            remote.sendall(chunk.replace(b"NONCE", nonce.encode()))
+        remote.shutdown(socket.SHUT_WR)
+        return SocketStream(local, remote)
 
     def describe(self) -> tuple[tuple[str, str], ...]:
         return ()
@@ -45,18 +45,18 @@ class Says:
         pass
 
 
-class SocketWire:
-    def __init__(self, ours: socket.socket, theirs: socket.socket) -> None:
-        self._ours, self._theirs = ours, theirs
+class SocketStream:
+    def __init__(self, local: socket.socket, remote: socket.socket) -> None:
+        self._local, self._remote = local, remote
 
     def read_some(self, limit: int, timeout_s: float) -> bytes:
-        data = self._ours.recv(limit)
+        data = self._local.recv(limit)
         if not data:
             raise AgentEnded("ended")
         return data
 
     def write(self, data: bytes, timeout_s: float) -> None:
-        self._ours.sendall(data)
+        self._local.sendall(data)
 
     @property
     def in_flight(self) -> int | None:
@@ -66,8 +66,8 @@ class SocketWire:
         return ""
 
     def close(self) -> None:
-        self._ours.close()
-        self._theirs.close()
+        self._local.close()
+        self._remote.close()
 
 
 GREETING = pack_json({"workdir": "/w", "payload": "/p", "python": [3, 11, 0], "pid": 1})
@@ -77,7 +77,7 @@ HUGE = b"J" + (MAX_JSON + 1).to_bytes(4, "big")
 
 
 @pytest.mark.parametrize(
-    ("words", "code"),
+    ("chunks", "code"),
     [
         ([hello("wrong"), GREETING], ExitCode.ENVIRONMENT),
         ([hello("NONCE"), b"J\0\0\0\x02[]"], ExitCode.TEMPORARY),
@@ -98,8 +98,8 @@ HUGE = b"J" + (MAX_JSON + 1).to_bytes(4, "big")
         ([hello("NONCE"), b"WORKDIR Permission denied\n"], ExitCode.DISK),
     ],
 )
-def test_BI_56_what_is_not_our_agent_is_refused_without_being_swallowed(words: list[bytes], code: ExitCode) -> None:
-    host = AgentHost("titan", Says(*words), retries=ONCE)
+def test_BI_56_garbled_data_is_refused(chunks: list[bytes], code: ExitCode) -> None:
+    host = AgentHost("titan", Sends(*chunks), retries=ONCE)
     with pytest.raises(HalfstepError) as caught:
         host.ask("file.list", {"path": "x"})
     assert caught.value.exit_code is code
@@ -107,20 +107,20 @@ def test_BI_56_what_is_not_our_agent_is_refused_without_being_swallowed(words: l
 
 
 def refusal(code: object) -> bytes:
-    """An answer that says no, with that exit code."""
+    """An answer with an error of that exit code."""
     return pack_json({"ok": False, "error": {"kind": "bug", "message": "no", "exit_code": code}})
 
 
 @pytest.mark.parametrize("code", [0, -1, 256, 3, True, False, 0.0, "22", None, [0], {}])
 def test_SE_06_an_error_that_names_no_published_code_of_an_error_is_a_defect(code: object) -> None:
-    host = AgentHost("titan", Says(hello("NONCE"), GREETING, refusal(code)), retries=ONCE)
+    host = AgentHost("titan", Sends(hello("NONCE"), GREETING, refusal(code)), retries=ONCE)
     with pytest.raises(RemoteFault) as caught:
         host.ask("file.list", {"path": "x"})
     assert caught.value.exit_code is ExitCode.BUG
 
 
 def test_SE_06_an_error_that_names_a_published_code_keeps_it() -> None:
-    host = AgentHost("titan", Says(hello("NONCE"), GREETING, refusal(22)), retries=ONCE)
+    host = AgentHost("titan", Sends(hello("NONCE"), GREETING, refusal(22)), retries=ONCE)
     with pytest.raises(RemoteFault) as caught:
         host.ask("file.list", {"path": "x"})
     assert caught.value.exit_code is ExitCode.DISK
@@ -136,7 +136,7 @@ EVIL = "\x1b]52;c;ZXZpbA==\x07 \x9b2J \u202e"
 @pytest.mark.parametrize("result", [{"data": {EVIL: 1}}, {EVIL: {}}, {"tree": EVIL}, {}, {"data": [EVIL]}])
 def test_SE_05_an_answer_of_another_shape_is_refused_in_words_fit_for_a_terminal(result: object) -> None:
     answer = pack_json({"ok": True, "result": result})
-    host = AgentHost("titan", Says(hello("NONCE"), GREETING, answer), retries=ONCE)
+    host = AgentHost("titan", Sends(hello("NONCE"), GREETING, answer), retries=ONCE)
     with pytest.raises(Garbled) as caught:
         read_answer(Survey, host, host.ask("survey", {}))
     assert caught.value.exit_code is ExitCode.TEMPORARY
@@ -149,14 +149,14 @@ def test_SE_05_an_answer_of_another_shape_is_refused_in_words_fit_for_a_terminal
     ids=["in a key", "in a value"],
 )
 def test_SE_05_a_lone_surrogate_in_an_answer_is_refused(text: bytes) -> None:
-    host = AgentHost("titan", Says(hello("NONCE"), GREETING, pack(FrameKind.JSON, text)), retries=ONCE)
+    host = AgentHost("titan", Sends(hello("NONCE"), GREETING, pack(FrameKind.JSON, text)), retries=ONCE)
     with pytest.raises(Garbled, match="lone surrogate"):
         host.ask("survey", {})
 
 
-def test_SE_05_a_name_of_bytes_that_are_no_utf_8_and_an_escaped_pair_are_believed() -> None:
+def test_SE_05_names_that_are_not_utf_8_and_escaped_surrogate_pairs_are_accepted() -> None:
     text = b'{"ok": true, "result": {"a\xff": "\\ud83d\\ude00 \\\\ud800"}}'
-    host = AgentHost("titan", Says(hello("NONCE"), GREETING, pack(FrameKind.JSON, text)), retries=ONCE)
+    host = AgentHost("titan", Sends(hello("NONCE"), GREETING, pack(FrameKind.JSON, text)), retries=ONCE)
     assert host.ask("survey", {}) == {"a\udcff": "\U0001f600 \\ud800"}
 
 

@@ -1,4 +1,4 @@
-"""Work folders of any name, and disks that are full, read-only or run nothing."""
+"""Work folders of any name, and disks that are full, read-only or noexec."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ StartSshd = Callable[..., Sshd]
 
 
 def mounted(tmp_path: Path, options: str) -> tuple[tuple[str, ...], Path]:
-    """A prefix under which a folder is a file system of its own, and the folder."""
+    """A command prefix that mounts a file system on a folder, and the folder."""
     if os.getuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("mount namespaces need root")
     folder = tmp_path / "mounted"
@@ -33,7 +33,7 @@ def mounted(tmp_path: Path, options: str) -> tuple[tuple[str, ...], Path]:
     ("options", "words"),
     [("size=16k", "No space left"), ("nr_inodes=3", "No space left"), ("ro", "Read-only file system")],
 )
-def test_BI_46_a_disk_that_takes_no_payload_is_told(
+def test_BI_46_a_disk_that_cannot_store_the_payload_is_reported(
     start_sshd: StartSshd, tmp_path: Path, options: str, words: str
 ) -> None:
     prefix, folder = mounted(tmp_path, options)
@@ -72,7 +72,7 @@ def test_BI_47_a_workdir_of_any_name_is_that_folder(sshd: Sshd, name: str) -> No
     host.close()
 
 
-def test_BI_47_tilde_is_the_home_there(sshd: Sshd) -> None:
+def test_BI_47_tilde_is_the_hosts_home_folder(sshd: Sshd) -> None:
     host = open_host(sshd.address(workdir="~/half step"))
     assert host.workdir == str(sshd.home / "half step")
     host.close()

@@ -1,4 +1,4 @@
-"""Hosts around a host: nothing gets through that should not, and everything else does."""
+"""Read-only, dry-run and traced hosts: changes are stopped or recorded, reads pass."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from remote.host import Completed, Entry, Host
 from remote.link.wrappers import PlannedChange, dry_run, read_only, traced
 from tests.lab.fake_host import FakeHost
 
-LOOKS: dict[str, Callable[[Host], Any]] = {
+READS: dict[str, Callable[[Host], Any]] = {
     "probe": lambda host: host.probe(["uname"]),
     "read_bytes": lambda host: host.read_bytes("a"),
     "list_files": lambda host: host.list_files("."),
@@ -32,7 +32,7 @@ CHANGES: dict[str, Callable[[Host], Any]] = {
 DOORS: list[Callable[[Host], Host]] = [
     read_only,
     lambda host: dry_run(host, []),
-    lambda host: traced(host, lambda *told: None),
+    lambda host: traced(host, lambda *calls: None),
 ]
 
 
@@ -47,14 +47,14 @@ def fake() -> FakeHost:
 
 def test_the_tables_name_every_method_of_a_host() -> None:
     methods = {name for name, _ in inspect.getmembers(Host, inspect.isfunction) if not name.startswith("_")}
-    assert methods == set(LOOKS) | set(CHANGES) | {"close"}
+    assert methods == set(READS) | set(CHANGES) | {"close"}
 
 
 @pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("method", sorted(LOOKS))
-def test_looking_goes_through_every_door_unchanged(door: Callable[[Host], Host], method: str) -> None:
+@pytest.mark.parametrize("method", sorted(READS))
+def test_reads_pass_every_wrapper_unchanged(door: Callable[[Host], Host], method: str) -> None:
     inner, plain = fake(), fake()
-    assert LOOKS[method](door(inner)) == LOOKS[method](plain)
+    assert READS[method](door(inner)) == READS[method](plain)
     assert inner.calls == plain.calls
     behind = door(inner)
     assert (behind.name, behind.workdir, behind.in_flight) == (plain.name, plain.workdir, plain.in_flight)
@@ -69,7 +69,7 @@ def test_a_read_only_host_refuses_every_change_before_it_is_sent(method: str) ->
 
 
 @pytest.mark.parametrize(
-    ("method", "wish"),
+    ("method", "change"),
     [
         ("run", PlannedChange("run", "rm", {"argv": ["rm", "a"], "cwd": "tree"})),
         ("write_bytes", PlannedChange("write_bytes", "b", {"mode": 0o644}, 3)),
@@ -77,33 +77,33 @@ def test_a_read_only_host_refuses_every_change_before_it_is_sent(method: str) ->
         ("send", PlannedChange("send", "tree.receive", {}, 3)),
     ],
 )
-def test_a_dry_run_writes_the_change_down_and_makes_none(method: str, wish: PlannedChange) -> None:
+def test_a_dry_run_writes_the_change_down_and_makes_none(method: str, change: PlannedChange) -> None:
     inner = fake()
-    wishes: list[PlannedChange] = []
-    CHANGES[method](dry_run(inner, wishes))
-    assert wishes == [wish]
+    changes: list[PlannedChange] = []
+    CHANGES[method](dry_run(inner, changes))
+    assert changes == [change]
     assert inner.calls == []
 
 
-@pytest.mark.parametrize("method", sorted(LOOKS | CHANGES))
-def test_a_traced_host_tells_of_every_call_once(method: str) -> None:
-    told: list[tuple[str, str, float]] = []
+@pytest.mark.parametrize("method", sorted(READS | CHANGES))
+def test_a_traced_host_reports_every_call_once(method: str) -> None:
+    calls: list[tuple[str, str, float]] = []
     inner = fake()
-    (LOOKS | CHANGES)[method](traced(inner, lambda *words: told.append(words)))
+    (READS | CHANGES)[method](traced(inner, lambda *call: calls.append(call)))
     assert [method for method, _ in inner.calls] == [method]
-    assert [words[0] for words in told] == [method]
-    assert told[0][2] >= 0.0
+    assert [call[0] for call in calls] == [method]
+    assert calls[0][2] >= 0.0
 
 
-def test_a_traced_host_tells_of_calls_that_fail() -> None:
-    told: list[str] = []
+def test_a_traced_host_reports_calls_that_fail() -> None:
+    calls: list[str] = []
     with pytest.raises(RemoteFault):
-        traced(fake(), lambda method, what, seconds: told.append(what)).ask("nothing")
-    assert told == ["nothing"]
+        traced(fake(), lambda method, subject, seconds: calls.append(subject)).ask("nothing")
+    assert calls == ["nothing"]
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_closing_a_door_closes_the_host(door: Callable[[Host], Host]) -> None:
+def test_closing_a_wrapper_closes_the_host(door: Callable[[Host], Host]) -> None:
     inner = fake()
     door(inner).close()
     assert inner.closed

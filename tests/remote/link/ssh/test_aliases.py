@@ -1,4 +1,4 @@
-"""The names that ~/.ssh/config offers, as somebody who completes a word wants them."""
+"""Host aliases of ~/.ssh/config, as shell completion lists them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_file_that_includes_itself_ends(tmp_path: Path) -> None:
     assert list_aliases(write(tmp_path, {"config": "Include config\nHost a\n"})) == ("a",)
 
 
-def test_what_cannot_be_read_names_nobody(tmp_path: Path) -> None:
+def test_an_unreadable_configuration_has_no_aliases(tmp_path: Path) -> None:
     assert list_aliases({"HOME": str(tmp_path)}) == ()
     assert list_aliases(write(tmp_path, {"config": 'Host "open\n'})) == ()
 
@@ -52,7 +52,7 @@ def test_another_file_may_be_named(tmp_path: Path) -> None:
         ("Host titanic\n", "titan", False),
     ],
 )
-def test_a_name_is_an_alias_where_a_line_is_about_it_and_not_about_every_host(
+def test_a_name_is_an_alias_if_a_line_matches_it_but_not_every_host(
     tmp_path: Path, config: str, name: str, alias: bool
 ) -> None:
     assert is_alias(name, write(tmp_path, {"config": config})) is alias

@@ -1,4 +1,4 @@
-"""One connection: what goes over it, what it is made of, and servers that are not OpenSSH."""
+"""One connection: its channels, its algorithms, and servers other than OpenSSH."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def logins(server: Sshd) -> int:
     return sum("Accepted publickey for" in line for line in server.log.splitlines())
 
 
-def test_everything_goes_over_one_connection(sshd: Sshd) -> None:
+def test_all_calls_share_one_connection(sshd: Sshd) -> None:
     host = open_host(sshd.address())
     host.write_bytes("output.log", b"one\n")
     assert host.read_bytes("output.log") == b"one\n"
@@ -47,24 +47,24 @@ def test_everything_goes_over_one_connection(sshd: Sshd) -> None:
 def test_following_and_asking_go_over_the_same_connection_at_the_same_time(sshd: Sshd) -> None:
     host = open_host(sshd.address())
     events = host.follow("follow.log", {"run": "run", "offset": 0})
-    heard: list[object] = []
+    received: list[object] = []
     first = threading.Event()
 
-    def listen() -> None:
+    def read_first() -> None:
         for event in events:
-            heard.append(event)
+            received.append(event)
             first.set()
             return
 
     host.write_bytes("run/jobs/1/output.log", b"line\n")
-    thread = threading.Thread(target=listen)
+    thread = threading.Thread(target=read_first)
     thread.start()
     deadline = time.monotonic() + PATIENCE_S
     while not first.wait(0.05) and time.monotonic() < deadline:
         assert host.probe(["true"]).ok
     thread.join(PATIENCE_S)
     host.close()
-    assert heard
+    assert received
     assert logins(sshd) == 1
 
 
@@ -78,7 +78,7 @@ def test_a_server_that_allows_one_session_gets_a_connection_for_each(start_sshd:
     assert logins(server) == 2
 
 
-def test_a_server_that_allows_no_session_says_so(start_sshd: StartSshd) -> None:
+def test_a_server_that_allows_no_session_is_a_connection_error(start_sshd: StartSshd) -> None:
     server = start_sshd(lines=["MaxSessions 0"])
     host = AgentHost("titan", SshStarter(server.address()), retries=Retries(tries=1))
     with pytest.raises(Exception, match=r"session|was lost") as caught:
@@ -87,7 +87,7 @@ def test_a_server_that_allows_no_session_says_so(start_sshd: StartSshd) -> None:
     assert getattr(caught.value, "exit_code", None) == 10
 
 
-def test_a_follow_that_loses_its_line_says_so_and_its_agent_ends(sshd: Sshd) -> None:
+def test_a_follow_whose_connection_is_lost_raises_and_its_agent_ends(sshd: Sshd) -> None:
     host = open_host(sshd.address())
     host.write_bytes("run/jobs/1/output.log", b"line\n")
     events = host.follow("follow.log", {"run": "run", "offset": 0})
@@ -115,7 +115,7 @@ def test_a_follow_that_is_closed_ends_its_agent(sshd: Sshd) -> None:
 
 
 def agent_pids(server: Sshd) -> list[int]:
-    """Processes whose home is the server's and which run our bootstrap."""
+    """The agents on the server: processes with its home that run the bootstrap."""
     found: list[int] = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -123,8 +123,8 @@ def agent_pids(server: Sshd) -> list[int]:
             home = f"HOME={server.home}".encode() in (folder / "environ").read_bytes().split(b"\0")
         except OSError:
             continue
-        ours = any(b"base64.b64decode(sys.argv[1])" in word for word in words)
-        if home and ours and not words[0].endswith((b"sh", b"sshd")):
+        is_agent = any(b"base64.b64decode(sys.argv[1])" in word for word in words)
+        if home and is_agent and not words[0].endswith((b"sh", b"sshd")):
             found.append(int(folder.name))
     return found
 
@@ -132,9 +132,9 @@ def agent_pids(server: Sshd) -> list[int]:
 def test_the_connection_is_strict_and_of_this_decade(sshd: Sshd) -> None:
     host = open_host(sshd.address())
     assert host.probe(["true"]).ok
-    told = dict(host.describe())["login"]
+    output = dict(host.describe())["login"]
     host.close()
-    assert "aes128-gcm@openssh.com, strict key exchange" in told
+    assert "aes128-gcm@openssh.com, strict key exchange" in output
 
 
 def test_an_ipv6_address_is_reached(start_sshd: StartSshd) -> None:
@@ -163,7 +163,7 @@ while data := sock.recv(65536):
 """
 
 
-def test_a_proxy_command_is_the_way(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_command_carries_the_connection(sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "relay.py").write_text(RELAY)
     config = tmp_path / "config"
     config.write_text(sshd.ssh_config() + f"  ProxyCommand {sys.executable} {tmp_path}/relay.py %h %p\n")
@@ -178,7 +178,7 @@ def test_a_proxy_command_is_the_way(sshd: Sshd, tmp_path: Path, monkeypatch: pyt
 
 @pytest.fixture
 def dropbear(tmp_path: Path, account: Callable[..., str]) -> Iterator[Address]:
-    """An SSH server that is not OpenSSH, for the paths that must not rely on it."""
+    """An SSH server that is not OpenSSH, for what must not depend on OpenSSH."""
     program, keygen = shutil.which("dropbear"), shutil.which("dropbearkey")
     if program is None or keygen is None:
         pytest.skip("dropbear is not installed")
@@ -190,8 +190,8 @@ def dropbear(tmp_path: Path, account: Callable[..., str]) -> Iterator[Address]:
     for path in (home / ".ssh", home / ".ssh/authorized_keys"):
         shutil.chown(path, name)
     argv = [keygen, "-t", "ed25519", "-f", tmp_path / "host"]
-    told = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-    public = next(line for line in told.splitlines() if line.startswith("ssh-"))
+    output = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    public = next(line for line in output.splitlines() if line.startswith("ssh-"))
     port = free_port()
     (tmp_path / "known").write_text(f"[127.0.0.1]:{port} {' '.join(public.split()[:2])}\n")
     process = subprocess.Popen(

@@ -128,7 +128,7 @@ def test_publicly_the_right_key_is_found_behind_wrong_ones(
     assert echo(public(Address("titan", "titan", workdir=str(sshd.home / "w")))) == b"hi\n"
 
 
-def test_publicly_a_passphrase_is_asked_for(start_sshd: StartSshd) -> None:
+def test_publicly_a_passphrase_is_prompted_for(start_sshd: StartSshd) -> None:
     server = start_sshd()
     subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "open sesame", "-f", server.user_key], check=True)
     person = Person(secrets=["wrong", "open sesame"])

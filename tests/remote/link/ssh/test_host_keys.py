@@ -1,4 +1,4 @@
-"""Who answers is made sure of first, on the host and on every gateway, by real servers' real keys."""
+"""Host keys are verified on the host and on every gateway, against real servers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ATTEMPTS = ("publickey", "Failed", "Accepted", "password for")
 
 
 def refused(server: Sshd, **changes: object) -> HostKeyRefused:
-    """How reaching the server is refused."""
+    """Return the error of connecting to the server."""
     host = open_host(server.address(**changes))
     try:
         with pytest.raises(HostKeyRefused) as caught:
@@ -32,7 +32,7 @@ def refused(server: Sshd, **changes: object) -> HostKeyRefused:
 
 
 def attempts(server: Sshd) -> list[str]:
-    """What the server's log says of attempts to log in."""
+    """Return the lines of the server's log about authentication."""
     return [line for line in server.log.splitlines() if any(word in line for word in ATTEMPTS)]
 
 
@@ -46,7 +46,7 @@ def test_BI_31_unknown_host_key_without_a_terminal_is_refused_before_anything_is
     assert sshd.known_hosts.read_text() == ""
 
 
-def test_BI_31_unknown_host_key_is_asked_about_once_and_kept_in_our_own_file(sshd: Sshd) -> None:
+def test_BI_31_an_unknown_host_key_is_prompted_for_once_and_added_to_halfsteps_own_file(sshd: Sshd) -> None:
     sshd.known_hosts.write_text("")
     person = Person(yes=True)
     host = open_host(sshd.address(), prompter=person)
@@ -92,11 +92,13 @@ def test_BI_32_changed_host_key_is_refused_with_both_fingerprints(sshd: Sshd, tm
     other = make_key(tmp_path / "other")
     kind, encoded = Path(f"{other}.pub").read_text().split()[:2]
     sshd.known_hosts.write_text(f"[{sshd.listen}]:{sshd.port} {kind} {encoded}\n")
-    told = subprocess.run(["ssh-keygen", "-lf", other], capture_output=True, text=True, check=True).stdout.split()[1]
+    fingerprint = subprocess.run(
+        ["ssh-keygen", "-lf", other], capture_output=True, text=True, check=True
+    ).stdout.split()[1]
     before = sshd.known_hosts.read_bytes()
     error = refused(sshd)
     assert "HAS CHANGED" in error.message
-    assert told in error.message
+    assert fingerprint in error.message
     assert sshd.fingerprint() in error.message
     assert f"ssh-keygen -R '[{sshd.listen}]:{sshd.port}'" in error.hint
     assert attempts(sshd) == []
@@ -128,7 +130,7 @@ def test_BI_32_a_key_other_than_the_pinned_one_is_refused(sshd: Sshd) -> None:
     assert attempts(sshd) == []
 
 
-def test_BI_32_a_host_that_was_made_anew_on_the_same_port_is_refused(sshd: Sshd, start_sshd: StartSshd) -> None:
+def test_BI_32_a_reinstalled_host_on_the_same_port_is_refused(sshd: Sshd, start_sshd: StartSshd) -> None:
     sshd.stop()
     anew = start_sshd("anew", port=sshd.port)
     host = open_host(anew.address(known_hosts=str(sshd.known_hosts)))
@@ -148,7 +150,7 @@ def test_BI_33_a_known_key_of_another_type_only_is_a_changed_key(start_sshd: Sta
 
 
 @pytest.mark.parametrize("known", ["ed25519", "ecdsa", "rsa"])
-def test_a_server_with_several_keys_is_asked_for_the_one_that_is_known(start_sshd: StartSshd, known: str) -> None:
+def test_the_known_key_of_a_server_with_several_is_requested(start_sshd: StartSshd, known: str) -> None:
     server = start_sshd(host_kinds=("rsa", "ecdsa", "ed25519"))
     server.known_hosts.write_text(server.known_line(known))
     host = open_host(server.address())
@@ -198,7 +200,7 @@ def test_BI_35_a_known_hosts_that_everybody_can_write_is_warned_of(sshd: Sshd) -
 
 
 def both(gateway: Sshd, target: Sshd, tmp_path: Path) -> Path:
-    """An ssh config where `titan` is reached through `gate`."""
+    """Return an ssh config in which `titan` is reached through `gate`."""
     config = tmp_path / "config"
     config.write_text(gateway.ssh_config("gate") + target.ssh_config("titan") + "  ProxyJump gate\n")
     return config
@@ -220,7 +222,7 @@ def test_BI_36_a_gateway_with_a_changed_key_is_refused_by_name(
     assert attempts(target) == []
 
 
-def test_BI_36_the_host_behind_a_good_gateway_is_checked_too(
+def test_BI_36_the_host_behind_a_trusted_gateway_is_verified_too(
     start_sshd: StartSshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gateway, target = start_sshd("gateway"), start_sshd("target")
@@ -234,7 +236,7 @@ def test_BI_36_the_host_behind_a_good_gateway_is_checked_too(
     assert attempts(target) == []
 
 
-def test_a_chain_of_gateways_leads_to_the_host(
+def test_a_host_behind_several_gateways_is_reached(
     start_sshd: StartSshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first, second, target = start_sshd("first"), start_sshd("second"), start_sshd("target")

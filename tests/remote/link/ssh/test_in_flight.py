@@ -1,4 +1,4 @@
-"""How many bytes are on their way: told of a line to a machine nearby, not guessed of one far away."""
+"""The number of bytes in flight is known for a nearby host only."""
 
 from __future__ import annotations
 
@@ -20,40 +20,40 @@ LINUX = sys.platform == "linux"
 @pytest.fixture
 def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        ours = socket.create_connection(server.getsockname())
-        theirs, _ = server.accept()
-    with ours, theirs:
-        yield ours, theirs
+        local = socket.create_connection(server.getsockname())
+        remote, _ = server.accept()
+    with local, remote:
+        yield local, remote
 
 
-def test_a_line_on_this_machine_tells_what_nobody_has_taken(pair: tuple[socket.socket, socket.socket]) -> None:
-    ours, _ = pair
-    heard = MonitoredSocket(ours)
-    assert heard.in_flight() == (0 if LINUX else None)
-    ours.setblocking(False)
+def test_unread_bytes_to_a_peer_on_this_machine_are_in_flight(pair: tuple[socket.socket, socket.socket]) -> None:
+    local, _ = pair
+    monitored = MonitoredSocket(local)
+    assert monitored.in_flight() == (0 if LINUX else None)
+    local.setblocking(False)
     given = 0
     try:
         while True:
-            given += ours.send(bytes(2**20))
+            given += local.send(bytes(2**20))
     except BlockingIOError:
         pass
-    assert not LINUX or 0 < (heard.in_flight() or 0) <= given
+    assert not LINUX or 0 < (monitored.in_flight() or 0) <= given
 
 
-def test_what_is_no_socket_or_is_closed_tells_nothing(pair: tuple[socket.socket, socket.socket]) -> None:
-    ours, _ = pair
-    ours.close()
-    assert MonitoredSocket(ours).in_flight() is None
+def test_a_closed_socket_has_an_unknown_number_of_bytes_in_flight(pair: tuple[socket.socket, socket.socket]) -> None:
+    local, _ = pair
+    local.close()
+    assert MonitoredSocket(local).in_flight() is None
 
 
-def test_of_a_host_nearby_it_is_told(sshd: Sshd, tmp_path: Path) -> None:
+def test_a_nearby_host_has_a_known_number_of_bytes_in_flight(sshd: Sshd, tmp_path: Path) -> None:
     host = open_host(sshd.address(workdir=str(tmp_path / "work")))
     host.ask("file.list", {"path": "nothing"})
     assert (host.in_flight is not None) == LINUX
     host.close()
 
 
-def test_of_a_host_far_away_nothing_is_told(
+def test_a_distant_host_has_an_unknown_number_of_bytes_in_flight(
     start_sshd: Callable[..., Sshd], go_far: Callable[..., Distance], tmp_path: Path
 ) -> None:
     line = go_far(one_way_ms=5.0)

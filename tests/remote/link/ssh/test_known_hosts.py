@@ -1,4 +1,4 @@
-"""known_hosts, line by line: what a key is worth for a name."""
+"""known_hosts, line by line: the verdict on a key for a name."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ONE, TWO, RSA = key(1), key(2), key(3, "ssh-rsa")
         (line("tit?n", ONE), "titan", ONE, Trust.TRUSTED),
         (line("[titan]:2222", ONE), "[titan]:2222", ONE, Trust.TRUSTED),
         (line("[titan]:2222", ONE), "titan", ONE, Trust.UNKNOWN),
-        # ssh takes a key that is filed under the name alone, but a different one there proves nothing.
+        # ssh accepts a key that is recorded for the name alone; a different key there is no evidence.
         (line("titan", ONE), "[titan]:2222", ONE, Trust.TRUSTED),
         (line("titan", ONE), "[titan]:2222", TWO, Trust.UNKNOWN),
         # BI-33: only another type is known.
@@ -52,7 +52,7 @@ ONE, TWO, RSA = key(1), key(2), key(3, "ssh-rsa")
         ("# titan " + line("x", ONE), "titan", ONE, Trust.UNKNOWN),
     ],
 )
-def test_BI_34_what_a_key_is_worth(text: str, name: str, shown: HostKey, trust: Trust) -> None:
+def test_BI_34_verdict_on_a_presented_key(text: str, name: str, shown: HostKey, trust: Trust) -> None:
     entries, complaints = parse_known_hosts(text, "known_hosts")
     assert judge_host_key(entries, name, shown).trust is trust
     assert complaints == ()
@@ -62,7 +62,7 @@ def test_BI_34_what_a_key_is_worth(text: str, name: str, shown: HostKey, trust: 
     "bad",
     ["titan\n", "titan ssh-ed25519\n", "titan ssh-ed25519 !!!\n", "titan ssh-rsa AAAA\n", "@odd " + line("titan", ONE)],
 )
-def test_BI_34_a_malformed_line_is_named_and_the_others_count(bad: str) -> None:
+def test_BI_34_a_malformed_line_is_reported_and_the_others_are_used(bad: str) -> None:
     entries, complaints = parse_known_hosts(line("other", TWO) + bad + line("titan", ONE), "file")
     assert judge_host_key(entries, "titan", ONE).trust is Trust.TRUSTED
     assert len(complaints) == 1
@@ -88,7 +88,7 @@ def test_a_pinned_fingerprint_decides_alone() -> None:
     assert judge_host_key((), "titan", ONE, pinned=ONE.fingerprint).trust is Trust.TRUSTED
 
 
-def test_a_revoked_key_is_refused_even_where_it_is_pinned() -> None:
+def test_a_revoked_key_is_refused_even_if_it_is_pinned() -> None:
     entries, _ = parse_known_hosts(line("titan", ONE, "@revoked"), "file")
     assert judge_host_key(entries, "titan", ONE, pinned=ONE.fingerprint).trust is Trust.REVOKED
 
@@ -96,11 +96,13 @@ def test_a_revoked_key_is_refused_even_where_it_is_pinned() -> None:
 def test_the_fingerprint_is_the_one_ssh_keygen_prints(tmp_path: Path) -> None:
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / "k"], check=True)
     kind, encoded, _ = (tmp_path / "k.pub").read_text().split(maxsplit=2)
-    told = subprocess.run(["ssh-keygen", "-lf", tmp_path / "k.pub"], capture_output=True, text=True, check=True).stdout
-    assert HostKey(kind, base64.b64decode(encoded)).fingerprint in told.split()
+    output = subprocess.run(
+        ["ssh-keygen", "-lf", tmp_path / "k.pub"], capture_output=True, text=True, check=True
+    ).stdout
+    assert HostKey(kind, base64.b64decode(encoded)).fingerprint in output.split()
 
 
-def test_add_known_hosting_adds_a_line_once_for_its_owner_only(tmp_path: Path) -> None:
+def test_a_known_host_is_added_once_to_a_file_that_only_its_owner_reads(tmp_path: Path) -> None:
     own = tmp_path / "config" / "halfstep" / "known_hosts"
     for _ in range(3):
         add_known_host(own, "titan", ONE)
@@ -112,7 +114,7 @@ def test_add_known_hosting_adds_a_line_once_for_its_owner_only(tmp_path: Path) -
     assert complaints == ()
 
 
-def test_add_known_hosting_begins_a_new_line_after_one_without_an_end(tmp_path: Path) -> None:
+def test_a_known_host_is_added_on_a_new_line_after_a_line_without_an_end(tmp_path: Path) -> None:
     own = tmp_path / "known_hosts"
     own.write_text(line("a", ONE).rstrip("\n"))
     add_known_host(own, "b", TWO)

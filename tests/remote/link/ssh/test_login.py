@@ -1,4 +1,4 @@
-"""Getting in: every key that ssh would try, then a person; and what is said when nobody lets us in."""
+"""Authentication: every key that ssh would try, then prompts; and the error if the server rejects all."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tests.lab.wait import PATIENCE_S
 StartSshd = Callable[..., Sshd]
 
 
-def refused(server: Sshd, ask: Person | None = None, **changes: object) -> AuthRefused:
-    host = open_host(server.address(**changes), prompter=ask)
+def refused(server: Sshd, prompter: Person | None = None, **changes: object) -> AuthRefused:
+    host = open_host(server.address(**changes), prompter=prompter)
     with pytest.raises(AuthRefused) as caught:
         host.probe(["true"])
     host.close()
@@ -61,12 +61,12 @@ def test_BI_30_no_key_at_all(sshd: Sshd) -> None:
     assert "no key" in error.message
 
 
-def test_BI_30_a_key_file_that_is_not_there(sshd: Sshd, tmp_path: Path) -> None:
+def test_BI_30_a_missing_key_file(sshd: Sshd, tmp_path: Path) -> None:
     error = refused(sshd, identity_file=str(tmp_path / "missing"))
     assert f"{tmp_path / 'missing'} (not found)" in error.message
 
 
-def test_BI_30_a_key_with_a_passphrase_and_nobody_to_ask(start_sshd: StartSshd) -> None:
+def test_BI_30_an_encrypted_key_without_a_prompter(start_sshd: StartSshd) -> None:
     server = locked_server(start_sshd)
     error = refused(server)
     assert "needs a passphrase" in error.message
@@ -80,7 +80,7 @@ def locked_server(start_sshd: StartSshd) -> Sshd:
 
 
 @pytest.mark.parametrize("typed", [["open sesame"], ["wrong", "open sesame"]])
-def test_a_passphrase_is_asked_for_and_may_be_mistyped(start_sshd: StartSshd, typed: list[str]) -> None:
+def test_a_passphrase_is_prompted_for_again_after_a_wrong_one(start_sshd: StartSshd, typed: list[str]) -> None:
     person = Person(secrets=list(typed))
     server = locked_server(start_sshd)
     host = open_host(server.address(), prompter=person)
@@ -90,10 +90,10 @@ def test_a_passphrase_is_asked_for_and_may_be_mistyped(start_sshd: StartSshd, ty
     assert str(server.user_key) in person.questions[0]
 
 
-def test_nobody_is_asked_for_the_passphrase_of_a_key_the_server_does_not_want(sshd: Sshd, tmp_path: Path) -> None:
+def test_no_passphrase_is_prompted_for_if_the_server_rejects_the_key(sshd: Sshd, tmp_path: Path) -> None:
     locked = make_key(tmp_path / "locked", passphrase="secret")
     person = Person(secrets=["secret"])
-    error = refused(sshd, ask=person, identity_file=str(locked))
+    error = refused(sshd, prompter=person, identity_file=str(locked))
     assert person.questions == []
     assert str(locked) in error.message
 
@@ -105,7 +105,7 @@ def test_BI_60_ctrl_c_at_the_passphrase_ends_at_once(start_sshd: StartSshd) -> N
 
 
 @pytest.mark.parametrize("kind", ["ed25519", "ecdsa", "rsa"])
-def test_every_kind_of_key_gets_in(sshd: Sshd, tmp_path: Path, kind: str) -> None:
+def test_every_type_of_key_is_accepted(sshd: Sshd, tmp_path: Path, kind: str) -> None:
     key = make_key(tmp_path / "mine", kind=kind)
     (sshd.root / "authorized_keys").write_text(Path(f"{key}.pub").read_text())
     host = open_host(sshd.address(identity_file=str(key)))
@@ -114,7 +114,7 @@ def test_every_kind_of_key_gets_in(sshd: Sshd, tmp_path: Path, kind: str) -> Non
 
 
 @pytest.mark.parametrize("kind", ["ed25519", "rsa"])
-def test_a_key_of_the_agent_gets_in(sshd: Sshd, agent: Path, tmp_path: Path, kind: str) -> None:
+def test_a_key_of_the_agent_is_accepted(sshd: Sshd, agent: Path, tmp_path: Path, kind: str) -> None:
     key = make_key(tmp_path / "mine", kind=kind)
     (sshd.root / "authorized_keys").write_text(Path(f"{key}.pub").read_text())
     subprocess.run(["ssh-add", "-q", key], check=True, capture_output=True)
@@ -125,7 +125,9 @@ def test_a_key_of_the_agent_gets_in(sshd: Sshd, agent: Path, tmp_path: Path, kin
     host.close()
 
 
-def test_a_locked_key_that_the_agent_holds_asks_nobody(start_sshd: StartSshd, agent: Path, tmp_path: Path) -> None:
+def test_an_encrypted_key_that_the_agent_holds_needs_no_passphrase(
+    start_sshd: StartSshd, agent: Path, tmp_path: Path
+) -> None:
     server = start_sshd()
     subprocess.run(["ssh-add", "-q", server.user_key], check=True, capture_output=True)
     subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "secret", "-f", server.user_key], check=True)
@@ -173,14 +175,16 @@ def test_an_agent_full_of_other_keys_does_not_keep_the_named_key_out(sshd: Sshd,
     host.close()
 
 
-def test_too_many_keys_are_told_as_such(sshd: Sshd, agent: Path, tmp_path: Path) -> None:
+def test_too_many_keys_are_reported_as_that(sshd: Sshd, agent: Path, tmp_path: Path) -> None:
     for number in range(8):
         subprocess.run(["ssh-add", "-q", make_key(tmp_path / f"other{number}")], check=True, capture_output=True)
     error = refused(sshd, identity_file=None)
     assert "identity_file" in error.hint
 
 
-def test_a_server_that_allows_one_wrong_key_is_no_bad_line(start_sshd: StartSshd, tmp_path: Path) -> None:
+def test_a_server_that_hangs_up_after_one_wrong_key_has_refused_authentication(
+    start_sshd: StartSshd, tmp_path: Path
+) -> None:
     server = start_sshd(lines=["MaxAuthTries 1"])
     error = refused(server, identity_file=str(make_key(tmp_path / "wrong")))
     assert "wrong" in error.message
@@ -200,18 +204,18 @@ def test_BI_37_a_file_that_is_no_key(sshd: Sshd, tmp_path: Path) -> None:
     assert "not a private key" in refused(sshd, identity_file=str(tmp_path / "nokey")).message
 
 
-@pytest.mark.parametrize("ask", [None, Person(secrets=["wrong", "wrong again", "no"])])
-def test_BI_38_a_password_that_is_wrong_or_cannot_be_asked(start_sshd: StartSshd, ask: Person | None) -> None:
+@pytest.mark.parametrize("prompter", [None, Person(secrets=["wrong", "wrong again", "no"])])
+def test_BI_38_a_rejected_password_or_no_prompter(start_sshd: StartSshd, prompter: Person | None) -> None:
     server = start_sshd(lines=["PubkeyAuthentication no", "PasswordAuthentication yes", "MaxAuthTries 10"])
-    error = refused(server, ask=ask)
+    error = refused(server, prompter=prompter)
     assert "password" in error.message
-    if ask:
-        assert len(ask.questions) == 3
+    if prompter:
+        assert len(prompter.questions) == 3
         assert "wrong" not in error.message
 
 
 @pytest.mark.root
-def test_a_password_gets_in(start_sshd: StartSshd, account: Callable[..., str]) -> None:
+def test_a_password_is_accepted(start_sshd: StartSshd, account: Callable[..., str]) -> None:
     hashed = subprocess.run(["openssl", "passwd", "-6", "correct horse"], capture_output=True, text=True, check=True)
     name = account(password=hashed.stdout.strip())
     server = start_sshd(lines=["PubkeyAuthentication no", "PasswordAuthentication yes"])
@@ -223,7 +227,7 @@ def test_a_password_gets_in(start_sshd: StartSshd, account: Callable[..., str]) 
 
 
 def address_of(start_sshd: StartSshd, name: str, tmp_path: Path) -> Address:
-    """Where that account would be let in with its key; sshd reads the list of keys in the account's name."""
+    """The address of a server on which the account's key is authorized; sshd reads the file as that account."""
     key = make_key(tmp_path / "mine")
     keys = Path(pwd.getpwnam(name).pw_dir) / "keys"
     keys.write_text(Path(f"{key}.pub").read_text())
@@ -233,7 +237,9 @@ def address_of(start_sshd: StartSshd, name: str, tmp_path: Path) -> Address:
 
 
 @pytest.mark.root
-def test_a_key_of_another_account_gets_in(start_sshd: StartSshd, account: Callable[..., str], tmp_path: Path) -> None:
+def test_a_key_of_another_account_is_accepted(
+    start_sshd: StartSshd, account: Callable[..., str], tmp_path: Path
+) -> None:
     name = account()
     host = open_host(address_of(start_sshd, name, tmp_path), keep=False)
     assert host.probe(["id", "-un"]).stdout.decode().strip() == name
@@ -250,7 +256,7 @@ def test_BI_39_a_locked_account(start_sshd: StartSshd, account: Callable[..., st
 
 
 @pytest.mark.root
-def test_BI_39_a_shell_that_lets_nobody_in(start_sshd: StartSshd, account: Callable[..., str], tmp_path: Path) -> None:
+def test_BI_39_a_nologin_shell(start_sshd: StartSshd, account: Callable[..., str], tmp_path: Path) -> None:
     nologin = shutil.which("nologin", path="/usr/sbin:/sbin") or "/usr/sbin/nologin"
     host = open_host(address_of(start_sshd, account(shell=nologin), tmp_path), keep=False)
     with pytest.raises(HostUnfit, match="not available") as caught:
@@ -260,7 +266,7 @@ def test_BI_39_a_shell_that_lets_nobody_in(start_sshd: StartSshd, account: Calla
     assert "nologin" in caught.value.hint
 
 
-def test_BI_39_a_forced_command_is_shown_by_its_first_line_made_safe(start_sshd: StartSshd) -> None:
+def test_BI_39_the_first_line_of_a_forced_command_is_shown_without_control_characters(start_sshd: StartSshd) -> None:
     server = start_sshd(lines=[r"ForceCommand printf '\033[31mbackups only\033]0;x\007\n'; exit 1"])
     host = open_host(server.address())
     with pytest.raises(HostUnfit) as caught:

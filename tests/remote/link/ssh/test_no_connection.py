@@ -1,4 +1,4 @@
-"""Nobody there, somebody else there, or an SSH server of another age: said within seconds, with what to do."""
+"""Hosts that are down, not SSH servers, or too old: an error within seconds, with a hint."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_BI_26_a_closed_port() -> None:
 
 
 @pytest.mark.root
-def test_BI_27_a_host_that_swallows_every_packet_times_out(go_far: Callable[..., Distance]) -> None:
+def test_BI_27_a_host_that_drops_every_packet_times_out(go_far: Callable[..., Distance]) -> None:
     line = go_far(one_way_ms=1)
     line.cut()
     start = time.monotonic()
@@ -61,7 +61,7 @@ def silence(client: socket.socket) -> None:
     time.sleep(60)
 
 
-def test_BI_28_a_port_that_says_nothing() -> None:
+def test_BI_28_a_port_that_sends_nothing() -> None:
     with server(silence) as port:
         start = time.monotonic()
         error = failure(Address("titan", "127.0.0.1", port=port), Timeouts(connect_s=1.0))
@@ -171,7 +171,7 @@ def test_BI_29_a_server_with_old_algorithms_only(
     assert "Accepted" not in old.log
 
 
-def test_a_gateway_that_cannot_reach_the_host_is_told(
+def test_a_gateway_that_cannot_reach_the_host_is_reported(
     sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = tmp_path / "config"
@@ -183,6 +183,6 @@ def test_a_gateway_that_cannot_reach_the_host_is_told(
     assert "gateway" in error.message
 
 
-def test_a_host_is_not_spoken_to_before_the_first_call() -> None:
+def test_a_host_is_not_connected_to_before_the_first_call() -> None:
     host = open_host(Address("titan", "no-such-host.invalid"))
     host.close()

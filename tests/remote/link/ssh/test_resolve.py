@@ -1,4 +1,4 @@
-"""What a name means: ~/.ssh/config in full through `ssh -G`, and in part where there is no ssh."""
+"""Routes from ~/.ssh/config: complete through `ssh -G`, partial without OpenSSH."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_an_alias_is_its_block(home: Path) -> None:
 
 
 @needs_ssh
-def test_what_the_address_says_wins(home: Path) -> None:
+def test_the_address_takes_precedence(home: Path) -> None:
     address = Address(
         "titan", "titan", port=2200, user="other", identity_file="~/keys/mine", known_hosts="~/keys/known"
     )
@@ -83,7 +83,7 @@ def test_a_name_without_a_block_is_itself(home: Path) -> None:
 
 
 @needs_ssh
-def test_gateways_are_taken_in_order_each_with_its_own_block(home: Path) -> None:
+def test_gateways_are_in_order_and_each_has_its_own_options(home: Path) -> None:
     config = (
         "Host titan\n  ProxyJump first,someone@second:2222\n"
         "Host first\n  HostName 192.0.2.1\n  User one\n"
@@ -104,14 +104,14 @@ def test_a_gateway_may_have_gateways_of_its_own(home: Path) -> None:
 
 
 @needs_ssh
-def test_gateways_of_the_address_win_over_those_of_the_configuration(home: Path) -> None:
+def test_gateways_of_the_address_take_precedence_over_the_configuration(home: Path) -> None:
     address = Address("titan", "titan", proxy_jump=("mine",))
     hops = route(home, "Host titan\n  ProxyJump theirs\n", address).hops
     assert [hop.alias for hop in hops] == ["mine", "titan"]
 
 
 @needs_ssh
-def test_a_circle_of_gateways_is_refused(home: Path) -> None:
+def test_a_cycle_of_gateways_is_refused(home: Path) -> None:
     with pytest.raises(BadUsage, match="gateways"):
         route(home, "Host titan\n  ProxyJump a\nHost a\n  ProxyJump b\nHost b\n  ProxyJump a\n")
 
@@ -123,7 +123,7 @@ def test_a_proxy_command_is_kept(home: Path) -> None:
 
 
 @needs_ssh
-def test_a_configuration_ssh_does_not_understand_is_told_in_its_words(home: Path) -> None:
+def test_an_invalid_configuration_is_reported_with_the_message_of_ssh(home: Path) -> None:
     with pytest.raises(BadUsage, match="nonsense"):
         route(home, "Nonsense yes\n")
 
@@ -155,7 +155,7 @@ def test_a_host_name_from_the_configuration_is_checked_too(home: Path) -> None:
         route(home, "Host titan\n  HostName -oProxyCommand=x\n")
 
 
-def test_without_ssh_the_plain_part_is_read_and_the_rest_is_told(home: Path) -> None:
+def test_without_openssh_unsupported_directives_are_warned_about(home: Path) -> None:
     config = (
         "Include ~/.ssh/more\n"
         "Host titan\n  HostName 192.0.2.7\n  User someone\n  ProxyJump gate\n"
@@ -170,19 +170,19 @@ def test_without_ssh_the_plain_part_is_read_and_the_rest_is_told(home: Path) -> 
     assert any("Include" in warning for warning in found.warnings)
 
 
-def test_without_ssh_a_match_applies_to_nobody(home: Path) -> None:
+def test_without_openssh_a_match_block_has_no_effect(home: Path) -> None:
     found = route(home, "Match localnetwork 10.0.0.0/8\n  User wrong\nHost titan\n  User right\n", PATH="/nowhere")
     assert found.target.user == "right"
     assert any("Match" in warning for warning in found.warnings)
 
 
-def test_options_that_stand_on_several_lines_are_all_kept() -> None:
+def test_every_value_of_a_repeated_option_is_kept() -> None:
     text = "identityfile ~/.ssh/a\nidentityfile ~/.ssh/b b\nport 22\nempty\n"
     assert parse_options(text) == {"identityfile": ("~/.ssh/a", "~/.ssh/b b"), "port": ("22",)}
 
 
 @needs_ssh
-def test_BI_60_no_home_variable_is_no_trouble(tmp_path: Path) -> None:
+def test_BI_60_a_missing_home_variable_is_no_error(tmp_path: Path) -> None:
     hop = resolve_route(Address("t", "192.0.2.9"), {"PATH": os.environ["PATH"], "LANG": "C", "TERM": "dumb"}).target
     assert hop.host == "192.0.2.9"
     assert hop.user
