@@ -1,1 +1,1 @@
-"""Fixers of Python files and notebooks, and the forms of code that they know."""
+"""Fixers of Python files and notebooks."""

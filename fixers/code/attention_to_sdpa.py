@@ -1,10 +1,10 @@
-"""attention-to-sdpa: attention that the card can run.
+"""attention-to-sdpa: SDPA replaces FlashAttention, which the card cannot run.
 
 What it does
-    On a card below compute capability 8.0, where FlashAttention is chosen by keyword, key, name, default or flag, SDPA
-    is chosen; `use_flash_attention_2`, `padding_free` and their kin become False wherever they are True by keyword,
-    key, field or default. Comparisons, lists of choices and branches that already ask the card are left. Sequence
-    packing without FlashAttention mixes samples, so it is told.
+    On a card below compute capability 8.0, replaces FlashAttention by SDPA where a keyword, key, name, default or flag
+    selects it; sets `use_flash_attention_2`, `padding_free` and similar switches to False. Comparisons, lists of
+    choices and branches that test the card are left alone. Sequence packing without FlashAttention lets samples attend
+    to each other and is reported.
 
 Why
     `FlashAttention only supports Ampere GPUs or newer.` SDPA's memory-efficient kernels run float16 from Maxwell on.
@@ -16,8 +16,8 @@ After
     model = AutoModel.from_pretrained(name, attn_implementation="sdpa")
 
 What it can break
-    Nothing that could run: the kernels it replaces do not start on such a card. Remote code that knows only
-    FlashAttention and eager attention refuses the word; give it "eager".
+    Nothing that works: FlashAttention kernels do not start on such a card. Remote code that supports only
+    FlashAttention and eager attention rejects "sdpa"; use "eager" there.
 
 How to undo
     pipeline fix --undo
@@ -59,7 +59,7 @@ WHY = "FlashAttention needs compute capability 8.0"
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """SDPA wherever FlashAttention was chosen."""
+    """Replace FlashAttention by SDPA."""
     if not (ASKS.search(source.data) and source.python.mentions(ASKS)):
         return NOTHING
     draft = Draft(source.python, name)

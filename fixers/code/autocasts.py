@@ -1,4 +1,4 @@
-"""Calls of autocast: whether it runs in float16, from which variable, on which device."""
+"""Calls of autocast: dtype, device and API version."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ DEVICE = '"cuda"'
 
 
 def is_torch(source: PythonSource, call: ast.Call) -> bool:
-    """What is called is torch's."""
+    """Return True if the called function belongs to torch."""
     return (source.names.meaning(call.func) or "").startswith("torch.")
 
 
 def is_on(source: PythonSource, autocast: ast.Call) -> bool:
-    """Not for a CPU by its name, and not an island that turns autocast off."""
+    """Return True unless the call is CPU autocast or has `enabled=False`."""
     off = any(each.arg == "enabled" and constant_of(each.value) is False for each in autocast.keywords)
     return not off and not (source.names.meaning(autocast.func) or "").startswith("torch.cpu.")
 
 
 def is_half(source: PythonSource, autocast: ast.Call, target: Target) -> bool:
-    """Autocast runs in float16: said so, or by default; on a card that has no bfloat16, also where a variable says."""
+    """Return True if autocast runs in float16: explicitly, by default, or by a variable on a card without bfloat16."""
     given = dtype_of(autocast)
     if given is None:
         return is_torch(source, autocast) and (device_written(source, autocast) or DEVICE).strip("'\"") == "cuda"
@@ -37,18 +37,18 @@ def is_half(source: PythonSource, autocast: ast.Call, target: Target) -> bool:
 
 
 def dtype_of(autocast: ast.Call) -> ast.expr | None:
-    """What autocast is given as its dtype."""
+    """Return the dtype argument of autocast."""
     given = [*autocast.args[1:2], *(each.value for each in autocast.keywords if each.arg == "dtype")]
     return given[0] if given else None
 
 
 def is_variable(source: PythonSource, dtype: ast.expr) -> bool:
-    """A name that is not imported."""
+    """Return True for a variable or attribute that is not an imported name."""
     return isinstance(dtype, (ast.Name, ast.Attribute)) and source.names.meaning(dtype) is None
 
 
 def _values(source: PythonSource, given: ast.expr) -> list[ast.expr]:
-    """What a name is given wherever it is bound; none where it is bound in other ways than by assignment."""
+    """Return all values assigned to a name; empty if it is also bound in another way."""
     if not isinstance(given, ast.Name) or source.names.meaning(given) is not None:
         return [given]
     assigned = [each.value for each in source.names.of_type(ast.Assign) if _names(each, given.id)]
@@ -68,18 +68,18 @@ def _names(assignment: ast.Assign, name: str) -> bool:
 
 
 def is_old_api(source: PythonSource, autocast: ast.Call) -> bool:
-    """`torch.cuda.amp.autocast`, whose first argument is its switch."""
+    """Return True for `torch.cuda.amp.autocast`, whose first argument is `enabled`."""
     return (source.names.meaning(autocast.func) or "").startswith("torch.cuda.amp.")
 
 
 def device_written(source: PythonSource, autocast: ast.Call) -> str:
-    """The device of autocast as it is written; empty where its name says it."""
+    """Return the source text of the device argument; empty if there is none."""
     given = device_of(source, autocast)
     return source.segment(given) if given is not None else ""
 
 
 def device_of(source: PythonSource, autocast: ast.Call) -> ast.expr | None:
-    """What autocast is given as its device; None where its name says it."""
+    """Return the device argument of autocast; None if there is none, as for the CUDA-only API."""
     if is_old_api(source, autocast):
         return None
     given = [*autocast.args[:1], *(each.value for each in autocast.keywords if each.arg == "device_type")]
@@ -87,6 +87,6 @@ def device_of(source: PythonSource, autocast: ast.Call) -> ast.expr | None:
 
 
 def values_are_half(source: PythonSource, dtype: ast.expr) -> bool:
-    """float16 itself, or a name that is given nothing else in this file."""
+    """Return True for float16, or a name that only float16 is assigned to in this file."""
     values = [each for value in _values(source, dtype) for each in _branches(value)]
     return bool(values) and all(source.names.meaning(value) in HALVES for value in values)

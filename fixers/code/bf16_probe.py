@@ -1,11 +1,11 @@
-"""bf16-probe: a question about bfloat16 is answered by the card, not by torch's emulation.
+"""bf16-probe: checks for bfloat16 support test the card's compute capability.
 
 What it does
-    On a card below compute capability 8.0, `torch.cuda.is_bf16_supported()` and the questions of transformers and
-    accelerate built on it become a test of the compute capability. Calls that already exclude emulation are left.
+    On a card below compute capability 8.0, replaces `torch.cuda.is_bf16_supported()` and the checks of transformers and
+    accelerate that use it by a test of the compute capability. Calls that already exclude emulation are left alone.
 
 Why
-    Since torch 2.4 the question is answered True on Volta and Turing, where bfloat16 is only emulated, so that every
+    Since torch 2.4 these checks return True on Volta and Turing, where bfloat16 is only emulated, so that
     `bfloat16 if supported else float16` takes the wrong branch.
 
 Before
@@ -15,7 +15,7 @@ After
     use_bf16 = torch.cuda.is_available() and torch.cuda.get_device_capability() >= (8, 0)
 
 What it can break
-    Nothing known. The test looks at the current device, as the question did.
+    Nothing known. The test uses the current device, as the original check did.
 
 How to undo
     pipeline fix --undo
@@ -43,12 +43,12 @@ matches = reads_python
 
 PROBES = frozenset({"is_bf16_supported", "is_torch_bf16_gpu_available", "is_torch_bf16_available", "is_bf16_available"})
 LIBRARIES = ("torch.cuda.", "transformers.", "accelerate.")
-WHY = "torch says True where bfloat16 is only emulated"
+WHY = "torch returns True for emulated bfloat16"
 TAKES_BARE_TEST = (ast.Assign, ast.AnnAssign, ast.keyword, ast.Return, ast.If, ast.While, ast.Expr)
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """A test of the compute capability wherever support for bfloat16 was asked for."""
+    """Replace checks for bfloat16 support by a test of the compute capability."""
     draft = Draft(source.python, name)
     for node in draft.source.names.nodes:
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
@@ -62,20 +62,22 @@ def _judge_probe(draft: Draft, node: ast.Name | ast.Attribute) -> None:
     source = draft.source
     call = source.names.parent(node)
     if not isinstance(call, ast.Call) or call.func is not node:
-        draft.warn(node, f"{source.segment(node)} says True where bfloat16 is only emulated; it is not called here")
+        draft.warn(
+            node, f"{source.segment(node)} returns True for emulated bfloat16; it is referenced here without a call"
+        )
         return
     if call.args or call.keywords:
         return
     cuda = _cuda(draft, node)
     if cuda is None:
         hint = "torch.cuda.get_device_capability() >= (8, 0)"
-        draft.warn(node, "answers True where bfloat16 is only emulated, and torch is not imported here", hint=hint)
+        draft.warn(node, "returns True for emulated bfloat16, and torch is not imported here", hint=hint)
         return
     draft.edits.append(source.replace_node(call, _test(draft, call, cuda), WHY))
 
 
 def _cuda(draft: Draft, node: ast.Name | ast.Attribute) -> str | None:
-    """`torch.cuda` as this file writes it."""
+    """Return `torch.cuda` as spelled in this file."""
     if isinstance(node, ast.Attribute) and draft.source.names.meaning(node.value) == "torch.cuda":
         return draft.source.segment(node.value)
     torch = name_of(draft.source, "torch")

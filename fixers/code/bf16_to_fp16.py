@@ -1,21 +1,20 @@
-"""bf16-to-fp16: Python and notebooks ask for float16 where they asked for bfloat16.
+"""bf16-to-fp16: Python files and notebooks use float16 instead of bfloat16.
 
 What it does
-    On a card below compute capability 8.0, every place that chooses bfloat16 chooses float16: `torch.bfloat16` under
-    any alias, `.bfloat16()`, `bf16=True`, `mixed_precision="bf16"`, dtypes given as words, defaults of arguments,
-    fields and command-line options, DeepSpeed blocks, and what libraries choose when nothing is said. Values that need
-    the range of bfloat16 become float32: an optimizer's own code, moments and averages (`variance_dtype=`,
-    `state["exp_avg_sq"]`), Newton-Schulz iterations, what ranks reduce or send (`reduce_dtype`), losses, sums, powers,
-    cumulative products, rotary frequencies and positions. `tf32=True` becomes False;
-    `bf16=<what the card answers>` alone gets `fp16=` for cards that answer no. Comparisons, comments, docstrings and
-    branches that already ask the card are never touched. What a script knows by a word of its own stays and gets a
-    twin, because commands and configs say fp16 from now on: `--fp16` beside an option `--bf16`, a row or a choice
-    "fp16" beside "bf16". Always comes with `trainable-fp32` and `scaler-gate`.
+    On a card below compute capability 8.0, replaces bfloat16 by float16 wherever code selects it: `torch.bfloat16`
+    under any alias, `.bfloat16()`, `bf16=True`, `mixed_precision="bf16"`, dtypes as strings, defaults of arguments,
+    fields and command-line options, DeepSpeed blocks, and defaults of libraries. Values that need the range of bfloat16
+    become float32: optimizer code, moments and averages (`variance_dtype=`, `state["exp_avg_sq"]`), Newton-Schulz
+    iterations, reductions and communication (`reduce_dtype`), losses, sums, powers, cumulative products, rotary
+    frequencies and positions. `tf32=True` becomes False. A lone `bf16=<test of the card>` gets an `fp16=` for cards
+    without bfloat16. Comparisons, comments, docstrings and branches that test the card are never changed. Options,
+    choices and tables of the script keep their bfloat16 entry and get a float16 one beside it (`--fp16` beside
+    `--bf16`), because commands and configs now use fp16. Always runs together with `trainable-fp32` and `scaler-gate`.
 
 Why
-    Volta and Turing cards have no bfloat16 units. What torch emulates is slow, what libraries check is fooled by the
-    emulation, and matrix kernels refuse with errors that do not name the cause. float16 overflows at 65504 and has
-    nothing below 6e-8: a squared gradient of 1e-4 is 0 there, and a product of large matrices is infinite.
+    Volta and Turing cards have no bfloat16 units. torch's emulation is slow, it misleads the checks of libraries, and
+    matrix kernels fail with errors that do not name the cause. float16 overflows above 65504 and underflows below 6e-8:
+    the square of a gradient of 1e-4 is 0, and a product of large matrices is infinite.
 
 Before
     model = AutoModel.from_pretrained(name, torch_dtype=torch.bfloat16)
@@ -26,8 +25,8 @@ After
     args = TrainingArguments(output_dir="out", fp16=True)
 
 What it can break
-    float16 ends at 65504: a model whose activations are larger overflows, which the proof shows. Code that compares
-    a dtype with bfloat16 takes its other branch.
+    A model with activations above 65504 overflows in float16, which the proof shows. Code that compares a dtype with
+    bfloat16 takes the other branch.
 
 How to undo
     pipeline fix --undo
@@ -62,7 +61,7 @@ IMPORTS_LOADER = re.compile(rb"""^[ \t"]*(?:from|import)[ \t]+(?:transformers|tr
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """float16 wherever bfloat16 was chosen, or would be."""
+    """Select float16 wherever bfloat16 is selected, explicitly or by a library's default."""
     loads = IMPORTS_LOADER.search(source.data) is not None
     if not loads and not (ASKS.search(source.data) and source.python.mentions(ASKS)):
         return NOTHING

@@ -1,16 +1,16 @@
-"""device-map: a model that is trained lies whole on its own card.
+"""device-map: a trained model is placed whole on the card of its process.
 
 What it does
-    Where a file trains with Trainer, Accelerate or a process group, `device_map="auto"` (and its balanced kin) of a
-    `from_pretrained` becomes None, so that the trainer puts the whole model on the card of its own process. A model
-    that is quantised while loading, or trained in a loop of its own by several processes, is put on `LOCAL_RANK`
-    instead. Files that only load are left, and so is a model that no trainer, optimizer or `prepare` is given, such as
-    a teacher: nothing else would place it.
+    In files that train with Trainer, Accelerate or a process group, sets `device_map="auto"` (and the balanced
+    variants) of `from_pretrained` to None, so that the trainer places the whole model on the card of its process. A
+    model that is quantised while loading, or trained in a custom loop by several processes, is placed on `LOCAL_RANK`
+    instead. Files that do not train are left alone, and so is a model that no trainer, optimizer or `prepare` receives,
+    such as a teacher.
 
 Why
-    "auto" spreads layers over every card and, silently, over CPU memory. Distributed launches refuse such a model
+    "auto" spreads layers over all cards and, silently, CPU memory. Distributed launches reject such a model
     (`You can't train a model that has been loaded with device_map='auto' in any distributed mode`), and off-loaded
-    layers train at a crawl or not at all.
+    layers train very slowly or not at all.
 
 Before
     model = AutoModel.from_pretrained(name, device_map="auto")
@@ -21,7 +21,7 @@ After
     trainer = Trainer(model=model, args=args)
 
 What it can break
-    A model that does not fit one card stops with CUDA out of memory instead of being spread.
+    A model that does not fit on one card fails with CUDA out of memory instead of being spread.
 
 How to undo
     pipeline fix --undo
@@ -55,11 +55,11 @@ DISTRIBUTED = re.compile(
     rb"init_process_group|DistributedDataParallel|FullyShardedDataParallel|LOCAL_RANK|\bDDP\(|\bFSDP\("
 )
 QUANTISES = ("quantization_config", "load_in_4bit", "load_in_8bit")
-WHY = "the model lies whole on the card of its own process"
+WHY = "the whole model is placed on the card of its process"
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """No model that is trained is spread over cards."""
+    """Place trained models on one card."""
     placed = PLACES_MODEL.search(source.data) is not None
     if not placed and not DISTRIBUTED.search(source.data):
         return NOTHING
@@ -81,7 +81,7 @@ def _place(draft: Draft, value: ast.expr, *, by_trainer: bool) -> None:
     os = imported(draft.source, "os", WHY)
     quote = draft.source.quote_for(value)
     if os is None or quote is None:
-        draft.warn(value, "the model is spread over cards and trained", hint='device_map={"": local_rank}')
+        draft.warn(value, "a trained model is spread over cards", hint='device_map={"": local_rank}')
         return
     draft.edits += [edit for edit in os.edits if edit not in draft.edits]
     written = f'{{"": int({os.name}.environ.get("LOCAL_RANK", "0"))}}'

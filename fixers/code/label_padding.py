@@ -1,17 +1,17 @@
-"""label-padding: padded label positions are not learned.
+"""label-padding: padded label positions are excluded from the loss.
 
 What it does
-    Where labels are padded with 0 or with the tokenizer's padding token, by `pad_sequence`, `F.pad`, `torch.full` or
-    `labels + [0] * n`, they are padded with -100. The file must say that they are class ids for a loss that ignores
-    -100: a cross entropy, or tokens beside them. What is not called labels is left, and so are files that use a CTC
-    loss or an `ignore_index` of their own, and labels whose padding is looked for again: compared with the padding
-    token, or masked with -100 behind it. Labels are left and reported where the padding is floating point, where the
-    file has a loss whose target is (`binary_cross_entropy`, `mse_loss`), and where it shifts them into inputs. The
-    proof looks at every loss: -100 in a floating-point target takes this fixer back.
+    Labels padded with 0 or the tokenizer's padding token by `pad_sequence`, `F.pad`, `torch.full` or `labels + [0] * n`
+    are padded with -100 instead, if the file shows that they are class ids for a loss that ignores -100: a cross
+    entropy, or tokens beside them. Tensors not named labels are left alone, and so are files with a CTC loss or another
+    `ignore_index`, and labels whose padding is used later: compared with the padding token, or masked with -100. Labels
+    are left alone and reported if the padding is floating point, if the file has a loss with floating-point targets
+    (`binary_cross_entropy`, `mse_loss`), or if it shifts labels into inputs. The proof checks every loss: -100 in a
+    floating-point target reverts this fixer.
 
 Why
-    The loss leaves out positions labelled -100 and only those. Padding with 0 teaches the model to say token 0 after
-    every answer, the more the shorter the answer was.
+    The loss ignores positions labelled -100 and no others. Padding with 0 trains the model to emit token 0 after every
+    answer.
 
 Before
     labels = pad_sequence(labels, batch_first=True, padding_value=0)
@@ -56,11 +56,11 @@ PADS = re.compile(
 PADDING = re.compile(rb"pad_sequence|\bpad\b|\bfull|[Ll]abel")
 OWN_RULES = re.compile(rb"ctc|CTC|ignore_index(?!\s*=\s*-100\b)")
 IGNORED = "-100"
-WHY = "the loss leaves out -100 and nothing else"
+WHY = "the loss ignores -100 and nothing else"
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """Labels padded with -100."""
+    """Pad labels with -100."""
     if not PADS.search(source.data) or OWN_RULES.search(source.data) or not source.python.mentions(PADDING):
         return NOTHING
     draft = Draft(source.python, name)
@@ -112,21 +112,23 @@ def _judge_sum(draft: Draft, node: ast.BinOp) -> None:
 
 
 def _put(draft: Draft, padded: ast.expr, edit: Edit) -> None:
-    """The edit is made, unless code behind it counts on the padding that is there."""
+    """Add the edit, unless later code depends on the existing padding."""
     if masks_padding(draft.source, padded):
         return
     if is_shifted(draft.source, padded):
-        message = "labels are padded with a token, and this function shifts them into inputs, where -100 is no token"
+        message = (
+            "labels are padded with a token and this function shifts them into inputs, where -100 is not a valid token"
+        )
         draft.warn(padded, message, hint="mask labels with -100 after the shift")
         return
     if why := doubt(draft.source, padded):
-        draft.warn(padded, f"labels are padded with a token and left so: {why}", hint="pad class ids with -100")
+        draft.warn(padded, f"labels are padded with a token; left as it was: {why}", hint="pad class ids with -100")
         return
     draft.edits.append(edit)
 
 
 def _becomes_labels(source: PythonSource, call: ast.Call) -> bool:
-    """What comes out is called labels."""
+    """Return True if the result is assigned to something named labels."""
     above = source.names.parent(call)
     match above:
         case ast.Assign():

@@ -1,12 +1,12 @@
-"""local-rank: a process takes the card of its place on its own machine.
+"""local-rank: processes select their card by LOCAL_RANK instead of RANK.
 
 What it does
-    Where `RANK` (from the environment, or from `get_rank()`) chooses a device, by `set_device`, `torch.device`, `.to`,
-    `.cuda`, `device_ids`, `output_device`, `device_map` or `f"cuda:{rank}"`, `LOCAL_RANK` is taken instead. The same
-    variable goes on naming the process everywhere else.
+    Where `RANK` (from the environment or `get_rank()`) selects a device, by `set_device`, `torch.device`, `.to`,
+    `.cuda`, `device_ids`, `output_device`, `device_map` or `f"cuda:{rank}"`, `LOCAL_RANK` is used instead. Other uses
+    of the same variable are unchanged.
 
 Why
-    RANK counts over all machines. On the second machine it names cards that are not there: `invalid device ordinal`.
+    RANK counts over all machines. On the second machine it selects cards that do not exist: `invalid device ordinal`.
 
 Before
     rank = int(os.environ["RANK"])
@@ -17,7 +17,7 @@ After
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 
 What it can break
-    A launcher that sets RANK but not LOCAL_RANK: torchrun, Accelerate and ours set both.
+    A launcher that sets RANK but not LOCAL_RANK: torchrun, Accelerate and halfstep set both.
 
 How to undo
     pipeline fix --undo
@@ -49,11 +49,11 @@ matches = reads_python
 DEVICE_CALLS = frozenset({"set_device", "device", "to", "cuda"})
 DEVICE_KEYWORDS = frozenset({"device_ids", "output_device", "device_id", "device_map", "device", "device_index"})
 GLOBAL_RANKS = ("torch.distributed.get_rank",)
-WHY = "RANK counts over all machines; a device is chosen by LOCAL_RANK"
+WHY = "RANK counts over all machines; LOCAL_RANK selects the device"
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """Devices chosen by LOCAL_RANK."""
+    """Select devices by LOCAL_RANK."""
     if b"cuda" not in source.data and b"device" not in source.data:
         return NOTHING
     draft = Draft(source.python, name)
@@ -64,7 +64,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
 
 
 def _is_device(source: PythonSource, node: ast.expr) -> bool:
-    """The expression itself says which device: an argument of a call that takes one, or the number after `cuda:`."""
+    """Return True if the expression is a device: an argument of a device call, or the index after `cuda:`."""
     above = source.names.parent(node)
     if isinstance(above, (ast.List, ast.Dict)):
         above = source.names.parent(above)
@@ -103,7 +103,7 @@ def _judge(draft: Draft, node: ast.expr) -> None:
 
 
 def _values(source: PythonSource, name: ast.Name) -> Iterator[ast.expr]:
-    """What the name is given before, in its function or in the module."""
+    """Yield the values assigned to the name in its function or the module."""
     for node in source.names.of_type(ast.Assign):
         for target, value in _pairs(node):
             if isinstance(target, ast.Name) and target.id == name.id and _reaches(source, node, name):
@@ -126,7 +126,7 @@ def _reaches(source: PythonSource, node: ast.Assign, name: ast.Name) -> bool:
 
 
 def _global_rank(source: PythonSource, value: ast.expr) -> str | None:
-    """The value with LOCAL_RANK for RANK; empty where it has no such words; None where it is not the global rank."""
+    """Return the value with RANK replaced by LOCAL_RANK; empty for `get_rank()`; None if it is not the global rank."""
     if isinstance(value, ast.Call) and source.names.meaning(value.func) in GLOBAL_RANKS:
         return ""
     word = _rank_word(source, value)
@@ -139,7 +139,7 @@ def _global_rank(source: PythonSource, value: ast.expr) -> str | None:
 
 
 def _rank_word(source: PythonSource, value: ast.expr) -> ast.Constant | None:
-    """The `"RANK"` in `int(os.environ["RANK"])`, `os.environ.get("RANK", 0)` and `os.getenv("RANK")`."""
+    """Return the `"RANK"` in `int(os.environ["RANK"])`, `os.environ.get("RANK", 0)` and `os.getenv("RANK")`."""
     inner = value.args[0] if isinstance(value, ast.Call) and tail_of(value) == "int" and value.args else value
     word: ast.expr | None = None
     if isinstance(inner, ast.Subscript) and source.names.meaning(inner.value) == "os.environ":
@@ -166,10 +166,10 @@ def _replace(draft: Draft, node: ast.expr, written: str) -> None:
 
 
 def _local_rank_variable(source: PythonSource, node: ast.expr) -> str | None:
-    """A variable called local_rank that has its value by then."""
+    """Return a variable named local_rank that is assigned before the node."""
     function = source.names.function(node)
     for name in source.names.of_type(ast.Name):
-        here = source.names.function(name) in (function, source.tree) and name.lineno < node.lineno
-        if here and name.id == "local_rank" and isinstance(name.ctx, ast.Store):
+        visible = source.names.function(name) in (function, source.tree) and name.lineno < node.lineno
+        if visible and name.id == "local_rank" and isinstance(name.ctx, ast.Store):
             return name.id
     return None

@@ -1,17 +1,15 @@
 """loss-fp32: losses are computed in float32.
 
 What it does
-    On a card below compute capability 8.0, in a file that uses half precision, what goes into a loss of
-    `torch.nn.functional` (or into a loss module made in the same file) is made float32 first: predictions always, and
-    targets of losses whose targets are numbers of the same kind. Operands of a softmax inside are made float32 before
-    it, and so are the weights of its classes, which must have the same dtype. Losses under autocast, which does this
-    itself, are left; so is what is float32 already. A loss module that is part of a model and has weights is told,
-    because its weights follow the model's dtype.
+    On a card below compute capability 8.0, in a file that uses half precision, casts the inputs of losses of
+    `torch.nn.functional` (and of loss modules created in the same file) to float32: predictions always, and targets if
+    they have the same kind of value. Inputs of an inner softmax are cast before it, and class weights are cast too,
+    since they must have the same dtype. Losses under autocast, which does this itself, and float32 inputs are left
+    alone. A loss module with weights that is part of a model is reported, because its weights follow the model's dtype.
 
 Why
     Outside autocast a float16 prediction and a float32 target raise `Found dtype Float but expected Half`; in float16 a
-    loss above 1.0 times a loss scale of 65536 is infinite at once; and `huber_loss` is not among those that autocast
-    promotes.
+    loss above 1.0 times a loss scale of 65536 is infinite; and autocast does not promote `huber_loss`.
 
 Before
     loss = F.mse_loss(prediction, target)
@@ -20,7 +18,7 @@ After
     loss = F.mse_loss(prediction.float(), target.float())
 
 What it can break
-    Memory: logits exist in float32 beside their float16 form for the time of the loss.
+    Memory: during the loss, logits exist in float32 and float16.
 
 How to undo
     pipeline fix --undo
@@ -59,7 +57,7 @@ WHY = "the loss is computed in float32"
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """Float32 operands for every loss of a file that uses half precision."""
+    """Cast the inputs of every loss to float32 in a file that uses half precision."""
     if not (CALLS_LOSS.search(source.data) and USES_HALF.search(source.data) and source.python.mentions(USES_HALF)):
         return NOTHING
     draft = Draft(source.python, name)
@@ -70,8 +68,8 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         if loss.kept:
             if all(_is_float32(draft.source, operand) for operand in loss.operands):
                 continue
-            message = f"{draft.source.segment(call.func)} holds weights that follow the model's dtype; left as it was"
-            draft.warn(call, message, hint="make its weights and what it is given float32")
+            message = f"{draft.source.segment(call.func)} has weights that follow the model's dtype; left as it was"
+            draft.warn(call, message, hint="make its weights and inputs float32")
             continue
         edited = len(draft.edits)
         for operand in loss.operands:
@@ -84,7 +82,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
 
 
 def _widen(draft: Draft, weight: ast.expr) -> None:
-    """Weights become float32 too; what may be None stays None."""
+    """Cast class weights to float32; an expression that may be None stays None."""
     source = draft.source
     if isinstance(weight, (ast.Name, ast.Attribute)) and not _is_assigned_a_call(source, weight):
         written = source.segment(weight)
@@ -98,7 +96,7 @@ def _widen(draft: Draft, weight: ast.expr) -> None:
 
 
 def _is_assigned_a_call(source: PythonSource, weight: ast.expr) -> bool:
-    """What the name was last given in this function is something that was called, so it is not None."""
+    """Return True if only results of calls are assigned to the name, so it is not None."""
     if not isinstance(weight, ast.Name):
         return False
     values = [node.value for node in source.names.of_type(ast.Assign) if _assigns(source, node, weight)]
@@ -146,14 +144,14 @@ def _make_float32(draft: Draft, operand: ast.expr) -> None:
 
 
 def _softmaxed(source: PythonSource, call: ast.Call) -> ast.expr | None:
-    """What goes into a softmax, written as a function or as a method."""
+    """Return the input of a softmax call, as a function or a method."""
     if (source.names.meaning(call.func) or "").startswith("torch."):
         return call.args[0] if call.args and not isinstance(call.args[0], ast.Starred) else None
     return call.func.value if isinstance(call.func, ast.Attribute) else None
 
 
 def _is_float32(source: PythonSource, operand: ast.expr) -> bool:
-    """A cast to float32, a softmax of one, one by a temperature, or a name that was last given one of these."""
+    """Return True for a float32 cast, its softmax or quotient by a temperature, or a name last assigned one."""
     match operand:
         case ast.Call() if tail_of(operand) in SOFTMAXES and not _casts(source, operand):
             inner = _softmaxed(source, operand)

@@ -1,14 +1,14 @@
-"""scaler-gate: a loss scaler is on exactly where autocast runs in float16.
+"""scaler-gate: a loss scaler is enabled exactly if autocast runs in float16.
 
 What it does
-    A `GradScaler` made without `enabled=`, in a file whose autocast takes its dtype from a variable, gets
-    `enabled=<that variable> == torch.float16`. A plain loop under float16 autocast without any scaler (one optimizer,
-    `loss.backward()`, clipping, `optimizer.step()`) gets one, around all three; any other is told, and so is
-    a loss that is scaled by hand. A scaler whose dtype is written down, or that is already gated, is left.
+    A `GradScaler` without `enabled=`, in a file whose autocast takes its dtype from a variable, gets
+    `enabled=<that variable> == torch.float16`. A plain loop under float16 autocast without a scaler (one optimizer,
+    `loss.backward()`, clipping, `optimizer.step()`) gets one. Any other loop is reported, and so is a loss that is
+    scaled by hand. Scalers with a fixed dtype or an `enabled=` are left alone.
 
 Why
-    One script often carries several precisions. With bfloat16 a scaler refuses or does nothing useful; with float32 it
-    costs time; without one, float16 gradients below 6e-8 become zero and nothing trains.
+    One script often supports several precisions. With bfloat16 a scaler fails or is useless; with float32 it costs
+    time; without one, float16 gradients below 6e-8 become zero and nothing trains.
 
 Before
     scaler = torch.amp.GradScaler("cuda")
@@ -19,8 +19,8 @@ After
     with torch.autocast("cuda", dtype=amp_dtype): ...
 
 What it can break
-    Code that reads `scaler.get_scale()` sees 1.0 where the scaler is off. A loop that got a scaler skips a step where a
-    gradient overflowed, mostly the first ones, and its checkpoints do not hold the scale, which finds itself again.
+    Code that reads `scaler.get_scale()` sees 1.0 if the scaler is disabled. A loop with a new scaler skips steps whose
+    gradients overflow, mostly the first ones; its checkpoints do not contain the scale, which is then found again.
 
 How to undo
     pipeline fix --undo
@@ -69,13 +69,13 @@ SCALING_LIBRARIES = ("deepspeed", "lightning", "pytorch_lightning", "accelerate"
 SHARDS = re.compile(rb"FSDP|FullyShardedDataParallel|fully_shard")
 NAMES = ("scaler", "loss_scaler", "grad_scaler")
 ABSENT = "float16 gradients below 6e-8 are zero without a loss scale"
-ALONE = "backward under float16 autocast without a loss scaler: small gradients become zero"
-BY_HAND = "the loss is scaled by hand: nothing skips a step that overflows, or lowers the scale"
-WHY = "the scaler is for float16 alone"
+WITHOUT_SCALER = "backward under float16 autocast without a loss scaler: small gradients become zero"
+BY_HAND = "the loss is scaled by hand: steps that overflow are not skipped, and the scale is never lowered"
+WHY = "only float16 needs the scaler"
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """Scalers gated by the dtype of autocast; a float16 loop without one has one, or is told."""
+    """Enable scalers by the dtype of autocast; add one to a plain float16 loop, report other loops without one."""
     if b".backward(" not in source.data and b"GradScaler" not in source.data:
         return NOTHING
     draft = Draft(source.python, name)
@@ -100,7 +100,7 @@ def _gate(draft: Draft, call: ast.Call) -> None:
 
 
 def _autocast_dtypes(source: PythonSource) -> Iterator[ast.Name | ast.Attribute]:
-    """The variables that autocast takes its dtype from."""
+    """Yield the variables that autocast takes its dtype from."""
     for call in source.names.of_type(ast.Call):
         if tail_of(call) == "autocast":
             for value in (*call.args[1:2], *(each.value for each in call.keywords if each.arg == "dtype")):
@@ -109,7 +109,7 @@ def _autocast_dtypes(source: PythonSource) -> Iterator[ast.Name | ast.Attribute]
 
 
 def _is_known(source: PythonSource, dtype: ast.expr, call: ast.Call | ast.stmt) -> bool:
-    """The variable has its value where the scaler is made."""
+    """Return True if the variable has a value where the scaler is created."""
     root = dtype
     while isinstance(root, ast.Attribute):
         root = root.value
@@ -168,7 +168,7 @@ def _scaled_already(backward: ast.Call) -> bool:
 
 
 def _scale(draft: Draft, target: Target) -> None:
-    """A float16 loop without a scaler has one where it is plain, and is told where it is not."""
+    """Add a scaler to a plain float16 loop; report any other."""
     source = draft.source
     halves = [call for call in source.names.of_type(ast.Call) if tail_of(call) == "autocast" and is_on(source, call)]
     halves = [call for call in halves if is_half(source, call, target)]
@@ -178,7 +178,7 @@ def _scale(draft: Draft, target: Target) -> None:
     loop = None if shards else plain_loop(source)
     edits = _scaled(source, loop, _scaler_of_all(source, loop, halves, target)) if loop is not None else None
     if edits is None:
-        message = BY_HAND if scaled_by_hand(source) else ALONE
+        message = BY_HAND if scaled_by_hand(source) else WITHOUT_SCALER
         device = device_written(source, halves[0]) or DEVICE
         made = "ShardedGradScaler()" if shards else f"torch.amp.GradScaler({device})"
         draft.warn(halves[0], message, hint=f"scaler = {made}")
@@ -187,7 +187,7 @@ def _scale(draft: Draft, target: Target) -> None:
 
 
 def _scaled(source: PythonSource, loop: PlainLoop, expression: str | None) -> list[Edit] | None:
-    """The edits that put a scaler around the loop; None where one of them cannot be made."""
+    """Return the edits that add a scaler to the loop; None if one of them is impossible."""
     torch = name_of(source, "torch")
     scaler = _free_name(source, loop.optimizer)
     if torch is None or scaler is None or expression is None:
@@ -258,13 +258,13 @@ def _conditions(source: PythonSource, loop: PlainLoop, autocast: ast.Call) -> li
 
 
 def _means_the_same(source: PythonSource, value: ast.expr) -> bool:
-    """Wherever it stands in the file: a literal, or made of nothing but torch, as `torch.cuda.is_available()` is."""
+    """Return True if the value is the same anywhere in the file: a literal, or made of the name torch only."""
     torch = name_of(source, "torch")
     return all(node.id == torch for node in ast.walk(value) if isinstance(node, ast.Name))
 
 
 def _free_name(source: PythonSource, optimizer: str) -> str | None:
-    """A name for the scaler that the file does not have, beside the optimizer."""
+    """Return an unused name for the scaler, an attribute if the optimizer is one."""
     before = optimizer.rpartition(".")[0]
     taken = {each.id for each in source.names.of_type(ast.Name)} | {each.arg for each in source.names.of_type(ast.arg)}
     taken |= {each.attr for each in source.names.of_type(ast.Attribute)}

@@ -1,17 +1,17 @@
-"""trainable-fp32: what is trained is float32 before an optimizer takes it.
+"""trainable-fp32: trainable parameters are float32 before the optimizer is created.
 
 What it does
-    On a card below compute capability 8.0, where a file uses half precision or adapters, a loop that makes every
-    trainable parameter float32 is put before the optimizer or trainer is made: after the last adapter load, cast or
-    resume, and before the model is sharded, replicated or copied for an average. FullyShardedDataParallel flattens
-    frozen parameters together with trained ones and refuses two dtypes, so before it all of them become float32. Where
-    a trainer attaches the adapter itself, the loop stands after it; where a model is cast once more behind its
-    optimizer, behind that. A loop or call that does this already, at the right place, is recognised. A model that is
-    float32 by how it is made and never cast is left alone. Other frozen weights stay float16.
+    On a card below compute capability 8.0, in files that use half precision or adapters, inserts a loop that casts
+    every trainable parameter to float32 before the optimizer or trainer is created: after the last adapter load, cast
+    or resume, and before the model is sharded, replicated or copied for averaging. FullyShardedDataParallel flattens
+    frozen and trainable parameters together and rejects two dtypes, so all of them are cast before it. If a trainer
+    attaches the adapter itself, the loop follows it; if a model is cast again after its optimizer was created, the loop
+    follows that cast. An existing cast in the right place is recognised. A model that is created in float32 and never
+    cast is left alone. Other frozen weights stay float16.
 
 Why
-    Under float16 autocast a GradScaler unscales gradients, and it refuses float16 ones: `Attempting to unscale FP16
-    gradients.` Turning bfloat16 into float16 creates exactly that state. Without a scaler, AdamW on float16 weights
+    A GradScaler refuses to unscale float16 gradients: `Attempting to unscale FP16 gradients.` Replacing bfloat16 by
+    float16 creates exactly that state. Without a scaler, AdamW on float16 weights
     divides by zero and the loss becomes NaN, which Trainer logs as 0.0.
 
 Before
@@ -26,8 +26,8 @@ After
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-5)
 
 What it can break
-    Memory: trainable weights take four bytes each instead of two. An optimizer that keeps float32 copies of its own
-    then has two of them.
+    Memory: trainable weights take four bytes each instead of two. An optimizer with its own float32 copies then has
+    them twice.
 
 How to undo
     pipeline fix --undo
@@ -88,7 +88,7 @@ WHOLE = (
 BUILDS = re.compile(rb"[Oo]ptim\w*\(")
 GIVES_RATE = re.compile(rb"\b(?:lr|learning_rate)[ ]*=|optim\w*\(\s*[\w.]+\.parameters\(")
 TRAINS = ("backward", "train", "step", "fit")
-WHY = "trainable parameters are float32 before the optimizer takes them"
+WHY = "trainable parameters are float32 before the optimizer is created"
 UNNAMED_MODEL = "the model of this optimizer or trainer has no name here; its trainable parameters must be float32"
 SHARED_LINE = "no line can be inserted here, several statements share one; trainable parameters must be float32 before"
 CAST_BY_HAND = "cast parameters that require gradients with .data = .data.float() before this line"
@@ -96,7 +96,7 @@ EACH = ("parameter", "trainable_parameter", "trained_parameter")
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """A float32 cast of the trainables wherever an optimizer or a trainer is made of a half precision model."""
+    """Cast trainable parameters to float32 before the optimizer or trainer of a half-precision model is created."""
     if not (TRAINS_IN_HALF.search(source.data) and _may_make_optimizer(source.data)):
         return NOTHING
     if OWN_MASTER_WEIGHTS.search(source.data):
@@ -114,7 +114,7 @@ def _may_make_optimizer(data: bytes) -> bool:
 
 
 def _groups(python: PythonSource) -> Iterator[tuple[Consumer, ...]]:
-    """Consumers of the same model in the same function belong together."""
+    """Group consumers of the same model in the same function."""
     groups: dict[tuple[ast.AST, str, ast.AST | None], list[Consumer]] = {}
     for consumer in consumers_of(python):
         alone = consumer.call if not consumer.owner else None
@@ -155,7 +155,7 @@ def _add(draft: Draft, consumer: Consumer, edit: Edit | None) -> None:
 
 
 def _cast_again(python: PythonSource, consumer: Consumer) -> list[Edit]:
-    """A model that is cast once more, after its optimizer exists, is put right behind that cast."""
+    """Return casts to float32 behind every half-precision cast that follows the optimizer."""
     edits: list[Edit] = []
     for call in python.names.of_type(ast.Call):
         statement = python.names.statement(call)
@@ -173,7 +173,7 @@ def _cast_again(python: PythonSource, consumer: Consumer) -> list[Edit]:
 
 
 def _is_called_later(python: PythonSource, call: ast.Call, consumer: Consumer) -> bool:
-    """It stands in a method of the same class that is called once the optimizer of `self.model` exists."""
+    """Return True if the call is in a method of the same class that is called after the optimizer is created."""
     within, making = function_of(python, call), function_of(python, consumer.call)
     if not consumer.owner.startswith("self.") or not isinstance(within, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return False
@@ -187,7 +187,7 @@ def _is_called_later(python: PythonSource, call: ast.Call, consumer: Consumer) -
 
 
 def _is_cast_again(python: PythonSource, call: ast.Call, owner: str) -> bool:
-    """The model is cast by its name; or, where more training comes, by another one that it has."""
+    """Return True if the call casts the model, by its name or by an alias that is trained later."""
     if changes_dtype(python, call, owner):
         return True
     if getattr(python.names.statement(call), "value", None) is not call or not isinstance(call.func, ast.Attribute):
@@ -224,7 +224,7 @@ def _variable_of(consumer: Consumer) -> ast.Name | ast.Attribute | None:
 
 
 def _statements(python: PythonSource, group: tuple[Consumer, ...]) -> list[ast.stmt]:
-    """Where casts belong: one place for all consumers, or one for each where a load stands between."""
+    """Return the statements to cast before: one for all consumers, or one each if a load lies between them."""
     common = _common_statement(python, [consumer.statement for consumer in group])
     loads = [call for call in calls_in(common) if changes_dtype(python, call, group[0].owner)]
     if any(load is not consumer.call for load in loads for consumer in group):
@@ -233,7 +233,7 @@ def _statements(python: PythonSource, group: tuple[Consumer, ...]) -> list[ast.s
 
 
 def _common_statement(python: PythonSource, statements: list[ast.stmt]) -> ast.stmt:
-    """The innermost statement of one block that comes before, or holds the first of, all of these."""
+    """Return the innermost statement that precedes or contains all of the statements in one block."""
     chains = [[each, *(a for a in python.names.ancestors(each) if isinstance(a, ast.stmt))] for each in statements]
     blocks = [{id(block_of(python, step)): step for step in chain} for chain in chains]
     for step in chains[0]:
@@ -248,7 +248,7 @@ def _is_elif(python: PythonSource, statement: ast.stmt) -> bool:
 
 
 def _is_done(python: PythonSource, place: ast.stmt, owner: str) -> bool:
-    """Going back from the place, a cast of that model comes before anything that could undo it."""
+    """Return True if the model is cast before the place and nothing in between changes its dtype."""
     block = block_of(python, place)
     above = python.names.parent(place)
     for earlier in reversed(block[: block.index(place)]):
@@ -270,7 +270,7 @@ def _lines(
 
 
 def _joined(edits: list[Edit]) -> tuple[Edit, ...]:
-    """Insertions at one place become one edit, so that none overlaps."""
+    """Merge insertions at the same place into one edit, so that none overlap."""
     joined: dict[int, Edit] = {}
     for edit in edits:
         earlier = joined.get(edit.start)

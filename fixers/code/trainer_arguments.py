@@ -1,14 +1,14 @@
-"""trainer-arguments: arguments under the names that today's Trainer and TRL know.
+"""trainer-arguments: renamed and removed arguments of Trainer and TRL are updated.
 
 What it does
-    In calls of classes that are really imported from transformers or TRL (or of subclasses written in the same file),
-    arguments that were renamed get their new names, and arguments that were removed and did nothing are taken out.
-    Options of a shell script, and keys of a YAML or JSON file of arguments, follow where the project parses them into
-    Trainer arguments (`HfArgumentParser`, `TrlParser`) and neither declares nor reads the old name itself.
-    Nothing is renamed for an installed or pinned version that does not know the new name. What has no equal is told.
+    In calls of classes imported from transformers or TRL (or of subclasses in the same file), renames arguments that
+    have a new name and deletes arguments that were removed without replacement. Options in shell scripts and keys of
+    YAML or JSON argument files are renamed too, if the project parses them into Trainer arguments (`HfArgumentParser`,
+    `TrlParser`) and neither declares nor reads the old name itself. Nothing is renamed for an installed or pinned
+    version without the new name. Arguments that need a decision are reported.
 
 Why
-    transformers 5 refuses the old names: `TypeError: ... got an unexpected keyword argument 'tokenizer'`.
+    transformers 5 rejects the old names: `TypeError: ... got an unexpected keyword argument 'tokenizer'`.
 
 Before
     args = TrainingArguments("out", evaluation_strategy="steps", warmup_ratio=0.1)
@@ -19,7 +19,7 @@ After
     trainer = Trainer(model=model, args=args, processing_class=processor)
 
 What it can break
-    A script that must also run under an older transformers: pin that version in requirements.txt and nothing is done.
+    A script that must also run with an older transformers: pin that version in requirements.txt and nothing is changed.
 
 How to undo
     pipeline fix --undo
@@ -55,11 +55,11 @@ IMPORTS = re.compile(rb"(?:from|import)[ \t]+(?:transformers|trl)\b")
 ARGUMENT_CLASS = re.compile(r"(?:transformers|trl)\.(?:\w+\.)*\w*(?:TrainingArguments|Config)$")
 TRAINER_CLASS = re.compile(r"(?:transformers|trl)\.(?:\w+\.)*\w*Trainer$")
 LOADERS = ("from_pretrained", "from_config")
-WHY = "the name that transformers knows now"
+WHY = "renamed in transformers"
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """New names for renamed arguments, none for removed ones."""
+    """Rename and delete arguments as the target's version requires."""
     if reads_options(source.path):
         return rewrite_options(source, target, name)
     if not IMPORTS.search(source.data):
@@ -79,7 +79,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
 
 
 def _class_of(draft: Draft, function: ast.expr) -> str:
-    """What is called: a class of a library, or the library class that a class of this file inherits from."""
+    """Return the library class that is called, or that the called class of this file inherits from."""
     meaning = draft.source.names.meaning(function)
     if meaning is not None or not isinstance(function, ast.Name):
         return meaning or ""
@@ -99,14 +99,14 @@ def _judge(draft: Draft, call: ast.Call, table: dict[str, Renamed | Removed], ta
         if isinstance(change, Removed):
             _remove(draft, call, keyword, change)
         elif change.to in given:
-            draft.warn(keyword, f"{keyword.arg} is now called {change.to}, which is given too; take one out")
+            draft.warn(keyword, f"{keyword.arg} was renamed to {change.to}, which is also given; remove one")
         else:
             _rename(draft, keyword, change)
 
 
 def _rename(draft: Draft, keyword: ast.keyword, change: Renamed) -> None:
     if change.value and constant_of(keyword.value) is not True:
-        message = f"{keyword.arg} is gone: {change.to}={change.value} asks for it"
+        message = f"{keyword.arg} was removed: use {change.to}={change.value}"
         draft.warn(keyword, message)
         return
     draft.edits.append(draft.source.replace_keyword(keyword, change.to, WHY))
@@ -116,17 +116,17 @@ def _rename(draft: Draft, keyword: ast.keyword, change: Renamed) -> None:
 
 def _remove(draft: Draft, call: ast.Call, keyword: ast.keyword, change: Removed) -> None:
     if change.instead:
-        draft.warn(keyword, f"transformers knows {keyword.arg} no longer: {change.instead}")
+        draft.warn(keyword, f"transformers removed {keyword.arg}: {change.instead}")
         return
-    edit = draft.source.remove_argument(call, keyword, f"transformers knows {keyword.arg} no longer")
+    edit = draft.source.remove_argument(call, keyword, f"transformers removed {keyword.arg}")
     if edit is None:
-        draft.warn(keyword, f"transformers knows {keyword.arg} no longer; take it out")
+        draft.warn(keyword, f"transformers removed {keyword.arg}; remove it")
     else:
         draft.edits.append(edit)
 
 
 def _judge_load(draft: Draft, call: ast.Call, function: ast.Attribute, target: Target) -> None:
-    """`torch_dtype=` still works and warns, so it is renamed only where the new name is known to be there."""
+    """Rename `torch_dtype=`, which is only deprecated, if the installed version is known to have the new name."""
     if not (draft.source.names.meaning(function.value) or "").startswith("transformers."):
         return
     given = {keyword.arg for keyword in call.keywords}
@@ -135,4 +135,4 @@ def _judge_load(draft: Draft, call: ast.Call, function: ast.Attribute, target: T
             draft.edits.append(draft.source.replace_keyword(keyword, DTYPE.to, WHY))
         elif keyword.arg in ("load_in_4bit", "load_in_8bit") and target.at_least(*V5) is not False:
             hint = f"quantization_config=BitsAndBytesConfig({keyword.arg}=True)"
-            draft.warn(keyword, f"transformers 5 knows {keyword.arg} no longer", hint=hint)
+            draft.warn(keyword, f"transformers 5 removed {keyword.arg}", hint=hint)

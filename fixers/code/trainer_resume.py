@@ -1,15 +1,14 @@
-"""trainer-resume: a Trainer goes on from the checkpoint that its job is offered.
+"""trainer-resume: a Trainer resumes from the checkpoint in HALFSTEP_RESUME_FROM.
 
 What it does
-    `train()` of a Trainer of transformers or TRL (or of a subclass written in the same file) gets
-    `resume_from_checkpoint`, from `HALFSTEP_RESUME_FROM`: the run's newest verified checkpoint, or nothing. A file that
-    resumes already in some way, or saves no checkpoints, is left alone, and so is a `train()` of anything else. Where a
-    file trains more than once (two trainers, folds, a search), a checkpoint belongs to one of the trainings, so the
-    places are only named.
+    `train()` of a Trainer of transformers or TRL (or of a subclass in the same file) gets `resume_from_checkpoint` from
+    `HALFSTEP_RESUME_FROM`: the run's newest verified checkpoint, or nothing. Files that already resume or save no
+    checkpoints are left alone, and so is `train()` of other objects. If a file trains more than once (two trainers,
+    folds, a search), a checkpoint belongs to one of the trainings, so they are only reported.
 
 Why
-    A Trainer starts at step 0 unless it is given a checkpoint. A job that was stopped or preempted at step 90 would
-    train those 90 steps again.
+    A Trainer starts at step 0 unless it gets a checkpoint. A job that was preempted at step 90 would repeat those
+    steps.
 
 Before
     trainer = Trainer(model=model, args=args, train_dataset=data)
@@ -20,9 +19,9 @@ After
     trainer.train(resume_from_checkpoint=os.environ.get("HALFSTEP_RESUME_FROM") or None)
 
 What it can break
-    A command that runs two training scripts one after the other: both are offered the newest checkpoint of the run,
-    which is of the second. `fixers: {trainer-resume: off}` leaves such a project alone. Without `HALFSTEP_RESUME_FROM`
-    in the environment nothing changes.
+    A command that runs two training scripts in sequence: both get the newest checkpoint of the run, which belongs to
+    the second. Use `fixers: {trainer-resume: off}` for such a project. Without `HALFSTEP_RESUME_FROM` in the
+    environment nothing changes.
 
 How to undo
     pipeline fix --undo
@@ -61,15 +60,15 @@ TRAINER = re.compile(
     r"(?:transformers\.(?:\w+\.)*(?:Seq2Seq)?|trl\.(?:\w+\.)*(?:SFT|DPO|KTO|ORPO|CPO|BCO|GKD|PRM|GRPO|Reward))Trainer$"
 )
 ONCE = frozenset({"fire.Fire", "typer.run"})
-"""What calls a function that it is given once."""
+"""Functions that call their argument once."""
 LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 HARMLESS = {"ignore_keys_for_eval"}
 OFFER = 'resume_from_checkpoint={os}.environ.get("HALFSTEP_RESUME_FROM") or None'
-WHY = "a job that was offered a checkpoint goes on from it"
+WHY = "a restarted job resumes from its checkpoint"
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """The one `train()` of a Trainer in the file is given the checkpoint that the job is offered."""
+    """Pass the job's checkpoint to the file's only `train()` of a Trainer."""
     if not TRAINS.search(source.data) or RESUMES.search(source.data) or SAVES_NOTHING.search(source.data):
         return NOTHING
     draft = Draft(source.python, name)
@@ -88,7 +87,7 @@ def _resume(draft: Draft, call: ast.Call) -> None:
         return
     os, quote = imported(source, "os", WHY), source.quote_for(call)
     if os is None or quote is None:
-        _name(draft, call, "starts at step 0 in every job, and `os` cannot be imported here")
+        _name(draft, call, "starts at step 0 in every job; `os` cannot be imported here")
         return
     written = OFFER.format(os=os.name).replace('"', quote)
     draft.edits += [*os.edits, source.append_argument(call, written, WHY)]
@@ -99,7 +98,7 @@ def _name(draft: Draft, call: ast.Call, message: str) -> None:
 
 
 def _trains(source: PythonSource, call: ast.Call) -> bool:
-    """`train` of an object that can only be a Trainer."""
+    """Return True for `train()` of an object that is certainly a Trainer."""
     if not isinstance(call.func, ast.Attribute) or call.func.attr != "train":
         return False
     values = _values(source, call.func.value)
@@ -107,7 +106,7 @@ def _trains(source: PythonSource, call: ast.Call) -> bool:
 
 
 def _values(source: PythonSource, owner: ast.expr) -> list[ast.expr | None]:
-    """All that the owner of a method may be; None stands for what is not known."""
+    """Return all possible values of a method's object; None stands for an unknown value."""
     match owner:
         case ast.Call():
             return [owner]
@@ -131,10 +130,10 @@ def _values(source: PythonSource, owner: ast.expr) -> list[ast.expr | None]:
 
 
 def _scopes(source: PythonSource, node: ast.AST) -> Iterator[Scope]:
-    here: Scope | None = source.names.scopes[node]
-    while here is not None:
-        yield here
-        here = here.parent
+    scope: Scope | None = source.names.scopes[node]
+    while scope is not None:
+        yield scope
+        scope = scope.parent
 
 
 def _assignments(source: PythonSource) -> list[tuple[ast.expr, ast.expr | None]]:
@@ -143,7 +142,7 @@ def _assignments(source: PythonSource) -> list[tuple[ast.expr, ast.expr | None]]
 
 
 def _is_trainer(source: PythonSource, function: ast.expr) -> bool:
-    """A Trainer that is imported, or a class of this file that inherits its `train` from one."""
+    """Return True for an imported Trainer, or a class of this file that inherits `train` from one."""
     meaning = source.names.meaning(function)
     if meaning is not None or not isinstance(function, ast.Name):
         return TRAINER.match(meaning or "") is not None
@@ -157,7 +156,7 @@ def _is_trainer(source: PythonSource, function: ast.expr) -> bool:
 
 
 def _defines_train(own: ast.ClassDef) -> bool:
-    """A `train` of its own, or an attribute whose name is only known when it runs."""
+    """Return True if the class defines `train`, or attributes dynamically."""
     return any(
         (isinstance(each, (ast.FunctionDef, ast.AsyncFunctionDef)) and each.name in ("train", "__getattribute__"))
         or (isinstance(each, ast.Assign) and any(isinstance(t, ast.Name) and t.id == "train" for t in each.targets))
@@ -166,7 +165,7 @@ def _defines_train(own: ast.ClassDef) -> bool:
 
 
 def _runs_once(source: PythonSource, node: ast.AST, depth: int = 0) -> bool:
-    """Not in a loop, and the function that it stands in is called once at most."""
+    """Return True if the node is not in a loop and its function is called at most once."""
     for above in source.names.ancestors(node):
         if isinstance(above, LOOPS) or depth > 5:
             return False
@@ -188,7 +187,7 @@ def _called_once(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunc
 
 
 def _uses(source: PythonSource, function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.expr]:
-    """Where the file names the function; a method by its name on any object but a Trainer."""
+    """Return the references to the function; for a method, its name on any object except a Trainer."""
     if not isinstance(source.names.parent(function), ast.ClassDef):
         names = source.names.of_type(ast.Name)
         return [each for each in names if each.id == function.name and isinstance(each.ctx, ast.Load)]

@@ -44,7 +44,7 @@ def test_a_page_is_markdown_with_every_section_once() -> None:
     assert "```\nargs = TrainingArguments" not in page
     assert '\nargs = TrainingArguments(output_dir="out", fp16=True)\n```\n' in page
     assert page.endswith(f"\n\nsafe, version {bf16_to_fp16.version}\n")
-    assert page.startswith("# bf16-to-fp16\n\nPython and notebooks ask for float16")
+    assert page.startswith("# bf16-to-fp16\n\nPython files and notebooks use float16")
 
 
 def test_docs_are_current() -> None:
