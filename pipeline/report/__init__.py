@@ -1,1 +1,1 @@
-"""One run as one self-contained HTML page: what was fixed and proved, how it trained, what came of it."""
+"""The HTML report of a run: fixes, proof, curves, jobs and results on one self-contained page."""

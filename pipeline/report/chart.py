@@ -1,4 +1,4 @@
-"""Curves as inline SVG: axes at round numbers, lines that end in their last value, no script, no colour of its own."""
+"""Render curves as inline SVG, with round axis marks and the last value at the end of each line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PIXELS_A_LETTER = 6
 
 
 class Scale(Enum):
-    """How values become heights. POWERS: powers of two at equal distances, and levels instead of slopes."""
+    """The scale of the y axis. POWERS: logarithmic by powers of two, drawn as steps."""
 
     LINEAR = "linear"
     LOG = "log"
@@ -24,7 +24,7 @@ class Scale(Enum):
 
 @dataclass(frozen=True)
 class Frame:
-    """The size of a chart and what surrounds the lines, in pixels."""
+    """The size and margins of a chart in pixels, and its number of axis marks."""
 
     width: int = 320
     height: int = 170
@@ -38,7 +38,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Line:
-    """A curve with its name at the end of the line; `soften` draws it faint under its running mean."""
+    """A curve and its label; `soften` draws it faint under its running mean."""
 
     curve: Curve
     name: str = ""
@@ -54,7 +54,7 @@ def render_chart(
     scale: Scale = Scale.LINEAR,
     show: Callable[[float], str] = number,
 ) -> str:
-    """An SVG element; steps whose value is not finite are marked at the foot of the chart."""
+    """Return an SVG element, empty if there are no points. Steps that are not finite are marked at the bottom."""
     frame = frame or Frame()
     values = [value for line in lines for _, value in line.curve.finite]
     steps = [step for line in lines for step, _ in line.curve.points]
@@ -77,7 +77,7 @@ def render_chart(
 
 @dataclass(frozen=True)
 class Plot:
-    """Where a step and a value lie in the frame."""
+    """Converts steps and values to pixels."""
 
     frame: Frame
     steps: tuple[int, int]
@@ -85,20 +85,20 @@ class Plot:
     scale: Scale
 
     def x(self, step: float) -> float:
-        """From the left edge, in the frame's units."""
+        """Return the distance from the left edge in pixels."""
         first, last = self.steps
         share = (step - first) / (last - first) if last > first else 0.5
         return self.frame.left + share * (self.frame.width - self.frame.left - self.frame.right)
 
     def y(self, value: float) -> float:
-        """From the upper edge, in the frame's units; on a logarithmic scale by powers of ten."""
+        """Return the distance from the upper edge in pixels."""
         low, high = (_lift(edge, self.scale) for edge in self.values)
         share = (_lift(value, self.scale) - low) / (high - low) if high > low else 0.5
         return self.frame.height - self.frame.bottom - share * (self.frame.height - self.frame.top - self.frame.bottom)
 
 
 def judge_axis(values: Sequence[float], scale: Scale, ticks: int) -> tuple[list[float], tuple[float, float]]:
-    """Round numbers for an axis, and the range it covers. A logarithmic axis needs values above zero."""
+    """Return round marks for an axis and its range. The axis is linear unless all values are positive."""
     low, high = min(values), max(values)
     if scale is not Scale.LINEAR and low > 0:
         base = 2.0 if scale is Scale.POWERS else 10.0
@@ -116,19 +116,19 @@ def judge_axis(values: Sequence[float], scale: Scale, ticks: int) -> tuple[list[
 
 
 def step_marks(first: int, last: int, ticks: int) -> list[int]:
-    """Round steps within the range."""
+    """Return round steps within the range."""
     step = max(1, int(round_step((last - first) / ticks))) if last > first else 1
     return list(range(-(-first // step) * step, last + 1, step)) or [first]
 
 
 def round_step(rough: float) -> float:
-    """1, 2 or 5 times a power of ten, at least `rough`."""
+    """Return 1, 2 or 5 times a power of ten, at least `rough`."""
     power = 10.0 ** math.floor(math.log10(rough))
     return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= rough * 0.999)
 
 
 def _with_room(frame: Frame, labels: Sequence[str]) -> Frame:
-    """The frame with a left margin that holds the longest label."""
+    """Widen the left margin to fit the longest label."""
     longest = max((len(label) for label in labels), default=0)
     return replace(frame, left=max(frame.left, 12 + longest * PIXELS_A_LETTER))
 
@@ -186,7 +186,7 @@ def _dot(plot: Plot, line: Line, point: tuple[int, float], colour: int) -> str:
 
 
 def _end_labels(plot: Plot, lines: Sequence[Line], show: Callable[[float], str]) -> list[str]:
-    """The last value of each line beside its end, pushed apart where they would touch."""
+    """Label each line's end with its last value; move labels apart that would overlap."""
     ends = sorted(
         (plot.y(points[-1][1]), index % COLOURS + 1, line.name, points[-1][1])
         for index, line in enumerate(lines)

@@ -1,4 +1,4 @@
-"""One run's report: composed from one view, the evidence that was kept, and what the host says of its jobs."""
+"""Compose the report of a run from a view, the saved evidence and the survey of its jobs."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ def report_of(
     stages: tuple[StageOutcome, ...],
     findings: tuple[Finding, ...],
 ) -> RunReport:
-    """What there is to tell of a run, without its curves."""
+    """Return the report of a run without curves and results, which `render_saved_report` adds."""
     precision = view.precision
-    folder = view.records.run(run.run, view.host.name)
     progress = run.progress
     return RunReport(
         run=run.run,
@@ -49,19 +48,18 @@ def report_of(
         findings=merge_findings(findings, judge_watched(run.run, run.watched)),
         environment=tuple(facts_of(view.survey)),
         config_text=view.loaded.path.read_text("utf-8", "replace"),
-        artifacts=(("tensorboard", str(folder / "tensorboard")), ("adapter", str(folder / "adapter"))),
         not_checked=tuple((unseen.check, unseen.reason) for unseen in evidence.proof.unseen) if evidence.proof else (),
     )
 
 
 def merge_findings(findings: tuple[Finding, ...], watched: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """What is to be seen to, and what the watch saw, also where that was in a job that nobody followed."""
-    seen_to = tuple(finding for finding in findings if finding.severity is not Severity.INFO)
-    return (*seen_to, *(finding for finding in watched if finding not in seen_to))
+    """Return all errors and warnings, and the watch's findings that are not among them."""
+    problems = tuple(finding for finding in findings if finding.severity is not Severity.INFO)
+    return (*problems, *(finding for finding in watched if finding not in problems))
 
 
 def verdict_of(run: RunSurvey) -> Verdict:
-    """The run in one word."""
+    """Return the state of the run in one word."""
     if run.state is JobState.FAILED and run.result is not None and (run.result.stopped or run.result.preempted):
         return Verdict.STOPPED
     return {
@@ -74,7 +72,7 @@ def verdict_of(run: RunSurvey) -> Verdict:
 
 
 def jobs_of(run: RunSurvey, known: tuple[StartAnswer, ...]) -> tuple[JobRow, ...]:
-    """Every job of the run as the host tells it; where a training process began and ended only of the newest."""
+    """Return a row per job of the run. Only the newest job has first and last steps."""
     rows = {answer.number: _row(answer.number, answer.state, answer.started, answer.result) for answer in known}
     if run.job:
         began, step = (run.progress.began, run.progress.step) if run.progress else (None, None)

@@ -1,4 +1,4 @@
-"""From scalars to curves: one line per tag, resumed jobs joined, repeated steps told once, long lines thinned."""
+"""Turn scalars into curves: one per tag, with resumed jobs joined, each step once, long curves thinned."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ SMOOTH_FROM = 24
 
 @dataclass(frozen=True)
 class Curve:
-    """A tag over optimizer steps, in order of steps, each step once. Values may be infinite or not numbers."""
+    """The values of one tag by optimizer step, in order, each step once. Values may be infinite or NaN."""
 
     tag: str
     points: tuple[tuple[int, float], ...]
 
     @property
     def finite(self) -> tuple[tuple[int, float], ...]:
-        """The points whose value is a number."""
+        """Return the points whose value is finite."""
         return tuple(point for point in self.points if math.isfinite(point[1]))
 
     @property
     def broken_steps(self) -> tuple[int, ...]:
-        """Steps whose value is infinite or not a number."""
+        """Return the steps whose value is infinite or NaN."""
         return tuple(step for step, value in self.points if not math.isfinite(value))
 
     def in_units_of(self, unit: float) -> Curve:
-        """The same curve with every value divided by `unit`."""
+        """Return the curve with every value divided by `unit`."""
         return self if unit == 1.0 else Curve(self.tag, tuple((step, value / unit) for step, value in self.points))
 
     @property
     def last(self) -> float:
-        """The value at the last step."""
+        """Return the value at the last step."""
         return self.points[-1][1]
 
 
 def gather_curves(scalars: Iterable[Scalar]) -> tuple[Curve, ...]:
-    """A curve per tag, by tag. A job that resumed or started again takes back the points of earlier jobs from its own
-    first step on, so that a curve is always that of one training.
+    """Return a curve per tag, sorted by tag.
 
-    Files that were written at the same time and tell the same tag are different curves: `tag (folder)`.
+    Points of earlier jobs are dropped from the first step of a job that resumed or restarted. If several folders were
+    written at the same time with the same tag, each gets a curve named `tag (folder)`.
     """
     by_tag: dict[str, dict[str, list[Scalar]]] = {}
     for scalar in scalars:
@@ -53,14 +53,14 @@ def gather_curves(scalars: Iterable[Scalar]) -> tuple[Curve, ...]:
     curves = []
     for tag, folders in sorted(by_tag.items()):
         if len(folders) == 1 or not _overlap(folders.values()):
-            curves.append(_curve(tag, [scalar for told in folders.values() for scalar in told]))
+            curves.append(_curve(tag, [scalar for written in folders.values() for scalar in written]))
         else:
-            curves += [_curve(f"{tag} ({folder or '.'})", told) for folder, told in sorted(folders.items())]
+            curves += [_curve(f"{tag} ({folder or '.'})", written) for folder, written in sorted(folders.items())]
     return tuple(curves)
 
 
 def smooth(curve: Curve) -> Curve:
-    """The mean of each point and its neighbours, about a thirtieth of the curve; short curves stay as they are."""
+    """Return the running mean over about a thirtieth of the curve; short curves are returned unchanged."""
     points = curve.finite
     if len(points) < SMOOTH_FROM:
         return curve
@@ -74,7 +74,7 @@ def smooth(curve: Curve) -> Curve:
 
 
 def thin(curve: Curve, limit: int = MAX_POINTS) -> Curve:
-    """At most about `limit` points that look the same: the lowest and the highest of each stretch stay."""
+    """Return about `limit` points that look the same: the lowest and the highest of each interval."""
     points = curve.finite
     if len(points) <= limit:
         return Curve(curve.tag, points)
@@ -106,6 +106,6 @@ def _began(scalars: Iterable[Scalar]) -> float:
 
 
 def _overlap(folders: Iterable[list[Scalar]]) -> bool:
-    """Two folders were written during the same time."""
-    spans = sorted((min(s.wall_time for s in told), max(s.wall_time for s in told)) for told in folders)
+    """Return True if two folders were written at the same time."""
+    spans = sorted((min(s.wall_time for s in written), max(s.wall_time for s in written)) for written in folders)
     return any(begin < end for (_, end), (begin, _) in itertools.pairwise(spans))

@@ -1,4 +1,4 @@
-"""What a config's last fix and proof on a host showed, kept for the report: stages that hold are not done again."""
+"""Save what the last fix and proof of a config showed, for reports of later runs that skip these stages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from remote.protocol.values import Malformed, decode, dumps
 
 @dataclass(frozen=True)
 class Evidence:
-    """The parts of a report that only the moment itself can tell."""
+    """The parts of a report that cannot be computed again later."""
 
     proof: ProofReport | None = None
     fixes: tuple[FixRow, ...] = ()
@@ -22,7 +22,7 @@ class Evidence:
 
 
 def read_evidence(path: Path) -> Evidence:
-    """What was kept; nothing where it cannot be read."""
+    """Return the saved evidence; empty if there is none or it cannot be read."""
     try:
         return decode(Evidence, json.loads(path.read_bytes()))
     except (OSError, ValueError, Malformed):
@@ -30,5 +30,5 @@ def read_evidence(path: Path) -> Evidence:
 
 
 def write_evidence(path: Path, evidence: Evidence) -> None:
-    """It is kept, whole."""
+    """Save the evidence atomically."""
     write_whole(path, dumps(evidence))

@@ -1,4 +1,4 @@
-"""Numbers, durations and foreign text as the page shows them."""
+"""Format numbers, durations and untrusted text for the page."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ MAX_TEXT = 4000
 
 
 def text(value: object) -> str:
-    """Anything as HTML text or attribute: escaped, and free of controls and of marks that turn text around."""
+    """Escape a value as HTML text or attribute, without control and bidirectional characters."""
     return html.escape(safe_text(str(value), max_line=MAX_TEXT), quote=True)
 
 
 def number(value: float) -> str:
-    """About three significant digits, as a person would write them."""
+    """Format a number with about three significant digits."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else ("∞" if value > 0 else "−∞")
     size = abs(value)
@@ -31,7 +31,7 @@ def number(value: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """The two largest units that say something."""
+    """Format seconds in at most two units."""
     if seconds < 1:
         return f"{seconds * 1000:.0f}\u00a0ms"
     if seconds < 60:
@@ -45,5 +45,5 @@ def duration(seconds: float) -> str:
 
 
 def moment(unix: float) -> str:
-    """A time, in UTC, to the minute."""
+    """Format a time in UTC, to the minute."""
     return datetime.datetime.fromtimestamp(unix, datetime.UTC).strftime("%-d %B %Y, %H:%M UTC")

@@ -1,4 +1,4 @@
-"""Everything a report tells, as frozen values; the page is a pure function of a `RunReport`."""
+"""The content of a report as frozen values; the page is a pure function of a `RunReport`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Facts = tuple[tuple[str, str], ...]
 
 
 class Verdict(Enum):
-    """The report in one word, and its colour."""
+    """The state of the run in one word."""
 
     TRAINED = "trained"
     RUNNING = "running"
@@ -29,7 +29,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class JobRow:
-    """One training process of the run: its number, how it ended, and at which optimizer step it began and ended."""
+    """One job of the run: its number, how it ended, and its first and last optimizer step."""
 
     number: int
     state: JobState
@@ -41,7 +41,7 @@ class JobRow:
 
 @dataclass(frozen=True)
 class FixRow:
-    """One change a fixer made: to a file (with its unified diff), or to the host (`path` empty)."""
+    """One change by fixers: of a file, with its unified diff, or of the host, with an empty `path`."""
 
     fixers: tuple[str, ...]
     path: str = ""
@@ -51,7 +51,7 @@ class FixRow:
 
 @dataclass(frozen=True)
 class CureRow:
-    """An error met while training: the catalog's name of it, its cause, and what was done about it."""
+    """A failure that was cured: its catalog name, its cause, and the cure."""
 
     error: str
     cause: str
@@ -61,10 +61,9 @@ class CureRow:
 
 @dataclass(frozen=True)
 class RunReport:
-    """One run. Times are Unix seconds; `written_unix` is when the report was made. Empty parts leave no section.
+    """The report of one run. Times are Unix seconds. Empty parts have no section on the page.
 
-    `precision` is a mode, or `mode: why`. `environment` and `artifacts` are shown in the order given; `not_checked`
-    says what nobody looked at, and why.
+    `precision` is a mode, or `mode: reason`. `not_checked` holds names of checks and why they were not made.
     """
 
     run: str
@@ -95,14 +94,14 @@ class RunReport:
 
     @property
     def seconds(self) -> float | None:
-        """How long it ran, where both ends are known."""
+        """Return the duration of the run in seconds, or None if its start or end is unknown."""
         if self.began_unix is None or self.ended_unix is None or self.ended_unix <= self.began_unix:
             return None
         return self.ended_unix - self.began_unix
 
 
 def fix_of(change: FileChange) -> FixRow:
-    """A file's change with its unified diff; bytes that are no text are compared by size only."""
+    """Return a row with the unified diff of a file; for binary files, with their sizes only."""
     try:
         before, after = change.before.decode(), change.after.decode()
     except UnicodeDecodeError:
@@ -116,7 +115,7 @@ def fix_of(change: FileChange) -> FixRow:
 
 
 def fix_rows(plan: Plan) -> tuple[FixRow, ...]:
-    """Every change of the plan as the report tells it: files with their diffs, then acts on the host."""
+    """Return a row per change of the plan: files first, then changes of the host."""
     files = (fix_of(change) for change in plan.changes if isinstance(change, FileChange))
     acts = (FixRow((act.fixer,), why=(act.summary,)) for act in plan.changes if isinstance(act, HostChange))
     return (*files, *acts)

@@ -1,7 +1,8 @@
-"""The whole page: one HTML text that needs nothing beside itself, for a screen in light or dark and for paper."""
+"""Render the report as one self-contained HTML page, in light and dark and for print."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -21,13 +22,15 @@ TONES = {
     Verdict.LOST: "bad",
     Verdict.NOT_STARTED: "quiet",
 }
+Figure = tuple[str, str, str]
+"""A name, its value and a note."""
 WELL = (Verdict.TRAINED, Verdict.RUNNING)
-# Nothing may be loaded or run, even where a foreign word slipped through.
+# Forbid loading and scripts even if untrusted text were not escaped.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
 def render_report(report: RunReport) -> str:
-    """The page. The same report always gives the same bytes; no word in it can become markup."""
+    """Return the page. Equal reports give equal bytes; all text is escaped."""
     curves = gather_curves(report.scalars)
     body = (
         _head(report, curves),
@@ -41,8 +44,8 @@ def render_report(report: RunReport) -> str:
         sections.proof(report.proof),
         sections.fixes(report.fixes),
         sections.side_by_side(
-            sections.facts("Environment", _surroundings(report)),
-            sections.facts("What lies where", report.artifacts) + sections.facts("Not checked", _unseen(report)),
+            sections.facts("Environment", _environment(report)),
+            sections.facts("Results", report.artifacts) + sections.facts("Not checked", _not_checked(report)),
         ),
         sections.source("Config", report.config_text),
         _foot(report),
@@ -57,8 +60,8 @@ def render_report(report: RunReport) -> str:
     )
 
 
-def tell(report: RunReport, curves: tuple[Curve, ...]) -> str:
-    """The run in one or two sentences of HTML."""
+def lead(report: RunReport, curves: tuple[Curve, ...]) -> str:
+    """Summarise the run in one or two sentences of HTML."""
     where = f"on <b>{text(report.host)}</b>" + (f" ({text(report.card)})" if report.card else "")
     name, _, _ = report.precision.partition(": ")
     mode = f" in <b>{text(name)}</b>" if name else ""
@@ -85,30 +88,14 @@ def _head(report: RunReport, curves: tuple[Curve, ...]) -> str:
     return (
         f'<header><div class="eyebrow">halfstep run{project}{when}</div>'
         f"<h1>{text(report.run)}{sections.pill(report.verdict.value, TONES[report.verdict])}</h1>"
-        f'<p class="lead">{tell(report, curves)}</p></header>'
+        f'<p class="lead">{lead(report, curves)}</p></header>'
     )
 
 
 def _numbers(report: RunReport, curves: tuple[Curve, ...]) -> str:
-    """The few figures that one looks for first."""
-    last = {last_part(curve.tag): curve for curve in curves if not is_evaluation(curve.tag) and curve.finite}
-    rows: list[tuple[str, str, str]] = []
-    loss = _train_loss(curves)
-    if loss is not None and loss.finite:
-        lowest = min(loss.finite, key=lambda point: point[1])
-        rows.append(("Loss", number(smooth(loss).finite[-1][1]), f"lowest {number(lowest[1])} at step {lowest[0]}"))
-    if report.step is not None:
-        of = f"of {number(report.steps)} optimizer steps" if report.steps else "optimizer steps"
-        rows.append(("Steps", number(report.step), of))
-    if "skipped_steps" in last:
-        rows.append(("Skipped steps", number(last["skipped_steps"].last), "by the gradient scaler"))
-    if "loss_scale" in last:
-        rows.append(("Loss scale", number(last["loss_scale"].last), "at the end"))
-    if report.seconds is not None:
-        rows.append(("Time", duration(report.seconds), ""))
-    if "peak_memory" in last:
-        total = report.proof.total_bytes if report.proof else None
-        rows.append(("Peak memory", memory(last["peak_memory"].last), f"of {memory(total)}" if total else ""))
+    """Return the key figures as a definition list."""
+    last = {last_part(curve.tag): curve.last for curve in curves if not is_evaluation(curve.tag) and curve.finite}
+    rows = (*_loss_figure(curves), *_run_figures(report), *_measured_figures(report, last))
     cells = "".join(
         f"<div><dt>{text(name)}</dt><dd>{text(value)}<small>{text(note)}</small></dd></div>"
         for name, value, note in rows
@@ -116,21 +103,46 @@ def _numbers(report: RunReport, curves: tuple[Curve, ...]) -> str:
     return f'<dl class="numbers">{cells}</dl>' if cells else ""
 
 
+def _loss_figure(curves: tuple[Curve, ...]) -> Iterator[Figure]:
+    loss = _train_loss(curves)
+    if loss is not None and loss.finite:
+        step, lowest = min(loss.finite, key=lambda point: point[1])
+        yield "Loss", number(smooth(loss).finite[-1][1]), f"lowest {number(lowest)} at step {step}"
+
+
+def _run_figures(report: RunReport) -> Iterator[Figure]:
+    if report.step is not None:
+        of = f"of {number(report.steps)} optimizer steps" if report.steps else "optimizer steps"
+        yield "Steps", number(report.step), of
+    if report.seconds is not None:
+        yield "Time", duration(report.seconds), ""
+
+
+def _measured_figures(report: RunReport, last: Mapping[str, float]) -> Iterator[Figure]:
+    if "skipped_steps" in last:
+        yield "Skipped steps", number(last["skipped_steps"]), "by the gradient scaler"
+    if "loss_scale" in last:
+        yield "Loss scale", number(last["loss_scale"]), "at the end"
+    if "peak_memory" in last:
+        total = report.proof.total_bytes if report.proof else None
+        yield "Peak memory", memory(last["peak_memory"]), f"of {memory(total)}" if total else ""
+
+
 def _train_loss(curves: tuple[Curve, ...]) -> Curve | None:
-    """The loss that was trained on: the longest of its name that is no evaluation's."""
+    """Return the longest curve that is a training loss."""
     found = [curve for curve in curves if last_part(curve.tag) in LOSS.names and not is_evaluation(curve.tag)]
     return max(found, key=lambda curve: len(curve.finite), default=None)
 
 
-def _surroundings(report: RunReport) -> Facts:
-    """The environment, and why this precision."""
+def _environment(report: RunReport) -> Facts:
+    """Return the facts about the host, and the reason for the precision."""
     return (*report.environment, *([("precision", report.precision)] if ": " in report.precision else []))
 
 
-def _unseen(report: RunReport) -> Facts:
-    """What nobody looked at, beside what the proof's own table already says."""
-    told = {(unseen.check, unseen.reason) for unseen in report.proof.unseen} if report.proof else set()
-    return tuple(row for row in report.not_checked if row not in told)
+def _not_checked(report: RunReport) -> Facts:
+    """Return the checks that were not made, except those that the proof's section lists."""
+    listed = {(unseen.check, unseen.reason) for unseen in report.proof.unseen} if report.proof else set()
+    return tuple(row for row in report.not_checked if row not in listed)
 
 
 def _foot(report: RunReport) -> str:

@@ -1,4 +1,4 @@
-"""Which curves belong in one chart, in what order, and in which units; the rest get a chart each."""
+"""Group curves into charts, with their order and units; every other curve gets a chart of its own."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EVALUATION = ("eval/", "test/", "validation/")
 
 @dataclass(frozen=True)
 class Drawn:
-    """A chart ready for the page."""
+    """A rendered chart with its title and a note on its scale."""
 
     title: str
     svg: str
@@ -48,19 +48,19 @@ class Drawn:
 
 
 def draw_loss(curves: Iterable[Curve]) -> Drawn | None:
-    """The loss of training and evaluation in one wide chart."""
+    """Render training and evaluation loss in one wide chart."""
     found = [curve for curve in curves if last_part(curve.tag) in LOSS.names]
     return _drawn(LOSS, found, WIDE) if found else None
 
 
 def draw_panels(curves: Iterable[Curve]) -> tuple[Drawn, ...]:
-    """The known curves in their order, then up to a dozen others that have something to show."""
+    """Render the known curves in order, then up to MAX_MORE others with more than one point."""
     left = [curve for curve in curves if last_part(curve.tag) not in LOSS.names]
     drawn = []
     for panel in PANELS:
         found = [curve for curve in left if last_part(curve.tag) in panel.names and not is_evaluation(curve.tag)]
         left = [curve for curve in left if curve not in found]
-        if found and not _says_nothing(panel, found):
+        if found and not _is_flat(panel, found):
             drawn.append(_drawn(panel, found, None))
     more = [curve for curve in left if len(curve.points) > 1]
     drawn += [_drawn(Panel(curve.tag, ()), [curve], None) for curve in more[:MAX_MORE]]
@@ -68,17 +68,17 @@ def draw_panels(curves: Iterable[Curve]) -> tuple[Drawn, ...]:
 
 
 def last_part(tag: str) -> str:
-    """`loss` of `train/loss`, `eval_loss` of `eval_loss`; a folder named after the tag does not count."""
+    """Return `loss` for `train/loss` and for `train/loss (folder)`."""
     return tag.partition(" (")[0].rpartition("/")[2].lower()
 
 
 def is_evaluation(tag: str) -> bool:
-    """The curve was measured on evaluation data and not trained on."""
+    """Return True if the tag names a metric of an evaluation."""
     return tag.startswith(EVALUATION) or last_part(tag).startswith("eval_")
 
 
-def _says_nothing(panel: Panel, curves: list[Curve]) -> bool:
-    """The number of skipped steps never changed: a figure on the page says so, and no flat line is needed."""
+def _is_flat(panel: Panel, curves: list[Curve]) -> bool:
+    """Return True if the number of skipped steps never changed; the page shows it as a figure anyway."""
     return panel.title == "Skipped steps" and all(len({value for _, value in curve.points}) == 1 for curve in curves)
 
 
@@ -102,7 +102,7 @@ def _drawn(panel: Panel, curves: list[Curve], frame: Frame | None) -> Drawn:
 
 
 def _name(curve: Curve, curves: list[Curve]) -> str:
-    """What tells this line from the others of its chart."""
+    """Return a label that distinguishes this line from the others of its chart."""
     if len(curves) == 1:
         return ""
     for name in (_kind, _measure, _folder):

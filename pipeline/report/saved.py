@@ -1,4 +1,4 @@
-"""A run's report beside the run: its values, and the page drawn from them with whatever curves are here."""
+"""Save a run's report in its folder: the values as JSON, and the HTML page rendered from them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline.records.files import write_whole
+from pipeline.records.runs import artifacts_in
 from pipeline.report.model import RunReport
 from pipeline.report.page import render_report
 from remote.protocol.values import Malformed, decode, dumps
@@ -18,22 +19,23 @@ VALUES = "report.json"
 
 
 def save_report(folder: Path, report: RunReport) -> Path:
-    """The run's folder has the report's values and its page; the path of the page."""
+    """Write the report's values and its page into the run's folder, and return the path of the page."""
     write_whole(folder / VALUES, dumps(report))
-    return draw_report(folder)
+    return render_saved_report(folder)
 
 
-def draw_report(folder: Path) -> Path:
-    """The page is drawn anew from the kept values and the curves that are here. Raises FileNotFoundError."""
+def render_saved_report(folder: Path) -> Path:
+    """Render the page from the saved values and the local curves and results. Raises FileNotFoundError."""
     report = decode(RunReport, json.loads((folder / VALUES).read_bytes()))
     scalars = tuple(mirrored_scalars(folder))
-    page = render_report(replace(report, scalars=scalars, written_unix=time.time()))
+    results = tuple((name, path) for name, path in artifacts_in(folder).items() if name != "report")
+    page = render_report(replace(report, scalars=scalars, artifacts=results, written_unix=time.time()))
     write_whole(folder / PAGE, page.encode())
     return folder / PAGE
 
 
 def is_reported(folder: Path) -> bool:
-    """There is something to draw."""
+    """Return True if the folder has a readable saved report."""
     try:
         decode(RunReport, json.loads((folder / VALUES).read_bytes()))
     except (OSError, ValueError, Malformed):

@@ -1,4 +1,4 @@
-"""What the adapter is worth, from the last evaluation: correlations per aspect, error rates, F1."""
+"""The scores of the last evaluation: correlations per aspect, error rates, F1."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ NAMES = {
     "f1": "F1",
     "precision": "precision",
     "recall": "recall",
-    "answered": "answers of the asked form",
+    "answered": "well-formed answers",
 }
 
 
 @dataclass(frozen=True)
 class Aspect:
-    """One aspect that was scored, with its correlations against people; None where it is not defined."""
+    """The correlations of one aspect with human scores; None if undefined."""
 
     name: str
     pearson: float | None = None
@@ -30,7 +30,7 @@ class Aspect:
 
 @dataclass(frozen=True)
 class Scores:
-    """The last value of everything that was evaluated, and the optimizer step it is of."""
+    """The last value of every evaluated metric, and its optimizer step."""
 
     step: int
     aspects: tuple[Aspect, ...] = ()
@@ -38,25 +38,27 @@ class Scores:
 
 
 def judge_scores(curves: Iterable[Curve]) -> Scores | None:
-    """The scores among the curves, None where nothing was evaluated; the evaluation loss is a curve and no score."""
-    told = [curve for curve in curves if is_evaluation(curve.tag) and last_part(curve.tag) not in ("loss", "eval_loss")]
-    told = [curve for curve in told if curve.finite]
-    if not told:
+    """Return the scores among the curves, or None if there are none. The evaluation loss is not a score."""
+    scored = [
+        curve for curve in curves if is_evaluation(curve.tag) and last_part(curve.tag) not in ("loss", "eval_loss")
+    ]
+    scored = [curve for curve in scored if curve.finite]
+    if not scored:
         return None
     aspects: dict[str, dict[str, float]] = {}
     others = []
-    for curve in told:
+    for curve in scored:
         folder, _, metric = curve.tag.rpartition("/")
         if metric.lower() in CORRELATIONS:
             aspects.setdefault(folder.rpartition("/")[2], {})[metric.lower()] = curve.last
         else:
-            others.append((_say(curve.tag), curve.last))
+            others.append((_label(curve.tag), curve.last))
     rows = tuple(Aspect(name, row.get("pearson"), row.get("spearman")) for name, row in sorted(aspects.items()))
-    return Scores(max(curve.points[-1][0] for curve in told), rows, tuple(others))
+    return Scores(max(curve.points[-1][0] for curve in scored), rows, tuple(others))
 
 
-def _say(tag: str) -> str:
-    """`eval/mdd/wer` as a person would say it."""
+def _label(tag: str) -> str:
+    """Return 'MDD · word error rate' for `eval/mdd/wer`."""
     parts = [part for part in tag.split("/") if part not in ("eval", "test", "validation")]
     metric = parts[-1].removeprefix("eval_")
     return " · ".join([*(part.upper() for part in parts[:-1]), NAMES.get(metric, metric.replace("_", " "))])

@@ -1,4 +1,4 @@
-"""The sections of the page; each is empty text where there is nothing to say."""
+"""Render the sections of the page; a section without content is an empty string."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ KINDS = {"trainable": "trainable", "frozen": "frozen", "buffer": "buffers", "sta
 
 
 def section(title: str, body: str) -> str:
-    """A titled section; empty text where it would be empty."""
+    """Return a titled section, or an empty string for an empty body."""
     return f"<section><h2>{text(title)}</h2>{body}</section>" if body else ""
 
 
 def pill(words: str, tone: str) -> str:
-    """A word in a tone of style.css: good, calm, warn, bad, quiet."""
+    """Return a label in a tone of style.css: good, calm, warn, bad, quiet."""
     return f'<span class="pill {tone}">{text(words)}</span>'
 
 
 def charts(loss: Drawn | None, panels: Sequence[Drawn]) -> str:
-    """The loss across the page, the other curves as small charts below it."""
+    """Return the loss as a wide chart and the other curves as small charts."""
     wide = _figure(loss) if loss else ""
     small = "".join(_figure(panel) for panel in panels)
     return section("Training", wide + (f'<div class="charts">{small}</div>' if small else ""))
@@ -51,18 +51,18 @@ def _figure(drawn: Drawn) -> str:
 
 
 def td(body: str, kind: str = "") -> str:
-    """One cell of a table; `body` is HTML already."""
+    """Return one table cell; `body` is HTML."""
     return f'<td class="{kind}">{body}</td>' if kind else f"<td>{body}</td>"
 
 
 def table(rows: Iterable[Sequence[str]], head: str = "") -> str:
-    """A table of cells, with its head; empty text where there are no rows."""
+    """Return a table, or an empty string if there are no rows."""
     body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
     return f"<table>{head}{body}</table>" if body else ""
 
 
 def scores(found: Scores | None) -> str:
-    """What the adapter is worth: correlations per aspect as bars, error rates beside them."""
+    """Return correlations per aspect as bars, and the other scores as a table."""
     if found is None:
         return ""
     head = (
@@ -95,7 +95,7 @@ def _bar(value: float | None, kind: str = "") -> str:
 
 
 def stages(rows: Iterable[StageOutcome]) -> str:
-    """How each stage stands, how long it took, and why."""
+    """Return a table of the stages: state, duration and reason."""
     body = [
         (
             td(text(row.name), "name"),
@@ -109,14 +109,14 @@ def stages(rows: Iterable[StageOutcome]) -> str:
 
 
 def jobs(rows: Sequence[JobRow]) -> str:
-    """Told where there was more than one, or one that did not end well."""
+    """Return a table of the jobs, unless there is only one and it succeeded."""
     if len(rows) < 2 and all(row.state is JobState.SUCCEEDED for row in rows):
         return ""
     body = [
         (
             td(f"job {row.number}", "name"),
             td(pill(row.state.value, JOB_TONES.get(row.state, "quiet")), "tag"),
-            td(_went(row)),
+            td(_job_details(row)),
             td(text(duration(row.seconds)) if row.seconds else "", "n"),
         )
         for row in rows
@@ -124,24 +124,24 @@ def jobs(rows: Sequence[JobRow]) -> str:
     return section("Jobs", table(body))
 
 
-def _went(row: JobRow) -> str:
+def _job_details(row: JobRow) -> str:
     reason = f'<span class="soft">{text(row.reason)}</span>' if row.reason else ""
     return "<br>".join(part for part in (_span(row), reason) if part)
 
 
 def _span(row: JobRow) -> str:
-    """Where a job began is known of the first, and of one that says so; a later one may have been resumed."""
+    """Return the steps of a job. The first step of a later job is shown only if the job reported it."""
     if row.last_step is None:
         return ""
-    begun = 0 if row.first_step is None and row.number == 1 else row.first_step
-    if begun is None:
+    first = 0 if row.first_step is None and row.number == 1 else row.first_step
+    if first is None:
         return f"to step {row.last_step}"
-    again = ", started again" if begun == 0 and row.number > 1 else ""
-    return f"steps {begun} to {row.last_step}{again}"
+    restarted = ", started again" if first == 0 and row.number > 1 else ""
+    return f"steps {first} to {row.last_step}{restarted}"
 
 
 def proof(report: ProofReport | None) -> str:
-    """What was measured, the table of dtypes, and every check: those that were not well first."""
+    """Return the measurements, the table of dtypes and every check, errors first."""
     if report is None:
         return ""
     seen = sorted(report.findings, key=lambda one: SEVERE.index(one.severity))
@@ -186,7 +186,7 @@ def _short(amount: int) -> str:
 
 
 def fixes(rows: Sequence[FixRow]) -> str:
-    """What was changed and why, each diff folded away."""
+    """Return each change with its reasons and its folded diff."""
     return section("Fixes", "".join(_fix(row) for row in rows))
 
 
@@ -215,7 +215,7 @@ def _diff_class(line: str) -> str:
 
 
 def cures(rows: Iterable[CureRow]) -> str:
-    """Every error that was met while training and what was done about it."""
+    """Return a table of the failures that were cured."""
     head = "<tr><th>error</th><th>cause</th><th>what was done</th><th></th></tr>"
     body = [
         (
@@ -230,7 +230,7 @@ def cures(rows: Iterable[CureRow]) -> str:
 
 
 def findings(rows: Iterable[Finding]) -> str:
-    """Each finding with its place and its hint."""
+    """Return a table of findings with their places and hints."""
     body = [
         (
             td(text(row.check), "name"),
@@ -252,12 +252,12 @@ def _where(finding: Finding) -> str:
 
 
 def facts(title: str, rows: Facts) -> str:
-    """Two columns: a name and its value."""
+    """Return a table of names and values."""
     return section(title, table((td(text(name), "tag soft"), td(text(value))) for name, value in rows))
 
 
 def source(title: str, words: str) -> str:
-    """A text as it lies on the laptop, folded away."""
+    """Return a folded section with a text file."""
     if not words:
         return ""
     inner = f"<details><summary>{count(len(words.splitlines()), 'line')}</summary><pre>{text(words)}</pre></details>"
@@ -265,7 +265,7 @@ def source(title: str, words: str) -> str:
 
 
 def side_by_side(*sections: str) -> str:
-    """Two columns where there are two to show; what is empty takes none."""
+    """Return the sections in two columns; a single non-empty section gets the full width."""
     full = [section for section in sections if section]
     if len(full) < 2:
         return "".join(full)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline.records.runs import artifacts_in, job_last_seen, named_run
-from pipeline.report.saved import draw_report, is_reported
+from pipeline.report.saved import is_reported, render_saved_report
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
 from remote.errors import BadUsage
@@ -23,7 +23,7 @@ def report(run: str | None = None, as_json: bool = False) -> int:
             where=str(folder),
             hint=note.again,
         )
-    draw_report(folder)
+    render_saved_report(folder)
     screen.closing(
         replace(
             outcome_for("report", note),
