@@ -1,1 +1,1 @@
-"""What the laptop and the payload say to each other: plain values and judgements, stdlib only, Python 3.9+."""
+"""Values and frames exchanged by laptop and payload: standard library only, Python 3.9 and newer."""

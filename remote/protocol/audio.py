@@ -1,4 +1,4 @@
-"""What a look at the host's audio libraries brings home."""
+"""Facts about the host's audio libraries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A byte stream in blocks: what compresses goes through one codec, what does not goes as it is.
+"""A byte stream in blocks: compressible data goes through one codec, dense data is stored as it is.
 
 A block is its kind (1 byte), the length of its body (4 bytes, big-endian), and the body. A `FRESH` body and the
 `CODED` ones after it are one stream of the codec, flushed at each block, so that small files share a dictionary; `RAW`
@@ -25,7 +25,7 @@ SAMPLE = 32 * 1024
 
 
 class BadStream(ValueError):
-    """What came is not a stream of ours, or it was torn."""
+    """The data is not a stream of blocks, or it was truncated."""
 
 
 class ZlibPacker:
@@ -39,7 +39,7 @@ class ZlibPacker:
 
 
 class ZlibUnpacker:
-    """The other end; memory is bounded by `BLOCK` whatever comes."""
+    """Inflate; memory is bounded by `BLOCK` whatever the input."""
 
     def __init__(self) -> None:
         self._unpacker = zlib.decompressobj()
@@ -62,19 +62,19 @@ UNPACKERS: Dict[str, Callable[[], Any]] = {"zlib": ZlibUnpacker}
 
 
 def is_dense(sample: bytes) -> bool:
-    """Compressing would save less than a tenth: media, archives, weights. A short sample is never dense."""
+    """Return True if compression would save under a tenth (media, archives, weights). Short samples are not dense."""
     return len(sample) >= SAMPLE and len(zlib.compress(sample, 1)) > 0.9 * len(sample)
 
 
 def always_quick() -> int:
-    """Compressed as fast as compressing goes."""
+    """The fastest compression level."""
     return QUICK_LEVEL
 
 
 def pack_blocks(
     pieces: Iterable[Tuple[bytes, bool]], codec: str, level: Callable[[], int] = always_quick
 ) -> Iterator[bytes]:
-    """Blocks of about `BLOCK` bytes from (data, dense) pieces, in order; dense ones are not compressed.
+    """Yield blocks of about `BLOCK` bytes from (data, dense) pieces, in order; dense pieces are not compressed.
 
     `level` is asked for each other block how hard to compress it.
     """
@@ -92,14 +92,14 @@ def pack_blocks(
 
 
 def raw_blocks(data: bytes) -> Iterator[bytes]:
-    """`data` as it is."""
+    """Frame `data` without compression."""
     for start in range(0, len(data), MAX_BODY):
         body = data[start : start + MAX_BODY]
         yield HEADER.pack(RAW, len(body)) + body
 
 
 class _Coder:
-    """One codec stream after another, each at the level that was asked for."""
+    """A series of codec streams, each at the requested level."""
 
     def __init__(self, packer: Callable[[int], Any], level: Callable[[], int]) -> None:
         self._make, self._level = packer, level
@@ -107,7 +107,7 @@ class _Coder:
         self._packer: Any = None
 
     def code(self, waiting: bytearray) -> Iterator[bytes]:
-        """What waited, taken."""
+        """Return and clear the buffered data."""
         data = bytes(waiting)
         waiting.clear()
         level = self._level() if data else AS_IT_IS
@@ -123,7 +123,7 @@ class _Coder:
 
 
 def unpack_blocks(chunks: Iterable[bytes], codec: str) -> Iterator[bytes]:
-    """The pieces again, cut differently. Raises BadStream."""
+    """Yield the original data, in pieces of other sizes. Raises BadStream."""
     unpacker = UNPACKERS[codec]()
     buffer = bytearray()
     for chunk in chunks:

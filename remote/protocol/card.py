@@ -1,4 +1,4 @@
-"""The card step: what a small LoRA model did on the real device, in the plan's precision."""
+"""The card step: a few steps of a small LoRA model on the real device, in the planned precision."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from remote.protocol.precision import PrecisionPlan
 
 @dataclass(frozen=True)
 class CardRequest:
-    """Which interpreter, and what to try. `python` as the host file has it; `gpus` None: all."""
+    """The interpreter and the settings to try. `python` is from the host file; `gpus` None: all."""
 
     project: str
     python: str
@@ -23,7 +23,7 @@ class CardRequest:
 
 @dataclass(frozen=True)
 class CardFacts:
-    """What the step measured. `losses` are those of 20 steps over the same four samples, None where not finite.
+    """The measurements of the step. `losses` are those of 20 steps over the same four samples, None where not finite.
 
     `loss_gap`: relative difference of the first loss to the same in float32; `padding_gap`: of a padded batch to its
     parts. `error` is set, and the rest as far as it came, where the device failed.
@@ -48,7 +48,7 @@ class CardFacts:
 
 @dataclass(frozen=True)
 class CardReport:
-    """The facts, and what they mean."""
+    """The measured facts and the findings that follow from them."""
 
     facts: CardFacts
     findings: Tuple[Finding, ...] = ()

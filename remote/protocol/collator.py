@@ -1,4 +1,4 @@
-"""What a look at the host's data collator brings home."""
+"""Facts about the host's data collator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Tuple
 
 @dataclass(frozen=True)
 class Copy:
-    """Another file of the same name. `shadows`: the interpreter would import it before the project's."""
+    """Another file with the same name. `shadows`: the interpreter would import it before the project's."""
 
     path: str
     sha256: str
@@ -17,7 +17,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class CollatorFacts:
-    """The digest that the file has in the host's tree (empty: it is not there), and every other file of its name.
+    """The digest that the file has in the host's tree (empty: missing), and every other file of its name.
 
     `edited`: the sync manifest says that other bytes were put there.
     """

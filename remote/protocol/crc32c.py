@@ -1,4 +1,4 @@
-"""CRC-32C (Castagnoli) in the standard library alone: what TFRecord files protect lengths and records with.
+"""CRC-32C (Castagnoli), the checksum of TFRecord files, with the standard library only.
 
 Short data goes eight bytes at a time through tables. Long data is cut into lanes that advance together, one byte of
 every lane per step, where `bytes.translate` is the table look-up and a big integer is the exclusive or; the lanes' sums
@@ -41,7 +41,7 @@ _PLANES = tuple(bytes((crc >> shift) & 0xFF for crc in _T0) for shift in (0, 8, 
 
 
 def crc32c(data: Buffer, crc: int = 0) -> int:
-    """The CRC-32C of `data`, continuing from `crc` where it follows data already summed."""
+    """Return the CRC-32C of `data`; `crc` is the checksum of the data before it."""
     view = memoryview(data)
     state = crc ^ 0xFFFFFFFF
     if len(view) >= LONG:
@@ -52,7 +52,7 @@ def crc32c(data: Buffer, crc: int = 0) -> int:
 
 
 def masked_crc32c(data: Buffer) -> int:
-    """The sum as TFRecord stores it: rotated by 15 bits and offset (tensorflow/core/lib/hash/crc32c.h)."""
+    """Return the checksum as TFRecord stores it: rotated by 15 bits and offset (tensorflow/core/lib/hash/crc32c.h)."""
     crc = crc32c(data)
     return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
 
@@ -77,7 +77,7 @@ def _advance(state: int, view: memoryview) -> int:
 
 
 def _advance_lanes(state: int, view: memoryview, length: int) -> int:
-    """`state` after LANES stretches of `length` bytes each: every lane starts at 0, and appending is linear."""
+    """Append LANES stretches of `length` bytes each to `state`; appending is linear, so each lane starts at 0."""
     data = bytes(view)
     low = low_mid = high_mid = high = 0
     for position in range(length):
@@ -96,7 +96,7 @@ def _advance_lanes(state: int, view: memoryview, length: int) -> int:
 
 @lru_cache(maxsize=64)
 def _zeros(length: int) -> Tuple[List[int], ...]:
-    """What `length` zero bytes make of each byte of a state: four tables."""
+    """Return four tables: the effect of `length` zero bytes on each byte of a state."""
     columns = _zero_matrix(length)
     tables = []
     for shift in (0, 8, 16, 24):
@@ -109,7 +109,7 @@ def _zeros(length: int) -> Tuple[List[int], ...]:
 
 
 def _zero_matrix(length: int) -> List[int]:
-    """The linear map of `length` zero bytes as the images of the 32 bits, by repeated squaring."""
+    """Return the linear map of `length` zero bytes, as the images of the 32 bits, by repeated squaring."""
     result = [1 << bit for bit in range(32)]
     power = [_T0[(1 << bit) & 0xFF] ^ ((1 << bit) >> 8) for bit in range(32)]
     while length:

@@ -1,4 +1,4 @@
-"""What only running the interpreter can tell: whether torch and its friends import, and whether each card computes."""
+"""Facts that need the interpreter to run: whether torch and other packages import, and whether each card computes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from remote.protocol.machine import Disk, Interpreter
 
 @dataclass(frozen=True)
 class EnvironmentRequest:
-    """What to try. `write_bytes` are really written and removed where runs will lie: a quota shows nowhere else."""
+    """What to try. `write_bytes` bytes are written to the runs' folder and removed, since only that reveals a quota."""
 
     project: str
     python: str
@@ -23,7 +23,7 @@ class EnvironmentRequest:
 
 @dataclass(frozen=True)
 class CardTrial:
-    """One card, by torch's own number for it, after a small product of matrices; `error` says why it cannot."""
+    """One card, by torch's index, after a small matrix product; `error` is set if it failed."""
 
     index: int
     name: str
@@ -33,7 +33,7 @@ class CardTrial:
 
 @dataclass(frozen=True)
 class EnvironmentFacts:
-    """What was seen. `imports`: by package, why it does not import, or ""; `error`: the trial did not end well."""
+    """The results. `imports`: the import error of each package, or empty; `error`: the trial itself failed."""
 
     interpreter: Interpreter
     disk: Disk

@@ -1,4 +1,4 @@
-"""The scalars of a TensorBoard event, read from the protocol-buffer wire format; everything else in it is passed over.
+"""The scalars of a TensorBoard event, read from the protocol-buffer wire format; other fields are skipped.
 
 Field numbers: tensorflow/core/util/event.proto, summary.proto, tensor.proto, tensor_shape.proto.
 """
@@ -39,7 +39,7 @@ HALF_BITS = 13
 
 
 class BadEvent(ValueError):
-    """A record's data is not a protocol buffer."""
+    """The data of a record is not a protocol buffer."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Scalar:
 
 
 def read_scalars(data: Buffer, file: str = "") -> Iterator[Scalar]:
-    """The scalars of whole records, in order; a record that is no event has none."""
+    """Yield the scalars of whole records, in order; records that are not events are skipped."""
     for record in split_records(data):
         try:
             yield from parse_event(record, file)
@@ -63,11 +63,11 @@ def read_scalars(data: Buffer, file: str = "") -> Iterator[Scalar]:
 
 
 MAX_RANK = 254
-"""TensorFlow's own limit."""
+"""The limit of TensorFlow."""
 
 
 def parse_event(record: bytes, file: str = "") -> Tuple[Scalar, ...]:
-    """The scalars of one event. Raises BadEvent."""
+    """Parse the scalars of one event. Raises BadEvent."""
     wall_time, step = 0.0, 0
     summaries: List[bytes] = []
     for number, wire, value in _fields(record):
@@ -102,7 +102,7 @@ def _summary_value(data: bytes) -> Optional[Tuple[str, float]]:
 
 
 def _tensor(data: bytes) -> Optional[float]:
-    """The one number of a tensor of one number; None for any other tensor."""
+    """Return the number in a tensor with one element; None for any other tensor."""
     dtype, content = 0, b""
     numbers: List[float] = []
     for number, wire, value in _fields(data):
@@ -130,7 +130,7 @@ def _content(content: bytes, dtype: int) -> Optional[float]:
 
 
 def _numbers(number: int, wire: int, value: Value, dtype: int) -> Iterator[float]:
-    """The values of a repeated field, packed or not."""
+    """Yield the values of a repeated field, packed or not."""
     if number in PACKED and wire in (BYTES, FIXED32, FIXED64):
         data = _bytes(value)
         if len(data) % struct.calcsize(PACKED[number]):
@@ -142,7 +142,7 @@ def _numbers(number: int, wire: int, value: Value, dtype: int) -> Iterator[float
 
 
 def _half(bits: int, dtype: int) -> float:
-    """A 16-bit pattern as bfloat16 (the upper half of a float32) or as IEEE half."""
+    """Decode a 16-bit pattern as bfloat16 (the upper half of a float32) or as IEEE half."""
     bits &= 0xFFFF
     if dtype == DT_BFLOAT16:
         return float(struct.unpack("<f", struct.pack("<I", bits << 16))[0])
@@ -162,7 +162,7 @@ def _elements(shape: bytes) -> int:
 
 
 def _fields(data: bytes) -> Iterator[Field]:
-    """Every field of a message: number, wire type, and its value (bytes but for varints). Raises BadEvent."""
+    """Yield number, wire type and value (bytes, or int for varints) of every field of a message. Raises BadEvent."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -204,7 +204,7 @@ def _varints(data: bytes) -> Iterator[int]:
 
 
 def _signed(value: Value) -> int:
-    """A varint as the int64 it stands for."""
+    """Convert a varint to the int64 that it encodes."""
     assert isinstance(value, int)
     return value - 2**64 if value >= 2**63 else value
 

@@ -1,4 +1,4 @@
-"""The frames on the wire between laptop and payload, once the payload has said hello.
+"""The frames between laptop and payload, after the payload's greeting.
 
 Before the first frame a login shell may print anything; the payload's hello line carries a nonce and ends that.
 A frame is one type byte, a length (4 bytes, big-endian), and that many bytes.
@@ -30,21 +30,21 @@ class FrameKind(bytes, Enum):
 
 
 class BadFrame(ValueError):
-    """What came is not a frame of ours: noise on the line, a torn stream, or an object over the limit."""
+    """The data is not a valid frame: noise on the connection, a truncated stream, or an object over the limit."""
 
 
 def hello(nonce: str) -> bytes:
-    """The line that ends whatever a login shell printed."""
+    """Return the line that ends the output of a login shell."""
     return b"\x02HS" + nonce.encode("ascii") + b"\x03\n"
 
 
 def pack(kind: FrameKind, body: bytes = b"") -> bytes:
-    """One frame's bytes."""
+    """Encode one frame."""
     return HEADER.pack(kind.value, len(body)) + body
 
 
 def pack_json(value: Any) -> bytes:
-    """One JSON frame. Raises BadFrame over 64 MiB."""
+    """Encode one JSON frame. Raises BadFrame over 64 MiB."""
     body = dumps(value)
     if len(body) > MAX_JSON:
         raise BadFrame(f"an answer of {len(body)} bytes is over the limit of {MAX_JSON}")
@@ -52,7 +52,7 @@ def pack_json(value: Any) -> bytes:
 
 
 def read_frame(read_exactly: Callable[[int], bytes]) -> Tuple[FrameKind, bytes]:
-    """The next frame; `read_exactly(n)` gives n bytes or raises EOFError. Raises BadFrame."""
+    """Read the next frame; `read_exactly(n)` returns n bytes or raises EOFError. Raises BadFrame."""
     kind_byte, length = HEADER.unpack(read_exactly(HEADER.size))
     try:
         kind = FrameKind(kind_byte)
@@ -65,7 +65,7 @@ def read_frame(read_exactly: Callable[[int], bytes]) -> Tuple[FrameKind, bytes]:
 
 
 def parse_json(body: bytes) -> Dict[str, Any]:
-    """A JSON frame's object, whose every text can be encoded again. Raises BadFrame."""
+    """Parse a JSON frame; every text in it can be encoded again. Raises BadFrame."""
     try:
         value = json.loads(body.decode("utf-8", "surrogateescape"))
         if SURROGATE_ESCAPE.search(body):  # never in a frame of ours: `dumps` leaves text as it is

@@ -1,4 +1,4 @@
-"""What a look at the host's way to the model hub brings home."""
+"""Facts about the host's access to the model hub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job's spec, its result, its progress, and the one judgement of what state it is in."""
+"""A job's spec, progress and result, and the function that decides its state."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Dict, Optional, Tuple
 
 
 class JobState(str, Enum):
-    """What is known of a job. LOST: it started, left no result, and nobody is alive to write one."""
+    """The state of a job. LOST: it started and left no result, and no supervisor is alive to write one."""
 
     ABSENT = "absent"
     RUNNING = "running"
@@ -46,7 +46,7 @@ class JobSpec:
 
 @dataclass(frozen=True)
 class Started:
-    """Who runs a job: enough to never mistake another process for it (pid, start time in clock ticks, boot id)."""
+    """The process that runs a job, identified by pid, start time in clock ticks and boot id."""
 
     pid: int
     start_ticks: int
@@ -59,9 +59,9 @@ class Started:
 
 @dataclass(frozen=True)
 class JobResult:
-    """How a job ended; written whole, last. `exit` is the status, 128 + `signal` where a signal ended it.
+    """How a job ended; written atomically, last. `exit` is the status, or 128 + `signal` after a signal.
 
-    `stopped`: we were asked to. `preempted`: somebody else's SIGTERM ended it and a verified checkpoint was kept.
+    `stopped`: by the user. `preempted`: ended by another SIGTERM, with a verified checkpoint kept.
     """
 
     exit: int
@@ -75,9 +75,9 @@ class JobResult:
 
 @dataclass(frozen=True)
 class Progress:
-    """The newest optimizer step that the trainer or our hooks wrote; `at_unix` is the host's clock.
+    """The newest optimizer step that the trainer or the hooks recorded; `at_unix` is the host's time.
 
-    `began` is the step that this job's training began at: 0 where it began anew; None where that is not known.
+    `began` is the step at which this job's training began: 0 if not resumed, None if unknown.
     """
 
     step: int
@@ -94,7 +94,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class WatchNote:
-    """Something the live watch saw in a training, in the step it happened; an error is what ended the training.
+    """An observation of the watch, with its optimizer step; an error ended the training.
 
     `info` says where it began.
     """
@@ -108,7 +108,7 @@ class WatchNote:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A trainer checkpoint as its SHA-256 manifest tells it; `problem` is empty when every digest agrees."""
+    """A trainer checkpoint with a SHA-256 manifest; `problem` is empty if every digest matches."""
 
     name: str
     step: int
@@ -118,7 +118,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class ResumePoint:
-    """Where the next job of a run begins: an absolute path there, its checkpoint, and what was moved out of the way."""
+    """Where the next job of a run resumes: absolute path on the host, checkpoint, and broken ones that were renamed."""
 
     path: str
     checkpoint: Checkpoint
@@ -141,7 +141,7 @@ class EventFile:
 
 @dataclass(frozen=True)
 class RunSurvey:
-    """One run as it lies on the host, its newest job judged there by `judge_state`."""
+    """One run on the host, with the state of its newest job."""
 
     run: str
     config: str
@@ -164,7 +164,7 @@ class RunSurvey:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """What a run was started for; written once, before its first job. `settings` is the laptop's, kept as it came."""
+    """The settings of a run, written once before its first job. `settings` is stored as the laptop sent it."""
 
     run: str
     config: str
@@ -192,7 +192,7 @@ class StartRequest:
 
 @dataclass(frozen=True)
 class StartAnswer:
-    """The job of that number as it is now; `fresh` where this very request started it."""
+    """The current state of one job; `fresh` if this request started it."""
 
     run: str
     number: int
@@ -204,7 +204,7 @@ class StartAnswer:
 
 @dataclass(frozen=True)
 class StopAnswer:
-    """The run's newest job after a stop; `left` are processes that even SIGKILL did not end (stuck in the driver)."""
+    """The run's newest job after a stop; `left` are processes that survived SIGKILL, stuck in the driver."""
 
     run: str
     number: int
@@ -215,7 +215,7 @@ class StopAnswer:
 
 @dataclass(frozen=True)
 class JobNews:
-    """What a follower is told whenever it changes; the last news has a state that is not RUNNING."""
+    """The progress and state of a job, sent when either changes; the last has a state other than RUNNING."""
 
     number: int
     state: JobState
@@ -226,7 +226,7 @@ class JobNews:
 
 
 def judge_state(*, started: Optional[Started], result: Optional[JobResult], alive: bool) -> JobState:
-    """The state of a job from its evidence on the host; unreachable is never an input here.
+    """Decide the state of a job from its records on the host; an unreachable host is not an input.
 
     `alive`: the supervisor's kernel lock is held, or a process with the recorded pid, start time and boot id lives.
     """

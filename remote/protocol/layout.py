@@ -1,4 +1,4 @@
-"""Where things lie on the host: every path of ours is built here, as POSIX text relative to the workdir.
+"""Paths on the host: every path is built here, as POSIX text relative to the workdir.
 
 payload/<sha256>.pyz              the program that answers there
 projects/<key>/owner.json         which laptop and folder this is
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 PAYLOAD = "payload"
 PROJECTS = "projects"
 OTHER_WORKDIR = "set `workdir:` to a folder of your own"
-"""What to do where the host does not let us write where our things would lie."""
+"""The hint if the workdir is not writable."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class ProjectLayout:
 
 @dataclass(frozen=True)
 class RunLayout:
-    """One run's folder: what was asked (run.json), its code, its jobs 1, 2, ... and what they made."""
+    """One run's folder: its settings (run.json), its code, its jobs 1, 2, ... and their results."""
 
     root: str
 
@@ -135,7 +135,7 @@ class RunLayout:
 
     @property
     def progress(self) -> str:
-        """The newest step, written whole by the trainer or by our hooks; see jobs.Progress."""
+        """The newest step, written atomically by the trainer or the hooks; see jobs.Progress."""
         return f"{self.root}/progress.json"
 
     def job(self, number: int) -> JobLayout:
@@ -191,13 +191,13 @@ class JobLayout:
 
 
 def project_key(name: str, identity: str) -> str:
-    """A folder name for a project: readable, safe, and different for different laptops or folders."""
+    """Return a readable, safe folder name for a project that differs between laptops and folders."""
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:40] or "project"
     return f"{readable}-{hashlib.sha256(identity.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
 
 
 def run_name(config: str, fingerprint: str, serial: int = 1) -> str:
-    """The id of a run: the same work always has the same id, so that starting it twice starts it once."""
+    """Return the id of a run. The same work always has the same id, so that it is started once."""
     readable = re.sub(r"[^A-Za-z0-9._-]+", "-", config).strip("-.")[:40] or "run"
     suffix = "" if serial == 1 else f"-{serial}"
     return f"{readable}-{fingerprint[:8]}{suffix}"

@@ -1,4 +1,4 @@
-"""Lines of output as a terminal would have left them: progress bars that redraw themselves become their last state."""
+"""Collapse redrawn lines of output: a progress bar becomes its last state, as on a terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ENDS = re.compile(r"\r*\n|\r+")
 
 
 def collapse_progress(text: str) -> str:
-    """`text` with every line that was redrawn by carriage returns shown as it was last.
+    """Return `text` with every line that carriage returns redrew in its last state.
 
     A shorter redrawing hides a longer one wholly: what a bar leaves of an earlier state is of no use to a reader.
     """
@@ -18,14 +18,14 @@ def collapse_progress(text: str) -> str:
 
 
 class LineCollapser:
-    """The same for output that comes in pieces: whole lines out, a line that is still being redrawn held back."""
+    """The same for output in pieces: yields whole lines and holds back a line that may still be redrawn."""
 
     def __init__(self) -> None:
         self._shown = ""
         self._pending = ""
 
     def feed(self, text: str, *, final: bool = False) -> Iterator[str]:
-        """The lines that are finished now, each with its newline; `final` gives what is left as well."""
+        """Return the finished lines, each with its newline; `final` also returns the rest."""
         return iter(self._lines(text, final))
 
     def _lines(self, text: str, final: bool) -> List[str]:

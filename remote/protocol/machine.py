@@ -1,4 +1,4 @@
-"""Facts about a host as one look brings them home: interpreter, torch build, driver, cards, disk, memory."""
+"""Facts about a host from one survey: interpreter, torch build, driver, cards, disk, memory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Dict, Optional, Tuple
 
 @dataclass(frozen=True)
 class Torch:
-    """One torch build. `arch_list` as `torch.cuda.get_arch_list()` says, () for a CPU build; None: not asked yet."""
+    """One torch build. `arch_list` is `torch.cuda.get_arch_list()`, () for a CPU build; None: not checked."""
 
     version: str
     cuda: Optional[str] = None
@@ -17,7 +17,7 @@ class Torch:
 
 @dataclass(frozen=True)
 class Interpreter:
-    """The Python that trains. `error` is set, and the rest empty, where it could not be run."""
+    """The Python that trains. If it cannot run, `error` is set and the rest is empty."""
 
     path: str
     realpath: str = ""
@@ -30,7 +30,7 @@ class Interpreter:
 
 @dataclass(frozen=True)
 class GpuProcess:
-    """Somebody on a card. `ours` is the run id where it belongs to an earlier run of this project."""
+    """A process on a card. `ours` is the run id if it belongs to an earlier run of this project."""
 
     pid: int
     name: str
@@ -41,7 +41,7 @@ class GpuProcess:
 
 @dataclass(frozen=True)
 class Gpu:
-    """One card as the driver tells it; `capability` is (major, minor), the only thing that decides bfloat16."""
+    """One card as the driver reports it; `capability` is (major, minor) and alone decides bfloat16 support."""
 
     index: int
     uuid: str
@@ -56,7 +56,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Driver:
-    """The NVIDIA driver; `error` says why there is none (absent, hung, lost the card)."""
+    """The NVIDIA driver; `error` is set if it is absent, hangs or lost the card."""
 
     version: str = ""
     cuda: str = ""
@@ -65,7 +65,7 @@ class Driver:
 
 @dataclass(frozen=True)
 class Disk:
-    """The file system under one path, asked with statvfs; `error` is what a small real write said."""
+    """The file system under one path, from statvfs; `error` is the error of a small test write."""
 
     path: str
     mount: str
@@ -78,7 +78,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class Machine:
-    """Who the host is and what it has."""
+    """Identity and resources of the host."""
 
     hostname: str
     machine_id: str

@@ -1,4 +1,4 @@
-"""Files appear whole or not at all: written beside, then renamed; what a killed writer left there is swept.
+"""Atomic file creation: files are written beside their target and renamed; leftovers of killed writers are removed.
 
 What is on its way has its writer in its name: what a killed one left is told from what a living one makes.
 """
@@ -18,7 +18,7 @@ NAME = re.compile(rf"{re.escape(PART)}({WRITER})-\w+")
 
 
 def write_beside(path: str, data: bytes, mode: int) -> None:
-    """`path` holds exactly `data`; a reader sees the old bytes or the new, after a power cut too. Raises OSError."""
+    """Write `data` to `path` atomically, also across a power cut. Raises OSError."""
     with replacing(path) as file:
         file.write(data)
         file.flush()
@@ -28,7 +28,7 @@ def write_beside(path: str, data: bytes, mode: int) -> None:
 
 @contextlib.contextmanager
 def replacing(path: str) -> Iterator[BinaryIO]:
-    """What the block writes takes the place of `path`; where the block fails, nothing of it stays. Raises OSError."""
+    """Replace `path` atomically with what the block writes; if the block fails, nothing changes. Raises OSError."""
     fd, part = make_part(os.path.dirname(path) or ".")
     try:
         with os.fdopen(fd, "wb") as file:
@@ -41,15 +41,15 @@ def replacing(path: str) -> Iterator[BinaryIO]:
 
 
 def make_part(folder: str) -> Tuple[int, str]:
-    """An open new file of ours in `folder`, and its path; parts there whose writer was killed are gone."""
+    """Create a temporary file in `folder` and return it open, with its path. Removes those of dead writers."""
     sweep(folder)
-    # Not tempfile's: every agent would import that, for longer than it takes to write.
+    # Not tempfile: importing it would take every agent longer than the write itself.
     path = os.path.join(folder, f"{PART}{writer()}-{os.urandom(8).hex()}")
     return os.open(path, FLAGS, 0o600), path
 
 
 def sweep(folder: str) -> None:
-    """No part lies in `folder` whose writer is known to be dead; one of another machine or boot is not known to be."""
+    """Remove temporary files whose writer is known to be dead; those of other machines or boots stay."""
     try:
         names = os.listdir(folder)
     except OSError:
@@ -62,13 +62,13 @@ def sweep(folder: str) -> None:
 
 
 def writer() -> str:
-    """This process in a few characters: its machine, its pid, and when it began."""
+    """Return a short identifier of this process: machine, pid and start time."""
     pid = os.getpid()
     return f"{_machine()}-{pid}-{_started(pid) or 0}"
 
 
 def is_gone(name: str) -> bool:
-    """The process that `writer` named so is dead; one of another machine or boot is not known to be."""
+    """Return True if the process with that `writer` identifier is dead; False if it ran elsewhere or before a boot."""
     machine, pid, started = name.split("-")
     if machine != _machine():
         return False
@@ -88,7 +88,7 @@ def _is_no_process(pid: int) -> bool:
 
 
 def _started(pid: int) -> Optional[int]:
-    """When that process began, in clock ticks since boot; None where there is none, or no way to know."""
+    """Return the start time of a process in clock ticks since boot; None if it does not exist or is unknown."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             line = file.read()
@@ -100,7 +100,7 @@ def _started(pid: int) -> Optional[int]:
 
 
 def _machine() -> str:
-    """The machine in this boot, and whose pids these are: two containers share the one and not the other."""
+    """Return an identifier of machine, boot and pid namespace: two containers share only the first two."""
     words = ""
     with contextlib.suppress(OSError), open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         words += file.read()

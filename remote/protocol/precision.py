@@ -23,9 +23,9 @@ class Mode(str, Enum):
 
 @dataclass(frozen=True)
 class PrecisionPlan:
-    """What every part of a run agrees on. Dtypes are torch's names (`float16`); `autocast_dtype` None: no autocast.
+    """The precision settings of a run. Dtypes are torch's names (`float16`); `autocast_dtype` None: no autocast.
 
-    `refusal` is set where the wish cannot be met; the plan is then the one that would work instead.
+    `refusal` is set if the requested mode cannot work; the plan is then one that does.
     `growth_interval` is how many good steps double the loss scale.
     """
 
@@ -45,17 +45,17 @@ class PrecisionPlan:
 
     @property
     def ok(self) -> bool:
-        """The wish is met."""
+        """Return True if the requested mode works."""
         return self.refusal is None
 
     @property
     def findings(self) -> Tuple[Finding, ...]:
-        """The refusal, where there is one, and every warning."""
+        """Return the refusal, if any, and every warning."""
         return ((self.refusal,) if self.refusal else ()) + self.warnings
 
 
 def announce(plan: PrecisionPlan) -> str:
-    """The plan as one line, printed before every proof and training job."""
+    """Describe the plan in one line, printed before every proof and training job."""
     scaling = f"loss scale from {plan.init_scale:g}" if plan.scaler else "no loss scaling"
     autocast = f"autocast {plan.autocast_dtype}" if plan.autocast_dtype else "no autocast"
     return (

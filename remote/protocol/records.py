@@ -24,7 +24,7 @@ ZERO_HEADER = bytes(HEADER.size)
 
 
 class Ending(str, Enum):
-    """What follows the last whole record. Only `torn` and `zeros` may become records later."""
+    """The data after the last whole record. Only `torn` and `zeros` may become records later."""
 
     CLEAN = "clean"
     TORN = "torn"
@@ -35,13 +35,13 @@ class Ending(str, Enum):
 
     @property
     def damaged(self) -> bool:
-        """No reader gets past it, however long one waits."""
+        """Return True if the file can never be read past this point."""
         return self in (Ending.BAD_LENGTH, Ending.TOO_LONG, Ending.BAD_DATA)
 
 
 @dataclass(frozen=True)
 class Prefix:
-    """The leading bytes that are whole records, how many records that is, and what comes after."""
+    """Size in bytes and number of the leading whole records, and what follows them."""
 
     size_bytes: int
     records: int
@@ -49,13 +49,13 @@ class Prefix:
 
 
 def pack_record(data: bytes) -> bytes:
-    """One record's bytes."""
+    """Encode one record."""
     length = LENGTH.pack(len(data))
     return length + FOOTER.pack(masked_crc32c(length)) + data + FOOTER.pack(masked_crc32c(data))
 
 
 def whole_prefix(data: Buffer) -> Prefix:
-    """How much of `data`, which begins where a record begins, is whole valid records."""
+    """Measure the whole valid records at the start of `data`, which begins at a record."""
     view = memoryview(data)
     at = records = 0
     while at < len(view):
@@ -73,7 +73,7 @@ def whole_prefix(data: Buffer) -> Prefix:
 
 
 def split_records(data: Buffer) -> Iterator[bytes]:
-    """The data of each record of whole records (`whole_prefix` has said so); sums are not checked again."""
+    """Yield the data of each record; `records` must be whole records, whose checksums are not verified again."""
     view = memoryview(data)
     at = 0
     while at + OVERHEAD <= len(view):
@@ -83,7 +83,7 @@ def split_records(data: Buffer) -> Iterator[bytes]:
 
 
 def read_records(fd: int, offset: int) -> Tuple[bytes, Ending]:
-    """Whole records of an open file from `offset` on, about a block of them; where there are none, why."""
+    """Read about one block of whole records from `offset`; if there are none, the ending says why."""
     data = os.pread(fd, BLOCK, offset)
     prefix = whole_prefix(data)
     if prefix.size_bytes == 0 and prefix.ending is Ending.TORN and len(data) >= HEADER.size:
@@ -93,7 +93,7 @@ def read_records(fd: int, offset: int) -> Tuple[bytes, Ending]:
 
 
 def scan_file(file: BinaryIO, *, start: int = 0, check_from: Optional[int] = None) -> Prefix:
-    """The whole records of an open file from `start` on; lengths are always checked, data only from `check_from` on.
+    """Measure the whole records of an open file from `start`; lengths are always verified, data from `check_from`.
 
     Without `check_from` all data is checked. `size_bytes` counts from the file's beginning.
     """

@@ -1,4 +1,4 @@
-"""How whole records of many files travel as one stream, and how both sides know that they speak of the same file."""
+"""The segments in which records of many files form one stream, and the digest that identifies a file's prefix."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import os
 import struct
 
 SEGMENT = struct.Struct(">IBQ")
-"""Index of the file in what was wanted, flags, and how many bytes of records follow."""
+"""Index of the requested file, flags, and number of bytes that follow."""
 
 FRESH = 1
-"""The file on the host is not the one that was had: it begins anew, at offset 0."""
+"""The file on the host was replaced: it starts over at offset 0."""
 
 TAIL_BYTES = 4096
 
 
 def tail_digest(fd: int, offset: int) -> str:
-    """SHA-256 of the up to 4096 bytes before `offset`; empty at the beginning. Equal digests mean: the same file."""
+    """Return the SHA-256 of up to 4096 bytes before `offset`, empty at 0. Equal digests mean the same file."""
     size = min(offset, TAIL_BYTES)
     if size == 0:
         return ""

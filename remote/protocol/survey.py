@@ -1,4 +1,4 @@
-"""Everything one exchange brings home: each stage's check is a judgement over this and the local facts."""
+"""The survey of a host in one exchange; each stage's check judges it together with local facts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from remote.protocol.tree import TreeSurvey
 
 @dataclass(frozen=True)
 class SurveyRequest:
-    """What to look at. Paths are the host's; `gpus` None: all; `card` is what to assume where none can be asked."""
+    """What to survey. Paths are on the host; `gpus` None: all; `card` is assumed if there is no driver."""
 
     project: str
     python: str
@@ -25,7 +25,7 @@ class SurveyRequest:
 
 @dataclass(frozen=True)
 class FileFact:
-    """One file of the host that was asked about; `sha256` is empty where it is not a regular file."""
+    """One requested file on the host; `sha256` is empty unless it is a regular file."""
 
     path: str
     exists: bool
@@ -36,7 +36,7 @@ class FileFact:
 
 @dataclass(frozen=True)
 class Survey:
-    """The host at one moment."""
+    """The state of a host at one moment."""
 
     payload: str
     machine: Machine
@@ -52,10 +52,10 @@ class Survey:
     linger: Optional[bool] = None
 
     def run(self, name: str) -> Optional[RunSurvey]:
-        """The run of that id, where the host has it."""
+        """Return the run with that id, or None."""
         return next((run for run in self.runs if run.run == name), None)
 
     @property
     def gpu(self) -> Optional[Gpu]:
-        """The weakest card of those chosen: what precision must be judged by."""
+        """Return the weakest of the selected cards, which decides the precision."""
         return min(self.gpus, key=lambda gpu: gpu.capability, default=None)

@@ -1,4 +1,4 @@
-"""Words of another machine made fit for a terminal: nothing that moves the cursor, colours, links or hides."""
+"""Escape text from hosts for the terminal: no control moves the cursor, colours, links or hides."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ JSON_ESCAPES.update({code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)})
 
 
 def safe_json(text: str) -> str:
-    """JSON as a terminal may see it: all controls and lone surrogates are escaped, the values unchanged."""
+    """Escape all control characters and lone surrogates in JSON, without changing its values."""
     return text.translate(JSON_ESCAPES)
 
 
 def safe_text(text: Union[str, bytes], *, max_line: int = MAX_LINE) -> str:
-    """`text` as a terminal may see it: one string whose every control is spelled out.
+    """Return `text` with every control character escaped, safe for a terminal.
 
     A carriage return becomes a line feed, bytes that are not UTF-8 become \\xNN, a line over `max_line` characters
     is cut and says so. Line feeds and tabs stay. The same text always gives the same result, and giving the result
@@ -50,7 +50,7 @@ def _cut(line: str, limit: int) -> str:
 
 
 def first_line(text: Union[str, bytes], *, max_line: int = 300) -> str:
-    """The first line that says something, safe; empty where none does."""
+    """Return the first line that is not blank, escaped, or an empty string."""
     for line in safe_text(text, max_line=max_line).split("\n"):
         if line.strip():
             return line.strip()

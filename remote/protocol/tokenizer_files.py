@@ -1,4 +1,4 @@
-"""What a tokenizer's files must be: names, and the judgement of one file's bytes, the same on laptop and host."""
+"""The names and validation of tokenizer files, the same on laptop and host."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ COMPANIONS = (
 )
 NAMES = (MAIN, *COMPANIONS)
 ROUND_TRIPS = ("The quick brown fox, 3 times!", "naïve café — 12.5 Hz", "发音 評価 тест 🙂")
-"""Plain words, accents and punctuation, and scripts that byte-level vocabularies must carry."""
+"""Plain words, accents, punctuation, and scripts that byte-level vocabularies must cover."""
 
 LFS_POINTER = b"version https://git-lfs."
 MAX_PARSED = 256 * 2**20
@@ -36,7 +36,7 @@ PAIRED_MERGES_FROM = (0, 20)
 
 @dataclass(frozen=True)
 class Fault:
-    """Why a file is not what its name says.
+    """Why a file is invalid.
 
     `kind`: truncated, empty, missing, lfs-pointer, html, not-json, not-a-tokenizer, or unrecorded (repaired by us, not
     yet noted).
@@ -47,7 +47,7 @@ class Fault:
 
 
 def judge_file(name: str, data: bytes) -> Optional[Fault]:
-    """What is wrong with these bytes as the file `name`; None where nothing can be seen without its digest."""
+    """Return what is wrong with the bytes of the file `name`, or None if nothing is visible without its digest."""
     if not data.strip():
         return Fault("empty", f"{len(data)} bytes, none of them text")
     if data.startswith(LFS_POINTER):
@@ -78,7 +78,7 @@ def _judge_json(name: str, data: bytes) -> Optional[Fault]:
 
 
 def _judge_json_error(text: str, error: ValueError) -> Fault:
-    """A value that ends with the file was cut off; one that breaks before its end was damaged."""
+    """Return truncated if the error lies at the end of the file, else damaged."""
     at = getattr(error, "pos", 0)
     place = f"line {getattr(error, 'lineno', 0)} column {getattr(error, 'colno', 0)}"
     unterminated = str(error).startswith("Unterminated string")
@@ -91,26 +91,26 @@ _CUT_WORDS = ("-", *(word[:end] for word in ("true", "false", "null") for end in
 
 
 def merges_are_pairs(data: bytes) -> bool:
-    """The BPE merges are lists of two, which only tokenizers 0.20 and newer read."""
+    """Return True if BPE merges are lists of two, which only tokenizers 0.20 and newer can read."""
     return re.search(rb'"merges"\s*:\s*\[\s*\[', data) is not None
 
 
 def version_of(text: str) -> Tuple[int, ...]:
-    """The leading numbers of a version: 0.19.1rc2 is (0, 19, 1); () where it begins with none."""
+    """Parse the leading numbers of a version: 0.19.1rc2 is (0, 19, 1); () if there are none."""
     numbers = re.match(r"[0-9]+(?:\.[0-9]+)*", text)
     return tuple(int(part) for part in numbers[0].split(".")) if numbers else ()
 
 
 @dataclass(frozen=True)
 class Digest:
-    """What a file must be. The hub names large files by sha256 and small ones by Git's blob sha1."""
+    """The expected size and digest. The hub identifies large files by SHA-256 and small ones by Git's blob SHA-1."""
 
     size: int
     sha256: str = ""
     git_sha1: str = ""
 
     def mismatch(self, found: Digest) -> str:
-        """Why a file with `found`'s size and both digests is not this one, empty where it is."""
+        """Return why a file with the size and digests of `found` is a different one, or an empty string."""
         if self.size >= 0 and found.size != self.size:
             return f"{found.size} bytes where the hub has {self.size}"
         if self.sha256 and found.sha256 != self.sha256:
@@ -121,7 +121,7 @@ class Digest:
 
 
 def digest_of(data: bytes) -> Digest:
-    """Size, sha256 and Git blob sha1 of the bytes."""
+    """Return size, SHA-256 and Git blob SHA-1 of the bytes."""
     blob = hashlib.sha1(b"blob %d\0" % len(data), usedforsecurity=False)
     blob.update(data)
     return Digest(len(data), hashlib.sha256(data).hexdigest(), blob.hexdigest())
@@ -137,7 +137,7 @@ def digest_from_etag(etag: str, size: int = -1) -> Optional[Digest]:
 
 @dataclass(frozen=True)
 class TokenizerFile:
-    """One tokenizer file as it lies on a host or laptop. `real` is where its bytes are (a cache's blob).
+    """One tokenizer file on a host or laptop. `real` is where its bytes are (a cache's blob).
 
     `mismatch`: why it is not what `known_from` (cache, download record) says it must be. `repo` and `revision` are
     where it came from, as far as its place tells. `loads` is what the host's own tokenizers library complained of.

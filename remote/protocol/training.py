@@ -1,4 +1,4 @@
-"""What the built-in trainer is told: one frozen spec, the argument of `payload.pyz train SPEC`."""
+"""The spec of the built-in trainer, the argument of `payload.pyz train SPEC`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FRESH = "fresh"
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """The base model: a hub id, an absolute path on the host, or an id of `tiny/`, which is made on the spot.
+    """The base model: a hub id, an absolute path on the host, or an id of `tiny/`, which is created locally.
 
     `adapter` is `fresh`, the path of an adapter's folder, or the name of one inside the base model's repository.
     """
@@ -54,7 +54,7 @@ class DataSpec:
 
 @dataclass(frozen=True)
 class LoopSpec:
-    """How long and how fast; the same names and units as `train:` in a config."""
+    """The training hyperparameters, with the names and units of `train:` in a config."""
 
     epochs: int = 3
     batch_size: int = 8
@@ -91,7 +91,7 @@ class TrainingPaths:
 
 @dataclass(frozen=True)
 class TrainingSpec:
-    """Everything the built-in trainer needs; nothing else is read from the environment but secrets."""
+    """Everything the built-in trainer needs; only secrets are read from the environment."""
 
     model: ModelSpec
     data: DataSpec
@@ -102,7 +102,7 @@ class TrainingSpec:
 
 
 def task_of(recording: int, epoch: int, tasks: int) -> int:
-    """Which of `tasks` tasks a recording is asked for in an epoch: one an epoch, all of them in turn."""
+    """Return the task of a recording in an epoch: one of `tasks` per epoch, in rotation."""
     return (recording + epoch) % tasks
 
 
@@ -116,7 +116,7 @@ def planned_steps(
     processes: int = 1,
     max_steps: Optional[int] = None,
 ) -> int:
-    """Optimizer steps of a run over `samples` recordings, counted as transformers' Trainer counts them.
+    """Return the optimizer steps of a run over `samples` recordings, counted as transformers' Trainer does.
 
     Each recording is asked for one task an epoch (`task_of`), so `tasks` does not lengthen an epoch. The last batch and
     the last accumulation of an epoch may be short: 2,500 recordings in batches of 8 x 8 are 40 steps.

@@ -1,4 +1,4 @@
-"""The sync manifest: what was sent, what lies on the host, and which fixers made the difference."""
+"""The sync manifest: the files that were sent, those on the host, and the fixers that changed them."""
 
 from __future__ import annotations
 
@@ -35,24 +35,26 @@ class Row:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Every path we put on the host, by its POSIX name relative to the tree (undecodable bytes as surrogates)."""
+    """Every file of the tree by relative POSIX path (undecodable bytes as surrogates)."""
 
     rows: Dict[str, Row]
     version: int = MANIFEST_VERSION
 
     def source_digest(self) -> str:
-        """One digest over what the laptop sent: equal on both sides means nothing to send. Files that only a fixer
-        made (their `source` is empty) are not in it."""
+        """Return one digest of what the laptop sent; if it is equal on both sides, there is nothing to send.
+
+        Files that only a fixer made (their `source` is empty) are not included.
+        """
         return _digest({path: (row.source, row.mode, row.link) for path, row in self.rows.items() if row.source})
 
     def installed_digest(self) -> str:
-        """One digest over what lies on the host, fixers included."""
+        """Return one digest of the files on the host, including changes by fixers."""
         return _digest({path: (row.installed, row.mode, row.link) for path, row in self.rows.items()})
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """A path whose bytes on the host are not what the manifest says: edited, missing, or not a regular file."""
+    """A path that differs from the manifest: edited, missing, or not a regular file."""
 
     path: str
     kind: str
@@ -61,11 +63,11 @@ class Deviation:
 
 @dataclass(frozen=True)
 class TreeSurvey:
-    """The host's tree in a few words: both digests of its manifest, and where the bytes disagree with it.
+    """A summary of the host's tree: both digests of its manifest, and the paths that differ from it.
 
-    `fixed` has the rows whose bytes a fixer made. `owner` says which laptop and folder the tree belongs to.
-    `pending`: a change of the tree was cut after it had begun; the next one finishes it. `staged` counts the contents
-    that a cut sync left behind. `codecs` is what the host can unpack, best first.
+    `fixed` has the rows that a fixer changed. `owner` is the laptop and folder that the tree belongs to. `pending`: a
+    change was interrupted and the next one completes it. `staged` counts the contents that an interrupted sync left.
+    `codecs` are the codecs that the host supports, best first.
     """
 
     exists: bool
@@ -81,17 +83,17 @@ class TreeSurvey:
 
 
 class NewerManifest(Malformed):
-    """A newer version of us wrote it; it must not be overwritten by this one."""
+    """A newer version of halfstep wrote the manifest; this one must not overwrite it."""
 
 
 def pack_manifest(manifest: Manifest) -> Dict[str, Any]:
-    """A manifest as JSON; rows are arrays, because there may be 20,000 of them."""
+    """Encode a manifest as JSON; rows are arrays, because there may be 20,000 of them."""
     rows = {path: [r.source, r.installed, r.mode, r.size, r.link, r.fixers] for path, r in manifest.rows.items()}
     return {"version": manifest.version, "rows": rows}
 
 
 def parse_manifest(data: Any) -> Manifest:
-    """The manifest that `pack_manifest` wrote. Raises Malformed, also where a newer version of us wrote it."""
+    """Parse a manifest from `pack_manifest`. Raises Malformed, and NewerManifest for one of a newer version."""
     try:
         version, rows = data["version"], data["rows"]
         if version > MANIFEST_VERSION:
@@ -104,7 +106,7 @@ def parse_manifest(data: Any) -> Manifest:
 
 
 def parse_row(row: Any) -> Row:
-    """One row from its array. Raises ValueError, TypeError."""
+    """Parse one row. Raises ValueError, TypeError."""
     source, installed, mode, size, link, fixers = row
     shapes = ((source, str), (installed, str), (mode, int), (size, int), (link, str), (fixers, dict))
     if not all(isinstance(value, kind) for value, kind in shapes):

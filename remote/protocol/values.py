@@ -1,4 +1,4 @@
-"""Frozen dataclasses to JSON and back, checked by their annotations."""
+"""Encode frozen dataclasses as JSON, and decode them with checks against their annotations."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import typing
 from typing import Any, Dict, Type, TypeVar, Union
 
 T = TypeVar("T")
-# `X | None` is another type than Optional[X] from Python 3.10 on; 3.9 has no such thing.
+# From Python 3.10 on, `X | None` is another type than Optional[X]; 3.9 has no such type.
 UNIONS = (Union, getattr(types, "UnionType", Union))
 
 
 class Malformed(ValueError):
-    """A JSON value does not have the shape its annotation promises; the message says where."""
+    """A JSON value does not match its annotation; the message says where."""
 
 
 def encode(value: Any) -> Any:
-    """The JSON-ready form of a dataclass, enum, tuple, mapping or plain value."""
+    """Convert a dataclass, enum, tuple, mapping or plain value to JSON types."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, enum.Enum):
@@ -33,14 +33,14 @@ def encode(value: Any) -> Any:
 
 
 def dumps(value: Any) -> bytes:
-    """Compact JSON of `encode(value)`, UTF-8; the same value always gives the same bytes."""
+    """Return `encode(value)` as compact UTF-8 JSON; equal values give equal bytes."""
     return json.dumps(encode(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode(
         "utf-8", "surrogateescape"
     )
 
 
 def decode(kind: Type[T], data: Any, where: str = "$") -> T:
-    """`data` as a `kind`: unknown fields are ignored, missing ones need a default. Raises Malformed."""
+    """Decode `data` as a `kind`: unknown fields are ignored, missing ones need a default. Raises Malformed."""
     return typing.cast(T, _decode(kind, data, where))
 
 
