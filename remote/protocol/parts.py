@@ -68,7 +68,7 @@ def writer() -> str:
 
 
 def is_gone(name: str) -> bool:
-    """Return True if the process with that `writer` identifier is dead; False if it ran elsewhere or before a boot."""
+    """Return True if the process with that `writer` identifier is dead; False if its machine or boot differs."""
     machine, pid, started = name.split("-")
     if machine != _machine():
         return False

@@ -73,7 +73,7 @@ def whole_prefix(data: Buffer) -> Prefix:
 
 
 def split_records(data: Buffer) -> Iterator[bytes]:
-    """Yield the data of each record; `records` must be whole records, whose checksums are not verified again."""
+    """Yield the data of each record; `data` must hold whole records; checksums are not verified again."""
     view = memoryview(data)
     at = 0
     while at + OVERHEAD <= len(view):

@@ -78,7 +78,7 @@ def _judge_json(name: str, data: bytes) -> Optional[Fault]:
 
 
 def _judge_json_error(text: str, error: ValueError) -> Fault:
-    """Return truncated if the error lies at the end of the file, else damaged."""
+    """Return the fault `truncated` if the error lies at the end of the file, else `not-json`."""
     at = getattr(error, "pos", 0)
     place = f"line {getattr(error, 'lineno', 0)} column {getattr(error, 'colno', 0)}"
     unterminated = str(error).startswith("Unterminated string")
