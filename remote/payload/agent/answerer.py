@@ -11,6 +11,7 @@ import threading
 from typing import Any, Dict
 
 from remote.payload.agent.hangup import Hangup
+from remote.payload.files.atomic import make_private_folder
 from remote.payload.operations import OPERATIONS
 from remote.payload.request.call import Call, Connection
 from remote.payload.request.refusal import Refusal, refusal_to_json
@@ -113,15 +114,6 @@ def _dispatch(call: Call, may_change: bool) -> Dict[str, Any]:
     if operation.changes and not os.path.isdir(call.workdir):
         make_private_folder(call.workdir)
     return operation.handler(call)
-
-
-def make_private_folder(folder: str) -> None:
-    """Create the folder and its missing parents with mode 0700, whatever the umask."""
-    before = os.umask(0o077)
-    try:
-        os.makedirs(folder, exist_ok=True)
-    finally:
-        os.umask(before)
 
 
 def _drain(call: Call) -> None:

@@ -1,4 +1,4 @@
-"""Atomic writes: to a temporary file beside the target, synced, renamed."""
+"""Atomic writes (to a temporary file beside the target, synced, renamed), and private folders."""
 
 from __future__ import annotations
 
@@ -23,3 +23,12 @@ def sync_folder(folder: str) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def make_private_folder(folder: str) -> None:
+    """Create the folder and its missing parents with mode 0700, whatever the umask."""
+    before = os.umask(0o077)
+    try:
+        os.makedirs(folder, exist_ok=True)
+    finally:
+        os.umask(before)

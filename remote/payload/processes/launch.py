@@ -130,7 +130,7 @@ def start_gated(
     `before` is called in the child once the gate is open; it may fork, and returns in the process that runs `argv`.
     Because of the gate, a supervisor that is killed before it records the child's pid leaves no training process.
     """
-    output_fd = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    output_fd = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     wait_fd, gate_fd = os.pipe()
     pid = os.fork()
     if pid == 0:

@@ -12,7 +12,7 @@ from remote.payload.files.atomic import PART, sync_folder
 from remote.payload.files.lock import Held, take_lock
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
-from remote.payload.tree.lock import open_project
+from remote.payload.tree.lock import ensure_private, open_project
 from remote.payload.tree.operations import open_input
 from remote.payload.tree.paths import Folders, check_path
 from remote.payload.tree.state import Project
@@ -55,6 +55,7 @@ def data_receive(call: Call) -> Dict[str, Any]:
     """Receive the data. Returns its path, or the names of torn files; the other files are kept for the next upload."""
     project = open_project(call)
     complete = _complete_path(project, call.args["digest"])
+    ensure_private(project)
     os.makedirs(os.path.dirname(complete), exist_ok=True)
     try:
         with take_lock(complete + ".lock", "sending data"):

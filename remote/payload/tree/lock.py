@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import Iterator
 
+from remote.payload.files.atomic import make_private_folder
 from remote.payload.files.lock import Held, take_lock
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
@@ -20,12 +22,22 @@ def open_project(call: Call) -> Project:
     return Project(call.workdir, ProjectLayout(checked_name(call.args.get("project", ""))))
 
 
+def ensure_private(project: Project) -> None:
+    """Create the project's folder with mode 0700, or restrict an existing one, so that other users cannot enter."""
+    make_private_folder(project.root)
+    if os.stat(project.root).st_mode & 0o077:
+        # Only its owner may restrict it; another user's folder is used as it is.
+        with contextlib.suppress(PermissionError):
+            os.chmod(project.root, 0o700)
+
+
 @contextlib.contextmanager
 def locked_project(project: Project, words: str, *, wait_s: float = 0.0) -> Iterator[None]:
     """Hold the project's lock while the block runs, after completing any interrupted commit of its tree.
 
     Raises Refusal `busy` if another process still holds the lock after `wait_s`.
     """
+    ensure_private(project)
     try:
         with take_lock(project.at(project.layout.lock), words, wait_s=wait_s):
             recover(project)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 import zlib
 from typing import Any, Dict, Iterator
@@ -53,7 +52,6 @@ def tree_receive(call: Call) -> Dict[str, Any]:
     Nothing changes if a content arrived torn: the torn ones are reported, the rest stays staged for the next stream.
     """
     project, force = open_project(call), bool(call.args.get("force"))
-    os.makedirs(project.root, exist_ok=True)
     with locked_project(project, call.args.get("owner", "")):
         _check_owner(project, call.args.get("owner", ""), force)
         manifest = known_manifest(project)

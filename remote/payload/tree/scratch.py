@@ -11,7 +11,7 @@ from remote.payload.files.leftovers import mark_owner, remove, sweep_scratch
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
 from remote.payload.tree.commit import known_manifest
-from remote.payload.tree.lock import open_project
+from remote.payload.tree.lock import ensure_private, open_project
 from remote.payload.tree.materialise import copy_one, link_untracked
 from remote.payload.tree.operations import open_input
 from remote.payload.tree.paths import Folders
@@ -33,6 +33,7 @@ def tree_scratch(call: Call) -> Dict[str, Any]:
     if os.path.lexists(folder):
         raise Refusal("exists", f"{folder} exists already", where=folder, exit_code=ExitCode.BUG)
     sweep_scratch(os.path.dirname(folder))
+    ensure_private(project)
     mark_owner(folder)
     code = os.path.join(folder, CODE)
     os.makedirs(folder, mode=0o700)

@@ -232,3 +232,9 @@ def test_what_an_earlier_job_came_to_is_no_progress_of_the_next(bench: Bench):
     assert {news.progress for news in follow_job(bench.host, PROJECT, bench.run)} == {None}
     until(lambda: bench.survey().result, "the end of the second job")
     assert (bench.survey().job, bench.survey().progress) == (2, None)
+
+
+def test_SE_10_the_output_of_a_job_can_be_read_by_its_user_only(bench: Bench):
+    bench.start("--steps", 1)
+    until(lambda: bench.survey().result, "the end")
+    assert os.stat(bench.job().output).st_mode & 0o077 == 0
