@@ -91,7 +91,7 @@ def _outside_definitions(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_interactive(tree: ast.Module) -> bool:
-    """It calls what waits for somebody to type."""
+    """Return True if the script calls a function that waits for input."""
     own = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
     own |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     own |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}

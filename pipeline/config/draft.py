@@ -76,11 +76,17 @@ def guess_project(files: Iterable[tuple[str, bytes]]) -> Guess:
                 collator = collator or path
             if candidate := judge_script(path, data):
                 found.append(candidate)
-    found.sort(key=lambda script: (-script.score, script.path.count("/"), script.path))
-    scripts = tuple(script.path for script in found if not script.interactive)
-    interactive = tuple(script.path for script in found if script.interactive)
-    modules = tuple(script.path for script in found if script.module)
-    return Guess(scripts, interactive, modules, collator, requirements, tuple(shells), tuple(pages), sources)
+    return Guess(*_ranked(found), collator, requirements, tuple(shells), tuple(pages), sources)
+
+
+def _ranked(found: list[Candidate]) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Return the paths of scripts, of interactive scripts and of modules, the likeliest first."""
+    ranked = sorted(found, key=lambda script: (-script.score, script.path.count("/"), script.path))
+    return (
+        tuple(script.path for script in ranked if not script.interactive),
+        tuple(script.path for script in ranked if script.interactive),
+        tuple(script.path for script in ranked if script.module),
+    )
 
 
 def _commands(page: bytes) -> Iterator[tuple[str, ...]]:

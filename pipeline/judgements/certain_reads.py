@@ -60,20 +60,30 @@ def certain_reads(tree: ast.Module, reader: PathReader) -> CertainReads:
     """Return the certain reads of a started script; empty if it may create files: it downloads, unpacks or runs."""
     if any(calls_of(tree, MAKES)):
         return CertainReads()
-    reads = [(last_name(call.func), one) for call in _always_called(tree) for one in _read_by(call)]
-    used = Counter(key for _, argument in reads if (key := use_key(argument)))
-    only_read = [
-        (name, argument)
-        for name, argument in reads
-        if not {*names_in(argument)} & reader.looked_for
-        and (not (key := use_key(argument)) or reader.loads[key] == used[key])
-    ]
+    reads = _only_read(tree, reader)
     paths = [path for _, path in reader.found]
-    behind = ((name, _literal_behind(argument, reader)) for name, argument in only_read)
-    literals = {id(literal): name for name, literal in behind if _stands_alone(path_in(literal_of(literal)), paths)}
-    options = frozenset(argument.attr for _, argument in only_read if isinstance(argument, ast.Attribute))
-    looked_for = {id(literal) for literal, path in reader.found if path in reader.looked_for}
-    return CertainReads({key: name for key, name in literals.items() if key not in looked_for}, options)
+    tested = {id(literal) for literal, path in reader.found if path in reader.looked_for}
+    literals = ((name, _literal_behind(argument, reader)) for name, argument in reads)
+    return CertainReads(
+        {id(node): name for name, node in literals if _stands_alone(_path_of(node), paths) and id(node) not in tested},
+        frozenset(argument.attr for _, argument in reads if isinstance(argument, ast.Attribute)),
+    )
+
+
+def _only_read(tree: ast.Module, reader: PathReader) -> list[tuple[str, ast.expr]]:
+    """Return name and argument of the reads that always run, of arguments that nothing else uses or tests."""
+    reads = [(last_name(call.func), argument) for call in _always_called(tree) for argument in _read_by(call)]
+    used = Counter(key for _, argument in reads if (key := use_key(argument)))
+
+    def is_only_read(argument: ast.expr) -> bool:
+        key = use_key(argument)
+        return not {*names_in(argument)} & reader.looked_for and (not key or reader.loads[key] == used[key])
+
+    return [(name, argument) for name, argument in reads if is_only_read(argument)]
+
+
+def _path_of(node: ast.expr) -> str:
+    return path_in(literal_of(node))
 
 
 def _stands_alone(path: str, paths: Sequence[str]) -> bool:

@@ -36,9 +36,9 @@ def site_of(view: View, host: Host | None) -> Site:
 
 
 def fixer_settings_of(view: View) -> dict[str, Any]:
-    """The config's `fixers:` entries by name; one that a cure has called in is asked whatever was said of it.
+    """Return the config's `fixers:` entries by name; a fixer of a cure runs even if it is turned off.
 
-    It then has the settings that the file gives it, where `--set` has only turned it off.
+    It then gets the settings in the config's file, even if `--set` turned it off.
     """
     called = {cure.fixer: _settings_of(view, cure.fixer) for cure in view.cures if cure.fixer}
     return {**(view.config.fixers.model_extra or {}), **called}

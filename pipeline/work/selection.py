@@ -58,7 +58,7 @@ def _or_error(load: Callable[[], T]) -> T | HalfstepError:
 
 
 def _both(first: HalfstepError, *more: HalfstepError) -> HalfstepError:
-    """What is wrong with config and host is told at once."""
+    """Return one error with the problems of both config and host."""
     if not more:
         return first
     findings = tuple(finding for error in (first, *more) for finding in findings_of(error))

@@ -1,4 +1,4 @@
-"""The project's files as far as a training can depend on them: all but halfstep's own configs, which it never reads."""
+"""The digest of the project's files that a training may depend on: all but halfstep's own configs."""
 
 from __future__ import annotations
 
