@@ -1,1 +1,1 @@
-"""What the long verbs do: `run` and its healing, the preview of `verify` and `plan`, `fix` on a host."""
+"""What the long verbs do: `run` and its cures, the preview of `verify` and `plan`, `fix` on a host."""

@@ -1,4 +1,4 @@
-"""The fixers alone, on a host: planned against what lies there, applied or only shown, and taken back."""
+"""The fixers on a host: planned against the tree on the host, then applied, shown or undone."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from remote.sync.rewrite import rewrite_tree, undo_rewrites
 
 
 def fix_on_host(context: Context, only: Iterable[str] | None, *, show_only: bool) -> Plan:
-    """What was left to do there and, unless only shown, is done now. Raises SyncRefused where the tree is not there."""
+    """Return the changes that were left to make; they are made unless `show_only`. Raises SyncRefused if not synced."""
     view = context.view
-    plan = plan_for(view, context.host, only if only is None else (*only, *at_work_there(view)))
+    plan = plan_for(view, context.host, only if only is None else (*only, *fixers_on_host(view)))
     rewrites = rewrites_left(plan, view)
     left = {rewrite.path for rewrite in rewrites}
     files = tuple(change for change in plan.changes if isinstance(change, FileChange) and change.path in left)
@@ -31,13 +31,13 @@ def fix_on_host(context: Context, only: Iterable[str] | None, *, show_only: bool
     return Plan(plan.findings, (*files, *acts_of(plan)))
 
 
-def at_work_there(view: View) -> tuple[str, ...]:
-    """The source fixers whose rewrites lie there: what one more fixer makes is made of theirs, and theirs stay."""
+def fixers_on_host(view: View) -> tuple[str, ...]:
+    """Return the source fixers whose rewrites are on the host: further rewrites build on theirs."""
     return tuple(sorted({name for row in view.survey.tree.fixed.values() for name in row.fixers} & {*SOURCE_NAMES}))
 
 
 def undo_on_host(context: Context) -> tuple[str, ...]:
-    """Every file that a fixer rewrote there is as it was sent, and what fixers made beside it is gone; their names."""
+    """Restore every file that fixers changed on the host and remove what they added. Return the names."""
     _require_synced(context)
     fixed = tuple(context.view.survey.tree.fixed)
     made = [_undone(context, name, fixed) for name in SETUP_NAMES]
@@ -47,7 +47,7 @@ def undo_on_host(context: Context) -> tuple[str, ...]:
 
 
 def _undone(context: Context, fixer: str, fixed: tuple[str, ...]) -> tuple[str, ...]:
-    """What that setup fixer put back or took away, beside the files of `fixed`."""
+    """Undo one setup fixer and return the paths it restored or removed, without those in `fixed`."""
     answer = context.host.act("fix.undo", {"project": context.view.layout.key, "fixer": fixer})
     tree = f"{context.host.workdir}/{context.view.layout.tree}/"
     return tuple(path for path in answer["restored"] if path.removeprefix(tree) not in fixed)
@@ -57,6 +57,6 @@ def _require_synced(context: Context) -> None:
     problems = Sync().check(context.view).errors
     if problems:
         raise SyncRefused(
-            f"the host's tree is not this project as it lies here: {problems[0].message}",
+            f"the host's tree differs from the local project: {problems[0].message}",
             hint="pipeline run --until sync",
         )

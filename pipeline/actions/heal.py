@@ -1,4 +1,4 @@
-"""A run that heals itself: the cure that a known failure names is applied, remembered, and the stages go on."""
+"""Running the stages with cures: after a known failure, apply and record its cure, and run the stages again."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fixers.plans.site_plan import OFF
 from fixers.registry import SOURCE_NAMES
-from pipeline.actions.session import look_again
+from pipeline.actions.session import refresh_view
 from pipeline.diagnosis.cures import Cure, is_known, next_cure
 from pipeline.records.cures import write_cures
 from pipeline.report.model import CureRow
@@ -24,8 +24,8 @@ HEALED = (ExitCode.PRECISION, ExitCode.TRAINING, ExitCode.GPU)
 
 
 def run_and_heal(context: Context, stages: Sequence[Stage], record: Path) -> RunResult:
-    """The stages, and again after each cure that a failure names; a cure is tried once, and at most two are."""
-    ran = run_stages(context, stages, record, look_again)
+    """Run the stages, and again after each cure for a failure: at most two cures, none of them twice."""
+    ran = run_stages(context, stages, record, refresh_view)
     while context.options.heal and ran.exit_code in HEALED:
         cure = cure_for(context.view, ran)
         if cure is None:
@@ -34,7 +34,7 @@ def run_and_heal(context: Context, stages: Sequence[Stage], record: Path) -> Run
         remember_cure(context, cure)
         context.options = replace(context.options, force="")
         context.evidence = replace(context.evidence, cures=(*context.evidence.cures, cure_row(context.view, ran, cure)))
-        again = run_stages(context, stages, record, look_again)
+        again = run_stages(context, stages, record, refresh_view)
         healed = Finding(
             "healed", Severity.WARNING, f"{_what_failed(ran)}; {cure.words}", hint=f"pipeline explain {cure.name}"
         )
@@ -45,23 +45,23 @@ def run_and_heal(context: Context, stages: Sequence[Stage], record: Path) -> Run
 
 
 def cure_for(view: View, ran: RunResult) -> Cure | None:
-    """The next thing to try for what was found."""
-    return next_cure([cure.name for cure in view.cures], known_errors(ran), view.loaded.as_json(), spent_fixers(view))
+    """Return the next cure for the findings, or None."""
+    return next_cure([cure.name for cure in view.cures], known_errors(ran), view.loaded.as_json(), applied_fixers(view))
 
 
 def known_errors(ran: RunResult) -> list[Finding]:
-    """The errors that the catalog names or that have a cure, the first found first."""
+    """Return the errors that are in the catalog or have a cure, in the order in which they were found."""
     return [finding for finding in ran.findings if finding.severity is Severity.ERROR and is_known(finding.check)]
 
 
-def spent_fixers(view: View) -> frozenset[str]:
-    """Source fixers that were on: what they make of the same files is the same again."""
-    wishes = fixer_settings_of(view)
-    return frozenset(name for name in SOURCE_NAMES if wishes.get(name) not in OFF)
+def applied_fixers(view: View) -> frozenset[str]:
+    """Return the source fixers that were on already: applying them to the same files again would change nothing."""
+    settings = fixer_settings_of(view)
+    return frozenset(name for name in SOURCE_NAMES if settings.get(name) not in OFF)
 
 
 def remember_cure(context: Context, cure: Cure) -> None:
-    """This and every later run of the config has it."""
+    """Record the cure, so that this run and every later run of the config uses it."""
     view = context.view
     cures = (*view.cures, cure)
     write_cures(view.records.cures(view.host.name, view.loaded.name), view.loaded.as_json(), cures)
@@ -69,7 +69,7 @@ def remember_cure(context: Context, cure: Cure) -> None:
 
 
 def cure_row(view: View, ran: RunResult, cure: Cure) -> CureRow:
-    """A cure as the report tells it."""
+    """Return the cure as a row of the report."""
     run = run_of(view)
     job = run.job if run is not None else 0
     first = next(iter(known_errors(ran)), None)

@@ -1,4 +1,4 @@
-"""`verify` and `plan`: what `run` would find to do, looked at without changing anything outside a scratch folder."""
+"""For `verify` and `plan`: what `run` would do. Nothing outside a scratch folder is changed."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ REST_ON_FILES = ("verify", "train", "logs")
 
 @dataclass(frozen=True)
 class Preview:
-    """What `run` would do: what it would send, what fixers make of the project, and what of that is not there yet.
+    """What `run` would do: what it would send, all that fixers change, and what of that is `left` to do.
 
-    `run` is the run that it would find, join or resume; None where it would begin one.
+    `run` is the run that it would find, follow or resume; None if it would start a new one.
     """
 
     sync: SyncPlan
@@ -43,12 +43,12 @@ class Preview:
 
     @property
     def diff(self) -> str:
-        """Every change of a file or of the host that fixers would still make, as text."""
+        """The changes of files and of the host that are left to make, as a unified diff."""
         return render_diff(self.left)
 
 
 def preview(context: Context) -> Preview:
-    """Every stage judged, nothing changed."""
+    """Judge every stage and change nothing."""
     view = context.view
     checkpoints = read_checkpoints(view.records.checkpoints(view.host.name, view.loaded.name))
     base = known_base(context.host, view.scan, view.survey.tree) or ask_base(context.host, view.scan)[0]
@@ -65,7 +65,7 @@ def preview(context: Context) -> Preview:
 
 
 def preview_stages(view: View, checkpoints: StageCheckpoints, *, files_change: bool) -> tuple[StageOutcome, ...]:
-    """For each stage whether `run` would have work to do: a proof of files that will be others is none."""
+    """Return for each stage whether `run` would have work to do; with `files_change`, old proofs are void."""
     outcomes = []
     trained = True
     for stage in STAGES:
@@ -78,13 +78,13 @@ def preview_stages(view: View, checkpoints: StageCheckpoints, *, files_change: b
             if not files_change:
                 state, reason = foreseen(view, reason)
         elif isinstance(stage, Logs) and not trained:
-            state, reason = StageState.PENDING, "comes after train"
+            state, reason = StageState.PENDING, "after train"
         outcomes.append(StageOutcome(stage.name, state, reason=reason))
     return tuple(outcomes)
 
 
 def foreseen(view: View, otherwise: str) -> tuple[StageState, str]:
-    """What `run` would do about the training of this work, by what lies of it on the host."""
+    """Return what `run` would do in the train stage, given the run of this work on the host."""
     run = run_of(view)
     if run is None or run.state is JobState.ABSENT:
         return StageState.PENDING, otherwise
@@ -92,16 +92,16 @@ def foreseen(view: View, otherwise: str) -> tuple[StageState, str]:
         step = f", step {run.progress.step}" if run.progress is not None else ""
         return StageState.RUNNING, f"{run.run} runs{step}"
     if run.state is JobState.SUCCEEDED:
-        return StageState.PENDING, f"{run.run} ended well and would be found"
+        return StageState.PENDING, f"{run.run} has succeeded already"
     newest = newest_kept(run)
     if newest is None:
-        return StageState.PENDING, f"{run.run} would begin again at its first step"
+        return StageState.PENDING, f"{run.run} would start again at step 0"
     if view.config.command is None:
         return StageState.PENDING, f"{run.run} would resume at step {newest}"
     return StageState.PENDING, f"{run.run} would be started with its checkpoint of step {newest} offered to the script"
 
 
 def judge_without_proof(view: View) -> Report:
-    """What can be said of host and code before anything is run there; what a sync would say is in its plan."""
+    """Judge the host and the code statically; findings of the sync are in its plan."""
     asked = judge_static(tree_as_fixed(view), view.precision)
     return judge_host(view.survey, need_of(view)).and_also(asked)

@@ -1,4 +1,4 @@
-"""The proof of `verify`: on the project as the fixers would leave it, in a scratch folder that is gone afterwards."""
+"""The proof of `verify`: runs on the fixed project, in a scratch folder that is removed afterwards."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ LARGEST_SCRATCH_DATA = 64 * 10**6
 
 
 def can_be_proved(view: View) -> str:
-    """Why a proof has to wait for `run`, or nothing."""
+    """Return why only `run` can make the proof; empty if `verify` can."""
     if not view.data_digest or view.data_digest in view.survey.data or data_files(view):
         return ""
     return "the data is not on the host yet, and is too large to be sent for a proof alone"
 
 
 def prove_in_scratch(context: Context, plan: Plan) -> ProofReport:
-    """The proof on the project as it would be after the fixers, in a scratch folder that is gone afterwards."""
+    """Prove the project as it will be after the fixers, in a scratch folder that is removed afterwards."""
     with scratch_of(context, plan) as source:
         return prove(context, source)
 
 
 @contextlib.contextmanager
 def scratch_of(context: Context, plan: Plan) -> Iterator[str]:
-    """A folder on the host with the project as it would be after the whole plan, until the end of the block.
+    """A folder on the host with the project as it will be after the whole plan; removed at the end of the block.
 
-    What of the plan is already true of the host's tree is in `plan` too: the folder is made from the laptop's files.
+    `plan` must hold all changes, even those already made on the host: the folder is built from the laptop's files.
     """
     view, nonce = context.view, secrets.token_hex(8)
     files = [change for change in plan.changes if isinstance(change, FileChange)]
@@ -48,7 +48,7 @@ def scratch_of(context: Context, plan: Plan) -> Iterator[str]:
 
 
 def data_files(view: View) -> tuple[tuple[str, bytes], ...]:
-    """The data that would be uploaded apart from code, by name; nothing where it is too large to be read at once."""
+    """Return (name, bytes) of the data that is uploaded apart from code; nothing if it is too large for memory."""
     data = view.data
     if data is None or data.size_bytes > LARGEST_SCRATCH_DATA or data.root.is_file():
         return ()

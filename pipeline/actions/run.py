@@ -1,4 +1,4 @@
-"""`run`: every stage of one project on one host, under a lock, with what is to be said about it at the end."""
+"""`run`: all stages of one project on one host, under a lock, then the outcome and the report."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pipeline.actions.heal import run_and_heal
-from pipeline.actions.session import exclusive_lock, host_session, look_again
+from pipeline.actions.session import exclusive_lock, host_session, refresh_view
 from pipeline.hosts.pending import PendingHost
 from pipeline.hosts.pull import pull_run
 from pipeline.messages.errors import findings_of
@@ -45,7 +45,7 @@ def run_project(
     *,
     ask: Prompter | None = None,
 ) -> Outcome:
-    """Everything is as the config wants it, or the outcome says which stage failed and what to type."""
+    """Run all stages; the outcome says which stage failed, if any, and what to type next."""
     records = Records(selection.loaded.root)
     with (
         exclusive_lock(selection, f"run {selection.loaded.name} on {selection.host.name}", sign=False) as lock,
@@ -53,7 +53,7 @@ def run_project(
     ):
 
         def before_acting(left: tuple[str, ...]) -> None:
-            if starts_the_command(context, left):
+            if runs_the_command(context, left):
                 require_secrets(selection.host.config, selection.loaded.config)
             lock.sign()
 
@@ -65,7 +65,7 @@ def run_project(
         kept = records.evidence(selection.host.name, selection.loaded.name)
         context.evidence = read_evidence(kept)
         if take_up_job(context.host, context.view.layout.key, run_of(context.view)):
-            look_again(context)
+            refresh_view(context)
         ran = run_and_heal(context, STAGES, record)
         if ran.acted:
             write_evidence(kept, context.evidence)
@@ -77,8 +77,8 @@ def run_project(
     return outcome
 
 
-def starts_the_command(context: Context, left: tuple[str, ...]) -> bool:
-    """Whether the project's command will be run, for a proof or as a job, by stages of which those have work left."""
+def runs_the_command(context: Context, left: tuple[str, ...]) -> bool:
+    """Return True if a stage of `left` will run the project's command, for a proof or as a job."""
     if context.options.until in BEFORE_THE_COMMAND:
         return False
     run = run_of(context.view)
@@ -87,19 +87,19 @@ def starts_the_command(context: Context, left: tuple[str, ...]) -> bool:
 
 
 def sum_up(context: Context, ran: RunResult) -> None:
-    """What there is to see of the run is here; who wants to wait no longer is not kept."""
+    """Download the logs of a failed training and write the report; Ctrl-C skips the rest."""
     if ran.exit_code is ExitCode.INTERRUPTED:
         return
     try:
-        bring_home_what_failed(context, ran)
+        download_failed_run(context, ran)
         report(context, ran)
     except KeyboardInterrupt:
         ran.exit_code = ExitCode.INTERRUPTED
         ran.findings.extend(findings_of(Interrupted("interrupted", hint="pipeline run")))
 
 
-def bring_home_what_failed(context: Context, ran: RunResult) -> None:
-    """The curves and the output of a training that has just ended badly are here, as far as its host gives them."""
+def download_failed_run(context: Context, ran: RunResult) -> None:
+    """Download curves and output of a training that has just failed, as far as the host provides them."""
     run = run_of(context.view)
     failed = any(stage.name == "train" and stage.state is StageState.FAILED for stage in ran.stages)
     if run is None or not failed:
@@ -113,7 +113,7 @@ def bring_home_what_failed(context: Context, ran: RunResult) -> None:
 
 
 def report(context: Context, ran: RunResult) -> None:
-    """The run, if there is one by now, has its page."""
+    """Write the report of the run, if there is one by now."""
     view = context.view
     run = run_of(view)
     if run is not None and run.state is not JobState.ABSENT:
@@ -123,7 +123,7 @@ def report(context: Context, ran: RunResult) -> None:
 
 
 def earlier_jobs(context: Context, run: RunSurvey) -> tuple[StartAnswer, ...]:
-    """The jobs before the newest, if there are any and the host still answers."""
+    """Return the jobs before the newest; empty if there are none or the host does not answer."""
     if run.job < 2:
         return ()
     try:
@@ -133,9 +133,9 @@ def earlier_jobs(context: Context, run: RunSurvey) -> tuple[StartAnswer, ...]:
 
 
 def outcome_of(context: Context, ran: RunResult) -> Outcome:
-    """What a run of the stages came to."""
+    """Return the outcome of running the stages."""
     view = context.view
-    run, left = run_of(view), left_in_training(context, ran)
+    run, left = run_of(view), left_training(context, ran)
     if run is not None and left is None:
         if read_note(folder_of(view)) is None:
             write_note(view.records, replace(note_of(view, run.run), created_unix=run.created_unix or time.time()))
@@ -157,8 +157,8 @@ def outcome_of(context: Context, ran: RunResult) -> Outcome:
     )
 
 
-def left_in_training(context: Context, ran: RunResult) -> RunNote | None:
-    """What is remembered of the run whose training somebody left, for the host was not looked at since."""
+def left_training(context: Context, ran: RunResult) -> RunNote | None:
+    """Return the record of the run if Ctrl-C ended the waiting for it: the host was not surveyed since."""
     trained = any(stage.name == "train" and stage.state is not StageState.PENDING for stage in ran.stages)
     if ran.exit_code is not ExitCode.INTERRUPTED or not trained:
         return None
@@ -166,7 +166,7 @@ def left_in_training(context: Context, ran: RunResult) -> RunNote | None:
 
 
 def loss_in(folder: Path) -> list[float]:
-    """The training loss by step as far as it came to this machine."""
+    """Return the training loss by step, from the local mirror."""
     curves = gather_curves(one for one in mirrored_scalars(folder) if one.tag in LOSS_TAGS)
     longest = max(curves, key=lambda curve: len(curve.points), default=None)
     return [value for _, value in longest.points] if longest is not None else []

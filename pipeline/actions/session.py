@@ -26,7 +26,7 @@ from remote.project.scan import Scan, scan_project
 
 @contextlib.contextmanager
 def exclusive_lock(selection: Selection, doing: str, *, sign: bool = True) -> Iterator[Lock]:
-    """No other verb changes this config's host until the end of the block. Raises Busy."""
+    """Keep every other verb from changing this config's host until the end of the block. Raises Busy."""
     records = Records(selection.loaded.root)
     records.prepare()
     with locked(records.lock(selection.host.name, selection.loaded.name), doing, sign=sign) as lock:
@@ -43,7 +43,7 @@ def host_session(
     ask: Prompter | None = None,
     pending: PendingHost | None = None,
 ) -> Iterator[Context]:
-    """A context with its first view: the project is read while the host is connected to and surveyed.
+    """A context with its first view. The project is read while the host is being connected to and surveyed.
 
     `pending` is a connection that was begun earlier.
     """
@@ -73,14 +73,14 @@ def host_session(
         yield Context(host, view, listener, options)
 
 
-def look_again(context: Context) -> None:
-    """The context's view is of this moment."""
+def refresh_view(context: Context) -> None:
+    """Survey the host again and update the context's view."""
     view = context.view
     context.view = view.with_survey(survey_host(context.host, view.host, view.layout.key), time.time())
 
 
 def _local_facts(loaded: LoadedConfig, records: Records, *, must_keep: bool) -> tuple[Scan, DataScan | None]:
-    """The project's files and data as they lie here. What is only looked at may be where nothing can be written."""
+    """Scan the local project and its data. With `must_keep` False, a read-only project is not an error."""
     try:
         records.prepare()
     except HalfstepError:

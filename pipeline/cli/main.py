@@ -43,11 +43,11 @@ def pipeline() -> None:
 
 
 def main() -> None:
-    """Runs the verb and exits with its published code; no error ever ends in a traceback on the screen."""
+    """Run the verb and exit with its published code; no error prints a traceback."""
     open_streams()
     try:
         code = run(sys.argv[1:])
-    except KeyboardInterrupt:  # the second one, while the first was being told
+    except KeyboardInterrupt:  # a second Ctrl-C, while the first was being reported
         code = int(ExitCode.INTERRUPTED)
     signal.signal(signal.SIGINT, lambda *_: os._exit(code))
     close_streams()
@@ -55,27 +55,27 @@ def main() -> None:
 
 
 def open_streams() -> None:
-    """All three standard streams are there, and take any text; what is written to one that was closed is gone."""
+    """Make all three standard streams usable for any text; a closed one is redirected to /dev/null."""
     for fd, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         if getattr(sys, name) is None:
-            lead_nowhere(fd)
-            setattr(sys, name, open(fd, mode, closefd=False))  # noqa: SIM115 - a number, for good
+            redirect_to_null(fd)
+            setattr(sys, name, open(fd, mode, closefd=False))  # noqa: SIM115 - stays open
         stream = getattr(sys, name)
         if mode == "w" and isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def close_streams() -> None:
-    """Nothing is left to be written when the interpreter ends, which would complain and change the exit code."""
+    """Flush the output streams: a failing flush at interpreter exit would print an error and change the exit code."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except (OSError, ValueError):
-            lead_nowhere(1 if stream is sys.stdout else 2)
+            redirect_to_null(1 if stream is sys.stdout else 2)
 
 
-def lead_nowhere(fd: int) -> None:
-    """What is written to that file descriptor is gone, and no file of ours takes its number."""
+def redirect_to_null(fd: int) -> None:
+    """Redirect the file descriptor to /dev/null."""
     null = os.open(os.devnull, os.O_RDWR)
     if null != fd:
         os.dup2(null, fd)
@@ -83,7 +83,7 @@ def lead_nowhere(fd: int) -> None:
 
 
 def run(words: list[str]) -> int:
-    """The exit code of `pipeline WORDS`."""
+    """Run `pipeline WORDS` and return its exit code."""
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked since the process began
         if COMPLETE in os.environ:
@@ -95,37 +95,40 @@ def run(words: list[str]) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except click.ClickException as error:
-        return _tell_usage(words, error)
+        return _report_usage(words, error)
     except HalfstepError as error:
-        if isinstance(error, Interrupted):
-            error.hint = error.hint or shlex.join(["pipeline", *words])
-        return _tell(words, error)
+        return _report(words, error)
     except (KeyboardInterrupt, click.Abort):
-        return _tell(words, Interrupted("interrupted", hint=shlex.join(["pipeline", *words])))
+        return _report(words, Interrupted("interrupted"))
     except SystemExit as done:
         if not isinstance(done.__context__, BrokenPipeError):  # rich exits when the reader of stdout has gone
             raise
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         return ExitCode.INTERRUPTED
-    except OSError as error:
-        full = DiskFull(f"no space left on device: {error.filename or 'what is printed'}", hint="df -h")
-        return _tell(words, full if error.errno == errno.ENOSPC else _bug(error))
     except Exception as error:  # noqa: BLE001 - the last resort: a defect of ours, reported without a traceback
-        return _tell(words, _bug(error))
+        return _report(words, _disk_full(error) or _bug(error))
 
 
-def _tell_usage(words: list[str], error: click.ClickException) -> int:
+def _disk_full(error: Exception) -> HalfstepError | None:
+    if not isinstance(error, OSError) or error.errno != errno.ENOSPC:
+        return None
+    return DiskFull(f"no space left on device: {error.filename or 'what is printed'}", hint="df -h")
+
+
+def _report_usage(words: list[str], error: click.ClickException) -> int:
     context = getattr(error, "ctx", None)
     hint = f"{context.command_path} --help" if context else "pipeline --help"
-    return _tell(words, BadUsage(error.format_message(), hint=hint))
+    return _report(words, BadUsage(error.format_message(), hint=hint))
 
 
-def _tell(words: list[str], error: HalfstepError) -> int:
-    # An object that stdout does not take is told in words on stderr; where nobody can be told, the exit code still is.
-    for told in (words, [word for word in words if word != "--json"]):
+def _report(words: list[str], error: HalfstepError) -> int:
+    if isinstance(error, Interrupted):
+        error.hint = error.hint or shlex.join(["pipeline", *words])
+    # If stdout rejects the JSON object, the error goes to stderr as text; if that fails too, the exit code remains.
+    for shown in (words, [word for word in words if word != "--json"]):
         with contextlib.suppress(OSError, KeyboardInterrupt), uninterrupted():
-            importlib.import_module("pipeline.show.failure").show_error(told, error)
+            importlib.import_module("pipeline.show.failure").show_error(shown, error)
             break
     return error.exit_code
 
@@ -133,5 +136,5 @@ def _tell(words: list[str], error: HalfstepError) -> int:
 def _bug(error: Exception) -> HalfstepError:
     path = importlib.import_module("pipeline.show.failure").keep_traceback(traceback.format_exception(error))
     return Defect(
-        f"a defect of halfstep's: {type(error).__name__}: {error}", where=path, hint="report it with that file"
+        f"internal error: {type(error).__name__}: {error}", where=path, hint="please report it with this file"
     )

@@ -56,6 +56,7 @@ def init(
     """Write configs/NAME.yaml, and configs/hosts/HOST.yaml if the host needs a file and has none."""
     screen = Screen(as_json=as_json)
     questions: Questions = Defaults() if no_input or as_json else screen
+    _check_names(name, host)
     here = Path.cwd()
     tree = DiskTree(here)
     read = [path for path in tree.paths() if path.endswith((".py", ".sh")) or path in (*REQUIREMENTS, *READMES)]
@@ -117,12 +118,10 @@ def _write(files: dict[Path, str], answers: Answers, screen: Screen, here: Path,
 
 def _check_names(name: str, host: str) -> None:
     for word, option in ((name, "--config"), (host, "--host")):
-        if word != safe_name(word):
-            raise BadUsage(
-                f"{word!r} is not a valid name; allowed: letters, digits, . _ -",
-                where=option,
-                hint=f"{option} {safe_name(word)}",
-            )
+        valid = safe_name(word) if word else ""
+        if word != valid:
+            words = f"{word!r} is not a valid name; allowed: letters, digits, . _ -"
+            raise BadUsage(words, where=option, hint=f"{option} {valid}")
 
 
 def _script_of(guess: Guess, given: str, here: Path, screen: Screen, questions: Questions) -> str:

@@ -50,8 +50,8 @@ def test_a_proof_and_a_training_of_other_files_do_not_hold(
             StageState.PENDING,
             "{} would be started with its checkpoint of step 8 offered to the script",
         ),
-        (JobState.LOST, (), StageState.PENDING, "{} would begin again at its first step"),
-        (JobState.SUCCEEDED, (), StageState.PENDING, "{} ended well and would be found"),
+        (JobState.LOST, (), StageState.PENDING, "{} would start again at step 0"),
+        (JobState.SUCCEEDED, (), StageState.PENDING, "{} has succeeded already"),
         (None, (), StageState.PENDING, "not done yet"),
     ],
 )
@@ -64,7 +64,7 @@ def test_what_would_become_of_the_training_is_said(
     claims = claims_of(view).without(("train",))
     train, logs = preview_stages(view, claims, files_change=False)[-2:]
     assert (train.state, train.reason) == (seen, told.format(run_id(view)))
-    assert (logs.state, logs.reason) == (StageState.PENDING, "comes after train")
+    assert (logs.state, logs.reason) == (StageState.PENDING, "after train")
     other = preview_stages(view, claims, files_change=True)[-2]
     assert (other.state, other.reason) == (StageState.PENDING, "not done yet"), "that run is of other files"
 

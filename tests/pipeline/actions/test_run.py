@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.actions.run import bring_home_what_failed, loss_in, outcome_of, starts_the_command
+from pipeline.actions.run import download_failed_run, loss_in, outcome_of, runs_the_command
 from pipeline.messages.listener import NoListener
 from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.records.runs import find_note, note_job, write_note
@@ -39,9 +39,9 @@ def test_curves_and_output_of_a_failed_training_are_here(tmp_path: Path) -> None
         },
     )
     context = Context(host, view, NoListener())
-    bring_home_what_failed(context, RunResult([StageOutcome("verify", StageState.FAILED)]))
+    download_failed_run(context, RunResult([StageOutcome("verify", StageState.FAILED)]))
     assert host.calls == [], "no training has failed"
-    bring_home_what_failed(context, RunResult([TRAIN_FAILED]))
+    download_failed_run(context, RunResult([TRAIN_FAILED]))
     folder = view.records.run(ran.run, "local")
     assert (folder / EVENTS).read_bytes() == curve
     assert (folder / "jobs" / "1" / "output.log").read_bytes() == b"bad"
@@ -62,7 +62,7 @@ def test_a_run_whose_note_was_damaged_is_remembered_again(tmp_path: Path) -> Non
 
 def test_a_host_that_gives_nothing_takes_nothing_from_what_is_known(tmp_path: Path) -> None:
     ran = RunResult([TRAIN_FAILED])
-    bring_home_what_failed(Context(FakeHost(), view_of(tmp_path, JobState.FAILED), NoListener()), ran)
+    download_failed_run(Context(FakeHost(), view_of(tmp_path, JobState.FAILED), NoListener()), ran)
     assert ran.findings == []
 
 
@@ -100,7 +100,7 @@ def test_an_interrupted_run_tells_its_stages_its_run_and_its_job(tmp_path: Path)
 def test_secrets_are_wanted_where_the_command_will_be_run(
     tmp_path: Path, left: tuple[str, ...], options: RunOptions, state: JobState | None, starts: bool
 ) -> None:
-    assert starts_the_command(Context(FakeHost(), view_of(tmp_path, state), NoListener(), options), left) is starts
+    assert runs_the_command(Context(FakeHost(), view_of(tmp_path, state), NoListener(), options), left) is starts
 
 
 def test_the_line_of_the_loss_is_that_of_the_job_that_started_again(tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ def test_a_detached_job_is_running_and_claims_nothing(tmp_path: Path) -> None:
     assert read_checkpoints(tmp_path / "s.json").stages == {}
 
 
-def test_a_damaged_record_makes_every_stage_look_again(tmp_path: Path) -> None:
+def test_a_damaged_record_makes_every_stage_refresh_view(tmp_path: Path) -> None:
     stages = [Toy("sync"), Toy("fix")]
     run(stages, tmp_path / "s.json")
     (tmp_path / "s.json").write_bytes(b"{")
