@@ -1,1 +1,1 @@
-"""Fixers of what starts training: settings in YAML and JSON, and the words of commands."""
+"""Fixers of settings in YAML and JSON, and of commands."""

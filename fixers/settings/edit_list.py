@@ -1,4 +1,4 @@
-"""What a fixer of settings or commands gathers in one file: one edit for a place, and what is only told."""
+"""The edits and findings that a fixer of settings or commands collects for one file; one edit per position."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from remote.protocol.findings import Finding
 
 @dataclass
 class EditList:
-    """A growing list of what would be edited in `data`, and what is only told; `lines_above` are before it."""
+    """Edits and findings for `data`, which starts after `lines_above` lines of the file."""
 
     path: str
     data: bytes

@@ -1,4 +1,4 @@
-"""What the words of a command give: options with their values, and variables that are set."""
+"""The options of a command with their values, and the variables that it sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""mixed-precision-config: YAML and JSON settings ask for float16 where they asked for bfloat16.
+"""mixed-precision-config: YAML and JSON settings select float16 instead of bfloat16.
 
 What it does
     On a card below compute capability 8.0: Accelerate's `mixed_precision: bf16`, dtypes given as values, `bf16: true`

@@ -1,4 +1,4 @@
-"""port: a launch that insists on port 29500 takes a free one instead.
+"""port: launches on port 29500 use a free port instead.
 
 What it does
     `accelerate launch` that starts several processes, or names port 29500, gets `--main_process_port 0`;
@@ -7,7 +7,7 @@ What it does
     name the same port.
 
 Why
-    29500 is everybody's default. A second job on the host, or one that died and left a process behind, holds it, and
+    29500 is the common default. A second job on the host, or one that died and left a process behind, holds it, and
     the launch ends with `address already in use` or `Tried to launch distributed communication on port 29500`.
 
 Before

@@ -1,4 +1,4 @@
-"""How configs and command lines say bfloat16, and how they say what takes its place."""
+"""Names and values for bfloat16 in configs and command lines, and their float16 or float32 replacements."""
 
 from __future__ import annotations
 

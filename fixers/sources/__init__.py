@@ -1,1 +1,1 @@
-"""Files as parsers see them, with positions; and the rewrites that are splices at those positions."""
+"""Parsers that keep byte positions, and edits of byte ranges."""

@@ -1,4 +1,4 @@
-"""Words in Python that choose something: given by keyword, key, name, default, fallback or flag."""
+"""String values in Python that select an option: by keyword, key, name, default, fallback or flag."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def constant_of(node: ast.AST | None) -> object:
 
 
 def rewritten_literal(source: PythonSource, node: ast.Constant, word: str) -> str | None:
-    """The literal with another word in the same quotes; None where it is not written in one piece."""
+    """Return the literal with another value in the same quotes; None for concatenated or escaped literals."""
     literal = LITERAL.fullmatch(source.segment(node))
     if literal is None or literal[3] != node.value:
         return None
@@ -26,7 +26,7 @@ def rewritten_literal(source: PythonSource, node: ast.Constant, word: str) -> st
 
 
 def is_chosen(source: PythonSource, node: ast.expr, called: re.Pattern[str]) -> bool:
-    """The word goes, at most through a choice between two, to something that is called so."""
+    """Return True if the value, or a conditional expression around it, is given to a name that matches `called`."""
     child = _whole_choice(source, node)
     above = source.names.parent(child)
     match above:

@@ -1,4 +1,4 @@
-"""Which files hold commands, and their commands."""
+"""Files that contain commands, and their commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that stand in YAML and JSON: lists of words, and text for a shell, under keys that name commands."""
+"""Commands in YAML and JSON: lists of words and shell text under keys that name commands."""
 
 from __future__ import annotations
 

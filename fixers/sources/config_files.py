@@ -1,4 +1,4 @@
-"""Which files hold settings as YAML or JSON, and their nodes."""
+"""YAML and JSON settings files, and their nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Dockerfile as commands: what RUN, CMD, ENTRYPOINT and HEALTHCHECK start, and what ENV and ARG set."""
+"""A Dockerfile as commands (RUN, CMD, ENTRYPOINT, HEALTHCHECK) and variables (ENV, ARG)."""
 
 from __future__ import annotations
 

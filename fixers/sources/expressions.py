@@ -1,4 +1,4 @@
-"""Names and calls as they are written, and what a name was given."""
+"""Names and calls as source text, and the values assigned to a name."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from fixers.sources.python import PythonSource
 
 
 def tail_of(call: ast.Call) -> str:
-    """The last name of what is called."""
+    """Return the last component of the called name."""
     function = call.func
     return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
 
 
 def written(source: PythonSource, node: ast.AST) -> str:
-    """A name or an attribute as it is written; empty for anything else."""
+    """Return the source text of a name or attribute; empty for other nodes."""
     return source.segment(node) if isinstance(node, (ast.Name, ast.Attribute)) else ""
 
 
@@ -27,12 +27,12 @@ def is_path(node: ast.expr) -> bool:
 
 
 def values_of(call: ast.Call) -> list[ast.expr]:
-    """What the call is given by keyword."""
+    """Return the values of the keyword arguments."""
     return [keyword.value for keyword in call.keywords]
 
 
 def assigned_before(source: PythonSource, before: ast.expr, name: str) -> Iterator[ast.expr]:
-    """What the name is given in the same function, up to that line."""
+    """Yield the values assigned to the name in the same function, up to that line."""
     function = source.names.function(before)
     for node in source.remember("assignments", lambda: _assignments(source)).get(name, ()):
         if node.lineno <= before.lineno and source.names.function(node) is function:

@@ -1,4 +1,4 @@
-"""What makes a model's trainables float32: a loop, a call of a library, a function of the same file."""
+"""Casts of a model's trainable parameters to float32: loops, library calls and functions of the same file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CASTERS = frozenset({"cast_mixed_precision_params", "cast_training_params"})
 
 
 def is_cast(source: PythonSource, statement: ast.stmt, owner: str) -> bool:
-    """The statement makes that model's trainables float32: from then on."""
+    """Return True if the statement casts the model's trainable parameters to float32."""
     if isinstance(statement, ast.For):
         return _is_cast_loop(source, statement, owner)
     call = getattr(statement, "value", None)

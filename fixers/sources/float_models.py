@@ -1,4 +1,4 @@
-"""Models that are float32 from the start and stay it: loaded so by name, or built of torch's own modules."""
+"""Models that are created in float32 and never cast: loaded with that dtype, or built of torch.nn modules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def is_float32(source: PythonSource, owner: str) -> bool:
 
 
 def _casts(source: PythonSource) -> bool:
-    """Something is cast by `.to` with anything but a device."""
+    """Return True for a call of `.to` with an argument that may be a dtype."""
     return any(
         tail_of(call) == "to" and any(_may_be_dtype(source, each) for each in (*call.args, *values_of(call)))
         for call in source.names.of_type(ast.Call)
@@ -43,7 +43,7 @@ def _may_be_dtype(source: PythonSource, value: ast.expr) -> bool:
 
 
 def _given(source: PythonSource, owner: str) -> Iterator[ast.expr | None]:
-    """What the name is given wherever it is bound; None where that is not by assignment."""
+    """Yield every value assigned to the name; None for other bindings."""
     root = owner.partition(".")[0]
     if root != "self" and any(each.arg == root for each in source.names.of_type(ast.arg)):
         yield None

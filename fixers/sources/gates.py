@@ -1,4 +1,4 @@
-"""Whether a piece of code already asks the card before it chooses bfloat16."""
+"""Code that tests the card before it selects bfloat16."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
 def asks_card(source: PythonSource, test: ast.expr) -> bool:
-    """The expression's value depends on what the card can do, directly or through a name assigned in this file."""
+    """Return True if the value depends on a test of the card, directly or through a name assigned in this file."""
     if ASKS_CARD.search(source.segment(test)):
         return True
     wanted = {_tail(node) for node in ast.walk(test) if isinstance(node, (ast.Name, ast.Attribute))}
@@ -24,12 +24,12 @@ def asks_card(source: PythonSource, test: ast.expr) -> bool:
 
 
 def answers_of_card(source: PythonSource) -> frozenset[str]:
-    """Names and attributes that this file assigns from a question to the card."""
+    """Return names and attributes that the file assigns from a test of the card."""
     return source.remember("answers-of-card", lambda: _answers_of_card(source))
 
 
 def is_gated(source: PythonSource, node: ast.AST) -> bool:
-    """The node is reached only in a branch chosen by asking the card."""
+    """Return True if the node is only reached in a branch that a test of the card selects."""
     names = source.names
     child = node
     for above in names.ancestors(node):
@@ -53,7 +53,7 @@ def names_bf16(source: PythonSource, test: ast.expr) -> bool:
 
 
 def _left_before(source: PythonSource, above: ast.AST, child: ast.stmt) -> bool:
-    """An earlier statement of the same block asks the card and leaves the block."""
+    """Return True if an earlier statement of the block tests the card and leaves the block."""
     for block in (getattr(above, name, None) for name in ("body", "orelse", "finalbody")):
         if not isinstance(block, list) or child not in block:
             continue

@@ -1,4 +1,4 @@
-"""A module under whatever name a file knows it, imported where the file does not yet."""
+"""The name of an imported module in a file, and the edit that adds a missing import."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fixers.sources.splice import Edit
 
 @dataclass(frozen=True)
 class Imported:
-    """The name by which a module is known, and the edit that makes it known, where one is needed."""
+    """The name of a module in the file, and the edit that imports it if needed."""
 
     name: str
     edits: tuple[Edit, ...] = ()

@@ -1,4 +1,4 @@
-"""The node at a place of a tree, found from the top without visiting the rest of it."""
+"""The innermost syntax node at a position."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 
 
 def innermost(tree: ast.Module, line: int, column: int) -> ast.AST:
-    """The smallest node that covers a place, found from the top without visiting the rest of the tree."""
+    """Return the smallest node that covers a position, without visiting the rest of the tree."""
     found: ast.AST = tree
     candidates: list[ast.AST] = list(ast.iter_child_nodes(tree))
     while candidates:

@@ -1,4 +1,4 @@
-"""What is called labels, what is called padding, which loss labels are for, and where code masks them itself."""
+"""Labels and padding by name, the losses that labels are for, and code that masks labels itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which languages are parsed again after a rewrite, by file name."""
+"""The parser that checks a rewritten file, by file name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fixers.sources.source import Source
 
 
 class Unchecked(Exception):
-    """No parser here knows files of that name."""
+    """No parser supports files of this name."""
 
 
 def _parse_python(source: Source) -> None:
@@ -31,11 +31,11 @@ PARSERS: tuple[tuple[Callable[[str], bool], Callable[[Source], None]], ...] = (
     (reads_config, _parse_config),
     (reads_commands, _parse_commands),
 )
-"""(matches the path, raises Unparsable): the first that matches is asked."""
+"""(predicate of the path, parser that raises Unparsable); the first match is used."""
 
 
 def parse_again(source: Source) -> None:
-    """The bytes parse as what the path says they are. Raises Unparsable, or Unchecked where nobody can say."""
+    """Parse the file by its name. Raises Unparsable, or Unchecked if there is no parser."""
     for matches, parse in PARSERS:
         if matches(source.path):
             parse(source)

@@ -1,4 +1,4 @@
-"""Calls of torch's losses: what goes into each, and the weights of its classes."""
+"""Calls of torch losses: their inputs and class weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What names in a module mean: imports and aliases followed through scopes, and names that are bound twice."""
+"""Qualified names of expressions: imports and aliases resolved through scopes, and names that are bound twice."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Rebound:
-    """A name that an import made and something else made too: what it means here is not known."""
+    """A name that an import and something else bind: its meaning is not known."""
 
     qualified: str
 
@@ -73,12 +73,12 @@ class Names:
             above = self.parents.get(above)
 
     def meaning(self, node: ast.AST) -> str | None:
-        """The qualified name (`torch.cuda.is_bf16_supported`) that an expression stands for; None where unknown."""
+        """Return the qualified name (`torch.cuda.is_bf16_supported`) of an expression; None if unknown."""
         found = self.look_up(node)
         return found if isinstance(found, str) else None
 
     def look_up(self, node: ast.AST) -> str | Rebound | None:
-        """As `meaning`, but tells a name that is rebound from one that is not imported."""
+        """Like `meaning`, but returns Rebound for an imported name that is bound again."""
         attributes: list[str] = []
         while isinstance(node, ast.Attribute):
             attributes.append(node.attr)

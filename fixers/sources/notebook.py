@@ -1,4 +1,4 @@
-"""A Jupyter notebook's code cells as one Python module, each character of which knows its bytes in the JSON."""
+"""The code cells of a Jupyter notebook as one Python module, with the JSON position of every character."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def is_notebook(path: str) -> bool:
 
 
 def commands_in_notebook(data: bytes) -> tuple[Script, tuple[int, ...]]:
-    """Every command that is written as it is meant, and where the lines begin that are not (escapes, line ends).
+    """Return every command without JSON escapes, and the offsets of lines that could not be read.
 
     Raises Unparsable where the bytes are no notebook.
     """

@@ -1,4 +1,4 @@
-"""Which models an optimizer is given the parameters of."""
+"""The models whose parameters an optimizer receives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python as a tree whose nodes know their bytes: edits are made in the file's own encoding and line ends."""
+"""Python syntax trees with byte positions; edits keep the file's encoding and line ends."""
 
 from __future__ import annotations
 
@@ -62,11 +62,11 @@ class PythonSource:
 
     @cached_property
     def names(self) -> Names:
-        """What every name means where it stands."""
+        """The names index of the module."""
         return index_names(self.tree)
 
     def remember(self, key: str, make: Callable[[], T]) -> T:
-        """What `make` gives, made once for this source."""
+        """Return the result of `make`, computed once per source."""
         if key not in self._remembered:
             self._remembered[key] = make()
         return cast(T, self._remembered[key])

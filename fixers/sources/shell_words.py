@@ -1,4 +1,4 @@
-"""POSIX shell as words that know their bytes: grammar enough to tell an argument from a comment, string or heredoc.
+"""POSIX shell as words with byte positions, distinguishing arguments from comments, strings and heredocs.
 
 Commands inside `$(...)`, backticks, subshells, functions and bash arrays are found too. What is expanded when the
 script runs is not known, so a word that holds an expansion has no `text`. Offsets are bytes; text is read as Latin-1,

@@ -1,4 +1,4 @@
-"""One file as source fixers see it, and what is raised where it cannot be read as its language."""
+"""One file as input of source fixers."""
 
 from __future__ import annotations
 

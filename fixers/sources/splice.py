@@ -1,4 +1,4 @@
-"""Edits of byte ranges: each names the bytes it expects, none overlaps, and every other byte stays as it was."""
+"""Edits of byte ranges: each states the bytes that it replaces, and none overlap."""
 
 from __future__ import annotations
 

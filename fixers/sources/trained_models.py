@@ -1,4 +1,4 @@
-"""Which models a file trains: what trainers, optimizers, wraps and `prepare` are given, and what that came from."""
+"""The models that a file trains: arguments of trainers, optimizers, wrappers and `prepare`, and their origins."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FROZEN = ("eval", "requires_grad_")
 
 
 def may_train(source: PythonSource, load: ast.Call) -> bool:
-    """The loaded model is trained; or it is not known what becomes of it, and it is not put in evaluation mode."""
+    """Return True if the loaded model is trained, or may be: its use is unknown and it is not in evaluation mode."""
     names = _names_given(source, load)
     trained = trained_models(source)
     if trained is not None and names and not _is_returned(source, load, names):

@@ -1,4 +1,4 @@
-"""Where a module sets up training: what makes a trainer or an optimizer, of which model, and what changes its dtype."""
+"""The training setup of a module: trainers and optimizers with their models, and calls that change dtypes."""
 
 from __future__ import annotations
 

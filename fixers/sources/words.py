@@ -1,4 +1,4 @@
-"""Commands as words that know their bytes, whichever language they stand in."""
+"""Commands as words with byte positions, for every file format."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 CONTINUED = re.compile(r"\\\r?\n")
-"""A line that goes on."""
+"""A line continuation."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""YAML as nodes that know where they lie: the one module that imports yaml.
+"""YAML as nodes with positions; the only module that imports yaml.
 
 Nodes carry byte spans, so that a scalar can be replaced while every other byte stays, and line and column, so that an
 error can point. Nothing is ever constructed from a tag; an alias shares its node. What values mean: yaml_values.py.
@@ -29,7 +29,7 @@ BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Limits:
-    """What a document may be: more is refused before it costs time or memory."""
+    """Limits of a document; larger ones are refused before they cost time or memory."""
 
     bytes: int = 2**20
     depth: int = 64

@@ -1,4 +1,4 @@
-"""What YAML means: the one reading of yes, 017, 1e-5 and ~ for configs and fixers, and the keys written twice."""
+"""Values of YAML nodes (yes, 017, 1e-5, ~) for configs and fixers, and duplicate keys."""
 
 from __future__ import annotations
 

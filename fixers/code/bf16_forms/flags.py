@@ -1,4 +1,4 @@
-"""`bf16=True` and its kin, as keyword, key of a dict, attribute or field; DeepSpeed's block; tf32."""
+"""`bf16=True` and similar flags, as keyword, key of a dict, attribute or field; DeepSpeed's block; tf32."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _add_twin(draft: Draft, call: ast.Call, flags: Flags) -> None:
 
 
 def _has_half_weights(source: PythonSource) -> bool:
-    """Half precision is chosen somewhere whatever the card answers."""
+    """Return True if the file selects half precision without a test of the card."""
     halves = (each for each in source.names.of_type(ast.Attribute) if source.names.meaning(each) in HALF_DTYPES)
     return any(not is_gated(source, each) for each in halves)
 
@@ -97,7 +97,7 @@ def _keyword_renamer(draft: Draft, keyword: ast.keyword) -> Callable[[str], None
 
 
 def _takes_flags(draft: Draft, call: ast.Call, flags: Flags) -> bool:
-    """The callee is one that knows both flags: by the library it comes from, its name, or its own signature."""
+    """Return True if the callee accepts both flags, by its library, name or signature."""
     names = draft.source.names
     meaning = names.meaning(call.func)
     if meaning is not None and meaning.startswith(LIBRARIES):

@@ -1,4 +1,4 @@
-"""Precision that nobody wrote: `dtype="auto"` or none, where the checkpoint is bfloat16, and TRL's own default."""
+"""Implicit precision: `dtype="auto"` or no dtype for bfloat16 checkpoints, and the default of TRL."""
 
 from __future__ import annotations
 

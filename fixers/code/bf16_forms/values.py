@@ -1,4 +1,4 @@
-"""`torch.bfloat16` used as a value, by whatever name the module gives it, and `.bfloat16()`."""
+"""`torch.bfloat16` as a value, under any alias, and `.bfloat16()`."""
 
 from __future__ import annotations
 

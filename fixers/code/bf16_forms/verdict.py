@@ -1,4 +1,4 @@
-"""Where a bfloat16 stands decides what is done with it: act, warn, or never touch."""
+"""What to do with a use of bfloat16, depending on its context: act, warn, or never change."""
 
 from __future__ import annotations
 

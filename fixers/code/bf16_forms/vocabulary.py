@@ -1,4 +1,4 @@
-"""A script's own words for bfloat16 get twins, so that it understands what configs and commands say from now on."""
+"""Options, choices and tables of a script get a float16 entry beside their bfloat16 entry."""
 
 from __future__ import annotations
 

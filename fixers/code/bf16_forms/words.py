@@ -1,4 +1,4 @@
-"""`"bfloat16"` and `"bf16"` as words: where a dtype or a precision is meant by keyword, key, name, default or flag."""
+"""The strings `"bfloat16"` and `"bf16"`, if they select a dtype or precision by keyword, key, name, default or flag."""
 
 from __future__ import annotations
 
