@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -38,10 +39,11 @@ def require_trust(host: LoadedHost, ask: Prompter | None, environment: Mapping[s
         return
     words = f"{host.path} {' and '.join(reasons)}"
     if ask is None or not ask.confirm(f"{words}.\nDo you trust this file?"):
+        check = f"pipeline hosts check {shlex.quote(host.argument or host.name)}"
         raise HostFileUntrusted(
             f"{words}, and you have not confirmed that; nothing was sent",
             where=str(host.path),
-            hint=f"read the file, then answer once at a terminal: pipeline hosts check {host.name}",
+            hint=f"read the file, then answer once at a terminal: {check}",
         )
     keep_consent(kept, line)
 

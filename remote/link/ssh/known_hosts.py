@@ -127,17 +127,13 @@ def judge_host_key(entries: Iterable[Entry], name: str, presented: HostKey, *, p
     matching = entries_for(entries, name)
     bare = name[1:].partition("]")[0] if name.startswith("[") else name
     without_port = entries_for(entries, bare) if bare != name else ()
-    if any(entry.revoked and entry.key == presented for entry in (*matching, *without_port)):
+    same_key = [entry for entry in (*matching, *without_port) if entry.key == presented]
+    if any(entry.revoked for entry in same_key):
         return Verdict(Trust.REVOKED)
     if pinned is not None:
-        trust = Trust.TRUSTED if presented.fingerprint == pinned else Trust.CHANGED
-        return Verdict(trust)
+        return Verdict(Trust.TRUSTED if presented.fingerprint == pinned else Trust.CHANGED)
     allowed = tuple(entry for entry in matching if not entry.revoked)
-    if any(entry.key == presented for entry in allowed):
-        return Verdict(Trust.TRUSTED)
-    if allowed:
+    if allowed and not any(entry in allowed for entry in same_key):
         return Verdict(Trust.CHANGED, allowed)
     # OpenSSH also accepts a key that is recorded for the name without the port.
-    if any(entry.key == presented and not entry.revoked for entry in without_port):
-        return Verdict(Trust.TRUSTED)
-    return Verdict(Trust.UNKNOWN)
+    return Verdict(Trust.TRUSTED if same_key else Trust.UNKNOWN)

@@ -122,12 +122,12 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
         """Yield the agent's keys that the configuration names, then its other keys, then files, in OpenSSH's order."""
         publics = {path: _read_public_key(Path(path)) for path in self._hop.identity_files}
         named = {key.asbytes() for key in publics.values() if key is not None}
-        held = list(agent.get_keys()) if agent else []
-        first = [key for key in held if key.asbytes() in named]
-        others = [] if self._hop.identities_only else [key for key in held if key.asbytes() not in named]
-        for key in (*first, *others):
-            yield Candidate(f"{key.comment or key.get_name()} (agent)", key=key)
-        offered = {key.asbytes() for key in first}
+        held = sorted(agent.get_keys() if agent else (), key=lambda key: key.asbytes() not in named)
+        offered: set[bytes] = set()
+        for key in held:
+            if key.asbytes() in named or not self._hop.identities_only:
+                offered.add(key.asbytes())
+                yield Candidate(f"{key.comment or key.get_name()} (agent)", key=key)
         for path, public in publics.items():
             if public is None or public.asbytes() not in offered:
                 yield from self._from_file(Path(path), public)

@@ -65,32 +65,42 @@ def _hop(
     folder = home(environment)
     host = judge_host(_one(options, "hostname") or hop.host)
     port = hop.port or int(_one(options, "port") or 22)
-    files = [_expand(path, folder) for path in options.get("identityfile", DEFAULT_IDENTITIES)]
-    identities_only = _one(options, "identitiesonly") == "yes"
-    known = _known_hosts(options, folder)
-    if is_target and address.identity_file:
-        files, identities_only = [_expand(address.identity_file, folder)], True
-    if is_target and address.known_hosts:
-        known = [_expand(address.known_hosts, folder)]
-    command = _one(options, "proxycommand")
-    timeout = _one(options, "connecttimeout")
+    # The identity, the known hosts and the pinned key of the host file are about the target only.
+    identity_file, known_hosts = (address.identity_file, address.known_hosts) if is_target else (None, None)
+    files = (identity_file,) if identity_file else options.get("identityfile", DEFAULT_IDENTITIES)
+    known = [_expand(known_hosts, folder)] if known_hosts else _known_hosts(options, folder)
+    timeout = _one(options, "connecttimeout") or ""
     return ResolvedHop(
         alias=hop.host,
         host=host,
         port=port,
-        user=hop.user or _one(options, "user") or environment.get("USER") or getpass.getuser(),
-        identity_files=tuple(dict.fromkeys(files)),
-        identities_only=identities_only,
+        user=hop.user or _user(options, environment),
+        identity_files=tuple(dict.fromkeys(_expand(path, folder) for path in files)),
+        identities_only=bool(identity_file) or _one(options, "identitiesonly") == "yes",
         agent_socket=_agent(options, environment, folder),
         known_hosts=tuple(dict.fromkeys(known)),
-        key_name=_one(options, "hostkeyalias") or (host.lower() if port == 22 else f"[{host.lower()}]:{port}"),
+        key_name=_one(options, "hostkeyalias") or known_hosts_name(host, port),
         host_key=address.host_key if is_target else None,
-        proxy_command=None if jumped or command in (None, "none") else command,
-        connect_timeout_s=float(timeout) if timeout and timeout.isdigit() else None,
+        proxy_command=None if jumped else _proxy_command(options),
+        connect_timeout_s=float(timeout) if timeout.isdigit() else None,
         accept_new=_one(options, "stricthostkeychecking") == "accept-new",
         destination=address.destination or address.name,
         is_target=is_target,
     )
+
+
+def known_hosts_name(host: str, port: int) -> str:
+    """Return the name of a server in known_hosts: `host`, or `[host]:port` if the port is not 22."""
+    return host.lower() if port == 22 else f"[{host.lower()}]:{port}"
+
+
+def _user(options: Options, environment: Mapping[str, str]) -> str:
+    return _one(options, "user") or environment.get("USER") or getpass.getuser()
+
+
+def _proxy_command(options: Options) -> str | None:
+    command = _one(options, "proxycommand")
+    return None if command == "none" else command
 
 
 def _one(options: Options, key: str) -> str | None:
