@@ -20,7 +20,7 @@ from pipeline.work.view import View
 from remote.operations.proof import run_proof, step_card
 from remote.protocol.card import CardRequest
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Report
+from remote.protocol.findings import Report, Severity
 from remote.protocol.proof import ProofReport, ProofRequest, StepSeen
 from remote.protocol.quantities import duration
 
@@ -59,7 +59,7 @@ class Verify:
         notes = tuple(f"{name}: {value}" for name, value in proof.report.facts)
         static = without_refuted(static, Report(proof.findings))
         report = diagnose_proof(proof).and_also(static).and_also(card).and_also(proof.report)
-        caveat = f"not proved: {proof.blind.message}" if proof.blind else ""
+        caveat = f"not proved: {proof.blind.message}" if proof.blind else _without_autocast(view, proof)
         return StageResult(report, describe_proof(view, proof), notes, caveat=caveat)
 
 
@@ -127,6 +127,7 @@ def describe_proof(view: View, proof: ProofReport) -> str:
         return f"{mode}: not proved: {unproved.message}"
     if not proof.ok:
         return f"{mode} would not train"
+    trains = _without_autocast(view, proof) or f"{mode} trains"
     measured = []
     if proof.step_seconds is not None:
         measured.append(f"{duration(proof.step_seconds)} per step")
@@ -134,4 +135,11 @@ def describe_proof(view: View, proof: ProofReport) -> str:
         measured.append(f"about {duration(proof.eta_s)} for all steps after {duration(proof.loading_s)} of loading")
     if proof.peak_bytes is not None and proof.total_bytes:
         measured.append(f"peak {proof.peak_bytes / 2**30:.1f} of {proof.total_bytes / 2**30:.1f} GiB")
-    return f"{mode} trains: {', '.join(measured)}" if measured else f"{mode} trains"
+    return f"{trains}: {', '.join(measured)}" if measured else trains
+
+
+def _without_autocast(view: View, proof: ProofReport) -> str:
+    """Return what the proof of a command proved that does without the autocast of the planned mode; else ''."""
+    without = any(one.check == "autocast" and one.severity is Severity.WARNING for one in proof.findings)
+    planned = view.precision
+    return f"trains without the autocast of {planned.mode.value}" if without and planned.autocast_dtype else ""

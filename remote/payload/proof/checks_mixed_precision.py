@@ -30,6 +30,8 @@ def _autocast(evidence: Evidence) -> Result:
     wanted = evidence.plan.autocast_dtype
     if not states:
         return NotChecked("autocast", "no layer with parameters was called by a model that could be hooked")
+    if "bfloat16" in states and evidence.float16_waits:
+        return NotChecked("autocast", "bfloat16 on this CPU; the command uses float16 only on a card")
     if "bfloat16" in states and evidence.below_bf16:
         return error("autocast", "autocast runs in bfloat16 on a card that only emulates it", hint="precision: auto")
     if wanted and states == ["off"]:
@@ -62,7 +64,7 @@ def _without_autocast(evidence: Evidence) -> Result:
 
 def _scaler(evidence: Evidence) -> Result:
     if evidence.has_scaler:
-        if "bfloat16" in _autocast_states(evidence):
+        if "bfloat16" in _autocast_states(evidence) and not evidence.float16_waits:
             return warning("scaler", "a GradScaler is on although autocast runs in bfloat16, which needs none")
         return passed("scaler", "a GradScaler is on")
     if not evidence.steps:

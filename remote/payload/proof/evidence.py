@@ -83,6 +83,11 @@ class Evidence:
         return self.on_cpu and (self.flags.autocast_waits_for_card or self.flags.accelerate_waits_for_card)
 
     @property
+    def float16_waits(self) -> bool:
+        """Return True if autocast is bfloat16 only because this CPU is not a card."""
+        return self.on_cpu and self.flags.float16_waits_for_card
+
+    @property
     def scaler_waits(self) -> bool:
         """Return True if the loss scaler is off only because this CPU is not a card."""
         return self.autocast_waits or (self.on_cpu and self.flags.scaler_waits_for_card)

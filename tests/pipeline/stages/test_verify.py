@@ -14,6 +14,7 @@ from pipeline.stages.verify import describe_proof, prove
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.proof import ProofReport, StepSeen
 from remote.protocol.values import encode
+from tests.fixers.casebook import TITAN_RTX
 from tests.lab.fake_host import FakeHost
 from tests.pipeline.views import view_of
 
@@ -52,6 +53,24 @@ def test_the_estimate_counts_steps_and_loading_apart(
     steps = (StepSeen(True, step_s), StepSeen(True, step_s))
     proof = ProofReport((), steps=steps, step_seconds=step_s, eta_s=eta_s, wall_s=wall_s)
     assert describe_proof(view_of(tmp_path), proof) == words
+
+
+@pytest.mark.parametrize(
+    ("severity", "wish", "words"),
+    [
+        (Severity.WARNING, "fp16-mixed", "trains without the autocast of fp16-mixed: 0.5 s per step"),
+        (Severity.INFO, "fp16-mixed", "fp16-mixed trains: 0.5 s per step"),
+        (Severity.WARNING, "fp32", "fp32 trains: 0.5 s per step"),
+    ],
+)
+def test_a_command_that_trains_without_autocast_is_not_said_to_train_in_half_precision(
+    severity: Severity, wish: str, words: str, tmp_path: Path
+) -> None:
+    view = view_of(tmp_path)
+    view = replace(view, loaded=load_config("plain", tmp_path, [f"precision={wish}"]))
+    view = replace(view, survey=replace(view.survey, gpus=(TITAN_RTX,)))
+    proof = ProofReport((Finding("autocast", severity, "autocast is off"),), step_seconds=0.5)
+    assert describe_proof(view, proof) == words
 
 
 def test_a_short_run_is_estimated_in_seconds() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Optional
+from typing import Any, Dict, Optional, Tuple
 
 from .tensors import short
 
@@ -17,6 +17,19 @@ def autocast_dtype(device_type: str) -> Optional[str]:
     if device_type == "cpu":
         return short(torch.get_autocast_cpu_dtype()) if torch.is_autocast_cpu_enabled() else None
     return short(torch.get_autocast_gpu_dtype()) if torch.is_autocast_enabled() else None
+
+
+def is_float16_on_card(context: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
+    """Return True if an autocast context, in bfloat16 on this CPU, would be float16 on a card.
+
+    Without a dtype, each device has its own default. Lightning replaces `16-mixed` by bfloat16 on a CPU, so its
+    contexts do not show what the command requested.
+    """
+    if getattr(context, "device", "") != "cpu" or short(getattr(context, "fast_dtype", "")) != "bfloat16":
+        return False
+    given = args[1] if len(args) > 1 else kwargs.get("dtype")
+    caller = sys._getframe(2).f_globals.get("__name__", "")
+    return given is None or caller.split(".")[0] in ("lightning", "pytorch_lightning", "lightning_fabric")
 
 
 def accelerate_waits_for_card() -> bool:

@@ -9,6 +9,7 @@ import os
 import sys
 from typing import Any, Callable
 
+from .autocast import is_float16_on_card
 from .loss_graph import Start, classify_start
 from .patching import Training, is_enabled, replace
 from .recorder import DetailRecorder, Recorder
@@ -116,7 +117,8 @@ def _patch_autocast(torch: Any, details: DetailRecorder, training: Training) -> 
             requested = is_enabled(original, self, args, kwargs)
             # A model that computes a part of itself in float32 does not describe the training around it.
             if requested or training.module_depth == 0:
-                details.autocast_made(requested, bool(getattr(self, "_enabled", True)))
+                replaced = is_float16_on_card(self, args, kwargs)
+                details.autocast_made(requested, bool(getattr(self, "_enabled", True)), replaced)
 
         return build
 

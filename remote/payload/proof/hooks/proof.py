@@ -119,7 +119,8 @@ class ProofRecorder:
         self.scaler = scaler
 
     @quiet
-    def autocast_made(self, requested: bool, enabled: bool) -> None:
+    def autocast_made(self, requested: bool, enabled: bool, replaced: bool) -> None:
+        self._flag(float16_waits_for_card=replaced or self.flags.float16_waits_for_card)
         if requested and not enabled:
             self._flag(autocast_waits_for_card=True)
         # After the first step, a part of a model cannot be distinguished from the training around it.

@@ -73,8 +73,11 @@ class DetailRecorder(Protocol):
         """torch.utils.checkpoint is called."""
         ...
 
-    def autocast_made(self, requested: bool, enabled: bool) -> None:
-        """An autocast context was made; enabling it needs a device that supports it."""
+    def autocast_made(self, requested: bool, enabled: bool, replaced: bool) -> None:
+        """An autocast context was made; enabling it needs a device that supports it.
+
+        `replaced`: it is bfloat16 on this CPU and would be float16 on a card.
+        """
         ...
 
     def scaler_made(self, requested: bool, enabled: bool) -> None:

@@ -209,7 +209,8 @@ class AttentionTables:
 class Flags:
     """Single observations. `eval_mode`: the class of a model that was trained in eval mode, or empty.
 
-    `..._waits_for_card`: requested by the command, but disabled for want of a card; `accelerate`: both of them.
+    `..._waits_for_card`: requested by the command, but disabled for want of a card; `accelerate`: both of them;
+    `float16`: autocast is bfloat16 instead.
     """
 
     eval_mode: str = ""
@@ -217,6 +218,7 @@ class Flags:
     autocast_waits_for_card: bool = False
     scaler_waits_for_card: bool = False
     accelerate_waits_for_card: bool = False
+    float16_waits_for_card: bool = False
     scaled_by_hand: bool = False
     reentrant_without_gradient: bool = False
     scheduled_after_skip: bool = False
