@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass, field
 
 from remote.project.scan import Scan, shown
@@ -52,25 +53,28 @@ def plan_sync(scan: Scan, tree: TreeSurvey, base: Manifest, *, force: bool = Fal
     """
     local, remote = scan.manifest.rows, base.rows
     edited = () if force else tuple(one for one in tree.deviations if one.kind in EDITED)
-    kept = {one.path for one in edited}
+    kept = dict.fromkeys(one.path for one in edited)
     deviant = {one.path for one in tree.deviations}
-    send = {
-        path: row
-        for path, row in local.items()
-        if path not in kept and (path in deviant or not _same_content(remote.get(path), row))
-    }
-    modes = {
-        path: row
-        for path, row in local.items()
-        if path not in kept and path not in send and remote[path].mode != row.mode
-    }
-    delete = tuple(path for path, row in remote.items() if path not in local and row.source and path not in kept)
-    findings = [
-        edited_finding(path, deleted_locally=path not in local) for path in dict.fromkeys(one.path for one in edited)
-    ]
-    if not force and (mass := judge_deletion(len(remote), len(delete))) is not None:
-        findings.append(mass)
-    return SyncPlan(send, modes, delete, edited, tree.pending, scan.report.and_also(Report(tuple(findings))))
+    send, modes = _to_send({path: row for path, row in local.items() if path not in kept}, remote, deviant)
+    delete = tuple(path for path in _deletable(remote, local) if path not in kept)
+    findings = [edited_finding(path, deleted_locally=path not in local) for path in kept]
+    mass = None if force else judge_deletion(len(remote), len(delete))
+    report = scan.report.and_also(Report((*findings, *([mass] if mass else []))))
+    return SyncPlan(send, modes, delete, edited, tree.pending, report)
+
+
+def _to_send(
+    local: Mapping[str, Row], remote: Mapping[str, Row], deviant: Set[str]
+) -> tuple[dict[str, Row], dict[str, Row]]:
+    """Files whose contents differ from the host's, and files of which only the mode differs."""
+    send = {path: row for path, row in local.items() if path in deviant or not _same_content(remote.get(path), row)}
+    modes = {path: row for path, row in local.items() if path not in send and remote[path].mode != row.mode}
+    return send, modes
+
+
+def _deletable(remote: Mapping[str, Row], local: Mapping[str, Row]) -> Iterator[str]:
+    """Paths that were sent earlier and no longer exist locally."""
+    return (path for path, row in remote.items() if path not in local and row.source)
 
 
 def _same_content(old: Row | None, new: Row) -> bool:
