@@ -66,7 +66,7 @@ HUB_TOKEN = "hf_" + "a1B2" * 8
             GOOD + "fixers: {environment: {torch: v2.13}}\n",
             ["environment.torch: 'v2.13' is", 'torch: "2.13"'],
         ),
-        ("a lost zero", GOOD + "fixers: {environment: {torch: 2.10}}\n", ["drops a last zero", 'torch: "2.10"']),
+        ("a lost zero", GOOD + "fixers: {environment: {torch: 2.10}}\n", ["drops trailing zeros", 'torch: "2.10"']),
         ("another package", GOOD + "fixers: {environment: {torch: numpy}}\n", ["'numpy' is neither a version"]),
         ("SE-18 seed", GOOD + f"train: {{seed: {'9' * 200_000}}}\n", ["mine.yaml:4", "a number has 200000 digits"]),
         ("SE-18 hex", GOOD + f"lora: {{r: 0x{'f' * 9000}}}\n", ["mine.yaml:4", "a number has 9002 digits"]),

@@ -117,5 +117,5 @@ def test_a_project_without_a_training_script_says_that_the_trainer_is_the_built_
     for path in ("train.py", "src/train_teacher.py", "train_ask.py"):
         (user.project / path).write_text("import torch\n")
     said = user.types("init", *NAMES)
-    assert said.code == 0 and "--script PATH names yours" in said.out + said.err
+    assert said.code == 0 and "use --script PATH for your own" in said.out + said.err
     assert "command: null" in (user.project / "configs" / "mine.yaml").read_text()
