@@ -159,7 +159,7 @@ def test_FI_46_SIGKILL_in_the_middle_of_a_save_leaves_the_previous_checkpoint_as
     assert result.signal == signal.SIGKILL
     problems = {checkpoint.step: checkpoint.problem for checkpoint in bench.survey().checkpoints}
     assert problems[5] == problems[10] == ""
-    assert "cut short" in problems[15]
+    assert "interrupted" in problems[15]
 
 
 @pytest.mark.parametrize("moment", ["told", "saving", "saved"])
