@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Dict, Iterator, List
 
 from remote.payload.proof.evidence import HALF, Evidence, Result, adapter_of, error, passed, some, warning
-from remote.payload.proof.hooks.report import TrainableTensor
+from remote.payload.proof.hooks.report import DtypeCount, TrainableTensor
 from remote.payload.proof.hooks.rules import is_adapter
 from remote.protocol.precision import Mode
 from remote.protocol.proof import NotChecked
@@ -151,9 +151,13 @@ def _optimizer_state(evidence: Evidence) -> Result:
         return NotChecked("optimizer-state-dtype", "no step was applied, so the optimizer has no state yet")
     rows = [row for rank in evidence.ranks for row in rank.trained.optimizer_state]
     half = [row for row in rows if row.dtype in HALF]
-    if not half:
-        kinds = " and ".join(sorted({row.dtype for row in rows}))
-        return passed("optimizer-state-dtype", f"moments are {kinds}" if kinds else "it keeps no moments")
+    if half:
+        return _half_moments(evidence, half)
+    kinds = " and ".join(sorted({row.dtype for row in rows}))
+    return passed("optimizer-state-dtype", f"moments are {kinds}" if kinds else "it keeps no moments")
+
+
+def _half_moments(evidence: Evidence, half: List[DtypeCount]) -> Result:
     if evidence.plan.mode in (Mode.FP16_PURE, Mode.BF16):
         return warning("optimizer-state-dtype", f"the optimizer keeps its moments in {half[0].dtype}")
     half_trained = any(row.dtype in HALF for row in evidence.dtypes("trainable"))

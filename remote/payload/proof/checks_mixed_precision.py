@@ -18,7 +18,9 @@ _ONLY_ON_CARD = ", as torch.cuda.amp and Accelerate do for float16"
 def judge(evidence: Evidence) -> Iterator[Result]:
     yield _autocast(evidence)
     yield _scaler(evidence)
-    yield from _trajectory([step for step in evidence.steps if step.loss_scale is not None])
+    scaled = [step for step in evidence.steps if step.loss_scale is not None]
+    if scaled:
+        yield _trajectory(scaled)
 
 
 def _autocast_states(evidence: Evidence) -> List[str]:
@@ -92,24 +94,24 @@ def _vanished(evidence: Evidence) -> bool:
     return any(len(states) > 1 and set(states) == {"zero"} for states in evidence.gradients.values())
 
 
-def _trajectory(scaled: List[Step]) -> Iterator[Result]:
+def _trajectory(scaled: List[Step]) -> Result:
     """Judge the loss scale of these steps. A low scale is no fault if it was low from the start."""
+    check = "scaler-trajectory"
     scales = [step.loss_scale for step in scaled if step.loss_scale is not None]
-    if not scales:
-        return
     skipped = [step for step in scaled if not step.applied]
     first, after = scales[0], scaled[-1].loss_scale_after
     last = scales[-1] if after is None else after
-    course = " ".join(f"{scale:g}" for scale in scales[-8:])
+    counts, course = f"{len(skipped)} of {len(scaled)} steps", " ".join(f"{scale:g}" for scale in scales[-8:])
     bad = next((some(step.nonfinite_gradients) for step in skipped if step.nonfinite_gradients), "")
     if len(skipped) == len(scaled) > 1:
-        lost = scale_cannot_fall(first, last) or not all(step.loss_is_finite for step in scaled)
-        grade = error if lost else warning
-        yield grade("scaler-trajectory", f"all {len(scaled)} steps overflowed (scale {course})", where=bad)
-    elif last < min(LOWEST_SCALE, first):
-        yield warning("scaler-trajectory", f"the loss scale fell from {first:g} to {last:g}", where=bad)
-    elif len(skipped) > A_FEW_SKIPS:
-        yield warning("scaler-trajectory", f"{len(skipped)} of {len(scaled)} steps were skipped (scale {course})")
-    else:
-        message = f"{len(skipped)} of {len(scaled)} steps skipped, scale {last:g} at the end"
-        yield passed("scaler-trajectory", message)
+        grade = error if scale_cannot_fall(first, last) or not _all_finite(scaled) else warning
+        return grade(check, f"all {len(scaled)} steps overflowed (scale {course})", where=bad)
+    if last < min(LOWEST_SCALE, first):
+        return warning(check, f"the loss scale fell from {first:g} to {last:g}", where=bad)
+    if len(skipped) > A_FEW_SKIPS:
+        return warning(check, f"{counts} were skipped (scale {course})")
+    return passed(check, f"{counts} skipped, scale {last:g} at the end")
+
+
+def _all_finite(steps: List[Step]) -> bool:
+    return all(step.loss_is_finite for step in steps)

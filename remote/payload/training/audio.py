@@ -1,4 +1,4 @@
-"""Audio files to samples, and what can be wrong with a clip."""
+"""Decoding audio files, and checking that a clip can be trained on."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SILENCE = 1e-4
 
 
 def decode(data: bytes) -> Tuple[Any, int]:
-    """Mono float32 samples in [-1, 1] and their rate. Raises ValueError where the bytes are no audio."""
+    """Return mono float32 samples in [-1, 1] and their rate. Raises ValueError if the bytes are not audio."""
     try:
         samples, rate = soundfile.read(io.BytesIO(data), dtype="float32", always_2d=True)
     except soundfile.LibsndfileError as error:
@@ -24,7 +24,7 @@ def decode(data: bytes) -> Tuple[Any, int]:
 
 
 def judge_clip(samples: Any, rate: int) -> Optional[str]:
-    """Why a clip cannot be trained on, None where it can."""
+    """Return why a clip cannot be trained on; None if it can."""
     seconds = len(samples) / rate
     if rate != RATE:
         return f"is sampled at {rate} Hz, wanted {RATE} (ffmpeg -i IN -ar {RATE} -ac 1 OUT)"

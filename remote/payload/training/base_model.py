@@ -1,4 +1,4 @@
-"""The base model with its adapter, in the dtypes that the precision plan asks for."""
+"""The base model with its adapter, in the dtypes of the precision plan."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from remote.protocol.training import FRESH, LoraSpec, ModelSpec
 
 @dataclass(frozen=True)
 class BaseModel:
-    """What is read before any weight: which family it is, its tokenizer and feature extractor, and where it lies."""
+    """What is loaded before any weight: the model family, tokenizer and feature extractor, and the source."""
 
     source: str
     revision: Any
@@ -31,17 +31,20 @@ class BaseModel:
 
     @property
     def pad_id(self) -> int:
-        """What fills short rows; positions of it are never attended to nor labelled."""
+        """The token id that pads short rows; padding is neither attended to nor labelled."""
         token = self.tokenizer.pad_token_id
         return int(token if token is not None else self.tokenizer.eos_token_id)
 
 
 def read_base(spec: ModelSpec, source: str) -> BaseModel:
-    """Config, tokenizer and feature extractor of the model at `source` (a hub id or folder)."""
-    told = {"revision": spec.revision} if spec.revision and not os.path.isdir(source) else {}
-    config = AutoConfig.from_pretrained(source, trust_remote_code=spec.trust_remote_code, **told)
+    """Load config, tokenizer and feature extractor of the model at `source` (a hub id or folder).
+
+    Raises TrainingFailed for an unknown family or a tokenizer without the audio token.
+    """
+    hub_kwargs = {"revision": spec.revision} if spec.revision and not os.path.isdir(source) else {}
+    config = AutoConfig.from_pretrained(source, trust_remote_code=spec.trust_remote_code, **hub_kwargs)
     family = find_model(config.model_type)
-    tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=spec.trust_remote_code, **told)
+    tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=spec.trust_remote_code, **hub_kwargs)
     wanted = family.audio_token_id(config)
     got = tokenizer.convert_tokens_to_ids(family.placeholder)
     if got != wanted:
@@ -51,39 +54,40 @@ def read_base(spec: ModelSpec, source: str) -> BaseModel:
             hint="pipeline fix --only tokenizer",
             exit_code=ExitCode.ENVIRONMENT,
         )
-    extractor = family.extractor_class.from_pretrained(source, **told)
+    extractor = family.extractor_class.from_pretrained(source, **hub_kwargs)
     return BaseModel(source, spec.revision, spec.trust_remote_code, family, tokenizer, extractor)
 
 
 def load_model(base: BaseModel, plan: PrecisionPlan, adapter: str, lora: LoraSpec, device: str) -> Any:
-    """The model on `device` with one trainable adapter. Frozen weights have the plan's dtype.
+    """Load the model on `device` with one trainable adapter; frozen weights have the plan's dtype.
 
-    Audio becomes embeddings without a graph. Adapter weights get their dtype later, in `cast_trainable`, since a
-    resume loads them again.
+    Audio is embedded without a graph. `cast_trainable` sets the adapter's dtype later, since a resume loads it again.
     """
-    told = {"revision": base.revision} if base.revision and not os.path.isdir(base.source) else {}
+    hub_kwargs = {"revision": base.revision} if base.revision and not os.path.isdir(base.source) else {}
     model = base.family.model_class.from_pretrained(
         base.source,
         dtype=getattr(torch, plan.frozen_dtype),
         attn_implementation=plan.attention,
         device_map={"": device} if device != "cpu" else None,
-        **told,
+        **hub_kwargs,
     )
     model.config.use_cache = False
     use_label_loss(model)
     model.requires_grad_(False)
-    for path in base.family.alone:
-        encode_alone(model.get_submodule(path))
+    for path in base.family.unbatched:
+        encode_separately(model.get_submodule(path))
     for path in base.family.frozen:
         run_without_graph(model.get_submodule(path))
     if adapter == FRESH:
         return get_peft_model(model, lora_config(base, lora))
-    where, inside = (adapter, {}) if os.path.isdir(adapter) else (base.source, {"subfolder": f"{adapter}-lora", **told})
-    return PeftModel.from_pretrained(model, where, is_trainable=True, **inside)
+    if os.path.isdir(adapter):
+        return PeftModel.from_pretrained(model, adapter, is_trainable=True)
+    subfolder = f"{adapter}-lora"
+    return PeftModel.from_pretrained(model, base.source, is_trainable=True, subfolder=subfolder, **hub_kwargs)
 
 
 def lora_config(base: BaseModel, lora: LoraSpec) -> Any:
-    """LoRA on the language model's own linear layers, none in the towers, whose layers have the same names."""
+    """Return LoRA on the language model's own linear layers; other towers have layers of the same names."""
     names = "|".join(lora.targets or base.family.targets)
     return LoraConfig(
         r=lora.r,
@@ -97,24 +101,24 @@ def lora_config(base: BaseModel, lora: LoraSpec) -> Any:
 
 
 def run_without_graph(module: Any) -> None:
-    """`module` stays in eval mode for good and its forward records nothing for backward."""
+    """Keep `module` in eval mode permanently, and run its forward without a graph."""
     forward: Callable[..., Any] = module.forward
 
-    def quiet(*inputs: Any, **named: Any) -> Any:
+    def without_graph(*inputs: Any, **named: Any) -> Any:
         with torch.no_grad():
             return forward(*inputs, **named)
 
     module.eval()
-    module.forward = quiet
+    module.forward = without_graph
     module.train = lambda mode=True: module
 
 
-def encode_alone(encoder: Any) -> None:
-    """`encoder` gives each clip of a batch what it gives that clip alone.
+def encode_separately(encoder: Any) -> None:
+    """Make `encoder` encode each clip of a batch as if it were alone.
 
-    transformers adds Phi-4's padding mask (0 and 1) to a bias instead of hiding what is padded
+    transformers adds Phi-4's padding mask (0 and 1) to a bias instead of masking the padding
     (modeling_phi4_multimodal.py, `Phi4MultimodalAudioModel.forward`), so in a batch a clip would depend on its
-    neighbours, while an answer is mostly asked for one clip.
+    neighbours, while inference is mostly on a single clip.
     """
     forward: Callable[..., Any] = encoder.forward
 
@@ -130,10 +134,10 @@ def encode_alone(encoder: Any) -> None:
 
 
 def cast_trainable(model: Any, plan: PrecisionPlan) -> int:
-    """Every trainable parameter has the plan's dtype; how many there are.
+    """Cast every trainable parameter to the plan's dtype and return how many weights there are.
 
-    Holds until the optimizer is made, if called after the last load of an adapter. Raises TrainingFailed where nothing
-    is trainable, or where a scaler would meet float16 gradients.
+    Call it after the last load of an adapter and before the optimizer is built. Raises TrainingFailed if nothing is
+    trainable, or if a loss scaler would get float16 gradients.
     """
     wanted = getattr(torch, plan.trainable_dtype)
     trainable = trainable_parameters(model)
@@ -148,5 +152,5 @@ def cast_trainable(model: Any, plan: PrecisionPlan) -> int:
 
 
 def trainable_parameters(model: Any) -> List[Tuple[str, Any]]:
-    """Name and parameter of everything that is trained."""
+    """Return the trained parameters by name."""
     return [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]

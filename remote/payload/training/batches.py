@@ -1,4 +1,4 @@
-"""Which samples an epoch trains on, and in which batches: a pure function of lengths, seed and epoch."""
+"""The samples of an epoch in batches of similar length, as a pure function of lengths, seed and epoch."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ POOL = 8
 
 
 class EpochOrder:
-    """Yields the epoch's samples so that batches hold samples of similar length.
+    """A sampler that yields the epoch's samples so that batches hold samples of similar length.
 
-    Nothing is drawn from global random state, so a resumed run goes on with the very samples that were due.
+    It does not use global random state, so a resumed run continues with exactly the next samples.
     """
 
     def __init__(self, choose: Callable[[int], List[int]], lengths: Sequence[int], batch_size: int, seed: int) -> None:
@@ -22,7 +22,7 @@ class EpochOrder:
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """The next iteration is this epoch's (from 0)."""
+        """Set the epoch, from 0, of the next iteration."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -35,21 +35,21 @@ class EpochOrder:
 def group_by_length(
     samples: Sequence[int], lengths: Sequence[int], batch_size: int, seed: int, epoch: int
 ) -> List[int]:
-    """The samples in batches of similar length, in random order; the longest batch first, so that memory fails early.
+    """Return samples in batches of similar length, in random order; the longest first, so that memory runs out early.
 
     Samples are shuffled, sorted within pools of `POOL` batches, cut into batches, and the batches shuffled. Only the
     last batch can be short.
     """
-    chance = random.Random(f"{seed}:{epoch}")
+    rng = random.Random(f"{seed}:{epoch}")
     order = list(samples)
-    chance.shuffle(order)
+    rng.shuffle(order)
     tail = order[len(order) - len(order) % batch_size :]
     whole = order[: len(order) - len(tail)]
     batches = []
     for start in range(0, len(whole), POOL * batch_size):
         pool = sorted(whole[start : start + POOL * batch_size], key=lambda sample: -lengths[sample])
         batches += [pool[i : i + batch_size] for i in range(0, len(pool), batch_size)]
-    chance.shuffle(batches)
+    rng.shuffle(batches)
     first = max(range(len(batches)), key=lambda i: max(lengths[sample] for sample in batches[i]), default=0)
     batches = [*batches[first : first + 1], *batches[:first], *batches[first + 1 :], tail]
     return [sample for batch in batches for sample in batch]

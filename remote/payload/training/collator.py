@@ -1,4 +1,4 @@
-"""Samples to one batch of tensors: padded, and labelled only where the answer stands."""
+"""Collating samples into one batch of tensors: padded, with labels for the answers only."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from remote.payload.training.registry import AudioModel
 from remote.payload.training.samples import Sample
 
 SAMPLE_IDS = "sample_ids"
-LEAST_ASKED = 0.005
-MOST_ASKED = 0.6
+LEAST_LABELLED = 0.005
+MOST_LABELLED = 0.6
 
 
 @dataclass(frozen=True)
 class Collator:
-    """Called with the items of a SampleSet. Prompt, audio and padding positions are -100 in `labels`.
+    """Collates items of a SampleSet. Prompt, audio and padding positions are -100 in `labels`.
 
-    Padded on the right for training, on the left (and without answers) for generation.
+    Training batches are padded on the right; generation batches on the left, without answers.
     """
 
     model: AudioModel
@@ -41,7 +41,7 @@ class Collator:
         }
 
     def prompts(self, items: Sequence[Tuple[Sample, Clip]]) -> Dict[str, torch.Tensor]:
-        """The batch to generate from."""
+        """Return the batch for generation."""
         longest = max(len(sample.prompt) for sample, _ in items)
         missing = [longest - len(sample.prompt) for sample, _ in items]
         rows = [[self.pad_id] * gap + [*sample.prompt] for (sample, _), gap in zip(items, missing)]
@@ -53,16 +53,18 @@ class Collator:
 
 
 def check_labels(batch: Dict[str, Any], samples: Sequence[Sample], tokenizer: Any) -> float:
-    """The share of positions that are labelled. Raises TrainingFailed where labels do not read as the targets do."""
+    """Return the share of labelled positions. Raises TrainingFailed if labels do not decode to the targets."""
     for sample, labels in zip(samples, batch["labels"]):
-        asked = labels[labels != IGNORED].tolist()
-        said = tokenizer.decode(asked[: len(asked) - len(sample.end)], clean_up_tokenization_spaces=False)
-        if said != sample.target or tuple(asked[len(asked) - len(sample.end) :]) != sample.end:
-            raise TrainingFailed("labels-decode", f"labels of {sample.id} read {said!r}, wanted {sample.target!r}")
+        answer = labels[labels != IGNORED].tolist()
+        decoded = tokenizer.decode(answer[: len(answer) - len(sample.end)], clean_up_tokenization_spaces=False)
+        if decoded != sample.target or tuple(answer[len(answer) - len(sample.end) :]) != sample.end:
+            raise TrainingFailed(
+                "labels-decode", f"labels of {sample.id} decode to {decoded!r}, wanted {sample.target!r}"
+            )
     share = float((batch["labels"] != IGNORED).float().mean())
-    if not LEAST_ASKED < share < MOST_ASKED:
+    if not LEAST_LABELLED < share < MOST_LABELLED:
         raise TrainingFailed(
-            "labels-masked",
-            f"{share:.1%} of the positions are labelled, wanted {LEAST_ASKED:.1%} to {MOST_ASKED:.0%}",
+            "labels-manswer",
+            f"{share:.1%} of the positions are labelled, wanted {LEAST_LABELLED:.1%} to {MOST_LABELLED:.0%}",
         )
     return share

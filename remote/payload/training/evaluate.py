@@ -1,4 +1,4 @@
-"""What the adapter is worth: answers on recordings it was not trained on, against what people or the data say."""
+"""Evaluating the adapter: greedy answers on held-out recordings, compared with their annotations."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from remote.protocol.training import TrainingSpec
 
 METRICS = "metrics.json"
 SPARE_TOKENS = 16
-TOLD_EVERY = 100
+REPORT_EVERY = 100
 log = logging.getLogger("halfstep")
 
 
@@ -31,14 +31,14 @@ def evaluate(
     base: BaseModel,
     collator: Collator,
     spec: TrainingSpec,
-    still_at_work: Callable[[], None],
+    refresh_progress: Callable[[], None],
 ) -> None:
-    """metrics.json and TensorBoard hold the scores of greedy answers to every sample."""
+    """Answer every sample greedily and write the scores to metrics.json and TensorBoard."""
     answers = []
     for answer in answer_all(trainer, samples, base, collator, spec):
         answers.append(answer)
-        if len(answers) % TOLD_EVERY == 0:
-            still_at_work()
+        if len(answers) % REPORT_EVERY == 0:
+            refresh_progress()
             log.info("answered %d of %d", len(answers), len(samples))
     step = trainer.state.global_step
     metrics = judge_answers(answers)
@@ -52,7 +52,7 @@ def evaluate(
 def answer_all(
     trainer: Any, samples: SampleSet, base: BaseModel, collator: Collator, spec: TrainingSpec
 ) -> Iterator[Tuple[Sample, str]]:
-    """Each sample with the model's greedy answer, longest prompts first."""
+    """Yield each sample with the model's greedy answer, longest prompts first."""
     model = trainer.accelerator.unwrap_model(trainer.model)
     model.eval()
     model.gradient_checkpointing_disable()
@@ -69,7 +69,7 @@ def answer_all(
                 max_new_tokens=most,
                 eos_token_id=items[0][0].end[0],
                 pad_token_id=base.pad_id,
-                # An answer that held one would ask for audio features again, and there are none left to put there.
+                # A placeholder in an answer would need audio features, and none are left.
                 suppress_tokens=[placeholder],
                 use_cache=True,
             )
@@ -83,7 +83,7 @@ def _autocast(device: Any, spec: TrainingSpec) -> Any:
 
 
 def judge_answers(answers: List[Tuple[Sample, str]]) -> Dict[str, Any]:
-    """The scores of both tasks, as far as they were asked."""
+    """Return the scores of the tasks that have answers."""
     judged: Dict[str, Any] = {}
     apa = [(sample, parse_scores(text)) for sample, text in answers if sample.task == "apa"]
     mdd = [(sample, parse_transcript(text)) for sample, text in answers if sample.task == "mdd"]
@@ -95,32 +95,32 @@ def judge_answers(answers: List[Tuple[Sample, str]]) -> Dict[str, Any]:
 
 
 def judge_scores(answers: List[Tuple[Sample, Optional[Dict[str, int]]]]) -> Dict[str, Any]:
-    """Pearson and Spearman per aspect, over the answers that have the asked form; `answered` is their share."""
+    """Return Pearson and Spearman per aspect over the answers of the requested form; `answered` is their share."""
     given = [(sample.recording.scores, scores) for sample, scores in answers if scores is not None]
     judged: Dict[str, Any] = {"answered": len(given) / len(answers)}
     for aspect in ASPECTS:
         truth = [right[aspect] for right, _ in given]
-        scores = [float(said[aspect]) for _, said in given]
+        scores = [float(given_scores[aspect]) for _, given_scores in given]
         judged[aspect] = {"pearson": pearson(truth, scores), "spearman": spearman(truth, scores)}
     return judged
 
 
 def judge_transcripts(answers: List[Tuple[Sample, Optional[Transcript]]]) -> Dict[str, Any]:
-    """WER, PER and mispronunciation detection; an answer of another form counts as nothing heard."""
-    said = [transcript or Transcript((), ()) for _, transcript in answers]
+    """Return WER, PER and mispronunciation detection; an answer of another form counts as empty."""
+    answered = [transcript or Transcript((), ()) for _, transcript in answers]
     recordings = [sample.recording for sample, _ in answers]
     judged: Dict[str, Any] = {
         "answered": sum(transcript is not None for _, transcript in answers) / len(answers),
-        "wer": error_rate([r.text.lower().split() for r in recordings], [one.words for one in said]),
-        "per": error_rate([r.said for r in recordings], [one.phones for one in said]),
+        "wer": error_rate([r.text.lower().split() for r in recordings], [one.words for one in answered]),
+        "per": error_rate([r.said for r in recordings], [one.phones for one in answered]),
     }
-    known = [(r, one) for r, one in zip(recordings, said) if r.expected]
+    known = [(r, one) for r, one in zip(recordings, answered) if r.expected]
     found = detection([r.expected for r, _ in known], [r.said for r, _ in known], [one.phones for _, one in known])
     return {**judged, **dataclasses.asdict(found)}
 
 
 def flatten(metrics: Dict[str, Any], prefix: str = "") -> Iterator[Tuple[str, float]]:
-    """Every score that is defined, by a path of names."""
+    """Yield every score that is defined, with its names joined by slashes."""
     for name, value in metrics.items():
         if isinstance(value, dict):
             yield from flatten(value, f"{prefix}{name}/")

@@ -1,4 +1,4 @@
-"""A clip's features, computed once: kept by the digest of its bytes and of the extractor's settings."""
+"""A cache of clips' features by the digest of their audio bytes and of the extractor's settings."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Clip:
-    """`values` (frames, bins) float32, of which the first `heard` hold sound; beyond them a longer batch has `fill`.
+    """The features of one clip: `values` (frames, bins) in float32, padded with `fill` beyond the first `valid` frames.
 
-    `tokens` is how many placeholders stand for the clip in a text.
+    `tokens` is the number of placeholder tokens of the clip in a prompt.
     """
 
     values: torch.Tensor
-    heard: int
+    valid: int
     tokens: int
     fill: float = 0.0
 
 
 @dataclass(frozen=True)
 class FeatureCache:
-    """Clips under `folder`. An entry that is cut short or changed is as good as none."""
+    """Clips under `folder`; a truncated or changed entry is ignored."""
 
     folder: str
     extractor: str
 
     def path(self, audio: bytes) -> str:
-        """Where the clip of these bytes lies, for this extractor's settings."""
+        """Return the path of the entry for these audio bytes and this extractor's settings."""
         key = hashlib.sha256(f"{VERSION}:{self.extractor}:".encode() + audio).hexdigest()
         return os.path.join(self.folder, key[:2], key)
 
     def read(self, audio: bytes) -> Optional[Clip]:
-        """The clip kept for these bytes, None where there is none that is whole."""
+        """Return the cached clip for these audio bytes; None without an intact entry."""
         try:
             with open(self.path(audio), "rb") as file:
                 head = json.loads(file.readline())
@@ -54,12 +54,12 @@ class FeatureCache:
         return Clip(torch.from_numpy(values), head["heard"], head["tokens"], head["fill"])
 
     def write(self, audio: bytes, clip: Clip) -> None:
-        """The clip is kept; a reader sees all of it or nothing."""
+        """Store the clip atomically."""
         body = clip.values.numpy().astype(np.float32).tobytes()
         head = {
             "sha256": hashlib.sha256(body).hexdigest(),
             "shape": list(clip.values.shape),
-            "heard": clip.heard,
+            "heard": clip.valid,
             "tokens": clip.tokens,
             "fill": clip.fill,
         }
@@ -72,7 +72,7 @@ class FeatureCache:
 
 
 def extractor_settings(extractor: Any) -> str:
-    """Everything that decides what an extractor computes, as text."""
+    """Return the settings that determine what an extractor computes, as text."""
     return type(extractor).__name__ + json.dumps(extractor.to_dict(), sort_keys=True, default=_plain)
 
 

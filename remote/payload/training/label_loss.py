@@ -1,4 +1,4 @@
-"""Cross entropy at label positions only: logits are never computed where nothing is asked.
+"""Cross entropy at labelled positions only, without logits for the other positions.
 
 Full logits of 8 x 900 tokens over 200,064 words are 5.8 GB in float32 and about three times that with their gradient;
 8 answers of 120 tokens are 0.8 GB.
@@ -18,13 +18,13 @@ IGNORED = -100
 
 
 def use_label_loss(model: Any) -> None:
-    """From now on `model(labels=..., ...)` returns the loss alone; without labels it answers as before.
+    """Patch `model` so that `model(labels=..., ...)` returns only the loss; without labels it is unchanged.
 
-    `model` is a causal language model whose `.model` gives hidden states and whose `.lm_head` gives logits.
+    `model` is a causal language model whose `.model` returns hidden states and whose `.lm_head` returns logits.
     """
     plain = model.forward
 
-    # `generate` and Trainer read the signature: the model's own must stay visible.
+    # `generate` and Trainer read the signature: it must remain the model's own.
     @functools.wraps(type(model).forward)
     def forward(
         self: Any,
@@ -36,8 +36,8 @@ def use_label_loss(model: Any) -> None:
     ) -> Any:
         if labels is None:
             return plain(input_ids=input_ids, attention_mask=attention_mask, **inputs)
-        told = {name: value for name, value in inputs.items() if name not in ("use_cache", "return_dict")}
-        outputs = self.model(input_ids=input_ids, attention_mask=attention_mask, use_cache=False, **told)
+        kwargs = {name: value for name, value in inputs.items() if name not in ("use_cache", "return_dict")}
+        outputs = self.model(input_ids=input_ids, attention_mask=attention_mask, use_cache=False, **kwargs)
         loss = label_loss(outputs.last_hidden_state, self.lm_head, labels, num_items_in_batch)
         return CausalLMOutputWithPast(loss=loss)
 
@@ -47,13 +47,15 @@ def use_label_loss(model: Any) -> None:
 def label_loss(
     hidden: torch.Tensor, lm_head: Any, labels: torch.Tensor, num_items: Union[torch.Tensor, int, None] = None
 ) -> torch.Tensor:
-    """Mean cross entropy in float32 over labels (batch, length) that are not -100, each predicted one position before.
+    """Return the mean cross entropy in float32 over labels (batch, length) other than -100.
+
+    Each label is predicted from the position before it.
 
     `num_items` is the number of labels in all micro-batches of the optimizer step: the sum is divided by it, so that
-    accumulated gradients equal those of one large batch. None: divided by the labels here.
+    accumulated gradients equal those of one large batch. None: the number of labels in this batch.
     """
     targets = labels[:, 1:]
-    asked = targets != IGNORED
-    logits = lm_head(hidden[:, :-1][asked]).float()
-    total = cross_entropy(logits, targets[asked], reduction="sum")
-    return total / (asked.sum() if num_items is None else num_items)
+    labelled = targets != IGNORED
+    logits = lm_head(hidden[:, :-1][labelled]).float()
+    total = cross_entropy(logits, targets[labelled], reduction="sum")
+    return total / (labelled.sum() if num_items is None else num_items)

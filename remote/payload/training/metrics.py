@@ -1,4 +1,4 @@
-"""Correlations, error rates and detection scores, by their textbook definitions; None where one is not defined."""
+"""Correlations, error rates and detection scores by their textbook definitions; None if undefined."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import FrozenSet, List, Optional, Sequence, Tuple
 
 
 def pearson(xs: Sequence[float], ys: Sequence[float]) -> Optional[float]:
-    """Pearson's r; None for fewer than two pairs or where one side is constant."""
+    """Return Pearson's r; None for fewer than two pairs or a constant side."""
     count = len(xs)
     if count < 2:
         return None
@@ -19,12 +19,12 @@ def pearson(xs: Sequence[float], ys: Sequence[float]) -> Optional[float]:
 
 
 def spearman(xs: Sequence[float], ys: Sequence[float]) -> Optional[float]:
-    """Spearman's rho: Pearson's r of the ranks, ties sharing their mean rank."""
+    """Return Spearman's rho: Pearson's r of the ranks, ties sharing their mean rank."""
     return pearson(ranks(xs), ranks(ys))
 
 
 def ranks(values: Sequence[float]) -> List[float]:
-    """The rank of each value from 1, equal values sharing the mean of theirs."""
+    """Return the rank of each value from 1; equal values share their mean rank."""
     order = sorted(range(len(values)), key=lambda i: values[i])
     ranked = [0.0] * len(values)
     start = 0
@@ -32,16 +32,16 @@ def ranks(values: Sequence[float]) -> List[float]:
         end = start
         while end + 1 < len(order) and values[order[end + 1]] == values[order[start]]:
             end += 1
-        for place in range(start, end + 1):
-            ranked[order[place]] = (start + end) / 2 + 1
+        for position in range(start, end + 1):
+            ranked[order[position]] = (start + end) / 2 + 1
         start = end + 1
     return ranked
 
 
 def align(wanted: Sequence[str], got: Sequence[str]) -> List[Tuple[Optional[int], Optional[int]]]:
-    """Pairs of positions by a cheapest edit; None on one side is a deletion or an insertion.
+    """Return pairs of positions in a minimal edit; None on one side is a deletion or an insertion.
 
-    Of equally cheap edits a substitution is taken before a deletion before an insertion, from the end.
+    Among equal costs, from the end: a substitution before a deletion before an insertion.
     """
     cost = [[i + j if i == 0 or j == 0 else 0 for j in range(len(got) + 1)] for i in range(len(wanted) + 1)]
     for i in range(1, len(wanted) + 1):
@@ -64,7 +64,7 @@ def align(wanted: Sequence[str], got: Sequence[str]) -> List[Tuple[Optional[int]
 
 
 def error_rate(wanted: Sequence[Sequence[str]], got: Sequence[Sequence[str]]) -> Optional[float]:
-    """Edits over all tokens wanted: WER for words, PER for phones. Can be above 1."""
+    """Return edits per reference token: WER for words, PER for phones. Can be above 1."""
     total = sum(len(row) for row in wanted)
     if not total:
         return None
@@ -76,7 +76,7 @@ def error_rate(wanted: Sequence[Sequence[str]], got: Sequence[Sequence[str]]) ->
 
 @dataclass(frozen=True)
 class Detection:
-    """How well mispronounced phones were found; each score is None where nothing was there to count."""
+    """How well mispronounced phones were found; a score without anything to count is None."""
 
     precision: Optional[float]
     recall: Optional[float]
@@ -84,25 +84,26 @@ class Detection:
 
 
 def detection(
-    expected: Sequence[Sequence[str]], said: Sequence[Sequence[str]], heard: Sequence[Sequence[str]]
+    expected: Sequence[Sequence[str]], said: Sequence[Sequence[str]], recognised: Sequence[Sequence[str]]
 ) -> Detection:
     """Mispronunciation detection over expected phones.
 
-    A phone is mispronounced where what was said differs from what was expected, and found where what the model heard
-    differs. Precision: found ones that are; recall: those that are found. Extra phones count as no expected phone's.
+    A phone is mispronounced if the phone said differs from the expected one, and flagged if the recognised one does.
+    Precision: flagged phones that are mispronounced; recall: mispronounced phones that are flagged. Insertions do not
+    count.
     """
-    hits = claims = truths = 0
-    for want, really, model in zip(expected, said, heard):
-        wrong, claimed = mispronounced(want, really), mispronounced(want, model)
-        hits += len(wrong & claimed)
-        claims += len(claimed)
+    hits = flagged = truths = 0
+    for want, really, model in zip(expected, said, recognised):
+        wrong, found = mispronounced(want, really), mispronounced(want, model)
+        hits += len(wrong & found)
+        flagged += len(found)
         truths += len(wrong)
-    precision = hits / claims if claims else None
+    precision = hits / flagged if flagged else None
     recall = hits / truths if truths else None
-    f1 = 2 * hits / (claims + truths) if claims + truths else None
+    f1 = 2 * hits / (flagged + truths) if flagged + truths else None
     return Detection(precision, recall, f1)
 
 
 def mispronounced(expected: Sequence[str], said: Sequence[str]) -> FrozenSet[int]:
-    """The positions of `expected` that were said as another phone or not at all."""
+    """Return the positions of `expected` that were said as another phone or omitted."""
     return frozenset(i for i, j in align(expected, said) if i is not None and (j is None or expected[i] != said[j]))

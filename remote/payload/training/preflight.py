@@ -1,4 +1,4 @@
-"""Before a weight is loaded: every clip decodes and can be trained on, its features are there."""
+"""Checking every clip and computing its features, before any weight is loaded."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ log = logging.getLogger("halfstep")
 
 @dataclass
 class ClipReader:
-    """Clips by recording: from the cache, else decoded, judged, computed and kept."""
+    """Returns a recording's clip: from the cache, otherwise decoded, checked, computed and stored."""
 
     base: BaseModel
     cache: FeatureCache
 
     def __call__(self, recording: Recording) -> Clip:
         audio = recording.read()
-        kept = self.cache.read(audio)
-        if kept is not None:
-            return kept
+        cached = self.cache.read(audio)
+        if cached is not None:
+            return cached
         samples, rate = decode(audio)
         problem = judge_clip(samples, rate)
         if problem is not None:
@@ -38,12 +38,12 @@ class ClipReader:
 
 
 def check_clips(recordings: Sequence[Recording], clip_of: Any) -> Dict[str, int]:
-    """How many clips and frames there are; all were read. Raises TrainingFailed that names the bad ones."""
+    """Read all clips and return how many clips and frames there are. Raises TrainingFailed, naming unusable clips."""
     problems: List[str] = []
     frames = 0
     for recording in recordings:
         try:
-            frames += clip_of(recording).heard
+            frames += clip_of(recording).valid
         except (ValueError, OSError) as error:
             problems.append(f"{recording.id} {error}")
     if problems:

@@ -1,4 +1,4 @@
-"""The end of the group that the ranks of a training are in."""
+"""Leaving the process group of a distributed training."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import gc
 
 import torch.distributed as dist
 
-# First imported with the group there, as DistributedDataParallel does, it would hold the group as a default argument.
+# Imported while the group exists, as DistributedDataParallel does, it would hold the group as a default argument.
 import torch.distributed.nn  # noqa: F401
 from transformers import Trainer
 
 
 def leave_process_group(trainer: Trainer) -> None:
-    """The group is gone with its threads, and `trainer.model` is not wrapped any more; every rank calls this.
+    """Destroy the group with its threads, and unwrap `trainer.model`; every rank must call this.
 
-    A thread of gloo that wants the lock of a Python that has ended aborts the process, and torchrun then ends the
-    other ranks, the first among them while it still evaluates. torch 2.13, `~AsyncWork`.
+    A gloo thread that needs the GIL after the interpreter has exited aborts the process, and torchrun then ends the
+    other ranks, including rank 0 while it evaluates (torch 2.13, `~AsyncWork`).
     """
     if not dist.is_available() or not dist.is_initialized():
         return

@@ -1,6 +1,6 @@
-"""What the model is asked for a recording and how its answer reads: pronunciation scores (apa), phones said (mdd).
+"""The prompts for a recording and the format of the answers: pronunciation scores (apa), phones said (mdd).
 
-Two different prompts, each led by a control token, as in arXiv 2509.02915 section 3: a long scoring rubric for apa, a
+Each prompt begins with a control token, as in arXiv 2509.02915 section 3: a long scoring rubric for apa, a
 short one for mdd. The control tokens are plain text to a tokenizer that does not know them, so the adapter fits an
 unmodified base model.
 """
@@ -46,7 +46,7 @@ class Transcript:
 
 
 def target_of(task: str, recording: Recording) -> Optional[str]:
-    """The right answer, or None where the recording does not know it."""
+    """Return the reference answer; None if the recording has no annotation for the task."""
     if task == "apa":
         if any(aspect not in recording.scores for aspect in ASPECTS):
             return None
@@ -57,7 +57,7 @@ def target_of(task: str, recording: Recording) -> Optional[str]:
 
 
 def parse_scores(answer: str) -> Optional[Dict[str, int]]:
-    """The four scores of an apa answer, None where it has another form or a score beyond 10."""
+    """Return the four scores of an apa answer; None if it has another form or a score above 10."""
     found = _SCORES.search(answer)
     if found is None:
         return None
@@ -66,7 +66,7 @@ def parse_scores(answer: str) -> Optional[Dict[str, int]]:
 
 
 def parse_transcript(answer: str) -> Optional[Transcript]:
-    """The words and phones of an mdd answer, None where it has another form."""
+    """Return the words and phones of an mdd answer; None if it has another form."""
     found = _SAID.match(answer)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""Recordings and what is known of them: a folder with metadata.jsonl, or speechocean762 from the hub."""
+"""Recordings and their annotations, from a folder with metadata.jsonl or speechocean762 on the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from remote.protocol.training import DataSpec
 
 METADATA = "metadata.jsonl"
 SPEECHOCEAN = "mispeech/speechocean762"
-LEFT_OUT = "<DEL>"
+OMITTED = "<DEL>"
 
 
 @dataclass(frozen=True)
 class Recording:
-    """One clip. `read` gives the file's bytes (FLAC, WAV); `expected` and `said` are ARPABET without stress digits.
+    """One clip. `read` returns the file's bytes (FLAC, WAV); `expected` and `said` are ARPABET without stress digits.
 
-    `scores` are of the whole utterance, 0-10; whatever is not known is empty.
+    `scores` are of the whole utterance, 0-10; missing annotations are empty.
     """
 
     id: str
@@ -33,7 +33,7 @@ class Recording:
 
 
 def read_recordings(data: DataSpec, split: str) -> List[Recording]:
-    """The split's recordings in the data set's own order. Raises TrainingFailed where there are none."""
+    """Return the split's recordings in the data set's own order. Raises TrainingFailed if there are none."""
     recordings = _from_folder(data.folder, split) if data.folder else _from_hub(data, split)
     if not recordings:
         where = data.folder or data.dataset
@@ -47,7 +47,7 @@ def _from_folder(folder: str, split: str) -> List[Recording]:
         with open(path, encoding="utf-8") as file:
             rows = [(number, json.loads(line)) for number, line in enumerate(file, 1) if line.strip()]
     except FileNotFoundError:
-        raise TrainingFailed("data-missing", f"{path} is not there", hint="data.path") from None
+        raise TrainingFailed("data-missing", f"{path} does not exist", hint="data.path") from None
     except ValueError as error:
         raise TrainingFailed("data-malformed", f"{path}: {error}") from error
     return [_from_row(folder, path, number, row) for number, row in rows if row.get("split", "train") == split]
@@ -58,7 +58,7 @@ def _from_row(folder: str, path: str, number: int, row: Dict[str, Any]) -> Recor
         raise TrainingFailed("data-malformed", f"{path}, line {number}: no `file`")
     audio = os.path.normpath(os.path.join(folder, row["file"]))
     if not audio.startswith(os.path.normpath(folder) + os.sep):
-        raise TrainingFailed("data-malformed", f"{path}, line {number}: {row['file']} lies outside {folder}")
+        raise TrainingFailed("data-malformed", f"{path}, line {number}: {row['file']} is outside {folder}")
     return Recording(
         id=row["file"],
         read=lambda: _bytes_of(audio),
@@ -86,10 +86,10 @@ def _from_hub(data: DataSpec, split: str) -> List[Recording]:
 
 
 def from_speechocean(table: Any, split: str) -> List[Recording]:
-    """The rows of speechocean762 as recordings; audio stays encoded until it is asked for.
+    """Return the rows of speechocean762 as recordings; audio is decoded lazily.
 
-    Form of the rows: words[] with phones[] (stress digits) and mispronunciations[] of canonical-phone, index and
-    pronounced-phone, which is `<DEL>` for a phone left out, `<unk>` for one nobody could name, and ends in `*` for one
+    Format of the rows: words[] with phones[] (stress digits) and mispronunciations[] of canonical-phone, index and
+    pronounced-phone, which is `<DEL>` for a phone left out, `<unk>` for an unidentified one, and ends in `*` for one
     said with an accent.
     """
     return [_from_speechocean_row(table, number, f"{split}-{number}") for number in range(len(table))]
@@ -100,11 +100,11 @@ def _from_speechocean_row(table: Any, number: int, name: str) -> Recording:
     expected, said = [], []
     for word in row["words"]:
         slips = {int(slip["index"]): slip["pronounced-phone"] for slip in word.get("mispronunciations") or ()}
-        for place, phone in enumerate(word["phones"]):
+        for position, phone in enumerate(word["phones"]):
             expected.append(_bare(phone))
-            heard = slips.get(place, phone)
-            if heard.upper() != LEFT_OUT:
-                said.append(_bare(heard))
+            pronounced = slips.get(position, phone)
+            if pronounced.upper() != OMITTED:
+                said.append(_bare(pronounced))
     return Recording(
         id=name,
         read=lambda: _audio_bytes(table[number]["audio"]),

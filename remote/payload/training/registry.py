@@ -1,4 +1,4 @@
-"""The audio language models that the built-in trainer knows, one row each; everything that differs between them."""
+"""The audio language models that the built-in trainer supports, and how they differ."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class AudioModel:
     """One family. `chat` holds {audio} and {prompt}; the answer follows it and ends with `end`.
 
     `layers` (a pattern) finds the language model's decoder layers, `targets` their linear layers that get an adapter;
-    towers of other modalities have layers of the same names and are not meant. `frozen` are the modules that turn
-    audio into embeddings: they run without a graph. `alone` are encoders that see each clip without its neighbours'
-    padding. `pad` makes one batch of clips (keyword arguments of `forward`).
+    towers of other modalities, which have layers of the same names, get none. `frozen` modules embed audio and run
+    without a graph. `unbatched` encoders encode each clip separately. `pad` makes one batch of clips (keyword arguments
+    of `forward`).
     """
 
     family: str
@@ -35,7 +35,7 @@ class AudioModel:
     layers: str
     targets: Tuple[str, ...]
     frozen: Tuple[str, ...]
-    alone: Tuple[str, ...]
+    unbatched: Tuple[str, ...]
     placeholder: str
     chat: str
     end: str
@@ -45,13 +45,13 @@ class AudioModel:
 
 
 def find_model(family: str) -> AudioModel:
-    """The row of a family, which is `model_type` in a config.json. Raises TrainingFailed where there is none."""
+    """Return the model of a family (`model_type` in config.json). Raises TrainingFailed for an unknown one."""
     if family in MODELS:
         return MODELS[family]
     hint = "give a revision whose config.json says phi4_multimodal" if family == "phi4mm" else "command: [...]"
     raise TrainingFailed(
         "model-unknown",
-        f"the built-in trainer does not know {family!r}; its registry has {', '.join(sorted(MODELS))}",
+        f"the built-in trainer does not support {family!r}; it supports {', '.join(sorted(MODELS))}",
         hint=hint,
         exit_code=ExitCode.USAGE,
     )
@@ -64,24 +64,24 @@ def _extract_phi4(extractor: Any, samples: Any) -> Clip:
 
 
 def _pad_phi4(extractor: Any, clips: List[Clip]) -> Dict[str, torch.Tensor]:
-    heard = torch.tensor([clip.heard for clip in clips])
-    longest = int(heard.max())
+    valid = torch.tensor([clip.valid for clip in clips])
+    longest = int(valid.max())
     return {
         "audio_input_features": torch.stack([_padded(clip, longest) for clip in clips]),
         "audio_embed_sizes": torch.tensor([clip.tokens for clip in clips]),
-        "audio_attention_mask": torch.arange(longest)[None, :] < heard[:, None],
+        "audio_attention_mask": torch.arange(longest)[None, :] < valid[:, None],
     }
 
 
 def _extract_qwen2(extractor: Any, samples: Any) -> Clip:
-    """The encoder always sees its whole window; only the frames that differ from the window's last one are kept."""
+    """Keep the frames up to the last that differs from the fill value; the encoder gets its whole window."""
     made = extractor(samples, sampling_rate=RATE, return_attention_mask=True, padding="max_length", return_tensors="pt")
     values = made["input_features"][0].T.float()
-    heard = int(made["attention_mask"][0].sum())
+    valid = int(made["attention_mask"][0].sum())
     fill = float(values[-1, 0])
-    told = (values != fill).any(dim=1).nonzero()
-    kept = max(heard, int(told.max()) + 1 if len(told) else 0)
-    return Clip(values[:kept].clone(), heard, _qwen2_tokens(heard), fill)
+    filled = (values != fill).any(dim=1).nonzero()
+    kept = max(valid, int(filled.max()) + 1 if len(filled) else 0)
+    return Clip(values[:kept].clone(), valid, _qwen2_tokens(valid), fill)
 
 
 def _qwen2_tokens(frames: int) -> int:
@@ -90,10 +90,10 @@ def _qwen2_tokens(frames: int) -> int:
 
 def _pad_qwen2(extractor: Any, clips: List[Clip]) -> Dict[str, torch.Tensor]:
     window = int(extractor.nb_max_frames)
-    heard = torch.tensor([clip.heard for clip in clips])
+    valid = torch.tensor([clip.valid for clip in clips])
     return {
         "input_features": torch.stack([_padded(clip, window).T for clip in clips]),
-        "feature_attention_mask": (torch.arange(window)[None, :] < heard[:, None]).long(),
+        "feature_attention_mask": (torch.arange(window)[None, :] < valid[:, None]).long(),
     }
 
 
@@ -110,7 +110,7 @@ MODELS: Dict[str, AudioModel] = {
         layers=r"model\.layers\.\d+",
         targets=("qkv_proj", "o_proj", "gate_up_proj", "down_proj"),
         frozen=("model.embed_tokens_extend",),
-        alone=("model.embed_tokens_extend.audio_embed.encoder",),
+        unbatched=("model.embed_tokens_extend.audio_embed.encoder",),
         placeholder="<|audio|>",
         chat="<|user|>{audio}{prompt}<|end|><|assistant|>",
         end="<|end|><|endoftext|>",
@@ -125,7 +125,7 @@ MODELS: Dict[str, AudioModel] = {
         layers=r"model\.language_model\.layers\.\d+",
         targets=("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"),
         frozen=("model.audio_tower", "model.multi_modal_projector"),
-        alone=(),
+        unbatched=(),
         placeholder="<|AUDIO|>",
         chat=(
             "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"

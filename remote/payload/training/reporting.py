@@ -1,4 +1,4 @@
-"""What is seen of a run while it trains: progress.json, TensorBoard scalars, samples.jsonl and one line a step."""
+"""Reporting a run while it trains: progress.json, TensorBoard scalars, samples.jsonl and a log line per step."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = logging.getLogger("halfstep")
 
 
 class Reporter(TrainerCallback):  # type: ignore[misc]
-    """Writes on one rank only. Scalars are `train/NAME`, by optimizer step; a resumed run drops those it takes back."""
+    """Writes on rank 0 only. Scalars are `train/NAME` by optimizer step; a resumed run purges repeated steps."""
 
     def __init__(self, run: str, tensorboard: str) -> None:
         self.run = run
@@ -37,25 +37,25 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self.tokens_per_second = 0.0
         self.progress = Progress(0)
 
-    def still_at_work(self) -> None:
-        """progress.json is of now: what comes after the last step takes its time, and is no stall."""
+    def refresh_progress(self) -> None:
+        """Write progress.json with the current time: work after the last step takes long and is no stall."""
         self.progress = replace(self.progress, at_unix=time.time())
         write_whole(os.path.join(self.run, PROGRESS), dumps(self.progress) + b"\n")
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **told: Any) -> None:
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if not state.is_world_process_zero:
             return
         self.first = state.global_step
         resumed = state.global_step > 0
         self.writer = SummaryWriter(self.tensorboard, purge_step=state.global_step + 1 if resumed else None)
-        _forget_after(os.path.join(self.run, SAMPLES), state.global_step)
-        self._write_progress(state, {}, told["optimizer"])
+        _truncate_after(os.path.join(self.run, SAMPLES), state.global_step)
+        self._write_progress(state, {}, kwargs["optimizer"])
 
-    def on_step_begin(self, args: Any, state: Any, control: Any, **told: Any) -> None:
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.began = time.monotonic()
-        self.trainer.step_samples, self.trainer.step_losses, self.trainer.step_tokens = [], [], 0
+        self.trainer.step_samples, self.trainer.step_tokens = [], 0
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **told: Any) -> None:
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.seconds = time.monotonic() - self.began
         self.tokens_per_second = self.trainer.step_tokens * args.world_size / max(self.seconds, 1e-9)
         if state.is_world_process_zero:
@@ -63,14 +63,14 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             with open(os.path.join(self.run, SAMPLES), "a", encoding="utf-8") as file:
                 file.write(line + "\n")
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **told: Any) -> None:
+    def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
         if self.writer is None or "loss" not in logs:
             return
         scalars = {
             "loss": float(logs["loss"]),
             "grad_norm": float(logs.get("grad_norm", 0.0)),
             "learning_rate": float(logs["learning_rate"]),
-            "skipped_steps": float(state.global_step - applied_steps(told["optimizer"])),
+            "skipped_steps": float(state.global_step - applied_steps(kwargs["optimizer"])),
             "tokens_per_second": self.tokens_per_second,
             "peak_memory": float(peak_bytes()),
         }
@@ -79,10 +79,10 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         for name, value in scalars.items():
             self.writer.add_scalar(f"train/{name}", value, state.global_step)
         self.writer.flush()
-        self._write_progress(state, scalars, told["optimizer"])
+        self._write_progress(state, scalars, kwargs["optimizer"])
         log.info("%s", render_step(state.global_step, state.max_steps, scalars, self.seconds))
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **told: Any) -> None:
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self.writer is not None:
             self.writer.close()
 
@@ -98,23 +98,23 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             peak_bytes=peak_bytes(),
             began=self.first,
         )
-        self.still_at_work()
+        self.refresh_progress()
 
 
 def applied_steps(optimizer: Any) -> int:
-    """Optimizer steps that changed a weight, as Adam itself counts them: skipped ones are not among them."""
+    """Return the number of applied optimizer steps, as Adam counts them: skipped ones do not count."""
     return max((int(state["step"]) for state in optimizer.state.values() if "step" in state), default=0)
 
 
 def peak_bytes() -> int:
-    """The most memory held so far: on the card where there is one, of the process otherwise."""
+    """Return the peak memory: of the card if there is one, otherwise of the process."""
     if torch.cuda.is_available():
         return int(torch.cuda.max_memory_allocated())
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def render_step(step: int, steps: int, scalars: Dict[str, float], seconds: float) -> str:
-    """One optimizer step for people."""
+    """Return the log line of an optimizer step."""
     scale = f"  scale {scalars['loss_scale']:g}" if "loss_scale" in scalars else ""
     skipped = f"  skipped {scalars['skipped_steps']:.0f}" if scalars["skipped_steps"] else ""
     speed = f"{seconds:.2f} s  {scalars['tokens_per_second']:.0f} tok/s"
@@ -124,8 +124,8 @@ def render_step(step: int, steps: int, scalars: Dict[str, float], seconds: float
     )
 
 
-def _forget_after(path: str, step: int) -> None:
-    """Lines of steps that will be trained again are gone."""
+def _truncate_after(path: str, step: int) -> None:
+    """Remove the lines of steps that will be trained again."""
     if not os.path.exists(path):
         return
     with open(path, encoding="utf-8") as file:

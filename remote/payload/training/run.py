@@ -40,7 +40,7 @@ log = logging.getLogger("halfstep")
 
 @dataclass(frozen=True)
 class Prepared:
-    """Everything but the weights: checked, counted, ready."""
+    """Everything but the weights, loaded and checked."""
 
     base: BaseModel
     collator: Collator
@@ -49,10 +49,10 @@ class Prepared:
 
 
 def main(spec_path: str) -> int:
-    """Trains as the spec says; the process's exit code. What went wrong is one named line on stderr."""
+    """Train according to the spec and return the exit code; a failure is one line with its name on stderr."""
     first = os.environ.get("RANK", "0") == "0"
     logging.basicConfig(level=logging.INFO if first else logging.ERROR, stream=sys.stdout, format="%(message)s")
-    # Names that transformers 5.23 renames still mean the same in every 5.x; its notes would bury the user's own.
+    # Names that transformers 5.23 deprecates work in every 5.x; its warnings would drown the user's own.
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
     transformers.utils.logging.disable_progress_bar()
     stop = StopRequest()
@@ -60,7 +60,7 @@ def main(spec_path: str) -> int:
     try:
         train(read_spec(spec_path), stop)
     except Preempted:
-        log.info("stopped; the run can go on from its newest checkpoint")
+        log.info("stopped; the run can resume from its newest checkpoint")
         return ExitCode.PREEMPTED
     except TrainingFailed as failed:
         hint = f" (try: {failed.hint})" if failed.hint else ""
@@ -69,23 +69,24 @@ def main(spec_path: str) -> int:
     return ExitCode.OK
 
 
-def read_spec(words: str) -> TrainingSpec:
-    """The spec in that file, or in these words where they are JSON themselves. Raises TrainingFailed.
+def read_spec(argument: str) -> TrainingSpec:
+    """Read the spec from that file, or from the argument itself if it is JSON. Raises TrainingFailed.
 
-    Paths that it leaves empty are the job's own: whoever started the job names them in the environment.
+    Empty paths are filled from the job's environment.
     """
+    text = argument
     try:
-        if not words.startswith("{"):
-            with open(words, encoding="utf-8") as file:
-                words = file.read()
-        spec = decode(TrainingSpec, json.loads(words))
+        if not argument.startswith("{"):
+            with open(argument, encoding="utf-8") as file:
+                text = file.read()
+        spec = decode(TrainingSpec, json.loads(text))
     except (OSError, ValueError) as error:
-        raise TrainingFailed("spec-unreadable", f"{words[:200]}: {error}", exit_code=ExitCode.BUG) from error
-    return replace(spec, paths=own_paths(spec.paths, os.environ))
+        raise TrainingFailed("spec-unreadable", f"{argument[:200]}: {error}", exit_code=ExitCode.BUG) from error
+    return replace(spec, paths=fill_paths(spec.paths, os.environ))
 
 
-def own_paths(paths: TrainingPaths, environment: Mapping[str, str]) -> TrainingPaths:
-    """The paths with empty ones filled from what a job is told. Raises TrainingFailed where no run is named."""
+def fill_paths(paths: TrainingPaths, environment: Mapping[str, str]) -> TrainingPaths:
+    """Return the paths, empty ones filled from the job's environment. Raises TrainingFailed without a run folder."""
     run = paths.run or environment.get("HALFSTEP_RUN_DIR", "")
     if not run:
         raise TrainingFailed("spec-unreadable", "neither the spec nor HALFSTEP_RUN_DIR names the run's folder")
@@ -101,14 +102,14 @@ def own_paths(paths: TrainingPaths, environment: Mapping[str, str]) -> TrainingP
 
 
 def train(spec: TrainingSpec, stop: StopRequest) -> None:
-    """The adapter is trained, exported and, where asked for, evaluated. Raises TrainingFailed or Preempted."""
+    """Train and export the adapter, and evaluate it if the spec says so. Raises TrainingFailed or Preempted."""
     if spec.paths.resume_from:
         check_resume(spec.paths.resume_from)
     for folder in (spec.paths.run, spec.paths.checkpoints, spec.paths.tensorboard, spec.paths.cache):
         os.makedirs(folder, exist_ok=True)
     if spec.model.id.startswith(PREFIX):
-        # Matrices this small gain nothing from a second thread, and where other work is on the cores a step that takes
-        # 0.4 s with one thread was seen to take 15 s with two, which wait for each other.
+        # Matrices this small gain nothing from a second thread. On busy cores a step of 0.4 s with one thread took 15 s
+        # with two, which wait for each other.
         torch.set_num_threads(1)
     log.info("%s", announce(spec.precision))
     prepared = prepare(spec)
@@ -125,11 +126,11 @@ def train(spec: TrainingSpec, stop: StopRequest) -> None:
     )
     log.info("adapter in %s, sha256 %s", spec.paths.adapter, digest)
     if prepared.evaluation is not None:
-        evaluate(trainer, prepared.evaluation, prepared.base, prepared.collator, spec, reporter.still_at_work)
+        evaluate(trainer, prepared.evaluation, prepared.base, prepared.collator, spec, reporter.refresh_progress)
 
 
 def prepare(spec: TrainingSpec) -> Prepared:
-    """Data read and checked, the base model's tokenizer and extractor loaded, samples made, labels verified."""
+    """Read and check the data, load tokenizer and extractor, make the samples and verify their labels."""
     recordings = read_recordings(spec.data, spec.data.split)[: spec.data.samples]
     base = read_base(spec.model, model_source(spec, recordings))
     cache = FeatureCache(os.path.join(spec.paths.cache, "features"), extractor_settings(base.extractor))
@@ -146,7 +147,7 @@ def prepare(spec: TrainingSpec) -> Prepared:
 
 
 def model_source(spec: TrainingSpec, recordings: List[Recording]) -> str:
-    """What `from_pretrained` is given; a tiny model is made where it is not there yet."""
+    """Return the argument of `from_pretrained`; creates a tiny model if needed."""
     if not spec.model.id.startswith(PREFIX):
         return spec.model.id
     targets = [target_of(task, recording) for recording in recordings for task in TASKS]
@@ -157,7 +158,7 @@ def _samples(spec: TrainingSpec, recordings: List[Recording], base: BaseModel, r
     check_clips(recordings, reader)
     samples = make_samples(recordings, spec.data.tasks, base.family, base.tokenizer, reader)
     if not len(samples):
-        raise TrainingFailed("data-empty", f"no recording knows the answer to {', '.join(spec.data.tasks)}")
+        raise TrainingFailed("data-empty", f"no recording is annotated for {', '.join(spec.data.tasks)}")
     return samples
 
 
@@ -169,7 +170,7 @@ def _evaluation(spec: TrainingSpec, base: BaseModel, reader: ClipReader) -> Opti
 
 
 def build_trainer(spec: TrainingSpec, prepared: Prepared, stop: StopRequest, reporter: Reporter) -> AudioTrainer:
-    """The Trainer with model, adapter and our callbacks; nothing has been trained."""
+    """Return the Trainer with model, adapter and callbacks."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     arguments = training_arguments(spec, device=device)
     transformers.set_seed(spec.train.seed)

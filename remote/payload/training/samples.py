@@ -1,4 +1,4 @@
-"""What the model trains on: one recording asked for one task, as token ids and a clip's features."""
+"""Training samples: one recording with the prompt and answer of one task, as token ids."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from remote.protocol.training import task_of
 
 @dataclass(frozen=True)
 class Sample:
-    """One question and its answer. `prompt` has a placeholder for each audio token; `end` closes the answer."""
+    """One prompt and its answer. `prompt` has a placeholder for each audio token; `end` terminates the answer."""
 
     id: str
     task: str
@@ -30,7 +30,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class SampleSet:
-    """The samples of some recordings; `by_recording[i]` are those of the i-th, one per task it can be asked for."""
+    """The samples of some recordings; `by_recording[i]` are those of the i-th, one for each annotated task."""
 
     samples: Tuple[Sample, ...]
     by_recording: Tuple[Tuple[int, ...], ...]
@@ -45,11 +45,11 @@ class SampleSet:
 
     @property
     def lengths(self) -> List[int]:
-        """Tokens of each sample."""
+        """The number of tokens of each sample."""
         return [len(sample) for sample in self.samples]
 
     def epoch(self, epoch: int) -> List[int]:
-        """One sample per recording: its tasks take turns from epoch to epoch."""
+        """Return one sample per recording; its tasks alternate from epoch to epoch."""
         return [own[task_of(i, epoch, len(own))] for i, own in enumerate(self.by_recording)]
 
 
@@ -60,7 +60,7 @@ def make_samples(
     tokenizer: Any,
     clip_of: Callable[[Recording], Clip],
 ) -> SampleSet:
-    """Every task of every recording that knows the answer; recordings that know none are left out."""
+    """Return a sample for every annotated task of every recording; recordings without annotations are left out."""
     texts = {task: _split_chat(model, task, tokenizer) for task in tasks}
     end = tuple(_ids(tokenizer, model.end))
     audio = tokenizer.convert_tokens_to_ids(model.placeholder)

@@ -1,4 +1,4 @@
-"""Trainer checkpoints are published with their digests, old ones rotated after; the adapter is exported whole."""
+"""Publishing trainer checkpoints with their digests, rotating old ones, and exporting the adapter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ADAPTER_WEIGHTS = "adapter_model.safetensors"
 
 
 class Publisher(TrainerCallback):  # type: ignore[misc]
-    """What Trainer saved becomes a checkpoint that can be resumed from; a step is saved once."""
+    """Publishes what Trainer saved as a trainer checkpoint to resume from; saves each step once."""
 
     def __init__(self, keep: int, scaler: bool) -> None:
         self.keep = keep
@@ -48,7 +48,7 @@ class Publisher(TrainerCallback):  # type: ignore[misc]
 
 
 def check_resume(folder: str) -> None:
-    """The checkpoint to go on from is whole. Raises TrainingFailed with exit 43."""
+    """Verify the trainer checkpoint to resume from. Raises TrainingFailed with exit code 43."""
     problem = verify(folder)
     if problem:
         raise TrainingFailed(
@@ -57,7 +57,7 @@ def check_resume(folder: str) -> None:
 
 
 def export_adapter(model: Any, folder: str, *, step: int, base: str) -> str:
-    """`folder` holds the adapter alone, whole, with a record of its digests; the SHA-256 of its weights."""
+    """Write the adapter to `folder` atomically, with a record of digests; return the SHA-256 of its weights."""
     parent = os.path.dirname(folder)
     os.makedirs(parent, exist_ok=True)
     part = tempfile.mkdtemp(prefix=".adapter-", dir=parent)
@@ -69,7 +69,7 @@ def export_adapter(model: Any, folder: str, *, step: int, base: str) -> str:
         os.chmod(part, 0o755)
         if os.path.isdir(folder):
             old = tempfile.mkdtemp(prefix=".adapter-", dir=parent)
-            os.replace(folder, os.path.join(old, "was"))
+            os.replace(folder, os.path.join(old, "old"))
             os.replace(part, folder)
             shutil.rmtree(old)
         else:

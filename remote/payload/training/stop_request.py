@@ -1,4 +1,4 @@
-"""SIGTERM asks for an end: at the next optimizer step there is a checkpoint, then training stops."""
+"""Stopping on SIGTERM: a checkpoint at the next optimizer step, then the end of the training."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ log = logging.getLogger("halfstep")
 
 
 class StopRequest(TrainerCallback):  # type: ignore[misc]
-    """`asked` once SIGTERM came. Between two steps every rank learns of it, so that all save the same checkpoint."""
+    """`requested` after SIGTERM. The ranks agree on it after each step, so that all save the same checkpoint."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.requested = False
         self.training = False
 
     def listen(self) -> None:
-        """SIGTERM is a request from now on, not an end."""
+        """Handle SIGTERM as a request from now on."""
         signal.signal(signal.SIGTERM, self._note)
 
     def _note(self, number: int, frame: Any) -> None:
-        self.asked = True
+        self.requested = True
         if not self.training:
             raise Preempted
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **told: Any) -> None:
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.training = True
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **told: Any) -> None:
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if args.world_size > 1:
-            asked = torch.tensor(int(self.asked), device=args.device)
-            torch.distributed.all_reduce(asked, op=torch.distributed.ReduceOp.MAX)
-            self.asked = bool(asked)
-        if self.asked:
-            log.info("stop asked for: saving a checkpoint at step %d", state.global_step)
+            requested = torch.tensor(int(self.requested), device=args.device)
+            torch.distributed.all_reduce(requested, op=torch.distributed.ReduceOp.MAX)
+            self.requested = bool(requested)
+        if self.requested:
+            log.info("stop requested: saving a checkpoint at step %d", state.global_step)
             control.should_save = True
             control.should_training_stop = True
 
     def settle(self) -> None:
-        """Training is over: a stop that was asked for takes effect, a later one does at once. Raises Preempted."""
+        """End the training phase: a later SIGTERM takes effect at once. Raises Preempted if a stop was requested."""
         self.training = False
-        if self.asked:
+        if self.requested:
             raise Preempted

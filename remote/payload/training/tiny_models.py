@@ -1,6 +1,6 @@
 """Small models of real architectures, randomly initialised, saved so that the real `from_pretrained` loads them.
 
-They exist so that the whole road can be tried on a CPU without a network. They know nothing and learn little.
+They allow a full run on a CPU without a network; they are not pretrained and learn little.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ QWEN2_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|AUDIO|>", "<|a
 
 
 def tiny_model(name: str, cache: str, corpus: Iterable[str]) -> str:
-    """The folder of the tiny model `name`, made now where `cache` does not have it; whole or not at all.
+    """Return the folder of the tiny model `name`, created atomically if `cache` does not have it.
 
-    The tokenizer is trained on the prompts and `corpus`, so other data make another model.
+    The tokenizer is trained on the prompts and `corpus`, so other data give another model.
     """
     if name not in MAKERS:
         raise TrainingFailed(
-            "model-unknown", f"no model {name}; there are {', '.join(sorted(MAKERS))}", exit_code=ExitCode.USAGE
+            "model-unknown", f"no model {name}; available: {', '.join(sorted(MAKERS))}", exit_code=ExitCode.USAGE
         )
     texts = [*PROMPTS.values(), *corpus]
     recipe = inspect.getsource(sys.modules[__name__])
@@ -149,7 +149,7 @@ def _save(model_class: Any, config: Any, folder: str) -> None:
 
 
 def _train_tokenizer(texts: List[str], special: Iterable[str]) -> Any:
-    """A byte-level BPE tokenizer, made as the real ones are."""
+    """Train a byte-level BPE tokenizer, the type that the real models use."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()

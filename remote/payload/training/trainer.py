@@ -1,4 +1,4 @@
-"""transformers' Trainer, told what a precision plan means and in which order to take the samples."""
+"""transformers' Trainer with a precision plan and a fixed order of samples."""
 
 from __future__ import annotations
 
@@ -14,37 +14,36 @@ from remote.protocol.precision import PrecisionPlan
 from remote.protocol.training import TrainingSpec
 
 
-class TellsEpoch(TrainerCallback):  # type: ignore[misc]
-    """The order knows the epoch before it is asked for samples.
+class EpochSetter(TrainerCallback):  # type: ignore[misc]
+    """Sets the epoch of the order before the epoch begins.
 
-    Where a resumed epoch of several processes begins in its middle, nobody else tells it: accelerate 1.15 sets the
-    epoch through two wrapped batch samplers, and there it has three.
+    When several processes resume in the middle of an epoch, accelerate 1.15 does not: it unwraps two batch samplers,
+    and then there are three.
     """
 
     def __init__(self, order: EpochOrder) -> None:
         self.order = order
 
-    def on_epoch_begin(self, args: Any, state: Any, control: Any, **told: Any) -> None:
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.order.set_epoch(int(state.epoch))
 
 
 class AudioTrainer(Trainer):  # type: ignore[misc]
-    """Casts trainables before the optimizer exists, scales losses where the plan says so, keeps an epoch's order.
+    """Casts trained parameters before the optimizer is built, scales losses by the plan, keeps an epoch's order.
 
-    `step_samples`, `step_losses` and `step_tokens` are of the optimizer step at work.
+    `step_samples` and `step_tokens` are those of the current optimizer step.
     """
 
-    def __init__(self, *, plan: PrecisionPlan, order: EpochOrder, **told: Any) -> None:
+    def __init__(self, *, plan: PrecisionPlan, order: EpochOrder, **kwargs: Any) -> None:
         self.plan = plan
         self.order = order
         self.step_samples: List[str] = []
-        self.step_losses: List[torch.Tensor] = []
         self.step_tokens = 0
-        super().__init__(**told)
-        self.add_callback(TellsEpoch(order))
+        super().__init__(**kwargs)
+        self.add_callback(EpochSetter(order))
 
     def create_accelerator_and_postprocess(self) -> None:
-        """The scaler is the plan's on every device; Accelerate would leave it and autocast away on a CPU."""
+        """Use the plan's scaler on every device; Accelerate disables it and autocast on a CPU."""
         super().create_accelerator_and_postprocess()
         if self.plan.scaler:
             self.accelerator.scaler = torch.amp.GradScaler(
@@ -55,7 +54,7 @@ class AudioTrainer(Trainer):  # type: ignore[misc]
             self.accelerator.native_amp = True
 
     def create_optimizer(self, model: Any = None) -> Any:
-        """Adapters were attached, and loaded again where a run is resumed: from here on no dtype changes."""
+        """Cast first: adapters are attached, and loaded again if the run resumes, so no dtype changes later."""
         cast_trainable(self.model, self.plan)
         return super().create_optimizer(model)
 
@@ -66,16 +65,15 @@ class AudioTrainer(Trainer):  # type: ignore[misc]
         self.step_samples += inputs.pop(SAMPLE_IDS)
         self.step_tokens += int(inputs["attention_mask"].sum())
         loss: torch.Tensor = super().training_step(model, inputs, num_items_in_batch)
-        self.step_losses.append(loss)
         return loss
 
     def floating_point_ops(self, inputs: Dict[str, Any]) -> int:
-        """Not counted: the estimate there is for text models."""
+        """Return 0: transformers' estimate is for text models."""
         return 0
 
 
 def training_arguments(spec: TrainingSpec, *, device: str) -> TrainingArguments:
-    """The spec in transformers' words. Checkpoints are rotated by us, never by Trainer."""
+    """Return the spec as TrainingArguments; `Publisher` rotates checkpoints, not Trainer."""
     loop, plan = spec.train, spec.precision
     return TrainingArguments(
         output_dir=spec.paths.checkpoints,

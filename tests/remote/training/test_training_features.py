@@ -19,7 +19,7 @@ PHI4, QWEN2 = "tiny/phi4-multimodal", "tiny/qwen2-audio"
 
 @pytest.fixture
 def clip() -> Clip:
-    return Clip(torch.arange(12.0).reshape(4, 3), heard=4, tokens=1, fill=-0.5)
+    return Clip(torch.arange(12.0).reshape(4, 3), valid=4, tokens=1, fill=-0.5)
 
 
 def test_a_kept_clip_is_the_clip(tmp_path: Path, clip: Clip) -> None:
@@ -29,7 +29,7 @@ def test_a_kept_clip_is_the_clip(tmp_path: Path, clip: Clip) -> None:
     kept = cache.read(b"audio")
     assert kept is not None
     assert torch.equal(kept.values, clip.values)
-    assert (kept.heard, kept.tokens, kept.fill) == (4, 1, -0.5)
+    assert (kept.valid, kept.tokens, kept.fill) == (4, 1, -0.5)
 
 
 @pytest.mark.parametrize(

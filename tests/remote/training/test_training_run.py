@@ -17,7 +17,7 @@ from pipeline.diagnosis.diagnose import diagnose_text
 from remote.payload.checkpoints.published import newest_verified, verify
 from remote.payload.proof.injection import watch_environment, write_hooks
 from remote.payload.training.failure import TrainingFailed
-from remote.payload.training.run import own_paths, read_spec, train
+from remote.payload.training.run import fill_paths, read_spec, train
 from remote.payload.training.stop_request import StopRequest
 from remote.protocol.jobs import Progress
 from remote.protocol.training import DataSpec, ModelSpec, TrainingPaths, planned_steps
@@ -161,9 +161,9 @@ def test_a_spec_that_cannot_be_read_is_named(words: str) -> None:
 
 def test_empty_paths_are_the_jobs_own() -> None:
     told = {"HALFSTEP_RUN_DIR": "/r", "HALFSTEP_OUTPUT_DIR": "/elsewhere", "HALFSTEP_RESUME_FROM": "/r/checkpoint-3"}
-    assert own_paths(TrainingPaths("", "", "", "", "/c"), told) == TrainingPaths(
+    assert fill_paths(TrainingPaths("", "", "", "", "/c"), told) == TrainingPaths(
         "/r", "/elsewhere", "/r/tensorboard", "/r/adapter", "/c", "/r/checkpoint-3"
     )
-    assert own_paths(TrainingPaths("/mine", "", "/tb", "", ""), {}) == TrainingPaths(
+    assert fill_paths(TrainingPaths("/mine", "", "/tb", "", ""), {}) == TrainingPaths(
         "/mine", "/mine/checkpoints", "/tb", "/mine/adapter", "/mine/cache", ""
     )
