@@ -64,7 +64,7 @@ def check_labels(batch: Dict[str, Any], samples: Sequence[Sample], tokenizer: An
     share = float((batch["labels"] != IGNORED).float().mean())
     if not LEAST_LABELLED < share < MOST_LABELLED:
         raise TrainingFailed(
-            "labels-manswer",
+            "labels-masked",
             f"{share:.1%} of the positions are labelled, wanted {LEAST_LABELLED:.1%} to {MOST_LABELLED:.0%}",
         )
     return share

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Callable, List, Sequence, Tuple
 
 from remote.payload.training.features import Clip
 from remote.payload.training.prompts import PROMPTS, target_of
@@ -90,11 +90,3 @@ def _split_chat(model: AudioModel, task: str, tokenizer: Any) -> Tuple[List[int]
 def _ids(tokenizer: Any, text: str) -> List[int]:
     ids: List[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
     return ids
-
-
-def length_facts(samples: SampleSet) -> Dict[str, int]:
-    """Tokens of the longest sample and of the longest answer with its end."""
-    return {
-        "longest_sample": max(samples.lengths),
-        "longest_answer": max(len(sample.answer) + len(sample.end) for sample in samples.samples),
-    }

@@ -30,7 +30,7 @@ class Publisher(TrainerCallback):  # type: ignore[misc]
         self.trainer: Any = None
         self.published = -1
 
-    def on_save(self, args: Any, state: Any, control: Any, **told: Any) -> None:
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self.trainer.accelerator.wait_for_everyone()
         if state.is_world_process_zero:
             folder = os.path.join(args.output_dir, f"checkpoint-{state.global_step}")
@@ -42,7 +42,7 @@ class Publisher(TrainerCallback):  # type: ignore[misc]
         self.published = state.global_step
         self.trainer.accelerator.wait_for_everyone()
 
-    def on_epoch_end(self, args: Any, state: Any, control: Any, **told: Any) -> None:
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self.published == state.global_step:
             control.should_save = False
 
