@@ -84,7 +84,7 @@ def test_bad_clips_are_named_before_training(tmp_path: Path) -> None:
 
     def clip_of(recording: Any) -> Any:
         samples, _ = decode(recording.read())
-        return type("Clip", (), {"heard": len(samples)})
+        return type("Clip", (), {"valid": len(samples)})
 
     with pytest.raises(TrainingFailed, match=r"2 of 3 clips cannot be used: noise\.flac .*; gone\.flac ") as failed:
         check_clips(read_recordings(data, "train"), clip_of)

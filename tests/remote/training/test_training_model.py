@@ -115,7 +115,7 @@ def test_rank_64_on_the_whole_phi4_is_92_274_688_parameters() -> None:
     assert sum(parameter.numel() for _, parameter in trainable_parameters(adapter)) == 92_274_688
 
 
-@pytest.mark.parametrize(("family", "word"), [("phi4mm", "phi4_multimodal"), ("llama", "registry")])
+@pytest.mark.parametrize(("family", "word"), [("phi4mm", "phi4_multimodal"), ("llama", "supports")])
 def test_a_model_of_another_family_is_refused_by_name(family: str, word: str) -> None:
     with pytest.raises(TrainingFailed, match=word) as failed:
         find_model(family)
