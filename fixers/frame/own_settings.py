@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fixers.sources.trainer_names import ARGUMENTS, TRL_ARGUMENTS
 
 RENAMED = tuple(key.encode() for key in (*ARGUMENTS, *TRL_ARGUMENTS))
-WORDS = (b"bf16", *RENAMED)
+BF16 = b"bf16"
 KEY = rb"(\w*bf16\w*)"
 OPTION = rb"(" + b"|".join(RENAMED) + rb")"
 UNASSIGNED = rb"(?!\s*=[^=])"
@@ -40,14 +40,28 @@ class OwnSettings:
 def judge_source(source: bytes) -> OwnSettings:
     """The settings that a Python file reads and declares."""
     into_trainer = INTO_TRAINER.search(source) is not None
-    if not any(word in source for word in WORDS):
-        return OwnSettings(into_trainer=into_trainer)
-    parses = PARSED.search(source) is not None
-    keys = _names(ENTRY_OF_KEYS, source)
-    for owners, name in ATTRIBUTE_OF_KEYS.findall(source):
-        if OF_A_CONFIG.search(owners) or (OF_ARGUMENTS.search(owners) and not parses):
-            keys.add(name)
-    return OwnSettings(_texts(keys), _texts(_names(OF_OPTIONS, source)), into_trainer)
+    keys: set[bytes] = set()
+    if about_keys := _lines_with(source, (BF16,)):
+        keys = _names(ENTRY_OF_KEYS, about_keys)
+        parses = PARSED.search(source) is not None
+        for owners, name in ATTRIBUTE_OF_KEYS.findall(about_keys):
+            if OF_A_CONFIG.search(owners) or (OF_ARGUMENTS.search(owners) and not parses):
+                keys.add(name)
+    options = _names(OF_OPTIONS, _lines_with(source, RENAMED))
+    return OwnSettings(_texts(keys), _texts(options), into_trainer)
+
+
+def _lines_with(source: bytes, words: Iterable[bytes]) -> bytes:
+    """The lines that contain one of the words, so that the patterns above read a few lines instead of the file."""
+    found: dict[int, bytes] = {}
+    for word in words:
+        at = source.find(word)
+        while at != -1:
+            start, end = source.rfind(b"\n", 0, at) + 1, source.find(b"\n", at)
+            end = len(source) if end == -1 else end
+            found[start] = source[start:end]
+            at = source.find(word, end)
+    return b"\n".join(found[start] for start in sorted(found))
 
 
 def merge_own(parts: Iterable[OwnSettings]) -> OwnSettings:
