@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import gc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -267,7 +268,9 @@ def _call(module: str, connects: Connects | None) -> Callable[..., Any]:
     def call(**values: Any) -> Any:
         if connects is not None:
             values = load("pipeline.cli.connecting").select_and_connect(values, keep=connects.keep)
-        return getattr(load(f"pipeline.verbs.{module}"), module)(**values)
+        verb = getattr(load(f"pipeline.verbs.{module}"), module)
+        gc.enable()  # switched off when the process began
+        return verb(**values)
 
     return call
 

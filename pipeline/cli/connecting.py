@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from pipeline.cli.loading import load
 from pipeline.hosts.pending import PendingHost
 from pipeline.work.selection import load_selection
+from remote.link.address import LOCAL
+from remote.link.ssh.starter import CONNECTION
 from remote.project.identity import project_of
 
 
@@ -19,4 +22,7 @@ def select_and_connect(values: dict[str, Any], *, keep: bool) -> dict[str, Any]:
     selection = load_selection(rest.pop("host"), rest.pop("config"), rest.pop("overrides"), Path.cwd())
     may_prompt = not (rest["as_json"] or rest.get("yes"))
     pending = PendingHost(selection.host, project_of(selection.loaded.root), keep=keep, may_prompt=may_prompt)
+    if selection.host.config.host != LOCAL:
+        # The handshake waits for this import. The verb's own code is imported while the handshake waits for the host.
+        load(CONNECTION)
     return {**rest, "selection": selection, "pending": pending}
