@@ -22,6 +22,7 @@ OF_OPTIONS = re.compile(
 PARSED = re.compile(rb"ArgumentParser|TrlParser|TrainingArguments|Trainer\b")
 OF_A_CONFIG = re.compile(rb"\b(?:\w*_)?(?:cfg|conf|config|hparams|hps?|opts?)\.")
 OF_ARGUMENTS = re.compile(rb"\b(?:args?|ns|namespace)\.")
+PARSERS = (b"HfArgumentParser", b"TrlParser")
 INTO_TRAINER = re.compile(rb"\b(?:HfArgumentParser|TrlParser)\(")
 
 
@@ -39,7 +40,7 @@ class OwnSettings:
 
 def judge_source(source: bytes) -> OwnSettings:
     """The settings that a Python file reads and declares."""
-    into_trainer = INTO_TRAINER.search(source) is not None
+    into_trainer = INTO_TRAINER.search(_lines_with(source, PARSERS)) is not None
     keys: set[bytes] = set()
     if about_keys := _lines_with(source, (BF16,)):
         keys = _names(ENTRY_OF_KEYS, about_keys)
