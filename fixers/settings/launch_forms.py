@@ -143,6 +143,7 @@ class Launch:
         if twin is not None:
             self.replace(piece, twin, NO_BFLOAT16 if twin in TWINS.values() or twin == "16" else WHY_RANGE)
 
+    # complex: each launcher spells the option in its own way
     def judge_bf16(self, each: Given, given: Sequence[Given]) -> None:
         value = each.value.text if each.value else "True"
         if value is not None and not is_true(value) and value not in ("auto", "full"):

@@ -40,6 +40,8 @@ FINDER_IN_FRONT = """
 import sys
 from importlib.machinery import PathFinder, SourceFileLoader
 
+pytestmark = pytest.mark.exhaustive
+
 class Instrumenting(SourceFileLoader):
     def exec_module(self, module):
         executed.append(module.__name__)

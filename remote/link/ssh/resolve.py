@@ -53,6 +53,7 @@ def _jumps_of(options: Options) -> list[Hop]:
     return [] if text in ("", "none") else [parse_hop(word) for word in text.split(",")]
 
 
+# complex: one default per option of ssh_config
 def _hop(
     hop: Hop,
     options: Options,

@@ -18,6 +18,8 @@ from remote.protocol.jobs import JobState, RunSurvey, StartRequest
 from tests.lab.wait import PATIENCE_S, until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench, alive, ours
 
+pytestmark = pytest.mark.exhaustive
+
 SEEDS = 200 if os.environ.get("HALFSTEP_FULL") else 4
 STEPS = 40
 VICTIMS = ("agent", "supervisor", "trainer", "both", "everything", "stop", "preempt", "nobody")

@@ -22,6 +22,7 @@ from remote.protocol.values import dumps
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, TRAINER, Bench, ours
 
+pytestmark = pytest.mark.exhaustive
 CHANGES = (
     "mkdir,mkdirat,rename,renameat,renameat2,unlink,unlinkat,ftruncate,write,pwrite64,fsync,fchmod,symlink,symlinkat,"
     "vfork,clone,clone3,fork,pipe2"

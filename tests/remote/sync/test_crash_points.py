@@ -22,6 +22,7 @@ from tests.remote.sync.sync_bench import STRACE, Bench, TracedStarter, contents
 from tests.remote.sync.test_rewrite import change
 
 pytestmark = [
+    pytest.mark.exhaustive,
     pytest.mark.root,
     pytest.mark.skipif(STRACE is None, reason="no strace on this machine"),
 ]
