@@ -28,7 +28,7 @@ from __future__ import annotations
 import ast
 import re
 
-from fixers.code.bf16_forms.verdict import Verdict, judge_place
+from fixers.code.bf16_forms.exclusions import Verdict, judge_place
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from fixers.code.bf16_forms.verdict import Verdict, judge_place
+from fixers.code.bf16_forms.exclusions import Verdict, judge_place
 from fixers.code.bf16_forms.wide_range import needs_range
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NO_BFLOAT16

@@ -6,9 +6,9 @@ import hashlib
 import os
 
 from remote.payload.files.atomic import write_whole
-from remote.payload.jobs.backends import run_detached
 from remote.payload.jobs.evidence import can_judge_unsupervised
 from remote.payload.jobs.state import observe_job
+from remote.payload.jobs.supervisor_start import run_detached
 from remote.payload.request.call import Call
 from remote.protocol.jobs import JobState
 from remote.protocol.layout import PAYLOAD, RunLayout

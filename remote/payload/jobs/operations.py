@@ -14,11 +14,11 @@ from remote.payload.files.lock import Held, take_lock
 from remote.payload.files.records import read_record, write_record
 from remote.payload.jobs import slurm
 from remote.payload.jobs.adoption import ensure_supervised
-from remote.payload.jobs.backends import launch_job, on_record
 from remote.payload.jobs.job_loop import LEFTOVER_GRACE_S
 from remote.payload.jobs.orphans import orphans_of
 from remote.payload.jobs.records import StopRequest, Submitted
 from remote.payload.jobs.state import judge_job, observe_job, run_layout
+from remote.payload.jobs.supervisor_start import launch_job, on_record
 from remote.payload.output.job_folder import newest_job
 from remote.payload.probes.machine import user_name
 from remote.payload.processes.identity import Process, is_alive, send_signal

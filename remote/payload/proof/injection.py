@@ -34,7 +34,7 @@ MODULES = (
     "report.py",
     "resumed.py",
     "rules.py",
-    "scaler_patches.py",
+    "loss_scale.py",
     "step.py",
     "step_log.py",
     "tables.py",

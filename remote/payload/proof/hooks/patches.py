@@ -11,9 +11,9 @@ from typing import Any, Callable
 
 from .autocast import is_float16_on_card
 from .loss_graph import Start, classify_start
+from .loss_scale import patch_scalers
 from .patching import Training, is_enabled, replace
 from .recorder import DetailRecorder, Recorder
-from .scaler_patches import patch_scalers
 
 PATCHED = frozenset(
     {
