@@ -40,7 +40,7 @@ class Verb:
 
 VERBS: dict[str, Verb] = {
     "init": Verb(
-        "write configs/ for this project, asking little",
+        "write configs/ for this project",
         "Write configs/NAME.yaml, and configs/hosts/HOST.yaml if the host has no file and is no alias.",
         [
             options.text("--host", metavar="NAME", help="name of the host; its address is asked for"),
@@ -53,7 +53,7 @@ VERBS: dict[str, Verb] = {
         ],
     ),
     "run": Verb(
-        "take the project through all stages; again: nothing to do",
+        "run all stages; run it again: nothing to do",
         "Take the project to the host through all stages: sync, environment, fix, verify, train, logs.",
         [
             options.host(HOST, required=True),
@@ -68,7 +68,7 @@ VERBS: dict[str, Verb] = {
         connects=Connects(keep=True),
     ),
     "verify": Verb(
-        "look only: is this host and project ready? changes nothing",
+        "check whether host and project are ready; changes nothing",
         "Check whether this host and project are ready, and say for each stage whether `run` would have work to do.",
         [
             options.host(HOST, required=True),
@@ -79,7 +79,7 @@ VERBS: dict[str, Verb] = {
         connects=Connects(keep=False),
     ),
     "plan": Verb(
-        "what `run` would change, as a diff",
+        "show what `run` would change, as a diff",
         "Show what `run` would send, delete and rewrite, as a diff.",
         [
             options.host("plan for this host; without it, --card says which card"),
@@ -89,8 +89,8 @@ VERBS: dict[str, Verb] = {
         ],
     ),
     "fix": Verb(
-        "only the fixers, in a local folder or on a host",
-        "Apply the fixers: known faults are put right by the smallest change of bytes. Again: nothing to do.",
+        "apply only the fixers, to a local folder or on a host",
+        "Apply the fixers: correct known faults with the smallest possible edits. Run it again: nothing to do.",
         [
             click.Argument(["path"], required=False, metavar="[PATH]", type=click.Path(path_type=Path)),
             options.host("fix the project on this host instead of a local folder"),
@@ -103,17 +103,17 @@ VERBS: dict[str, Verb] = {
         ],
     ),
     "status": Verb(
-        "what runs where, how far, how it ended",
+        "show the progress and the outcome of a run",
         "Show how far a run is and how it ended. Exit 0 if the host could be asked, however the run ended.",
         [options.run()],
     ),
     "list": Verb(
-        "every run of this project",
+        "list every run of this project",
         "List every run of this project, the last started first, as last seen; `pipeline status RUN` asks its host.",
         module="list_runs",
     ),
     "logs": Verb(
-        "the trainer's own output",
+        "print the trainer's output",
         "Print the output of the run's newest job; if the host is unreachable, what was brought home, with its age.",
         [
             options.run(),
@@ -122,7 +122,7 @@ VERBS: dict[str, Verb] = {
         ],
     ),
     "tail": Verb(
-        "live scalars from the host's TensorBoard files",
+        "print live scalars from the host's TensorBoard files",
         "Print every scalar as `step tag value` until the job ends; local data, if the host is unreachable.",
         [
             options.run(),
@@ -131,7 +131,7 @@ VERBS: dict[str, Verb] = {
         ],
     ),
     "tensorboard": Verb(
-        "TensorBoard itself, on the local mirror, kept live",
+        "start TensorBoard on a live local mirror",
         "Open the printed address in a browser. Ctrl-C ends TensorBoard and leaves the job alone.",
         [
             options.run(),
@@ -146,12 +146,12 @@ VERBS: dict[str, Verb] = {
         ],
     ),
     "pull": Verb(
-        "bring logs (and the adapter) home",
+        "download logs (and the adapter)",
         "Download logs that are not here yet; local files are only ever appended to.",
         [options.run(), options.flag("--weights", help="the adapter too, its digests verified")],
     ),
     "stop": Verb(
-        "end a run's job, keeping its checkpoint",
+        "stop a run's job and keep its checkpoint",
         "End the job and every process it started; `pipeline run` resumes from its checkpoint.",
         [
             options.run(),
@@ -164,7 +164,7 @@ VERBS: dict[str, Verb] = {
         ],
     ),
     "wait": Verb(
-        "until a run's job has ended; its outcome is the exit code",
+        "wait for a run's job to end; its outcome is the exit code",
         "Return when the job has ended: 0 well, 40 failed, 41 lost, 42 stopped or preempted, checkpoint kept.",
         [options.run()],
     ),
@@ -174,7 +174,7 @@ VERBS: dict[str, Verb] = {
         [options.run()],
     ),
     "diagnose": Verb(
-        "name the error, its cause, the fix, the folk fix that is wrong",
+        "name the error in a log, its cause, the fix, and advice that is wrong",
         "Name what went wrong, the first error first. Exit 0 if the log is healthy, 40 if it names an error.",
         [
             click.Argument(
@@ -183,7 +183,7 @@ VERBS: dict[str, Verb] = {
         ],
     ),
     "explain": Verb(
-        "a fixer, a check, a stage or an error in one page",
+        "explain a fixer, check, stage or error on one page",
         "Print the page of a name, as in docs/; without NAME, list every name.",
         [
             click.Argument(
@@ -192,12 +192,12 @@ VERBS: dict[str, Verb] = {
         ],
     ),
     "report": Verb(
-        "one self-contained HTML file: stages, fixes, proofs, curves",
+        "write a self-contained HTML report: stages, fixes, proofs, curves",
         "Write the run's page from local data: stages, fixes, proofs, curves, cures.",
         [options.run()],
     ),
     "hosts": Verb(
-        "hosts that can be named; `hosts check NAME`: what works",
+        "list hosts; `hosts check NAME` tests one",
         "List every host that has a file; `check NAME` tests its connection and machine. An ssh alias needs no file.",
         [
             click.Argument(
@@ -213,7 +213,7 @@ VERBS: dict[str, Verb] = {
         ],
     ),
     "configs": Verb(
-        "configs that can be named",
+        "list configs",
         "List every config that can be named: the project's own before the shipped ones.",
     ),
 }
