@@ -12,7 +12,7 @@ LITERAL = re.compile(r"([rRuU]?)(\"\"\"|'''|\"|')(.*)\2", re.DOTALL)
 
 
 def constant_of(node: ast.AST | None) -> object:
-    """The value of a literal; `...` for anything else."""
+    """Return the value of a literal; `...` for any other node."""
     return node.value if isinstance(node, ast.Constant) else ...
 
 
@@ -49,7 +49,7 @@ def is_chosen(source: PythonSource, node: ast.expr, called: re.Pattern[str]) -> 
 
 
 def _whole_choice(source: PythonSource, node: ast.expr) -> ast.expr:
-    """The outermost `a if x else b` or `a or b` that has the node as one of its results."""
+    """Return the outermost `a if x else b` or `a or b` that has the node as one of its results."""
     above = source.names.parent(node)
     while isinstance(above, (ast.IfExp, ast.BoolOp)) and not (isinstance(above, ast.IfExp) and node is above.test):
         node, above = above, source.names.parent(above)
@@ -70,7 +70,7 @@ def _names(called: re.Pattern[str], target: ast.expr) -> bool:
 
 
 def _is_default_of(source: PythonSource, called: re.Pattern[str], keyword: ast.keyword) -> bool:
-    """`add_argument("--dtype", default=...)`, `dtype: str = field(default=...)`"""
+    """Return True for `add_argument("--dtype", default=...)` and `dtype: str = field(default=...)`."""
     call = source.names.parent(keyword)
     if not isinstance(call, ast.Call):
         return False
@@ -92,7 +92,10 @@ def _is_default_argument(called: re.Pattern[str], arguments: ast.arguments, chil
 
 
 def _is_fallback(source: PythonSource, called: re.Pattern[str], call: ast.Call, child: ast.expr) -> bool:
-    """`getattr(torch, "bfloat16")`, and the last argument of `get`, `setdefault`, `getattr`, `Option` after a name."""
+    """Return True for the argument that follows a matching name, as in `config.get("dtype", "bfloat16")`.
+
+    Also for `getattr(torch, "bfloat16")` and for any argument of a matching `typer.Option` or `typer.Argument`.
+    """
     if child not in call.args:
         return False
     before = call.args[: call.args.index(child)]
@@ -104,7 +107,7 @@ def _is_fallback(source: PythonSource, called: re.Pattern[str], call: ast.Call, 
 
 
 def _follows_flag(called: re.Pattern[str], display: ast.List | ast.Tuple, child: ast.expr) -> bool:
-    """`["accelerate", "launch", "--mixed_precision", "bf16"]`"""
+    """Return True if the item follows a matching flag: `["accelerate", "launch", "--mixed_precision", "bf16"]`."""
     index = display.elts.index(child)
     flag = constant_of(display.elts[index - 1]) if index else None
     return isinstance(flag, str) and flag.startswith("--") and _is_called(called, flag)

@@ -29,12 +29,12 @@ def is_dockerfile(path: str) -> bool:
 
 
 def reads_commands(path: str) -> bool:
-    """The file is a shell script, a Makefile or a Dockerfile, as its name says."""
+    """Return True for the file name of a shell script, a Makefile or a Dockerfile."""
     return is_shell(path) or is_makefile(path) or is_dockerfile(path)
 
 
 def read_commands(path: str, data: bytes) -> Script:
-    """The file's commands. Raises Unparsable."""
+    """Return the commands of the file. Raises Unparsable."""
     if is_makefile(path):
         return scan_makefile(data)
     return scan_dockerfile(data) if is_dockerfile(path) else scan_shell(data)

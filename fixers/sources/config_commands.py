@@ -14,7 +14,7 @@ LIST_KEYS = TEXT_KEYS | {"arguments", "argv", "extra_args", "environment", "over
 
 
 def commands_in_config(path: str, data: bytes) -> Script:
-    """Every command of the file. Raises Unparsable."""
+    """Return every command of the file. Raises Unparsable."""
     commands: list[Command] = []
     heredocs: list[Heredoc] = []
     for document in read_config(path, data):
@@ -30,7 +30,7 @@ def commands_in_config(path: str, data: bytes) -> Script:
 
 
 def _texts(name: str, value: Node) -> tuple[Scalar, ...]:
-    """Scalars that a shell reads: the value of a command key, or items of its list that hold a whole command."""
+    """Return the scalars that a shell runs: the value of a command key, or list items that are whole commands."""
     if name not in TEXT_KEYS or isinstance(value, Mapping):
         return ()
     scalars = value.items if isinstance(value, Sequence) else (value,)
@@ -44,7 +44,7 @@ def _words(data: bytes, node: Sequence) -> tuple[Word, ...]:
 
 
 def _shell_of(data: bytes, node: Scalar) -> Script:
-    """The commands of a scalar's text, where its bytes are that text: no escapes, no doubled quotes."""
+    """Parse a scalar's text as commands; empty if escapes or doubled quotes make its bytes differ from its text."""
     start, stop = node.place.start, node.place.end
     if node.style in ("|", ">"):
         start = data.index(b"\n", start) + 1

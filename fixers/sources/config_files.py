@@ -21,12 +21,12 @@ def is_json(path: str) -> bool:
 
 
 def reads_config(path: str) -> bool:
-    """The file is YAML or JSON, as its name says."""
+    """Return True for a YAML or JSON file name."""
     return is_yaml(path) or is_json(path)
 
 
 def read_config(path: str, data: bytes) -> tuple[Node, ...]:
-    """Every document of the file. Raises Unparsable."""
+    """Return the root node of every document in the file. Raises Unparsable."""
     if is_json(path):
         return (read_json(data),)
     try:

@@ -20,7 +20,7 @@ BETWEEN_LINES = re.compile(rb"(?<=\n)[ \t]*(?:#[^\n]*|\r?)\n")
 
 
 def scan_dockerfile(data: bytes) -> Script:
-    """Every command and every variable; an instruction that cannot be read is left out."""
+    """Return all commands and variables; instructions that do not parse are skipped."""
     commands: list[Command] = []
     for start, stop in _instructions(data):
         found = INSTRUCTION.match(data, start, stop)
@@ -30,7 +30,7 @@ def scan_dockerfile(data: bytes) -> Script:
 
 
 def _instructions(data: bytes) -> Iterator[tuple[int, int]]:
-    """Instructions with the lines that a backslash continues; comment lines between them belong to none."""
+    """Yield the range of each instruction with its continuation lines, without comments between instructions."""
     start, at = -1, 3 if data.startswith(b"\xef\xbb\xbf") else 0
     while at < len(data):
         end = data.find(b"\n", at)
@@ -58,8 +58,10 @@ def _commands(data: bytes, instruction: bytes, start: int, stop: int) -> tuple[C
 
 
 def _as_one_line(data: bytes, start: int, stop: int) -> bytes:
-    """The file with what the builder reads over blanked in one instruction: blanks behind a backslash, lines of
-    comment between continued ones."""
+    """Return the file with the parts of one instruction that the builder ignores replaced by spaces.
+
+    These are blanks after a backslash, and comment lines between continued lines.
+    """
     text = BEHIND_BACKSLASH.sub(rb"\1\\", data[start:stop])
     text = BETWEEN_LINES.sub(lambda found: b" " * len(found[0]), text)
     return data if text == data[start:stop] else data[:start] + text + data[stop:]
@@ -72,13 +74,13 @@ def _exec_form(data: bytes, start: int, stop: int) -> tuple[Word, ...]:
 
 
 def word_of(data: bytes, node: Scalar, offset: int = 0) -> Word:
-    """A JSON or YAML scalar as a word whose place is in `data`."""
+    """Convert a JSON or YAML scalar to a word with positions in `data`."""
     start, end = node.place.start + offset, node.place.end + offset
     return Word(start, end, data[start:end].decode("latin-1"), node.text)
 
 
 def _legacy(command: Command) -> Command:
-    """`ENV NAME value`, as it was written before `NAME=value` was."""
+    """Convert the legacy form `ENV NAME value` to an assignment."""
     if len(command.words) == 2 and "=" not in command.words[0].raw:
         name, value = command.words
         return dataclasses.replace(command, assignments=(Assignment(name.raw, value),), words=())

@@ -20,7 +20,7 @@ def written(source: PythonSource, node: ast.AST) -> str:
 
 
 def is_path(node: ast.expr) -> bool:
-    """A name, or an attribute of one."""
+    """Return True for a name or an attribute of a name."""
     while isinstance(node, ast.Attribute):
         node = node.value
     return isinstance(node, ast.Name)
@@ -40,7 +40,7 @@ def assigned_before(source: PythonSource, before: ast.expr, name: str) -> Iterat
 
 
 def _assignments(source: PythonSource) -> dict[str, list[ast.Assign]]:
-    """By the name that is given a value, in the order in which they stand."""
+    """Return the assignments to each name, in file order."""
     found: dict[str, list[ast.Assign]] = {}
     for node in source.names.of_type(ast.Assign):
         for name in {target.id for target in node.targets if isinstance(target, ast.Name)}:

@@ -29,7 +29,7 @@ def is_cast(source: PythonSource, statement: ast.stmt, owner: str) -> bool:
 
 
 def _is_cast_loop(source: PythonSource, loop: ast.For, owner: str) -> bool:
-    """The loop puts what it makes float32 back where it was: into `.data`, or by `.to` on modules, which keep it."""
+    """Return True if the loop stores its float32 results in place: in `.data`, or by `.to` on modules."""
     if not mentions(source, [loop.iter], owner):
         return False
     keeps = any(isinstance(each, ast.Call) and tail_of(each) in MODULES for each in ast.walk(loop.iter))
@@ -45,7 +45,7 @@ def _is_cast_loop(source: PythonSource, loop: ast.For, owner: str) -> bool:
 
 
 def _casting_functions(source: PythonSource) -> frozenset[str]:
-    """Functions of this file that loop over parameters and make trainable ones float32."""
+    """Return the functions of this file that loop over parameters and cast trainable ones to float32."""
     return source.remember("casting-functions", lambda: frozenset(_find_casting_functions(source)))
 
 

@@ -20,7 +20,10 @@ NOT_PLAIN = ("quantization_config", "load_in_4bit", "load_in_8bit", None)
 
 
 def is_float32(source: PythonSource, owner: str) -> bool:
-    """Every assignment of that name makes a float32 model or keeps one, in a file that casts no model to half."""
+    """Return True if every assignment to the name creates a float32 model or keeps the existing one.
+
+    False if the file may cast a model to half precision.
+    """
     if not owner or MAY_BE_HALF.search(source.data) or _casts(source):
         return False
     given = list(_given(source, owner))
@@ -66,7 +69,7 @@ def _is_stored(source: PythonSource, node: ast.expr, owner: str) -> bool:
 
 
 def _keeps(source: PythonSource, value: ast.expr | None, owner: str) -> bool:
-    """What was there before, moved, wrapped or with an adapter that PEFT makes in float32."""
+    """Return True if the value is the same model: unchanged, moved, wrapped, or with a float32 adapter from PEFT."""
     if value is None or not isinstance(value, ast.Call):
         return value is not None and written(source, value) == owner
     if tail_of(value) not in KEEPS | KEEPS_TOO:
@@ -92,7 +95,7 @@ def _is_made_float32(source: PythonSource, value: ast.expr | None) -> bool:
 
 
 def _loads_float32(source: PythonSource, load: ast.Call) -> bool:
-    """`from_pretrained(..., dtype=torch.float32)` without quantisation or unpacked options."""
+    """Return True for `from_pretrained(..., dtype=torch.float32)` without quantisation or unpacked options."""
     if any(each.arg in NOT_PLAIN for each in load.keywords):
         return False
     dtypes = [each.value for each in load.keywords if each.arg in ("dtype", "torch_dtype")]

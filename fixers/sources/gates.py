@@ -24,7 +24,7 @@ def asks_card(source: PythonSource, test: ast.expr) -> bool:
 
 
 def answers_of_card(source: PythonSource) -> frozenset[str]:
-    """Return names and attributes that the file assigns from a test of the card."""
+    """Return the names and attributes that the file assigns from a test of the card."""
     return source.remember("answers-of-card", lambda: _answers_of_card(source))
 
 
@@ -44,7 +44,7 @@ def is_gated(source: PythonSource, node: ast.AST) -> bool:
 
 
 def names_bf16(source: PythonSource, test: ast.expr) -> bool:
-    """The test compares something with a word for bfloat16, so its branch is one row of a table of precisions."""
+    """Return True if the test compares something with a word for bfloat16, as in a chain of branches by precision."""
     return any(
         isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(NAMES_BF16.search(node.value))
         for node in ast.walk(test)

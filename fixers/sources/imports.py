@@ -18,7 +18,7 @@ class Imported:
 
 
 def name_of(source: PythonSource, module: str) -> str | None:
-    """The name that the file gives a module at its top; None where it imports none."""
+    """Return the name under which the file imports a module at the top level; None if it does not."""
     for name, meanings in source.names.module.bindings.items():
         if set(meanings) == {module}:
             return name
@@ -26,7 +26,10 @@ def name_of(source: PythonSource, module: str) -> str | None:
 
 
 def imported(source: PythonSource, module: str, why: str) -> Imported | None:
-    """The module's name, imported at the top where needed; None where its name is taken or nothing can go there."""
+    """Return the module's name, with the edit that imports it if needed.
+
+    None if the name is already used for something else, or an import cannot be inserted.
+    """
     name = name_of(source, module)
     if name is not None:
         return Imported(name)
@@ -38,7 +41,7 @@ def imported(source: PythonSource, module: str, why: str) -> Imported | None:
 
 
 def _is_prologue(statement: ast.stmt) -> bool:
-    """A docstring or an import from the future: nothing may come before those."""
+    """Return True for a docstring or a `__future__` import, which must stay first."""
     if isinstance(statement, ast.ImportFrom):
         return statement.module == "__future__"
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)

@@ -20,7 +20,7 @@ def innermost(tree: ast.Module, line: int, column: int) -> ast.AST:
 
 
 def _decorated(node: ast.AST, line: int) -> bool:
-    """The line belongs to a decorator, which stands before what it decorates begins."""
+    """Return True if the line belongs to a decorator; decorators precede the line number of their node."""
     return any(each.lineno <= line <= (each.end_lineno or 0) for each in getattr(node, "decorator_list", ()))
 
 

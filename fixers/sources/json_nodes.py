@@ -1,6 +1,6 @@
 """JSON as nodes with byte positions; by default comments and trailing commas (JSONC) are skipped, duplicate keys kept.
 
-Strings are scalars of style `"`; numbers, true, false and null are plain scalars, as written: nothing is rounded.
+Strings are scalars of style `"`. Numbers, true, false and null are plain scalars with their original spelling.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def read_json(data: bytes, *, strict: bool = False) -> Node:
 
 @dataclass(frozen=True)
 class JsonString:
-    """A string: its value, the text between the quotes as written, and the byte offset of that text in the file."""
+    """A string: its value, the source text between the quotes, and the byte offset of that text in the file."""
 
     value: str
     written: str
@@ -46,7 +46,7 @@ class JsonString:
 
     @property
     def end(self) -> int:
-        """The offset of the closing quote."""
+        """Return the offset of the closing quote."""
         return self.start + len(self.written.encode())
 
     @property
@@ -54,7 +54,7 @@ class JsonString:
         return len(self.value.encode("utf-8", "surrogatepass"))
 
     def place(self, offset: int) -> int:
-        """The file offset of the character at this UTF-8 offset of the value."""
+        """Return the file offset of the character at this UTF-8 offset of the value."""
         passed, at = 0, self.start
         for unit in CHARACTER.finditer(self.written):
             if passed >= offset:
@@ -66,7 +66,7 @@ class JsonString:
 
 
 def json_string(data: bytes, node: Node | None) -> JsonString | None:
-    """The node as a string with positions; None if it is anything else."""
+    """Return the node as a string with positions; None if it is not a string."""
     if not isinstance(node, Scalar) or not node.style:
         return None
     start = node.place.start + 1
@@ -140,7 +140,7 @@ class _Reader:
         return Mapping(tuple(entries), self.place(start, at + 1), flow=True)
 
     def after(self, at: int, closing: bytes) -> int:
-        """The offset of the next item or of the closing bracket."""
+        """Return the offset of the next item or of the closing bracket."""
         at = self.skip(at)
         if self.data[at : at + 1] != b",":
             if self.data[at : at + 1] != closing:

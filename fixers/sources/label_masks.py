@@ -1,4 +1,4 @@
-"""Labels and padding by name, the losses that labels are for, and code that masks labels itself."""
+"""Labels and padding by name, losses by the type of their targets, and code that masks labels itself."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ FLOAT_TARGETS = re.compile(
     rb"binary_cross_entropy|\bBCE|MSELoss|mse_loss|[lL]1_?[lL]oss|[hH]uber|kl_?div|KLDiv|[sS]oft_?[mM]argin|[mM]ulti_?[lL]abel"
     rb"|multi_?hot|one_?hot|focal|[pP]earson|concordance"
 )
-"""Losses whose target is floating point: none of them has an ignore_index."""
+"""Losses with floating-point targets; none of them has an ignore_index."""
 CLASS_TARGETS = re.compile(rb"cross_entropy|CrossEntropy|nll_loss|NLLLoss|IGNORE_INDEX")
 TOKENS = re.compile(
     rb"input_ids|input_features|input_values|inputs_embeds|attention_mask|decoder_|tokenizer|processor|pad_token|transformers|[cC]ollator"
 )
-"""The labels of a library's model, whose loss ignores -100, come with these."""
+"""Arguments that accompany the labels of a transformers model, whose loss ignores -100."""
 
 
 def doubt(source: PythonSource, padded: ast.expr) -> str:
-    """Why the labels may not be for a loss that ignores -100; empty where this file says that they are."""
+    """Return why the labels may not be for a loss that ignores -100; empty if the file shows that they are."""
     for node in ast.walk(padded):
         match node:
             case ast.Name(id=called) | ast.Attribute(attr=called) | ast.Constant(value=str(called)):
@@ -53,7 +53,7 @@ def doubt(source: PythonSource, padded: ast.expr) -> str:
 
 
 def is_padding(value: ast.expr) -> bool:
-    """0, or something called a padding token."""
+    """Return True for 0 or a variable named like a padding token."""
     match value:
         case ast.Constant(value=int(number)):
             return number == 0 and number is not False
@@ -63,7 +63,7 @@ def is_padding(value: ast.expr) -> bool:
 
 
 def mentions_labels(expression: ast.AST) -> bool:
-    """Some name, attribute or key in the expression is called labels."""
+    """Return True if a name, attribute or key in the expression is named like labels."""
     for node in ast.walk(expression):
         match node:
             case ast.Name(id=called) | ast.Attribute(attr=called) | ast.Constant(value=str(called)):
@@ -73,7 +73,7 @@ def mentions_labels(expression: ast.AST) -> bool:
 
 
 def masks_padding(source: PythonSource, padded: ast.expr) -> bool:
-    """The padding is looked for again: labels are compared with it somewhere, or -100 is put in by a mask behind it."""
+    """Return True if the file compares labels with the padding, or the function masks them with -100 later."""
     if source.remember("compares-labels-with-padding", lambda: any(_compared(source))):
         return True
     function = source.names.function(padded)
@@ -82,7 +82,10 @@ def masks_padding(source: PythonSource, padded: ast.expr) -> bool:
 
 
 def is_shifted(source: PythonSource, padded: ast.expr) -> bool:
-    """Behind the padding, labels become inputs by a shift that is not the library's, which knows nothing of -100."""
+    """Return True if a later call shifts the labels into inputs with a function that does not handle -100.
+
+    The functions of transformers do.
+    """
     function = source.names.function(padded)
     return any(
         isinstance(node, ast.Call)

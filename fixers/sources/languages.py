@@ -35,7 +35,7 @@ PARSERS: tuple[tuple[Callable[[str], bool], Callable[[Source], None]], ...] = (
 
 
 def parse_again(source: Source) -> None:
-    """Parse the file by its name. Raises Unparsable, or Unchecked if there is no parser."""
+    """Parse the file with the parser for its name. Raises Unparsable, or Unchecked if there is no parser."""
     for matches, parse in PARSERS:
         if matches(source.path):
             parse(source)

@@ -36,9 +36,9 @@ MOVES = ("to", "cuda", "cpu")
 
 @dataclass(frozen=True)
 class Loss:
-    """What goes into a loss, and the weights of its classes, which must have the dtype of what goes in.
+    """The inputs of a loss, and its class weights, which must have the same dtype.
 
-    `kept`: the weights lie in a module that is part of a model or cast with it.
+    `kept`: the weights belong to a module that is part of a model or is cast later.
     """
 
     operands: list[ast.expr]
@@ -48,7 +48,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class Module:
-    """A loss module where it is made: the assignment, the call of its class, and which operands it takes."""
+    """A loss module: the assignment that creates it, the constructor call, and the kind of its operands."""
 
     assignment: ast.Assign
     made: ast.Call
@@ -56,7 +56,7 @@ class Module:
 
 
 def losses_of(source: PythonSource) -> Iterator[tuple[ast.Call, Loss]]:
-    """Every call of a loss of `torch.nn.functional`, or of a loss module made in the same file."""
+    """Yield every call of a loss of `torch.nn.functional`, or of a loss module created in the same file."""
     modules = _loss_modules(source)
     for call in source.names.of_type(ast.Call):
         loss = _loss_of(source, call, modules)
@@ -65,7 +65,7 @@ def losses_of(source: PythonSource) -> Iterator[tuple[ast.Call, Loss]]:
 
 
 def _loss_modules(source: PythonSource) -> dict[str, list[Module]]:
-    """Every assignment of a loss module, under the name that it is given, in the order of the file."""
+    """Return all assignments of loss modules by name, in file order."""
     held: dict[str, list[Module]] = {}
     for node in source.names.of_type(ast.Assign):
         made = _made(source, node.value)
@@ -77,7 +77,7 @@ def _loss_modules(source: PythonSource) -> dict[str, list[Module]]:
 
 
 def _made(source: PythonSource, value: ast.expr) -> ast.Call | None:
-    """The call of a class, behind `.to(device)` and its kin, which keep the dtype."""
+    """Return the constructor call inside `.to(device)` and the like; None if one of those casts to half precision."""
     while isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr in MOVES:
         if casts_to_half(source, value):
             return None
@@ -91,7 +91,10 @@ def _kind(source: PythonSource, made: ast.Call) -> frozenset[str] | None:
 
 
 def _called(source: PythonSource, call: ast.Call, modules: dict[str, list[Module]]) -> list[Module]:
-    """What the called module may be: as last assigned before in this function, else in this class, else anywhere."""
+    """Return the modules that the call may refer to.
+
+    The last assignment before the call in the same function, else all in the same class, else all in the file.
+    """
     held = modules.get(source.segment(call.func), [])
     held = [each for each in held if _class_of(source, each.assignment) is _class_of(source, call)] or held
     function = source.names.function(call)
@@ -140,7 +143,7 @@ def _weights_of(source: PythonSource, made: ast.Call) -> list[ast.expr]:
 
 
 def _is_part_of_model(source: PythonSource, module: ast.expr) -> bool:
-    """An attribute in a class that inherits: its weights are cast with the rest of a model."""
+    """Return True for an attribute in a class with bases: its weights are cast together with the model."""
     inside = _class_of(source, module) if isinstance(module, ast.Attribute) else None
     return inside is not None and bool(inside.bases)
 
@@ -150,7 +153,7 @@ def _class_of(source: PythonSource, node: ast.AST) -> ast.ClassDef | None:
 
 
 def _is_cast_later(source: PythonSource, module: ast.expr) -> bool:
-    """`criterion.half()`, `criterion.to(torch.float16)`"""
+    """Return True for `criterion.half()` and `criterion.to(torch.float16)`."""
     written = source.segment(module)
     calls = (each for each in source.names.of_type(ast.Call) if isinstance(each.func, ast.Attribute))
     return any(

@@ -1,4 +1,4 @@
-"""A Makefile as commands: recipe lines as the shell will read them, and variables as words."""
+"""A Makefile as commands: recipe lines as the shell reads them, and variables as words."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PREFIX = re.compile(rb"[\t ]*[@+-]*[ \t]*")
 
 
 def scan_makefile(data: bytes) -> Script:
-    """Every recipe's commands and every variable; a line that the shell could not read as it stands is left out."""
+    """Return the commands of all recipes, and all variables; lines that do not parse as shell are skipped."""
     commands: list[Command] = []
     in_define = False
     for start, stop in _logical_lines(data):
@@ -33,7 +33,7 @@ def scan_makefile(data: bytes) -> Script:
 
 
 def _logical_lines(data: bytes) -> Iterator[tuple[int, int]]:
-    """Lines with those that a backslash continues; without their line end."""
+    """Yield the range of each line with its continuation lines, without the line end."""
     at = 3 if data.startswith(b"\xef\xbb\xbf") else 0
     while at < len(data):
         match = LINE.match(data, at)
@@ -50,7 +50,7 @@ def _scan(data: bytes, start: int, stop: int) -> tuple[Command, ...]:
 
 
 def _variable(data: bytes, found: re.Match[bytes], stop: int) -> Command:
-    """The whole value as one word, and its words."""
+    """Parse a variable: its whole value as one word, and the words in it."""
     items = [word for command in _scan(data, found.end(), stop) for word in command.words]
     raw = data[found.end() : stop].decode("latin-1")
     text = items[0].text if len(items) == 1 and items[0].raw == raw.rstrip() else None

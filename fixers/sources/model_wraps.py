@@ -1,4 +1,4 @@
-"""Where a model is wrapped to be sharded or replicated: its parameters must have their dtype before."""
+"""Statements that wrap a model for sharding or replication: its parameters must have their final dtype before."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ WRAPS_APART = re.compile(
 
 
 def before_wrap(python: PythonSource, place: ast.stmt, owner: str) -> tuple[ast.stmt, str]:
-    """Where the model is wrapped or copied earlier in the same block, the cast belongs before that.
+    """Return the statement to cast before, and the model's name at that point.
 
-    It is then given with the name that the model has there.
+    This is the earliest statement of the same block that wraps or copies the model, or `place` if there is none.
     """
     block = block_of(python, place)
     cast = False
@@ -38,7 +38,7 @@ def before_wrap(python: PythonSource, place: ast.stmt, owner: str) -> tuple[ast.
 
 
 def _copies(python: PythonSource, statement: ast.stmt, call: ast.Call, owner: str) -> bool:
-    """The model is copied for an average: copies of another dtype cannot be averaged with it."""
+    """Return True if the call copies the model for a moving average, which must have the same dtype as the model."""
     if tail_of(call) == "deepcopy":
         targets = statement.targets if isinstance(statement, ast.Assign) else []
         if not any(AVERAGES.search(written(python, target)) for target in targets):
@@ -50,7 +50,7 @@ def _copies(python: PythonSource, statement: ast.stmt, call: ast.Call, owner: st
 
 
 def _wrapped(python: PythonSource, statement: ast.stmt, call: ast.Call, owner: str) -> str | None:
-    """The name of the model that the call wraps, where the result is the owner or the owner itself is wrapped."""
+    """Return the name of the model that the call wraps, if the owner is wrapped or is the result; None otherwise."""
     if wraps_model(python, call, owner):
         return owner
     if isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1:
@@ -77,9 +77,10 @@ def _assigned_before(python: PythonSource, statement: ast.stmt, owner: str) -> b
 
 
 def flattening(python: PythonSource, place: ast.stmt, owner: str) -> list[ast.stmt]:
-    """Where FSDP flattens that model, at the place or in it: frozen parameters lie beside trained ones in one tensor.
+    """Return the statements at or inside `place` in which FSDP flattens the model.
 
-    It refuses two dtypes there. None where a policy wraps what is trained by itself, or where weights are quantised.
+    FSDP then stores frozen and trainable parameters in one tensor and rejects two dtypes. Empty if a policy wraps
+    trainable modules separately, or if weights are quantised.
     """
     if WRAPS_APART.search(python.text):
         return []
@@ -89,5 +90,5 @@ def flattening(python: PythonSource, place: ast.stmt, owner: str) -> list[ast.st
 
 
 def calls_in(statement: ast.stmt) -> Iterator[ast.Call]:
-    """Every call in the statement, and in those it holds."""
+    """Yield every call inside the statement, nested statements included."""
     return (node for node in ast.walk(statement) if isinstance(node, ast.Call))

@@ -13,13 +13,13 @@ COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 OPENS_SCOPE = (*FUNCTIONS, ast.ClassDef, *COMPREHENSIONS)
 LEAVES = (ast.Name, ast.Constant, ast.alias)
 NO_NODES = frozenset({"ctx", "op", "ops", "id", "attr", "level", "module", "type_comment"})
-"""Fields that hold plain values, or contexts and operators, which are one object for all places."""
+"""Fields that contain no nodes, or contexts and operators, which are shared objects."""
 KINDS = [kind for kind in vars(ast).values() if isinstance(kind, type) and issubclass(kind, ast.AST)]
 FIELDS = {
     kind: () if issubclass(kind, LEAVES) else tuple(name for name in kind._fields if name not in NO_NODES)
     for kind in KINDS
 }
-"""The fields of each kind of node that can hold nodes of their own."""
+"""The fields of each node type that can contain nodes."""
 BINDS = frozenset(
     {ast.Import, ast.ImportFrom, ast.Name, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef}
     | {ast.ExceptHandler, ast.MatchAs, ast.MatchStar}
@@ -28,7 +28,7 @@ BINDS = frozenset(
 
 @dataclass
 class Scope:
-    """One namespace. A binding is a qualified name where an import made it, None where anything else did."""
+    """One namespace. A binding maps a name to a qualified name if an import made it, else to None."""
 
     node: ast.AST
     parent: Scope | None
@@ -40,13 +40,13 @@ class Scope:
 
 @dataclass(frozen=True)
 class Rebound:
-    """A name that an import and something else bind: its meaning is not known."""
+    """A name that is bound both by an import and by something else, so its meaning is unknown."""
 
     qualified: str
 
 
 class Names:
-    """Every node's parent, scope and meaning, in the order of the file."""
+    """The parent, scope and meaning of every node, in file order."""
 
     def __init__(self, module: Scope) -> None:
         self.module = module
@@ -60,7 +60,7 @@ class Names:
         self._by_kind.setdefault(node.__class__, []).append(node)
 
     def of_type(self, kind: type[Node]) -> tuple[Node, ...]:
-        """Every node of exactly that kind, in the order of the file."""
+        """Return all nodes of exactly this type, in file order."""
         return cast(tuple[Node, ...], tuple(self._by_kind.get(kind, ())))
 
     def parent(self, node: ast.AST) -> ast.AST | None:
@@ -92,13 +92,13 @@ class Names:
         return None if found is None else found + tail
 
     def statement(self, node: ast.AST) -> ast.stmt:
-        """The innermost statement that holds the node."""
+        """Return the innermost statement that contains the node."""
         while not isinstance(node, ast.stmt):
             node = self.parents[node]
         return node
 
     def function(self, node: ast.AST) -> ast.AST:
-        """The function (or module) whose body holds the node."""
+        """Return the function (or module) whose body contains the node."""
         for above in self.ancestors(node):
             if isinstance(above, (*FUNCTIONS, ast.Module)):
                 return above
@@ -121,7 +121,7 @@ class Names:
 
 
 def index_names(tree: ast.Module) -> Names:
-    """Parents, scopes and bindings of every node, from one walk."""
+    """Index the parents, scopes and bindings of all nodes in one walk."""
     module = Scope(tree, None)
     names = Names(module)
     add, parents, scopes = names.add, names.parents, names.scopes
@@ -148,7 +148,7 @@ def index_names(tree: ast.Module) -> Names:
 
 
 def _children(node: ast.AST) -> list[ast.AST]:
-    """Direct children in the order of the fields; contexts and operators, which all places share, are none."""
+    """Return the direct children in field order, without contexts and operators, which are shared objects."""
     children: list[ast.AST] = []
     for name in FIELDS[node.__class__]:
         value = getattr(node, name, None)
@@ -160,7 +160,7 @@ def _children(node: ast.AST) -> list[ast.AST]:
 
 
 def _within(node: ast.AST) -> frozenset[int]:
-    """The children that are evaluated inside the scope that the node opens: not defaults, decorators or bases."""
+    """Return the children evaluated inside the scope that the node opens, so not defaults, decorators or bases."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return frozenset(id(child) for child in node.body)
@@ -196,5 +196,5 @@ def _bind(node: ast.AST, scope: Scope, parent: ast.AST) -> None:
 
 
 def _is_missing_import(parent: ast.AST) -> bool:
-    """`torch = None`, as after `except ImportError`: the name means the import or nothing."""
+    """Return True for `torch = None`, as after `except ImportError`: the name still refers to the import."""
     return isinstance(parent, ast.Assign) and isinstance(parent.value, ast.Constant) and parent.value.value is None

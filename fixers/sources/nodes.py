@@ -1,4 +1,4 @@
-"""The tree that YAML and JSON share: scalars, sequences and mappings that know which bytes they are."""
+"""The tree shared by YAML and JSON: scalars, sequences and mappings with byte positions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Place:
-    """Bytes `start` to `end` of the file; `line` and `column` of the first, counted from 1."""
+    """The bytes `start` to `end` of the file; `line` and `column` of the first byte count from 1."""
 
     start: int
     end: int
@@ -18,7 +18,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Scalar:
-    """One value as text. `style` is "" for a plain one, else its first character: ' " | >. `tag` only where written."""
+    """A value as text. `style` is "" for a plain scalar, else its first character: ' " | >. `tag` only if explicit."""
 
     text: str
     place: Place
@@ -36,7 +36,7 @@ class Sequence:
 
 @dataclass(frozen=True)
 class Mapping:
-    """Every pair in order, duplicates kept."""
+    """All pairs in order, duplicates included."""
 
     entries: tuple[tuple[Node, Node], ...]
     place: Place
@@ -44,7 +44,7 @@ class Mapping:
     flow: bool = False
 
     def get(self, key: str) -> Node | None:
-        """The value of the first entry whose key is the scalar `key`."""
+        """Return the value of the first entry whose key is the scalar `key`; None if there is none."""
         return next((v for k, v in self.entries if isinstance(k, Scalar) and k.text == key), None)
 
 
@@ -53,9 +53,9 @@ Path = tuple[str | int, ...]
 
 
 def walk(node: Node | None) -> Iterator[tuple[Path, Node | None, Node]]:
-    """Every (path, key node, value node) below `node`, in order; a sequence's items have no key node.
+    """Yield (path, key node, value node) for everything below `node`, in order; items of sequences have no key node.
 
-    What several aliases share is entered once, at its first path.
+    A node that several aliases share is visited once, at its first path.
     """
     yield from _walk(node, (), set())
 
@@ -75,7 +75,7 @@ def _walk(node: Node | None, path: Path, entered: set[int]) -> Iterator[tuple[Pa
 
 
 def find(node: Node | None, path: Path) -> Node | None:
-    """The node at `path`, where the document has it."""
+    """Return the node at `path`; None if the document does not have it."""
     for step in path:
         if isinstance(node, Mapping) and isinstance(step, str):
             node = node.get(step)

@@ -19,7 +19,7 @@ PYTHON_CELL_MAGICS = ("time", "timeit", "capture", "prun")
 
 @dataclass(frozen=True)
 class Cell:
-    """One code cell: its source, and the JSON strings that it is written as."""
+    """One code cell: its source, and the JSON strings that contain it."""
 
     index: int
     strings: tuple[JsonString, ...]
@@ -31,7 +31,7 @@ class Cell:
 
 
 class Placement:
-    """Where the module's UTF-8 offsets lie in the notebook. Between cells stands one line end that is nowhere."""
+    """Maps UTF-8 offsets of the module to the notebook. The line ends between cells have no position there."""
 
     def __init__(self, data: bytes, cells: tuple[Cell, ...]) -> None:
         self._data = data
@@ -48,14 +48,14 @@ class Placement:
             at += 1
 
     def place(self, start: int, end: int) -> tuple[int, int]:
-        """The range in the notebook's bytes. Raises Unparsable where it does not lie within one JSON string."""
+        """Return the byte range in the notebook. Raises Unparsable if it does not lie within one JSON string."""
         string, _, _, offset = self._piece(start)
         if offset + end - start > string.utf8_length:
             raise Unparsable("what would be changed spans several JSON strings")
         return string.place(offset), string.place(offset + end - start)
 
     def encode(self, text: str, at: int) -> bytes:
-        """The bytes that stand for `text` there; whole lines at the start of a string become strings of their own."""
+        """Return `text` encoded for a position; whole lines at the start of a string become separate JSON strings."""
         _, cell, position, offset = self._piece(at)
         ascii_only = self._data.isascii()
         if offset or not text.endswith("\n") or not cell.listed:
@@ -72,7 +72,7 @@ class Placement:
         return (*self._strings[index], at - self._starts[index])
 
     def _between(self, cell: Cell, position: int) -> bytes:
-        """What stands between two of the cell's strings."""
+        """Return the bytes that separate two strings of the cell."""
         if len(cell.strings) > 1:
             first, second = (position - 1, position) if position else (0, 1)
             return self._data[cell.strings[first].end + 1 : cell.strings[second].start - 1]
@@ -82,7 +82,7 @@ class Placement:
 
 
 def code_cells(data: bytes) -> tuple[Cell, ...]:
-    """The notebook's code cells. Raises Unparsable where the bytes are not a notebook."""
+    """Return the notebook's code cells. Raises Unparsable if the bytes are not a notebook."""
     try:
         notebook = read_json(data, strict=True)
     except Unparsable as error:
@@ -102,12 +102,12 @@ def code_cells(data: bytes) -> tuple[Cell, ...]:
 
 
 def encode_json(text: str, *, ascii_only: bool) -> bytes:
-    """Text as it stands inside a JSON string."""
+    """Return the text as it is written inside a JSON string, without the quotes."""
     return json.dumps(text, ensure_ascii=ascii_only)[1:-1].encode("utf-8", "surrogatepass")
 
 
 def masked(source: str) -> str:
-    """The cell with IPython's own lines as empty expressions of the same length, line ends kept."""
+    """Return the cell with IPython syntax replaced by empty expressions of the same length; line ends are kept."""
     magic = CELL_MAGIC.match(source)
     if magic is not None and magic[1] not in PYTHON_CELL_MAGICS:
         return "".join(_blank(line) for line in LINES.findall(source))
@@ -126,7 +126,7 @@ def masked(source: str) -> str:
 
 
 def _nothing(line: str) -> str:
-    """An expression that does nothing, indented as the line was and as many bytes long."""
+    """Return an expression without effect, with the same indentation and number of bytes as the line."""
     body = line.rstrip("\r\n")
     indentation = body[: len(body) - len(body.lstrip())]
     rest = len(body.encode()) - len(indentation.encode())

@@ -1,4 +1,4 @@
-"""The shell commands of a notebook: lines that begin with `!`, and cells of `%%bash`."""
+"""Shell commands of a notebook: lines that begin with `!`, and `%%bash` cells."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def is_notebook(path: str) -> bool:
 
 
 def commands_in_notebook(data: bytes) -> tuple[Script, tuple[int, ...]]:
-    """Return every command without JSON escapes, and the offsets of lines that could not be read.
+    """Return every command without JSON escapes, and the offsets of lines that do not parse.
 
-    Raises Unparsable where the bytes are no notebook.
+    Raises Unparsable if the bytes are not a notebook.
     """
     commands: list[Command] = []
     left: list[int] = []

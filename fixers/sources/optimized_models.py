@@ -15,7 +15,7 @@ MODEL = re.compile(r"(?:^|[._])(?:model|student|llm)$")
 
 
 def named_owners(source: PythonSource, call: ast.Call) -> tuple[str, ...]:
-    """The models whose parameters the call is given, directly or through one variable."""
+    """Return the models whose parameters are passed to the call, directly or through one variable."""
     given = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "params")]
     found = [owner for each in given for owner in _owners_in(source, each)]
     if not found:
@@ -28,7 +28,7 @@ def named_owners(source: PythonSource, call: ast.Call) -> tuple[str, ...]:
 
 
 def _owners_within(source: PythonSource, call: ast.Call) -> Iterator[str]:
-    """The models whose parameters a function of this file gives back, as they are called where it is called."""
+    """Yield the models whose parameters a function of this file returns, by their names at the call."""
     functions = [each for each in source.names.of_type(ast.FunctionDef) if each.name == tail_of(call)]
     if len(functions) != 1:
         return
@@ -43,7 +43,7 @@ def _owners_within(source: PythonSource, call: ast.Call) -> Iterator[str]:
 
 
 def _given_to(function: ast.FunctionDef, call: ast.Call) -> tuple[bool, dict[str, ast.expr]]:
-    """True if the function is called as a method; and the arguments of the call by parameter."""
+    """Return whether the function is called as a method, and the call's arguments by parameter name."""
     names = [each.arg for each in (*function.args.posonlyargs, *function.args.args)]
     bound = isinstance(call.func, ast.Attribute) and names[:1] == ["self"]
     given = dict(zip(names[1:] if bound else names, call.args, strict=False))
@@ -51,7 +51,7 @@ def _given_to(function: ast.FunctionDef, call: ast.Call) -> tuple[bool, dict[str
 
 
 def _is_collection(value: ast.expr) -> bool:
-    """Parameters, chosen or grouped; not what was made of them."""
+    """Return True for an expression that selects or groups parameters, rather than computing something from them."""
     if isinstance(value, ast.Call):
         return tail_of(value) in (*PARAMETERS, "list", "tuple", "filter", "chain", "sorted", "iter")
     return isinstance(value, (ast.List, ast.Tuple, ast.ListComp, ast.GeneratorExp, ast.BinOp, ast.IfExp))
@@ -67,7 +67,7 @@ def _owners_in(source: PythonSource, expression: ast.expr | ast.stmt) -> Iterato
 
 
 def whole_models(source: PythonSource, call: ast.Call, tail: str) -> tuple[str, ...]:
-    """`build_optimizer(model, lr)` of another file takes the parameters of the model that it is given."""
+    """Return the models passed to an optimizer factory of another file, such as `build_optimizer(model, lr)`."""
     of_this_file = any(each.name == tail for each in source.names.of_type(ast.FunctionDef))
     of_this_object = written(source, call.func).partition(".")[0] in ("self", "cls")
     if of_this_file or of_this_object or not MAKES_OPTIMIZER.match(tail):
@@ -77,7 +77,7 @@ def whole_models(source: PythonSource, call: ast.Call, tail: str) -> tuple[str, 
 
 
 def are_float32(source: PythonSource, call: ast.Call) -> bool:
-    """The list that it is given holds float32 copies: `[p.detach().clone().float() for p in parameters]`."""
+    """Return True if the argument is a list of float32 copies: `[p.detach().clone().float() for p in parameters]`."""
     names = [each.id for each in call.args[:1] if isinstance(each, ast.Name)]
     values = [value for name in names for value in assigned_before(source, call, name)]
     copies = [value.elt for value in values if isinstance(value, (ast.ListComp, ast.GeneratorExp))]
@@ -85,7 +85,7 @@ def are_float32(source: PythonSource, call: ast.Call) -> bool:
 
 
 def makes_float32(source: PythonSource, call: ast.Call) -> bool:
-    """`.float()`, or `.to` with float32."""
+    """Return True for `.float()`, or `.to` with float32."""
     tail = tail_of(call)
     if tail == "float" and isinstance(call.func, ast.Attribute) and not call.args:
         return True
@@ -94,7 +94,7 @@ def makes_float32(source: PythonSource, call: ast.Call) -> bool:
 
 
 def _is_visible(source: PythonSource, node: ast.expr) -> bool:
-    """The name is not one that only a comprehension or lambda knows."""
+    """Return False for a name that exists only inside a comprehension or lambda."""
     while isinstance(node, ast.Attribute):
         node = node.value
     assert isinstance(node, ast.Name)

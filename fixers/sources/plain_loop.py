@@ -1,4 +1,4 @@
-"""The plain training loop: one optimizer, `loss.backward()`, clipping before `optimizer.step()`, nothing between."""
+"""The plain training loop: one optimizer, `loss.backward()`, clipping, `optimizer.step()`, and nothing in between."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ READS_GRADIENTS = frozenset(
 
 @dataclass(frozen=True)
 class PlainLoop:
-    """Where the optimizer is made; every backward; every step; and the statements that clip before each step."""
+    """The assignment of the optimizer, all backward calls, all steps, and the clipping statements before each step."""
 
     optimizer: str
     made: ast.Assign
@@ -29,7 +29,7 @@ class PlainLoop:
 
 
 def plain_loop(source: PythonSource) -> PlainLoop | None:
-    """The file's one training loop; None where its gradients are used in any way that is not plain."""
+    """Return the file's only training loop; None if its gradients are used in any other way."""
     backwards = tuple(call for call in source.names.of_type(ast.Call) if tail_of(call) == "backward")
     made = _made(source)
     if made is None or not backwards or _reads_gradients(source) or scaled_by_hand(source):
@@ -46,7 +46,7 @@ def plain_loop(source: PythonSource) -> PlainLoop | None:
 
 
 def scaled_by_hand(source: PythonSource) -> bool:
-    """`(loss * scale).backward()`: the loss is multiplied by a large number, or by one that is called a scale."""
+    """Return True for `(loss * scale).backward()`: a loss multiplied by a large number or a variable named scale."""
     return any(
         isinstance(call.func, ast.Attribute) and tail_of(call) == "backward" and _is_scaled(source, call.func.value)
         for call in source.names.of_type(ast.Call)
@@ -75,7 +75,7 @@ def _is_scale(source: PythonSource, factor: ast.expr) -> bool:
 
 
 def _made(source: PythonSource) -> ast.Assign | None:
-    """The one assignment of the one optimizer that the file makes."""
+    """Return the assignment of the file's only optimizer; None if there is not exactly one."""
     made = {id(each.call): each for each in consumers_of(source) if not each.trainer}
     if len(made) != 1:
         return None
@@ -102,14 +102,14 @@ def _steps(source: PythonSource, optimizer: str) -> Iterator[ast.Call]:
 
 
 def _is_bare(source: PythonSource, call: ast.Call) -> bool:
-    """A statement of its own on a line of its own; a step has no closure, and a backward goes from its loss."""
+    """Return True if the call is a statement on its own line; a step has no closure, a backward starts at a loss."""
     statement = source.names.statement(call)
     alone = isinstance(statement, ast.Expr) and statement.value is call and source.indentation(statement) is not None
     return alone and not call.args and isinstance(call.func, ast.Attribute)
 
 
 def _sees(source: PythonSource, call: ast.Call, made: ast.Assign) -> bool:
-    """The name of the optimizer means, where the call is, what was made."""
+    """Return True if the optimizer's name refers to this assignment at the call."""
     target = made.targets[0]
     if isinstance(target, ast.Attribute):
         return written(source, target).startswith("self.") and _class_of(source, call) is _class_of(source, made)
@@ -128,14 +128,14 @@ def _class_of(source: PythonSource, node: ast.AST) -> ast.AST | None:
 
 
 def _reads_gradients(source: PythonSource) -> bool:
-    """Gradients are looked at, hooked or taken by hand."""
+    """Return True if the file reads gradients, registers hooks on them or computes them explicitly."""
     if any(each.attr == "grad" and isinstance(each.ctx, ast.Load) for each in source.names.of_type(ast.Attribute)):
         return True
     return any(tail_of(call) in READS_GRADIENTS for call in source.names.of_type(ast.Call))
 
 
 def _clips(source: PythonSource, steps: tuple[ast.Call, ...]) -> tuple[ast.stmt, ...] | None:
-    """The first statement that clips before each step, beside it; None where anything clips elsewhere."""
+    """Return the first clipping statement beside each step; None if the file clips anywhere else."""
     first: list[ast.stmt] = []
     covered: set[ast.Call] = set()
     for step in steps:

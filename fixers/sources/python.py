@@ -34,10 +34,10 @@ LINE_END = re.compile(rb"\r\n|\r|\n")
 
 @dataclass(frozen=True)
 class Placed:
-    """UTF-8 text as the parser read it, and how a range of it and words for it are put into the file's bytes.
+    """The UTF-8 text that the parser read, and the mapping of its positions to the file's bytes.
 
-    `place(start, end)` gives the file's range; `encode(text, at)` the bytes that stand for `text` there.
-    `joints` are offsets of line ends that no file has, between cells; `unread` are cells that are not Python.
+    `place(start, end)` returns the range in the file; `encode(text, at)` the bytes for `text` at that position.
+    `joints` are offsets of line ends between cells, which no file contains; `unread` are cells that are not Python.
     """
 
     text: bytes
@@ -48,7 +48,7 @@ class Placed:
 
 
 class PythonSource:
-    """One module, or one notebook's cells read as one module."""
+    """A module, or the cells of a notebook read as one module."""
 
     def __init__(self, path: str, data: bytes, placed: Placed, tree: ast.Module) -> None:
         self.path = path
@@ -62,7 +62,7 @@ class PythonSource:
 
     @cached_property
     def names(self) -> Names:
-        """The names index of the module."""
+        """Return the index of the module's names."""
         return index_names(self.tree)
 
     def remember(self, key: str, make: Callable[[], T]) -> T:
@@ -72,7 +72,7 @@ class PythonSource:
         return cast(T, self._remembered[key])
 
     def mentions(self, pattern: re.Pattern[bytes]) -> bool:
-        """The pattern occurs in code, in a name or a single word, and not only in comments and prose."""
+        """Return True if the pattern matches in code (a name or a one-word string), not only in comments and prose."""
         return any(self._is_code(match.start()) for match in pattern.finditer(self.text))
 
     def _is_code(self, offset: int) -> bool:
@@ -83,17 +83,17 @@ class PythonSource:
         return isinstance(found, NAMING)
 
     def span(self, node: Located) -> tuple[int, int]:
-        """The node's range in `text`."""
+        """Return the node's range in `text`."""
         assert node.end_lineno is not None and node.end_col_offset is not None
         return self._lines[node.lineno - 1] + node.col_offset, self._lines[node.end_lineno - 1] + node.end_col_offset
 
     def segment(self, node: Located) -> str:
-        """The node as it is written."""
+        """Return the node's source text."""
         start, end = self.span(node)
         return self.text[start:end].decode("utf-8")
 
     def replace(self, start: int, expected: str, replacement: str, why: str) -> Edit:
-        """The edit that puts `replacement` where `expected` stands at `start` of `text`; raises EditRefused."""
+        """Return the edit that replaces `expected` at `start` of `text`. Raises EditRefused."""
         end = start + len(expected.encode())
         first, last = self._placed.place(start, end)
         if self.text[start:end] != expected.encode():
@@ -104,11 +104,11 @@ class PythonSource:
         return self.replace(self.span(node)[0], self.segment(node), replacement, why)
 
     def replace_attribute(self, node: ast.Attribute, replacement: str, why: str) -> Edit:
-        """The edit that renames what stands after the dot."""
+        """Return the edit that renames the attribute after the dot."""
         return self.replace(self.span(node)[1] - len(node.attr.encode()), node.attr, replacement, why)
 
     def replace_keyword(self, keyword: ast.keyword, replacement: str, why: str) -> Edit:
-        """The edit that renames a keyword argument and keeps its value."""
+        """Return the edit that renames a keyword argument and keeps its value."""
         assert keyword.arg is not None
         return self.replace(self.span(keyword)[0], keyword.arg, replacement, why)
 
@@ -116,14 +116,14 @@ class PythonSource:
         return self.replace(at, "", text, why)
 
     def insert_argument_before(self, keyword: ast.keyword, written: str, why: str) -> Edit:
-        """The edit that puts another keyword argument before that one, on its own line where that has one."""
+        """Return the edit that inserts a keyword argument before another, on its own line if the other has its own."""
         at = self.span(keyword)[0]
         before = self.text[self._lines[keyword.lineno - 1] : at]
         gap = newline_of(self.text).decode() + before.decode() if not before.strip(b" \t\f") else " "
         return self.insert(at, f"{written},{gap}", why)
 
     def append_argument(self, call: ast.Call, written: str, why: str) -> Edit:
-        """The edit that gives the call one more keyword argument, after its last one."""
+        """Return the edit that appends a keyword argument to the call."""
         arguments: list[ast.expr | ast.keyword] = [*call.args, *call.keywords]
         ends = [self.span(argument)[1] for argument in arguments]
         close = self.span(call)[1] - 1
@@ -135,9 +135,9 @@ class PythonSource:
         return self.insert(at, f", {written}", why)
 
     def remove_argument(self, call: ast.Call, keyword: ast.keyword, why: str) -> Edit | None:
-        """The edit that takes a keyword argument out with its comma, and its lines where it has them to itself.
+        """Return the edit that removes a keyword argument with its comma, and its lines if nothing else is on them.
 
-        None where something else stands between it and its neighbours.
+        None if anything but a comma and blanks separates it from its neighbours.
         """
         span = self._own_lines(keyword) or self._between_neighbours(call, keyword)
         return self.replace(span[0], self.text[span[0] : span[1]].decode("utf-8"), "", why) if span else None
@@ -160,13 +160,13 @@ class PythonSource:
         return (start, after) if BETWEEN.fullmatch(self.text, end, after) else None
 
     def indentation(self, statement: ast.stmt) -> str | None:
-        """What stands before the statement on its line; None where that is not only blanks."""
+        """Return the blanks before the statement on its line; None if other code precedes it."""
         start = self._lines[statement.lineno - 1]
         before = self.text[start : start + statement.col_offset]
         return before.decode() if not before.strip(b" \t\f") else None
 
     def insert_before(self, statement: ast.stmt, lines: tuple[str, ...], why: str) -> Edit | None:
-        """The edit that puts whole lines before a statement, indented as it is; None where it shares its line."""
+        """Return the edit that inserts lines before a statement, with its indentation; None if it shares its line."""
         decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
         indentation = self.indentation(statement)
         if indentation is None:
@@ -176,7 +176,7 @@ class PythonSource:
         return self.insert(self._lines[first - 1], "".join(f"{indentation}{line}{newline}" for line in lines), why)
 
     def insert_after(self, statement: ast.stmt, lines: tuple[str, ...], why: str) -> Edit | None:
-        """The edit that puts whole lines after a statement, indented as it is; None where it shares its lines."""
+        """Return the edit that inserts lines after a statement, with its indentation; None if it shares its lines."""
         indentation = self.indentation(statement)
         end = self.span(statement)[1]
         line = bisect_right(self._lines, end)
@@ -192,7 +192,7 @@ class PythonSource:
         return self.insert(rest_end, body if ended else newline + body, why)
 
     def quote_for(self, node: ast.AST) -> str | None:
-        """The quote that a string written inside the node may have; None where f-strings around it take both."""
+        """Return the quote for a string inserted inside the node; None if enclosing f-strings use both quotes."""
         literals = (above for above in self.names.ancestors(node) if isinstance(above, ast.JoinedStr))
         taken = {match[1] for above in literals if (match := OPENING_QUOTE.match(self.segment(above)))}
         return next((quote for quote in ('"', "'") if quote not in taken), None)
@@ -204,7 +204,7 @@ class PythonSource:
 
 
 def reads_python(path: str) -> bool:
-    """A module or a notebook."""
+    """Return True for the file name of a module or a notebook."""
     return path.endswith((".py", ".pyw", ".ipynb"))
 
 
@@ -213,13 +213,13 @@ def is_python(path: str) -> bool:
 
 
 def read_python(path: str, data: bytes) -> PythonSource:
-    """The file as Python. Raises Unparsable with the line."""
+    """Parse the file as Python. Raises Unparsable with the line."""
     placed = _place_notebook(data) if path.endswith(".ipynb") else _place_module(data)
     return PythonSource(path, data, placed, parse_module(placed.text))
 
 
 def parse_module(text: bytes) -> ast.Module:
-    """UTF-8 text as a tree. Raises Unparsable with the line, whatever the parser raised."""
+    """Parse UTF-8 text. Raises Unparsable with the line, for any error of the parser."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -268,7 +268,7 @@ def _place_encoded(data: bytes, encoding: str) -> Placed:
 
 
 def _place_notebook(data: bytes) -> Placed:
-    """Cells one after another; one that does not parse is left out and told."""
+    """Join the notebook's cells; a cell that does not parse is left out and listed in `unread`."""
     cells = code_cells(data)
     texts: list[str] = []
     unread: list[Unparsable] = []
@@ -286,7 +286,7 @@ def _place_notebook(data: bytes) -> Placed:
 
 
 def _readable(cell: str) -> str:
-    """The cell as Python, as it is or with IPython's lines masked. Raises Unparsable."""
+    """Return the cell as Python, with IPython syntax masked if needed. Raises Unparsable."""
     try:
         parse_module(cell.encode("utf-8", "surrogatepass"))
     except Unparsable:

@@ -1,8 +1,8 @@
 """POSIX shell as words with byte positions, distinguishing arguments from comments, strings and heredocs.
 
-Commands inside `$(...)`, backticks, subshells, functions and bash arrays are found too. What is expanded when the
-script runs is not known, so a word that holds an expansion has no `text`. Offsets are bytes; text is read as Latin-1,
-which keeps one character per byte.
+Commands inside `$(...)`, backticks, subshells, functions and bash arrays are included. The result of an expansion is
+unknown, so a word that contains one has no `text`. Offsets are bytes; text is decoded as Latin-1, which keeps one
+character per byte.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_DEPTH = 40
 
 @dataclass
 class _Opened:
-    """A heredoc whose body comes after the line: the mark that ends it, whether tabs go, who reads it, where to."""
+    """A heredoc whose body follows: delimiter, whether tabs are stripped, program that reads it, output file."""
 
     mark: str
     tabs: bool
@@ -50,7 +50,7 @@ class _Scanner:
         return Unparsable(message, line_of(self.data, at))
 
     def script(self, at: int, closing: str) -> int:
-        """Commands up to `closing` ("" for the end of the text); the position behind it."""
+        """Scan commands up to `closing` ("" for the end of the text). Returns the position after it."""
         if len(self.closings) > MAX_DEPTH:
             raise self.fail(f"nested more than {MAX_DEPTH} levels deep", at)
         self.closings.append(closing)
@@ -66,7 +66,7 @@ class _Scanner:
         return at
 
     def command(self, at: int, closing: str) -> int:
-        """One simple command and the operator after it."""
+        """Scan one simple command and the operator after it."""
         assignments: list[Assignment] = []
         words: list[Word] = []
         while at < self.stop:
@@ -97,7 +97,7 @@ class _Scanner:
         return at
 
     def settle(self, words: list[Word]) -> None:
-        """The heredocs of the command that ends here know who reads them, and the file that its line writes."""
+        """Record the program and the output file for the heredocs of the command that ends at this position."""
         program = words[0].text or "" if words else ""
         named = words[1].text or "" if program == "tee" and len(words) > 1 else ""
         for opened in self.pending:
@@ -106,7 +106,7 @@ class _Scanner:
         self.target = ""
 
     def blanks(self, at: int) -> int:
-        """Behind blanks, continued lines and a comment."""
+        """Return the position after blanks, line continuations and a comment."""
         if blank := BLANK.match(self.text, at, self.stop):
             at = blank.end()
         if self.text.startswith("#", at) and at < self.stop:
@@ -116,7 +116,7 @@ class _Scanner:
         return at
 
     def redirection(self, at: int) -> int:
-        """Behind a redirection and its target; 0 where there is none here."""
+        """Return the position after a redirection and its target; 0 if there is no redirection."""
         if heredoc := HEREDOC.match(self.text, at, self.stop):
             word, at = self.word(self.blanks(heredoc.end()))
             self.pending.append(_Opened(re.sub(r"[\\'\"]", "", word.raw), bool(heredoc[1])))
@@ -135,7 +135,7 @@ class _Scanner:
         return after
 
     def heredoc_bodies(self, at: int) -> int:
-        """Behind the bodies of the heredocs that the line before opened."""
+        """Return the position after the bodies of the heredocs that the previous line opened."""
         for opened in self.pending:
             start = at
             while True:
@@ -161,7 +161,7 @@ class _Scanner:
         return Assignment(found[1], value), after
 
     def array(self, name: str, start: int) -> tuple[Assignment, int]:
-        """`NAME=( word word )`, over as many lines as it takes."""
+        """Scan `NAME=( word word )`, which may span several lines."""
         items: list[Word] = []
         at = start + 1
         while True:
@@ -178,7 +178,7 @@ class _Scanner:
             items.append(word)
 
     def word(self, start: int, *, empty: bool = False) -> tuple[Word, int]:
-        """The word at `start`; one character at least, unless it may be empty."""
+        """Scan the word at `start`; it has at least one character unless `empty`."""
         at, seen, known = start, "", True
         while at < self.stop:
             char = self.text[at]
@@ -228,7 +228,7 @@ class _Scanner:
         raise self.fail('the " that ends this string is missing', start)
 
     def expansion(self, at: int) -> tuple[int, str]:
-        """Behind an expansion; the literal text where a lone `$` is only that."""
+        """Return the position after an expansion, and its literal text if it is a lone `$`."""
         if self.text[at] == "`":
             return self.script(at + 1, "`"), ""
         if self.text.startswith("$((", at) and (end := self.arithmetic(at + 1)):
@@ -243,7 +243,7 @@ class _Scanner:
         return (name.end(), "") if name else (at + 1, "$")
 
     def arithmetic(self, start: int) -> int:
-        """Behind `((...))`; 0 where the two brackets do not close together, so that commands stand there."""
+        """Return the position after `((...))`; 0 if the brackets do not close together, as in nested subshells."""
         depth = 0
         for at in range(start, self.stop):
             depth += {"(": 1, ")": -1}.get(self.text[at], 0)
@@ -278,7 +278,7 @@ class _Scanner:
 
 
 def scan_shell(data: bytes, start: int = 0, stop: int | None = None) -> Script:
-    """Every command between `start` and `stop`. Raises Unparsable where a quote, bracket or heredoc does not end."""
+    """Return all commands in `data[start:stop]`. Raises Unparsable for an unterminated quote, bracket or heredoc."""
     scanner = _Scanner(data, data.decode("latin-1"), len(data) if stop is None else stop)
     if start == 0 and data.startswith(b"\xef\xbb\xbf"):
         start = 3

@@ -12,22 +12,22 @@ from fixers.sources.unparsable import Unparsable
 
 @dataclass(frozen=True)
 class Source:
-    """A file's name and bytes; parsed at most once, however many fixers look at it."""
+    """A file's name and bytes, parsed at most once for all fixers."""
 
     path: str
     data: bytes
 
     def where(self, offset: int) -> str:
-        """`path:line`, as findings name it."""
+        """Return the position as `path:line`."""
         return f"{self.path}:{line_of(self.data, offset)}"
 
     @cached_property
     def python(self) -> PythonSource:
-        """The file as Python, notebooks included. Raises Unparsable."""
+        """Return the file as Python, notebooks included. Raises Unparsable."""
         return read_python(self.path, self.data)
 
     @property
     def unread(self) -> tuple[Unparsable, ...]:
-        """Parts that could not be read, where the file was read as Python at all."""
+        """Return the parts that do not parse, if the file was parsed as Python."""
         python = self.__dict__.get("python")
         return python.unread if python is not None else ()

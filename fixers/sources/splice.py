@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 class EditRefused(Exception):
-    """The edits cannot be made at these bytes; nothing was changed. `offset` is where."""
+    """The edits cannot be applied; nothing was changed. `offset` is the position of the conflict."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
@@ -17,7 +17,7 @@ class EditRefused(Exception):
 
 @dataclass(frozen=True)
 class Edit:
-    """`data[start : start + len(expected)]` becomes `replacement`; an empty `expected` inserts. `why` is for people."""
+    """Replaces `data[start : start + len(expected)]`; an empty `expected` inserts. `why` is shown to the user."""
 
     start: int
     expected: bytes
@@ -30,7 +30,7 @@ class Edit:
 
 
 def splice(data: bytes, edits: Iterable[Edit]) -> bytes:
-    """`data` with every edit made. Raises EditRefused where bytes differ from the expected ones or edits overlap."""
+    """Return `data` with all edits applied. Raises EditRefused if `expected` does not match or edits overlap."""
     parts: list[bytes] = []
     done = 0
     for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
@@ -45,13 +45,13 @@ def splice(data: bytes, edits: Iterable[Edit]) -> bytes:
 
 
 def line_of(data: bytes, offset: int) -> int:
-    """The 1-based line that holds `offset`; lines end at CRLF, CR or LF."""
+    """Return the 1-based line of `offset`; lines end at CRLF, CR or LF."""
     before = data[:offset]
     return 1 + before.count(b"\n") + before.count(b"\r") - before.count(b"\r\n")
 
 
 def newline_of(data: bytes) -> bytes:
-    """The line end that an inserted line must have: the file's first, LF where it has none."""
+    """Return the line end for inserted lines: the file's first one, or LF."""
     end = min((at for at in (data.find(b"\n"), data.find(b"\r")) if at >= 0), default=-1)
     if end < 0:
         return b"\n"

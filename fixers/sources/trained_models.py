@@ -32,7 +32,7 @@ def _is_frozen(source: PythonSource, load: ast.Call) -> bool:
 
 
 def trained_models(source: PythonSource) -> frozenset[str] | None:
-    """Every name that a trained model has in this file; None where something trains a model without a name."""
+    """Return every name of a trained model in this file; None if it has no trainer, or one whose model has no name."""
     return source.remember("trained-models", lambda: _trained_models(source))
 
 
@@ -51,7 +51,7 @@ def _trained_models(source: PythonSource) -> frozenset[str] | None:
 
 
 def _links(source: PythonSource) -> Iterator[tuple[str, str]]:
-    """(a name, what it was made of): by assignment, and by being an argument of a function of this file."""
+    """Yield (name, origin) for assignments and for arguments of functions of this file."""
     for assignment in source.names.of_type(ast.Assign):
         for origin in _origins(source, assignment.value):
             yield from ((written(source, target), origin) for target in assignment.targets)
@@ -70,7 +70,7 @@ def _links(source: PythonSource) -> Iterator[tuple[str, str]]:
 
 
 def _origins(source: PythonSource, value: ast.expr) -> Iterator[str]:
-    """The name itself, what a method is called on, and the first argument of what wraps a model."""
+    """Yield the name itself, the object of a method call, and the first argument of a wrapping call."""
     match value:
         case ast.Name() | ast.Attribute():
             yield written(source, value)

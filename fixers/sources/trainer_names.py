@@ -1,4 +1,4 @@
-"""Names of Trainer arguments that transformers and TRL changed: what each is called now, and since which version."""
+"""Arguments of Trainer that transformers and TRL renamed or removed, with the version of the change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Renamed:
-    """A new name, since which version; `value` replaces a value of True where the meaning moved into the value."""
+    """A new name and the first version that has it; `value` replaces True where a switch became a choice."""
 
     to: str
     package: str
@@ -17,7 +17,7 @@ class Renamed:
 
 @dataclass(frozen=True)
 class Removed:
-    """An argument that is gone. `instead` is told; an empty one means that it did nothing worth keeping."""
+    """A removed argument. `instead` is the advice to report; empty if the argument can be dropped without loss."""
 
     package: str
     since: tuple[int, ...]

@@ -34,7 +34,7 @@ HALVES = ("torch.float16", "torch.half", "torch.bfloat16")
 
 @dataclass(frozen=True)
 class Consumer:
-    """A call that makes an optimizer or a trainer. `owner` is the model as written; empty where it has no name."""
+    """A call that creates an optimizer or a trainer. `owner` is the model's source text; empty if it has no name."""
 
     call: ast.Call
     statement: ast.stmt
@@ -43,17 +43,17 @@ class Consumer:
 
 
 def consumers_of(source: PythonSource) -> tuple[Consumer, ...]:
-    """Every trainer and every model of every optimizer that the module makes."""
+    """Return every trainer, and every optimizer with each of its models."""
     return source.remember("consumers", lambda: tuple(_find_consumers(source)))
 
 
 def wraps_model(source: PythonSource, call: ast.Call, owner: str) -> bool:
-    """The call shards, replicates or prepares that model: its parameters must have their dtype before."""
+    """Return True if the call shards, replicates or prepares the model, so its dtypes must be final before."""
     return tail_of(call) in WRAPS and any(written(source, argument) == owner for argument in call.args)
 
 
 def changes_dtype(source: PythonSource, call: ast.Call, owner: str) -> bool:
-    """After the call the model may have half precision trainables: an adapter came, or the model was cast."""
+    """Return True if the model may have half-precision trainable parameters after the call: a new adapter or a cast."""
     tail = tail_of(call)
     touched = [written(source, argument) for argument in call.args]
     if isinstance(call.func, ast.Attribute):
@@ -64,13 +64,13 @@ def changes_dtype(source: PythonSource, call: ast.Call, owner: str) -> bool:
 
 
 def casts_to_half(source: PythonSource, call: ast.Call) -> bool:
-    """`.to(...)` with a half dtype, or with a variable whose name says that it is one."""
+    """Return True for `.to(...)` with a half-precision dtype or a variable named like one."""
     values = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "dtype")]
     return any(source.names.meaning(v) in HALVES or _is_called_dtype(source, v) for v in values)
 
 
 def _is_called_dtype(source: PythonSource, value: ast.expr) -> bool:
-    """`args.dtype`, `getattr(torch, args.dtype)`"""
+    """Return True for `args.dtype` and `getattr(torch, args.dtype)`."""
     match value:
         case ast.Call(func=ast.Name(id="getattr"), args=[module, name]) if source.names.meaning(module) == "torch":
             return not isinstance(name, ast.Constant)
@@ -78,7 +78,7 @@ def _is_called_dtype(source: PythonSource, value: ast.expr) -> bool:
 
 
 def is_same_model(source: PythonSource, expression: ast.expr, owner: str) -> bool:
-    """The expression is that model, unwrapped or under another name of the same function."""
+    """Return True if the expression is the model, unwrapped or under another name in the same function."""
     match expression:
         case ast.Attribute(attr=attribute, value=inner) if attribute in INNER:
             return is_same_model(source, inner, owner)
@@ -105,7 +105,7 @@ def _find_consumers(source: PythonSource) -> Iterator[Consumer]:
 
 
 def _models_optimized(source: PythonSource, call: ast.Call, tail: str) -> Iterable[str]:
-    """The models that this call makes an optimizer of; none where it steps float32 copies."""
+    """Return the models that this call creates an optimizer for; empty if it optimizes float32 copies."""
     if OPTIMIZERS.match(tail) and (call.args or call.keywords) and _is_of_torch(source, call):
         return () if are_float32(source, call) else _owners(source, call)
     if _takes_parameters(source, call, tail) and not are_float32(source, call):
@@ -124,12 +124,12 @@ def _is_trainer(source: PythonSource, call: ast.Call, tail: str) -> bool:
 
 
 def is_library_trainer(source: PythonSource, call: ast.Call) -> bool:
-    """The trainer is imported from transformers or TRL, so it has `.model` and makes its optimizer in `train()`."""
+    """Return True for a trainer of transformers or TRL: it has `.model` and creates its optimizer in `train()`."""
     return (source.names.meaning(call.func) or "").startswith(("transformers.", "trl."))
 
 
 def _model_of_trainer(source: PythonSource, call: ast.Call) -> str:
-    """The model's name where the trainer is given it whole; a trainer that attaches the adapter itself has none yet."""
+    """Return the name of the model passed to the trainer; empty if the trainer attaches the adapter itself."""
     if any(keyword.arg == "peft_config" for keyword in call.keywords):
         return ""
     given = [keyword.value for keyword in call.keywords if keyword.arg == "model"]
@@ -139,7 +139,7 @@ def _model_of_trainer(source: PythonSource, call: ast.Call) -> str:
 
 
 def _is_model(source: PythonSource, node: ast.expr) -> bool:
-    """A variable that holds a model, not one that holds a model's name."""
+    """Return True for a variable that holds a model, not the name of one."""
     if not is_path(node) or NAME_OF_MODEL.search(written(source, node)):
         return False
     if isinstance(node, ast.Attribute):
@@ -153,13 +153,13 @@ def _is_of_torch(source: PythonSource, call: ast.Call) -> bool:
 
 
 def _takes_parameters(source: PythonSource, call: ast.Call, tail: str) -> bool:
-    """An optimizer by how it is called: with a learning rate, or by a name for optimizers."""
+    """Return True if the call looks like an optimizer: it has a learning rate, or a name used for optimizers."""
     rated = any(keyword.arg in ("lr", "learning_rate") for keyword in call.keywords)
     return (rated or "optim" in tail.lower()) and _is_of_torch(source, call)
 
 
 def _owners(source: PythonSource, call: ast.Call) -> tuple[str, ...]:
-    """As `named_owners`, and the empty name where there is none."""
+    """Return the models that own the parameters of the call; the empty name if there are none."""
     return named_owners(source, call) or ("",)
 
 
@@ -170,7 +170,7 @@ def _is_assigned(source: PythonSource, call: ast.Call, owner: str) -> bool:
 
 
 def mentions(source: PythonSource, expressions: list[ast.expr], owner: str) -> bool:
-    """Some part of the expressions is the owner; every expression mentions the empty one."""
+    """Return True if any of the expressions contains the owner, or if the owner is empty."""
     if not owner:
         return True
     parts = (node for expression in expressions for node in ast.walk(expression))
@@ -178,7 +178,7 @@ def mentions(source: PythonSource, expressions: list[ast.expr], owner: str) -> b
 
 
 def block_of(source: PythonSource, statement: ast.stmt) -> list[ast.stmt]:
-    """The list of statements that this one stands in."""
+    """Return the list of statements that contains this one."""
     above = source.names.parent(statement)
     for name in ("body", "orelse", "finalbody", "handlers"):
         block = getattr(above, name, None)
@@ -188,7 +188,7 @@ def block_of(source: PythonSource, statement: ast.stmt) -> list[ast.stmt]:
 
 
 def function_of(source: PythonSource, node: ast.AST) -> ast.AST:
-    """The function, or the module, in which the node is executed; lambdas do not count."""
+    """Return the function, or the module, that executes the node; lambdas are skipped."""
     found = source.names.function(node)
     while isinstance(found, ast.Lambda):
         found = source.names.function(found)

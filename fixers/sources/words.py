@@ -11,7 +11,7 @@ CONTINUED = re.compile(r"\\\r?\n")
 
 @dataclass(frozen=True)
 class Word:
-    """One word. `text` is what a program sees, None where the shell expands something; `raw` is what is written."""
+    """One word. `text` is its value, None if the shell expands part of it; `raw` is its source text."""
 
     start: int
     end: int
@@ -20,12 +20,12 @@ class Word:
 
     @property
     def plain(self) -> bool:
-        """Written as it is seen: no quotes, escapes or expansions."""
+        """Return True if the word has no quotes, escapes or expansions."""
         return self.text == self.raw
 
     @property
     def body(self) -> tuple[int, int] | None:
-        """Where `text` itself lies, inside quotes around the whole word; None where it is not written in one piece."""
+        """Return the range of `text` in the file, without quotes around the word; None if it is not contiguous."""
         if self.text is None:
             return None
         for quote in ("", "'", '"'):
@@ -35,7 +35,7 @@ class Word:
 
     @property
     def inside(self) -> tuple[int, int] | None:
-        """What lies between quotes around the whole word, expansions too; None where quotes are mixed or escaped."""
+        """Return the range between quotes around the word, expansions included; None for mixed quotes or escapes."""
         quote, inner = self.raw[:1], CONTINUED.sub("", self.raw[1:-1])
         if quote not in ("'", '"') or len(self.raw) < 2 or self.raw[-1] != quote or quote in inner or "\\" in inner:
             return None
@@ -44,7 +44,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Assignment:
-    """`NAME=value` where the shell assigns; an array's words are `items`."""
+    """A shell assignment `NAME=value`; `items` are the words of an array."""
 
     name: str
     value: Word
@@ -53,7 +53,7 @@ class Assignment:
 
 @dataclass(frozen=True)
 class Command:
-    """Assignments before a command, and its words; either may be empty."""
+    """The assignments before a command, and its words; either may be empty."""
 
     assignments: tuple[Assignment, ...] = ()
     words: tuple[Word, ...] = ()
@@ -61,7 +61,7 @@ class Command:
 
 @dataclass(frozen=True)
 class Heredoc:
-    """The bytes of a heredoc's body, the program that reads it, and the file that its line writes, where named."""
+    """The range of a heredoc's body, the program that reads it, and the output file if one is named."""
 
     start: int
     stop: int
@@ -71,7 +71,7 @@ class Heredoc:
 
 @dataclass(frozen=True)
 class Script:
-    """Every command in order of its end, and every heredoc."""
+    """All commands in the order in which they end, and all heredocs."""
 
     commands: tuple[Command, ...]
     heredocs: tuple[Heredoc, ...] = ()

@@ -1,7 +1,7 @@
 """YAML as nodes with positions; the only module that imports yaml.
 
-Nodes carry byte spans, so that a scalar can be replaced while every other byte stays, and line and column, so that an
-error can point. Nothing is ever constructed from a tag; an alias shares its node. What values mean: yaml_values.py.
+Nodes have byte ranges, so that a scalar can be replaced without changing other bytes, and a line and column for error
+messages. Tags never construct objects; an alias shares its node. The meaning of values is defined in yaml_values.py.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a document; larger ones are refused before they cost time or memory."""
+    """Limits of a document; larger documents are rejected before they use much time or memory."""
 
     bytes: int = 2**20
     depth: int = 64
@@ -40,7 +40,7 @@ LIMITS = Limits()
 
 
 class YamlProblem(ValueError):
-    """Not a document of ours; `line` and `column` count from 1, 0 where no place can be named."""
+    """Invalid YAML, or YAML outside the accepted subset; `line` and `column` count from 1, 0 if unknown."""
 
     def __init__(self, message: str, line: int = 0, column: int = 0) -> None:
         super().__init__(f"line {line}, column {column}: {message}" if line else message)
@@ -51,14 +51,14 @@ class YamlProblem(ValueError):
 
 @dataclass
 class _Open:
-    """A sequence or mapping whose end has not come yet."""
+    """A sequence or mapping that is not closed yet."""
 
     event: Any
     children: list[Node] = field(default_factory=list)
 
 
 def compose(data: bytes | str, limits: Limits = LIMITS, *, tags: bool = True) -> Node | None:
-    """The only document, None where there is none; `tags=False` refuses every tag. Raises YamlProblem."""
+    """Return the root of the only document, None if empty; `tags=False` rejects all tags. Raises YamlProblem."""
     documents = compose_all(data, limits, tags=tags)
     if len(documents) > 1:
         place = documents[1].place
@@ -67,7 +67,7 @@ def compose(data: bytes | str, limits: Limits = LIMITS, *, tags: bool = True) ->
 
 
 def compose_all(data: bytes | str, limits: Limits = LIMITS, *, tags: bool = True) -> tuple[Node, ...]:
-    """Every document of the stream. Raises YamlProblem."""
+    """Return the root of every document of the stream. Raises YamlProblem."""
     text, to_byte = _decoded(data, limits)
     builder = _Builder(text, to_byte, limits, tags)
     try:
@@ -83,7 +83,7 @@ def compose_all(data: bytes | str, limits: Limits = LIMITS, *, tags: bool = True
 
 
 class _Builder:
-    """Nodes out of the parser's events, without recursion."""
+    """Builds nodes from parser events, without recursion."""
 
     def __init__(self, text: str, to_byte: list[int] | int, limits: Limits, tags: bool) -> None:
         self.documents: list[Node] = []
@@ -158,7 +158,7 @@ class _Builder:
         return tag
 
     def _place(self, event: Any, end: int | None = None, children: list[Node] | None = None) -> Place:
-        """Where the value itself lies: an anchor or tag before it is left out."""
+        """Return the position of the value itself, without an anchor or tag before it."""
         start = event.start_mark.index
         while self._text[start : start + 1] in ("&", "!") and start < event.end_mark.index:
             start = min(_PROPERTY.match(self._text, start).end(), event.end_mark.index)  # type: ignore[union-attr]
@@ -179,7 +179,7 @@ _PROPERTY = re.compile(r"(?:!<[^>\s]*>|[&!][^\s,\[\]{}]*)(?:\s+(?:#[^\n]*\n\s*)*
 
 
 def _decoded(data: bytes | str, limits: Limits) -> tuple[str, list[int] | int]:
-    """The text without its byte order mark, and what turns its indices into byte offsets of `data`."""
+    """Return the text without its byte order mark, and what converts its indices to byte offsets of `data`."""
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if len(raw) > limits.bytes:
         raise YamlProblem(f"{len(raw)} bytes; {limits.bytes} is the most that is read")
