@@ -20,7 +20,8 @@ After
 
 What it can break
     Code that reads `scaler.get_scale()` sees 1.0 if the scaler is disabled. A loop with a new scaler skips steps whose
-    gradients overflow, mostly the first ones; its checkpoints do not contain the scale, which is then found again.
+    gradients overflow, mostly the first ones; its checkpoints do not contain the scale, which is found again after a
+    resume.
 
 How to undo
     pipeline fix --undo
@@ -214,7 +215,7 @@ def _scaled_backward(source: PythonSource, call: ast.Call, scaler: str) -> list[
 
 
 def _scaler_of_all(source: PythonSource, loop: PlainLoop, halves: list[ast.Call], target: Target) -> str | None:
-    """The expression that creates the scaler, with `{torch}` for the module; None if autocasts need different ones."""
+    """Return the code that creates the scaler, with `{torch}` for the module; None if autocasts need different ones."""
     calls = {_scaler_of(source, loop, autocast, target) for autocast in halves}
     return calls.pop() if len(calls) == 1 else None
 
@@ -230,7 +231,7 @@ def _scaler_of(source: PythonSource, loop: PlainLoop, autocast: ast.Call, target
 
 
 def _namespace(source: PythonSource, autocast: ast.Call, target: Target) -> str | None:
-    """`amp`, or `cuda.amp` where autocast or the installed torch is older; None for calls that are not understood."""
+    """Return `amp`, or `cuda.amp` for an older autocast or torch; None for calls that are not understood."""
     if not is_torch(source, autocast) or len(autocast.args) > 2:
         return None
     if is_old_api(source, autocast):
@@ -242,7 +243,7 @@ def _namespace(source: PythonSource, autocast: ast.Call, target: Target) -> str 
 
 
 def _conditions(source: PythonSource, loop: PlainLoop, autocast: ast.Call) -> list[str] | None:
-    """Expressions that are true if autocast runs in float16; None if one has no value where the scaler is created."""
+    """Return expressions that are true if autocast runs in float16; None if one is undefined where the scaler is made."""
     old, device, dtype = is_old_api(source, autocast), device_of(source, autocast), dtype_of(autocast)
     switches = [*(autocast.args[:1] if old else []), *(e.value for e in autocast.keywords if e.arg == "enabled")]
     switches = [each for each in switches if constant_of(each) is not True]

@@ -11,8 +11,8 @@ What it does
 
 Why
     A GradScaler refuses to unscale float16 gradients: `Attempting to unscale FP16 gradients.` Replacing bfloat16 by
-    float16 creates exactly that state. Without a scaler, AdamW on float16 weights
-    divides by zero and the loss becomes NaN, which Trainer logs as 0.0.
+    float16 creates exactly that state. Without a scaler, AdamW on float16 weights divides by zero and the loss becomes
+    NaN, which Trainer logs as 0.0.
 
 Before
     model = get_peft_model(model, config)
@@ -216,7 +216,7 @@ def _cast_after(draft: Draft, consumer: Consumer) -> None:
 
 
 def _variable_of(consumer: Consumer) -> ast.Name | ast.Attribute | None:
-    """The single variable that the trainer is assigned to."""
+    """Return the single variable that the trainer is assigned to; None if there is not exactly one."""
     match consumer.statement:
         case ast.Assign(targets=[ast.Name() | ast.Attribute() as variable], value=value) if value is consumer.call:
             return variable

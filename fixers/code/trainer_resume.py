@@ -55,7 +55,7 @@ RESUMES = re.compile(
     rb"resume_from_checkpoint|HALFSTEP_RESUME_FROM|get_last_checkpoint|hyperparameter_search|load_from_json"
 )
 SAVES_NOTHING = re.compile(rb"""save_strategy\s*=\s*["']no["']""")
-# The others of TRL have a `train` with a signature of its own.
+# TRL's other trainers have a `train` with a different signature.
 TRAINER = re.compile(
     r"(?:transformers\.(?:\w+\.)*(?:Seq2Seq)?|trl\.(?:\w+\.)*(?:SFT|DPO|KTO|ORPO|CPO|BCO|GKD|PRM|GRPO|Reward))Trainer$"
 )

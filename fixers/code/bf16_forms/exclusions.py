@@ -19,7 +19,7 @@ OTHER_WORDS = frozenset({"float16", "fp16", "half", "float32", "fp32", "float", 
 
 
 class Verdict(Enum):
-    """What to do with one place."""
+    """What to do with one use of bfloat16."""
 
     ACT = "act"
     WARN = "warn"
@@ -28,7 +28,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Judged:
-    """A verdict and, for a warning, its words."""
+    """A verdict, with a message if it is a warning."""
 
     verdict: Verdict
     message: str = ""
@@ -42,7 +42,7 @@ FALLS_BACK_TO_FP32 = Judged(
 
 
 def judge_place(source: PythonSource, node: ast.expr) -> Judged:
-    """The verdict from everything around the node, innermost first."""
+    """Return the verdict for a use of bfloat16, from its parents, innermost first."""
     if is_gated(source, node) and not _falls_back(source, node):
         return NEVER
     child: ast.AST = node
@@ -93,14 +93,14 @@ def _judge_function(
 
 
 def _is_row_of_choices(source: PythonSource, choice: ast.IfExp) -> bool:
-    """A word for bfloat16 chooses it, and a word for float16 the next: a table of precisions in one line."""
+    """Return True for one branch of a chain such as `bf16 if name == "bf16" else fp16 if name == "fp16" else fp32`."""
     words = [each.value for each in ast.walk(choice.orelse) if isinstance(each, ast.Constant)]
     knows_half = isinstance(choice.orelse, ast.IfExp) and any(word in HALF_WORDS for word in words)
     return knows_half and names_bf16(source, choice.test)
 
 
 def _is_decorator(source: PythonSource, above: ast.FunctionDef | ast.AsyncFunctionDef, child: ast.AST) -> bool:
-    """A decorator that says nothing of how the function computes: rows of a test, mostly."""
+    """Return True for a decorator other than autocast, such as the parameters of a test."""
     if child not in above.decorator_list:
         return False
     return not (isinstance(child, ast.Call) and (source.names.meaning(child.func) or "").endswith("autocast"))
@@ -117,13 +117,13 @@ def _falls_back(source: PythonSource, node: ast.expr) -> bool:
 
 
 def _is_switch(source: PythonSource, test: ast.expr) -> bool:
-    """`args.bf16`: half precision was asked for by a name of the script's own, whatever the card is."""
+    """Return True for a variable such as `args.bf16` that selects half precision independently of the card."""
     named = isinstance(test, (ast.Name, ast.Attribute)) and NAMES_BF16.search(source.segment(test)) is not None
     return named and not asks_card(source, test)
 
 
 def _judge_dict(source: PythonSource, above: ast.Dict, child: ast.AST) -> Judged | None:
-    """A key is never touched, nor a value filed under a word for bfloat16: the row of a table of dtypes."""
+    """Never change a key, a value whose key names bfloat16, or a row of a table of dtypes."""
     if child in above.keys:
         return NEVER
     key = above.keys[above.values.index(child)] if child in above.values else None
@@ -144,7 +144,7 @@ def _is_dtype(source: PythonSource, node: ast.expr) -> bool:
 
 
 def _is_row_of_list(source: PythonSource, above: ast.List | ast.Tuple | ast.Set, child: ast.AST) -> bool:
-    """Other dtypes stand beside it, and it does not follow a flag, as the words of a command do."""
+    """Return True if the list contains other dtypes and the item does not follow a flag, as in a command."""
     index = above.elts.index(child) if isinstance(child, ast.expr) and child in above.elts else 0
     before = above.elts[index - 1] if index else None
     if isinstance(before, ast.Constant) and isinstance(before.value, str) and before.value.startswith("--"):
@@ -177,7 +177,7 @@ def _is_cpu_autocast(source: PythonSource, call: ast.Call) -> bool:
 
 
 def _is_table(source: PythonSource, call: ast.Call, child: ast.AST) -> bool:
-    """`choices=`, several dtypes side by side, and what is asked about a value rather than done with it."""
+    """Return True for `choices=`, calls with several dtypes, and calls that inspect or print a value."""
     if isinstance(child, ast.keyword):
         return child.arg in ("choices", "help", "metavar", "description")
     if any(source.names.meaning(each) in OTHER_DTYPES for each in call.args if each is not child):
@@ -200,4 +200,4 @@ PARENTS: dict[type[ast.AST], Callable[[PythonSource, Any, ast.AST], Judged | Non
     ast.FunctionDef: _judge_function,
     ast.AsyncFunctionDef: _judge_function,
 }
-"""The judgement by kind of parent; any other parent decides nothing."""
+"""The judge for each type of parent; other parents do not affect the verdict."""

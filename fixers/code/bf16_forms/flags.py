@@ -1,4 +1,4 @@
-"""`bf16=True` and similar flags, as keyword, key of a dict, attribute or field; DeepSpeed's block; tf32."""
+"""`bf16=True` and similar flags as keywords, dict keys, attributes and fields; DeepSpeed blocks; tf32."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SWITCHED_ON = (True, "auto", "True", "true")
 
 @dataclass(frozen=True)
 class Flag:
-    """One name and its value where flags are given; `rename` makes the edit that gives the value another name."""
+    """The value of a flag; `rename` adds the edit that renames the flag."""
 
     value: ast.expr
     rename: Callable[[str], None]
@@ -40,7 +40,7 @@ Flags = dict[str, Flag]
 
 
 def find_flags(draft: Draft) -> None:
-    """Edits that turn bfloat16 off and float16 on wherever flags are given together."""
+    """Turn bfloat16 off and float16 on wherever flags are set."""
     names = draft.source.names
     for call in names.of_type(ast.Call):
         _judge_call(draft, call)
@@ -71,7 +71,7 @@ def _judge_call(draft: Draft, call: ast.Call) -> None:
 
 
 def _add_twin(draft: Draft, call: ast.Call, flags: Flags) -> None:
-    """`bf16=<what the card answers>` alone is no mixed precision at all on this card."""
+    """Add an `fp16=` to a lone `bf16=<test of the card>`, which would leave this card without mixed precision."""
     given = flags.get("bf16")
     torch = name_of(draft.source, "torch")
     if given is None or "fp16" in flags or torch is None or not asks_card(draft.source, given.value):
@@ -110,7 +110,7 @@ def _takes_flags(draft: Draft, call: ast.Call, flags: Flags) -> bool:
 
 
 def _parameters_of(source: PythonSource, name: str) -> set[str] | None:
-    """The parameters of a function, or the fields of a class without bases, that the file defines by this name."""
+    """Return the parameters of the file's function of this name, or the fields of its class without bases."""
     for function in source.names.of_type(ast.FunctionDef):
         if function.name == name:
             return {argument.arg for argument in (*function.args.args, *function.args.kwonlyargs)}
@@ -165,7 +165,7 @@ def _turn_off_tf32(draft: Draft, flags: Flags) -> None:
 
 
 def _judge_tf32_option(draft: Draft, call: ast.Call) -> None:
-    """`add_argument("--tf32", default=True)`"""
+    """Set the default of `add_argument("--tf32", default=True)` to False."""
     if any(constant_of(each) == "--tf32" for each in call.args):
         for keyword in call.keywords:
             if keyword.arg == "default" and constant_of(keyword.value) is True:
@@ -194,7 +194,7 @@ def _key_renamer(draft: Draft, key: ast.Constant) -> Callable[[str], None]:
 
 
 def _flip_deepspeed(draft: Draft, flags: Flags, block: ast.Dict) -> None:
-    """DeepSpeed's `"bf16": {"enabled": ...}` becomes its float16 block, with a loss scale that finds itself."""
+    """Turn DeepSpeed's `"bf16": {"enabled": ...}` into its fp16 block, with a dynamic loss scale."""
     enabled = _item(block, "enabled")
     if constant_of(enabled) in OFF or enabled is None or is_gated(draft.source, block):
         return
@@ -218,7 +218,7 @@ def _item(node: ast.Dict, name: str) -> ast.expr | None:
 
 
 def _judge_class(draft: Draft, node: ast.ClassDef) -> None:
-    """Fields of a dataclass of arguments."""
+    """Change the fields of a dataclass of arguments."""
     flags: Flags = {}
     for field in node.body:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and field.value is not None:
@@ -234,7 +234,7 @@ def _judge_class(draft: Draft, node: ast.ClassDef) -> None:
 
 
 def _default(value: ast.expr) -> ast.expr:
-    """The default itself, also inside `field(default=...)`."""
+    """Return the default value, also from `field(default=...)`."""
     if isinstance(value, ast.Call):
         return next((keyword.value for keyword in value.keywords if keyword.arg == "default"), value)
     return value
@@ -245,7 +245,7 @@ def _name_renamer(draft: Draft, name: ast.Name) -> Callable[[str], None]:
 
 
 def _judge_assignment(draft: Draft, node: ast.Assign) -> None:
-    """`args.bf16 = True`, `config["bf16"] = True`; and the switches that ask for tf32."""
+    """Change `args.bf16 = True` and `config["bf16"] = True`; report switches that enable tf32."""
     if constant_of(node.value) is not True or len(node.targets) != 1:
         return
     target = node.targets[0]

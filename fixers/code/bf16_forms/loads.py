@@ -1,4 +1,4 @@
-"""Implicit precision: `dtype="auto"` or no dtype for bfloat16 checkpoints, and the default of TRL."""
+"""Implicit precision: `dtype="auto"` or no dtype for bfloat16 checkpoints, and TRL's default."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WHY_TRL = "TRL turns bfloat16 on where float16 is not asked for"
 
 
 def find_loads(draft: Draft, target: Target) -> None:
-    """Edits that say float16 where a library would choose bfloat16 by itself."""
+    """Select float16 explicitly where a library would choose bfloat16 by default."""
     for call in draft.source.names.of_type(ast.Call):
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("from_pretrained", "from_config"):
             _judge_load(draft, call, call.func, target)
@@ -37,7 +37,7 @@ def _judge_load(draft: Draft, call: ast.Call, function: ast.Attribute, target: T
 
 
 def _judge_default(draft: Draft, call: ast.Call, target: Target) -> None:
-    """transformers 5 loads a model that is given no dtype in the dtype of its checkpoint."""
+    """Add a dtype to a load without one: transformers 5 uses the dtype of the checkpoint."""
     if target.at_least("transformers", (5,)) is False:
         return
     starred = [keyword.value for keyword in call.keywords if keyword.arg is None]
@@ -52,7 +52,7 @@ def _judge_default(draft: Draft, call: ast.Call, target: Target) -> None:
 
 
 def _holds_dtype(draft: Draft, options: ast.expr) -> bool:
-    """The options are given a dtype of their own in this file."""
+    """Return True if this file sets a dtype in the options."""
     if isinstance(options, (ast.Dict, ast.Call)):
         return _gives_dtype(options)
     written = draft.source.segment(options)

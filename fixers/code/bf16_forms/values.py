@@ -16,7 +16,7 @@ BFLOAT16 = "torch.bfloat16"
 
 
 def find_values(draft: Draft) -> None:
-    """Edits for every place where the dtype is asked for; imports follow their uses."""
+    """Replace the dtype wherever code selects it; imports are changed to match."""
     for attribute in draft.source.names.of_type(ast.Attribute):
         if attribute.attr == "bfloat16":
             _judge_attribute(draft, attribute)
@@ -24,7 +24,7 @@ def find_values(draft: Draft) -> None:
 
 
 def _judge_names(draft: Draft) -> None:
-    """Names imported straight from torch: the import follows its uses."""
+    """Replace names imported from torch, then change their imports to match."""
     imported = _imported_as(draft)
     acted: dict[str, list[ast.Name]] = {}
     left: set[str] = set()
@@ -68,19 +68,19 @@ def _judge_attribute(draft: Draft, node: ast.Attribute) -> None:
 
 
 def _is_cast(draft: Draft, node: ast.Attribute) -> bool:
-    """`anything.bfloat16()`"""
+    """Return True for `anything.bfloat16()`."""
     call = draft.source.names.parent(node)
     return isinstance(call, ast.Call) and call.func is node and not call.args and not call.keywords
 
 
 def _rename(draft: Draft, node: ast.Name) -> None:
-    """The name, imported straight from torch, is changed; an alias keeps its spelling."""
+    """Rename a name imported from torch; an alias keeps its name, and only its import changes."""
     if node.id not in _aliases(draft):
         draft.edits.append(draft.source.replace_node(node, "float16", NO_BFLOAT16))
 
 
 def _widen(draft: Draft, node: ast.Name) -> bool:
-    """Whether the name could be replaced by float32 of the module torch, which is imported here too."""
+    """Replace the name by `torch.float32`. Returns False, with a warning, if the module torch is not imported."""
     torch = name_of(draft.source, "torch")
     if torch is None:
         draft.warn(node, f"{WHY_RANGE}: use torch.float32", hint="import torch")
@@ -102,8 +102,10 @@ def _may_act(draft: Draft, node: ast.expr) -> bool:
 
 
 def _widen_uses(draft: Draft, node: ast.expr) -> bool:
-    """Whether the dtype gets a name that is used only where range is needed; where it is used elsewhere too, those
-    uses alone are made float32."""
+    """Return True if the dtype is assigned to a variable whose uses all need range.
+
+    If only some of its uses do, those are replaced by float32.
+    """
     match draft.source.names.parent(node):
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is node:
             same = [each for each in draft.source.names.of_type(ast.Name) if each.id == name]
@@ -122,7 +124,7 @@ def _needs_range(draft: Draft, node: ast.expr) -> bool:
 
 
 def _keyword_of(draft: Draft, node: ast.expr) -> str:
-    """The keyword it is given by; the second argument of FSDP's MixedPrecision is its reduce_dtype."""
+    """Return the keyword of the argument; the second argument of FSDP's MixedPrecision is its reduce_dtype."""
     above = draft.source.names.parent(node)
     if isinstance(above, ast.Call) and above.args[1:2] == [node]:
         called = (draft.source.names.meaning(above.func) or "").rpartition(".")[2]
@@ -131,7 +133,7 @@ def _keyword_of(draft: Draft, node: ast.expr) -> str:
 
 
 def _aliases(draft: Draft) -> frozenset[str]:
-    """Names given by `as`: they keep their spelling, the import changes what they mean."""
+    """Return the names introduced by `as`."""
     imports = draft.source.names.of_type(ast.ImportFrom)
     return frozenset(alias.asname for statement in imports for alias in statement.names if alias.asname)
 

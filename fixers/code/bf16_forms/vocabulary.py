@@ -22,7 +22,7 @@ WHY_WORD = "configs and commands say float16 on this card"
 
 
 def find_vocabulary(draft: Draft) -> None:
-    """Edits that add options, choices and rows of tables for float16 where only bfloat16 has one."""
+    """Add float16 to options, choices and tables that have only bfloat16."""
     if not _has_quoted_word(draft.source.text):
         return
     names = draft.source.names
@@ -36,7 +36,7 @@ def find_vocabulary(draft: Draft) -> None:
 
 
 def _has_quoted_word(text: bytes) -> bool:
-    """A quote stands before such a word in its line: asked first, because nearly every module has none."""
+    """Return True if a word for bfloat16 follows a quote in its line: a cheap test that skips most modules."""
     for word in WORD.finditer(text):
         before = text[text.rfind(b"\n", 0, word.start()) + 1 : word.start()]
         if b'"' in before or b"'" in before:
@@ -49,7 +49,7 @@ def _tail(function: ast.expr) -> str:
 
 
 def _teach_option(draft: Draft, call: ast.Call, known: frozenset[str]) -> None:
-    """`--fp16` becomes another spelling of `--bf16`, and stores where that stored; choices get the word's twin."""
+    """Add `--fp16` as another name of the option `--bf16`, with the same destination, and float16 to the choices."""
     for word in call.args:
         flag = constant_of(word)
         if isinstance(flag, str) and flag.startswith("--") and IS_BF16.fullmatch(option(flag)):
@@ -82,7 +82,7 @@ def _teach_choices(draft: Draft, display: ast.List | ast.Tuple) -> None:
 
 
 def _teach_table(draft: Draft, display: ast.Dict) -> None:
-    """A row for float16 before the row for bfloat16."""
+    """Insert a row for float16 before the row for bfloat16."""
     if is_gated(draft.source, display):
         return
     words = [constant_of(key) for key in display.keys]
@@ -94,7 +94,7 @@ def _teach_table(draft: Draft, display: ast.Dict) -> None:
 
 
 def _twin_literal(draft: Draft, node: ast.expr | None, words: list[object]) -> str | None:
-    """How the word's twin is written beside it; None where it is there already, or the node is no such word."""
+    """Return the literal of the float16 word; None if it is already present or the node is not a word for bfloat16."""
     word = constant_of(node)
     if not isinstance(node, ast.Constant) or not isinstance(word, str) or TWINS.get(word, word) in words:
         return None
@@ -110,7 +110,7 @@ def _twin_value(draft: Draft, value: ast.expr) -> str | None:
 
 
 def _warn_of_branches(draft: Draft, names: Names) -> None:
-    """`if name == "bf16": dtype = torch.bfloat16`, in a file that has no word for float16."""
+    """Warn about `if name == "bf16": dtype = torch.bfloat16` in a file without a word for float16."""
     source = draft.source
     branches = [each for each in names.of_type(ast.If) if WORD.search(source.text, *source.span(each.test))]
     if not branches or HALF_WORDS.intersection(constant_of(node) for node in names.of_type(ast.Constant)):

@@ -1,4 +1,4 @@
-"""Places whose values need the exponent range of bfloat16, which float32 has and float16 does not."""
+"""Uses of bfloat16 whose values need its exponent range, which float32 has and float16 does not."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TENSORS = re.compile(
     r"|(?:\w+_)?loss(?:es)?|(?:loss|grad|gradient)_(?:sum|accum\w*|norm|buffer)|inv_freqs?|positions|position_ids"
     r"|cum_?prod|alphas?_(?:bar|cumprod)|log_?sum_?exp|lse|power(?:_spec\w*)?|energy|logit_scale|temperature)"
 )
-"""Tensors by name: moments, averages, losses and their sums, positions, cumulative products, squared amplitudes."""
+"""Names of tensors: moments, averages, losses and their sums, positions, cumulative products, squared amplitudes."""
 CASTS = frozenset(
     {"to", "type", "bfloat16", "zeros", "zeros_like", "new_zeros", "ones", "ones_like", "new_ones", "empty"}
     | {"empty_like", "new_empty", "full", "full_like", "new_full", "tensor", "as_tensor", "arange", "linspace"}
@@ -29,7 +29,7 @@ CASTS = frozenset(
 GROWS = frozenset(
     {"sum", "nansum", "mean", "nanmean", "prod", "cumsum", "cumprod", "norm", "vector_norm", "var", "std"}
 )
-"""Reductions: with `dtype=`, or called on a cast."""
+"""Reductions, with `dtype=` or called on a cast."""
 GROWS_AT_ONCE = frozenset({"pow", "square", "exp", "logsumexp"}) | GROWS
 HOLDERS = frozenset({"Parameter", "Buffer", "register_buffer"})
 TRANSPOSES = frozenset({"T", "mT", "H", "mH", "t", "transpose", "permute", "adjoint"})
@@ -37,7 +37,7 @@ PRODUCTS = frozenset({"mm", "bmm", "matmul", "addmm", "baddbmm"})
 
 
 def needs_range(source: PythonSource, node: ast.expr) -> bool:
-    """The bfloat16 that the node asks for holds values that overflow or vanish in float16."""
+    """Return True if the bfloat16 selected by the node holds values that overflow or underflow in float16."""
     above = source.names.parent(node)
     if isinstance(above, ast.Call) and tail_of(above) == "getattr":
         node = above
@@ -51,7 +51,7 @@ def needs_range(source: PythonSource, node: ast.expr) -> bool:
 
 
 def _is_given_to_optimizer(source: PythonSource, node: ast.expr) -> bool:
-    """`SomeAdam(parameters, dtype=torch.bfloat16)`, `EMA(model, dtype=...)`: the dtype of moments and averages."""
+    """Return True for the dtype of moments or averages: `SomeAdam(parameters, dtype=...)`, `EMA(model, dtype=...)`."""
     above = source.names.parent(node)
     call = source.names.parent(above) if isinstance(above, ast.keyword) else above
     if not isinstance(call, ast.Call) or call.func is node:
@@ -60,7 +60,7 @@ def _is_given_to_optimizer(source: PythonSource, node: ast.expr) -> bool:
 
 
 def _is_within(source: PythonSource, node: ast.expr) -> bool:
-    """An optimizer's or a moving average's own code, or a Newton-Schulz iteration."""
+    """Return True inside the code of an optimizer, a moving average or a Newton-Schulz iteration."""
     for above in source.names.ancestors(node):
         match above:
             case ast.ClassDef(name=name, bases=bases):
@@ -78,7 +78,7 @@ def _is_name(pattern: re.Pattern[str], name: str) -> bool:
 
 
 def _multiplies_itself(function: ast.AST) -> bool:
-    """A loop in the function multiplies a matrix with its own transpose, and so iterates on its singular values."""
+    """Return True if a loop in the function multiplies a matrix by its own transpose, as in Newton-Schulz iteration."""
     loops = (node for node in ast.walk(function) if isinstance(node, (ast.For, ast.While)))
     return any(_is_gram(node) for loop in loops for node in ast.walk(loop))
 
@@ -97,7 +97,7 @@ def _is_gram(node: ast.AST) -> bool:
 
 
 def _transposed(factor: ast.expr) -> str:
-    """`X` of `X.T`, `X.mT`, `X.transpose(0, 1)`; empty for anything else."""
+    """Return the name `X` for `X.T`, `X.mT` and `X.transpose(0, 1)`; empty for anything else."""
     match factor:
         case ast.Attribute(value=ast.Name(id=name), attr=attribute) if attribute in TRANSPOSES:
             return name
@@ -107,7 +107,7 @@ def _transposed(factor: ast.expr) -> str:
 
 
 def _is_grown(source: PythonSource, node: ast.expr) -> bool:
-    """`x.sum(dtype=torch.bfloat16)`, `x.bfloat16().pow(2)`, `x.to(torch.bfloat16) ** 2`"""
+    """Return True for `x.sum(dtype=torch.bfloat16)`, `x.bfloat16().pow(2)` and `x.to(torch.bfloat16) ** 2`."""
     cast = _cast_of(source, node, CASTS | GROWS)
     if cast is None:
         return False
@@ -122,7 +122,7 @@ def _is_grown(source: PythonSource, node: ast.expr) -> bool:
 
 
 def _holders(source: PythonSource, node: ast.expr) -> Iterator[str]:
-    """The names under which the tensor that the node makes or casts is kept."""
+    """Yield the names to which the tensor that the node creates or casts is assigned."""
     child: ast.AST | None = _cast_of(source, node, CASTS)
     while child is not None:
         above = source.names.parent(child)
@@ -158,7 +158,7 @@ def _called(target: ast.expr) -> str:
 
 
 def _cast_of(source: PythonSource, node: ast.expr, among: frozenset[str]) -> ast.Call | None:
-    """The call that makes a tensor of the dtype, or casts one to it, by a name among those."""
+    """Return the call with a name in `among` that creates a tensor of the dtype or casts one to it."""
     above = source.names.parent(node)
     if isinstance(above, ast.keyword):
         above = source.names.parent(above)

@@ -1,4 +1,4 @@
-"""The strings `"bfloat16"` and `"bf16"`, if they select a dtype or precision by keyword, key, name, default or flag."""
+"""The strings `"bfloat16"` and `"bf16"` that select a precision by keyword, key, name, default or flag."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RUN_TEXT = re.compile(r"(?:subprocess\.\w+|os\.(?:system|popen))")
 
 
 def find_words(draft: Draft) -> None:
-    """Edits for every word for bfloat16 that stands where a precision is chosen."""
+    """Replace every word for bfloat16 that selects a precision."""
     for node in draft.source.names.of_type(ast.Constant):
         if not isinstance(node.value, str) or "bf" not in node.value.lower():
             continue
@@ -64,7 +64,7 @@ def _needs_range(draft: Draft, node: ast.Constant) -> bool:
 
 
 def _is_given_on(draft: Draft, node: ast.Constant) -> bool:
-    """`mp = "bf16"` where `mixed_precision=mp` is all that the name is for."""
+    """Return True for `mp = "bf16"` if the variable is only used as a precision, as in `mixed_precision=mp`."""
     above = draft.source.names.parent(node)
     match above:
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is node:
@@ -80,7 +80,7 @@ def _is_given_on(draft: Draft, node: ast.Constant) -> bool:
 
 
 def _twin(draft: Draft, node: ast.Constant) -> str:
-    """Lightning says 16-mixed where others say fp16."""
+    """Return the float16 word; Lightning uses "16-mixed" where others use "fp16"."""
     above = draft.source.names.parent(node)
     call = draft.source.names.parent(above) if isinstance(above, ast.keyword) else None
     if isinstance(above, ast.keyword) and isinstance(call, ast.Call) and above.arg == "precision":
@@ -91,14 +91,14 @@ def _twin(draft: Draft, node: ast.Constant) -> str:
 
 
 def _judge_flag(draft: Draft, node: ast.Constant) -> None:
-    """`--bf16` as a word of a command that is built as a list."""
+    """Replace `--bf16` in a command that is built as a list."""
     above = draft.source.names.parent(node)
     if isinstance(above, ast.List) and _is_command(draft, above):
         _replace(draft, node, "--fp16")
 
 
 def _judge_text(draft: Draft, node: ast.Constant) -> None:
-    """A whole command in one string, handed to a shell."""
+    """Warn about a whole command in one string that a shell runs."""
     above = draft.source.names.parent(node)
     if isinstance(above, ast.Call) and RUN_TEXT.fullmatch(draft.source.names.meaning(above.func) or ""):
         flag = FLAGS.search(str(node.value))
@@ -115,7 +115,7 @@ def _is_command(draft: Draft, display: ast.List) -> bool:
 
 
 def _judge_override(draft: Draft, node: ast.Constant) -> None:
-    """`++model.precision=bf16` as a word of a command or a list of overrides."""
+    """Replace `++model.precision=bf16` in a command or a list of overrides."""
     above = draft.source.names.parent(node)
     match = OVERRIDE.fullmatch(str(node.value))
     if match and match[2] in WORDS and isinstance(above, ast.List):
