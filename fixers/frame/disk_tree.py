@@ -14,7 +14,7 @@ from remote.project.walk import walk_project
 class DiskTree:
     """Regular files under `root` by POSIX name, as `remote.project` defines them. Links are not part of the tree.
 
-    The folder is walked once, when its paths are first needed; files are read when they are asked for.
+    The folder is walked once, when its paths are first needed; each file is read on access.
     """
 
     def __init__(self, root: Path) -> None:
@@ -22,7 +22,7 @@ class DiskTree:
         self._prefix = f"{root}{os.sep}"
 
     def paths(self) -> tuple[str, ...]:
-        """Every file of the project, in order. Raises FixRefused if a folder cannot be listed."""
+        """Return every file of the project, in order. Raises FixRefused if a folder cannot be listed."""
         return self._paths
 
     def read(self, path: str) -> bytes:

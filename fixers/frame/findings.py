@@ -9,15 +9,15 @@ from remote.protocol.findings import Finding, Severity
 
 
 def error(check: str, message: str, where: str, hint: str = "", *, exit_code: ExitCode = ExitCode.FIXER) -> Finding:
-    """A problem that stops the stage."""
+    """Return a problem that stops the stage."""
     return Finding(check, Severity.ERROR, message, where, hint, exit_code)
 
 
 def warning(check: str, message: str, where: str, hint: str = "") -> Finding:
-    """A problem that needs attention but stops nothing."""
+    """Return a problem that needs attention but stops nothing."""
     return Finding(check, Severity.WARNING, message, where, hint)
 
 
 def resolved(finding: Finding) -> Finding:
-    """The finding as information: the plan contains the change that resolves it."""
+    """Return the finding as information: the plan contains the change that resolves it."""
     return replace(finding, severity=Severity.INFO, hint="", exit_code=ExitCode.OK)

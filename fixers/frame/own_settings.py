@@ -1,4 +1,4 @@
-"""Settings that the project's own Python reads or declares by name: such a key or option must keep its name."""
+"""Settings that the project's own Python code reads or declares: their keys and options must keep their names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ INTO_TRAINER = re.compile(rb"\b(?:HfArgumentParser|TrlParser)\(")
 
 @dataclass(frozen=True)
 class OwnSettings:
-    """`keys` of bfloat16 are read from a config; `options`, which Trainer renamed, are declared or read.
+    """`keys`: bfloat16 keys that the code reads from a config. `options`: renamed Trainer options that it uses.
 
     `into_trainer`: the project parses a command line or a file into Trainer arguments.
     """
@@ -39,7 +39,7 @@ class OwnSettings:
 
 
 def judge_source(source: bytes) -> OwnSettings:
-    """The settings that a Python file reads and declares."""
+    """Return the settings that a Python file reads and declares."""
     into_trainer = INTO_TRAINER.search(_lines_with(source, PARSERS)) is not None
     keys: set[bytes] = set()
     if about_keys := _lines_with(source, (BF16,)):
@@ -53,7 +53,7 @@ def judge_source(source: bytes) -> OwnSettings:
 
 
 def _lines_with(source: bytes, words: Iterable[bytes]) -> bytes:
-    """The lines that contain one of the words, so that the patterns above read a few lines instead of the file."""
+    """Return the lines that contain one of the words, so that the patterns above search a few lines, not the file."""
     found: dict[int, bytes] = {}
     for word in words:
         at = source.find(word)
@@ -66,7 +66,7 @@ def _lines_with(source: bytes, words: Iterable[bytes]) -> bytes:
 
 
 def merge_own(parts: Iterable[OwnSettings]) -> OwnSettings:
-    """What any of them reads or declares."""
+    """Return the union of the settings of several files."""
     held = list(parts)
     keys = {name for each in held for name in each.keys}
     options = {name for each in held for name in each.options}

@@ -13,9 +13,9 @@ from remote.protocol.machine import Gpu
 
 @dataclass(frozen=True)
 class Target:
-    """Everything except the file that a rewrite depends on. `packages` maps names to known versions.
+    """Everything that a rewrite depends on, except the file. `packages` maps names to known versions.
 
-    `own` is what the project's own Python reads of its settings.
+    `own` are the settings that the project's own Python code reads or declares.
     """
 
     card: Gpu | None = None

@@ -84,7 +84,7 @@ class Memory:
         self.rows[path] = (hashlib.sha256(data).hexdigest(), kept)
 
     def recall_own(self, path: str, digest: str) -> OwnSettings | None:
-        """What the file reads by name, of the last time; None where the file is new or changed."""
+        """Return the stored settings that the file reads by name; None if the file is new or changed."""
         known, kept = self.rows.get(path, ("", None))
         if known != digest:
             return None

@@ -84,7 +84,7 @@ def brought_by(named: Iterable[str]) -> dict[str, str]:
 
 
 def applies(fixer: SourceFixer, target: Target) -> bool:
-    """Return True if the fixer is independent of the card, or the card is below its compute capability."""
+    """Return True if the fixer is independent of the card, or the card is below the fixer's compute capability."""
     return fixer.below is None or target.below(fixer.below)
 
 
@@ -99,7 +99,10 @@ def _plan_sources(site: Site, fixers: Sequence[SourceFixer], target: Target) -> 
 
 
 def _own_settings(tree: Tree) -> OwnSettings:
-    """What the project's Python files read of its settings. A file that cannot be read is named when it is planned."""
+    """Return the settings that the project's Python files read or declare.
+
+    Unreadable files are skipped; planning reports them.
+    """
     paths = [path for path in tree.paths() if path.endswith(".py")]
     memory = Memory.of(tree.root, f"own-{code_digest()}") if isinstance(tree, Digested) else None
     parts: list[OwnSettings] = []
@@ -112,7 +115,7 @@ def _own_settings(tree: Tree) -> OwnSettings:
 
 
 def _own_settings_of(tree: Tree, memory: Memory | None, path: str) -> OwnSettings:
-    """A file with the bytes of the last time is not read again."""
+    """Return the settings of one file, from the cache if the file is unchanged."""
     if memory is None or not isinstance(tree, Digested):
         return judge_source(tree.read(path))
     digest = tree.digest(path)
