@@ -1,4 +1,4 @@
-"""The edits of one file of settings: precision words, switches, and DeepSpeed's blocks."""
+"""The edits of one YAML or JSON file: precision words, switches, and DeepSpeed blocks."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ FP16_BLOCK = (
     ("hysteresis", "2"),
     ("min_loss_scale", "1"),
 )
-"""What DeepSpeed needs for a dynamic loss scale: 0 means dynamic, 16 starts it at 65536."""
+"""DeepSpeed's settings for a dynamic loss scale: a scale of 0 means dynamic, a power of 16 starts it at 65536."""
 INTERPOLATED = re.compile(r"\$\{[^{}]*[,:-]\s*(?:bf16|bfloat16)[^{}]*\}")
 BLOCKS = ("bf16", "bfloat16")
-"""DeepSpeed reads its block under the older name too."""
+"""DeepSpeed accepts both names of the block."""
 WHY_BLOCK = "float16 needs a loss scale"
 
 
 @dataclass
 class Settings:
-    """The settings of one file, read once; `found` is what comes of them.
+    """The settings of one file; `found` collects the edits and findings.
 
-    `kept` are keys that the project's own code reads: it asks for float16 under the name of bfloat16 after its own fix.
+    `kept` are keys that the project's own code reads; they keep their names, and that code selects float16 itself.
     """
 
     found: EditList
@@ -69,7 +69,7 @@ class Settings:
         self.found.warn(node.place.start, message, hint)
 
     def replace(self, node: Scalar, text: str, why: str) -> None:
-        """The scalar says `text`, in the quotes it had. One that is not written as it is meant is told instead."""
+        """Set the scalar to `text`, in the same quotes; warn if its source text differs from its value."""
         expected = self.data[node.place.start : node.place.end]
         if node.style not in ("", "'", '"') or expected != f"{node.style}{node.text}{node.style}".encode():
             self.warn(node, f"{node.text.strip()[:40]!r} is written so that it cannot be edited in place ({why})")
@@ -78,7 +78,7 @@ class Settings:
             self.found.put(node.place.start, node.place.end, new, why)
 
     def read(self, node: Node, ours: bool = False, within: str = "") -> None:
-        """Every mapping below judged; what several aliases share once."""
+        """Judge every mapping below the node; a node shared by aliases is judged once."""
         if isinstance(node, Scalar) or id(node) in self.entered:
             return
         self.entered.add(id(node))
@@ -97,7 +97,7 @@ class Settings:
             self.read(value, within=f"{within}.{option(key.text)}" if isinstance(key, Scalar) else within)
 
     def judge(self, siblings: Mapping, key: Node, value: Node, ours: bool, within: str) -> bool:
-        """The edits of one pair; True where FlashAttention was chosen and is chosen no more."""
+        """Add the edits for one pair. Returns True if the edit removes FlashAttention."""
         if not isinstance(key, Scalar):
             return False
         name = option(key.text)
@@ -119,7 +119,7 @@ class Settings:
         return False
 
     def judge_word(self, within: str, name: str, value: Scalar) -> None:
-        """`precision: bf16`, and `precision: {training: bf16}`; a table from one dtype to another is none of these."""
+        """Replace `precision: bf16` and `precision: {training: bf16}`, but not tables that map dtypes to dtypes."""
         parent = within.rpartition(".")[2]
         if MEANS_PRECISION.fullmatch(parent) and name not in TWINS and not MEANS_PRECISION.fullmatch(name):
             name = parent
@@ -155,7 +155,7 @@ class Settings:
                 self.replace(value, "true", NO_BFLOAT16)
 
     def judge_no_flash(self, value: Scalar) -> bool:
-        """`disable_flash_attn: false`, which is yes said twice."""
+        """Set `disable_flash_attn: false` to true."""
         if not is_false(value.text):
             return False
         self.replace(value, as_true(value.text), WHY_FLASH)
@@ -177,7 +177,7 @@ class Settings:
                 self.replace(value, as_false(value.text), WHY_PACKING)
 
     def judge_block(self, siblings: Mapping, block: Mapping) -> None:
-        """DeepSpeed's `"bf16": {"enabled": ...}`, with the fp16 block beside it, or a new one."""
+        """Disable DeepSpeed's `"bf16": {"enabled": ...}` and enable the fp16 block, which is inserted if missing."""
         enabled = block.get("enabled")
         other = siblings.get("fp16")
         if not isinstance(enabled, Scalar) or not (is_true(enabled.text) or enabled.text == "auto"):
@@ -193,7 +193,7 @@ class Settings:
         self._set(enabled, "false")
 
     def _set(self, node: Scalar, text: str) -> None:
-        """A truth value without the quotes that "auto" had."""
+        """Set a truth value; quotes, as of "auto", are removed."""
         self.found.put(node.place.start, node.place.end, text.encode(), NO_BFLOAT16)
 
     def _insert_block(self, siblings: Mapping, auto: bool) -> None:
@@ -227,12 +227,12 @@ class Settings:
         return self.data[self.data.rfind(b"\n", 0, at) + 1 : at].decode("latin-1")
 
     def _line_end(self, at: int) -> int:
-        """Where the line ends, behind a comment."""
+        """Return the position of the end of the line, after any comment."""
         end = self.data.find(b"\n", at)
         return at + len(self.data[at : end if end >= 0 else len(self.data)].rstrip(b"\r"))
 
 
 def _has_rival(siblings: Mapping, key: Scalar, wanted: str) -> bool:
-    """Another key of the mapping that is on has the same float16 name."""
+    """Return True if another enabled key of the mapping has the same float16 name."""
     pairs = ((k, v) for k, v in siblings.entries if isinstance(k, Scalar) and isinstance(v, Scalar) and k != key)
     return any(is_true(value.text) and fp16_name(other.text) == wanted for other, value in pairs)

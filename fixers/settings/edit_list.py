@@ -31,15 +31,15 @@ class EditList:
         self.findings.append(warning(self.check, message, where, hint))
 
     def put(self, start: int, end: int, text: bytes, why: str) -> None:
-        """The bytes from `start` to `end` become `text`; what was put at that place first stays."""
+        """Replace the bytes from `start` to `end`; the first edit at a position wins."""
         self.edits.setdefault(start, Edit(start, self.data[start:end], text, why))
 
     def part(self, start: int, stop: int) -> EditList:
-        """An empty list for the bytes from `start` to `stop`, which are read by themselves."""
+        """Return an empty list for the bytes from `start` to `stop`, to be parsed separately."""
         return EditList(self.path, self.data[start:stop], self.check, self.lines_above + line_of(self.data, start) - 1)
 
     def take(self, part: EditList, start: int) -> None:
-        """What a part's list gathered is in this one."""
+        """Add the edits and findings of a part that begins at `start`."""
         for edit in part.edits.values():
             self.put(start + edit.start, start + edit.end, edit.replacement, edit.why)
         self.findings += part.findings

@@ -2,15 +2,15 @@
 
 What it does
     On a card below compute capability 8.0: `--bf16` becomes `--fp16`, values of precision options and of
-    `ACCELERATE_MIXED_PRECISION` become their float16 twins, `--tf32 True` becomes `--tf32 False`, FlashAttention
-    becomes `sdpa`. Only arguments and assignments are edited, and configs that a heredoc writes: comments, strings
-    that are shown, paths, comparisons and commands such as echo or grep are never touched. Where both `--bf16` and
-    `--fp16` are given, their values are set. A variable that is the value of a precision option is edited where it is
+    `ACCELERATE_MIXED_PRECISION` become their float16 equivalents, `--tf32 True` becomes `--tf32 False`, FlashAttention
+    becomes `sdpa`. Only arguments, assignments and configs written by a heredoc are edited; comments, printed strings,
+    paths, comparisons and commands such as echo or grep never are. If both `--bf16` and `--fp16` have values, `--bf16`
+    is set to false and `--fp16` to true. A variable that is the value of a precision option is edited where it is
     assigned.
 
 Why
-    A flag on the command line outlives every edit of the script it starts: Trainer takes `--bf16 True` over its
-    default, and `--tf32 True` ends with `--tf32 requires Ampere or a newer GPU arch`.
+    A command-line flag overrides the default in the fixed script: with `--bf16 True` Trainer still uses bfloat16, and
+    `--tf32 True` fails with `--tf32 requires Ampere or a newer GPU arch`.
 
 Before
     accelerate launch --mixed_precision bf16 train.py --bf16 True --attn_implementation flash_attention_2
@@ -19,8 +19,8 @@ After
     accelerate launch --mixed_precision fp16 train.py --fp16 True --attn_implementation sdpa
 
 What it can break
-    A program outside the project that knows `--bf16` and no `--fp16` refuses the flag. Scripts of the project that
-    declare their options with argparse, click or typer get that spelling from bf16-to-fp16.
+    A program outside the project that accepts `--bf16` but not `--fp16` rejects the flag. Scripts of the project that
+    declare their options with argparse, click or typer get `--fp16` from bf16-to-fp16.
 
 How to undo
     pipeline fix --undo
@@ -65,7 +65,7 @@ def matches(path: str) -> bool:
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """The file with every launch in float16."""
+    """Select float16 in every launch of the file."""
     if is_notebook(source.path):
         return _rewrite_notebook(source)
     try:
@@ -93,7 +93,7 @@ def _rewrite_notebook(source: Source) -> Rewrite:
 
 
 def _read_heredoc(launch: Launch, heredoc: Heredoc) -> None:
-    """A config that a heredoc writes is judged by itself, commands in one with the others; the rest is told."""
+    """Judge a heredoc: one that writes a config as settings, one that a shell reads as commands; report any other."""
     body = launch.data[heredoc.start : heredoc.stop]
     word = ASKS.search(body)
     try:

@@ -1,4 +1,4 @@
-"""The edits of one file of commands: flags, their values, assignments, and what only a person can decide."""
+"""The edits of one file of commands: flags, their values and assignments, and warnings about ambiguous cases."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ VARIABLE = re.compile(r"\"?\$(?:\{(\w+)(?::?-([^}\"$`]*))?\}|\((\w+)\)|(\w+))\"?
 
 @dataclass
 class Launch:
-    """The commands of one file; `found` is what comes of them, `linked` the variables that options take values from.
+    """The commands of one file; `found` collects the edits, `linked` the variables used as values of precision options.
 
     `kept` are settings that the project's own code reads: an override of one (`bf16=true`) keeps its name.
     """
@@ -66,7 +66,7 @@ class Launch:
             self.found.put(piece.start, piece.end, text.encode(), why)
 
     def read(self, script: Script) -> None:
-        """Every command judged; then the variables that gave precision options their values."""
+        """Judge every command, then the variables used as values of precision options."""
         for command in script.commands:
             self.judge(command)
         for command in script.commands:
@@ -85,7 +85,7 @@ class Launch:
                 self.judge_inner_if_arguments(text_of(word))
 
     def judge_text(self, assignment: Assignment) -> None:
-        """`ARGS="--bf16 True --out $OUT"`: a string that begins with a flag is made of arguments."""
+        """Judge `ARGS="--bf16 True --out $OUT"`: a string that begins with a flag contains arguments."""
         self.judge_inner_if_arguments(assignment.value.inside)
 
     def judge_inner_if_arguments(self, inside: tuple[int, int] | None) -> None:
@@ -93,7 +93,7 @@ class Launch:
             self.judge_inner(inside)
 
     def judge_loop(self, words: Sequence[Word]) -> None:
-        """`for p in bf16; do`: whether the other turns of the loop are meant for this card only a person knows."""
+        """Warn about `for p in bf16; do`: the other iterations may be for other cards."""
         match [word.text for word in words[:3]]:
             case ["for", str(name), "in"] if name in self.linked:
                 for word in words[3:]:
@@ -120,7 +120,7 @@ class Launch:
                 self.replace(each.value, as_false(each.value.text or ""), WHY_PACKING)
 
     def judge_option(self, each: Given, given: Sequence[Given]) -> bool:
-        """The option's edits; True where FlashAttention was chosen and is chosen no more."""
+        """Add the edits for the option. Returns True if the edit removes FlashAttention."""
         value = each.value.text if each.value else None
         if LIKE_BF16.fullmatch(each.name):
             self.judge_bf16(each, given)
@@ -179,7 +179,7 @@ class Launch:
             self.replace(each.value, as_false(each.value.text), WHY_TF32)
 
     def judge_no_flash(self, each: Given) -> bool:
-        """`--disable_flash_attn2 False`, which is yes said twice."""
+        """Set `--disable_flash_attn2 False` to True."""
         if each.value is None or not is_false(each.value.text or ""):
             return False
         self.replace(each.value, as_true(each.value.text or ""), WHY_FLASH)
@@ -202,7 +202,7 @@ class Launch:
         return False
 
     def follow(self, piece: Piece) -> None:
-        """The value is a variable: its default is edited here, what it is assigned is edited there."""
+        """If the value is a variable, edit its default and record its name, so that its assignments are edited too."""
         found = VARIABLE.fullmatch(piece.raw)
         if found is None:
             return

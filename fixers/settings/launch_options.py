@@ -1,4 +1,4 @@
-"""The options of a command with their values, and the variables that it sets."""
+"""The options of a command with their values, and the variables that the command sets."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FLAG = re.compile(r"--?[A-Za-z][\w.-]*")
 
 @dataclass(frozen=True)
 class Piece:
-    """Bytes that one argument gives as a value: where they are and what they say; `text` None where the shell says."""
+    """The range and text of a value in an argument; `text` is None if the shell expands part of it."""
 
     start: int
     end: int
@@ -34,7 +34,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Given:
-    """One option of a command: its name as configs spell it, the flag's own place, and its value where it has one."""
+    """One option of a command: its name as spelled in configs, the flag's range, and its value if it has one."""
 
     name: str
     flag: Piece
@@ -42,7 +42,7 @@ class Given:
 
 
 def options_of(words: Sequence[Word]) -> Iterator[Given]:
-    """Flags with the word after them where that is their value; `--name=value`; Hydra's `name=value`."""
+    """Yield flags with the following word if it is their value, `--name=value`, and Hydra's `name=value`."""
     for at, word in enumerate(words):
         body = word.body or word.inside
         if body is None and not word.raw.startswith("-"):
@@ -59,7 +59,7 @@ def options_of(words: Sequence[Word]) -> Iterator[Given]:
 
 
 def _takes(flag: str, value: Word) -> bool:
-    """A switch takes the next word only where that is a truth value or an expansion; other options take any word."""
+    """Return True if the word is the flag's value: any word, but for a switch only a truth value or an expansion."""
     name = option(flag)
     if not any(switch.fullmatch(name) for switch in SWITCHES):
         return True
@@ -76,19 +76,19 @@ def _override(start: int, end: int, raw: str, text: str | None, found: re.Match[
 
 
 def unquoted(value: str) -> tuple[int, str]:
-    """The length of the quotes around a whole value, and what is between them."""
+    """Return the length of the quotes around the value (0 or 1), and the text between them."""
     quoted = len(value) > 1 and value[0] in "\"'" and value[-1] == value[0]
     return (1, value[1:-1]) if quoted else (0, value)
 
 
 def piece_of(word: Word) -> Piece:
-    """A word as a value: what lies between its quotes, where they are around all of it."""
+    """Return the word as a value, without quotes around the whole word."""
     start, end = word.body or word.inside or (word.start, word.end)
     return Piece(start, end, word.text if word.body else None, word.raw[start - word.start : end - word.start])
 
 
 def assignments_of(command: Command) -> Iterator[tuple[str, Piece]]:
-    """What a command sets: by assignment, `export NAME=value`, `env NAME=value`, `-e NAME=value`."""
+    """Yield the variables that a command sets: assignments, `export NAME=value`, `env NAME=value`, `-e NAME=value`."""
     for assignment in command.assignments:
         if not assignment.items or assignment.value.text is not None:
             yield assignment.name, piece_of(assignment.value)

@@ -1,17 +1,17 @@
 """mixed-precision-config: YAML and JSON settings select float16 instead of bfloat16.
 
 What it does
-    On a card below compute capability 8.0: Accelerate's `mixed_precision: bf16`, dtypes given as values, `bf16: true`
-    and `auto` of Axolotl, LLaMA-Factory and Trainer arguments, Lightning's and NeMo's `precision: bf16-mixed`,
-    DeepSpeed's bf16 block, `tf32: true`, and FlashAttention with the packing that needs it. Where `bf16` and `fp16`
-    are both given, their values are set; where only `bf16` is, the key is renamed, unless the project's own code reads
-    it (`cfg["bf16"]`): that code then asks for float16 itself. A DeepSpeed file without an fp16 block gets one, with
-    dynamic loss scale. Dtypes of moments, averages and reductions become float32. `bf16-true` has no safe twin and is
-    told.
+    On a card below compute capability 8.0, changes Accelerate's `mixed_precision: bf16`, dtypes given as values,
+    `bf16: true` and `auto` of Axolotl, LLaMA-Factory and Trainer arguments, `precision: bf16-mixed` of Lightning and
+    NeMo, DeepSpeed's bf16 block, `tf32: true`, and FlashAttention with the packing that needs it. If `bf16` and `fp16`
+    are both present, only their values change; if only `bf16` is, the key is renamed, unless the project's own code
+    reads it (`cfg["bf16"]`), which then selects float16 itself. A DeepSpeed file without an fp16 block gets one, with a
+    dynamic loss scale. Dtypes of moments, averages and reductions become float32. `bf16-true` has no safe float16
+    equivalent and is reported.
 
 Why
-    A config outlives every edit of the script that reads it. Renaming `bf16` beside an `fp16: false` would leave two
-    `fp16` keys, of which the reader keeps one and says nothing.
+    A config overrides the defaults of the fixed script that reads it. Renaming `bf16` next to an `fp16: false` would
+    leave two `fp16` keys, of which the reader silently keeps one.
 
 Before
     mixed_precision: bf16   # A100
@@ -69,7 +69,7 @@ OURS = {"fixers", "lora", "logs", "grace_s"}
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """The settings with float16 where bfloat16 was chosen."""
+    """Select float16 wherever the settings select bfloat16."""
     if posixpath.basename(source.path) in OF_A_CHECKPOINT:
         return NOTHING
     try:
@@ -93,7 +93,7 @@ def _unchanged(source: Source, line: int, message: str, hint: str) -> Rewrite:
 
 
 def is_ours(document: Node) -> bool:
-    """The document is a run config of halfstep, whose `precision` is a wish that is judged by the card."""
+    """Return True for a halfstep run config, whose `precision` is resolved by the card."""
     return isinstance(document, Mapping) and any(document.get(key) is not None for key in OURS)
 
 

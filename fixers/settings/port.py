@@ -1,14 +1,14 @@
 """port: launches on port 29500 use a free port instead.
 
 What it does
-    `accelerate launch` that starts several processes, or names port 29500, gets `--main_process_port 0`;
+    `accelerate launch` with several processes or with port 29500 gets `--main_process_port 0`;
     `main_process_port: 29500` in its config becomes 0; a rendezvous at `localhost:29500` becomes `localhost:0`. Both
-    launchers then ask the system for a free port. Launches over several machines are left: there every machine must
-    name the same port.
+    launchers then use a free port that the system assigns. Launches over several machines are left alone: all machines
+    must use the same port.
 
 Why
-    29500 is the common default. A second job on the host, or one that died and left a process behind, holds it, and
-    the launch ends with `address already in use` or `Tried to launch distributed communication on port 29500`.
+    29500 is the common default. If a second job on the host, or a process left behind by a failed one, uses it, the
+    launch fails with `address already in use` or `Tried to launch distributed communication on port 29500`.
 
 Before
     accelerate launch --multi_gpu --num_processes 2 train.py
@@ -20,7 +20,7 @@ After
 
 What it can break
     A tool of your own that connects to 29500 from outside no longer finds the job there.
-
+An external tool that connects to port 29500 no longer finds the job there.
 How to undo
     pipeline fix --undo
 """
@@ -49,7 +49,7 @@ def matches(path: str) -> bool:
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
-    """The file with every launch of one machine on a free port."""
+    """Use a free port in every launch on a single machine."""
     try:
         if reads_commands(source.path):
             return judge_script(source.data, read_commands(source.path, source.data))

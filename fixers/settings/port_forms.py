@@ -1,4 +1,4 @@
-"""Where launches name port 29500, or leave it to a default that is 29500."""
+"""Launches that use port 29500, explicitly or by default."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ WHY = "29500 is everybody's default; 0 is a free one"
 
 
 def judge_script(data: bytes, script: Script) -> Rewrite:
-    """The edits of every launch in a script."""
+    """Return the edits for every launch in a script."""
     lines = [words for each in script.commands for words in (each.words, *(a.items for a in each.assignments))]
     edits = [edit for words in lines for edit in _judge_words(data, words)]
     return Rewrite(tuple({edit.start: edit for edit in edits}.values()))
 
 
 def judge_config(data: bytes, documents: Iterable[Node], script: Script) -> Rewrite:
-    """The edits of an Accelerate config, and of commands that stand in a config."""
+    """Return the edits for an Accelerate config, and for commands inside a config."""
     edits = list(judge_script(data, script).edits)
     for document in documents:
         edits += [edit for mapping in _mappings(document) for edit in _judge_mapping(data, mapping)]
@@ -68,7 +68,7 @@ def _judge_words(data: bytes, words: Sequence[Word]) -> Iterable[Edit]:
 
 
 def _accelerate_launch(words: Sequence[Word]) -> Word | None:
-    """The word `launch` of `accelerate launch`."""
+    """Return the word `launch` of `accelerate launch`; None if the command is a different one."""
     for first, second in pairwise(words):
         if (first.text or "").rpartition("/")[2] == "accelerate" and second.text == "launch":
             return second
@@ -76,7 +76,7 @@ def _accelerate_launch(words: Sequence[Word]) -> Word | None:
 
 
 def _insertion(data: bytes, words: Sequence[Word], launch: Word) -> Edit:
-    """`--main_process_port 0` behind `launch`, written as its neighbours are: in a list, two quoted items."""
+    """Insert `--main_process_port 0` after `launch`, in the same notation: two quoted items in a list."""
     after = words[list(words).index(launch) + 1]
     between = data[launch.end : after.start].decode("latin-1")
     if "," in between:

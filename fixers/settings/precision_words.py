@@ -25,10 +25,10 @@ NEEDS_RANGE = re.compile(
     r"|compensation(?:_buffer)?|stat(?:istic)?s|loss|ns|newton_schulz|inv_freq)[_-]?(?:d_?type|data_type|precision))$",
     re.IGNORECASE,
 )
-"""Moments, averages, sums and losses: float16 overflows at 65504 and loses what is below 6e-8, so they get float32."""
+"""Moments, averages, sums and losses become float32, because float16 overflows at 65504 and underflows below 6e-8."""
 IS_BF16 = re.compile(r"(?:.*\.)?(?:(?:pure_)?bf16(?:_full_eval)?|bfloat16)")
 LIKE_BF16 = re.compile(r"(?!no_|disable_|.*downcast)(?:.*[._])?(?:bf16|bfloat16)(?:_\w+)?")
-"""Names of somebody's own, such as use_bf16: their twin is only sure to exist where it stands beside them."""
+"""Other names, such as use_bf16: they are replaced only if the float16 name is present too."""
 LIKE_FP16 = re.compile(r"(?:.*[._])?(?:fp16|float16)(?:_\w+)?")
 IS_TF32 = re.compile(r"(?:.*[._-])?tf32")
 ATTENTION = re.compile(r"(?:.*[._-])?_?attn_impl(?:ementation)?")
@@ -40,7 +40,7 @@ FLASH_VALUE = re.compile(
 NEEDS_FLASH = re.compile(r"(?:.*[._-])?(?:padding_free|sample_packing|neat_packing)")
 
 NEEDLES = (b"bf16", b"bfloat16", b"BF16", b"tf32", b"flash", b"attn")
-"""A file that holds none of these says none of the above."""
+"""A file without any of these contains none of the names and values above."""
 
 WHY_RANGE = "float16 has too little range for what is summed or kept there"
 WHY_TF32 = "no TF32 on this card"
@@ -49,12 +49,12 @@ WHY_PACKING = "needs FlashAttention, which does not run on this card"
 
 
 def option(word: str) -> str:
-    """A flag's name as configs spell it: `--attn-implementation` is attn_implementation."""
+    """Return a flag's name as spelled in configs: `--attn-implementation` is attn_implementation."""
     return word.lstrip("-+").replace("-", "_")
 
 
 def twin_of(name: str, value: str) -> str | None:
-    """What `name`, which chooses a precision, should say in place of `value`; None where it is to stay."""
+    """Return the replacement for `value` if `name` selects a precision; None if the value stays."""
     if NEEDS_RANGE.fullmatch(name):
         return FULL.get(value)
     if not MEANS_PRECISION.fullmatch(name):
@@ -69,29 +69,29 @@ YES_TO_NO = {yes: no for no, yes in NO_TO_YES.items()}
 
 
 def is_true(value: str) -> bool:
-    """The ways in which flags and configs say yes."""
+    """Return True for the spellings of true in flags and configs."""
     return value.lower() in YES_TO_NO
 
 
 def is_false(value: str) -> bool:
-    """The ways in which they say no."""
+    """Return True for the spellings of false in flags and configs."""
     return value.lower() in NO_TO_YES
 
 
 def fp16_name(name: str) -> str:
-    """What takes the place of a switch: pure_bf16 has no safe twin but mixed float16."""
+    """Return the float16 name of a switch; pure_bf16 becomes mixed float16, because pure float16 is not safe."""
     for bf16, fp16 in (("pure_bf16", "fp16"), ("pure-bf16", "fp16"), ("bf16", "fp16"), ("bfloat16", "float16")):
         name = name.replace(bf16, fp16)
     return name
 
 
 def as_false(value: str) -> str:
-    """No, in the way that `value` says yes."""
+    """Return false, in the notation in which `value` is true."""
     return _in_the_case_of(value, YES_TO_NO.get(value.lower(), "false"))
 
 
 def as_true(value: str) -> str:
-    """Yes, in the way that `value` says no."""
+    """Return true, in the notation in which `value` is false."""
     return _in_the_case_of(value, NO_TO_YES.get(value.lower(), "true"))
 
 

@@ -1,4 +1,4 @@
-"""Arguments within a shell's text: `EXTRA="--bf16 True"`, `CMD="accelerate launch ..."`."""
+"""Arguments inside a shell string: `EXTRA="--bf16 True"`, `CMD="accelerate launch ..."`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ SET = re.compile(r"[A-Za-z_]\w*\+?=([\"'])")
 
 
 def holds_arguments(text: bytes) -> bool:
-    """The text begins, behind other variables, with a flag or with a program that starts trainings."""
+    """Return True if the text begins, after any variables, with a flag or a program that starts training."""
     return ARGUMENTS.match(text) is not None
 
 
 def text_of(word: Word) -> tuple[int, int] | None:
-    """Where the text lies that a word sets: `NAME="..."` behind export, `then` and the like."""
+    """Return the range of the text inside the quotes of `NAME="..."`, as after `export`; None for other words."""
     found = SET.match(word.raw)
     if found is None or len(word.raw) == found.end() or word.raw[-1] != found[1]:
         return None

@@ -1,4 +1,4 @@
-"""Trainer arguments given on a command line or in a file: the new names of those that were renamed."""
+"""Trainer arguments on a command line or in a file: renamed ones get their new names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def reads_options(path: str) -> bool:
 
 
 def rewrite_options(source: Source, target: Target, check: str) -> Rewrite:
-    """The file with today's names, where the project parses options into Trainer arguments."""
+    """Use current names, if the project parses options into Trainer arguments."""
     if not target.own.into_trainer or not any(option in source.data for option in OPTIONS):
         return NOTHING
     renaming = _Renaming(EditList(source.path, source.data, check), target)
@@ -45,7 +45,7 @@ def rewrite_options(source: Source, target: Target, check: str) -> Rewrite:
                 if isinstance(document, Mapping):
                     renaming.judge_keys(document)
     except Unparsable:
-        return NOTHING  # the fixers of precision report such a file
+        return NOTHING  # the precision fixers report such a file
     for command in commands:
         renaming.judge(command)
     return renaming.found.rewrite
@@ -85,7 +85,7 @@ class _Renaming:
                 self._remove(words, at)
 
     def judge_keys(self, document: Mapping) -> None:
-        """A file of Trainer arguments: a flat mapping that has one of the usual keys."""
+        """Rename keys in a file of Trainer arguments: a flat mapping that has one of the usual keys."""
         keys = {key.text for key, _ in document.entries if isinstance(key, Scalar)}
         if not keys & {*OF_TRAINER}:
             return
@@ -108,7 +108,7 @@ class _Renaming:
         return None if self.target.at_least(change.package, change.since) is False else change
 
     def _remove(self, words: Sequence[Word], at: int) -> None:
-        """The option, its truth value, and what separates them from the next word, or from the one before."""
+        """Remove the option, its truth value, and the space up to the next word, or after the previous one."""
         after = at + 1
         if after < len(words) and (words[after].text or "").lower() in TRUTHS and "=" not in words[at].raw:
             after += 1
@@ -120,7 +120,7 @@ class _Renaming:
 
 
 def _options(words: Sequence[Word]) -> Iterator[tuple[int, str]]:
-    """The place and name of each option that is written out."""
+    """Yield the index and name of each option that contains no expansion."""
     for at, word in enumerate(words):
         matched = OPTION.fullmatch(word.raw)
         if matched:
@@ -128,7 +128,7 @@ def _options(words: Sequence[Word]) -> Iterator[tuple[int, str]]:
 
 
 def _message(name: str, change: Renamed | Removed, given: set[str]) -> str:
-    """Why the option is only reported; empty where it can be edited."""
+    """Return why the option is only reported; empty if it can be edited."""
     if isinstance(change, Removed):
         return f"transformers knows {name} no longer: {change.instead}" if change.instead else ""
     if change.value:
