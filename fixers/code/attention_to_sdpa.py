@@ -17,7 +17,7 @@ After
 
 What it can break
     Nothing that works: FlashAttention kernels do not start on such a card. Remote code that supports only
-    FlashAttention and eager attention rejects "sdpa"; use "eager" there.
+    FlashAttention and eager attention rejects "sdpa"; use "eager" for such a model.
 
 How to undo
     pipeline fix --undo

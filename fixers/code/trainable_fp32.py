@@ -155,7 +155,7 @@ def _add(draft: Draft, consumer: Consumer, edit: Edit | None) -> None:
 
 
 def _cast_again(python: PythonSource, consumer: Consumer) -> list[Edit]:
-    """Return casts to float32 behind every half-precision cast that follows the optimizer."""
+    """Return casts to float32 after every half-precision cast that follows the optimizer."""
     edits: list[Edit] = []
     for call in python.names.of_type(ast.Call):
         statement = python.names.statement(call)
@@ -202,7 +202,7 @@ def _trains_behind(python: PythonSource, call: ast.Call) -> bool:
 
 
 def _cast_after(draft: Draft, consumer: Consumer) -> None:
-    """Cast behind a trainer that builds or wraps the model itself: its optimizer is created in `train()`."""
+    """Cast after a trainer that builds or wraps the model itself: its optimizer is created in `train()`."""
     python, statement = draft.source, consumer.statement
     variable = _variable_of(consumer)
     rebuilds = any(keyword.arg == "model_init" for keyword in consumer.call.keywords)

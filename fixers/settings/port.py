@@ -19,8 +19,8 @@ After
     torchrun --rdzv-backend=c10d --rdzv-endpoint=localhost:0 train.py
 
 What it can break
-    A tool of your own that connects to 29500 from outside no longer finds the job there.
-An external tool that connects to port 29500 no longer finds the job there.
+    An external tool that connects to port 29500 no longer finds the job there.
+
 How to undo
     pipeline fix --undo
 """
