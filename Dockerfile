@@ -1,4 +1,4 @@
-# The host as an image: halfstep with its trainer, and an sshd for keys only, as a user that is not root.
+# A host as an image: halfstep with its trainer, and an sshd that accepts only keys, run by a user who is not root.
 #
 #   docker build -t halfstep .                                            on a CUDA runtime
 #   docker build -t halfstep --build-arg BASE_IMAGE=debian:bookworm .     CPU only
@@ -16,7 +16,7 @@ RUN useradd --create-home --shell /bin/bash --uid 10001 --password '*' halfstep 
  && mkdir -p /home/halfstep/keys /home/halfstep/project /home/halfstep/halfstep /home/halfstep/.cache/huggingface \
  && chown -R halfstep:halfstep /home/halfstep
 
-# `wheels/` may hold every wheel there is to install; where it is absent, the index is asked as usual.
+# If `wheels/` exists, pip installs from it too; otherwise, only from the package index.
 COPY pyproject.toml README.md LICENSE constraints.txt wheel[s] /build/
 COPY pipeline /build/pipeline
 COPY fixers /build/fixers
