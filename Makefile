@@ -1,6 +1,6 @@
-# make demo         set everything up and train the tiny model here; again: nothing to do
-# make test         set everything up (an OpenSSH server too, if permitted) and run the tests
-# make test-all     those, and the exhaustive sweeps: a kill at every system call, every example and every import order
+# make demo         set up the environment and train the tiny model on this machine; a second run has nothing to do
+# make test         set up the environment (with an OpenSSH server, if permitted) and run the tests
+# make test-all     also run the exhaustive sweeps: a kill at every system call, every example and every import order
 # make test-image   build the image with a real Docker engine and use it over SSH
 # make lint types docs bench soak mutation clean
 
@@ -16,7 +16,7 @@ $(VENV)/.python:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# torch first and by itself: whatever build the constraint picks is then what everything else is resolved against.
+# torch is installed first, by itself, so that pip resolves all other packages against the build that the constraint selects.
 $(VENV)/.train: $(VENV)/.python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train]'
