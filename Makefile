@@ -16,7 +16,7 @@ $(VENV)/.python:
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-# torch is installed first, by itself, so that pip resolves all other packages against the build that the constraint selects.
+# torch is installed first, so that pip resolves all other packages against the build that the constraint selects.
 $(VENV)/.train: $(VENV)/.python pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train]'
