@@ -28,7 +28,7 @@ import sys
 from pathlib import Path
 from pipeline.records.checkpoints import checkpoint_now, read_checkpoints, write_checkpoints
 path = Path(sys.argv[1])
-write_checkpoints(path, read_checkpoints(path).with_claim(checkpoint_now("fix", "new", {}, seconds=2.0)))
+write_checkpoints(path, read_checkpoints(path).with_checkpoint(checkpoint_now("fix", "new", {}, seconds=2.0)))
 """
 
 

@@ -139,7 +139,7 @@ def test_undo_leaves_and_names_a_file_that_was_edited_since(project: Path) -> No
     assert edited.read_bytes().endswith(b"# mine\n")
     assert [finding.where for finding in undone.findings] == sorted([written[0], written[1]])
     assert set(undone.restored) == set(written[2:])
-    assert "no longer there" in next(f.message for f in undone.findings if f.where == written[1])
+    assert "no longer exists" in next(f.message for f in undone.findings if f.where == written[1])
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_copies_beside_the_project_on_the_path_and_in_the_environment_are_named(
     site = site_of(host, survey=survey_of(interpreter=interpreter), environment={"PYTHONPATH": str(ahead)})
     plan = data_collator.plan(site)
     assert plan.empty
-    assert {finding.where: "before the project" in finding.message for finding in plan.findings} == {
+    assert {finding.where: "instead of the project" in finding.message for finding in plan.findings} == {
         str(ahead / "AudioDataCollator.py"): True,
         f"{host.workdir}/{PROJECT.tree}/backup/AudioDataCollator.py": False,
         str(packages / "AudioDataCollator.py"): False,

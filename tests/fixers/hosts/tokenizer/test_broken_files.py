@@ -59,7 +59,7 @@ def test_a_whole_file_is_left_alone_without_a_word(host, hub, whole):
 def test_a_whole_json_that_does_not_load_is_replaced(host, hub, whole):
     put(host, FILE, whole.replace(b'"type":"BPE"', b'"type":"BPQ"', 1))
     plan = tokenizer.plan(site_of(host, hub))
-    assert "does not load" in plan.findings[0].message
+    assert "fails to load" in plan.findings[0].message
     apply(host, plan)
     assert lies_there(host, FILE) == whole
 
@@ -70,7 +70,7 @@ def test_a_file_that_is_the_hubs_and_does_not_load_has_a_reader_that_is_too_old(
     put(host, FILE, newer)
     plan = tokenizer.plan(site_of(host, hub))
     assert plan.empty
-    assert "reader is too old" in plan.findings[0].message
+    assert "library is too old" in plan.findings[0].message
     assert "pip install -U" in plan.findings[0].hint
 
 

@@ -54,7 +54,7 @@ def test_a_hub_that_does_not_know_the_repository_is_told_and_nothing_is_planned(
     hub.repositories.clear()
     plan = tokenizer.plan(site_of(host, hub))
     assert plan.empty
-    assert "no good one could be had" in plan.findings[0].message
+    assert "no valid copy is available" in plan.findings[0].message
     assert "fixers.tokenizer.repo" in plan.findings[0].hint
 
 
