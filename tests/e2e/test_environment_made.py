@@ -46,7 +46,7 @@ def test_ctrl_c_leaves_an_environment_that_the_next_run_completes_and_names(user
         index.gate.set()
         second = user.types(*words)
     assert second.code == 0, second.out + second.err
-    assert "was left unfinished: the installation is resumed" in second.out
+    assert "resuming the unfinished installation" in second.out
     [line] = [line for line in second.out.splitlines() if "environment" in line and "done" in line]
     assert "torch 2.13.1" in line
     assert "clock" not in second.out

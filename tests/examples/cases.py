@@ -40,7 +40,7 @@ CASES = (
         "api-tokenizer",
         {"trainer-arguments": "api-tokenizer", "trainable-fp32": "fp16-unscale"},
     ),
-    Case("kaggle-distill", UNSCALE, "fp16-unscale", {"trainable-fp32": "fp16-unscale", "loss-fp32": "loss-dtype"}),
+    Case("kaggle-distill", UNSCALE, "fp16-unscale", {"trainable-fp32": "fp16-unscale"}),
     Case(
         "fsdp-diffusion",
         "RuntimeError: Found dtype Float but expected Half",

@@ -44,6 +44,12 @@ def test_without_one_of_its_fixers_the_failure_is_named_and_healed(case, fixer, 
     assert falls(one.job_losses())
 
 
+def test_a_loss_in_float16_whose_gradients_are_finite_is_a_warning(example):
+    said = example("kaggle-distill").go("--set", "fixers.loss-fp32=off")
+    assert said.exit == 0, said.text
+    assert {f["severity"] for f in said.json["findings"] if f["check"] == "loss-dtype"} == {"warning"}
+
+
 def test_without_healing_the_failure_is_named_and_left(example):
     one = example("kaggle-distill")
     said = one.go("--set", "fixers.trainable-fp32=off", "--no-heal")

@@ -14,6 +14,7 @@ import pytest
 from remote.payload.proof.injection import python_path, write_hooks
 from tests.lab.wait import PATIENCE_S
 
+pytestmark = pytest.mark.exhaustive
 ORDERS = Path(__file__).parent / "scripts" / "orders.py"
 PACKAGES = {
     "torch": "import torch",
@@ -40,7 +41,6 @@ FINDER_IN_FRONT = """
 import sys
 from importlib.machinery import PathFinder, SourceFileLoader
 
-pytestmark = pytest.mark.exhaustive
 
 class Instrumenting(SourceFileLoader):
     def exec_module(self, module):

@@ -79,4 +79,4 @@ def test_the_payload_answers_without_site_packages(tmp_path: Path) -> None:
     path.write_bytes(fresh().data)
     done = subprocess.run([sys.executable, "-I", "-S", path, "nothing"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "no verb 'nothing'" in done.stderr
+    assert "unknown verb 'nothing'" in done.stderr

@@ -44,7 +44,7 @@ class DirectHost:
             def chunks(self):
                 yield from chunks
 
-            def give(self, data):
+            def send(self, data):
                 sink(data)
 
         return OPERATIONS[op].handler(Direct(op, dict(args), self.workdir, "", None))

@@ -69,7 +69,7 @@ class TestSmallDisk:
         bench.sync()
         older = contents(bench.tree)
         bench.write({f"f{number}.py": f"{number}" for number in range(200)})
-        with pytest.raises(DiskFull, match=r"no inodes left on .* 20[0-9] files") as full:
+        with pytest.raises(DiskFull, match=r"not enough inodes on .* 20[0-9] files") as full:
             bench.sync()
         assert full.value.exit_code == ExitCode.DISK and contents(bench.tree) == older
 
