@@ -87,8 +87,8 @@ def _plan_host(site: Site, path: str) -> Plan:
     findings = judge_collator(path, hashlib.sha256(data).hexdigest(), look)
     if not any(finding.severity is Severity.ERROR for finding in findings):
         return Plan(findings)
-    told = tuple(resolved(finding) if finding.severity is Severity.ERROR else finding for finding in findings)
-    return Plan(told, (_replacement(site.project.key, path, data, look),))
+    reported = tuple(resolved(finding) if finding.severity is Severity.ERROR else finding for finding in findings)
+    return Plan(reported, (_replacement(site.project.key, path, data, look),))
 
 
 def _as_sent(site: Site, path: str) -> bytes:

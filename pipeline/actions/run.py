@@ -118,8 +118,8 @@ def report(context: Context, ran: RunResult) -> None:
     run = run_of(view)
     if run is not None and run.state is not JobState.ABSENT:
         jobs = jobs_of(run, earlier_jobs(context, run))
-        told = report_of(view, run, jobs, context.evidence, tuple(ran.stages), tuple(ran.findings))
-        save_report(folder_of(view), told)
+        page = report_of(view, run, jobs, context.evidence, tuple(ran.stages), tuple(ran.findings))
+        save_report(folder_of(view), page)
 
 
 def earlier_jobs(context: Context, run: RunSurvey) -> tuple[StartAnswer, ...]:

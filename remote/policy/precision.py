@@ -110,9 +110,9 @@ def _no_bf16(who: str) -> Finding:
 
 
 def _warnings(mode: Mode, capability: tuple[int, int] | None, who: str, model: ModelFacts) -> tuple[Finding, ...]:
-    told = []
+    warnings = []
     if mode is Mode.FP16_PURE:
-        told.append(
+        warnings.append(
             _warning(
                 "fp16-pure",
                 "trainable float16 without loss scaling: Adam's eps 1e-8 is 0 in float16 and most updates are lost",
@@ -120,25 +120,25 @@ def _warnings(mode: Mode, capability: tuple[int, int] | None, who: str, model: M
             )
         )
     if capability is None and mode in (Mode.FP16_MIXED, Mode.BF16):
-        told.append(
+        warnings.append(
             _warning("precision-on-cpu", f"{mode.value} on a CPU is slow; use it only as a stand-in for a card", "")
         )
     if capability is not None and capability < TENSOR_CORES_FROM and mode in (Mode.FP16_MIXED, Mode.FP16_PURE):
-        told.append(_warning("no-tensor-cores", f"{who} has no tensor cores: float16 saves memory, not time", ""))
+        warnings.append(_warning("no-tensor-cores", f"{who} has no tensor cores: float16 saves memory, not time", ""))
     if capability is not None and mode is Mode.FP32 and capability >= TENSOR_CORES_FROM:
-        told.append(
+        warnings.append(
             _warning("fp32-on-tensor-cores", f"fp32 leaves the tensor cores of {who} unused", "precision: auto")
         )
     made_for_bf16 = model.checkpoint_dtype == "bfloat16" or model.family.lower().startswith(BF16_FAMILIES)
     if mode in (Mode.FP16_MIXED, Mode.FP16_PURE) and made_for_bf16:
-        told.append(
+        warnings.append(
             _warning(
                 "bf16-pretrained",
                 "the base model was trained in bfloat16, whose numbers may be larger than float16 holds (65504)",
                 "pipeline verify",
             )
         )
-    return tuple(told)
+    return tuple(warnings)
 
 
 def _warning(check: str, message: str, hint: str) -> Finding:
