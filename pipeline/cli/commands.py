@@ -14,8 +14,8 @@ import click
 from pipeline.cli import options
 from pipeline.cli.loading import load
 
-HOST = "a file of configs/hosts, an alias of ~/.ssh/config, or local"
-CONFIG = "a file of configs/, or a path"
+HOST = "a file in configs/hosts/, an alias in ~/.ssh/config, or local"
+CONFIG = "a file in configs/, or a path"
 
 
 @dataclass(frozen=True)
@@ -41,20 +41,22 @@ class Verb:
 VERBS: dict[str, Verb] = {
     "init": Verb(
         "write configs/ for this project",
-        "Write configs/NAME.yaml, and configs/hosts/HOST.yaml if the host has no file and is no alias.",
+        "Write configs/NAME.yaml. Also write configs/hosts/HOST.yaml, unless the host has a file or is an SSH alias.",
         [
-            options.text("--host", metavar="NAME", help="name of the host; its address is asked for"),
+            options.text("--host", metavar="NAME", help="name of the host; init prompts for its address"),
             options.text("--config", "name", metavar="NAME", help="name of the config"),
             options.text("--script", metavar="PATH", help="script that starts the training"),
-            options.text("--data", metavar="PATH", help="folder or file to send apart from the code"),
-            options.card("card of the host, for plans without it"),
+            options.text(
+                "--data", metavar="PATH", help="training data: a folder or file to send separately from the code"
+            ),
+            options.card("card (GPU) of the host, for plans made without a connection"),
             options.flag("--force", help="overwrite existing configs"),
             options.flag("--no-input", help="never prompt; fail instead (the default without a terminal)"),
         ],
     ),
     "run": Verb(
-        "run all stages; run it again: nothing to do",
-        "Take the project to the host through all stages: sync, environment, fix, verify, train, logs.",
+        "run all stages; stages that are already done are skipped",
+        "Run all stages on the host: sync, environment, fix, verify, train, logs. Skip those that are already done.",
         [
             options.host(HOST, required=True),
             options.config(CONFIG, required=True),
@@ -62,14 +64,14 @@ VERBS: dict[str, Verb] = {
             options.stage("--until", help="stop after this stage"),
             options.stage("--force", help="redo this stage and all after it"),
             options.flag("--detach", help="return as soon as the job is running"),
-            options.flag("--no-heal", help="report a failure and stop; apply no cure"),
+            options.flag("--no-heal", help="stop at a failure; apply no known repair"),
             options.flag("--yes", help="never prompt; fail instead"),
         ],
         connects=Connects(keep=True),
     ),
     "verify": Verb(
-        "check whether host and project are ready; changes nothing",
-        "Check whether this host and project are ready, and say for each stage whether `run` would have work to do.",
+        "check whether host and project are ready, without changing anything",
+        "Check whether host and project are ready, and show for each stage whether `run` would have work to do.",
         [
             options.host(HOST, required=True),
             options.config(CONFIG, required=True),
@@ -82,15 +84,15 @@ VERBS: dict[str, Verb] = {
         "show what `run` would change, as a diff",
         "Show what `run` would send, delete and rewrite, as a diff.",
         [
-            options.host("plan for this host; without it, --card says which card"),
+            options.host("plan for this host; without a host, use --card"),
             options.config(CONFIG),
-            options.card("titan-rtx, 7.5: plan for this card without connecting to a host"),
+            options.card("plan for this card, such as titan-rtx or 7.5, without connecting to a host"),
             options.overrides(),
         ],
     ),
     "fix": Verb(
         "apply only the fixers, to a local folder or on a host",
-        "Apply the fixers: correct known faults with the smallest possible edits. Run it again: nothing to do.",
+        "Apply the fixers: correct known faults with the smallest possible edits. A second run changes nothing.",
         [
             click.Argument(["path"], required=False, metavar="[PATH]", type=click.Path(path_type=Path)),
             options.host("fix the project on this host instead of a local folder"),
@@ -98,23 +100,23 @@ VERBS: dict[str, Verb] = {
             options.several("--only", metavar="NAME", help="only this fixer; repeatable", source="fixers"),
             options.flag("--diff", help="show what would change, and change nothing"),
             options.flag("--undo", help="restore what fixers changed"),
-            options.card("titan-rtx, 7.5: the card to fix for"),
+            options.card("fix for this card, such as titan-rtx or 7.5"),
             options.overrides(),
         ],
     ),
     "status": Verb(
         "show the progress and the outcome of a run",
-        "Show how far a run is and how it ended. Exit 0 if the host could be asked, however the run ended.",
+        "Show how far a run is and how it ended. The exit code is 0 if the host is reachable, however the run ended.",
         [options.run()],
     ),
     "list": Verb(
         "list every run of this project",
-        "List every run of this project, the last started first, as last seen; `pipeline status RUN` asks its host.",
+        "List every run of this project in its last known state, newest start first. `pipeline status RUN` queries its host.",
         module="list_runs",
     ),
     "logs": Verb(
         "print the trainer's output",
-        "Print the output of the run's newest job; if the host is unreachable, what was brought home, with its age.",
+        "Print the output of the run's newest job. If the host is unreachable, print the downloaded output and its age.",
         [
             options.run(),
             options.flag("-f", "--follow", help="keep printing until the job ends"),
@@ -123,16 +125,16 @@ VERBS: dict[str, Verb] = {
     ),
     "tail": Verb(
         "print live scalars from the host's TensorBoard files",
-        "Print every scalar as `step tag value` until the job ends; local data, if the host is unreachable.",
+        "Print every scalar as `step tag value` until the job ends. If the host is unreachable, print local data.",
         [
             options.run(),
-            options.several("--tag", "only", metavar="TEXT", help="only tags that contain this; repeatable"),
-            options.flag("--new", help="skip what was written before now"),
+            options.several("--tag", "only", metavar="TEXT", help="only tags that contain TEXT; repeatable"),
+            options.flag("--new", help="skip scalars that were written before the command started"),
         ],
     ),
     "tensorboard": Verb(
-        "start TensorBoard on a live local mirror",
-        "Open the printed address in a browser. Ctrl-C ends TensorBoard and leaves the job alone.",
+        "start TensorBoard on a local copy that is updated live",
+        "Start TensorBoard and print its address; new data is downloaded continuously. Ctrl-C ends TensorBoard, not the job.",
         [
             options.run(),
             click.Option(
@@ -141,14 +143,14 @@ VERBS: dict[str, Verb] = {
                 default=6006,
                 show_default=True,
                 metavar="PORT",
-                help="0: any free port",
+                help="port on this machine; 0 selects a free one",
             ),
         ],
     ),
     "pull": Verb(
-        "download logs (and the adapter)",
-        "Download logs that are not here yet; local files are only ever appended to.",
-        [options.run(), options.flag("--weights", help="the adapter too, its digests verified")],
+        "download logs and, with --weights, the adapter",
+        "Download new log data. Local files are appended to, never rewritten.",
+        [options.run(), options.flag("--weights", help="also download the adapter and verify its digests")],
     ),
     "stop": Verb(
         "stop a run's job and keep its checkpoint",
@@ -159,23 +161,23 @@ VERBS: dict[str, Verb] = {
                 ["--grace"],
                 type=click.FloatRange(min=0),
                 metavar="SECONDS",
-                help="time to save a checkpoint; default: the run's own",
+                help="time for saving a checkpoint; default: grace_s of the config",
             ),
         ],
     ),
     "wait": Verb(
-        "wait for a run's job to end; its outcome is the exit code",
-        "Return when the job has ended: 0 well, 40 failed, 41 lost, 42 stopped or preempted, checkpoint kept.",
+        "wait for a run's job to end; the exit code is its outcome",
+        "Wait until the job has ended. Exit codes: 0 succeeded, 40 failed, 41 lost, 42 stopped or preempted (checkpoint kept).",
         [options.run()],
     ),
     "attach": Verb(
         "follow a run in progress",
-        "Follow a run in progress, then report how it ended, with the exit code of `wait`.",
+        "Follow a run in progress and report how it ended. The exit codes are those of `wait`.",
         [options.run()],
     ),
     "diagnose": Verb(
-        "name the error in a log, its cause, the fix, and advice that is wrong",
-        "Name what went wrong, the first error first. Exit 0 if the log is healthy, 40 if it names an error.",
+        "name the error in a log, its cause, its fix, and popular but wrong advice",
+        "Name the errors in a log, the earliest first. Exit codes: 0 if there is no error, 40 if there is one.",
         [
             click.Argument(
                 ["what"], required=False, default="", metavar="FILE|RUN|-", shell_complete=options.completes("runs")
@@ -184,7 +186,7 @@ VERBS: dict[str, Verb] = {
     ),
     "explain": Verb(
         "explain a fixer, check, stage or error on one page",
-        "Print the page of a name, as in docs/; without NAME, list every name.",
+        "Print the documentation page of NAME. Without NAME, list every name.",
         [
             click.Argument(
                 ["name"], required=False, default="", metavar="[NAME]", shell_complete=options.completes("pages")
@@ -193,12 +195,12 @@ VERBS: dict[str, Verb] = {
     ),
     "report": Verb(
         "write a self-contained HTML report: stages, fixes, proofs, curves",
-        "Write the run's page from local data: stages, fixes, proofs, curves, cures.",
+        "Write an HTML report of a run from local data: stages, fixes, proofs, curves, cures.",
         [options.run()],
     ),
     "hosts": Verb(
         "list hosts; `hosts check NAME` tests one",
-        "List every host that has a file; `check NAME` tests its connection and machine. An ssh alias needs no file.",
+        "List every host that has a file. `hosts check NAME` tests a host or SSH alias: its connection and its GPU.",
         [
             click.Argument(
                 ["action"],
@@ -214,7 +216,7 @@ VERBS: dict[str, Verb] = {
     ),
     "configs": Verb(
         "list configs",
-        "List every config that can be named: the project's own before the shipped ones.",
+        "List every config: those of the project first, then those that come with halfstep.",
     ),
 }
 

@@ -23,7 +23,15 @@ from remote.errors import BadUsage, Defect, DiskFull, HalfstepError, Interrupted
 from remote.protocol.exits import ExitCode
 
 
-@click.group(cls=Verbs, context_settings={"help_option_names": ["-h", "--help"]})
+HELP = """
+Fine-tune an audio LLM with LoRA on a remote GPU: copy the project, prove that it will train, download the adapter.
+
+\b
+pipeline run --host titan --config paper_r64
+"""
+
+
+@click.group(cls=Verbs, help=HELP, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="halfstep", message="%(prog)s %(version)s")
 @click.option(
     "--install-completion",
@@ -31,15 +39,10 @@ from remote.protocol.exits import ExitCode
     expose_value=False,
     is_eager=True,
     callback=install_completion,
-    help="make your shell complete verbs and names",
+    help="Install shell completion for verbs and names.",
 )
 def pipeline() -> None:
-    r"""Take an audio-LLM LoRA fine-tune to a far-away GPU, prove that it will train, bring the adapter home.
-
-    \b
-    pipeline run --host titan --config paper_r64
-    Run it again: nothing to do.
-    """
+    """The command `pipeline`."""
 
 
 def main() -> None:

@@ -79,13 +79,13 @@ def card(help: str) -> click.Option:
 
 def overrides() -> click.Option:
     """`--set KEY=VALUE`, repeatable."""
-    words = "override a key: train.learning_rate=1e-5, host.port=2222; repeatable"
+    words = "override a key, such as train.learning_rate=1e-5 or host.port=2222; repeatable"
     return several("--set", "overrides", metavar="KEY=VALUE", help=words)
 
 
 def as_json() -> click.Option:
     """`--json`."""
-    return flag("--json", "as_json", help="print one JSON object on stdout; prose goes to stderr")
+    return flag("--json", "as_json", help="print one JSON object on stdout; all other text goes to stderr")
 
 
 def run() -> click.Argument:
