@@ -47,7 +47,7 @@ VERBS: dict[str, Verb] = {
             options.text("--config", "name", metavar="NAME", help="name of the config"),
             options.text("--script", metavar="PATH", help="script that starts the training"),
             options.text(
-                "--data", metavar="PATH", help="training data: a folder or file to send separately from the code"
+                "--data", metavar="PATH", help="training data: a folder or file, sent separately from the code"
             ),
             options.card("card (GPU) of the host, for plans made without a connection"),
             options.flag("--force", help="overwrite existing configs"),
@@ -111,12 +111,12 @@ VERBS: dict[str, Verb] = {
     ),
     "list": Verb(
         "list every run of this project",
-        "List every run of this project in its last known state, newest start first. `pipeline status RUN` queries its host.",
+        "List the runs of this project in their last known state, newest first. `pipeline status RUN` queries the host.",
         module="list_runs",
     ),
     "logs": Verb(
         "print the trainer's output",
-        "Print the output of the run's newest job. If the host is unreachable, print the downloaded output and its age.",
+        "Print the output of the run's newest job. If the host is unreachable, print the local copy and its age.",
         [
             options.run(),
             options.flag("-f", "--follow", help="keep printing until the job ends"),
@@ -134,7 +134,7 @@ VERBS: dict[str, Verb] = {
     ),
     "tensorboard": Verb(
         "start TensorBoard on a local copy that is updated live",
-        "Start TensorBoard and print its address; new data is downloaded continuously. Ctrl-C ends TensorBoard, not the job.",
+        "Start TensorBoard on a live local copy and print its address. Ctrl-C ends TensorBoard, not the job.",
         [
             options.run(),
             click.Option(
@@ -167,7 +167,7 @@ VERBS: dict[str, Verb] = {
     ),
     "wait": Verb(
         "wait for a run's job to end; the exit code is its outcome",
-        "Wait until the job has ended. Exit codes: 0 succeeded, 40 failed, 41 lost, 42 stopped or preempted (checkpoint kept).",
+        "Wait until the job has ended. Exit codes: 0 succeeded, 40 failed, 41 lost, 42 stopped or preempted.",
         [options.run()],
     ),
     "attach": Verb(

@@ -22,7 +22,6 @@ from pipeline.cli.loading import uninterrupted
 from remote.errors import BadUsage, Defect, DiskFull, HalfstepError, Interrupted
 from remote.protocol.exits import ExitCode
 
-
 HELP = """
 Fine-tune an audio LLM with LoRA on a remote GPU: copy the project, prove that it will train, download the adapter.
 
