@@ -111,7 +111,7 @@ VERBS: dict[str, Verb] = {
     ),
     "list": Verb(
         "list every run of this project",
-        "List the runs of this project in their last known state, newest first. `pipeline status RUN` queries the host.",
+        "List the runs of this project in their last known state, newest first; `pipeline status RUN` updates one.",
         module="list_runs",
     ),
     "logs": Verb(
