@@ -111,7 +111,7 @@ VERBS: dict[str, Verb] = {
     ),
     "list": Verb(
         "list every run of this project",
-        "List the runs of this project in their last known state, newest first; `pipeline status RUN` updates one.",
+        "List all runs in their last known state, newest first; `pipeline status RUN` shows the current state of one.",
         module="list_runs",
     ),
     "logs": Verb(
