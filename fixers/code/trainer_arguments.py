@@ -33,7 +33,8 @@ import re
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
-from fixers.settings.trainer_options import OPTIONS, reads_options, rewrite_options
+from fixers.settings.launch_text import LaunchText
+from fixers.settings.trainer_options import OPTIONS, reads_options, rewrite_launch_options, rewrite_options
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.python import reads_python
 from fixers.sources.source import Source
@@ -76,6 +77,11 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         elif isinstance(call.func, ast.Attribute) and call.func.attr in LOADERS:
             _judge_load(draft, call, call.func, target)
     return draft.rewrite
+
+
+def rewrite_launch(launch: LaunchText, target: Target) -> Rewrite:
+    """Rename and delete options in the command of a job."""
+    return rewrite_launch_options(launch, target, name)
 
 
 def _class_of(draft: Draft, function: ast.expr) -> str:

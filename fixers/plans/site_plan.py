@@ -30,11 +30,16 @@ OFF = ("off", False, "never")
 def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
     """Plan the chosen fixers, one FileChange per file. Raises BadUsage for unknown names."""
     chosen = chosen_names(site, only)
-    target = replace(target_of(site), own=_own_settings(site.tree))
+    target = full_target(site)
     sources = [fixer for fixer in source_fixers() if fixer.name in chosen and applies(fixer, target)]
     setups = [fixer for fixer in setup_fixers() if fixer.name in chosen]
     rewrites = _plan_sources(site, sources, target)
     return one_change_each(rewrites.and_also(_plan_setups(replace(site, tree=as_planned(site.tree, rewrites)), setups)))
+
+
+def full_target(site: Site) -> Target:
+    """Return the target with the settings that the project's own code reads."""
+    return replace(target_of(site), own=_own_settings(site.tree))
 
 
 def one_change_each(plan: Plan) -> Plan:

@@ -36,6 +36,7 @@ from fixers.frame.target import Target
 from fixers.settings.config_forms import Settings
 from fixers.settings.edit_list import EditList
 from fixers.settings.launch_forms import SHELLS, Launch
+from fixers.settings.launch_text import LaunchText
 from fixers.settings.precision_words import NEEDLES
 from fixers.sources.commands import read_commands, reads_commands
 from fixers.sources.config_commands import commands_in_config
@@ -72,11 +73,20 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         script = _commands(source)
     except Unparsable as error:
         return _unread(source, error) if reads_commands(source.path) else NOTHING
-    launch = Launch(EditList(source.path, source.data, name), target.own.keys)
+    return _rewrite_script(EditList(source.path, source.data, name), script, target)
+
+
+def rewrite_launch(launch: LaunchText, target: Target) -> Rewrite:
+    """Select float16 in the command of a job."""
+    return _rewrite_script(EditList("command", launch.data, name), launch.script, target)
+
+
+def _rewrite_script(found: EditList, script: Script, target: Target) -> Rewrite:
+    launch = Launch(found, target.own.keys)
     launch.read(script)
     for heredoc in script.heredocs:
         _read_heredoc(launch, heredoc)
-    return launch.found.rewrite
+    return found.rewrite
 
 
 def _rewrite_notebook(source: Source) -> Rewrite:

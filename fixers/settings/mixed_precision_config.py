@@ -39,6 +39,7 @@ from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.settings.config_forms import Settings
 from fixers.settings.edit_list import EditList
+from fixers.settings.launch_text import LaunchText
 from fixers.settings.precision_words import NEEDLES
 from fixers.sources.config_files import read_config, reads_config
 from fixers.sources.nodes import Mapping, Node
@@ -85,6 +86,13 @@ def rewrite(source: Source, target: Target) -> Rewrite:
             return _unchanged(source, twice[0].second.line, message, "keep one of the two")
         if not _describes_a_checkpoint(document):
             settings.read(document, is_ours(document))
+    return settings.found.rewrite
+
+
+def rewrite_launch(launch: LaunchText, target: Target) -> Rewrite:
+    """Select float16 in the environment of a job."""
+    settings = Settings(EditList("env", launch.data, name), target.own.keys)
+    settings.read(launch.env)
     return settings.found.rewrite
 
 

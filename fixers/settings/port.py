@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
+from fixers.settings.launch_text import LaunchText
 from fixers.settings.port_forms import judge_config, judge_script
 from fixers.sources.commands import read_commands, reads_commands
 from fixers.sources.config_commands import commands_in_config
@@ -57,3 +58,8 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         return judge_config(source.data, documents, commands_in_config(source.path, source.data))
     except Unparsable:
         return NOTHING
+
+
+def rewrite_launch(launch: LaunchText, target: Target) -> Rewrite:
+    """Use a free port in the command of a job."""
+    return judge_script(launch.data, launch.script)

@@ -79,7 +79,9 @@ def _insertion(data: bytes, words: Sequence[Word], launch: Word) -> Edit:
     """Insert `--main_process_port 0` after `launch`, in the same notation: two quoted items in a list."""
     after = words[list(words).index(launch) + 1]
     between = data[launch.end : after.start].decode("latin-1")
-    if "," in between:
+    if between == "\0":
+        text = "\0--main_process_port\x000"
+    elif "," in between:
         quote = launch.raw[:1] if launch.raw[:1] in "'\"" else ""
         text = f", {quote}--main_process_port{quote}, {quote or chr(34)}0{quote or chr(34)}"
     elif between.strip("\\\r\n\t ") == "-":

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.settings.edit_list import EditList
+from fixers.settings.launch_text import LaunchText
 from fixers.settings.text_arguments import holds_arguments, text_of
 from fixers.sources.commands import read_commands, reads_commands
 from fixers.sources.config_commands import commands_in_config
@@ -46,9 +47,14 @@ def rewrite_options(source: Source, target: Target, check: str) -> Rewrite:
                     renaming.judge_keys(document)
     except Unparsable:
         return NOTHING  # the precision fixers report such a file
-    for command in commands:
-        renaming.judge(command)
-    return renaming.found.rewrite
+    return renaming.rewrite_commands(commands)
+
+
+def rewrite_launch_options(launch: LaunchText, target: Target, check: str) -> Rewrite:
+    """Use current names in the command of a job, if the project parses options into Trainer arguments."""
+    if not target.own.into_trainer:
+        return NOTHING
+    return _Renaming(EditList("command", launch.data, check), target).rewrite_commands(launch.script.commands)
 
 
 @dataclass
@@ -57,6 +63,11 @@ class _Renaming:
 
     found: EditList
     target: Target
+
+    def rewrite_commands(self, commands: Iterable[Command]) -> Rewrite:
+        for command in commands:
+            self.judge(command)
+        return self.found.rewrite
 
     def judge(self, command: Command) -> None:
         for words in (command.words, *(assignment.items for assignment in command.assignments)):

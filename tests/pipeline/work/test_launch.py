@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from pipeline.config.load import load_config
 from pipeline.diagnosis.cures import Cure
 from pipeline.work.command import Place, command_of, environment_of
-from pipeline.work.launch import Launch, describe_launch_changes, read_launch, write_launch
+from pipeline.work.launch import describe_launch_changes
 from pipeline.work.view import View
+from remote.project.scan import scan_project
 from remote.protocol.machine import Gpu
 from tests.pipeline.views import view_of
 
@@ -67,7 +66,7 @@ def test_what_is_typed_and_what_a_cure_says_are_no_others(tmp_path):
 
 def test_what_is_started_otherwise_than_it_was_given_is_said(tmp_path):
     view = view_on(tmp_path, (7, 5), "command=[python, train.py, --bf16]", env="{ACCELERATE_MIXED_PRECISION: bf16}")
-    said = "started with --fp16 instead of --bf16, ACCELERATE_MIXED_PRECISION=fp16 instead of"
+    said = "started with --fp16 instead of --bf16, with ACCELERATE_MIXED_PRECISION=fp16 instead of"
     assert describe_launch_changes(view).startswith(said)
     assert describe_launch_changes(view_on(tmp_path, (8, 0), command="[python, train.py, --bf16]")) == ""
 
@@ -78,8 +77,31 @@ def test_the_environment_is_the_card_s_too(tmp_path):
     assert (told["ACCELERATE_MIXED_PRECISION"], told["A"]) == ("fp16", "b: c")
 
 
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.text(st.characters(codec="utf-8"))), st.dictionaries(st.text("AB_ \"'\\", min_size=1), st.text()))
-def test_what_is_written_reads_as_it_was(words, env):
-    launch = Launch(tuple(words) or None, env)
-    assert read_launch(write_launch(launch)) == launch
+def test_inserted_words_are_named_without_the_words_that_follow_them(tmp_path):
+    view = view_on(tmp_path, (8, 0), command="[accelerate, launch, --multi_gpu, train.py]")
+    assert command_of(view, PLACE)[2:] == ("--main_process_port", "0", "--multi_gpu", "train.py")
+    assert describe_launch_changes(view) == "started with --main_process_port 0"
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("HfArgumentParser(TrainingArguments)\n", ("--eval_strategy", "no")),
+        ("parser.add_argument('--evaluation_strategy')\n", ("--evaluation_strategy", "no")),
+    ],
+)
+def test_options_get_the_names_of_the_installed_trainer_if_the_project_parses_them_into_it(tmp_path, code, words):
+    view = view_on(tmp_path, (8, 0), command='[python, train.py, --evaluation_strategy, "no"]')
+    assert command_of(with_code(view, code), PLACE)[2:] == words
+
+
+@pytest.mark.parametrize(("code", "word"), [("cfg['bf16']\n", "bf16=true"), ("cfg['other']\n", "fp16=true")])
+def test_an_override_that_the_project_s_code_reads_keeps_its_name(tmp_path, code, word):
+    view = view_on(tmp_path, (7, 5), command="[python, train.py, bf16=true]")
+    assert command_of(with_code(view, code), PLACE)[2:] == (word,)
+
+
+def with_code(view: View, code: str) -> View:
+    """The view of the project with this code in its training script."""
+    (view.scan.root / "train.py").write_text(code)
+    return replace(view, scan=scan_project(view.scan.root))

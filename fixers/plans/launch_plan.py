@@ -1,0 +1,39 @@
+"""Planning for a launch: the argv and environment of a job, as source fixers change them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Protocol
+
+from fixers.code import trainer_arguments
+from fixers.frame.site import Site
+from fixers.frame.source_fixer import Rewrite, SourceFixer
+from fixers.frame.target import Target
+from fixers.plans.site_plan import applies, chosen_names, full_target
+from fixers.settings import launch_flags, mixed_precision_config, port
+from fixers.settings.launch_text import Launch, LaunchText, launch_from, read_launch
+from fixers.sources.splice import EditRefused, splice
+
+
+class LaunchFixer(SourceFixer, Protocol):
+    """A source fixer that also edits the launch of a job, by the rules that it has for files."""
+
+    def rewrite_launch(self, launch: LaunchText, target: Target) -> Rewrite: ...
+
+
+FIXERS: tuple[LaunchFixer, ...] = (trainer_arguments, mixed_precision_config, launch_flags, port)
+"""In the order of the registry."""
+
+
+def plan_launch(launch: Launch, site: Site) -> Launch:
+    """Return the launch with the edits of all fixers that the site selects."""
+    data = read_launch(launch).data
+    if not any(needle in data for fixer in FIXERS for needle in fixer.needles):
+        return launch
+    chosen, target = chosen_names(site, None), full_target(site)
+    for fixer in FIXERS:
+        if fixer.name in chosen and applies(fixer, target):
+            text = read_launch(launch)
+            with suppress(EditRefused):
+                launch = launch_from(splice(text.data, fixer.rewrite_launch(text, target).edits), launch)
+    return launch
