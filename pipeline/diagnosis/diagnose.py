@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline.diagnosis.catalog import Entry, identify, load_catalog
+from pipeline.diagnosis.frames import Frame, own_frame
 from pipeline.diagnosis.lines import Line, parse_log
 from pipeline.diagnosis.survived import is_quoted, last_finish
 from pipeline.diagnosis.unrecognised import first_unrecognised
@@ -23,7 +24,8 @@ BLOCK = 1000
 class Diagnosis:
     """One failure in a log. `entry` is None for an unrecognised error, whose text is `line`.
 
-    `survived`: the training completed after it, so the error was handled or only quoted.
+    `survived`: the training completed after it, so the error was handled or only quoted. `frame` is the innermost line
+    of the user's own code in its traceback, if there is one.
     """
 
     entry: Entry | None
@@ -31,6 +33,7 @@ class Diagnosis:
     context: tuple[str, ...] = ()
     count: int = 1
     survived: bool = False
+    frame: Frame | None = None
 
     @property
     def is_cause(self) -> bool:
@@ -75,13 +78,14 @@ def diagnose_log(text: str, first: int = 1) -> tuple[Diagnosis, ...]:
 def _unrecognised(lines: Sequence[Line], *, after: int) -> Iterator[Diagnosis]:
     at = first_unrecognised(lines, after=after)
     if at is not None:
-        yield Diagnosis(None, lines[at], _context(lines, at))
+        yield Diagnosis(None, lines[at], _context(lines, at), frame=own_frame(lines, at))
 
 
 def _masked(one: Diagnosis) -> Diagnosis:
     """Return the diagnosis with access tokens masked in its text."""
     line = replace(one.line, text=mask_tokens(one.line.text))
-    return replace(one, line=line, context=tuple(mask_tokens(text) for text in one.context))
+    frame = one.frame and replace(one.frame, code=mask_tokens(one.frame.code))
+    return replace(one, line=line, frame=frame, context=tuple(mask_tokens(text) for text in one.context))
 
 
 def _rank(one: Diagnosis) -> tuple[int, int]:
@@ -103,7 +107,7 @@ def _known(lines: Sequence[Line], finish: int) -> Iterator[Diagnosis]:
     for name, (entry, at) in firsts.items():
         if counts[name] >= entry.repeats:
             survived = at < finish and entry.severity is Severity.ERROR and not entry.is_state
-            yield Diagnosis(entry, lines[at], _context(lines, at), counts[name], survived)
+            yield Diagnosis(entry, lines[at], _context(lines, at), counts[name], survived, own_frame(lines, at))
 
 
 def _identified(lines: Sequence[Line]) -> Iterator[tuple[int, str, Entry]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from pipeline.config.find import find_project
@@ -104,6 +104,7 @@ def _in_full(one: Diagnosis, log: str) -> dict[str, object]:
         "line": one.line.number,
         "rank": one.line.rank,
         "count": one.count,
+        "frame": asdict(one.frame) if one.frame else None,
         "context": list(one.context),
         "cause": finding.message,
         "fix": finding.hint,
@@ -115,6 +116,8 @@ def _in_full(one: Diagnosis, log: str) -> dict[str, object]:
 def _show(screen: Screen, one: Diagnosis, log: str) -> None:
     finding, entry = as_finding(one, log), one.entry
     screen.entry(one.check, finding.where, [])
+    if one.frame is not None:
+        screen.line(f"    {one.frame}" + (f": {one.frame.code}" if one.frame.code else ""))
     for line in one.context:
         screen.line(f"    | {line}")
     parts = [("cause", finding.message), ("fix", finding.hint)]
