@@ -47,7 +47,10 @@ def test_the_markers_below_the_code_are_not_part_of_it():
         pytest.param(traceback(PACKAGE), id="only-packages"),
         pytest.param(traceback(frame("<frozen runpy>", 198, "_run")), id="frozen"),
         pytest.param(traceback(frame("/usr/lib/python3.11/runpy.py", 198, "_run")), id="standard-library"),
-        pytest.param(traceback(frame("a.py", 1, "f"), error="KeyError: 1\n") + "Epoch 1\n" + ERROR, id="another-error's-traceback"),
+        pytest.param(
+            traceback(frame("a.py", 1, "f"), error="KeyError: 1\n") + "Epoch 1\n" + ERROR,
+            id="another-error's-traceback",
+        ),
     ],
 )
 def test_no_line_is_named_without_one_of_the_project(log):
