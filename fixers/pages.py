@@ -10,7 +10,6 @@ from pathlib import Path
 from fixers.registry import FIXERS, module_name
 from remote.errors import BadUsage
 
-SECTIONS = ("What it does", "Why", "Before", "After", "What it can break", "How to undo")
 SHOWN_AS_CODE = ("Before", "After", "How to undo")
 INDEX = "README.md"
 ABOUT = """\

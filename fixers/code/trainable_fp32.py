@@ -75,7 +75,6 @@ TRAINS_IN_HALF = re.compile(
 )
 MAKES_OPTIMIZER = re.compile(rb"Trainer\(|(?:Adam|SGD|Adafactor|Lion|RMSprop|Adagrad|LAMB)\w*\(")
 OWN_MASTER_WEIGHTS = re.compile(rb"deepspeed\.initialize\(")
-Lines = tuple[str, ...]
 TRAINABLES = (
     "for {each} in {owner}.parameters():  # a loss scaler refuses float16 gradients",
     "    if {each}.requires_grad:",

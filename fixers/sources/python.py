@@ -208,10 +208,6 @@ def reads_python(path: str) -> bool:
     return path.endswith((".py", ".pyw", ".ipynb"))
 
 
-def is_python(path: str) -> bool:
-    return path.endswith((".py", ".pyw"))
-
-
 def read_python(path: str, data: bytes) -> PythonSource:
     """Parse the file as Python. Raises Unparsable with the line."""
     placed = _place_notebook(data) if path.endswith(".ipynb") else _place_module(data)

@@ -38,28 +38,3 @@ class Listener(Protocol):
     def curve(self, name: str, values: Sequence[float]) -> None:
         """A series of values, oldest first."""
         ...
-
-
-class NoListener:
-    """Ignores everything."""
-
-    def heading(self, text: str) -> None:
-        del text
-
-    def stage_started(self, stage: str) -> None:
-        del stage
-
-    def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        del text, done, total
-
-    def detail(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        del text, done, total
-
-    def note(self, text: str) -> None:
-        del text
-
-    def stage_ended(self, stage: StageOutcome) -> None:
-        del stage
-
-    def curve(self, name: str, values: Sequence[float]) -> None:
-        del name, values

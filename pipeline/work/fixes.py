@@ -13,7 +13,7 @@ from fixers.registry import SETUP_NAMES, SOURCE_NAMES, setup_fixers, source_fixe
 from pipeline.work.secrets import secret_values
 from pipeline.work.view import View
 from remote.host import Host
-from remote.link.wrappers import read_only
+from remote.link.read_only import ReadOnlyHost
 from remote.sync.rewrite import Rewrite, plan_rewrites
 
 MADE_ON_HOST = frozenset(SETUP_NAMES)
@@ -25,7 +25,7 @@ def site_of(view: View, host: Host | None) -> Site:
     return Site(
         tree=view.scan,
         gpu=view.survey.gpu,
-        host=read_only(host) if host is not None else None,
+        host=ReadOnlyHost(host) if host is not None else None,
         survey=view.survey,
         project=view.layout,
         environment={**view.host.config.env, **view.config.env},

@@ -71,6 +71,11 @@ class Address:
         return self.host == LOCAL
 
     @property
+    def other_python(self) -> str:
+        """The configured interpreter, if the agent can run with it: one of the host, not of the project."""
+        return self.python if self.python.startswith(("/", "~/")) else ""
+
+    @property
     def target(self) -> Hop:
         return Hop(self.host, self.user, self.port)
 

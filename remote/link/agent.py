@@ -41,7 +41,6 @@ class AgentHost:
     ) -> None:
         self._name = name
         self._starter = starter
-        self.other_python = python
         self._retries = retries
         self._agent_starter = AgentStarter(name, starter, workdir, keep, retries, python)
         self._reader: FrameReader | None = None

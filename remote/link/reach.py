@@ -24,8 +24,7 @@ def open_host(address: Address, *, keep: bool = True, prompter: Prompter | None 
     starter: Starter = LocalStarter() if address.is_local else _ssh(address, prompter)
     if address.container:
         starter = ContainerStarter(starter, address.container, address.workdir)
-    python = address.python if address.python.startswith(("/", "~/")) else ""
-    return AgentHost(address.name, starter, workdir=address.workdir, keep=keep, python=python)
+    return AgentHost(address.name, starter, workdir=address.workdir, keep=keep, python=address.other_python)
 
 
 def _ssh(address: Address, prompter: Prompter | None) -> Starter:

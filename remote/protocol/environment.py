@@ -41,7 +41,5 @@ class EnvironmentFacts:
     cards: Tuple[CardTrial, ...] = ()
     imports: Dict[str, str] = field(default_factory=dict)
     versions: Dict[str, str] = field(default_factory=dict)
-    write_bytes_per_s: float = 0.0
     clock_unix: float = 0.0
-    shm_free_bytes: int = 0
     error: str = ""

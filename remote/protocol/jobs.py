@@ -127,14 +127,13 @@ class ResumePoint:
 
 @dataclass(frozen=True)
 class EventFile:
-    """One TensorBoard file of a run: name relative to the run's folder, size in whole records, identity.
+    """One TensorBoard file of a run: name relative to the run's folder, size in whole records, digest of the first.
 
     `ending` is what follows the last whole record, as records.Ending names it.
     """
 
     name: str
     size_bytes: int
-    inode: int = 0
     head_sha256: str = ""
     ending: str = "clean"
 
@@ -156,7 +155,6 @@ class RunSurvey:
     adapter_sha256: str = ""
     orphans: Tuple[int, ...] = ()
     stalled: bool = False
-    output_bytes: int = 0
     created_unix: float = 0.0
     warnings: Tuple[str, ...] = ()
     watched: Tuple[WatchNote, ...] = ()

@@ -9,16 +9,11 @@ MAX_PENDING = 2**20
 _ENDS = re.compile(r"\r*\n|\r+")
 
 
-def collapse_progress(text: str) -> str:
-    """Return `text` with every line that carriage returns redrew in its last state.
+class LineCollapser:
+    """Leaves every line that carriage returns redrew in its last state, and holds back one that may still be redrawn.
 
     A shorter redrawing hides a longer one wholly: what a bar leaves of an earlier state is of no use to a reader.
     """
-    return "".join(LineCollapser().feed(text, final=True))
-
-
-class LineCollapser:
-    """The same for output in pieces: yields whole lines and holds back a line that may still be redrawn."""
 
     def __init__(self) -> None:
         self._shown = ""

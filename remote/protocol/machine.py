@@ -87,9 +87,7 @@ class Machine:
     arch: str
     user: str
     home: str
-    cpus: int
     memory_bytes: int
-    memory_available_bytes: int
     shm_bytes: int
     clock_unix: float
     container: bool = False

@@ -48,12 +48,6 @@ class Prefix:
     ending: Ending
 
 
-def pack_record(data: bytes) -> bytes:
-    """Encode one record."""
-    length = LENGTH.pack(len(data))
-    return length + FOOTER.pack(masked_crc32c(length)) + data + FOOTER.pack(masked_crc32c(data))
-
-
 def whole_prefix(data: Buffer) -> Prefix:
     """Measure the whole valid records at the start of `data`, which begins at a record."""
     view = memoryview(data)

@@ -49,7 +49,6 @@ class Survey:
     free_ports: Tuple[int, ...] = ()
     files: Tuple[FileFact, ...] = ()
     data: Dict[str, str] = field(default_factory=dict)
-    linger: Optional[bool] = None
 
     def run(self, name: str) -> Optional[RunSurvey]:
         """Return the run with that id, or None."""

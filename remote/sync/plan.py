@@ -11,7 +11,6 @@ from remote.protocol.findings import Finding, Report
 from remote.protocol.tree import FORCE_SYNC, Deviation, Manifest, Row, TreeSurvey, judge_deletion
 
 EDITED = ("edited", "not-regular")
-LOST = ("missing", "damaged")
 
 
 @dataclass(frozen=True)
@@ -37,12 +36,6 @@ class SyncPlan:
     def send_bytes(self) -> int:
         """Bytes to send, before compression; equal contents are sent once."""
         return sum({row.source: row.size for row in self.send.values() if not row.link}.values())
-
-
-def judge_agreement(scan: Scan, tree: TreeSurvey) -> bool:
-    """Return True if there is nothing to send and no file was edited on the host, as digests and survey show."""
-    agreed = tree.source_digest == scan.manifest.source_digest() and tree.exists
-    return agreed and not tree.deviations and not tree.pending and scan.report.ok
 
 
 def plan_sync(scan: Scan, tree: TreeSurvey, base: Manifest, *, force: bool = False) -> SyncPlan:

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from fixers.code import bf16_to_fp16
-from fixers.pages import SECTIONS, fixer_names, fixer_page, fixer_summary, render_pages, write_pages
+from fixers.pages import fixer_names, fixer_page, fixer_summary, render_pages, write_pages
 from fixers.registry import module_name, setup_fixers, source_fixers
 from remote.errors import BadUsage
 
+SECTIONS = ("What it does", "Why", "Before", "After", "What it can break", "How to undo")
 DOCS = Path(__file__).parents[2] / "docs" / "fixers"
 
 

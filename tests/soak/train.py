@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.append(os.environ["SOAK_ROOT"])
 
 from remote.payload.checkpoints.files import MANIFEST
-from remote.protocol.records import pack_record
+from tests.lab.records import pack_record
 from tests.remote.jobs.fake_trainer import resumed_step, save, say, write_progress, write_tensors
 
 RUN = Path(os.environ["HALFSTEP_RUN_DIR"])

@@ -85,10 +85,10 @@ def _survey_file(name: str, path: str, sealed: Optional[List[Any]]) -> Optional[
         with open_regular(path) as file:
             status = os.fstat(file.fileno())
             if sealed and sealed[3:] == _stamp(status):
-                return EventFile(name, sealed[0], status.st_ino, sealed[1], sealed[2])
+                return EventFile(name, sealed[0], sealed[1], sealed[2])
             prefix = scan_file(file, check_from=max(0, status.st_size - TAIL_CHECKED))
             head = _head(file) if prefix.records else ""
-            return EventFile(name, prefix.size_bytes, status.st_ino, head, prefix.ending.value)
+            return EventFile(name, prefix.size_bytes, head, prefix.ending.value)
     except OSError:
         return None
 

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import tempfile
 import time
-from typing import Any, Dict, Tuple
+from typing import Any, Dict
 
 from remote.payload.probes.machine import read_disk
 from remote.payload.probes.project_python import ask_python
@@ -34,13 +34,11 @@ def probe_environment(call: Call) -> Dict[str, Any]:
     layout = ProjectLayout(checked_name(request.project))
     tree, cache = call.path(layout.tree), call.path(layout.environment)
     path = find_python(request.python, tree)
-    disk, speed = write_disk(call.path(layout.runs), request.write_bytes)
+    disk = write_disk(call.path(layout.runs), request.write_bytes)
     facts = EnvironmentFacts(
         read_interpreter(request.python, tree, cache),
         disk,
-        write_bytes_per_s=speed,
         clock_unix=time.time(),
-        shm_free_bytes=_free("/dev/shm"),
     )
     if not facts.interpreter.error:
         facts = _with_trial(facts, call, request, path, cache)
@@ -74,19 +72,18 @@ def _with_trial(
     )
 
 
-def write_disk(folder: str, size: int) -> Tuple[Disk, float]:
-    """Write, sync and remove `size` bytes under `folder`; return its file system and the speed in bytes per second.
+def write_disk(folder: str, size: int) -> Disk:
+    """Write, sync and remove `size` bytes under `folder`; return its file system.
 
     statvfs ignores a user's quota (EDQUOT with free space shown), so only a write reveals it.
     """
     disk = read_disk(folder)
     if disk.error:
-        return disk, 0.0
+        return disk
     place = folder
     while not os.path.isdir(place):
         place = os.path.dirname(place)
     block = os.urandom(BLOCK)
-    began = time.monotonic()
     try:
         with tempfile.TemporaryFile(prefix=".hs-part-", dir=place) as file:
             for _ in range(max(1, size // BLOCK)):
@@ -94,13 +91,5 @@ def write_disk(folder: str, size: int) -> Tuple[Disk, float]:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        return dataclasses.replace(disk, error=str(refusal_to_json(error)["message"])), 0.0
-    return disk, size / max(time.monotonic() - began, 1e-6)
-
-
-def _free(path: str) -> int:
-    try:
-        status = os.statvfs(path)
-    except OSError:
-        return 0
-    return status.f_bavail * status.f_frsize
+        return dataclasses.replace(disk, error=str(refusal_to_json(error)["message"]))
+    return disk

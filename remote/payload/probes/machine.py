@@ -1,4 +1,4 @@
-"""The machine: identity, CPUs, memory, disk, ports. Every probe takes microseconds."""
+"""The machine: identity, memory, disk, ports. Every probe takes microseconds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import platform
 import socket
 import subprocess
 import time
-from typing import Dict, Iterable, List, Optional, Tuple
+from typing import Iterable, List, Optional, Tuple
 
 from remote.payload.processes.identity import boot_id
 from remote.protocol.machine import Disk, Machine
@@ -20,7 +20,6 @@ CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limi
 
 def read_machine() -> Machine:
     """Probe the machine."""
-    memory = _memory()
     return Machine(
         hostname=socket.gethostname(),
         machine_id=_first_line("/etc/machine-id") or _first_line("/var/lib/dbus/machine-id"),
@@ -29,20 +28,11 @@ def read_machine() -> Machine:
         arch=platform.machine(),
         user=user_name(),
         home=os.path.expanduser("~"),
-        cpus=usable_cpus(),
-        memory_bytes=memory.get("MemTotal", 0),
-        memory_available_bytes=memory.get("MemAvailable", 0),
+        memory_bytes=_memory_bytes(),
         shm_bytes=_size("/dev/shm"),
         clock_unix=time.time(),
         container=in_container(),
     )
-
-
-def usable_cpus() -> int:
-    """The CPUs that this process may use, which a container or batch system may limit."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def in_container() -> bool:
@@ -53,29 +43,22 @@ def in_container() -> bool:
     return any(word in first for word in ("docker", "kubepods", "libpod", "lxc"))
 
 
-def _memory() -> Dict[str, int]:
-    """/proc/meminfo in bytes, lowered to the control group's limit."""
-    values: Dict[str, int] = {}
+def _memory_bytes() -> int:
+    """The memory of the machine, lowered to the control group's limit; 0 if unknown."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                name, _, rest = line.partition(":")
-                values[name] = int(rest.split()[0]) * 1024
+            total = next((int(line.split()[1]) * 1024 for line in file if line.startswith("MemTotal:")), 0)
     except OSError:
         return _memory_by_sysctl()
-    for path in CGROUP_LIMITS:
-        limit = _first_line(path)
-        if limit.isdigit() and 0 < int(limit) < values["MemTotal"]:
-            values["MemTotal"] = int(limit)
-            values["MemAvailable"] = min(values["MemAvailable"], int(limit))
-    return values
+    limits = [int(limit) for limit in map(_first_line, CGROUP_LIMITS) if limit.isdigit() and int(limit) > 0]
+    return min([total, *limits])
 
 
-def _memory_by_sysctl() -> Dict[str, int]:
+def _memory_by_sysctl() -> int:
     with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError):
         done = subprocess.run(["sysctl", "-n", "hw.memsize"], capture_output=True, check=True, timeout=5)
-        return {"MemTotal": int(done.stdout), "MemAvailable": int(done.stdout)}
-    return {}
+        return int(done.stdout)
+    return 0
 
 
 def user_name() -> str:

@@ -8,7 +8,6 @@ import os
 import select
 import subprocess
 import sys
-import time
 from typing import IO, Any, Dict, Iterator
 
 from remote.payload.request.call import Call
@@ -17,7 +16,6 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.proof import ProofRequest
 from remote.protocol.values import decode, dumps
 
-HEARTBEAT_S = 5.0
 ENDING_S = 30.0
 
 
@@ -59,10 +57,9 @@ def run_proof(call: Call) -> Dict[str, Any]:
 
 
 def _events(call: Call, source: IO[bytes]) -> Iterator[Dict[str, Any]]:
-    """Yield the worker's events, and an empty one every HEARTBEAT_S without any, until it or the connection ends."""
+    """Yield the worker's events until it or the connection ends, and keep the connection alive in between."""
     descriptor = source.fileno()
     held = b""
-    latest = time.monotonic()
     while True:
         readable, _, _ = select.select([descriptor, call.connection.source.fileno()], [], [], 0.5)
         if call.connection.source.fileno() in readable and call.connection.closed():
@@ -74,7 +71,4 @@ def _events(call: Call, source: IO[bytes]) -> Iterator[Dict[str, Any]]:
             *lines, held = (held + data).split(b"\n")
             for line in lines:
                 yield json.loads(line)
-            latest = time.monotonic()
-        if time.monotonic() - latest > HEARTBEAT_S:
-            yield {}
-            latest = time.monotonic()
+        call.keep_alive()

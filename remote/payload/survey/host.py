@@ -9,7 +9,7 @@ import stat
 from typing import Any, Dict, List
 
 from remote.payload.probes.gpu import read_gpus, start_gpu_queries
-from remote.payload.probes.machine import free_ports, lingers, read_disk, read_machine
+from remote.payload.probes.machine import free_ports, read_disk, read_machine
 from remote.payload.probes.python import read_interpreter
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
@@ -50,7 +50,6 @@ def survey(call: Call) -> Dict[str, Any]:
         free_ports=tuple(free_ports(request.ports)),
         files=facts,
         data=present_data(call.path(layout.data)),
-        linger=lingers(machine.user),
     )
     answer: Dict[str, Any] = encode(found)
     return answer

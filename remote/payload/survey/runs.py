@@ -14,7 +14,7 @@ from remote.payload.jobs.watch_notes import read_watch_notes
 from remote.payload.output.events import survey_events
 from remote.payload.output.job_folder import newest_job
 from remote.protocol.jobs import JobState, Progress, RunRecord, RunSurvey
-from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
+from remote.protocol.layout import ProjectLayout, RunLayout
 
 
 def survey_runs(workdir: str, key: str, *, digests: bool = True) -> Tuple[RunSurvey, ...]:
@@ -39,11 +39,10 @@ def _names(folder: str) -> List[str]:
 def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey:
     """Survey one run."""
     number = newest_job(run)
-    job = run.job(number)
     observed = observe_job(run, number)
     now = observed.answer
     running = now.state is JobState.RUNNING
-    flags = read_record(job.flags, Flags) or Flags()
+    flags = read_record(run.job(number).flags, Flags) or Flags()
     return RunSurvey(
         run=record.run,
         config=record.config,
@@ -58,7 +57,6 @@ def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey
         adapter_sha256=adapter_digest(run),
         orphans=tuple(process.pid for process in observed.orphans),
         stalled=running and flags.stalled,
-        output_bytes=_output_size(job),
         created_unix=record.created_unix,
         warnings=(*flags.warnings, *_queue_warning(observed)),
         watched=read_watch_notes(run, now.started),
@@ -68,11 +66,3 @@ def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey
 def _queue_warning(observed: JobObservation) -> Tuple[str, ...]:
     waits = observed.queue and observed.answer.started is None
     return (f"waits in Slurm's queue: {observed.queue}",) if waits else ()
-
-
-def _output_size(job: JobLayout) -> int:
-    """Bytes of output so far; 0 if there is none."""
-    try:
-        return os.path.getsize(job.output)
-    except OSError:
-        return 0

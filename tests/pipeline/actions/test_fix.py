@@ -10,7 +10,6 @@ import pytest
 
 from fixers.frame.change import FileChange
 from pipeline.actions.fix import fix_on_host
-from pipeline.messages.listener import NoListener
 from pipeline.stages.stage import Context
 from pipeline.work.fixes import plan_for
 from pipeline.work.view import View
@@ -21,6 +20,7 @@ from remote.protocol.tree import TreeSurvey
 from remote.protocol.values import encode
 from remote.sync.rewrite import sha256
 from tests.lab.fake_host import FakeHost
+from tests.pipeline.listeners import NoListener
 from tests.pipeline.views import survey_of, view_of
 
 CAST = "import torch\n\nmodel = model.to(torch.bfloat16)\n"

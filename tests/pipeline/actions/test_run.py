@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from pipeline.actions.run import download_failed_run, loss_in, outcome_of, runs_the_command
-from pipeline.messages.listener import NoListener
 from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.records.runs import find_note, note_job, write_note
 from pipeline.stages.runner import RunResult
@@ -19,6 +18,7 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import EventFile, JobState, Progress
 from remote.protocol.segments import SEGMENT
 from tests.lab.fake_host import FakeHost
+from tests.pipeline.listeners import NoListener
 from tests.pipeline.views import run_in, survey_of, view_of
 from tests.remote.pull.event_records import point
 

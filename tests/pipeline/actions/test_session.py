@@ -8,11 +8,11 @@ import pytest
 
 from pipeline.actions.preview import preview
 from pipeline.actions.session import exclusive_lock, host_session
-from pipeline.messages.listener import NoListener
 from pipeline.stages.order import STAGE_NAMES
 from pipeline.stages.stage import RunOptions
 from pipeline.work.selection import Selection, load_selection
 from remote.errors import BadUsage
+from tests.pipeline.listeners import NoListener
 
 
 def named_in(root: Path) -> Selection:

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from pipeline.hosts.follow import announcing_retries
-from pipeline.messages.listener import NoListener
 from remote.errors import CannotConnect, ConnectionLost
 from remote.host import Json
 from remote.pull.patience import follow_on
+from tests.pipeline.listeners import NoListener
 
 
 class Hears(NoListener):

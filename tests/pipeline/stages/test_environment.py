@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from pipeline.config.load import load_config
-from pipeline.messages.listener import NoListener
 from pipeline.stages.environment import Environment
 from pipeline.stages.runner import run_stages
 from pipeline.stages.stage import Context
 from remote.protocol.environment import EnvironmentFacts
 from remote.protocol.values import encode
 from tests.lab.fake_host import FakeHost
+from tests.pipeline.listeners import NoListener
 from tests.pipeline.views import view_of
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.messages.listener import NoListener
 from pipeline.stages.logs import Logs
 from pipeline.stages.stage import Context
 from remote.protocol.jobs import EventFile, JobState
 from remote.protocol.segments import SEGMENT
 from tests.lab.fake_host import FakeHost
+from tests.pipeline.listeners import NoListener
 from tests.pipeline.views import run_in, survey_of, view_of
 from tests.remote.pull.event_records import point
 

@@ -8,7 +8,6 @@ from typing import cast
 
 import pytest
 
-from pipeline.messages.listener import NoListener
 from pipeline.messages.outcome import StageState
 from pipeline.records.checkpoints import checkpoint_now, read_checkpoints
 from pipeline.records.inputs import Inputs, digest
@@ -18,6 +17,7 @@ from pipeline.work.view import View
 from remote.errors import ConnectionLost, DiskFull
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
+from tests.pipeline.listeners import NoListener
 
 
 def bad(message: str, code: ExitCode = ExitCode.OK) -> Report:

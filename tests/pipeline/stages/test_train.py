@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from pipeline.config.load import load_config
-from pipeline.messages.listener import NoListener
 from pipeline.records.runs import find_note, list_notes
 from pipeline.stages.stage import Context, RunOptions
 from pipeline.stages.train import Train
@@ -27,6 +26,7 @@ from remote.protocol.jobs import (
 from remote.protocol.segments import SEGMENT
 from remote.protocol.values import encode
 from tests.lab.fake_host import FakeHost
+from tests.pipeline.listeners import NoListener
 from tests.pipeline.views import view_of
 
 

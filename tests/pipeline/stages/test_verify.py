@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from pipeline.config.load import load_config
-from pipeline.messages.listener import NoListener
 from pipeline.stages.stage import Context
 from pipeline.stages.verify import describe_proof, prove
 from remote.protocol.findings import Finding, Severity
@@ -16,6 +15,7 @@ from remote.protocol.proof import ProofReport, StepSeen
 from remote.protocol.values import encode
 from tests.fixers.casebook import TITAN_RTX
 from tests.lab.fake_host import FakeHost
+from tests.pipeline.listeners import NoListener
 from tests.pipeline.views import view_of
 
 

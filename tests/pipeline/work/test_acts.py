@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from fixers.frame.change import HostChange
-from pipeline.messages.listener import NoListener
 from pipeline.work.acts import apply_host_change
 from tests.lab.fake_host import FakeHost
+from tests.pipeline.listeners import NoListener
 
 
 class Notebook(NoListener):

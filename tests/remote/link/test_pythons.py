@@ -12,7 +12,6 @@ import pytest
 from remote.link.address import Address
 from remote.link.agent import AgentHost
 from remote.link.pythons import find_python
-from remote.link.reach import open_host
 from remote.link.streams import LocalStarter, ProcessStream
 
 
@@ -66,4 +65,4 @@ def test_the_agent_runs_with_the_named_interpreter_if_there_is_no_other(named: P
 )
 def test_only_an_absolute_path_or_one_under_the_home_folder_is_tried(written: str, tried: bool, tmp_path: Path) -> None:
     address = replace(Address("here", "local", workdir=str(tmp_path)), python=written)
-    assert open_host(address).other_python == (written if tried else "")
+    assert address.other_python == (written if tried else "")

@@ -27,7 +27,8 @@ from tensorboard.compat.proto.types_pb2 import (
 from torch.utils.tensorboard import SummaryWriter
 
 from remote.protocol.events import BadEvent, Scalar, parse_event, read_scalars
-from remote.protocol.records import pack_record, split_records
+from remote.protocol.records import split_records
+from tests.lab.records import pack_record
 
 ONE = TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)])
 TWO = TensorShapeProto(dim=[TensorShapeProto.Dim(size=2)])

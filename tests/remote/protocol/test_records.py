@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote.protocol.records import OVERHEAD, Ending, pack_record, scan_file, split_records, whole_prefix
+from remote.protocol.records import OVERHEAD, Ending, scan_file, split_records, whole_prefix
+from tests.lab.records import pack_record
 
 BODIES = st.lists(st.binary(max_size=80), max_size=8)
 

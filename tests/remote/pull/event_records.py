@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from remote.protocol.records import pack_record
+from tests.lab.records import pack_record
 
 RECORDS = [pack_record(b"brain.Event:2 of this file"), *(pack_record(bytes([n]) * (7 * n)) for n in range(1, 60))]
 

@@ -11,10 +11,10 @@ import pytest
 from remote.errors import AuthRefused, CannotConnect, ConnectionLost
 from remote.host import Json
 from remote.protocol.events import read_scalars
-from remote.protocol.records import pack_record
 from remote.pull.live import follow_events, mirrored_scalars, tail_scalars
 from remote.pull.log import follow_log
 from remote.pull.patience import RetryPolicy, follow_on
+from tests.lab.records import pack_record
 from tests.lab.wait import until
 from tests.remote.pull.event_records import point
 

@@ -8,10 +8,10 @@ import pytest
 
 from remote.link.reach import open_host
 from remote.protocol.layout import ProjectLayout
-from remote.protocol.records import pack_record
 from remote.pull.live import follow_events
 from remote.pull.log import follow_log
 from remote.pull.patience import RetryPolicy
+from tests.lab.records import pack_record
 from tests.lab.wait import until
 
 RECORDS = [pack_record(bytes([n]) * 90) for n in range(1, 41)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from remote.errors import RemoteFault
-from remote.protocol.lines import collapse_progress
+from remote.protocol.lines import LineCollapser
 from remote.protocol.text import safe_text
 from remote.pull.log import pull_log, read_log
 from remote.pull.report import PulledState
@@ -42,7 +42,8 @@ def test_BI_55_hostile_output_is_kept_as_it_is_and_shown_as_words(box):
     box.log.write_bytes(hostile)
     kept = pull_log(box.host, box.key, box.name, 1, box.mirror).path
 
-    shown = safe_text(collapse_progress(kept.read_bytes().decode("utf-8", "backslashreplace")))
+    lines = LineCollapser().feed(kept.read_bytes().decode("utf-8", "backslashreplace"), final=True)
+    shown = safe_text("".join(lines))
 
     assert kept.read_bytes() == hostile
     assert not {character for character in shown if character < " " and character != "\n"}

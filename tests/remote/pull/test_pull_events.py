@@ -6,10 +6,10 @@ import os
 import random
 from pathlib import Path
 
-from remote.protocol.records import pack_record
 from remote.pull.events import check_mirror, pull_events
 from remote.pull.names import REPLACED
 from remote.pull.report import PulledState
+from tests.lab.records import pack_record
 from tests.remote.pull.event_records import RECORDS
 
 

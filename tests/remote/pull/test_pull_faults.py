@@ -27,10 +27,11 @@ from remote.errors import DiskFull, PullRefused
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Severity
 from remote.protocol.jobs import EventFile
-from remote.protocol.records import pack_record, whole_prefix
+from remote.protocol.records import whole_prefix
 from remote.protocol.segments import SEGMENT
 from remote.pull.events import pull_events
 from remote.pull.report import PulledState
+from tests.lab.records import pack_record
 from tests.lab.wait import PATIENCE_S
 
 PULL = """
@@ -189,7 +190,7 @@ RECORD = pack_record(b"x" * 50)
 
 
 def pull_from(host: Hostile, mirror: Path, *names: str):
-    files = [EventFile(name, 10**6, 1, "0" * 64) for name in names or (NAME,)]
+    files = [EventFile(name, 10**6, "0" * 64) for name in names or (NAME,)]
     return pull_events(host, "speech-1", "tiny-1", files, mirror)
 
 

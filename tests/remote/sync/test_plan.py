@@ -9,7 +9,7 @@ import pytest
 from remote.project.scan import Scan
 from remote.protocol.findings import Report
 from remote.protocol.tree import Deviation, Manifest, Row, TreeSurvey
-from remote.sync.plan import judge_agreement, plan_sync
+from remote.sync.plan import plan_sync
 
 
 def row(source: str, *, installed: str = "", mode: int = 0o644, link: str = "", **fixers: int) -> Row:
@@ -83,22 +83,3 @@ def test_most_of_a_tree_is_not_deleted_unasked(count, going, told):
     plan = plan_sync(scan(**kept), tree(base), Manifest(base))
     assert [finding.check for finding in plan.report.findings] == ["mass-delete"] * told
     assert plan_sync(scan(**kept), tree(base), Manifest(base), force=True).report.ok
-
-
-@pytest.mark.parametrize(
-    ("survey", "agreed"),
-    [
-        (tree({"x": A}), True),
-        (tree({"x": FIXED}), True),
-        (tree({"x": B}), False),
-        (tree({"x": A}, edited("x")), False),
-        (tree({"x": A}, pending=True), False),
-        (TreeSurvey(False), False),
-    ],
-)
-def test_agreement_needs_both_sides_and_no_change_half_done(survey, agreed):
-    assert judge_agreement(scan(x=A), survey) is agreed
-
-
-def test_an_empty_host_does_not_agree_with_an_empty_project():
-    assert not judge_agreement(scan(), TreeSurvey(False, Manifest({}).source_digest()))

@@ -1,4 +1,4 @@
-"""Read-only, dry-run and traced hosts: changes are stopped or recorded, reads pass."""
+"""Read-only hosts: changes are refused, reads pass."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from remote.errors import ChangeRefused, RemoteFault
 from remote.host import Completed, Entry, Host
-from remote.link.wrappers import PlannedChange, dry_run, read_only, traced
+from remote.link.read_only import ReadOnlyHost
 from tests.lab.fake_host import FakeHost
 
 READS: dict[str, Callable[[Host], Any]] = {
@@ -29,13 +29,6 @@ CHANGES: dict[str, Callable[[Host], Any]] = {
 }
 
 
-DOORS: list[Callable[[Host], Host]] = [
-    read_only,
-    lambda host: dry_run(host, []),
-    lambda host: traced(host, lambda *calls: None),
-]
-
-
 def fake() -> FakeHost:
     return FakeHost(
         files={"/home/fake/halfstep/a": b"one"},
@@ -50,13 +43,12 @@ def test_the_tables_name_every_method_of_a_host() -> None:
     assert methods == set(READS) | set(CHANGES) | {"close"}
 
 
-@pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize("method", sorted(READS))
-def test_reads_pass_every_wrapper_unchanged(door: Callable[[Host], Host], method: str) -> None:
+def test_reads_pass_unchanged(method: str) -> None:
     inner, plain = fake(), fake()
-    assert READS[method](door(inner)) == READS[method](plain)
+    assert READS[method](ReadOnlyHost(inner)) == READS[method](plain)
     assert inner.calls == plain.calls
-    behind = door(inner)
+    behind = ReadOnlyHost(inner)
     assert (behind.name, behind.workdir, behind.in_flight) == (plain.name, plain.workdir, plain.in_flight)
 
 
@@ -64,48 +56,13 @@ def test_reads_pass_every_wrapper_unchanged(door: Callable[[Host], Host], method
 def test_a_read_only_host_refuses_every_change_before_it_is_sent(method: str) -> None:
     inner = fake()
     with pytest.raises(ChangeRefused, match="fake"):
-        CHANGES[method](read_only(inner))
+        CHANGES[method](ReadOnlyHost(inner))
     assert inner.calls == []
 
 
-@pytest.mark.parametrize(
-    ("method", "change"),
-    [
-        ("run", PlannedChange("run", "rm", {"argv": ["rm", "a"], "cwd": "tree"})),
-        ("write_bytes", PlannedChange("write_bytes", "b", {"mode": 0o644}, 3)),
-        ("act", PlannedChange("act", "job.start", {"run": "r"})),
-        ("send", PlannedChange("send", "tree.receive", {}, 3)),
-    ],
-)
-def test_a_dry_run_writes_the_change_down_and_makes_none(method: str, change: PlannedChange) -> None:
+def test_closing_it_closes_the_host() -> None:
     inner = fake()
-    changes: list[PlannedChange] = []
-    CHANGES[method](dry_run(inner, changes))
-    assert changes == [change]
-    assert inner.calls == []
-
-
-@pytest.mark.parametrize("method", sorted(READS | CHANGES))
-def test_a_traced_host_reports_every_call_once(method: str) -> None:
-    calls: list[tuple[str, str, float]] = []
-    inner = fake()
-    (READS | CHANGES)[method](traced(inner, lambda *call: calls.append(call)))
-    assert [method for method, _ in inner.calls] == [method]
-    assert [call[0] for call in calls] == [method]
-    assert calls[0][2] >= 0.0
-
-
-def test_a_traced_host_reports_calls_that_fail() -> None:
-    calls: list[str] = []
-    with pytest.raises(RemoteFault):
-        traced(fake(), lambda method, subject, seconds: calls.append(subject)).ask("nothing")
-    assert calls == ["nothing"]
-
-
-@pytest.mark.parametrize("door", DOORS)
-def test_closing_a_wrapper_closes_the_host(door: Callable[[Host], Host]) -> None:
-    inner = fake()
-    door(inner).close()
+    ReadOnlyHost(inner).close()
     assert inner.closed
 
 
