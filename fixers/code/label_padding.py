@@ -56,7 +56,7 @@ PADS = re.compile(
 PADDING = re.compile(rb"pad_sequence|\bpad\b|\bfull|[Ll]abel")
 OWN_RULES = re.compile(rb"ctc|CTC|ignore_index(?!\s*=\s*-100\b)")
 IGNORED = "-100"
-WHY = "the loss ignores -100 and nothing else"
+WHY = "the loss ignores only -100"
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:

@@ -88,8 +88,12 @@ BUILDS = re.compile(rb"[Oo]ptim\w*\(")
 GIVES_RATE = re.compile(rb"\b(?:lr|learning_rate)[ ]*=|optim\w*\(\s*[\w.]+\.parameters\(")
 TRAINS = ("backward", "train", "step", "fit")
 WHY = "trainable parameters are float32 before the optimizer is created"
-UNNAMED_MODEL = "the model of this optimizer or trainer has no name here; its trainable parameters must be float32"
-SHARED_LINE = "no line can be inserted here, several statements share one; trainable parameters must be float32 before"
+UNNAMED_MODEL = (
+    "the model of this optimizer or trainer is not assigned to a name; its trainable parameters must be float32"
+)
+SHARED_LINE = (
+    "no line can be inserted here, because several statements share one; trainable parameters must be float32 before"
+)
 CAST_BY_HAND = "cast parameters that require gradients with .data = .data.float() before this line"
 EACH = ("parameter", "trainable_parameter", "trained_parameter")
 

@@ -35,11 +35,11 @@ class DiskTree:
     @cached_property
     def _paths(self) -> tuple[str, ...]:
         walk = walk_project(self.root)
-        problems = {**walk.unreadable, **dict.fromkeys(walk.too_deep, "too many folders deep")}
+        problems = {**walk.unreadable, **dict.fromkeys(walk.too_deep, "nested too many folders deep")}
         for folder, why in problems.items():
             raise FixRefused(
                 f"{folder or self.root} cannot be read: {why}", where=folder, hint="add it to .pipelineignore"
             )
         if walk.cut:
-            raise FixRefused(f"{self.root} holds too many files", hint="add what is not code to .pipelineignore")
+            raise FixRefused(f"{self.root} holds too many files", hint="add files that are not code to .pipelineignore")
         return tuple(sorted(walk.files))

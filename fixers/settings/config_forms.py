@@ -72,7 +72,7 @@ class Settings:
         """Set the scalar to `text`, in the same quotes; warn if its source text differs from its value."""
         expected = self.data[node.place.start : node.place.end]
         if node.style not in ("", "'", '"') or expected != f"{node.style}{node.text}{node.style}".encode():
-            self.warn(node, f"{node.text.strip()[:40]!r} is written so that it cannot be edited in place ({why})")
+            self.warn(node, f"{node.text.strip()[:40]!r} cannot be edited in place ({why})")
         elif node.text != text:
             new = f"{node.style}{text}{node.style}".encode() if expected else b" " + text.encode()
             self.found.put(node.place.start, node.place.end, new, why)
@@ -127,7 +127,7 @@ class Settings:
         if value.text in NO_TWIN and MEANS_PRECISION.fullmatch(name):
             self.warn(value, NO_TWIN_WORDS, "precision: 16-mixed")
         if MEANS_PRECISION.fullmatch(name) and INTERPOLATED.fullmatch(value.text):
-            self.warn(value, f"{value.text} falls back to bfloat16, which this card has not")
+            self.warn(value, f"{value.text} falls back to bfloat16, which this card does not have")
         twin = twin_of(name, value.text)
         if twin is not None:
             self.replace(value, twin, WHY_RANGE if twin in FULL.values() else NO_BFLOAT16)
@@ -144,7 +144,7 @@ class Settings:
         elif twin is not None:
             self.warn(key, f"{wanted} is set beside {key.text} and is not a plain value; left as it was")
         elif not IS_BF16.fullmatch(option(key.text)):
-            self.warn(key, f"{key.text} asks for bfloat16; the key that asks for float16 is not known")
+            self.warn(key, f"{key.text} selects bfloat16; which key selects float16 is unknown")
         elif key.text in self.kept:
             return
         elif key.text != wanted.replace("fp16", "bf16") and _has_rival(siblings, key, wanted):

@@ -98,7 +98,7 @@ def _rewrite_notebook(source: Source) -> Rewrite:
     launch.read(script)
     for start in left:
         if asked := ASKS.search(source.data, start, source.data.find(b"\n", start)):
-            launch.found.warn(asked.start(), f"a command in a cell says {asked[0].decode()}, and could not be read")
+            launch.found.warn(asked.start(), f"a command in a cell contains {asked[0].decode()}, and could not be read")
     return launch.found.rewrite
 
 
@@ -119,7 +119,7 @@ def _read_heredoc(launch: Launch, heredoc: Heredoc) -> None:
     except Unparsable:
         pass
     if word:
-        message = "a heredoc asks for bfloat16; what it is for is not known, so it was left as it is"
+        message = "a heredoc selects bfloat16; its purpose is unknown, so it was left as it is"
         launch.found.warn(heredoc.start + word.start(), message)
 
 
@@ -131,4 +131,4 @@ def _commands(source: Source) -> Script:
 
 def _unread(source: Source, error: Unparsable) -> Rewrite:
     message = f"could not be read as a script ({error.message}); left as it was"
-    return Rewrite(findings=(warning(name, message, f"{source.path}:{error.line}", "look at its flags by hand"),))
+    return Rewrite(findings=(warning(name, message, f"{source.path}:{error.line}", "check its flags by hand"),))

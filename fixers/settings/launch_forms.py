@@ -98,7 +98,7 @@ class Launch:
             case ["for", str(name), "in"] if name in self.linked:
                 for word in words[3:]:
                     if word.text in TWINS:
-                        self.found.warn(word.start, f"the loop gives {name} {word.text}; {NO_BFLOAT16}")
+                        self.found.warn(word.start, f"the loop sets {name} to {word.text}; {NO_BFLOAT16}")
 
     def judge_inner(self, inside: tuple[int, int]) -> None:
         try:
@@ -159,12 +159,14 @@ class Launch:
                 self.replace(twin.value, as_true(twin.value.text), NO_BFLOAT16)
         else:
             self.found.warn(
-                each.flag.start, "both --bf16 and --fp16 are given; which one counts is not known", "keep --fp16"
+                each.flag.start,
+                "both --bf16 and --fp16 are given; which one takes precedence is unknown",
+                "keep --fp16",
             )
 
     def rename_bf16(self, each: Given) -> None:
         if not IS_BF16.fullmatch(each.name):
-            message = f"{each.flag.raw} asks for bfloat16; the option that asks for float16 is not known"
+            message = f"{each.flag.raw} selects bfloat16; which option selects float16 is unknown"
             self.found.warn(each.flag.start, message)
             return
         self.replace(each.flag, fp16_name(each.flag.raw), NO_BFLOAT16)
@@ -173,7 +175,7 @@ class Launch:
 
     def judge_tf32(self, each: Given) -> None:
         if each.value is None:
-            message = "--tf32 needs a card of compute capability 8.0; Trainer refuses it on this one"
+            message = "--tf32 needs a card of compute capability 8.0; Trainer rejects it on this card"
             self.found.warn(each.flag.start, message, "--tf32 False")
         elif each.value.text and is_true(each.value.text):
             self.replace(each.value, as_false(each.value.text), WHY_TF32)
@@ -196,9 +198,7 @@ class Launch:
             self.replace(each.value, as_false(value), WHY_FLASH)
             return True
         if each.value is None:
-            self.found.warn(
-                each.flag.start, f"{each.flag.raw} asks for FlashAttention, which does not run on this card"
-            )
+            self.found.warn(each.flag.start, f"{each.flag.raw} selects FlashAttention, which does not run on this card")
         return False
 
     def follow(self, piece: Piece) -> None:
@@ -225,6 +225,4 @@ class Launch:
         elif value.text in TWINS and known:
             self.replace(value, TWINS[value.text or ""], NO_BFLOAT16)
         elif value.text in TWINS and MEANS_PRECISION.fullmatch(name):
-            self.found.warn(
-                value.start, f"{name} is {value.text}, and nothing here says what it is for", f"{name}=fp16"
-            )
+            self.found.warn(value.start, f"{name} is {value.text}, and its purpose is unknown", f"{name}=fp16")

@@ -77,12 +77,12 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         documents = read_config(source.path, source.data)
     except Unparsable as error:
         message = f"could not be read ({error.message}); left as it was"
-        return _unchanged(source, error.line, message, "look at its precision by hand")
+        return _unchanged(source, error.line, message, "check its precision by hand")
     settings = Settings(EditList(source.path, source.data, name), target.own.keys)
     for document in documents:
         twice = duplicates(document)
         if twice:
-            message = f"{twice[0].path[-1]} stands there twice (line {twice[0].first.line} too); left as it was"
+            message = f"{twice[0].path[-1]} occurs twice (also in line {twice[0].first.line} too); left as it was"
             return _unchanged(source, twice[0].second.line, message, "keep one of the two")
         if not _describes_a_checkpoint(document):
             settings.read(document, is_ours(document))

@@ -17,7 +17,7 @@ DEFAULT = "29500"
 LOCAL_RENDEZVOUS = re.compile(r"((?:localhost|127\.0\.0\.1|\[::1\]):)29500")
 SEVERAL = ("multi_gpu", "use_fsdp", "use_deepspeed", "use_megatron_lm")
 MACHINES = ("num_machines", "machine_rank", "main_process_ip", "nnodes", "node_rank", "master_addr")
-WHY = "29500 is everybody's default; 0 is a free one"
+WHY = "29500 is the default of all launchers; 0 selects a free port"
 
 
 def judge_script(data: bytes, script: Script) -> Rewrite:

@@ -14,7 +14,7 @@ TWINS = {
 }
 FULL = {"bfloat16": "float32", "torch.bfloat16": "torch.float32", "bf16": "fp32", "BF16": "FP32"}
 NO_TWIN = ("bf16-true", "bf16_true")
-NO_TWIN_WORDS = "bf16-true has no safe twin: 16-mixed keeps weights in float32"
+NO_TWIN_WORDS = "bf16-true has no safe float16 equivalent: 16-mixed keeps weights in float32"
 
 MEANS_PRECISION = re.compile(
     r"(?:.*[._-])?(?:(?:d|data|amp|autocast|torch)_?type|precision|amp_dtype|weights)", re.IGNORECASE
@@ -42,7 +42,7 @@ NEEDS_FLASH = re.compile(r"(?:.*[._-])?(?:padding_free|sample_packing|neat_packi
 NEEDLES = (b"bf16", b"bfloat16", b"BF16", b"tf32", b"flash", b"attn")
 """A file without any of these contains none of the names and values above."""
 
-WHY_RANGE = "float16 has too little range for what is summed or kept there"
+WHY_RANGE = "the range of float16 is too small for sums and moments"
 WHY_TF32 = "no TF32 on this card"
 WHY_FLASH = "FlashAttention does not run on this card"
 WHY_PACKING = "needs FlashAttention, which does not run on this card"

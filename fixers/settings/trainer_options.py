@@ -25,7 +25,7 @@ OPTIONS = tuple(name.encode() for key in ARGUMENTS for name in dict.fromkeys((ke
 OPTION = re.compile(r"--([A-Za-z][\w-]*)(?:=.*)?", re.DOTALL)
 TRUTHS = ("true", "false", "1", "0", "yes", "no")
 OF_TRAINER = ("output_dir", "per_device_train_batch_size", "learning_rate", "num_train_epochs")
-WHY = "the name that transformers knows now"
+WHY = "the current name in transformers"
 
 
 def reads_options(path: str) -> bool:
@@ -106,7 +106,7 @@ class _Renaming:
                 continue
             message = _message(key.text, change, keys)
             if message or isinstance(change, Removed):
-                self.found.warn(key.place.start, message or f"transformers knows {key.text} no longer; take it out")
+                self.found.warn(key.place.start, message or f"transformers removed {key.text}; remove it")
             else:
                 text = f"{key.style}{change.to}{key.style}"
                 self.found.put(key.place.start, key.place.end, text.encode(), WHY)
@@ -127,7 +127,7 @@ class _Renaming:
             start, stop = words[at].start, words[after].start
         else:
             start, stop = (words[at - 1].end if at else words[at].start), words[after - 1].end
-        self.found.put(start, stop, b"", "transformers knows it no longer, and it did nothing")
+        self.found.put(start, stop, b"", "transformers removed it, and it had no effect")
 
 
 def _options(words: Sequence[Word]) -> Iterator[tuple[int, str]]:
@@ -141,9 +141,9 @@ def _options(words: Sequence[Word]) -> Iterator[tuple[int, str]]:
 def _message(name: str, change: Renamed | Removed, given: set[str]) -> str:
     """Return why the option is only reported; empty if it can be edited."""
     if isinstance(change, Removed):
-        return f"transformers knows {name} no longer: {change.instead}" if change.instead else ""
+        return f"transformers removed {name}: {change.instead}" if change.instead else ""
     if change.value:
-        return f"{name} is gone: {change.to} {change.value} asks for it"
+        return f"{name} was removed: use {change.to} {change.value}"
     if change.to in {each.replace("-", "_") for each in given}:
-        return f"{name} is now called {change.to}, which is given too; take one out"
+        return f"{name} was renamed to {change.to}, which is also given; remove one"
     return ""

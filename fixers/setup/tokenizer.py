@@ -212,7 +212,7 @@ def _file_change(site: Site, finding: Finding, path: str, data: bytes) -> FileCh
 def _change(site: Site, complaint: Complaint, args: Mapping[str, Any]) -> HostChange:
     file = complaint.file
     origin = args.get("copy") or f"{args['repo']} at {str(args['revision'])[:12]}"
-    summary = f"replace {file.path} ({file.size} bytes) by that of {origin} ({args['digest']['size']} bytes)"
+    summary = f"replace {file.path} ({file.size} bytes) by the file from {origin} ({args['digest']['size']} bytes)"
     whole = {**hub_request(site), "fixer": name, "path": file.real, "expected": file.sha256, **args}
     return HostChange(name, summary, "fix.tokenizer.replace", whole, undo="fix.undo")
 
@@ -231,7 +231,7 @@ def _replacement(
     commit, digest = _wanted(repo, file_name, hub.tree(repo, revision) if repo else {})
     if digest.sha256 == file.sha256:
         raise HubUnavailable(
-            f"the file is identical to that of {repo}, so the installed library is too old for it", UPGRADE
+            f"the file is identical to the one in {repo}, so the installed library is too old for it", UPGRADE
         )
     return {"name": file_name, "repo": repo, "revision": commit, "digest": encode(digest)}
 
@@ -239,7 +239,7 @@ def _replacement(
 def _wanted(repo: str, file_name: str, answer: Mapping[str, Any]) -> tuple[str, Digest]:
     """Return the commit, and the hub's digest of the file. Raises HubUnavailable."""
     if not repo:
-        raise HubUnavailable("the model that it belongs to is not known", "set fixers.tokenizer.repo in the config")
+        raise HubUnavailable("the model of this tokenizer is unknown", "set fixers.tokenizer.repo in the config")
     if "fault" in answer:
         raise HubUnavailable(f"{repo}: {answer['message']}", HINTS.get(str(answer["fault"]), ""))
     if file_name not in answer["digests"]:

@@ -41,14 +41,14 @@ def doubt(source: PythonSource, padded: ast.expr) -> str:
         match node:
             case ast.Name(id=called) | ast.Attribute(attr=called) | ast.Constant(value=str(called)):
                 if NOT_CLASSES.fullmatch(called):
-                    return f"{called} says that they are no class ids"
+                    return f"{called} shows that they are not class ids"
             case ast.keyword(arg="dtype", value=dtype) if source.names.meaning(dtype) not in INTEGERS:
-                return "their dtype is no integer, and only a loss over class ids ignores -100"
+                return "their dtype is not an integer, and only a loss over class ids ignores -100"
     if found := FLOAT_TARGETS.search(source.text):
         return f"{found[0].decode()} in this file has no ignore_index"
     named = source.path.encode() + b"\n" + source.text
     if not CLASS_TARGETS.search(named) and not TOKENS.search(named):
-        return "nothing in this file says that they are for a loss that ignores -100"
+        return "this file does not show that their loss ignores -100"
     return ""
 
 

@@ -51,7 +51,7 @@ class Placement:
         """Return the byte range in the notebook. Raises Unparsable if it does not lie within one JSON string."""
         string, _, _, offset = self._piece(start)
         if offset + end - start > string.utf8_length:
-            raise Unparsable("what would be changed spans several JSON strings")
+            raise Unparsable("the text to change spans several JSON strings")
         return string.place(offset), string.place(offset + end - start)
 
     def encode(self, text: str, at: int) -> bytes:
@@ -68,7 +68,7 @@ class Placement:
     def _piece(self, at: int) -> tuple[JsonString, Cell, int, int]:
         index = bisect_right(self._starts, at) - 1
         if index < 0:
-            raise Unparsable("the notebook has no code there")
+            raise Unparsable("the notebook has no code at that position")
         return (*self._strings[index], at - self._starts[index])
 
     def _between(self, cell: Cell, position: int) -> bytes:

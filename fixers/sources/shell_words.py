@@ -140,7 +140,7 @@ class _Scanner:
             start = at
             while True:
                 if at >= self.stop:
-                    raise self.fail(f"the heredoc that {opened.mark!r} ends has no end", start)
+                    raise self.fail(f"the heredoc has no closing line {opened.mark!r}", start)
                 end = self.text.find("\n", at, self.stop)
                 end = self.stop if end < 0 else end
                 line = self.text[at:end].rstrip("\r")

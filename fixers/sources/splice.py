@@ -37,7 +37,7 @@ def splice(data: bytes, edits: Iterable[Edit]) -> bytes:
         if edit.start < done:
             raise EditRefused(f"two edits overlap ({edit.why})", edit.start)
         if data[edit.start : edit.end] != edit.expected:
-            raise EditRefused(f"expected {edit.expected[:60]!r} there ({edit.why})", edit.start)
+            raise EditRefused(f"expected {edit.expected[:60]!r} at this position ({edit.why})", edit.start)
         parts += (data[done : edit.start], edit.replacement)
         done = edit.end
     parts.append(data[done:])

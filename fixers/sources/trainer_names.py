@@ -34,7 +34,7 @@ ARGUMENTS: dict[str, Renamed | Removed] = {
     "per_gpu_eval_batch_size": Renamed("per_device_eval_batch_size", *V5),
     "push_to_hub_token": Renamed("hub_token", *V5),
     "push_to_hub_model_id": Renamed("hub_model_id", *V5),
-    "logging_dir": Removed(*V5, instead="set TENSORBOARD_LOGGING_DIR in the environment; runs of ours have it set"),
+    "logging_dir": Removed(*V5, instead="set TENSORBOARD_LOGGING_DIR in the environment; halfstep's runs set it"),
     "fsdp_min_num_params": Removed(*V5, instead="give it inside fsdp_config"),
     "fsdp_transformer_layer_cls_to_wrap": Removed(*V5, instead="give it inside fsdp_config"),
     "include_inputs_for_metrics": Removed(*V5, instead='use include_for_metrics=["inputs"]'),

@@ -62,7 +62,7 @@ def compose(data: bytes | str, limits: Limits = LIMITS, *, tags: bool = True) ->
     documents = compose_all(data, limits, tags=tags)
     if len(documents) > 1:
         place = documents[1].place
-        raise YamlProblem("a second document begins here; one is wanted", place.line, place.column)
+        raise YamlProblem("a second document begins here; only one is allowed", place.line, place.column)
     return documents[0] if documents else None
 
 
@@ -78,7 +78,7 @@ def compose_all(data: bytes | str, limits: Limits = LIMITS, *, tags: bool = True
     except yaml.reader.ReaderError as error:
         before = text[: error.position] if isinstance(error.position, int) else ""
         line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
-        raise YamlProblem(f"character U+{_code(error.character):04X} may not stand in YAML", line, column) from None
+        raise YamlProblem(f"character U+{_code(error.character):04X} is not allowed in YAML", line, column) from None
     return tuple(builder.documents)
 
 
@@ -140,10 +140,10 @@ class _Builder:
 
     def _aliased(self, event: Any) -> Node:
         if event.anchor not in self._anchors:
-            raise self._complaint(f"*{event.anchor} names no anchor above", event)
+            raise self._complaint(f"*{event.anchor} refers to no anchor above", event)
         node = self._anchors[event.anchor]
         if node is None:
-            raise self._complaint(f"*{event.anchor} stands inside what it names", event)
+            raise self._complaint(f"*{event.anchor} is inside the value that it refers to", event)
         self._check_depth(self._heights[id(node)], event)
         return node
 
@@ -154,7 +154,7 @@ class _Builder:
     def _tag(self, event: Any) -> str:
         tag: str = event.tag or ""
         if tag and not self._tags:
-            raise self._complaint(f"the tag {tag} is refused: plain values only", event)
+            raise self._complaint(f"the tag {tag} is not allowed: plain values only", event)
         return tag
 
     def _place(self, event: Any, end: int | None = None, children: list[Node] | None = None) -> Place:
@@ -182,7 +182,7 @@ def _decoded(data: bytes | str, limits: Limits) -> tuple[str, list[int] | int]:
     """Return the text without its byte order mark, and what converts its indices to byte offsets of `data`."""
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if len(raw) > limits.bytes:
-        raise YamlProblem(f"{len(raw)} bytes; {limits.bytes} is the most that is read")
+        raise YamlProblem(f"{len(raw)} bytes; {limits.bytes} is the limit")
     skipped = len(BOM) if raw.startswith(BOM) else 0
     try:
         text = raw[skipped:].decode("utf-8")
@@ -201,7 +201,7 @@ def _problem(error: yaml.MarkedYAMLError, text: str) -> YamlProblem:
     if mark is None:
         return YamlProblem(message)
     if text[mark.index : mark.index + 1] == "\t" or "tab character" in message:
-        message = "a tab stands where YAML wants spaces"
+        message = "a tab is used where YAML requires spaces"
     return YamlProblem(message, mark.line + 1, mark.column + 1)
 
 

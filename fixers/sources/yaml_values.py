@@ -55,7 +55,7 @@ def plain(node: Node | None, limits: Limits = LIMITS) -> Any:
     if node is None:
         return None
     if _count(node, {}, limits.values) > limits.values:
-        raise YamlProblem(f"aliases make more than {limits.values} values", node.place.line, node.place.column)
+        raise YamlProblem(f"aliases expand to more than {limits.values} values", node.place.line, node.place.column)
     return _plain(node)
 
 

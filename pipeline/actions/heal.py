@@ -30,7 +30,7 @@ def run_and_heal(context: Context, stages: Sequence[Stage], record: Path) -> Run
         cure = cure_for(context.view, ran)
         if cure is None:
             break
-        context.listener.note(f"healing: {cure.words}")
+        context.listener.note(f"applying a cure: {cure.words}")
         remember_cure(context, cure)
         context.options = replace(context.options, force="")
         context.evidence = replace(context.evidence, cures=(*context.evidence.cures, cure_row(context.view, ran, cure)))

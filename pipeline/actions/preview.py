@@ -71,7 +71,7 @@ def preview_stages(view: View, checkpoints: StageCheckpoints, *, files_change: b
     for stage in STAGES:
         status = judge_status(stage, view, checkpoints.of(stage.name))
         if status.done and files_change and stage.name in REST_ON_FILES:
-            status = StageStatus(False, "the files it was done with will change")
+            status = StageStatus(False, "its input files will change")
         state, reason = StageState.SKIPPED if status.done else StageState.PENDING, status.reason
         if isinstance(stage, Train) and not status.done:
             trained = False

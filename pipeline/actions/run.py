@@ -60,7 +60,7 @@ def run_project(
         context.before_acting = before_acting
         listener.heading(f"{selection.loaded.name} on {selection.host.name}")
         for cure in context.view.cures:
-            listener.note(f"as healed before: {cure.words}")
+            listener.note(f"still applied: {cure.words}")
         record = records.checkpoints(selection.host.name, selection.loaded.name)
         kept = records.evidence(selection.host.name, selection.loaded.name)
         context.evidence = read_evidence(kept)
@@ -109,7 +109,7 @@ def download_failed_run(context: Context, ran: RunResult) -> None:
         pulled = pull_run(context.host, view.layout.key, run, folder_of(view), weights=False, listener=context.listener)
         ran.findings.extend(pulled.findings)
     except HalfstepError as error:
-        context.listener.note(f"its logs are not here: {error.message} (pipeline pull {name_of(view)})")
+        context.listener.note(f"its logs were not downloaded: {error.message} (pipeline pull {name_of(view)})")
 
 
 def report(context: Context, ran: RunResult) -> None:

@@ -115,7 +115,7 @@ def run(words: list[str]) -> int:
 def _disk_full(error: Exception) -> HalfstepError | None:
     if not isinstance(error, OSError) or error.errno != errno.ENOSPC:
         return None
-    return DiskFull(f"no space left on device: {error.filename or 'what is printed'}", hint="df -h")
+    return DiskFull(f"no space left on device: {error.filename or 'standard output'}", hint="df -h")
 
 
 def _report_usage(words: list[str], error: click.ClickException) -> int:

@@ -50,7 +50,7 @@ def _known_stage(context: click.Context, parameter: click.Parameter, name: str) 
     del context
     if name and name not in (stages := tuple(load("pipeline.cli.names").stages())):
         near = difflib.get_close_matches(name, stages, n=1)
-        words = f"there is no stage {name!r}: {', '.join(stages)}"
+        words = f"unknown stage {name!r}; the stages are {', '.join(stages)}"
         raise BadUsage(words, where=parameter.opts[0], instead=(name, near[0]) if near else None)
     return name
 

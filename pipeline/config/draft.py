@@ -130,10 +130,10 @@ def render_config(answers: Answers) -> str:
     if not answers.script:
         lines.append("model: {id: tiny/phi4-multimodal}")
     if answers.data:
-        lines.append(f"data: {{path: {json.dumps(answers.data)}}}    # uploaded apart from code, to $HALFSTEP_DATA_DIR")
+        lines.append(f"data: {{path: {json.dumps(answers.data)}}}    # sent separately; its path is $HALFSTEP_DATA_DIR")
     elif answers.script:
         folder = answers.found_data or "FOLDER"
-        lines.append(f"# data: {{path: {folder}}}      a local folder, uploaded apart from code: $HALFSTEP_DATA_DIR")
+        lines.append(f"# data: {{path: {folder}}}      a local folder, sent separately; its path is $HALFSTEP_DATA_DIR")
     else:
         lines.append("data: {dataset: tiny-speech}")
     lines += _fixer_lines(answers)

@@ -37,7 +37,7 @@ def _finding(model: type[BaseModel], document: Document, problem: Any) -> Findin
     if problem["type"] == "missing":
         return document.problem(key, "is required")
     if isinstance(got, bool) and "string" in problem["type"]:
-        return document.problem(key, f"got a boolean ({got}), as which YAML reads yes/no/on/off: quote it")
+        return document.problem(key, f"got a boolean ({got}), because YAML reads yes/no/on/off as booleans; quote it")
     return document.problem(
         key, f"{_expected(model, key, problem)}, got {_shown(got)}", _suggestion(model, document, key, problem)
     )

@@ -40,7 +40,7 @@ def check_environment(env: Mapping[str, str], document: Document) -> Iterator[Fi
 def check_names(names: Iterable[str], document: Document) -> Iterator[Finding]:
     """Yield a problem if `secrets:` holds a secret instead of the name of a variable."""
     if any(SECRET_VALUE.search(name) for name in names):
-        words = "holds a secret itself; write the name of the environment variable instead"
+        words = "contains a secret itself; write the name of the environment variable instead"
         yield document.problem(("secrets",), words, "secrets: [NAME]")
 
 

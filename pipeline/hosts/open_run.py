@@ -119,5 +119,5 @@ def out_of_reach(note: RunNote, error: HalfstepError, instead: str) -> Finding:
     if error.exit_code is ExitCode.JOB_LOST:
         words = f"{note.host} has no run {note.name} any more; {instead}"
         return Finding("remote-fault", Severity.WARNING, words, note.host, error.hint, error.exit_code)
-    words = f"{note.host} is out of reach ({error.message}); {instead}"
+    words = f"{note.host} is unreachable ({error.message}); {instead}"
     return Finding("unreachable", Severity.WARNING, words, note.host, error.hint, error.exit_code)

@@ -212,5 +212,5 @@ def unwritable(disk: Disk) -> Finding:
 def judge_clock(machine: Machine, now_unix: float | None) -> Iterator[Finding]:
     """Yield a warning if the clocks of laptop and host differ by more than a minute."""
     if now_unix is not None and abs(machine.clock_unix - now_unix) > CLOCK_SKEW_S:
-        words = f"the host's clock is {machine.clock_unix - now_unix:+.0f} s off: curves will show its times"
+        words = f"the host's clock is {machine.clock_unix - now_unix:+.0f} s off; curves will show the host's times"
         yield Finding.warning("clock", words, machine.hostname)

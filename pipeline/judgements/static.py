@@ -173,7 +173,7 @@ RULES = (
         CLIPPED_SCALED,
         Severity.WARNING,
         _clip_before_unscale,
-        "gradients are clipped, and nothing in the project unscales them first: clipping cuts off nearly all of it",
+        "gradients are clipped, and the project does not unscale them first: clipping cuts off nearly all of them",
         "scaler.unscale_(optimizer) before it",
     ),
     Rule(

@@ -24,7 +24,7 @@ from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey
 from remote.protocol.values import Malformed, decode, dumps, encode
 
 SEAL = "seal"
-AGAIN = "pipeline run --host HOST --config NAME   (as it was started: finds the run on its host and records it again)"
+AGAIN = "pipeline run --host HOST --config NAME   (as when it was started; it finds the run on its host)"
 ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.LOST)
 
 

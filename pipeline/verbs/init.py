@@ -162,7 +162,7 @@ def _not_chosen(guess: Guess, why: str) -> BadUsage:
 def _data_of(given: str, found: str, here: Path, questions: Questions) -> str:
     """Return the folder or file that is sent apart from code, or an empty string for none."""
     known = f"this project has {found}/; " if found else ""
-    answer = given or questions.ask(f"folder of data to send apart from the code ({known}empty: none)")
+    answer = given or questions.ask(f"folder of data to send separately from the code ({known}empty: none)")
     if answer and not (here / Path(answer).expanduser()).exists():
         raise BadUsage(f"{answer} does not exist in {here}", where="--data")
     return answer
@@ -177,7 +177,9 @@ def _data_folders(here: Path, sent: set[str]) -> Iterator[str]:
 
 def _card_of(given: str, host: str, questions: Questions) -> str:
     """Return the card to write to the host file, or an empty string to use the one that the host reports."""
-    card = given or questions.ask(f"card of {host}, for plans without it (titan-rtx, 7.5; empty: ask the host)")
+    card = given or questions.ask(
+        f"card of {host}, for plans made without a connection (titan-rtx, 7.5; empty: query the host)"
+    )
     if card:
         try:
             parse_card(card)

@@ -13,7 +13,11 @@ from remote.protocol.findings import Finding, Severity
 from remote.protocol.machine import Gpu
 
 NO_CARD = Finding(
-    "no-card", Severity.WARNING, "no card was named, so nothing is rewritten for a card", "--card", "--card titan-rtx"
+    "no-card",
+    Severity.WARNING,
+    "no card was given, so fixers that depend on the card change nothing",
+    "--card",
+    "--card titan-rtx",
 )
 
 

@@ -175,7 +175,7 @@ def _gpu_rows(survey: Survey, *, promised: bool) -> Iterator[Row]:
     if not survey.gpus and promised:
         yield Row("gpu", State.FAILED, f"the host file names cards and none was found: {why}", "nvidia-smi")
     elif not survey.gpus:
-        yield Row("gpu", State.WARNING, f"{why}: the CPU would train", "nvidia-smi")
+        yield Row("gpu", State.WARNING, f"{why}: the training would run on the CPU", "nvidia-smi")
     for gpu in survey.gpus:
         capability = ".".join(map(str, gpu.capability))
         if gpu.assumed:

@@ -64,7 +64,7 @@ def judge_precision(
         refusal = _no_bf16(who)
         wanted = None
     mode = wanted or _best(capability)
-    because = _because(mode, who, capability) if wanted is None else f"{wish} was asked for, on {who}"
+    because = _because(mode, who, capability) if wanted is None else f"{wish} is configured, on {who}"
     plan = replace(
         _PLANS[mode],
         because=because,
@@ -92,7 +92,7 @@ def _because(mode: Mode, who: str, capability: tuple[int, int] | None) -> str:
     if mode is Mode.FP32:
         return "no card was found, and on a CPU half precision saves no time"
     if mode is Mode.BF16:
-        return f"{who} computes in bfloat16 itself, which needs no loss scaling"
+        return f"{who} supports bfloat16, which needs no loss scaling"
     tensor_cores = capability is not None and capability >= TENSOR_CORES_FROM
     speed = "its tensor cores compute in float16" if tensor_cores else "float16 still halves the frozen weights"
     return f"{who} is below capability 8.0 and only emulates bfloat16, while {speed}"
@@ -102,7 +102,7 @@ def _no_bf16(who: str) -> Finding:
     return Finding(
         "bf16-unsupported",
         Severity.ERROR,
-        f"bf16 was asked for, but {who} is below capability 8.0 and can only emulate bfloat16",
+        f"bf16 is configured, but {who} is below capability 8.0 and can only emulate bfloat16",
         where="precision",
         hint="precision: auto",
         exit_code=ExitCode.PRECISION,
@@ -134,7 +134,7 @@ def _warnings(mode: Mode, capability: tuple[int, int] | None, who: str, model: M
         warnings.append(
             _warning(
                 "bf16-pretrained",
-                "the base model was trained in bfloat16, whose numbers may be larger than float16 holds (65504)",
+                "the base model was trained in bfloat16, whose values may exceed the float16 range (65504)",
                 "pipeline verify",
             )
         )

@@ -189,7 +189,7 @@ def _judge_limits(walk: Walk, limits: Limits) -> Iterable[Finding]:
             folders[_upper_folder(path)] += size
         yield _too_large(
             f"{quantity(total)} in total, over {quantity(limits.total_bytes)}; most of it in {_top(folders)}",
-            "add what is not code to .pipelineignore",
+            "add files that are not code to .pipelineignore",
         )
     if len(sizes) > limits.files or walk.cut:
         counts = Counter(_upper_folder(path) for path in sizes)
@@ -197,7 +197,7 @@ def _judge_limits(walk: Walk, limits: Limits) -> Iterable[Finding]:
         named = ", ".join(f"{shown(path)} ({count(files, 'file')})" for path, files in counts.most_common(SHOWN))
         yield _too_large(
             f"{found}, over {limits.files:,}; most of them in {named}",
-            "add what is not code to .pipelineignore",
+            "add files that are not code to .pipelineignore",
         )
 
 

@@ -175,7 +175,9 @@ def _record(entry: os.DirEntry[str], path: str, walk: Walk) -> None:
 def kind_of(mode: int) -> str:
     """Describe the mode of something that is neither file, folder nor link."""
     kinds = ((stat.S_ISSOCK, "a socket"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISBLK, "a device"))
-    return next((word for test, word in kinds if test(mode)), "a device" if stat.S_ISCHR(mode) else "no regular file")
+    return next(
+        (word for test, word in kinds if test(mode)), "a device" if stat.S_ISCHR(mode) else "not a regular file"
+    )
 
 
 def _with_rules(folder: _Folder, root: Path, names: set[str]) -> _Folder | None:

@@ -49,7 +49,7 @@ class ZlibUnpacker:
             try:
                 piece = self._unpacker.decompress(data, BLOCK)
             except zlib.error as error:
-                raise BadStream(f"torn stream: {error}") from None
+                raise BadStream(f"damaged stream: {error}") from None
             if piece:
                 yield piece
             elif not self._unpacker.unconsumed_tail:
@@ -132,7 +132,7 @@ def unpack_blocks(chunks: Iterable[bytes], codec: str) -> Iterator[bytes]:
         while len(buffer) - at >= HEADER.size:
             kind, length = HEADER.unpack_from(buffer, at)
             if kind not in (RAW, CODED, FRESH) or length > 2 * MAX_BODY:
-                raise BadStream(f"a block of kind {kind} and {length} bytes is none of ours")
+                raise BadStream(f"a block of kind {kind} and {length} bytes is not valid")
             if len(buffer) - at - HEADER.size < length:
                 break
             with memoryview(buffer) as view:

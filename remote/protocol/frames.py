@@ -57,7 +57,7 @@ def read_frame(read_exactly: Callable[[int], bytes]) -> Tuple[FrameKind, bytes]:
     try:
         kind = FrameKind(kind_byte)
     except ValueError:
-        raise BadFrame(f"byte {kind_byte!r} begins no frame") from None
+        raise BadFrame(f"byte {kind_byte!r} is not the start of a frame") from None
     limit = MAX_JSON if kind is FrameKind.JSON else MAX_CHUNK
     if length > limit:
         raise BadFrame(f"a frame of {length} bytes is over the limit of {limit}")

@@ -61,7 +61,7 @@ class StepSeen:
     """One tried optimizer step of rank 0. `loss` is the sum of its micro-steps as the script scaled them.
 
     A script that accumulates divides each micro-step's loss by their number, so that the sum is the step's mean.
-    `learning_rate` None: the optimizer keeps its rate where it cannot be read.
+    `learning_rate` None: the optimizer's learning rate cannot be read.
     """
 
     applied: bool

@@ -54,7 +54,7 @@ def judge_file(name: str, data: bytes) -> Optional[Fault]:
         return Fault("lfs-pointer", f"a Git LFS pointer of {len(data)} bytes, not the file it points to")
     start = data[:256].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if start.startswith((b"<!doctype html", b"<html")):
-        return Fault("html", "a web page, as a login form, mirror or proxy sends one in place of a file")
+        return Fault("html", "a web page, sent by a login form, mirror or proxy instead of the file")
     if not name.endswith(".json") or len(data) > MAX_PARSED:
         return None
     return _judge_json(name, data)
@@ -71,7 +71,7 @@ def _judge_json(name: str, data: bytes) -> Optional[Fault]:
     except ValueError as error:
         return _judge_json_error(text, error)
     if not isinstance(value, dict):
-        return Fault("not-json", f"an object is wanted, this is a {type(value).__name__}")
+        return Fault("not-json", f"expected an object, got {type(value).__name__}")
     if name == MAIN and not isinstance(value.get("model"), dict):
         return Fault("not-a-tokenizer", "it has no `model` object")
     return None
@@ -84,7 +84,7 @@ def _judge_json_error(text: str, error: ValueError) -> Fault:
     unterminated = str(error).startswith("Unterminated string")
     if unterminated or not text[at:].strip() or text[at:].strip() in _CUT_WORDS:
         return Fault("truncated", f"it ends in the middle of a value ({len(text.encode())} bytes, {place})")
-    return Fault("not-json", f"it breaks off being JSON at {place}")
+    return Fault("not-json", f"it is not JSON from {place} on")
 
 
 _CUT_WORDS = ("-", *(word[:end] for word in ("true", "false", "null") for end in range(1, len(word))))

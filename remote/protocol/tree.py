@@ -97,7 +97,9 @@ def parse_manifest(data: Any) -> Manifest:
     try:
         version, rows = data["version"], data["rows"]
         if version > MANIFEST_VERSION:
-            raise NewerManifest(f"manifest version {version} is newer than ours, {MANIFEST_VERSION}")
+            raise NewerManifest(
+                f"manifest version {version} is newer than {MANIFEST_VERSION}, which this halfstep supports"
+            )
         return Manifest({path: parse_row(row) for path, row in rows.items()}, version)
     except NewerManifest:
         raise

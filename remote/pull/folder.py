@@ -136,7 +136,7 @@ def _lock(fd: int, path: Path) -> None:
             return
         except BlockingIOError:
             if time.monotonic() > deadline:
-                raise Busy(f"another pull has held {path} for a minute", where=str(path)) from None
+                raise Busy(f"another pull has locked {path} for a minute", where=str(path)) from None
             time.sleep(LOCK_AGAIN_S)
 
 

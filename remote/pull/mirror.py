@@ -60,7 +60,7 @@ class Mirror:
         Raises PullRefused for bytes that are no whole records, leave a gap, differ from the local file or are too many.
         """
         if self._framed and whole_prefix(data).size_bytes != len(data):
-            raise PullRefused(f"the host sent records of {name} whose sums are wrong", where=name)
+            raise PullRefused(f"the host sent records of {name} whose checksums are wrong", where=name)
         if offset + len(data) > MAX_FILE_BYTES or self._total_bytes + len(data) > MAX_TOTAL_BYTES:
             raise PullRefused(f"{name} is over the limit of {MAX_FILE_BYTES} bytes a file", where=name)
         with self._folder.locked():

@@ -79,7 +79,7 @@ class Parts:
             )
         reason = judge_safetensors(path) if is_safetensors(file.name) else ""
         if reason:
-            raise PullRefused(f"{file.name} is not a whole safetensors file: {reason}", where=str(path))
+            raise PullRefused(f"{file.name} is not a complete safetensors file: {reason}", where=str(path))
 
     def _size(self, file: Offered) -> int:
         """Return the size of the partial file; one that is longer than the file is discarded."""

@@ -34,7 +34,7 @@ def test_mixed_precision_trains_and_says_that_this_was_a_cpu(tmp_path):
     report = ask(tmp_path, "auto")
     assert errors(report.findings) == []
     assert report.facts.device == "cpu"
-    assert "says nothing about a card" in next(f.message for f in report.findings if f.check == "card-step")
+    assert "proves nothing about a card" in next(f.message for f in report.findings if f.check == "card-step")
     assert report.facts.losses[-1] < report.facts.losses[0] / 2
     assert report.facts.trained_dtypes == ("float32",)
     assert list(tmp_path.iterdir()) == []

@@ -121,7 +121,7 @@ def test_a_rate_that_cannot_be_read_is_not_called_zero(name, prove):
 def test_a_norm_that_overflowed_is_named_where_clipping_by_it_left_nothing(prove):
     report = prove(SCRIPTS / "faults" / "norm_overflows.py")
     [message] = [finding.message for finding in report.findings if finding.check == "gradient-clipping"]
-    assert message == "the norm of the gradients is inf, and clipping by it leaves 0 of all of them"
+    assert message == "the norm of the gradients is inf, and clipping by it sets all of them to 0"
 
 
 @pytest.mark.parametrize("name", ["first_steps_overflow", "fused_adam"])
@@ -212,7 +212,7 @@ def test_gradients_that_are_cleared_by_design_are_not_called_lost(name, prove):
 def test_float32_copies_of_float16_weights_are_seen_to_be_what_is_stepped(prove):
     report = prove(SCRIPTS / "healthy" / "master_weights.py")
     told = {finding.check: finding.message for finding in report.findings}
-    assert told["trainable-dtype"] == "4 trained tensors are float16, and the optimizer steps float32 copies of them"
+    assert told["trainable-dtype"] == "4 trained tensors are float16, and the optimizer updates float32 copies of them"
     assert told["optimizer-parameters"] == "the optimizer holds float32 copies of 4 trained tensors"
     assert "gradient-clipping" not in {one.check for one in report.findings if one.severity is not Severity.INFO}
 

@@ -62,7 +62,7 @@ def _judge_call(draft: Draft, call: ast.Call) -> None:
             flags[keyword.arg] = Flag(keyword.value, _keyword_renamer(draft, keyword))
     if not _takes_flags(draft, call, flags):
         if any(constant_of(flags[name].value) is True for name in TWINS if name in flags):
-            draft.warn(call, "bf16=True is given to something of your own; this card needs float16 there")
+            draft.warn(call, "bf16=True is passed to a class or function of the project; this card needs float16")
         return
     for flag, twin in TWINS.items():
         _flip(draft, flags, flag, twin, variables=True)
@@ -132,7 +132,7 @@ def _flip(draft: Draft, flags: Flags, flag: str, twin: str, *, variables: bool) 
     other = flags.get(twin)
     if isinstance(given.value, ast.Compare) and NAMES_BF16.search(draft.source.segment(given.value)):
         if other is None:
-            draft.warn(given.value, f"{flag} follows a dtype, and nothing turns {twin} on where that is float16")
+            draft.warn(given.value, f"{flag} depends on a dtype, and {twin} is not set if that dtype is float16")
         return
     if other is None:
         given.rename(twin)
@@ -161,7 +161,7 @@ def _set(draft: Draft, value: ast.expr, written: str) -> None:
 def _turn_off_tf32(draft: Draft, flags: Flags) -> None:
     tf32 = flags.get("tf32")
     if tf32 is not None and constant_of(tf32.value) is True:
-        draft.edits.append(draft.source.replace_node(tf32.value, "False", "tf32=True is refused below Ampere"))
+        draft.edits.append(draft.source.replace_node(tf32.value, "False", "tf32=True needs Ampere or newer"))
 
 
 def _judge_tf32_option(draft: Draft, call: ast.Call) -> None:
@@ -169,7 +169,7 @@ def _judge_tf32_option(draft: Draft, call: ast.Call) -> None:
     if any(constant_of(each) == "--tf32" for each in call.args):
         for keyword in call.keywords:
             if keyword.arg == "default" and constant_of(keyword.value) is True:
-                edit = draft.source.replace_node(keyword.value, "False", "tf32=True is refused below Ampere")
+                edit = draft.source.replace_node(keyword.value, "False", "tf32=True needs Ampere or newer")
                 draft.edits.append(edit)
 
 
@@ -205,7 +205,7 @@ def _flip_deepspeed(draft: Draft, flags: Flags, block: ast.Dict) -> None:
         return
     on = _item(other.value, "enabled") if isinstance(other.value, ast.Dict) else None
     if on is None:
-        draft.warn(block, "DeepSpeed's bf16 block is on, and its fp16 block is not written here; turn it on there")
+        draft.warn(block, "DeepSpeed's bf16 block is enabled, and its fp16 block is defined elsewhere; enable that one")
         return
     if constant_of(on) in OFF:
         _set(draft, on, draft.source.segment(enabled))
@@ -230,7 +230,7 @@ def _judge_class(draft: Draft, node: ast.ClassDef) -> None:
     if inherits or "fp16" in flags:
         _flip(draft, flags, "bf16", "fp16", variables=False)
     else:
-        draft.warn(given.value, f"{node.name}.bf16 is on by default and there is no fp16 beside it")
+        draft.warn(given.value, f"{node.name}.bf16 is True by default, and there is no fp16 field")
 
 
 def _default(value: ast.expr) -> ast.expr:
@@ -260,7 +260,7 @@ def _judge_assignment(draft: Draft, node: ast.Assign) -> None:
         assert isinstance(key, ast.Constant)
         _key_renamer(draft, key)(TWINS[str(key.value)])
     elif isinstance(target, ast.Attribute) and target.attr == "allow_tf32":
-        message = "this card has no TF32; the switch does nothing here"
+        message = "this card has no TF32; the switch has no effect"
         draft.warn(node, message, severity=Severity.INFO)
 
 

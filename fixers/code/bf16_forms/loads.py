@@ -12,8 +12,8 @@ from fixers.sources.chosen_words import rewritten_literal
 MODEL_CLASS = re.compile(r"Auto(?:Peft)?Model\w*|\w+For(?:CausalLM|ConditionalGeneration|Seq2SeqLM|SpeechSeq2Seq|CTC)")
 DTYPE_KEYWORDS = ("dtype", "torch_dtype")
 TRL_CONFIGS = re.compile(r"trl\.(?:\w+\.)*\w*(?:SFT|DPO|GRPO|KTO|ORPO|CPO|RLOO|PPO|GKD|BCO|XPO|PRM|Reward)\w*Config$")
-WHY_AUTO = "\"auto\" takes the checkpoint's own dtype, which is bfloat16 for most of today's models"
-WHY_TRL = "TRL turns bfloat16 on where float16 is not asked for"
+WHY_AUTO = '"auto" selects the checkpoint\'s dtype, which is bfloat16 for most current models'
+WHY_TRL = "TRL enables bfloat16 unless float16 is set"
 
 
 def find_loads(draft: Draft, target: Target) -> None:

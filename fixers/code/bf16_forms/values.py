@@ -153,8 +153,8 @@ def _rename_imports(draft: Draft, acted: dict[str, list[ast.Name]], left: set[st
             elif alias.asname is None:
                 _import_float16(draft, alias)
             elif any("float16" in scope.bindings for scope in draft.source.names.scopes.values()):
-                message = f"{local} must stay bfloat16 elsewhere in this file, so its import was left"
-                draft.warn(alias, message, hint="use torch.float16 where float16 is meant")
+                message = f"{local} must stay bfloat16 elsewhere in this file, so its import was not changed"
+                draft.warn(alias, message, hint="use torch.float16 where float16 is needed")
             else:
                 _import_float16(draft, alias)
                 draft.edits += [draft.source.replace_node(each, "float16", NO_BFLOAT16) for each in acted[local]]
@@ -165,4 +165,4 @@ def _import_float16(draft: Draft, alias: ast.alias) -> None:
 
 
 def _warn_rebound(draft: Draft, node: ast.expr, name: str) -> None:
-    draft.warn(node, f"{name} is bound to something else too, so what it means here is not known; left as it was")
+    draft.warn(node, f"{name} is also bound to another value, so its value here is unknown; left as it was")

@@ -17,8 +17,8 @@ CHOOSES = ("Choice", "Literal")
 HALF_WORDS = frozenset({"fp16", "float16", "half", "16", "16-mixed", "torch.float16"})
 NAMED = (ast.Attribute, ast.Name)
 WORD = re.compile(rb"[Bb](?:[Ff]|[Ff][Ll][Oo][Aa][Tt])16")
-WHY_FLAG = "commands say --fp16 on this card"
-WHY_WORD = "configs and commands say float16 on this card"
+WHY_FLAG = "commands use --fp16 on this card"
+WHY_WORD = "configs and commands use float16 on this card"
 
 
 def find_vocabulary(draft: Draft) -> None:
@@ -118,5 +118,5 @@ def _warn_of_branches(draft: Draft, names: Names) -> None:
     for branch in branches:
         inside = (node for each in branch.body for node in ast.walk(each) if isinstance(node, NAMED))
         if names_bf16(source, branch.test) and any(names.meaning(node) == "torch.bfloat16" for node in inside):
-            message = "this branch has a word for bfloat16, and none has one for the float16 that is asked for here"
-            draft.warn(branch.test, message, hint="give it a branch for fp16")
+            message = "this branch handles bfloat16, and no branch handles the float16 that is used on this card"
+            draft.warn(branch.test, message, hint="add a branch for fp16")

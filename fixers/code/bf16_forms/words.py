@@ -37,7 +37,7 @@ def find_words(draft: Draft) -> None:
         if node.value in WORDS:
             _judge_word(draft, node)
         elif node.value in TRUE_WORDS and is_chosen(draft.source, node, MEANS_PRECISION):
-            message = "bf16-true has no safe twin: use 16-mixed, with float32 weights"
+            message = "bf16-true has no safe float16 equivalent: use 16-mixed, with float32 weights"
             draft.warn(node, message, hint='precision="16-mixed"')
         elif node.value == "--bf16":
             _judge_flag(draft, node)
@@ -103,7 +103,7 @@ def _judge_text(draft: Draft, node: ast.Constant) -> None:
     if isinstance(above, ast.Call) and RUN_TEXT.fullmatch(draft.source.names.meaning(above.func) or ""):
         flag = FLAGS.search(str(node.value))
         assert flag is not None
-        message = f"the command in this string says {flag[0]}; {NO_BFLOAT16}"
+        message = f"the command in this string contains {flag[0]}; {NO_BFLOAT16}"
         draft.warn(node, message, hint=flag[0].replace("bfloat16", "float16").replace("bf16", "fp16"))
 
 
@@ -126,6 +126,6 @@ def _replace(draft: Draft, node: ast.Constant, word: str, why: str = NO_BFLOAT16
     literal = rewritten_literal(draft.source, node, word)
     if literal is None:
         written = draft.source.segment(node)
-        draft.warn(node, f"{written} means bfloat16 and is not written in one piece; write {word!r}")
+        draft.warn(node, f"{written} is bfloat16, split into several strings; write {word!r}")
         return
     draft.edits.append(draft.source.replace_node(node, literal, why))

@@ -192,7 +192,7 @@ class Connection:
             return CannotConnect(f"the gateway could not connect to {hop.where}: {error}", where=hop.alias)
         if not transport.initial_kex_done:
             return handshake_error(hop, transport, error, transport.sock.first_bytes, timed_out)
-        return HungUp(f"{hop.where} hung up during authentication: {error}", where=hop.alias)
+        return HungUp(f"{hop.where} closed the connection during authentication: {error}", where=hop.alias)
 
     def _loss_reason(self) -> str:
         if self._timeout_reason:

@@ -33,7 +33,7 @@ def handshake_error(
         return _not_ssh(hop, f"it sends {greeting!r} and more" if greeting else "it sends nothing")
     if not greeting or any(message in greeting for message in BUSY_MESSAGES):
         return HungUp(
-            f"{hop.where} hung up before its SSH banner: too many connections at once, "
+            f"{hop.where} closed the connection before its SSH banner: too many connections at once, "
             f"or not an SSH server{': ' + greeting if greeting else ''}",
             where=hop.alias,
         )
@@ -52,8 +52,8 @@ def _aborted(hop: ResolvedHop, error: Exception, timed_out: bool) -> CannotConne
     if isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
         return CannotConnect(f"{hop.where} speaks another version of SSH: {first_line(str(error))}", where=hop.alias)
     if isinstance(error, (EOFError, OSError)):
-        return HungUp(f"{hop.where} hung up during the key exchange", where=hop.alias)
-    return HungUp(f"{hop.where} broke off the key exchange: {first_line(str(error))}", where=hop.alias)
+        return HungUp(f"{hop.where} closed the connection during the key exchange", where=hop.alias)
+    return HungUp(f"{hop.where} aborted the key exchange: {first_line(str(error))}", where=hop.alias)
 
 
 def _no_common_algorithm(hop: ResolvedHop, transport: SshTransport, error: Exception) -> CannotConnect:

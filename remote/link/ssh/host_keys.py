@@ -83,7 +83,7 @@ def _accepted(hop: ResolvedHop, presented: HostKey, prompter: Prompter | None) -
     return prompter.confirm(
         f"The host key of {hop.where} ({hop.alias}) is unknown: {presented.key_type}\n"
         f"  {presented.fingerprint}\n"
-        "Compare it with what the machine's owner or console says. Is it correct?"
+        "Compare it with the fingerprint that the machine's owner or console shows. Is it correct?"
     )
 
 

@@ -65,9 +65,11 @@ class LoginStrategy(paramiko.AuthStrategy):  # type: ignore[misc]
             self.hints.append("ssh-add -l")
         except ServerHungUp:
             if not self._allowed and "uthentication" not in transport.log.disconnect_reason:
-                message = f"{self._hop.where} hung up during authentication: {transport.loss_reason()}"
+                message = f"{self._hop.where} closed the connection during authentication: {transport.loss_reason()}"
                 raise HungUp(message, where=self._hop.alias) from None
-            self.hints.append("the server hung up: too many keys were offered; set `identity_file:` to the right one")
+            self.hints.append(
+                "the server closed the connection: too many keys were offered; set `identity_file:` to the right one"
+            )
         finally:
             if agent:
                 agent.close()

@@ -116,7 +116,7 @@ def _round_trips(tokenizer: Any) -> str:
         once = tokenizer.decode(tokenizer.encode(text, add_special_tokens=False).ids)
         twice = tokenizer.decode(tokenizer.encode(once, add_special_tokens=False).ids)
         if once != twice:
-            return f"{text!r} comes back as {once!r} and that as {twice!r}"
+            return f"{text!r} decodes to {once!r} and that to {twice!r}"
     return "" if tokenizer.get_vocab_size() else "it has no vocabulary"
 
 

@@ -44,7 +44,7 @@ class Venv:
 
     def make(self, base: str) -> None:
         """Create the venv with pip. If `base` has no ensurepip, as on Debian, use uv if it is installed."""
-        self.call.push({"doing": f"making {os.path.basename(self.path)} with {base}"})
+        self.call.push({"doing": f"creating {os.path.basename(self.path)} with {base}"})
         try:
             self.run([base, "-m", "venv", self.path], f"{base} could not create a venv")
         except Refusal as refusal:
@@ -74,7 +74,7 @@ class Venv:
             return []
         if reachable(index):
             return ["--extra-index-url", index]
-        self.call.push({"note": f"{index} does not answer; torch is installed from the host's usual package index"})
+        self.call.push({"note": f"{index} does not respond; torch is installed from the host's usual package index"})
         return []
 
     def weigh(self, pip: PipVersion, words: Sequence[str], temporary: str) -> None:

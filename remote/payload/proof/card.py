@@ -42,7 +42,7 @@ def judge_card(facts: CardFacts, plan: PrecisionPlan) -> Iterator[Finding]:
         yield error("card-step", f"a small training step failed on {facts.device}: {facts.error}", code=ExitCode.GPU)
         return
     if facts.capability is None:
-        yield warning("card-step", "no card was found: the step ran on the CPU and says nothing about a card")
+        yield warning("card-step", "no card was found: the step ran on the CPU and proves nothing about a card")
     yield from _learning(facts)
     half = [name for name in facts.trained_dtypes + facts.state_dtypes if name != "float32"]
     if half and plan.mode is not Mode.FP16_PURE:
@@ -53,7 +53,7 @@ def judge_card(facts: CardFacts, plan: PrecisionPlan) -> Iterator[Finding]:
     elif facts.resumed_equal:
         yield passed("resume-probe", "optimizer and scaler are the same after saving and loading")
     if facts.attention == "math" and facts.capability is not None:
-        yield warning("attention-backend", "attention takes the math kernel on this card, even for a plain causal mask")
+        yield warning("attention-backend", "attention uses the math kernel on this card, even for a plain causal mask")
     elif facts.attention:
         yield passed("attention-backend", facts.attention)
 

@@ -117,7 +117,7 @@ def _memory(evidence: Evidence) -> Result:
 def _longest_batch(evidence: Evidence) -> Result:
     sizes = [row.shape[-1] for row in evidence.first.batches.labels]
     widest = f"; the longest batch so far had {max(sizes)} positions" if sizes else ""
-    return NotChecked("longest-batch", f"which batch of the run is the longest is known to the script alone{widest}")
+    return NotChecked("longest-batch", f"only the script can determine the longest batch of the run{widest}")
 
 
 def step_seconds(evidence: Evidence) -> Optional[float]:
@@ -128,6 +128,6 @@ def step_seconds(evidence: Evidence) -> Optional[float]:
 def _time(evidence: Evidence) -> Result:
     seconds, steps = step_seconds(evidence), evidence.request.run_steps
     if seconds is None:
-        return NotChecked("step-time", "the first step warms up, and there was no second")
+        return NotChecked("step-time", "the first step is a warm-up, and there was no second step")
     whole = f", {steps} steps take about {duration(seconds * steps)}" if steps else ""
     return passed("step-time", f"{seconds:.3g} s per optimizer step{whole}")

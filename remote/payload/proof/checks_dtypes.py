@@ -34,7 +34,7 @@ def _trainable(evidence: Evidence) -> Result:
         return passed("trainable-dtype", f"all {len(evidence.trainable)} trained tensors are float32")
     names, kinds = [row.name for row in half], sorted({row.dtype for row in half})
     if evidence.plan.mode is Mode.FP16_PURE:
-        return warning("trainable-dtype", f"{len(names)} trained tensors are in half precision, as was asked for")
+        return warning("trainable-dtype", f"{len(names)} trained tensors are in half precision, as configured")
     if not evidence.below_bf16 and kinds == ["bfloat16"]:
         return warning(
             "trainable-dtype",
@@ -43,7 +43,7 @@ def _trainable(evidence: Evidence) -> Result:
             hint="pipeline explain trainable-dtype",
         )
     if evidence.master_weights:
-        message = f"{len(names)} trained tensors are float16, and the optimizer steps float32 copies of them"
+        message = f"{len(names)} trained tensors are float16, and the optimizer updates float32 copies of them"
         return passed("trainable-dtype", message)
     return error(
         "trainable-dtype",
@@ -86,7 +86,7 @@ def _trained_set(evidence: Evidence) -> Result:
     sizes = _adapter_sizes(trainable)
     unwanted = _unwanted(evidence, sizes)
     if unwanted:
-        return error("trainable-set", f"adapters that were not asked for are trained: {_listed(unwanted)}")
+        return error("trainable-set", f"adapters other than the configured ones are trained: {_listed(unwanted)}")
     if len(sizes) > 1:
         return warning("trainable-set", f"more than one adapter is trained: {_listed(sizes)}")
     base = [row for row in trainable if not is_adapter(row.name) and "modules_to_save" not in row.name]

@@ -16,7 +16,7 @@ def judge(evidence: Evidence) -> Iterator[Result]:
     found = (_clip_scale(evidence), _clipping(evidence), _scale(evidence), _cleared(evidence), _reduced(evidence))
     yield from (result for result in found if result is not None)
     if evidence.flags.scheduled_after_skip:
-        message = "the learning rate schedule went on although the optimizer step was skipped"
+        message = "the learning rate schedule advanced although the optimizer step was skipped"
         yield warning("scheduler-skipped-step", message)
 
 
@@ -24,7 +24,7 @@ def _cleared(evidence: Evidence) -> Optional[Result]:
     if Misuse.NOT_CLEARED in evidence.misuses:
         return error(
             "gradient-cleared",
-            "gradients of the step before are still there when the next backward begins",
+            "gradients of the previous step are still present when the next backward pass begins",
             hint="optimizer.zero_grad() after each step",
         )
     counted = len(evidence.counted)
@@ -47,11 +47,11 @@ def _reduced(evidence: Evidence) -> Optional[Result]:
         return passed("gradient-reduced", f"{len(ranks)} ranks apply the same gradients")
     # Ranks that average their weights after steps of their own do so by design.
     differ = len({rank.trained.weights_sum for rank in ranks}) > 1
-    result = "so the ranks train different models" if differ else "but the weights are the same on all"
+    result = "so the ranks train different models" if differ else "but the weights are the same on all ranks"
     listed = ", ".join(f"{norm:.3g}" for norm in norms)
     return (error if differ else warning)(
         "gradient-reduced",
-        f"each rank applies gradients of its own, {result}: norms {listed}",
+        f"the ranks apply different gradients, {result}: norms {listed}",
         hint="no_sync() around all but the last backward of a step",
     )
 
@@ -83,7 +83,7 @@ def _clipping(evidence: Evidence) -> Optional[Result]:
     if Misuse.CLIPPED_LATE in evidence.misuses:
         return warning(
             "gradient-clipping",
-            "gradients are clipped after the step that used them, which clips nothing",
+            "gradients are clipped after the step that used them, which has no effect",
             hint="clip between backward and step",
         )
     if not evidence.steps:
@@ -99,29 +99,29 @@ def _clipped_away(evidence: Evidence) -> Result:
     if overflowed is not None:
         return error(
             "gradient-clipping",
-            f"the norm of the gradients is {overflowed}, and clipping by it leaves 0 of all of them",
+            f"the norm of the gradients is {overflowed}, and clipping by it sets all of them to 0",
             hint="clip gradients in float32, after unscale_",
         )
     norm, limit = clips[0]
     return error(
         "gradient-clipping",
-        f"gradients of a norm of {norm:.3g} are clipped to {limit:g}, which leaves nothing: "
-        "a largest norm of 0 does not disable clipping",
-        hint="leave the call out, or give it a norm above 0",
+        f"gradients with a norm of {norm:.3g} are clipped to {limit:g}, which sets them to 0: "
+        "a maximum norm of 0 does not disable clipping",
+        hint="remove the call, or pass a norm above 0",
     )
 
 
 def _scale(evidence: Evidence) -> Optional[Result]:
     """The scaler must divide by the loss scale all that backward multiplied by it, and nothing else."""
     scale = next((step.loss_scale for step in evidence.steps if step.loss_scale), None)
-    times = f"{scale:g} times" if scale else "as many times as the scale says"
+    times = f"{scale:g} times" if scale else "many times"
     messages = {
         Misuse.APPLIED_SCALED: (
             "optimizer.step() applies gradients that still contain the loss scale, far too large",
             "scaler.step(optimizer); scaler.update()",
         ),
         Misuse.PARTLY_SCALED: (
-            f"some backward passes of one step begin at a scaled loss, and some do not: those weigh {times} less",
+            f"some backward passes of one step begin at a scaled loss; the gradients of the others are {times} smaller",
             "scaler.scale(loss).backward() for every micro-batch",
         ),
         Misuse.UNSCALED_PLAIN: (
@@ -135,7 +135,7 @@ def _scale(evidence: Evidence) -> Optional[Result]:
     if Misuse.MANUAL_SCALE_KEPT in evidence.misuses:
         return warning(
             "gradient-scale",
-            "the loss is multiplied by hand, and nothing divides its gradients by as much before they are used",
+            "the loss is multiplied by a factor, and its gradients are not divided by it before they are used",
             hint="divide every .grad before clipping, or leave both to a GradScaler",
         )
     if any(rank.gradient_flow.unscaled for rank in evidence.ranks):

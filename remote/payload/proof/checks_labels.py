@@ -36,7 +36,9 @@ def _masked(rows: Sequence[Union[LabelCounts, EntropyTargets]], loss_lost: bool)
     if empty:
         # A single sample whose answer was cut off is lost; the others are not.
         grade = error if loss_lost or 1 < empty == len(rows) else warning
-        return grade("labels-masked", f"all labels of {empty} of {len(rows)} batches are -100: they teach nothing")
+        return grade(
+            "labels-masked", f"all labels of {empty} of {len(rows)} batches are -100: nothing is learnt from them"
+        )
     share = sum(row.counted for row in rows) / sum(row.total for row in rows)
     if share < LEAST_SHARE:
         return warning("labels-masked", f"only {share:.2%} of all labels count")

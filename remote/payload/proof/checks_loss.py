@@ -73,7 +73,9 @@ def _dtype(evidence: Evidence) -> Result:
     if "float16" not in dtypes and not half_entropy:
         return passed("loss-dtype", f"the loss is {' and '.join(sorted(dtypes))}")
     if evidence.autocast_waits:
-        return NotChecked("loss-dtype", "the command enables autocast, which widens most losses, only on a card")
+        return NotChecked(
+            "loss-dtype", "the command enables autocast, which computes most losses in float32, only on a card"
+        )
     which = "the loss is float16" if "float16" in dtypes else "cross entropy is computed in float16"
     if not evidence.counted and (evidence.loss_lost or _overflows_when_scaled(evidence)):
         return error("loss-dtype", f"{which} and overflows, so no step is applied", hint="loss.float()")

@@ -57,10 +57,12 @@ def _without_autocast(evidence: Evidence) -> Result:
         )
         return warning("autocast", message)
     if evidence.master_weights:
-        message = "autocast is off: all is computed in pure float16, and float32 copies of the weights are stepped"
+        message = "autocast is off: everything is computed in float16, and the optimizer updates float32 copies"
         return warning("autocast", message)
     if evidence.has_float16("trainable"):
-        return error("autocast", "autocast is off and trained weights are float16: all is computed in pure float16")
+        return error(
+            "autocast", "autocast is off and trained weights are float16: everything is computed in pure float16"
+        )
     return warning("autocast", "autocast is off: frozen parts compute in float16, trained parts in float32")
 
 

@@ -46,8 +46,8 @@ def _failed(evidence: Evidence, failure: str) -> Iterator[Result]:
     if evidence.autocast_waits and half and DTYPE_MISMATCH.search(failure):
         yield warning(
             "autocast",
-            "Accelerate leaves autocast off on a CPU, where float16 weights met float32 inputs; not so on a card",
-            hint="prove it on a host with a card; on this CPU only a base model in float32 trains",
+            "Accelerate leaves autocast off on a CPU, so float16 weights got float32 inputs; on a card it does not",
+            hint="run the proof on a host with a card; on this CPU only a base model in float32 trains",
         )
 
 
@@ -55,7 +55,7 @@ def _ended(evidence: Evidence) -> Result:
     counted, wanted = len(evidence.counted), evidence.request.steps
     if evidence.timed_out:
         grade = warning if counted else error
-        message = f"{len(evidence.steps)} optimizer steps in {evidence.wall_s:.0f} s; {wanted} were wanted"
+        message = f"{len(evidence.steps)} optimizer steps in {evidence.wall_s:.0f} s; {wanted} were required"
         return grade("proof-timeout", message, hint="pipeline verify --no-proof")
     if not counted:
         skipped = sum(not step.applied for step in evidence.steps)

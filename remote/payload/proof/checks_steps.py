@@ -24,10 +24,10 @@ def _gradient_finite(evidence: Evidence) -> Result:
     names = [name for name, states in evidence.gradients.items() if "nonfinite" in states]
     bad = evidence.nonfinite_weights
     if bad:
-        cause = f"after {len(names)} gradients that were not" if names else "although all gradients were"
+        cause = f"after {len(names)} gradients that were not finite" if names else "although all gradients were finite"
         return error("gradient-finite", f"{len(bad)} trained tensors are not finite, {cause}", where=some(bad))
     if names:
-        message = f"{len(names)} gradients were not finite when the optimizer was called; the weights are"
+        message = f"{len(names)} gradients were not finite when the optimizer was called; the weights are finite"
         return warning("gradient-finite", message, where=some(names))
     norms = [step.applied_norm for step in applied if step.applied_norm is not None]
     return passed("gradient-finite", f"gradient norms {', '.join(f'{norm:.3g}' for norm in norms)}")
@@ -66,14 +66,14 @@ def _coverage(evidence: Evidence) -> Iterator[Result]:
         return
     reentrant = evidence.flags.reentrant_without_gradient
     if coverage.idle and evidence.clipped_away:
-        yield NotChecked("adapter-gradient", "clipping left nothing of any gradient")
+        yield NotChecked("adapter-gradient", "clipping set all gradients to 0")
     else:
         yield _judge_coverage(coverage, len(evidence.counted), reentrant)
     if reentrant:
         lost = coverage.idle_adapters or len(coverage.idle) == len(coverage.names)
         yield (error if lost else warning)(
             "checkpoint-reentrant",
-            "reentrant checkpointing was given no input that requires a gradient, so it passes none on",
+            "reentrant checkpointing got no input that requires a gradient, so no gradient passes through it",
             hint="gradient_checkpointing_kwargs={'use_reentrant': False}",
         )
 
@@ -137,7 +137,7 @@ def _rates(evidence: Evidence) -> Iterator[Result]:
         return
     known = [step.learning_rate for step in evidence.steps if step.learning_rate is not None]
     if not known:
-        yield NotChecked("learning-rate", "the optimizer keeps its rate where it cannot be read")
+        yield NotChecked("learning-rate", "the optimizer's learning rate cannot be read")
     elif any(known):
         yield passed("learning-rate", f"{known[0]:.3g} first, {known[-1]:.3g} last")
     else:

@@ -31,12 +31,12 @@ CHECKS = (
 )
 NEVER_CHECKED = (
     NotChecked(
-        "loss-agreement", "needs the same batch in float32 beside float16; the card step compares a small model"
+        "loss-agreement", "needs the same batch in float32 and float16; the card step compares them with a small model"
     ),
     NotChecked("padding-agreement", "needs the same batch with and without padding, which only the script could make"),
     NotChecked("tiny-overfit", "takes 20 steps on four samples; the card step does it with a small model"),
     NotChecked("resume-probe", "the proof ends before the script saves anything"),
-    NotChecked("labels-decode", "which text a label stands for is known to the script's tokenizer alone"),
+    NotChecked("labels-decode", "only the script's tokenizer can decode a label"),
 )
 
 

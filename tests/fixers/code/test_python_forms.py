@@ -172,10 +172,10 @@ def test_what_a_line_becomes(before, after):
     assert outcome(before, {"transformers": "5.1"}) == (before if after is STAYS else after, [])
 
 
-OWN = "bf16=True is given to something of your own; this card needs float16 there"
+OWN = "bf16=True is passed to a class or function of the project; this card needs float16"
 FALLBACK = "bfloat16 with a float32 fallback: float32 doubles the memory; choose float16 for this card"
 STORAGE = "bnb_4bit_quant_storage must equal the dtype that FSDP flattens; change both together"
-REBOUND = "torch is bound to something else too, so what it means here is not known; left as it was"
+REBOUND = "torch is also bound to another value, so its value here is unknown; left as it was"
 NO_DTYPE = "no dtype is given: transformers 5 loads a bfloat16 checkpoint as bfloat16"
 
 
@@ -192,7 +192,7 @@ NO_DTYPE = "no dtype is given: transformers 5 loads a bfloat16 checkpoint as bfl
             "Trainer(\n  precision='bf16-true')",
             2,
             "warning",
-            "bf16-true has no safe twin: use 16-mixed, with float32 weights",
+            "bf16-true has no safe float16 equivalent: use 16-mixed, with float32 weights",
         ),
         ("thing(bf16=True)", 1, "warning", OWN),
         ("def f(bf16): pass\nf(bf16=True)", 2, "warning", OWN),
@@ -201,18 +201,18 @@ NO_DTYPE = "no dtype is given: transformers 5 loads a bfloat16 checkpoint as bfl
             "TrainingArguments(bf16=d == 'bf16')",
             1,
             "warning",
-            "bf16 follows a dtype, and nothing turns fp16 on where that is float16",
+            "bf16 depends on a dtype, and fp16 is not set if that dtype is float16",
         ),
         (
             "d = {'bf16': {'enabled': True}, 'fp16': f}",
             1,
             "warning",
-            "DeepSpeed's bf16 block is on, and its fp16 block is not written here; turn it on there",
+            "DeepSpeed's bf16 block is enabled, and its fp16 block is defined elsewhere; enable that one",
         ),
-        ("class A:\n    bf16: bool = True", 2, "warning", "A.bf16 is on by default and there is no fp16 beside it"),
-        ("\nb.allow_tf32 = True", 2, "info", "this card has no TF32; the switch does nothing here"),
+        ("class A:\n    bf16: bool = True", 2, "warning", "A.bf16 is True by default, and there is no fp16 field"),
+        ("\nb.allow_tf32 = True", 2, "info", "this card has no TF32; the switch has no effect"),
         ("AutoModelForCausalLM.from_pretrained('m', **k)", 1, "warning", NO_DTYPE),
-        ("SFTConfig(**k)", 1, "warning", "TRL turns bfloat16 on where float16 is not asked for"),
+        ("SFTConfig(**k)", 1, "warning", "TRL enables bfloat16 unless float16 is set"),
     ],
 )
 def test_what_cannot_be_decided_is_told_with_its_line_and_left(code, line, severity, message):

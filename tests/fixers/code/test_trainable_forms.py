@@ -178,7 +178,7 @@ def test_what_is_trained_is_float32_before_an_optimizer_takes_it(before, after):
     assert (wanted.removeprefix(half), told) == (before if after is STAYS else after, [])
 
 
-UNNAMED = "the model of this optimizer or trainer has no name here; its trainable parameters must be float32"
+UNNAMED = "the model of this optimizer or trainer is not assigned to a name; its trainable parameters must be float32"
 
 
 @pytest.mark.parametrize(

@@ -147,10 +147,10 @@ def test_what_a_line_becomes(fixer, before, after):
 @pytest.mark.parametrize(
     ("code", "why"),
     [
-        ("labels = F.pad(multi_hot, (0, 2))", "multi_hot says that they are no class ids"),
-        ("labels = pad_sequence([s['soft_labels'] for s in x])", "soft_labels says that they are no class ids"),
-        ("labels = pad_sequence([t.float() for t in labels])", "float says that they are no class ids"),
-        ("labels = torch.full((2, 3), 0, dtype=torch.float32)", "their dtype is no integer"),
+        ("labels = F.pad(multi_hot, (0, 2))", "multi_hot shows that they are not class ids"),
+        ("labels = pad_sequence([s['soft_labels'] for s in x])", "soft_labels shows that they are not class ids"),
+        ("labels = pad_sequence([t.float() for t in labels])", "float shows that they are not class ids"),
+        ("labels = torch.full((2, 3), 0, dtype=torch.float32)", "their dtype is not an integer"),
         ("labels = F.pad(labels, (0, 2))\nF.binary_cross_entropy_with_logits(y, labels)", "has no ignore_index"),
         ("labels = pad_sequence(labels)\nloss = nn.MSELoss()(y, labels)", "MSELoss in this file has no ignore_index"),
     ],
@@ -165,7 +165,7 @@ def test_labels_of_an_unknown_loss_are_left_and_those_of_a_cross_entropy_are_not
     code = b"from torch.nn.utils.rnn import pad_sequence\nlabels = pad_sequence(labels, True, 0)\n"
     unknown = plan_file("data.py", code, [label_padding], Target(None, {}))
     assert unknown.change is None
-    assert "nothing in this file says" in unknown.findings[0].message
+    assert "this file does not show" in unknown.findings[0].message
     known = plan_file("data.py", code + b"loss = F.cross_entropy(y, labels)\n", [label_padding], Target(None, {}))
     assert b"-100" in known.change.after
 

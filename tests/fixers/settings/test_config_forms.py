@@ -80,8 +80,8 @@ def test_what_a_setting_becomes(before, after):
     assert outcome("conf.yaml", before) == (after, [])
 
 
-AS_WRITTEN = "'bf16' is written so that it cannot be edited in place (no bfloat16 on this card)"
-NO_TWIN = "bf16-true has no safe twin: 16-mixed keeps weights in float32"
+AS_WRITTEN = "'bf16' cannot be edited in place (no bfloat16 on this card)"
+NO_TWIN = "bf16-true has no safe float16 equivalent: 16-mixed keeps weights in float32"
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ NO_TWIN = "bf16-true has no safe twin: 16-mixed keeps weights in float32"
     [
         ("a: 1\nprecision: bf16-true\n", "2", NO_TWIN, "precision: 16-mixed"),
         ("trainer: {precision: bf16_true}\n", "1", NO_TWIN, "precision: 16-mixed"),
-        ("use_bf16: true\n", "1", "use_bf16 asks for bfloat16; the key that asks for float16 is not known", ""),
+        ("use_bf16: true\n", "1", "use_bf16 selects bfloat16; which key selects float16 is unknown", ""),
         ("bf16: true\nfp16: [1]\n", "1", "fp16 is set beside bf16 and is not a plain value; left as it was", ""),
         ("a: b\ndtype: >-\n  bf16\n", "2", AS_WRITTEN, ""),
         ('dtype: "bf\\x31\\x36" # bf16\n', "1", AS_WRITTEN, ""),

@@ -87,35 +87,39 @@ def test_what_a_launch_becomes(before, after):
     assert outcome(before) == (after, [])
 
 
-NO_TWIN = "bf16-true has no safe twin: 16-mixed keeps weights in float32"
+NO_TWIN = "bf16-true has no safe float16 equivalent: 16-mixed keeps weights in float32"
 
 
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("\nt --use_bf16\n", "--use_bf16 asks for bfloat16; the option that asks for float16 is not known", ""),
-        ("\nt --bf16 --fp16\n", "both --bf16 and --fp16 are given; which one counts is not known", "keep --fp16"),
+        ("\nt --use_bf16\n", "--use_bf16 selects bfloat16; which option selects float16 is unknown", ""),
+        (
+            "\nt --bf16 --fp16\n",
+            "both --bf16 and --fp16 are given; which one takes precedence is unknown",
+            "keep --fp16",
+        ),
         (
             "\nt --bf16 $A --fp16 False\n",
-            "both --bf16 and --fp16 are given; which one counts is not known",
+            "both --bf16 and --fp16 are given; which one takes precedence is unknown",
             "keep --fp16",
         ),
         (
             "\nt --tf32\n",
-            "--tf32 needs a card of compute capability 8.0; Trainer refuses it on this one",
+            "--tf32 needs a card of compute capability 8.0; Trainer rejects it on this card",
             "--tf32 False",
         ),
-        ("\nt --use_flash_attn\n", "--use_flash_attn asks for FlashAttention, which does not run on this card", ""),
+        ("\nt --use_flash_attn\n", "--use_flash_attn selects FlashAttention, which does not run on this card", ""),
         ("\nt --precision bf16-true\n", NO_TWIN, "precision=16-mixed"),
         ("t --precision $P\nP=bf16_true\n", NO_TWIN, ""),
-        ("\nDTYPE=bf16\n", "DTYPE is bf16, and nothing here says what it is for", "DTYPE=fp16"),
+        ("\nDTYPE=bf16\n", "DTYPE is bf16, and its purpose is unknown", "DTYPE=fp16"),
     ],
 )
 def test_what_cannot_be_decided_is_told_with_its_line_and_left(text, message, hint):
     assert outcome(text) == (text, [("2", message, hint)])
 
 
-HEREDOC = "a heredoc asks for bfloat16; what it is for is not known, so it was left as it is"
+HEREDOC = "a heredoc selects bfloat16; its purpose is unknown, so it was left as it is"
 
 
 @pytest.mark.parametrize(
@@ -136,6 +140,6 @@ def test_a_heredoc_is_read_as_what_it_is_written_to(before, after, told):
 
 def test_a_script_that_cannot_be_read_is_told_and_a_config_of_commands_is_not():
     message = "could not be read as a script (the ' that ends this string is missing); left as it was"
-    assert outcome("\nt --bf16 'x\n") == ("\nt --bf16 'x\n", [("2", message, "look at its flags by hand")])
+    assert outcome("\nt --bf16 'x\n") == ("\nt --bf16 'x\n", [("2", message, "check its flags by hand")])
     assert outcome("run: [t, --bf16\n", "c.yaml") == ("run: [t, --bf16\n", [])
     assert outcome("run: [t, --bf16, 'True']\n", "c.yaml") == ("run: [t, --fp16, 'True']\n", [])

@@ -62,7 +62,7 @@ def change(summary, **args):
 
 
 FROM_HUB = change(
-    f"replace {THERE} (11 bytes) by that of lab/speech at c0ffeec0ffee (26 bytes)",
+    f"replace {THERE} (11 bytes) by the file from lab/speech at c0ffeec0ffee (26 bytes)",
     repo=REPO,
     revision=COMMIT,
     digest=encode(GOOD),
@@ -88,7 +88,7 @@ def test_a_copy_in_the_cache_of_the_same_revision_is_taken_without_asking_the_hu
     plan, asked = plan_of(BAD, CACHED)
     digest = encode(Digest(26, GOOD.sha256))
     assert plan.changes == (
-        change(f"replace {THERE} (11 bytes) by that of /hub/b (26 bytes)", copy="/hub/b", digest=digest),
+        change(f"replace {THERE} (11 bytes) by the file from /hub/b (26 bytes)", copy="/hub/b", digest=digest),
     )
     assert len(asked) == 1
 
@@ -123,7 +123,7 @@ EXPLAIN = "pipeline explain tokenizer"
         ({"commit": COMMIT, "digests": {}}, "lab/speech has no tokenizer.json at c0ffeec0ffee", EXPLAIN),
         (
             {"commit": COMMIT, "digests": {"tokenizer.json": encode(digest_of(CUT))}},
-            "the file is identical to that of lab/speech, so the installed library is too old for it",
+            "the file is identical to the one in lab/speech, so the installed library is too old for it",
             'pip install -U "tokenizers>=0.20" "transformers>=4.45"',
         ),
     ],
@@ -135,7 +135,7 @@ def test_a_file_that_no_good_one_can_be_had_for_is_told_and_left(hub, reason, hi
 def test_a_file_that_belongs_to_nothing_is_told_and_the_hub_is_not_asked():
     plan, asked = plan_of(BAD, config={})
     assert plan.findings == (
-        unresolved("the model that it belongs to is not known", "set fixers.tokenizer.repo in the config"),
+        unresolved("the model of this tokenizer is unknown", "set fixers.tokenizer.repo in the config"),
     )
     assert len(asked) == 1
 

@@ -62,7 +62,7 @@ def test_what_has_no_plain_value_is_refused_with_its_place(text, words, line, co
 def test_as_many_values_as_the_limit_are_made_and_no_more():
     document = compose("[1, [2, 3]]")
     assert plain(document, Limits(values=5)) == [1, [2, 3]]
-    with pytest.raises(YamlProblem, match="aliases make more than 4 values"):
+    with pytest.raises(YamlProblem, match="aliases expand to more than 4 values"):
         plain(document, Limits(values=4))
 
 
@@ -70,7 +70,7 @@ def test_documents_are_read_to_the_depth_and_size_of_the_limits():
     assert compose("[[1]]", Limits(depth=3)) is not None
     with pytest.raises(YamlProblem, match="nested more than 2 levels deep"):
         compose("[[1]]", Limits(depth=2))
-    with pytest.raises(YamlProblem, match="4 bytes; 3 is the most that is read"):
+    with pytest.raises(YamlProblem, match="4 bytes; 3 is the limit"):
         compose("a: 1", Limits(bytes=3))
 
 

@@ -62,7 +62,7 @@ def test_an_edit_over_two_strings_or_before_all_code_is_refused():
     assert data[slice(*placement.place(0, 2))] == b"ab"
     with pytest.raises(Unparsable, match="spans several"):
         placement.place(1, 3)
-    with pytest.raises(Unparsable, match="no code there"):
+    with pytest.raises(Unparsable, match="no code at that position"):
         Placement(data, ()).place(0, 0)
 
 

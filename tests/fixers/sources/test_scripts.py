@@ -124,7 +124,7 @@ def test_a_heredoc_knows_its_bytes_who_reads_it_and_where_its_line_writes(text, 
         ("a\n$(b\nc", 2, "the ) that ends this is missing"),
         ("a `b", 1, "the ` that ends this is missing"),
         ("A=(b\nc", 1, "the ) that ends this array is missing"),
-        ("\ncat <<E\nx\n", 3, "the heredoc that 'E' ends has no end"),
+        ("\ncat <<E\nx\n", 3, "the heredoc has no closing line 'E'"),
     ],
 )
 def test_what_does_not_end_is_refused_in_words_with_the_line_where_it_began(text, line, words):

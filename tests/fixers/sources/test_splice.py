@@ -37,10 +37,10 @@ def test_edits_are_made_in_the_order_of_their_places() -> None:
 @pytest.mark.parametrize(
     ("edits", "message", "offset"),
     [
-        ([Edit(1, b"x", b"y", "why")], "expected b'x' there (why)", 1),
-        ([Edit(4, b"ef", b"y", "why")], "expected b'ef' there (why)", 4),
+        ([Edit(1, b"x", b"y", "why")], "expected b'x' at this position (why)", 1),
+        ([Edit(4, b"ef", b"y", "why")], "expected b'ef' at this position (why)", 4),
         ([Edit(0, b"ab", b"", "one"), Edit(1, b"b", b"", "two")], "two edits overlap (two)", 1),
-        ([Edit(0, b"x" * 80, b"", "long")], f"expected {b'x' * 60!r} there (long)", 0),
+        ([Edit(0, b"x" * 80, b"", "long")], f"expected {b'x' * 60!r} at this position (long)", 0),
     ],
 )
 def test_what_cannot_be_made_is_refused_with_its_place(edits: list[Edit], message: str, offset: int) -> None:

@@ -96,9 +96,9 @@ def test_BI_04_a_duplicate_key_is_found_with_both_lines():
     ("data", "words", "line", "column"),
     [
         pytest.param(b"a: 1\nb: [1, 2\nc: 3\n", "", 3, 2, id="bi_02_syntax"),
-        pytest.param(b"a:\n\tb: 1\n", "a tab stands where YAML wants spaces", 2, 1, id="bi_03_tab"),
-        pytest.param(b"a: *nowhere\n", "names no anchor", 1, 4, id="unknown_alias"),
-        pytest.param(b"a: &x [1, *x]\n", "stands inside what it names", 1, 11, id="alias_of_itself"),
+        pytest.param(b"a:\n\tb: 1\n", "a tab is used where YAML requires spaces", 2, 1, id="bi_03_tab"),
+        pytest.param(b"a: *nowhere\n", "refers to no anchor", 1, 4, id="unknown_alias"),
+        pytest.param(b"a: &x [1, *x]\n", "is inside the value that it refers to", 1, 11, id="alias_of_itself"),
         pytest.param(b"a: 1\nb: \xff\xfe\n", "byte 8 (0xff) is not UTF-8", 2, 4, id="bi_11_not_utf8"),
         pytest.param(b"a: 1\nb: \x01\n", "U+0001", 2, 4, id="control_character"),
         pytest.param(b"a: 1\n---\nb: 2\n", "second document", 3, 1, id="two_documents"),
@@ -126,7 +126,7 @@ def test_BI_09_a_billion_laughs_are_refused_at_once():
     lines += [f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 10)}]" for i in range(1, 40)]
     started = time.process_time()
     document = compose("\n".join(lines))
-    with pytest.raises(YamlProblem, match="aliases make more than"):
+    with pytest.raises(YamlProblem, match="aliases expand to more than"):
         plain(document)
     assert sum(1 for _ in walk(document)) < 1000
     assert time.process_time() - started < 1.0
@@ -141,7 +141,7 @@ def test_a_chain_of_aliases_counts_as_depth():
 
 
 def test_BI_10_a_document_over_the_limit_is_refused_unread():
-    with pytest.raises(YamlProblem, match="1048576 is the most"):
+    with pytest.raises(YamlProblem, match="1048576 is the limit"):
         compose(b"a: 1\n" * 2_000_000)
     assert compose(b"a: 1\n", Limits(bytes=5)) is not None
 

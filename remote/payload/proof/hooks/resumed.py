@@ -92,7 +92,7 @@ def describe_start(start: TrainingStart, offered: str, reads: Reads) -> Tuple[st
         at = f" at step {start.step}" if start.step is not None else " at a step that its optimizer does not count"
         return "info", f"resumed{at}{source}", (start.step or 0) + 1
     name = os.path.basename(offered.rstrip("/"))
-    files = "files of it were read" if _was_read(offered, reads) else "no file of it was seen to be read"
+    files = "its files were read" if _was_read(offered, reads) else "none of its files was opened"
     message = (
         f"started again at step 0: its optimizer holds no state of {name}, and {files}. To resume, a script passes "
         'os.environ.get("HALFSTEP_RESUME_FROM") or None to trainer.train(resume_from_checkpoint=...)'
