@@ -57,6 +57,22 @@ class DtypeRow:
 
 
 @dataclass(frozen=True)
+class HalfOrigin:
+    """A place where half precision entered. `kind`: autocast, trained, frozen (tensors), accelerator or trainer.
+
+    `used`: the project's line, empty if none of its lines is below; `source`: the only setting that holds the value,
+    empty if that is not certain or is the line itself; `library`: the installed code that made the call.
+    """
+
+    kind: str
+    dtype: str
+    used: str
+    source: str = ""
+    library: str = ""
+    tensors: int = 0
+
+
+@dataclass(frozen=True)
 class StepSeen:
     """One tried optimizer step of rank 0. `loss` is the sum of its micro-steps as the script scaled them.
 
@@ -95,6 +111,7 @@ class ProofReport:
     wall_s: float = 0.0
     exit: Optional[int] = None
     output_tail: str = ""
+    origins: Tuple[HalfOrigin, ...] = ()
 
     @property
     def ok(self) -> bool:

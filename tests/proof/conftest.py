@@ -15,11 +15,13 @@ import pytest
 from remote.payload.proof.evidence import Evidence, read_ranks
 from remote.payload.proof.injection import write_hooks
 from remote.payload.proof.judge import judge_proof
+from remote.payload.proof.provenance import read_texts
 from remote.policy.precision import judge_precision
 from remote.protocol.proof import ProofReport, ProofRequest
 from tests.lab.wait import PATIENCE_S
 
 HERE = Path(__file__).parent
+SCRIPTS = HERE / "scripts"
 TURING = (7, 5)
 
 Prove = Callable[..., ProofReport]
@@ -52,14 +54,18 @@ def forkserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[d
 def prove(forkserver, tmp_path) -> Prove:
     """A function that proves one script, as if on a card of the given capability."""
 
-    def run(script: Path, *, capability=TURING, wish="auto", **request: Any) -> ProofReport:
+    def run(script: Path, *, capability=TURING, wish="auto", argv=(), **request: Any) -> ProofReport:
         (tmp_path / "reports").mkdir()
-        environment = {"HALFSTEP_PROOF": str(tmp_path / "reports")}
-        exit_status = forkserver({"script": str(script), "folder": str(tmp_path), "environment": environment})
+        environment = {"HALFSTEP_PROOF": str(tmp_path / "reports"), **request.get("environment", {})}
+        order = {"script": str(script), "folder": str(tmp_path), "environment": environment, "argv": [*argv]}
+        path = SCRIPTS if tmp_path in script.parents else script.parents[1]
+        exit_status = forkserver({**order, "path": str(path)})
         plan = judge_precision(capability=capability, wish=wish)
         asked = ProofRequest("p", (str(script),), plan, capability=capability, **request)
         output = (tmp_path / "output.log").read_text()
-        return judge_proof(Evidence(asked, read_ranks(str(tmp_path / "reports")), exit=exit_status, output_tail=output))
+        ranks = read_ranks(str(tmp_path / "reports"))
+        texts = read_texts(str(tmp_path), ranks)
+        return judge_proof(Evidence(asked, ranks, exit=exit_status, output_tail=output, texts=texts))
 
     return run
 

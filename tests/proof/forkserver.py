@@ -29,6 +29,7 @@ def run_script(order):
     os.dup2(output, 2)
     os.environ.update(order["environment"])
     sys.path[:0] = [order["hooks"], order.get("path", str(Path(order["script"]).parents[1]))]
+    sys.argv = [order["script"], *order.get("argv", ())]
     recorder = importlib.import_module("halfstep_hooks.arm").start()
     status = 0
     try:

@@ -8,10 +8,12 @@ from typing import Dict, Iterator, List
 from remote.payload.proof.evidence import HALF, Evidence, Result, adapter_of, error, passed, some, warning
 from remote.payload.proof.hooks.report import DtypeCount, TrainableTensor
 from remote.payload.proof.hooks.rules import is_adapter
+from remote.payload.proof.provenance import RUNTIME_HINT, explain, is_out_of_reach
 from remote.protocol.precision import Mode
 from remote.protocol.proof import NotChecked
 
 LARGE_BYTES = 2**30
+TENSORS = ("trained", "frozen")
 
 
 def judge(evidence: Evidence) -> Iterator[Result]:
@@ -47,9 +49,10 @@ def _trainable(evidence: Evidence) -> Result:
         return passed("trainable-dtype", message)
     return error(
         "trainable-dtype",
-        f"{len(names)} of {len(evidence.trainable)} trained tensors are {' and '.join(kinds)}; all must be float32",
+        f"{len(names)} of {len(evidence.trainable)} trained tensors are {' and '.join(kinds)}; all must be float32"
+        + explain(evidence, ("trained",), kinds),
         where=some(names),
-        hint="pipeline fix --only trainable-fp32",
+        hint=RUNTIME_HINT if is_out_of_reach(evidence, ("trained",)) else "pipeline fix --only trainable-fp32",
     )
 
 
@@ -73,9 +76,10 @@ def _bf16(evidence: Evidence) -> Result:
     kinds = ", ".join(f"{row.tensors} {row.kind}" for row in rows)
     return grade(
         "bf16-left",
-        f"bfloat16 tensors are left ({kinds}) on a card that only emulates it",
+        f"bfloat16 tensors are left ({kinds}) on a card that only emulates it"
+        + explain(evidence, TENSORS, ("bfloat16",)),
         where=some(name for row in rows for name in row.examples),
-        hint="pipeline fix --only bf16-to-fp16",
+        hint=RUNTIME_HINT if is_out_of_reach(evidence, TENSORS) else "pipeline fix --only bf16-to-fp16",
     )
 
 

@@ -7,11 +7,13 @@ from typing import Iterator, List
 from remote.payload.proof.evidence import Evidence, Result, error, passed, some, warning
 from remote.payload.proof.hooks.rules import scale_cannot_fall
 from remote.payload.proof.hooks.step import Step
+from remote.payload.proof.provenance import RUNTIME_HINT, explain, is_out_of_reach
 from remote.protocol.precision import Mode
 from remote.protocol.proof import NotChecked
 
 LOWEST_SCALE = 128.0
 A_FEW_SKIPS = 4
+CHOOSERS = ("trainer", "accelerator", "autocast")
 _ONLY_ON_CARD = ", as torch.cuda.amp and Accelerate do for float16"
 
 
@@ -35,7 +37,9 @@ def _autocast(evidence: Evidence) -> Result:
     if "bfloat16" in states and evidence.float16_waits:
         return NotChecked("autocast", "bfloat16 on this CPU; the command uses float16 only on a card")
     if "bfloat16" in states and evidence.below_bf16:
-        return error("autocast", "autocast runs in bfloat16 on a card that only emulates it", hint="precision: auto")
+        message = "autocast runs in bfloat16 on a card that only emulates it" + explain(evidence, CHOOSERS, states)
+        out_of_reach = is_out_of_reach(evidence, CHOOSERS)
+        return error("autocast", message, hint=RUNTIME_HINT if out_of_reach else "precision: auto")
     if wanted and states == ["off"]:
         return _without_autocast(evidence)
     if wanted and wanted not in states:

@@ -9,7 +9,7 @@ import math
 import os
 import re
 from dataclasses import dataclass
-from typing import Dict, FrozenSet, Iterable, List, Optional, Tuple, Union
+from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Tuple, Union
 
 from remote.payload.proof.hooks.report import (
     DtypeCount,
@@ -40,7 +40,10 @@ PEFT_NAME = re.compile(r"\.(?:lora_[A-Za-z_]+|modules_to_save)\.([^.]+)(?:\.|$)"
 
 @dataclass(frozen=True)
 class Evidence:
-    """The reports of all ranks, rank 0 first. `exit` None: the proof ended the command."""
+    """The reports of all ranks, rank 0 first. `exit` None: the proof ended the command.
+
+    `texts`: the project's files that chose a dtype or were read as settings, by path.
+    """
 
     request: ProofRequest
     ranks: Tuple[RankReport, ...]
@@ -49,6 +52,7 @@ class Evidence:
     wall_s: float = 0.0
     output_tail: str = ""
     pythons: Tuple[Python, ...] = ()
+    texts: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def first(self) -> RankReport:

@@ -17,6 +17,7 @@ from remote.payload.proof import (
 )
 from remote.payload.proof.evidence import Evidence, Result
 from remote.payload.proof.hooks.step import Step
+from remote.payload.proof.provenance import find_origins
 from remote.protocol.findings import Finding
 from remote.protocol.proof import DtypeRow, NotChecked, ProofReport, StepSeen
 
@@ -62,6 +63,7 @@ def judge_proof(evidence: Evidence) -> ProofReport:
         wall_s=evidence.wall_s,
         exit=evidence.exit,
         output_tail=evidence.output_tail,
+        origins=tuple(find_origins(evidence)),
     )
 
 

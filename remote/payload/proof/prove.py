@@ -24,6 +24,7 @@ from remote.payload.proof.evidence import Evidence, read_ranks
 from remote.payload.proof.hooks.step import Step
 from remote.payload.proof.injection import python_path, write_hooks
 from remote.payload.proof.judge import judge_proof, summarize_step
+from remote.payload.proof.provenance import read_texts
 from remote.payload.proof.pythons import Pythons
 from remote.payload.proof.scratch import Scratch, open_scratch
 from remote.payload.request.refusal import refusal_to_json
@@ -106,14 +107,16 @@ class Runner:
         finally:
             self._end_all()
         self._send_steps()
+        ranks = read_ranks(self._scratch.reports)
         evidence = Evidence(
             self._request,
-            read_ranks(self._scratch.reports),
+            ranks,
             exit=_exit(self._status),
             timed_out=timed_out,
             wall_s=time.monotonic() - began,
             output_tail=self._tail(),
             pythons=self._pythons.known(),
+            texts=read_texts(self._scratch.run.code, ranks),
         )
         return judge_proof(evidence)
 
@@ -142,6 +145,7 @@ class Runner:
             **environment,
             "PYTHONPATH": python_path(self._scratch.hooks, environment),
             "HALFSTEP_PROOF": self._scratch.reports,
+            "HALFSTEP_PROJECT": self._scratch.run.code,
             "HALFSTEP_PROOF_STEPS": str(self._request.steps),
             "HALFSTEP_PROOF_ATTEMPTS": str(self._request.attempts),
             "HALFSTEP_PROOF_RUNNER": f"{os.getpid()}:{own.ticks if own is not None else ''}",

@@ -9,6 +9,7 @@ import traceback
 from typing import Optional
 
 from .imports import watch_imports
+from .origins import OPENED
 from .patches import PATCHED, install
 from .patching import Training
 from .proof import ProofRecorder
@@ -38,6 +39,8 @@ class Hooks:
         folder = os.environ.get(PROOF, "")
         try:
             if self.recorder is None:
+                if folder:
+                    OPENED.watch()
                 self.recorder = ProofRecorder(folder) if folder else WatchRecorder(os.environ[WATCH])
                 self._training = Training()
             install(self.recorder, self._training)
@@ -55,6 +58,8 @@ def arm() -> None:
     if HOOKS.armed or not (os.environ.get(PROOF) or os.environ.get(WATCH)):
         return
     HOOKS.armed = True
+    if os.environ.get(PROOF):
+        OPENED.watch()
     watch_imports(PATCHED, HOOKS.executed)
     if "torch" in sys.modules:
         HOOKS.start()

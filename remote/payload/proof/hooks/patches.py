@@ -12,8 +12,10 @@ from typing import Any, Callable
 from .autocast import is_float16_on_card
 from .loss_graph import Start, classify_start
 from .loss_scale import patch_scalers
+from .origins import LIBRARIES, patch_libraries, patch_parameters
 from .patching import Training, is_enabled, replace
 from .recorder import DetailRecorder, Recorder
+from .tensors import short
 
 PATCHED = frozenset(
     {
@@ -27,6 +29,7 @@ PATCHED = frozenset(
         "torch.optim.lr_scheduler",
         "torch.optim.optimizer",
         "torch.utils.checkpoint",
+        *LIBRARIES,
     }
 )
 """The modules that are patched, except those that torch itself cannot reload; patched again after a reload."""
@@ -60,6 +63,8 @@ def install(recorder: Recorder, training: Training) -> None:
         _patch_functions(torch, recorder.details)
         _patch_checkpointing(recorder.details)
         _patch_modules(torch, recorder, recorder.details, training)
+        patch_parameters(torch, recorder.details.origins)
+        patch_libraries(recorder.details.origins)
 
 
 def _restart_in_fork(recorder: Recorder, training: Training) -> None:
@@ -119,6 +124,8 @@ def _patch_autocast(torch: Any, details: DetailRecorder, training: Training) -> 
             if requested or training.module_depth == 0:
                 replaced = is_float16_on_card(self, args, kwargs)
                 details.autocast_made(requested, bool(getattr(self, "_enabled", True)), replaced)
+            if requested:
+                details.origins.enter("autocast", short(getattr(self, "fast_dtype", "")))
 
         return build
 

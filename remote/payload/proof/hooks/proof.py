@@ -18,15 +18,17 @@ from .hold import hold, watch_runner
 from .labels import Batches
 from .loss_graph import Start
 from .modules import MEASURED_FORWARDS, ModuleMeasure
+from .origins import Origins
 from .quiet import Ledger, quiet
 from .recorder import DetailRecorder
 from .report import Crash, Flags, RankReport, write_json
 from .step import Step
 from .step_log import Clip, StepLog, last_clip
-from .tensors import learning_rate, local, measure_gradients, parameters_of, rate_in_schedule, read_losses, short
+from .tensors import learning_rate, local, nonfinite_gradients, parameters_of, rate_in_schedule, read_losses, short
 from .trained import Trained
 
 WRITE_EVERY_S = 20.0
+LIMITS = (("STEPS", 2), ("ATTEMPTS", 12))
 
 
 class ProofRecorder:
@@ -39,12 +41,12 @@ class ProofRecorder:
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        wanted, patience = (os.environ.get(f"HALFSTEP_PROOF_{name}", "") for name in ("STEPS", "ATTEMPTS"))
-        self.log = StepLog(int(wanted or 2), int(patience or 12))
+        self.log = StepLog(*(int(os.environ.get(f"HALFSTEP_PROOF_{name}") or most) for name, most in LIMITS))
         self.rank = int(os.environ.get("RANK", "0"))
         self.world = int(os.environ.get("WORLD_SIZE", "1"))
         self.ledger = Ledger()
         self.release: Callable[[], None] = lambda: None
+        self.origins = Origins(self.ledger)
         self.modules = ModuleMeasure()
         self.attentions = AttentionMeasure()
         self.trained = Trained()
@@ -57,10 +59,8 @@ class ProofRecorder:
         self.norm: Optional[float] = None
         self.stepping: Optional[Any] = None
         self.flags = Flags()
-        self.since = time.perf_counter()
-        self.ready = False
-        self.written = False
-        self.last_write = self.since
+        self.since = self.last_write = time.perf_counter()
+        self.ready = self.written = False
         self._crash: Optional[Crash] = None
         watch_exit(self.ledger.pid, self._failed, lambda: self.write("exited"))
         watch_runner()
@@ -70,15 +70,17 @@ class ProofRecorder:
         return self
 
     def restart(self) -> None:
-        release = self.release
+        kept = {"release": self.release, "origins": self.origins}
         ProofRecorder.__init__(self, self.folder)
         # Children of multiprocessing end without atexit, so the report is written at the first step already.
-        self.release, self.last_write, self.forked = release, -WRITE_EVERY_S, True
+        vars(self).update(kept, last_write=-WRITE_EVERY_S, forked=True)
+        self.origins.ledger = self.ledger
 
     @quiet
     def built(self, optimizer: Any) -> None:
         self.trained.built(optimizer)
         self.flow.built(optimizer)
+        self.origins.built(optimizer)
 
     @quiet
     def forward(self, root: Any) -> None:
@@ -218,7 +220,6 @@ class ProofRecorder:
         clip = last_clip(self.clips, parameters_of(optimizer))
         norm, limit = clip or (None, None)
         applied_norm = None if skipped else self.norm
-        states = measure_gradients(self.trained.named(optimizer))[0] if skipped else {}
         rate = learning_rate(optimizer)
         return Step(
             number=len(self.log.steps) + 1,
@@ -232,7 +233,7 @@ class ProofRecorder:
             scheduled=rate_in_schedule(optimizer),
             clipped=clip is not None,
             clip_limit=limit,
-            nonfinite_gradients=tuple(name for name, state in states.items() if state == "nonfinite")[:10],
+            nonfinite_gradients=nonfinite_gradients(self.trained.named(optimizer)) if skipped else (),
             seconds=now - self.since - self.ledger.own_s,
         )
 
@@ -249,9 +250,7 @@ class ProofRecorder:
 
     @quiet
     def _note_scale(self, scaler: Any) -> None:
-        steps = self.log.steps
-        if steps:
-            steps[-1] = dataclasses.replace(steps[-1], loss_scale_after=float(scaler.get_scale()))
+        self.log.note_scale(float(scaler.get_scale()))
 
     @quiet
     def scheduled(self) -> None:
@@ -297,4 +296,5 @@ class ProofRecorder:
             attention=self.attentions.summary(self.trained.roots),
             flags=dataclasses.replace(self.flags, accelerate_waits_for_card=accelerate_waits_for_card()),
             memory=peak_memory(model.device),
+            provenance=self.origins.summary(self.trained.roots, self.trained.optimizers),
         )

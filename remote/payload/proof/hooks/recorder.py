@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple
 
 from .loss_graph import Start
+from .origins import Origins
 
 
 class Recorder(Protocol):
@@ -48,6 +49,7 @@ class DetailRecorder(Protocol):
     """Records what the proof needs beside the steps. `release` removes the hooks on module calls."""
 
     release: Callable[[], None]
+    origins: Origins
 
     def built(self, optimizer: Any) -> None:
         """An optimizer was built over its parameters as they are now."""

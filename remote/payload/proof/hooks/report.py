@@ -225,6 +225,33 @@ class Flags:
 
 
 @dataclass(frozen=True)
+class HalfEntry:
+    """A place where half precision entered: `kind` autocast, trained, frozen (parameters), accelerator or trainer.
+
+    `file` and `line` are the project's, empty if none of its lines is below; `library` is the installed code that made
+    the call, empty for torch. `source`: the environment variable that the value was read from.
+    """
+
+    kind: str
+    dtype: str
+    file: str = ""
+    line: int = 0
+    library: str = ""
+    source: str = ""
+    tensors: int = 0
+    example: str = ""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where half precision entered the process. `settings`: the settings files of the project that it opened."""
+
+    entries: Tuple[HalfEntry, ...] = ()
+    settings: Tuple[str, ...] = ()
+    argv: Tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class RankReport:
     """What one process saw. `state`: running, done, exited or exception; `faults`: errors of the hooks themselves.
 
@@ -248,6 +275,7 @@ class RankReport:
     attention: AttentionTables = field(default_factory=AttentionTables)
     flags: Flags = field(default_factory=Flags)
     memory: Memory = field(default_factory=Memory)
+    provenance: Provenance = field(default_factory=Provenance)
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,11 @@ class StepLog:
         counted = sum(step.counts for step in self.steps)
         return counted >= wanted or attempts >= self.patience or len(self.steps) >= MOST * self.patience
 
+    def note_scale(self, scale: float) -> None:
+        """Record the loss scale after the newest step."""
+        if self.steps:
+            self.steps[-1] = dataclasses.replace(self.steps[-1], loss_scale_after=scale)
+
     def append_newest(self, path: str) -> None:
         """Append the newest step to that file, as a line of JSON."""
         with open(path, "a", encoding="utf-8") as file:

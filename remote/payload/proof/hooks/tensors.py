@@ -115,6 +115,12 @@ def measure_gradients(parameters: List[Tuple[str, Any]]) -> Tuple[Dict[str, str]
     return states, math.sqrt(sum(value * value for value in values))
 
 
+def nonfinite_gradients(parameters: List[Tuple[str, Any]], most: int = 10) -> Tuple[str, ...]:
+    """Return the first names of parameters whose gradients are not all finite."""
+    states, _ = measure_gradients(parameters)
+    return tuple(name for name, state in states.items() if state == "nonfinite")[:most]
+
+
 def _norm_dtype(torch: Any, grad: Any) -> Any:
     # Squares of float16 gradients overflow where the gradients themselves do not.
     return torch.float64 if grad.dtype == torch.float64 else torch.float32

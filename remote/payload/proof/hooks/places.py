@@ -1,0 +1,69 @@
+"""Places in the source of a running process: the project's line that made a call, and the library's below it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from types import FrameType
+from typing import Dict, Optional, Tuple
+
+PROJECT = "HALFSTEP_PROJECT"
+"""The environment variable that names the project's folder; without it, the folder in which the process started."""
+INSTALLED = ("site-packages", "dist-packages")
+PASSED = ("torch", "contextlib", "dataclasses")
+_OWN = os.path.dirname(os.path.abspath(__file__))
+
+
+@dataclass(frozen=True)
+class Place:
+    """`file` and `line` of the project's code, empty if it made no such call; `library`: the code below, if not torch.
+
+    `file` is relative to the project, `library` is `package/module.py:12`.
+    """
+
+    file: str = ""
+    line: int = 0
+    library: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.file else self.library
+
+
+class Project:
+    """The project's folder of this process."""
+
+    def __init__(self) -> None:
+        self._start = os.getcwd()
+        self.root = os.path.realpath(os.environ.get(PROJECT) or self._start)
+        self._relative: Dict[str, Optional[str]] = {}
+
+    def relative(self, path: str) -> Optional[str]:
+        """Return a path relative to the project; None outside of it and in installed packages."""
+        if path not in self._relative:
+            whole = os.path.realpath(os.path.join(self._start, path))
+            inside = whole.startswith(self.root + os.sep) and not set(INSTALLED) & set(whole.split(os.sep))
+            self._relative[path] = os.path.relpath(whole, self.root) if inside else None
+        return self._relative[path]
+
+    def place(self, passed: Tuple[str, ...] = ()) -> Place:
+        """Return the innermost line of the project on this thread's stack; `passed` packages are not named below it."""
+        frame: Optional[FrameType] = sys._getframe(1)
+        library = ""
+        while frame is not None:
+            name = frame.f_code.co_filename
+            relative = None if name.startswith("<") else self.relative(name)
+            if relative is not None:
+                return Place(relative, frame.f_lineno, library)
+            package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+            if not (library or name.startswith(("<", _OWN)) or package in (*PASSED, *passed)):
+                library = f"{_package_path(name)}:{frame.f_lineno}"
+            frame = frame.f_back
+        return Place("", 0, library)
+
+
+def _package_path(path: str) -> str:
+    """Return the path below site-packages, or the last two parts of another one."""
+    parts = path.split(os.sep)
+    below = [at for at, part in enumerate(parts) if part in INSTALLED]
+    return "/".join(parts[below[-1] + 1 :] if below else parts[-2:])

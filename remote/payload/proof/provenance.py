@@ -1,0 +1,113 @@
+"""Where half precision entered a command: the line that used it, and the setting that its value came from."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import Dict, FrozenSet, Iterator, List, Sequence
+
+from remote.payload.proof.evidence import Evidence
+from remote.payload.proof.hooks.report import HalfEntry, RankReport
+from remote.payload.proof.value_origins import arguments_with, follow_use, settings_with
+from remote.protocol.proof import HalfOrigin
+
+CONFIGURED = ("accelerate", "diffusers", "lightning", "peft", "pytorch_lightning", "transformers", "trl")
+LARGEST_BYTES = 1 << 18
+RUNTIME_HINT = "fixers: {runtime: auto}"
+KEYS = {"accelerator": {"mixed_precision"}, "trainer": {"bf16", "fp16"}}
+"""Settings that a library reads by itself."""
+
+
+def read_texts(root: str, ranks: Sequence[RankReport]) -> Dict[str, str]:
+    """Return the text of each project file that chose a dtype or was read as settings, by its path in the project."""
+    texts = {}
+    for rank in ranks:
+        for path in (*(entry.file for entry in rank.provenance.entries), *rank.provenance.settings):
+            whole = os.path.join(root, path)
+            if path and path not in texts and os.path.isfile(whole) and os.path.getsize(whole) <= LARGEST_BYTES:
+                with open(whole, encoding="utf-8", errors="replace") as file:
+                    texts[path] = file.read()
+    return texts
+
+
+def find_origins(evidence: Evidence) -> Iterator[HalfOrigin]:
+    """Yield each place where half precision entered on any rank, once."""
+    seen: Dict[HalfEntry, None] = {}
+    for rank in evidence.ranks:
+        for entry in rank.provenance.entries:
+            seen.setdefault(entry)
+    for entry in seen:
+        used = f"{entry.file}:{entry.line}" if entry.file else ""
+        source = _source(evidence, entry)
+        yield HalfOrigin(entry.kind, entry.dtype, used, source, entry.library, entry.tensors)
+
+
+def _source(evidence: Evidence, entry: HalfEntry) -> str:
+    """Return the only place that holds the value that this line used; empty if it is the line, or not certain."""
+    use = follow_use(evidence.texts.get(entry.file, ""), entry.line, entry.dtype)
+    if use is None and not entry.source:
+        return ""
+    if use is not None and use.literal:
+        return "" if use.literal == entry.line else f"{entry.file}:{use.literal}"
+    keys = frozenset((use.keys if use is not None else frozenset()) | KEYS.get(entry.kind, set()))
+    places = sorted(set(_places(evidence, entry, keys)))
+    if len(places) > 1:
+        return ""
+    return places[0] if places else _environment(entry)
+
+
+def _places(evidence: Evidence, entry: HalfEntry, keys: FrozenSet[str]) -> Iterator[str]:
+    names = {name for rank in evidence.ranks for name in rank.provenance.settings}
+    yield from settings_with({name: evidence.texts[name] for name in names & set(evidence.texts)}, keys, entry.dtype)
+    commands: List[Sequence[str]] = [rank.provenance.argv[1:] for rank in evidence.ranks]
+    if entry.source:
+        # A launcher passes its flags on as environment variables.
+        commands += [_words(python.command) for python in evidence.pythons]
+    for command in commands:
+        yield from arguments_with(command, keys, entry.dtype)
+    for name, value in evidence.request.environment.items():
+        lowered = frozenset({*keys, entry.source.lower()} - {""})
+        yield from (f"env: {word}" for word in arguments_with([f"{name}={value}"], lowered, entry.dtype))
+
+
+def _environment(entry: HalfEntry) -> str:
+    return f"the environment variable {entry.source}" if entry.source else ""
+
+
+def _words(command: str) -> List[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return command.split()
+
+
+def describe(origin: HalfOrigin) -> str:
+    """Return 'bfloat16 came from conf/train.toml:12, used at train.py:88'."""
+    used = origin.used
+    if origin.library:
+        used = f"{origin.library}, called at {used}" if used else origin.library
+    if origin.source:
+        return f"{origin.dtype} came from {origin.source}, used at {used}"
+    return f"{origin.dtype} entered at {used}"
+
+
+def explain(evidence: Evidence, kinds: Sequence[str], dtypes: Sequence[str]) -> str:
+    """Return '; bfloat16 came from ...' for the first such entry, to be appended to a message; empty without one."""
+    found = [one for one in find_origins(evidence) if one.kind in kinds and one.dtype in dtypes]
+    # What decides for the whole process comes before what followed from it.
+    found.sort(key=lambda one: kinds.index(one.kind))
+    if not found:
+        return ""
+    more = f" (and {len(found) - 1} other places)" if len(found) > 2 else " (and 1 other place)" if found[1:] else ""
+    return f"; {describe(found[0])}{more}"
+
+
+def is_out_of_reach(evidence: Evidence, kinds: Sequence[str]) -> bool:
+    """Return True if half precision entered only in installed code, which no fixer rewrites."""
+    found = [one for one in find_origins(evidence) if one.kind in kinds]
+    return bool(found) and all(_is_foreign(one.library) and not one.source for one in found)
+
+
+def _is_foreign(library: str) -> bool:
+    """Return True for installed code other than that of libraries whose arguments decide the dtype."""
+    return bool(library) and library.partition("/")[0] not in CONFIGURED
