@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from fixers.frame.change import Left
 from fixers.frame.source_fixer import Rewrite
 from fixers.sources.python import Located, PythonSource
 from fixers.sources.splice import Edit
@@ -12,12 +13,13 @@ from remote.protocol.findings import Finding, Severity
 
 @dataclass
 class Draft:
-    """A rewrite in progress: the file's edits and findings so far."""
+    """A rewrite in progress: the file's edits and findings so far, and the places that it leaves."""
 
     source: PythonSource
     check: str
     edits: list[Edit] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    left: list[Left] = field(default_factory=list)
 
     def warn(self, node: Located, message: str, *, hint: str = "", severity: Severity = Severity.WARNING) -> None:
         """Report a problem at the node's line."""
@@ -27,6 +29,10 @@ class Draft:
         """Replace the node's text."""
         self.edits.append(self.source.replace_node(node, replacement, why))
 
+    def leave(self, node: Located, reason: str) -> None:
+        """Record that the node stays as it is, and why."""
+        self.left.append(Left(self.source.where(node), reason))
+
     @property
     def rewrite(self) -> Rewrite:
-        return Rewrite(tuple(self.edits), tuple(self.findings))
+        return Rewrite(tuple(self.edits), tuple(self.findings), tuple(self.left))

@@ -34,15 +34,24 @@ class HostChange:
 
 
 @dataclass(frozen=True)
+class Left:
+    """A place that a fixer would change, and the reason why it stays as it is."""
+
+    where: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Plan:
-    """The findings and changes of fixers; without changes there is nothing to do."""
+    """The findings and changes of fixers; without changes there is nothing to do. `left` are places not changed."""
 
     findings: tuple[Finding, ...] = ()
     changes: tuple[FileChange | HostChange, ...] = ()
+    left: tuple[Left, ...] = ()
 
     @property
     def empty(self) -> bool:
         return not self.changes
 
     def and_also(self, other: Plan) -> Plan:
-        return Plan(self.findings + other.findings, self.changes + other.changes)
+        return Plan(self.findings + other.findings, self.changes + other.changes, self.left + other.left)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fixers.sources.file_roles import is_jax, never_trains
 from fixers.sources.trainer_names import ARGUMENTS, TRL_ARGUMENTS
 
 RENAMED = tuple(key.encode() for key in (*ARGUMENTS, *TRL_ARGUMENTS))
@@ -30,16 +31,19 @@ INTO_TRAINER = re.compile(rb"\b(?:HfArgumentParser|TrlParser)\(")
 class OwnSettings:
     """`keys`: bfloat16 keys that the code reads from a config. `options`: renamed Trainer options that it uses.
 
-    `into_trainer`: the project parses a command line or a file into Trainer arguments.
+    `into_trainer`: the project parses a command line or a file into Trainer arguments. `jax`: paths of Python files
+    that use JAX. `scripts`: paths of scripts that never train.
     """
 
     keys: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     into_trainer: bool = False
+    jax: tuple[str, ...] = ()
+    scripts: tuple[str, ...] = ()
 
 
-def judge_source(source: bytes) -> OwnSettings:
-    """Return the settings that a Python file reads and declares."""
+def judge_source(path: str, source: bytes) -> OwnSettings:
+    """Return the settings that a Python file reads and declares, and what the file is for."""
     into_trainer = INTO_TRAINER.search(_lines_with(source, PARSERS)) is not None
     keys: set[bytes] = set()
     if about_keys := _lines_with(source, (BF16,)):
@@ -49,7 +53,9 @@ def judge_source(source: bytes) -> OwnSettings:
             if OF_A_CONFIG.search(owners) or (OF_ARGUMENTS.search(owners) and not parses):
                 keys.add(name)
     options = _names(OF_OPTIONS, _lines_with(source, RENAMED))
-    return OwnSettings(_texts(keys), _texts(options), into_trainer)
+    jax = (path,) if is_jax(source) else ()
+    scripts = (path,) if never_trains(path, source) else ()
+    return OwnSettings(_texts(keys), _texts(options), into_trainer, jax, scripts)
 
 
 def _lines_with(source: bytes, words: Iterable[bytes]) -> bytes:
@@ -70,7 +76,10 @@ def merge_own(parts: Iterable[OwnSettings]) -> OwnSettings:
     held = list(parts)
     keys = {name for each in held for name in each.keys}
     options = {name for each in held for name in each.options}
-    return OwnSettings(tuple(sorted(keys)), tuple(sorted(options)), any(each.into_trainer for each in held))
+    into_trainer = any(each.into_trainer for each in held)
+    jax = tuple(sorted(path for each in held for path in each.jax))
+    scripts = tuple(sorted(path for each in held for path in each.scripts))
+    return OwnSettings(tuple(sorted(keys)), tuple(sorted(options)), into_trainer, jax, scripts)
 
 
 def _names(pattern: re.Pattern[bytes], source: bytes) -> set[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from fixers.frame.change import Left
 from fixers.frame.target import Target
 from fixers.sources.source import Source
 from fixers.sources.splice import Edit
@@ -15,10 +16,11 @@ NO_BFLOAT16 = "no bfloat16 on this card"
 
 @dataclass(frozen=True)
 class Rewrite:
-    """The edits and findings of one fixer for one file; either may be empty."""
+    """The edits and findings of one fixer for one file, and the places that it leaves; each may be empty."""
 
     edits: tuple[Edit, ...] = ()
     findings: tuple[Finding, ...] = ()
+    left: tuple[Left, ...] = ()
 
 
 NOTHING = Rewrite()

@@ -15,13 +15,15 @@ from remote.protocol.machine import Gpu
 class Target:
     """Everything that a rewrite depends on, except the file. `packages` maps names to known versions.
 
-    `own` are the settings that the project's own Python code reads or declares.
+    `own` are the settings that the project's own Python code reads or declares. `started` are the files that the
+    config's command names.
     """
 
     card: Gpu | None = None
     packages: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     own: OwnSettings = field(default_factory=OwnSettings)
+    started: tuple[str, ...] = ()
 
     def below(self, capability: tuple[int, int]) -> bool:
         """Return True if the card is known and has a lower compute capability."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from posixpath import normpath
 
 from fixers.frame.site import Site
 from fixers.frame.target import Target
@@ -15,7 +16,15 @@ def target_of(site: Site) -> Target:
     """Return the target with the host's installed versions, else the newest that the project's requirements allow."""
     survey = site.survey
     installed = survey.interpreter.packages if survey is not None else {}
-    return Target(site.gpu, installed or pinned_packages(site), site.settings)
+    return Target(site.gpu, installed or pinned_packages(site), site.settings, started=started_by(site))
+
+
+def started_by(site: Site) -> tuple[str, ...]:
+    """Return the paths of files that the config's command names, also as modules: `python -m tools.export`."""
+    command = site.config.get("command") or ()
+    words = command.split() if isinstance(command, str) else [str(word) for word in command]
+    names = {normpath(word) for word in words} | {f"{word.replace('.', '/')}.py" for word in words}
+    return tuple(sorted(names & set(site.tree.paths()))) if names else ()
 
 
 def pinned_packages(site: Site) -> dict[str, str]:

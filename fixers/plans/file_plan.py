@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fixers.frame.change import FileChange
+from fixers.frame.change import FileChange, Left
 from fixers.frame.findings import error
+from fixers.frame.scope import judge_scope
 from fixers.frame.source_fixer import Rewrite, SourceFixer
 from fixers.frame.target import Target
 from fixers.sources.languages import Unchecked, parse_again
@@ -16,14 +17,17 @@ from fixers.sources.unparsable import Unparsable
 from remote.protocol.findings import Finding
 
 LARGEST_SOURCE_BYTES = 16 * 2**20
+ASKS = (b"bfloat16", b"bf16", b"flash_att", b"flash-att")
+"""A file outside of the training is reported only if it contains one of these."""
 
 
 @dataclass(frozen=True)
 class FileOutcome:
-    """The change and the findings for one file."""
+    """The change and the findings for one file, and the places that are left as they are."""
 
     change: FileChange | None = None
     findings: tuple[Finding, ...] = ()
+    left: tuple[Left, ...] = ()
 
 
 class Refused(Exception):
@@ -38,11 +42,14 @@ def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Tar
     """Plan all fixers for one file; the result must parse and a second pass must change nothing."""
     if not wanted(path, data, fixers):
         return FileOutcome()
+    if outside := judge_scope(path, data, target):
+        asks = any(word in data for word in ASKS)
+        return FileOutcome(left=(Left(path, outside),) if asks else ())
     if len(data) > LARGEST_SOURCE_BYTES:
         return FileOutcome(None, (_unparsable(path, f"{len(data)} bytes: too large to be a source file", 1),))
     try:
         source = Source(path, data)
-        fixed, change, findings = _compose(source, fixers, target)
+        fixed, change, findings, left = _compose(source, fixers, target)
         findings += tuple(_unparsable(path, part.message, part.line) for part in source.unread)
         if change is not None:
             _require_settled(fixed, fixers, target)
@@ -50,7 +57,7 @@ def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Tar
         return FileOutcome(None, (_unparsable(path, unread.message, unread.line),))
     except Refused as refused:
         return FileOutcome(None, (refused.finding,))
-    return FileOutcome(change, findings)
+    return FileOutcome(change, findings, left)
 
 
 def wanted(path: str, data: bytes, fixers: Sequence[SourceFixer]) -> bool:
@@ -60,9 +67,10 @@ def wanted(path: str, data: bytes, fixers: Sequence[SourceFixer]) -> bool:
 
 def _compose(
     source: Source, fixers: Sequence[SourceFixer], target: Target
-) -> tuple[Source, FileChange | None, tuple[Finding, ...]]:
+) -> tuple[Source, FileChange | None, tuple[Finding, ...], tuple[Left, ...]]:
     before = source.data
     findings: list[Finding] = []
+    left: dict[Left, None] = {}
     acted: dict[str, int] = {}
     why: list[str] = []
     for fixer in fixers:
@@ -70,14 +78,15 @@ def _compose(
             continue
         rewrite, fixed = _rewrite(fixer, source, target)
         findings += rewrite.findings
+        left |= dict.fromkeys(rewrite.left)
         if fixed.data != source.data:
             acted[fixer.name] = fixer.version
             lines = ((line_of(source.data, edit.start), edit.why) for edit in rewrite.edits)
             why += [f"line {line}: {reason} ({fixer.name})" for line, reason in sorted(lines)]
             source = fixed
     if source.data == before:
-        return source, None, tuple(findings)
-    return source, FileChange(source.path, before, source.data, acted, tuple(why)), tuple(findings)
+        return source, None, tuple(findings), tuple(left)
+    return source, FileChange(source.path, before, source.data, acted, tuple(why)), tuple(findings), tuple(left)
 
 
 def _rewrite(fixer: SourceFixer, source: Source, target: Target) -> tuple[Rewrite, Source]:
@@ -103,7 +112,7 @@ def _rewrite(fixer: SourceFixer, source: Source, target: Target) -> tuple[Rewrit
 
 
 def _require_settled(fixed: Source, fixers: Sequence[SourceFixer], target: Target) -> None:
-    _, again, _ = _compose(fixed, fixers, target)
+    _, again, _, _ = _compose(fixed, fixers, target)
     if again is not None:
         names = ", ".join(again.fixers)
         message = f"a second pass would change the file again ({again.why[0]}); left as it was"

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from fixers.frame.change import FileChange
+from fixers.frame.change import FileChange, Left
 from fixers.frame.own_settings import OwnSettings
 from fixers.frame.source_fixer import SourceFixer
 from fixers.frame.target import Target
@@ -45,6 +45,7 @@ class Kept:
     fixers: dict[str, int] = field(default_factory=dict)
     why: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+    left: tuple[Left, ...] = ()
 
 
 @dataclass
@@ -113,7 +114,8 @@ def question_of(fixers: Sequence[SourceFixer], target: Target) -> str:
     names = [(fixer.name, fixer.version) for fixer in fixers]
     card = (target.card.capability, target.card.assumed) if target.card is not None else None
     settings = sorted(target.settings.items(), key=str)
-    key = repr((code_digest(), names, card, sorted(target.packages.items()), settings, target.own))
+    packages = sorted(target.packages.items())
+    key = repr((code_digest(), names, card, packages, settings, target.own, target.started))
     return hashlib.sha256(key.encode()).hexdigest()[:32]
 
 
@@ -142,11 +144,11 @@ def _drop_oldest(folder: Path) -> None:
 def _kept(outcome: FileOutcome) -> Kept:
     change = outcome.change
     if change is None:
-        return Kept(findings=outcome.findings)
+        return Kept(findings=outcome.findings, left=outcome.left)
     head = _common_prefix(change.before, change.after)
     tail = _common_prefix(change.before[head:][::-1], change.after[head:][::-1])
     middle = change.after[head : len(change.after) - tail].decode("latin-1")
-    return Kept(head, tail, middle, change.fixers, change.why, outcome.findings)
+    return Kept(head, tail, middle, change.fixers, change.why, outcome.findings, outcome.left)
 
 
 def _common_prefix(one: bytes, other: bytes) -> int:
@@ -167,9 +169,9 @@ def _restored(path: str, digest: str, stored: object, tree: Digested) -> FileOut
     except ValueError:
         return None
     if kept.middle is None:
-        return FileOutcome(None, kept.findings)
+        return FileOutcome(None, kept.findings, kept.left)
     before = tree.read(path)
     if hashlib.sha256(before).hexdigest() != digest:
         return None
     after = before[: kept.head] + kept.middle.encode("latin-1") + before[len(before) - kept.tail :]
-    return FileOutcome(FileChange(path, before, after, kept.fixers, kept.why), kept.findings)
+    return FileOutcome(FileChange(path, before, after, kept.fixers, kept.why), kept.findings, kept.left)

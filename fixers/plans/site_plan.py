@@ -5,19 +5,19 @@ from __future__ import annotations
 import difflib
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 
-from fixers.frame.change import FileChange, HostChange, Plan
+from fixers.frame.change import FileChange, HostChange, Left, Plan
 from fixers.frame.findings import warning
 from fixers.frame.fixed_tree import as_planned
-from fixers.frame.own_settings import OwnSettings, judge_source, merge_own
-from fixers.frame.site import Fixer, Site, Tree
+from fixers.frame.site import Fixer, Site
 from fixers.frame.source_fixer import SourceFixer
 from fixers.frame.target import Target
 from fixers.frame.target_of import target_of
 from fixers.plans.file_plan import FileOutcome, plan_file
-from fixers.plans.memory import Digested, Memory, code_digest, question_of
+from fixers.plans.memory import Digested, Memory, question_of
+from fixers.plans.own_code import read_own_code
 from fixers.registry import setup_fixers, source_fixers
 from remote.errors import BadUsage
 from remote.protocol.findings import Finding
@@ -39,7 +39,7 @@ def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
 
 def full_target(site: Site) -> Target:
     """Return the target with the settings that the project's own code reads."""
-    return replace(target_of(site), own=_own_settings(site.tree))
+    return replace(target_of(site), own=read_own_code(site.tree))
 
 
 def one_change_each(plan: Plan) -> Plan:
@@ -49,9 +49,8 @@ def one_change_each(plan: Plan) -> Plan:
         key = change.path if isinstance(change, FileChange) else f"{at} {change.op}"
         earlier = changes.get(key)
         changes[key] = _after(earlier, change) if isinstance(earlier, FileChange) else change
-    return Plan(
-        plan.findings, tuple(c for c in changes.values() if not isinstance(c, FileChange) or c.before != c.after)
-    )
+    made = tuple(c for c in changes.values() if not isinstance(c, FileChange) or c.before != c.after)
+    return replace(plan, changes=made)
 
 
 def _after(first: FileChange, second: FileChange | HostChange) -> FileChange:
@@ -96,39 +95,13 @@ def applies(fixer: SourceFixer, target: Target) -> bool:
 def _plan_sources(site: Site, fixers: Sequence[SourceFixer], target: Target) -> Plan:
     changes: list[FileChange] = []
     findings: list[Finding] = []
+    left: list[Left] = []
     with _without_gc():
         for outcome in _outcomes(site, fixers, target):
             findings += outcome.findings
+            left += outcome.left
             changes += [outcome.change] if outcome.change else []
-    return Plan(tuple(findings), tuple(changes))
-
-
-def _own_settings(tree: Tree) -> OwnSettings:
-    """Return the settings that the project's Python files read or declare.
-
-    Unreadable files are skipped; planning reports them.
-    """
-    paths = [path for path in tree.paths() if path.endswith(".py")]
-    memory = Memory.of(tree.root, f"own-{code_digest()}") if isinstance(tree, Digested) else None
-    parts: list[OwnSettings] = []
-    for path in paths:
-        with suppress(OSError):
-            parts.append(_own_settings_of(tree, memory, path))
-    if memory is not None:
-        memory.save()
-    return merge_own(parts)
-
-
-def _own_settings_of(tree: Tree, memory: Memory | None, path: str) -> OwnSettings:
-    """Return the settings of one file, from the cache if the file is unchanged."""
-    if memory is None or not isinstance(tree, Digested):
-        return judge_source(tree.read(path))
-    digest = tree.digest(path)
-    own = memory.recall_own(path, digest)
-    if own is None:
-        own = judge_source(tree.read(path))
-        memory.remember_own(path, digest, own)
-    return own
+    return Plan(tuple(findings), tuple(changes), tuple(left))
 
 
 def _outcomes(site: Site, fixers: Sequence[SourceFixer], target: Target) -> Iterator[FileOutcome]:

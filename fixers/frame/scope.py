@@ -1,0 +1,72 @@
+"""Files that a training on the card never runs: tests, other frameworks and accelerators, scripts that never train."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from posixpath import basename, dirname, join
+
+from fixers.frame.target import Target
+from fixers.sources.file_roles import is_for_accelerator, is_foreign
+
+TESTS = "tests"
+FOREIGN = "JAX, TensorFlow, MLX or Paddle"
+ACCELERATORS = "TPU, NPU, HPU or Intel XPU"
+INFERENCE = "scripts that never train"
+
+IN_TESTS = re.compile(
+    r"(?:.*/)?(?:tests?(?:_\w+)?|testing(?:_\w+)?|(?:unit|integration)_?tests?)/"
+    r"|(?:.*/)?(?:test_\w+|\w+_test|conftest|testing_utils)\.py$"
+)
+FRAMEWORK_WORDS = frozenset({"jax", "flax", "mlx", "paddle", "tensorflow"})
+ACCELERATOR_WORDS = frozenset(
+    {"tpu", "xla", "pytorch_xla", "npu", "ascend", "hpu", "gaudi", "habana", "ipex", "xpu", "trainium", "neuron"}
+)
+OTHER_DEVICES = re.compile(rb"\b(?:ASCEND_RT_VISIBLE_DEVICES|HABANA_VISIBLE_\w+|TPU_NAME|PJRT_DEVICE|XRT_TPU_CONFIG)\b")
+SCRIPT = re.compile(rb"[\w./-]+\.py\b")
+SPLIT = re.compile(r"[-_.]")
+
+
+def judge_scope(path: str, data: bytes, target: Target) -> str:
+    """Return why a training on the card does not run the file; empty if it may."""
+    if path in target.started:
+        return ""
+    if IN_TESTS.match(path):
+        return TESTS
+    folders = set(dirname(path).lower().split("/"))
+    if folders & FRAMEWORK_WORDS:
+        return FOREIGN
+    if folders & ACCELERATOR_WORDS:
+        return ACCELERATORS
+    if path.endswith(".py"):
+        return _judge_python(path, data, target)
+    return "" if path.endswith(".ipynb") else _judge_settings(path, data, target)
+
+
+def _judge_python(path: str, data: bytes, target: Target) -> str:
+    if is_foreign(data):
+        return FOREIGN
+    if is_for_accelerator(data):
+        return ACCELERATORS
+    return INFERENCE if path in target.own.scripts else ""
+
+
+def _judge_settings(path: str, data: bytes, target: Target) -> str:
+    words = set(SPLIT.split(basename(path).lower()))
+    if words & FRAMEWORK_WORDS:
+        return FOREIGN
+    if words & ACCELERATOR_WORDS or (OTHER_DEVICES.search(data) and b"CUDA_VISIBLE_DEVICES" not in data):
+        return ACCELERATORS
+    return FOREIGN if target.own.jax and _runs_only_jax(path, data, target.own.jax) else ""
+
+
+def _runs_only_jax(path: str, data: bytes, jax: tuple[str, ...]) -> bool:
+    """Return True if the file names scripts, and each is a JAX script in the file's folder or in one above it."""
+    named = {each.decode("utf-8", "replace") for each in SCRIPT.findall(data)}
+    return bool(named) and all(any(join(above, name) in jax for above in _folders_of(path)) for name in named)
+
+
+def _folders_of(path: str) -> Iterator[str]:
+    while path:
+        path = dirname(path)
+        yield path

@@ -1,0 +1,83 @@
+"""What a Python file is for, judged by its text alone: code of another framework, or a script that never trains."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from posixpath import basename, splitext
+
+HEAD_BYTES = 8192
+TAIL_BYTES = 4096
+"""Imports are at the start of a file and the guard of a script is at its end: only these parts are searched."""
+
+FRAMEWORK_IMPORT = re.compile(
+    rb"^(?:import|from)[ \t]+(?:jax|flax|optax|tensorflow|keras|paddle|mlx|mindspore)\b", re.MULTILINE
+)
+JAX_IMPORT = re.compile(rb"^(?:import|from)[ \t]+(?:jax|flax|optax|mlx)\b", re.MULTILINE)
+TORCH_IMPORT = re.compile(rb"^(?:import|from)[ \t]+torch\b", re.MULTILINE)
+FRAMEWORKS = (b"jax", b"flax", b"optax", b"tensorflow", b"keras", b"paddle", b"mlx", b"mindspore")
+ACCELERATOR_IMPORT = re.compile(
+    rb"^(?:import|from)[ \t]+(?:torch_xla|torch_npu|torch_neuronx|habana_frameworks|optimum\.habana"
+    rb"|intel_extension_for_pytorch)\b",
+    re.MULTILINE,
+)
+ACCELERATORS = (b"torch_xla", b"torch_n", b"habana", b"intel_extension")
+GUARD = re.compile(rb"^if[ \t]+__name__[ \t]*==", re.MULTILINE)
+DEFINES = re.compile(rb"^(?:async[ \t]+)?(?:def|class)[ \t]", re.MULTILINE)
+DEFINES_MODULE = re.compile(rb"^class[ \t]+\w+\([^)]*(?:Module|Dataset|Trainer|Model)\b", re.MULTILINE)
+INFERS = re.compile(
+    r"(?:^|[-_])(?:convert\w*|export\w*|merge\w*|infer\w*|demo\w*|generate\w*|sample\w*|serve\w*|server\w*|app|\w*gradio"
+    r"|\w*webui|bench\w*|quantize\w*|eval\w*|predict\w*|synthesi[sz]e\w*|transcribe\w*|extract\w*|chat\w*)"
+    r"(?=$|[-_])|[a-z]2(?:hf|dcp|pt)"
+)
+"""Names of scripts that use a trained model."""
+TRAINS = re.compile(
+    rb"\.backward\(|\.step\(|\b\w*[Oo]ptim(?:izer)?s?\b\w*[ ]*[.(=]|\w*Trainer\b|TrainingArguments|\.fit\("
+    rb"|\bGradScaler|\bAccelerator\(|\b(?:\w+\.)*(?:train|finetune|fine_tune)\w*\("
+    rb"|^[ \t]*(?:from|import)[ \t][^\n]*\btrain(?!ed)|\bsubprocess\b"
+    rb"|[\"'](?:fp16|bf16|mixed_precision)[\"'][ ]*:|requires_grad[ ]*=[ ]*True|requires_grad_\((?!False)",
+    re.MULTILINE,
+)
+
+
+def is_foreign(source: bytes) -> bool:
+    """Return True for code of JAX, TensorFlow or another framework than torch."""
+    head = source[:HEAD_BYTES]
+    if not any(word in head for word in FRAMEWORKS) or not FRAMEWORK_IMPORT.search(head):
+        return False
+    return JAX_IMPORT.search(head) is not None or not TORCH_IMPORT.search(head)
+
+
+def is_jax(source: bytes) -> bool:
+    """Return True for code that imports JAX at module level."""
+    head = source[:HEAD_BYTES]
+    return b"jax" in head and JAX_IMPORT.search(head) is not None
+
+
+def is_for_accelerator(source: bytes) -> bool:
+    """Return True for code that imports the torch extension of a TPU, NPU, HPU or Intel device at module level."""
+    head = source[:HEAD_BYTES]
+    return any(word in head for word in ACCELERATORS) and ACCELERATOR_IMPORT.search(head) is not None
+
+
+def never_trains(path: str, source: bytes) -> bool:
+    """Return True for a script that converts, evaluates or serves a model: it is run, and nothing in it trains."""
+    stem = splitext(basename(path))[0].lower()
+    named, guarded = INFERS.search(stem) is not None, b"__name__" in source[-TAIL_BYTES:]
+    if not (named or guarded) or "train" in stem or "tune" in stem:
+        return False
+    if not DEFINES.search(source):
+        return named and not TRAINS.search(source)
+    return (
+        guarded and GUARD.search(source) is not None and not DEFINES_MODULE.search(source) and not TRAINS.search(source)
+    )
+
+
+def imported_names(source: bytes) -> Iterator[bytes]:
+    """Yield every word of the lines that import something."""
+    at = source.find(b"import ")
+    while at != -1:
+        start, end = source.rfind(b"\n", 0, at) + 1, source.find(b"\n", at)
+        end = len(source) if end == -1 else end
+        yield from re.findall(rb"\w+", source[start:end])
+        at = source.find(b"import ", end)
