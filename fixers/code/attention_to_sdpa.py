@@ -1,10 +1,11 @@
 """attention-to-sdpa: SDPA replaces FlashAttention, which the card cannot run.
 
 What it does
-    On a card below compute capability 8.0, replaces FlashAttention by SDPA where a keyword, key, name, default or flag
-    selects it; sets `use_flash_attention_2`, `padding_free` and similar switches to False. Comparisons, lists of
-    choices and branches that test the card are left alone. Sequence packing without FlashAttention lets samples attend
-    to each other and is reported.
+    On a card below compute capability 8.0, replaces FlashAttention by SDPA where a keyword, key, name, default, flag or
+    environment variable selects it, in Python heredocs and in commands given to `subprocess` and `os.system` too; sets
+    `use_flash_attention_2`, `padding_free` and similar switches to False. Comparisons, lists of choices and branches
+    that test the card are left alone. Sequence packing without FlashAttention lets samples attend to each other and is
+    reported. Scripts, Dockerfiles and settings files belong to `launch-flags` and `mixed-precision-config`.
 
 Why
     `FlashAttention only supports Ampere GPUs or newer.` SDPA's memory-efficient kernels run float16 from Maxwell on.
@@ -29,44 +30,54 @@ import ast
 import re
 
 from fixers.code.bf16_forms.exclusions import Verdict, judge_place
+from fixers.code.command_strings import edit_command_strings, runs_commands
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
-from fixers.sources.chosen_words import is_chosen, rewritten_literal
+from fixers.settings.precision_words import as_false, is_true
+from fixers.sources.chosen_words import constant_of, is_chosen, rewritten_literal
 from fixers.sources.gates import is_gated
 from fixers.sources.python import reads_python
 from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "attention-to-sdpa"
-version = 2
+version = 3
 safety = "safe"
-needles = (b"flash_att", b"flash-att", b"padding_free")
+needles = (b"flash_att", b"flash-att", b"FLASH_ATT", b"padding_free")
 below = BF16_FROM
 brings: tuple[str, ...] = ()
 matches = reads_python
 
 ASKS = re.compile(
-    rb"""["']flash_?att(?:ention|n)|kernels-community/"""
+    rb"""["'=]flash_?att(?:ention|n)|kernels-community/"""
     rb"""|\b(?:(?:use[_-])?flash[_-]att(?:ention|n)(?:[_-]2)?|padding[_-]free)["'\]]*[ ]*[=:,]"""
+    rb"""|["'](?:USE_)?FLASH_ATT(?:ENTIO)?N(?:_2)?["']|["']--use[_-]flash[_-]att\w+["']""",
 )
+IN_COMMAND = re.compile(rb"[ =]flash_att\w+|--[\w-]*flash[_-]att")
 CHOOSES_ATTENTION = re.compile(
     r"(?:.*[._-])?_?(?:attn|attention)(?:[_-]?(?:impl|implementation|type|backend|mode))?$", re.IGNORECASE
 )
 FLASH = re.compile(r"flash_?att(?:ention|n)(?:_[23])?|kernels-community/(?:vllm-)?flash-attn\w*")
-SWITCHES = re.compile(r"(?:use[_-])?flash[_-](?:attn|attention)(?:[_-]2)?$|padding[_-]free$")
+SWITCHES = re.compile(r"(?:use[_-])?flash[_-](?:attn|attention)(?:[_-]2)?$|padding[_-]free$", re.IGNORECASE)
 WHY = "FlashAttention needs compute capability 8.0"
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Replace FlashAttention by SDPA."""
-    if not (ASKS.search(source.data) and source.python.mentions(ASKS)):
+    chosen = ASKS.search(source.data) is not None and source.python.mentions(ASKS)
+    if not chosen and not (runs_commands(source.data) and IN_COMMAND.search(source.data)):
         return NOTHING
     draft = Draft(source.python, name)
+    edit_command_strings(draft)
     for node in draft.source.names.nodes:
         match node:
             case ast.Constant(value=str(word)) if FLASH.fullmatch(word):
                 _judge_word(draft, node)
+            case ast.Constant(value=str(word)) if is_true(word):
+                _judge_switch_word(draft, node)
+            case ast.Constant(value=str(word)) if word.startswith("--"):
+                _judge_option(draft, node)
             case ast.Constant(value=True) if is_chosen(draft.source, node, SWITCHES):
                 _turn_off(draft, node)
             case ast.keyword(arg="packing", value=ast.Constant(value=True)):
@@ -84,6 +95,41 @@ def _judge_word(draft: Draft, node: ast.Constant) -> None:
     literal = rewritten_literal(draft.source, node, "sdpa")
     if literal is not None:
         draft.edits.append(draft.source.replace_node(node, literal, WHY))
+
+
+def _judge_switch_word(draft: Draft, node: ast.Constant) -> None:
+    """Turn `os.environ["USE_FLASH_ATTN"] = "1"` and `["--use_flash_attn", "True"]` off."""
+    if not is_chosen(draft.source, node, SWITCHES) or is_gated(draft.source, node):
+        return
+    literal = rewritten_literal(draft.source, node, as_false(str(node.value)))
+    if literal is not None:
+        draft.edits.append(draft.source.replace_node(node, literal, WHY))
+
+
+def _judge_option(draft: Draft, node: ast.Constant) -> None:
+    """Judge an item of a list of arguments: `--attn_implementation=flash_attention_2`, `--use_flash_attn`."""
+    above = draft.source.names.parent(node)
+    if not isinstance(above, (ast.List, ast.Tuple)):
+        return
+    flag, given, value = str(node.value).partition("=")
+    if given and FLASH.fullmatch(value) and CHOOSES_ATTENTION.match(flag.lstrip("-")):
+        literal = rewritten_literal(draft.source, node, f"{flag}=sdpa")
+    elif given and is_true(value) and SWITCHES.match(flag.lstrip("-")):
+        literal = rewritten_literal(draft.source, node, f"{flag}={as_false(value)}")
+    else:
+        if not given and SWITCHES.match(flag.lstrip("-")) and _stands_alone(above, node):
+            draft.warn(node, f"{flag} asks for FlashAttention, which does not run on this card")
+        return
+    if literal is not None and not is_gated(draft.source, node):
+        draft.edits.append(draft.source.replace_node(node, literal, WHY))
+
+
+def _stands_alone(arguments: ast.List | ast.Tuple, node: ast.expr) -> bool:
+    """Return True if no value follows the flag in a list of arguments with other flags."""
+    items = [constant_of(each) for each in arguments.elts]
+    at = arguments.elts.index(node)
+    after = items[at + 1] if at + 1 < len(items) else "--"
+    return isinstance(after, str) and after.startswith("-") and len(items) > 1
 
 
 def _turn_off(draft: Draft, value: ast.expr) -> None:

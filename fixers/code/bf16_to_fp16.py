@@ -1,9 +1,10 @@
-"""bf16-to-fp16: Python files and notebooks use float16 instead of bfloat16.
+"""bf16-to-fp16: Python files, notebooks and heredocs use float16 instead of bfloat16.
 
 What it does
     On a card below compute capability 8.0, replaces bfloat16 by float16 wherever code selects it: `torch.bfloat16`
     under any alias, `.bfloat16()`, `bf16=True`, `mixed_precision="bf16"`, dtypes as strings, defaults of arguments,
-    fields and command-line options, DeepSpeed blocks, and defaults of libraries. Values that need the range of bfloat16
+    fields and command-line options, commands given to `subprocess` and `os.system`, DeepSpeed blocks, and defaults of
+    libraries. Values that need the range of bfloat16
     become float32: optimizer code, moments and averages (`variance_dtype=`, `state["exp_avg_sq"]`), Newton-Schulz
     iterations, reductions and communication (`reduce_dtype`), losses, sums, powers, cumulative products, rotary
     frequencies and positions. `tf32=True` becomes False. A lone `bf16=<test of the card>` gets an `fp16=` for cards
@@ -41,6 +42,7 @@ from fixers.code.bf16_forms.loads import find_loads
 from fixers.code.bf16_forms.values import find_values
 from fixers.code.bf16_forms.vocabulary import find_vocabulary
 from fixers.code.bf16_forms.words import find_words
+from fixers.code.command_strings import edit_command_strings, runs_commands
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
@@ -49,7 +51,7 @@ from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
 name = "bf16-to-fp16"
-version = 6
+version = 7
 safety = "safe"
 needles = (b"bfloat16", b"bf16", b"BF16", b"tf32", b"from_pretrained", b"trl")
 below = BF16_FROM
@@ -63,11 +65,12 @@ IMPORTS_LOADER = re.compile(rb"""^[ \t"]*(?:from|import)[ \t]+(?:transformers|tr
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Select float16 wherever bfloat16 is selected, explicitly or by a library's default."""
     loads = IMPORTS_LOADER.search(source.data) is not None
-    if not loads and not (ASKS.search(source.data) and source.python.mentions(ASKS)):
+    if not loads and not (ASKS.search(source.data) and (runs_commands(source.data) or source.python.mentions(ASKS))):
         return NOTHING
     draft = Draft(source.python, name)
     find_values(draft)
     find_words(draft)
+    edit_command_strings(draft)
     find_flags(draft)
     find_loads(draft, target)
     find_vocabulary(draft)

@@ -5,9 +5,13 @@ from __future__ import annotations
 import difflib
 
 from fixers.frame.change import FileChange, HostChange, Plan
+from fixers.sources.commands import is_env_file
 
 LARGEST_SHOWN_BYTES = 512 * 1024
 """difflib takes minutes for a tokenizer.json of megabytes on one line, and the diff is unreadable."""
+
+CONTEXT_LINES = 3
+"""No lines around a change of a `.env` file are shown: they often hold tokens."""
 
 
 def render_diff(plan: Plan) -> str:
@@ -23,7 +27,8 @@ def _render_file(change: FileChange) -> str:
         sizes = f"{len(change.before)} bytes become {len(change.after)}"
         return f"{reasons}# {change.path}: {sizes}, too many to show\n"
     before, after = _lines(change.before), _lines(change.after)
-    diff = "".join(difflib.unified_diff(before, after, f"a/{change.path}", f"b/{change.path}"))
+    context = 0 if is_env_file(change.path) else CONTEXT_LINES
+    diff = "".join(difflib.unified_diff(before, after, f"a/{change.path}", f"b/{change.path}", n=context))
     return f"{reasons}{diff}"
 
 

@@ -1,1 +1,1 @@
-"""Fixers of settings in YAML and JSON, and of commands."""
+"""Fixers of settings files and of commands."""

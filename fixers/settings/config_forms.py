@@ -33,7 +33,7 @@ from fixers.settings.precision_words import (
     option,
     twin_of,
 )
-from fixers.sources.nodes import Mapping, Node, Scalar, Sequence
+from fixers.sources.nodes import TABLE, Mapping, Node, Scalar, Sequence
 from fixers.sources.splice import newline_of
 
 FP16_BLOCK = (
@@ -152,7 +152,7 @@ class Settings:
         else:
             self.replace(key, wanted, NO_BFLOAT16)
             if not is_true(value.text):
-                self.replace(value, "true", NO_BFLOAT16)
+                self._set(value, "true") if siblings.tag == TABLE else self.replace(value, "true", NO_BFLOAT16)
 
     def judge_no_flash(self, value: Scalar) -> bool:
         """Set `disable_flash_attn: false` to true."""
@@ -181,6 +181,9 @@ class Settings:
         enabled = block.get("enabled")
         other = siblings.get("fp16")
         if not isinstance(enabled, Scalar) or not (is_true(enabled.text) or enabled.text == "auto"):
+            return
+        if other is None and siblings.tag == TABLE:
+            self.warn(enabled, "the bf16 block is on, and no fp16 block stands beside it", "add an fp16 block")
             return
         if other is None:
             self._insert_block(siblings, enabled.text == "auto")

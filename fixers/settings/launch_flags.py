@@ -3,7 +3,9 @@
 What it does
     On a card below compute capability 8.0: `--bf16` becomes `--fp16`, values of precision options and of
     `ACCELERATE_MIXED_PRECISION` become their float16 equivalents, `--tf32 True` becomes `--tf32 False`, FlashAttention
-    becomes `sdpa`. Only arguments, assignments and configs written by a heredoc are edited; comments, printed strings,
+    becomes `sdpa`, and variables such as `ATTN_IMPLEMENTATION` and `USE_FLASH_ATTN` are set to match (`ENV` of a
+    Dockerfile, `.env` files, variables of a Makefile). Only arguments, assignments and configs written by a heredoc are
+    edited; comments, printed strings,
     paths, comparisons and commands such as echo or grep never are. If both `--bf16` and `--fp16` have values, `--bf16`
     is set to false and `--fp16` to true. A variable that is the value of a precision option is edited where it is
     assigned.
@@ -41,6 +43,7 @@ from fixers.settings.precision_words import NEEDLES
 from fixers.sources.commands import read_commands, reads_commands
 from fixers.sources.config_commands import commands_in_config
 from fixers.sources.config_files import read_config, reads_config
+from fixers.sources.heredocs import WRITERS, is_python_heredoc
 from fixers.sources.notebook_commands import commands_in_notebook, is_notebook
 from fixers.sources.shell_words import scan_shell
 from fixers.sources.source import Source
@@ -49,7 +52,7 @@ from fixers.sources.words import Heredoc, Script
 from remote.policy.precision import BF16_FROM
 
 name = "launch-flags"
-version = 5
+version = 6
 safety = "safe"
 needles = NEEDLES
 below = BF16_FROM
@@ -57,7 +60,7 @@ brings: tuple[str, ...] = ()
 
 
 ASKS = re.compile(rb"bf16|bfloat16")
-WRITERS = {"cat", "tee"}
+ASKS_OF_HEREDOC = re.compile(rb"bf16|bfloat16|flash_att(?:entio)?n(?:_[23])?")
 READS_COMMANDS = {*SHELLS, "sbatch", "srun", "ssh"}
 
 
@@ -103,9 +106,11 @@ def _rewrite_notebook(source: Source) -> Rewrite:
 
 
 def _read_heredoc(launch: Launch, heredoc: Heredoc) -> None:
-    """Judge a heredoc: one that writes a config as settings, one that a shell reads as commands; report any other."""
+    """Judge a heredoc: one that writes a config as settings, one that a shell reads as commands; report any other.
+
+    The fixers of Python read the heredocs that are Python.
+    """
     body = launch.data[heredoc.start : heredoc.stop]
-    word = ASKS.search(body)
     try:
         if heredoc.program in READS_COMMANDS:
             launch.read(scan_shell(launch.data, heredoc.start, heredoc.stop))
@@ -116,10 +121,17 @@ def _read_heredoc(launch: Launch, heredoc: Heredoc) -> None:
                 settings.read(document)
             launch.found.take(settings.found, heredoc.start)
             return
+        if heredoc.program in WRITERS and reads_commands(heredoc.target):
+            part = Launch(launch.found.part(heredoc.start, heredoc.stop))
+            part.read(read_commands(heredoc.target, body))
+            launch.found.take(part.found, heredoc.start)
+            return
     except Unparsable:
         pass
+    word = None if is_python_heredoc(launch.data, heredoc) else ASKS_OF_HEREDOC.search(body)
     if word:
-        message = "a heredoc selects bfloat16; its purpose is unknown, so it was left as it is"
+        what = "FlashAttention" if word[0].startswith(b"flash") else "bfloat16"
+        message = f"a heredoc selects {what}; its purpose is unknown, so it was left as it is"
         launch.found.warn(heredoc.start + word.start(), message)
 
 

@@ -42,6 +42,7 @@ SHOWS = {"echo", "printf", "grep", "egrep", "rg", "test", "[", "[[", "git", "pip
 KEYWORDS = {"if", "then", "elif", "else", "while", "until", "do", "!", "{", "time", "sudo", "exec"}
 SHELLS = {"sh", "bash", "zsh", "dash", "ksh", "/bin/sh", "/bin/bash", "/usr/bin/bash"}
 RUNS_TEXT = re.compile(r"-[a-z]*c")
+BUILDS = re.compile(r"(?:install|build|with|skip)_")
 PRECISION_VARIABLES = ("ACCELERATE_MIXED_PRECISION",)
 VARIABLE = re.compile(r"\"?\$(?:\{(\w+)(?::?-([^}\"$`]*))?\}|\((\w+)\)|(\w+))\"?")
 
@@ -51,11 +52,13 @@ class Launch:
     """The commands of one file; `found` collects the edits, `linked` the variables used as values of precision options.
 
     `kept` are settings that the project's own code reads: an override of one (`bf16=true`) keeps its name.
+    `attending` are the variables used as values of attention options.
     """
 
     found: EditList
     kept: tuple[str, ...] = ()
     linked: set[str] = field(default_factory=set)
+    attending: set[str] = field(default_factory=set)
 
     @property
     def data(self) -> bytes:
@@ -193,6 +196,7 @@ class Launch:
             self.replace(each.value, "sdpa", WHY_FLASH)
             return True
         if not FLASH_SWITCH.fullmatch(each.name):
+            self.follow_attention(each.value)
             return False
         if each.value and value and is_true(value):
             self.replace(each.value, as_false(value), WHY_FLASH)
@@ -210,12 +214,36 @@ class Launch:
         self.judge_default(piece, found)
 
     def judge_default(self, piece: Piece, found: re.Match[str]) -> None:
-        default = found[2]
-        if default in TWINS:
-            start = piece.start + found.start(2)
-            self.replace(Piece(start, start + len(default), default, default), TWINS[default], NO_BFLOAT16)
+        if found[2] in TWINS:
+            self.replace(_default(piece, found), TWINS[found[2]], NO_BFLOAT16)
+
+    def follow_attention(self, piece: Piece | None) -> None:
+        """If the value of an attention option is a variable, edit its default and record its name."""
+        found = VARIABLE.fullmatch(piece.raw) if piece else None
+        if piece is None or found is None:
+            return
+        self.attending.add(found[1] or found[3] or found[4])
+        if found[2] and FLASH_VALUE.fullmatch(found[2]):
+            self.replace(_default(piece, found), "sdpa", WHY_FLASH)
+
+    def judge_attention_variable(self, name: str, value: Piece) -> None:
+        """Edit `ATTN_IMPLEMENTATION=flash_attention_2`, `USE_FLASH_ATTN=1`, and variables of attention options."""
+        called, text = name.lower(), value.text or ""
+        if BUILDS.match(called):
+            return
+        chooses = name in self.attending or ATTENTION.fullmatch(called)
+        found = VARIABLE.fullmatch(value.raw)
+        if found and found[2] and chooses and FLASH_VALUE.fullmatch(found[2]):
+            self.replace(_default(value, found), "sdpa", WHY_FLASH)
+        elif (chooses or FLASH_SWITCH.fullmatch(called)) and FLASH_VALUE.fullmatch(text):
+            self.replace(value, "sdpa", WHY_FLASH)
+        elif FLASH_SWITCH.fullmatch(called) and is_true(text):
+            self.replace(value, as_false(text), WHY_FLASH)
+        elif NO_FLASH_SWITCH.fullmatch(called) and is_false(text):
+            self.replace(value, as_true(text), WHY_FLASH)
 
     def judge_variable(self, name: str, value: Piece) -> None:
+        self.judge_attention_variable(name, value)
         known = name in PRECISION_VARIABLES or name in self.linked
         found = VARIABLE.fullmatch(value.raw)
         if known and found:
@@ -226,3 +254,9 @@ class Launch:
             self.replace(value, TWINS[value.text or ""], NO_BFLOAT16)
         elif value.text in TWINS and MEANS_PRECISION.fullmatch(name):
             self.found.warn(value.start, f"{name} is {value.text}, and its purpose is unknown", f"{name}=fp16")
+
+
+def _default(piece: Piece, found: re.Match[str]) -> Piece:
+    """Return the default in `${NAME:-default}`."""
+    start = piece.start + found.start(2)
+    return Piece(start, start + len(found[2]), found[2], found[2])

@@ -1,4 +1,4 @@
-"""mixed-precision-config: YAML and JSON settings select float16 instead of bfloat16.
+"""mixed-precision-config: YAML, JSON, TOML and INI settings select float16 instead of bfloat16.
 
 What it does
     On a card below compute capability 8.0, changes Accelerate's `mixed_precision: bf16`, dtypes given as values,
@@ -49,7 +49,7 @@ from fixers.sources.yaml_values import duplicates
 from remote.policy.precision import BF16_FROM
 
 name = "mixed-precision-config"
-version = 6
+version = 7
 safety = "safe"
 needles = NEEDLES
 below = BF16_FROM

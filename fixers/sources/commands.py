@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 
 from fixers.sources.dockerfile import scan_dockerfile
+from fixers.sources.env_file import scan_env_file
 from fixers.sources.makefile import scan_makefile
 from fixers.sources.shell_words import scan_shell
 from fixers.sources.words import Script
@@ -28,13 +29,20 @@ def is_dockerfile(path: str) -> bool:
     return name in DOCKERFILES or name.startswith(("dockerfile.", "containerfile.")) or name.endswith(".dockerfile")
 
 
+def is_env_file(path: str) -> bool:
+    name = posixpath.basename(path).lower()
+    return name == ".env" or name.startswith(".env.") or name.endswith(".env")
+
+
 def reads_commands(path: str) -> bool:
-    """Return True for the file name of a shell script, a Makefile or a Dockerfile."""
-    return is_shell(path) or is_makefile(path) or is_dockerfile(path)
+    """Return True for the file name of a shell script, a Makefile, a Dockerfile or a file of variables."""
+    return is_shell(path) or is_makefile(path) or is_dockerfile(path) or is_env_file(path)
 
 
 def read_commands(path: str, data: bytes) -> Script:
     """Return the commands of the file. Raises Unparsable."""
     if is_makefile(path):
         return scan_makefile(data)
+    if is_env_file(path):
+        return scan_env_file(data)
     return scan_dockerfile(data) if is_dockerfile(path) else scan_shell(data)

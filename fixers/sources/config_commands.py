@@ -1,4 +1,4 @@
-"""Commands in YAML and JSON: lists of words and shell text under keys that name commands."""
+"""Commands in settings files: lists of words and shell text under keys that name commands."""
 
 from __future__ import annotations
 

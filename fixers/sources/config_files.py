@@ -1,14 +1,21 @@
-"""YAML and JSON settings files, and their nodes."""
+"""YAML, JSON, TOML and INI settings files, and their nodes."""
 
 from __future__ import annotations
 
+import posixpath
+
+from fixers.sources.ini_nodes import read_ini
 from fixers.sources.json_nodes import read_json
 from fixers.sources.nodes import Node
+from fixers.sources.toml_nodes import read_toml
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.yaml_nodes import Limits, YamlProblem, compose_all
 
 YAML = (".yaml", ".yml")
 JSON = (".json", ".jsonc", ".json5")
+INI = (".ini", ".cfg")
+OF_TOOLS = frozenset({"pyproject.toml", "setup.cfg", "tox.ini", "uv.toml", "pixi.toml", "pipfile.toml", "cargo.toml"})
+"""Settings of packaging and checking tools, where the name of a package is no setting."""
 LARGEST = Limits(bytes=4 * 2**20, depth=100)
 
 
@@ -20,15 +27,31 @@ def is_json(path: str) -> bool:
     return path.lower().endswith(JSON)
 
 
+def is_toml(path: str) -> bool:
+    return path.lower().endswith(".toml") and not _is_of_tool(path)
+
+
+def is_ini(path: str) -> bool:
+    return path.lower().endswith(INI) and not _is_of_tool(path)
+
+
+def _is_of_tool(path: str) -> bool:
+    return posixpath.basename(path).lower() in OF_TOOLS
+
+
 def reads_config(path: str) -> bool:
-    """Return True for a YAML or JSON file name."""
-    return is_yaml(path) or is_json(path)
+    """Return True for the file name of settings in YAML, JSON, TOML or INI."""
+    return is_yaml(path) or is_json(path) or is_toml(path) or is_ini(path)
 
 
 def read_config(path: str, data: bytes) -> tuple[Node, ...]:
     """Return the root node of every document in the file. Raises Unparsable."""
     if is_json(path):
         return (read_json(data),)
+    if is_toml(path):
+        return (read_toml(data),)
+    if is_ini(path):
+        return (read_ini(data),)
     try:
         return compose_all(data, LARGEST)
     except YamlProblem as problem:

@@ -31,13 +31,13 @@ PARSERS: tuple[tuple[Callable[[str], bool], Callable[[Source], None]], ...] = (
     (reads_config, _parse_config),
     (reads_commands, _parse_commands),
 )
-"""(predicate of the path, parser that raises Unparsable); the first match is used."""
+"""(predicate of the path, parser that raises Unparsable)"""
 
 
 def parse_again(source: Source) -> None:
-    """Parse the file with the parser for its name. Raises Unparsable, or Unchecked if there is no parser."""
-    for matches, parse in PARSERS:
-        if matches(source.path):
-            parse(source)
-            return
-    raise Unchecked(source.path)
+    """Parse the file with every parser for its name. Raises Unparsable, or Unchecked if there is no parser."""
+    parsers = [parse for matches, parse in PARSERS if matches(source.path)]
+    for parse in parsers:
+        parse(source)
+    if not parsers:
+        raise Unchecked(source.path)

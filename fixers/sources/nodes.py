@@ -1,9 +1,13 @@
-"""The tree shared by YAML and JSON: scalars, sequences and mappings with byte positions."""
+"""The tree shared by YAML, JSON, TOML and INI: scalars, sequences and mappings with byte positions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+
+TABLE = "table"
+"""The tag of mappings in TOML and INI, where a block cannot be inserted after another."""
 
 
 @dataclass(frozen=True)

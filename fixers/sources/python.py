@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
+from fixers.sources.commands import is_shell
+from fixers.sources.heredocs import Pieces, python_heredocs
 from fixers.sources.innermost import innermost
 from fixers.sources.names import Names, index_names
 from fixers.sources.notebook import Placement, code_cells, masked
@@ -204,13 +206,16 @@ class PythonSource:
 
 
 def reads_python(path: str) -> bool:
-    """Return True for the file name of a module or a notebook."""
-    return path.endswith((".py", ".pyw", ".ipynb"))
+    """Return True for the file name of a module, a notebook or a shell script, whose heredocs may be Python."""
+    return path.endswith((".py", ".pyw", ".ipynb")) or is_shell(path)
 
 
 def read_python(path: str, data: bytes) -> PythonSource:
     """Parse the file as Python. Raises Unparsable with the line."""
-    placed = _place_notebook(data) if path.endswith(".ipynb") else _place_module(data)
+    if is_shell(path):
+        placed = _place_heredocs(data)
+    else:
+        placed = _place_notebook(data) if path.endswith(".ipynb") else _place_module(data)
     return PythonSource(path, data, placed, parse_module(placed.text))
 
 
@@ -261,6 +266,13 @@ def _place_encoded(data: bytes, encoding: str) -> Placed:
         return first, first + len(text[start:end].decode("utf-8").encode(encoding))
 
     return Placed(text, place, lambda words, at: words.encode(encoding))
+
+
+def _place_heredocs(data: bytes) -> Placed:
+    """Join the Python heredocs of a script."""
+    ranges = tuple(python_heredocs(data))
+    text = b"".join(data[start:stop] for start, stop in ranges)
+    return Placed(text, Pieces(ranges).place, lambda words, at: words.encode())
 
 
 def _place_notebook(data: bytes) -> Placed:

@@ -21,6 +21,7 @@ REDIRECT = re.compile(r"[0-9]*(?:&>>?|<<<|<>|>\||>>|>&|<&|>|<)(?!<)")
 HEREDOC = re.compile(r"[0-9]*<<(-?)(?!<)")
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]\s]*\])?\+?=")
 VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!-])")
+PYTHON = re.compile(r"(?:[\w./-]*/)?python[\d.]*")
 MAX_DEPTH = 40
 
 
@@ -30,6 +31,7 @@ class _Opened:
 
     mark: str
     tabs: bool
+    literal: bool = False
     program: str = ""
     target: str = ""
     settled: bool = False
@@ -99,6 +101,7 @@ class _Scanner:
     def settle(self, words: list[Word]) -> None:
         """Record the program and the output file for the heredocs of the command that ends at this position."""
         program = words[0].text or "" if words else ""
+        program = next((word.raw for word in words if PYTHON.fullmatch(word.raw)), program)
         named = words[1].text or "" if program == "tee" and len(words) > 1 else ""
         for opened in self.pending:
             if not opened.settled:
@@ -119,7 +122,8 @@ class _Scanner:
         """Return the position after a redirection and its target; 0 if there is no redirection."""
         if heredoc := HEREDOC.match(self.text, at, self.stop):
             word, at = self.word(self.blanks(heredoc.end()))
-            self.pending.append(_Opened(re.sub(r"[\\'\"]", "", word.raw), bool(heredoc[1])))
+            mark = re.sub(r"[\\'\"]", "", word.raw)
+            self.pending.append(_Opened(mark, bool(heredoc[1]), mark != word.raw))
             return at
         redirect = REDIRECT.match(self.text, at, self.stop)
         if redirect is None:
@@ -146,7 +150,7 @@ class _Scanner:
                 line = self.text[at:end].rstrip("\r")
                 after = min(end + 1, self.stop)
                 if (line.lstrip("\t") if opened.tabs else line) == opened.mark:
-                    self.heredocs.append(Heredoc(start, at, opened.program, opened.target))
+                    self.heredocs.append(Heredoc(start, at, opened.program, opened.target, opened.literal))
                     at = after
                     break
                 at = after

@@ -61,12 +61,16 @@ class Command:
 
 @dataclass(frozen=True)
 class Heredoc:
-    """The range of a heredoc's body, the program that reads it, and the output file if one is named."""
+    """The range of a heredoc's body, the program that reads it, and the output file if one is named.
+
+    `literal` is True if the shell expands nothing in the body, because the delimiter is quoted.
+    """
 
     start: int
     stop: int
     program: str = ""
     target: str = ""
+    literal: bool = False
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,6 @@ WORDS = {
 LIGHTNING_WORDS = {"bf16": "16-mixed", "bf16-mixed": "16-mixed"}
 TRUE_WORDS = ("bf16-true",)
 OVERRIDE = re.compile(r"((?:\+{0,2}|--)[\w.-]*(?:precision|d_?type)=)([\w.-]+)")
-FLAGS = re.compile(r"--(?:bf16|mixed_precision[ =]bf16|(?:torch_)?dtype[ =]bfloat16)\b")
-RUN_TEXT = re.compile(r"(?:subprocess\.\w+|os\.(?:system|popen))")
 
 
 def find_words(draft: Draft) -> None:
@@ -41,8 +39,6 @@ def find_words(draft: Draft) -> None:
             draft.warn(node, message, hint='precision="16-mixed"')
         elif node.value == "--bf16":
             _judge_flag(draft, node)
-        elif FLAGS.search(node.value) and " " in node.value:
-            _judge_text(draft, node)
         else:
             _judge_override(draft, node)
 
@@ -95,16 +91,6 @@ def _judge_flag(draft: Draft, node: ast.Constant) -> None:
     above = draft.source.names.parent(node)
     if isinstance(above, ast.List) and _is_command(draft, above):
         _replace(draft, node, "--fp16")
-
-
-def _judge_text(draft: Draft, node: ast.Constant) -> None:
-    """Warn about a whole command in one string that a shell runs."""
-    above = draft.source.names.parent(node)
-    if isinstance(above, ast.Call) and RUN_TEXT.fullmatch(draft.source.names.meaning(above.func) or ""):
-        flag = FLAGS.search(str(node.value))
-        assert flag is not None
-        message = f"the command in this string contains {flag[0]}; {NO_BFLOAT16}"
-        draft.warn(node, message, hint=flag[0].replace("bfloat16", "float16").replace("bf16", "fp16"))
 
 
 def _is_command(draft: Draft, display: ast.List) -> bool:

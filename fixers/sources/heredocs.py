@@ -1,0 +1,62 @@
+"""Python in the heredocs of a shell script: run by an interpreter, or written to a module."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fixers.sources.shell_words import PYTHON, scan_shell
+from fixers.sources.unparsable import Unparsable
+from fixers.sources.words import Heredoc
+
+WRITERS = frozenset({"cat", "tee"})
+EXPANDS = re.compile(rb"[$`\\]")
+
+
+def is_python_heredoc(data: bytes, heredoc: Heredoc) -> bool:
+    """Return True if the heredoc is Python of which the shell expands nothing."""
+    written = heredoc.program in WRITERS and heredoc.target.endswith(".py")
+    if not written and not PYTHON.fullmatch(heredoc.program):
+        return False
+    if not heredoc.literal and EXPANDS.search(data, heredoc.start, heredoc.stop):
+        return False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ast.parse(data[heredoc.start : heredoc.stop].decode("utf-8"))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True
+
+
+def python_heredocs(data: bytes) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of the Python heredocs of a script; none if it does not parse."""
+    if b"<<" not in data:
+        return
+    try:
+        heredocs = scan_shell(data).heredocs
+    except Unparsable:
+        return
+    yield from ((each.start, each.stop) for each in heredocs if is_python_heredoc(data, each))
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Ranges of a file that are read as one text; maps positions in the text to the file."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+    def place(self, start: int, end: int) -> tuple[int, int]:
+        """Return the range in the file. Raises Unparsable if it does not lie within one piece."""
+        starts = [0]
+        for first, last in self.ranges:
+            starts.append(starts[-1] + last - first)
+        index = min(bisect_right(starts, start) - 1, len(self.ranges) - 1)
+        if index < 0 or end > starts[index + 1]:
+            raise Unparsable("what would be changed spans several heredocs")
+        offset = self.ranges[index][0] - starts[index]
+        return start + offset, end + offset
