@@ -1,4 +1,4 @@
-"""bf16-to-fp16: Python files, notebooks and heredocs use float16 instead of bfloat16.
+"""bf16-to-fp16: Python files and notebooks use float16 instead of bfloat16.
 
 What it does
     On a card below compute capability 8.0, replaces bfloat16 by float16 wherever code selects it: `torch.bfloat16`

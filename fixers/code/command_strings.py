@@ -78,9 +78,7 @@ def _edit(draft: Draft, node: ast.Constant | ast.JoinedStr) -> bool:
     except Unparsable:
         return False
     for edit in launch.found.edits.values():
-        draft.edits.append(
-            source.replace(edit.start, edit.expected.decode(), edit.replacement.decode(), edit.why)
-        )
+        draft.edits.append(source.replace(edit.start, edit.expected.decode(), edit.replacement.decode(), edit.why))
     for finding in launch.found.findings:
         draft.warn(node, finding.message, hint=finding.hint)
     return True

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-
 TABLE = "table"
 """The tag of mappings in TOML and INI, where a block cannot be inserted after another."""
 
