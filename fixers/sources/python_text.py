@@ -1,0 +1,128 @@
+"""The Python in a file as one text, and its positions in the file: modules, notebooks, heredocs of scripts."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+import warnings
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from fixers.sources.commands import is_shell
+from fixers.sources.heredocs import Pieces, python_heredocs
+from fixers.sources.notebook import Placement, code_cells, masked
+from fixers.sources.splice import line_of
+from fixers.sources.unparsable import Unparsable
+
+BOM = b"\xef\xbb\xbf"
+LINE_END = re.compile(rb"\r\n|\r|\n")
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The UTF-8 text that the parser read, and the mapping of its positions to the file's bytes.
+
+    `place(start, end)` returns the range in the file; `encode(text, at)` the bytes for `text` at that position.
+    `joints` are offsets of line ends between cells, which no file contains; `unread` are cells that are not Python.
+    """
+
+    text: bytes
+    place: Callable[[int, int], tuple[int, int]]
+    encode: Callable[[str, int], bytes]
+    joints: AbstractSet[int] = frozenset()
+    unread: tuple[Unparsable, ...] = ()
+
+
+def place_python(path: str, data: bytes) -> Placed:
+    """Return the file's Python. Raises Unparsable with the line."""
+    if is_shell(path):
+        return _place_heredocs(data)
+    return _place_notebook(data) if path.endswith(".ipynb") else _place_module(data)
+
+
+def parse_module(text: bytes) -> ast.Module:
+    """Parse UTF-8 text. Raises Unparsable with the line, for any error of the parser."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text.decode("utf-8"))
+    except SyntaxError as error:
+        raise Unparsable(f"not Python: {error.msg}", error.lineno or 1) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise Unparsable(f"not Python: {error}") from None
+
+
+def _place_module(data: bytes) -> Placed:
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    except SyntaxError as error:
+        raise Unparsable(f"not Python: {error.msg}") from None
+    offset = len(BOM) if data.startswith(BOM) else 0
+    if encoding in ("utf-8", "utf-8-sig"):
+        _require_utf8(data)
+        return Placed(data[offset:], lambda start, end: (start + offset, end + offset), lambda text, at: text.encode())
+    return _place_encoded(data, encoding)
+
+
+def _require_utf8(data: bytes) -> None:
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = 1 + len(LINE_END.findall(data[: error.start]))
+        raise Unparsable(f"not UTF-8 and no other encoding is declared: {error.reason}", line) from None
+
+
+def _place_encoded(data: bytes, encoding: str) -> Placed:
+    try:
+        decoded = data.decode(encoding)
+        faithful = decoded.encode(encoding) == data
+        text = decoded.encode("utf-8")
+    except (UnicodeError, LookupError, ValueError) as error:
+        raise Unparsable(f"not {encoding}, which it declares: {error}") from None
+    if not faithful:
+        raise Unparsable(f"{encoding} text that would not be written back as it was read")
+
+    def place(start: int, end: int) -> tuple[int, int]:
+        first = len(text[:start].decode("utf-8").encode(encoding))
+        return first, first + len(text[start:end].decode("utf-8").encode(encoding))
+
+    return Placed(text, place, lambda words, at: words.encode(encoding))
+
+
+def _place_heredocs(data: bytes) -> Placed:
+    """Join the Python heredocs of a script."""
+    ranges = tuple(python_heredocs(data))
+    text = b"".join(data[start:stop] for start, stop in ranges)
+    return Placed(text, Pieces(ranges).place, lambda words, at: words.encode())
+
+
+def _place_notebook(data: bytes) -> Placed:
+    """Join the notebook's cells; a cell that does not parse is left out and listed in `unread`."""
+    cells = code_cells(data)
+    texts: list[str] = []
+    unread: list[Unparsable] = []
+    for cell in cells:
+        try:
+            texts.append(_readable(cell.source))
+        except Unparsable as error:
+            texts.append(" " * len(cell.source.encode("utf-8", "surrogatepass")))
+            string = cell.strings[min(error.line, len(cell.strings)) - 1]
+            line = line_of(data, string.start)
+            unread.append(Unparsable(f"cell {cell.index} is {error.message}", line))
+    placement = Placement(data, cells)
+    text = "".join(f"{text}\n" for text in texts).encode()
+    return Placed(text, placement.place, placement.encode, frozenset(placement.joints), tuple(unread))
+
+
+def _readable(cell: str) -> str:
+    """Return the cell as Python, with IPython syntax masked if needed. Raises Unparsable."""
+    try:
+        parse_module(cell.encode("utf-8", "surrogatepass"))
+    except Unparsable:
+        text = masked(cell)
+        parse_module(text.encode("utf-8", "surrogatepass"))
+        return text
+    return cell
