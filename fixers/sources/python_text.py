@@ -81,9 +81,9 @@ def _place_encoded(data: bytes, encoding: str) -> Placed:
         faithful = decoded.encode(encoding) == data
         text = decoded.encode("utf-8")
     except (UnicodeError, LookupError, ValueError) as error:
-        raise Unparsable(f"not {encoding}, which it declares: {error}") from None
+        raise Unparsable(f"not valid {encoding}, the declared encoding: {error}") from None
     if not faithful:
-        raise Unparsable(f"{encoding} text that would not be written back as it was read")
+        raise Unparsable(f"{encoding} text that would change when decoded and encoded again")
 
     def place(start: int, end: int) -> tuple[int, int]:
         first = len(text[:start].decode("utf-8").encode(encoding))
