@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import TypeGuard
 
 from fixers.code.draft import Draft
 from fixers.settings.edit_list import EditList
@@ -39,20 +40,23 @@ def edit_command_strings(draft: Draft) -> None:
 
 def _strings(source: PythonSource) -> Iterator[ast.Constant | ast.JoinedStr]:
     """Yield the strings given to a call that runs commands, directly or by a variable of this file."""
-    given = [
-        argument
-        for call in source.names.of_type(ast.Call)
-        if RUNS.fullmatch(source.names.meaning(call.func) or "")
-        for argument in [*call.args[:1], *(each.value for each in call.keywords if each.arg == "args")]
-    ]
-    given = [_unsplit(source, each) for each in given]
+    given = [_unsplit(source, each) for each in _commands_run(source)]
     named = {each.id for each in given if isinstance(each, ast.Name)}
     for assignment in source.names.of_type(ast.Assign):
-        if any(isinstance(target, ast.Name) and target.id in named for target in assignment.targets):
+        if named & {target.id for target in assignment.targets if isinstance(target, ast.Name)}:
             given.append(_unsplit(source, assignment.value))
-    for each in given:
-        if isinstance(each, ast.JoinedStr) or (isinstance(each, ast.Constant) and isinstance(each.value, str)):
-            yield each
+    yield from (each for each in given if isinstance(each, ast.JoinedStr) or _is_text(each))
+
+
+def _commands_run(source: PythonSource) -> Iterator[ast.expr]:
+    for call in source.names.of_type(ast.Call):
+        if RUNS.fullmatch(source.names.meaning(call.func) or ""):
+            yield from call.args[:1]
+            yield from (each.value for each in call.keywords if each.arg == "args")
+
+
+def _is_text(value: ast.expr) -> TypeGuard[ast.Constant]:
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
 
 def _unsplit(source: PythonSource, value: ast.expr) -> ast.expr:
