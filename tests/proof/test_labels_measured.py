@@ -6,8 +6,10 @@ import pytest
 
 from remote.payload.proof.checks_labels import judge
 from remote.payload.proof.evidence import Evidence
-from remote.payload.proof.hooks.labels import MODEL, count_values
-from remote.payload.proof.hooks.report import BatchTables, RankReport, ValueTargets
+from remote.payload.proof.hooks.batch_report import BatchTables, ValueTargets
+from remote.payload.proof.hooks.batches import MODEL
+from remote.payload.proof.hooks.labels import count_values
+from remote.payload.proof.hooks.report import RankReport
 from remote.policy.precision import judge_precision
 from remote.protocol.proof import NotChecked, ProofRequest
 

@@ -21,8 +21,19 @@ FAULTS = sorted((SCRIPTS / "faults").glob("*.py"))
 HEALTHY = sorted((SCRIPTS / "healthy").glob("*.py"))
 
 
-def expected(script: Path) -> list[str]:
-    return re.search(r"^expects: (.+)$", script.read_text(), re.MULTILINE).group(1).split(", ")
+def declared(key: str, script: Path) -> list[tuple[str, str]]:
+    """Return the checks and severities of a docstring's line such as `expects: labels-end (error), adapter-moves`."""
+    line = re.search(rf"^{key}: (.+)$", script.read_text(), re.MULTILINE)
+    return re.findall(r"([\w-]+)(?: \((\w+)\))?", line[1]) if line else []
+
+
+def normal_or_exhaustive(scripts: list[Path]) -> list[object]:
+    """Return the scripts as parameters; one form of each fault is in the normal set."""
+    exhaustive = pytest.mark.exhaustive
+    return [
+        pytest.param(script, marks=exhaustive if "A second form." in script.read_text() else (), id=script.stem)
+        for script in scripts
+    ]
 
 
 def test_there_are_thirty_faults_and_ten_healthy_scripts():
@@ -30,13 +41,16 @@ def test_there_are_thirty_faults_and_ten_healthy_scripts():
     assert len(HEALTHY) >= 10
 
 
-@pytest.mark.parametrize("script", FAULTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", normal_or_exhaustive(FAULTS))
 def test_a_planted_fault_is_named(script, prove):
     report = prove(script)
+    severities = {finding.check: finding.severity.value for finding in report.findings}
     told = {finding.check for finding in report.findings if finding.severity is not Severity.INFO}
     told |= {finding.check for finding in diagnose_text(report.output_tail)}
-    missing = [name for name in expected(script) if name not in told]
+    expected = declared("expects", script)
+    missing = [name for name, _ in expected if name not in told]
     assert not missing, f"{missing} not in {sorted(told)}\n{report.output_tail[-2000:]}"
+    assert [(name, severities[name]) for name, severity in expected if severity] == [row for row in expected if row[1]]
 
 
 @pytest.mark.parametrize("script", HEALTHY, ids=lambda path: path.stem)
@@ -44,6 +58,8 @@ def test_a_healthy_script_raises_no_error(script, prove):
     report = prove(script)
     assert report.report.errors == (), report.output_tail[-2000:]
     assert report.applied >= 2
+    shown = {(finding.check, finding.severity.value) for finding in report.findings}
+    assert [row for row in declared("shows", script) if row not in shown] == [], report.findings
     assert not [unseen for unseen in report.unseen if unseen.check == "hooks"]
     assert diagnose_text(report.output_tail) == ()
 

@@ -6,8 +6,8 @@ from collections import defaultdict
 from typing import Dict, Iterator, List, Sequence, Tuple, Union
 
 from remote.payload.proof.evidence import Evidence, Result, error, passed, warning
-from remote.payload.proof.hooks.labels import MODEL
-from remote.payload.proof.hooks.report import EntropyTargets, LabelCounts, ValueTargets
+from remote.payload.proof.hooks.batch_report import EntropyTargets, LabelCounts, ValueTargets
+from remote.payload.proof.hooks.batches import MODEL
 from remote.protocol.proof import NotChecked
 
 LEAST_SHARE = 0.005
@@ -42,6 +42,10 @@ def _masked(rows: Sequence[Union[LabelCounts, EntropyTargets]], loss_lost: bool)
     share = sum(row.counted for row in rows) / sum(row.total for row in rows)
     if share < LEAST_SHARE:
         return warning("labels-masked", f"only {share:.2%} of all labels count")
+    lines = [row for row in rows if isinstance(row, LabelCounts) and len(row.shape) > 1]
+    lost, all_lines = sum(row.empty_rows for row in lines), sum(row.shape[0] for row in lines)
+    if lost:
+        return warning("labels-masked", f"all labels of {lost} of {all_lines} rows are -100: they teach nothing")
     return passed("labels-masked", f"{share:.0%} of all labels count")
 
 
@@ -104,8 +108,7 @@ def _normalisation(evidence: Evidence) -> Iterator[Result]:
     """`num_items_in_batch` must be the labels that count in one whole optimizer step, on this rank or on all."""
     steps: Dict[int, List[LabelCounts]] = defaultdict(list)
     for row in evidence.first.batches.labels:
-        # The first model call is not recorded, so the first step's sum is short.
-        if row.items is not None and 0 < row.step < len(evidence.steps):
+        if row.items is not None and row.step < len(evidence.steps):
             steps[row.step].append(row)
     wrong = [found for rows in steps.values() for found in _wrong_items(rows, evidence.first.world)]
     if wrong:

@@ -11,16 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Dict, FrozenSet, Iterable, List, Mapping, Optional, Tuple, Union
 
-from remote.payload.proof.hooks.report import (
-    DtypeCount,
-    EntropyTargets,
-    Flags,
-    LabelCounts,
-    Misuse,
-    RankReport,
-    TrainableTensor,
-    ValueTargets,
-)
+from remote.payload.proof.hooks.batch_report import BatchTables, EntropyTargets, LabelCounts, ValueTargets
+from remote.payload.proof.hooks.report import DtypeCount, Flags, Misuse, RankReport, TrainableTensor
 from remote.payload.proof.hooks.rules import loss_is_lost
 from remote.payload.proof.hooks.step import Step
 from remote.payload.proof.pythons import Python
@@ -118,6 +110,10 @@ class Evidence:
     @property
     def misuses(self) -> FrozenSet[Misuse]:
         return frozenset(misuse for rank in self.ranks for misuse in rank.gradient_flow.misuses)
+
+    @property
+    def batches(self) -> List[BatchTables]:
+        return [rank.batches for rank in self.ranks]
 
     @property
     def labels(self) -> List[LabelCounts]:

@@ -14,6 +14,7 @@ from remote.payload.proof import (
     checks_mixed_precision,
     checks_outcome,
     checks_steps,
+    checks_targets,
 )
 from remote.payload.proof.evidence import Evidence, Result
 from remote.payload.proof.hooks.step import Step
@@ -28,6 +29,7 @@ CHECKS = (
     checks_steps,
     checks_gradient_flow,
     checks_labels,
+    checks_targets,
     checks_device,
 )
 NEVER_CHECKED = (

@@ -4,53 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, Optional, Tuple
 
-from .autocast import autocast_dtype
-from .report import BatchTables, EntropyTargets, LabelCounts, ValueTargets
+from .batch_report import LabelCounts
 
 IGNORED = -100
-BATCHES = 16
 MOSTLY = 0.8
-MODEL = "the model"
-"""The name of labels that a model takes as values, for a loss of its own."""
-
-
-class Batches:
-    """The labels and targets of the first batches."""
-
-    def __init__(self) -> None:
-        self._labels: List[LabelCounts] = []
-        self._entropies: List[EntropyTargets] = []
-        self._values: Dict[str, ValueTargets] = {}
-
-    def summary(self) -> BatchTables:
-        return BatchTables(tuple(self._labels), tuple(self._entropies), tuple(self._values.values()))
-
-    def note_inputs(self, args: Tuple[Any, ...], kwargs: Dict[str, Any], step: int) -> None:
-        """Record the arguments of a model call in the optimizer step of that index."""
-        given = next((dict(arg) for arg in args if hasattr(arg, "keys")), {})
-        inputs = {**given, **kwargs}
-        self.note_values(MODEL, inputs.get("labels"), None)
-        counts = measure_labels(inputs)
-        if counts is not None and len(self._labels) < BATCHES:
-            self._labels.append(dataclasses.replace(counts, step=step))
-
-    def note_values(self, loss: str, target: Any, lengths: Any) -> None:
-        """Record the target of a loss that has no ignored value; of CTC, the part within the lengths."""
-        row = self._values.setdefault(loss, ValueTargets(loss))
-        measured = count_values(target, lengths) if row.batches < BATCHES else None
-        if measured is not None:
-            total, ignored = measured
-            self._values[loss] = ValueTargets(loss, row.batches + 1, row.total + total, row.ignored + ignored)
-
-    def note_entropy(self, scores: Any, target: Any, ignored: int) -> None:
-        """Record the target of a cross entropy over class ids, and the dtype that it is computed from."""
-        if len(self._entropies) >= BATCHES or target.is_floating_point() or not target.numel():
-            return
-        counted = int((target != ignored).sum())
-        cast = autocast_dtype(scores.device.type)
-        self._entropies.append(EntropyTargets(target.numel(), counted, str(scores.dtype), cast))
 
 
 def measure_labels(inputs: Dict[str, Any]) -> Optional[LabelCounts]:
@@ -69,6 +28,7 @@ def measure_labels(inputs: Dict[str, Any]) -> Optional[LabelCounts]:
         total=labels.numel(),
         counted=int(counted.sum()),
         edge_run=_edge_run(labels, counted),
+        empty_rows=int((~counted.any(dim=-1)).sum()) if labels.dim() > 1 else 0,
         items=None if items is None else float(items),
     )
     mask, tokens = _like(labels, inputs.get("attention_mask")), _like(labels, inputs.get("input_ids"))

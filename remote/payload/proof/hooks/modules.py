@@ -18,7 +18,8 @@ TOP = 10
 class ModuleMeasure:
     """Keeps the largest absolute output by module name, in the order of the forward pass, on the device."""
 
-    def __init__(self) -> None:
+    def __init__(self, note_output: Callable[..., None]) -> None:
+        self._note_output = note_output
         self._largest: Dict[str, Any] = {}
         self._dtypes: Dict[str, str] = {}
         self._autocast: Set[str] = set()
@@ -60,6 +61,7 @@ class ModuleMeasure:
         tensor = first_float(output)
         if tensor is None or not tensor.numel():
             return
+        self._note_output(tensor, leaf=leaf)
         if leaf and next(module.parameters(recurse=False), None) is not None:
             self._autocast.add(autocast_dtype(tensor.device.type) or "off")
         # The norm reads the tensor once and makes no copy of it, as abs() would.

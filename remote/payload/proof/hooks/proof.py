@@ -11,20 +11,20 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from .attention import AttentionMeasure
 from .autocast import accelerate_waits_for_card
+from .batches import Batches
 from .device import peak_memory, synchronize
 from .exits import watch_exit
 from .gradient_flow import FlowRecorder
 from .hold import hold, watch_runner
-from .labels import Batches
 from .loss_graph import Start
 from .modules import MEASURED_FORWARDS, ModuleMeasure
 from .origins import Origins
 from .quiet import Ledger, quiet
 from .recorder import DetailRecorder
 from .report import Crash, Flags, RankReport, write_json
-from .step import Step
-from .step_log import Clip, StepLog, last_clip
-from .tensors import learning_rate, local, nonfinite_gradients, parameters_of, rate_in_schedule, read_losses, short
+from .step_log import Clip, StepLog
+from .taken import Taken, measure_step
+from .tensors import local, read_losses, short
 from .trained import Trained
 
 WRITE_EVERY_S = 20.0
@@ -47,7 +47,8 @@ class ProofRecorder:
         self.ledger = Ledger()
         self.release: Callable[[], None] = lambda: None
         self.origins = Origins(self.ledger)
-        self.modules = ModuleMeasure()
+        self.batches = Batches()
+        self.modules = ModuleMeasure(self.batches.targets.note_output)
         self.attentions = AttentionMeasure()
         self.trained = Trained()
         self.scaler: Optional[Any] = None
@@ -55,7 +56,6 @@ class ProofRecorder:
         self.losses: List[Any] = []
         self.clips: List[Clip] = []
         self.loss_dtypes: Set[str] = set()
-        self.batches = Batches()
         self.norm: Optional[float] = None
         self.stepping: Optional[Any] = None
         self.flags = Flags()
@@ -85,18 +85,20 @@ class ProofRecorder:
     @quiet
     def forward(self, root: Any) -> None:
         if self.trained.add_root(root):
-            root.register_forward_pre_hook(self._inputs_hook, with_kwargs=True)
+            root.register_forward_hook(self._inputs_hook, with_kwargs=True)
+        self.batches.targets.begin()
         self.modules.begin(root)
         if not root.training:
             self._flag(eval_mode=type(root).__name__)
 
-    def _inputs_hook(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+    def _inputs_hook(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any], output: Any) -> None:
+        # After the call: a hook that is registered when the first call begins runs in that call already.
         if sys.modules["torch"].is_grad_enabled():
-            self._inputs(args, kwargs)
+            self._inputs(root, args, kwargs)
 
     @quiet
-    def _inputs(self, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
-        self.batches.note_inputs(args, kwargs, len(self.log.steps))
+    def _inputs(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+        self.batches.note_inputs(root, args, kwargs, len(self.log.steps))
 
     @quiet
     def attention(self, query: Any, key: Any, value: Any, settings: Dict[str, Any]) -> None:
@@ -137,10 +139,12 @@ class ProofRecorder:
     @quiet
     def before_backward(self) -> None:
         self.flow.before_backward()
+        self.batches.targets.before_backward()
 
     @quiet
     def after_backward(self, start: Start) -> None:
         self.flow.after_backward(start)
+        self.batches.targets.after_backward()
         if self.stepping is not None:
             # A closure: its gradients may be cleared again when the step is over.
             self.norm = self.trained.measure(self.stepping, again=self.norm is not None)
@@ -207,7 +211,9 @@ class ProofRecorder:
         entered = time.perf_counter()
         synchronize(self.trained.tables.device)
         now = time.perf_counter()
-        self.log.steps.append(self._step(optimizer, scale, skipped, now))
+        number, seconds = len(self.log.steps) + 1, now - self.since - self.ledger.own_s
+        taken = Taken(self.trained, optimizer, scale, skipped, self.losses, self.clips, self.norm)
+        self.log.steps.append(measure_step(taken, number, seconds))
         self.losses, self.clips, self.norm = [], [], None
         # The time that follows is the recorder's; waiting for the card was the step's.
         self.since, self.ledger.own_s = now, entered - now
@@ -215,27 +221,6 @@ class ProofRecorder:
             self.release()
         self.ready = self.log.enough(idle=self.trained.idle, put_back=self.trained.put_back)
         self._publish_step()
-
-    def _step(self, optimizer: Any, scale: Optional[float], skipped: bool, now: float) -> Step:
-        clip = last_clip(self.clips, parameters_of(optimizer))
-        norm, limit = clip or (None, None)
-        applied_norm = None if skipped else self.norm
-        rate = learning_rate(optimizer)
-        return Step(
-            number=len(self.log.steps) + 1,
-            applied=not skipped,
-            losses=read_losses(self.losses),
-            grad_norm=applied_norm if norm is None else norm,
-            applied_norm=applied_norm,
-            loss_scale=scale,
-            # A rate of 0 that changes weights is not the one that the optimizer uses.
-            learning_rate=None if rate == 0 and self.trained.has_moved(optimizer) else rate,
-            scheduled=rate_in_schedule(optimizer),
-            clipped=clip is not None,
-            clip_limit=limit,
-            nonfinite_gradients=nonfinite_gradients(self.trained.named(optimizer)) if skipped else (),
-            seconds=now - self.since - self.ledger.own_s,
-        )
 
     def _publish_step(self) -> None:
         """Append the newest step to steps.jsonl; write an intermediate report if the proof is slow."""

@@ -16,6 +16,7 @@ class Ledger:
         self.pid = os.getpid()
         self.faults: List[str] = []
         self.own_s = 0.0
+        self.depth = 0
 
 
 def quiet(method: Callable[..., None]) -> Callable[..., None]:
@@ -28,12 +29,16 @@ def quiet(method: Callable[..., None]) -> Callable[..., None]:
         if os.getpid() != ledger.pid:
             return
         began = time.perf_counter()
+        ledger.depth += 1
         try:
             method(self, *args, **kwargs)
         except Exception:  # noqa: BLE001 - a defect of the hooks must not end the user's training
             if len(ledger.faults) < 5:
                 ledger.faults.append(f"{method.__name__}: {traceback.format_exc(limit=-3)}")
         finally:
-            ledger.own_s += time.perf_counter() - began
+            ledger.depth -= 1
+            # The time of a call inside of another is part of the other's already.
+            if not ledger.depth:
+                ledger.own_s += time.perf_counter() - began
 
     return call

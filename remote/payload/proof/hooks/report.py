@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Dict, Optional, Tuple
 
+from .batch_report import BatchTables
 from .step import Step
 
 
@@ -121,57 +122,6 @@ class GradientFlow:
     misuses: Tuple[Misuse, ...] = ()
     unscaled: int = 0
     discarded: int = 0
-
-
-@dataclass(frozen=True)
-class LabelCounts:
-    """The `labels` of one model call. `counted`: other than -100; `step`: index of the optimizer step.
-
-    `padding_counted` and `real`: positions outside and inside of the attention mask, None without one of the same
-    shape. `padding_ids`: distinct ids among the former. `copies_input`: labels equal the input ids; `of_input`: mostly,
-    perhaps shifted by one. `edge_run`: share of the batch that repeats one id at an edge. `items`: num_items_in_batch.
-    """
-
-    shape: Tuple[int, ...]
-    total: int
-    counted: int
-    edge_run: float
-    padding_counted: Optional[int] = None
-    padding_ids: int = 0
-    real: Optional[int] = None
-    copies_input: bool = False
-    of_input: bool = False
-    items: Optional[float] = None
-    step: int = 0
-
-
-@dataclass(frozen=True)
-class EntropyTargets:
-    """The targets of one cross entropy; `dtype` is that of the scores, `autocast` the active autocast dtype."""
-
-    total: int
-    counted: int
-    dtype: str
-    autocast: Optional[str] = None
-
-
-@dataclass(frozen=True)
-class ValueTargets:
-    """The targets of a loss without ignore_index, over `batches` calls; `ignored`: how many are exactly -100."""
-
-    loss: str
-    batches: int = 0
-    total: int = 0
-    ignored: int = 0
-
-
-@dataclass(frozen=True)
-class BatchTables:
-    """Labels and targets of the first batches."""
-
-    labels: Tuple[LabelCounts, ...] = ()
-    entropies: Tuple[EntropyTargets, ...] = ()
-    values: Tuple[ValueTargets, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,124 @@
+"""What the hooks report of batches: labels, the targets of losses, and the inputs of model calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Dict, Optional, Tuple
+
+
+@dataclass(frozen=True)
+class LabelCounts:
+    """The `labels` of one model call. `counted`: other than -100; `step`: index of the optimizer step.
+
+    `padding_counted` and `real`: positions outside and inside of the attention mask, None without one of the same
+    shape. `padding_ids`: distinct ids among the former. `copies_input`: labels equal the input ids; `of_input`: mostly,
+    perhaps shifted by one. `edge_run`: share of the batch that repeats one id at an edge. `items`: num_items_in_batch.
+    `empty_rows`: rows without any label that counts.
+    """
+
+    shape: Tuple[int, ...]
+    total: int
+    counted: int
+    edge_run: float
+    padding_counted: Optional[int] = None
+    padding_ids: int = 0
+    real: Optional[int] = None
+    copies_input: bool = False
+    of_input: bool = False
+    items: Optional[float] = None
+    empty_rows: int = 0
+    step: int = 0
+
+
+@dataclass(frozen=True)
+class EntropyTargets:
+    """The targets of one cross entropy; `dtype` is that of the scores, `autocast` the active autocast dtype."""
+
+    total: int
+    counted: int
+    dtype: str
+    autocast: Optional[str] = None
+
+
+@dataclass(frozen=True)
+class ValueTargets:
+    """The targets of a loss without ignore_index, over `batches` calls; `ignored`: how many are exactly -100."""
+
+    loss: str
+    batches: int = 0
+    total: int = 0
+    ignored: int = 0
+
+
+@dataclass(frozen=True)
+class RowEnds:
+    """The token that follows the last label of each row of one batch, if it is the same `id` in all `rows`.
+
+    `learnt`: it is a label somewhere in the batch. `attended`: the attention mask is 1 there in all rows. `pads`: it is
+    what the positions outside of the mask hold. `configured`: the model's config names it as the end of text.
+    `marked`: all rows have the same last label, perhaps an end marker.
+    """
+
+    rows: int
+    id: int
+    learnt: bool
+    attended: bool
+    pads: bool
+    configured: bool
+    marked: bool
+
+
+@dataclass(frozen=True)
+class TargetOffsets:
+    """Which input token the targets of one cross entropy are, relative to the token at the position of their logits.
+
+    `share`: by offset, the share of the `rows` that were compared. `ahead`: by how many positions the labels that the
+    model was given are ahead of its input already; None without such labels.
+    """
+
+    rows: int
+    share: Dict[str, float]
+    ahead: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class IgnoredGradient:
+    """The gradient of logits at positions of one batch whose labels are all -100.
+
+    `reached`: how many have one; `compared`: samples of them. `uniform` and `one_id`: samples whose gradient points to
+    the uniform distribution, or to one id, the same in all.
+    """
+
+    positions: int
+    reached: int
+    compared: int = 0
+    uniform: int = 0
+    one_id: int = 0
+
+
+@dataclass(frozen=True)
+class InputRepeats:
+    """The inputs of the first model call in each optimizer step.
+
+    `repeats`: how many of `steps` had the same as the first. `features`: float inputs by name, `constant` those that
+    held a single number in every step, `same` those that were the same in every step while other inputs changed.
+    """
+
+    steps: int = 0
+    repeats: int = 0
+    features: Tuple[str, ...] = ()
+    constant: Tuple[str, ...] = ()
+    same: Tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class BatchTables:
+    """Labels, targets and inputs of the first batches."""
+
+    labels: Tuple[LabelCounts, ...] = ()
+    entropies: Tuple[EntropyTargets, ...] = ()
+    values: Tuple[ValueTargets, ...] = ()
+    ends: Tuple[RowEnds, ...] = ()
+    offsets: Tuple[TargetOffsets, ...] = ()
+    ignored: Tuple[IgnoredGradient, ...] = ()
+    inputs: InputRepeats = field(default_factory=InputRepeats)

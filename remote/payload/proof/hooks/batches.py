@@ -1,0 +1,73 @@
+"""The labels, targets and inputs of the first batches."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Dict, List, Tuple
+
+from .autocast import autocast_dtype
+from .batch_report import BatchTables, EntropyTargets, LabelCounts, RowEnds, ValueTargets
+from .inputs import InputMeasure
+from .labels import count_values, measure_labels
+from .row_ends import measure_ends
+from .targets import TargetMeasure
+
+BATCHES = 16
+MODEL = "the model"
+"""The name of labels that a model takes as values, for a loss of its own."""
+
+
+class Batches:
+    """The labels, targets and inputs of the first batches."""
+
+    def __init__(self) -> None:
+        self.targets = TargetMeasure()
+        self._inputs = InputMeasure()
+        self._labels: List[LabelCounts] = []
+        self._ends: List[RowEnds] = []
+        self._entropies: List[EntropyTargets] = []
+        self._values: Dict[str, ValueTargets] = {}
+
+    def summary(self) -> BatchTables:
+        offsets, ignored = self.targets.summary()
+        return BatchTables(
+            labels=tuple(self._labels),
+            entropies=tuple(self._entropies),
+            values=tuple(self._values.values()),
+            ends=tuple(self._ends),
+            offsets=offsets,
+            ignored=ignored,
+            inputs=self._inputs.summary(),
+        )
+
+    def note_inputs(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any], step: int) -> None:
+        """Record the arguments of a model call that is over, in the optimizer step of that index."""
+        given = next((dict(arg) for arg in args if hasattr(arg, "keys")), {})
+        inputs = {**{str(at): arg for at, arg in enumerate(args)}, **given, **kwargs}
+        self.targets.end(inputs)
+        self._inputs.note(inputs, step)
+        self.note_values(MODEL, inputs.get("labels"), None)
+        counts = measure_labels(inputs)
+        if counts is None or len(self._labels) >= BATCHES:
+            return
+        self._labels.append(dataclasses.replace(counts, step=step))
+        ends = measure_ends(root, inputs)
+        if ends is not None:
+            self._ends.append(ends)
+
+    def note_values(self, loss: str, target: Any, lengths: Any) -> None:
+        """Record the target of a loss that has no ignored value; of CTC, the part within the lengths."""
+        row = self._values.setdefault(loss, ValueTargets(loss))
+        measured = count_values(target, lengths) if row.batches < BATCHES else None
+        if measured is not None:
+            total, ignored = measured
+            self._values[loss] = ValueTargets(loss, row.batches + 1, row.total + total, row.ignored + ignored)
+
+    def note_entropy(self, scores: Any, target: Any, ignored: int) -> None:
+        """Record the target of a cross entropy over class ids, and the dtype that it is computed from."""
+        if len(self._entropies) >= BATCHES or target.is_floating_point() or not target.numel():
+            return
+        counted = int((target != ignored).sum())
+        cast = autocast_dtype(scores.device.type)
+        self._entropies.append(EntropyTargets(target.numel(), counted, str(scores.dtype), cast))
+        self.targets.note_entropy(scores, target, ignored)

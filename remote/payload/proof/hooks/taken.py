@@ -1,0 +1,48 @@
+"""The record of an attempted step, from what the proof measured of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, List, Optional
+
+from .step import Step
+from .step_log import Clip, last_clip
+from .tensors import learning_rate, nonfinite_gradients, parameters_of, rate_in_schedule, read_losses
+from .trained import Trained
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What was measured of an attempted step. `norm`: of the gradients that the optimizer used, None if it did not."""
+
+    trained: Trained
+    optimizer: Any
+    scale: Optional[float]
+    skipped: bool
+    losses: List[Any]
+    clips: List[Clip]
+    norm: Optional[float]
+
+
+def measure_step(taken: Taken, number: int, seconds: float) -> Step:
+    """Return the record of this step; reads losses and, of a skipped step, gradients from the device."""
+    optimizer, trained = taken.optimizer, taken.trained
+    clip = last_clip(taken.clips, parameters_of(optimizer))
+    norm, limit = clip or (None, None)
+    applied_norm = None if taken.skipped else taken.norm
+    rate = learning_rate(optimizer)
+    return Step(
+        number=number,
+        applied=not taken.skipped,
+        losses=read_losses(taken.losses),
+        grad_norm=applied_norm if norm is None else norm,
+        applied_norm=applied_norm,
+        loss_scale=taken.scale,
+        # A rate of 0 that changes weights is not the one that the optimizer uses.
+        learning_rate=None if rate == 0 and trained.has_moved(optimizer) else rate,
+        scheduled=rate_in_schedule(optimizer),
+        clipped=clip is not None,
+        clip_limit=limit,
+        nonfinite_gradients=nonfinite_gradients(trained.named(optimizer)) if taken.skipped else (),
+        seconds=seconds,
+    )

@@ -1,0 +1,185 @@
+"""Which token each row of logits is trained to predict, and the gradient of logits where labels are ignored."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any, Dict, List, Optional, Tuple
+
+from .batch_report import IgnoredGradient, TargetOffsets
+from .row_ends import IGNORED, labels_ahead
+
+CALLS = 4
+SAMPLE = 128
+COLUMNS = 8
+OFFSETS = (-1, 0, 1, 2)
+LEAST_ROWS = 8
+ROWS = 8
+EDGE = 4
+PARALLEL = 0.99
+TOKENS = ("input_ids", "decoder_input_ids", "0")
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A sample of the rows of one cross entropy: their positions in the logits of model call `call`, their targets."""
+
+    call: int
+    length: int
+    rows: Any
+    positions: Any
+    targets: Any
+
+
+@dataclass(frozen=True)
+class Followed:
+    """The gradient of the last output of model call `call`: its norm by position, and samples at the rows' edges."""
+
+    call: int
+    norms: Any
+    edges: List[int]
+    gradient: Any
+    values: Any
+
+
+class TargetMeasure:
+    """Compares logits, targets and input tokens of the first model calls when backward begins and when it is over."""
+
+    def __init__(self) -> None:
+        self._call = 0
+        self._is_open = False
+        self._outputs: Dict[int, Any] = {}
+        self._handle: Optional[Any] = None
+        self._inputs: Dict[int, Dict[str, Any]] = {}
+        self._compared: List[Compared] = []
+        self._followed: Dict[int, Followed] = {}
+        self._offsets: List[TargetOffsets] = []
+        self._ignored: List[IgnoredGradient] = []
+
+    def summary(self) -> Tuple[Tuple[TargetOffsets, ...], Tuple[IgnoredGradient, ...]]:
+        return tuple(self._offsets), tuple(self._ignored)
+
+    def begin(self) -> None:
+        """Record that a model call begins."""
+        self._call += 1
+        self._is_open, self._handle = True, None
+
+    def note_output(self, output: Any, *, leaf: bool) -> None:
+        """Record an output of a module inside of the call; the last one is usually the logits."""
+        if not self._is_open or output.dim() != 3 or not output.requires_grad:
+            return
+        # A few columns tell rows apart; the output itself would take memory that the training needs.
+        self._outputs[output.shape[-1]] = output.detach()[..., :COLUMNS].to(sys.modules["torch"].float32, copy=True)
+        if leaf:
+            self._follow(output)
+
+    def _follow(self, output: Any) -> None:
+        """Measure the gradient of this output, instead of that of the one before it."""
+        if self._handle is not None:
+            self._handle.remove()
+        torch, call, length = sys.modules["torch"], self._call, output.shape[1]
+        edges = sorted({at for at in (*range(EDGE), *range(length - EDGE, length)) if 0 <= at < length})
+        values = output.detach()[:ROWS, edges].clone()
+
+        def measure(gradient: Any) -> None:
+            norms = torch.linalg.vector_norm(gradient, dim=-1, dtype=torch.float32)
+            self._followed[call] = Followed(call, norms, edges, gradient[:ROWS, edges].clone(), values)
+
+        self._handle = output.register_hook(measure)
+
+    def note_entropy(self, scores: Any, target: Any, ignored: int) -> None:
+        """Find rows of the scores among the logits by their values, whatever slicing is between the two."""
+        if len(self._offsets) + len(self._compared) >= CALLS or scores.dim() not in (2, 3):
+            return
+        flat = scores.detach() if scores.dim() == 2 else scores.detach().transpose(1, 2).reshape(-1, scores.shape[1])
+        made = self._outputs.get(flat.shape[-1])
+        if made is None or flat.shape[0] != target.numel() or made.shape[0] * made.shape[1] < flat.shape[0]:
+            return
+        torch = sys.modules["torch"]
+        kept = (target.reshape(-1) != ignored).nonzero().flatten()
+        kept = kept[:: max(1, kept.numel() // SAMPLE)][:SAMPLE]
+        all_rows = made.reshape(-1, made.shape[-1])
+        equal = (flat[kept][:, :COLUMNS].float()[:, None] == all_rows[None]).all(-1)
+        found = equal.sum(1) == 1
+        positions, targets = equal.int().argmax(1)[found], target.reshape(-1)[kept][found]
+        length = made.shape[1]
+        rows = torch.div(positions, length, rounding_mode="floor")
+        self._compared.append(Compared(self._call, length, rows, positions % length, targets))
+
+    def end(self, inputs: Dict[str, Any]) -> None:
+        """Record the arguments of the call that is over."""
+        self._is_open = False
+        self._inputs[self._call] = inputs
+
+    def before_backward(self) -> None:
+        """Compare targets with the tokens of their model calls."""
+        for compared in self._compared:
+            found = _offsets(compared, self._inputs.get(compared.call, {}))
+            if found is not None:
+                self._offsets.append(found)
+        self._compared, self._outputs = [], {}
+
+    def after_backward(self) -> None:
+        """Compare gradients with the labels of their model calls, and forget the calls."""
+        for followed in self._followed.values():
+            found = _ignored(followed, self._inputs.get(followed.call, {}))
+            if found is not None and len(self._ignored) < CALLS:
+                self._ignored.append(found)
+        self._followed, self._inputs = {}, {}
+
+
+def _tokens(inputs: Dict[str, Any], length: int) -> Optional[Any]:
+    """Return the input's token ids, one for each position of the logits."""
+    torch = sys.modules["torch"]
+    for name in TOKENS:
+        value = inputs.get(name)
+        if isinstance(value, torch.Tensor) and value.dim() == 2 and not value.is_floating_point():
+            return value if value.shape[1] == length else None
+    return None
+
+
+def _offsets(compared: Compared, inputs: Dict[str, Any]) -> Optional[TargetOffsets]:
+    tokens = _tokens(inputs, compared.length)
+    if tokens is None or compared.targets.numel() < LEAST_ROWS or int(compared.rows.max()) >= tokens.shape[0]:
+        return None
+    share = {}
+    for offset in OFFSETS:
+        places = compared.positions + offset
+        inside = (places >= 0) & (places < compared.length)
+        same = tokens[compared.rows[inside], places[inside]] == compared.targets[inside]
+        share[str(offset)] = float(same.float().mean()) if same.numel() >= LEAST_ROWS else 0.0
+    labels = inputs.get("labels")
+    ahead = labels_ahead(labels, tokens) if getattr(labels, "shape", None) == tokens.shape else None
+    return TargetOffsets(int(compared.targets.numel()), share, ahead)
+
+
+def _ignored(followed: Followed, inputs: Dict[str, Any]) -> Optional[IgnoredGradient]:
+    """A label counts for the logits at its position or, in a model that shifts, for those of the one before it."""
+    torch = sys.modules["torch"]
+    labels: Any = inputs.get("labels")
+    mask: Any = inputs.get("attention_mask")
+    if getattr(labels, "shape", None) == followed.norms.shape and not labels.is_floating_point():
+        unlabelled: Any = labels == IGNORED
+    elif labels is None and getattr(mask, "shape", None) == followed.norms.shape:
+        unlabelled = mask == 0
+    else:
+        return None
+    following = torch.cat([unlabelled[:, 1:], torch.ones_like(unlabelled[:, :1])], dim=1)
+    ignored = unlabelled & following
+    reached = ignored & (followed.norms > 0)
+    sampled = reached[:ROWS, followed.edges]
+    uniform, one_id = _directions(followed.gradient[sampled].float(), followed.values[sampled].float())
+    return IgnoredGradient(int(ignored.sum()), int(reached.sum()), int(sampled.sum()), uniform, one_id)
+
+
+def _directions(gradient: Any, values: Any) -> Tuple[int, int]:
+    """Return how many gradients of a cross entropy point from softmax(values) to uniform, and how many to one id."""
+    torch = sys.modules["torch"]
+    if not gradient.numel():
+        return 0, 0
+    similar = torch.nn.functional.cosine_similarity
+    made = values.softmax(-1)
+    uniform = int((similar(gradient, made - 1 / made.shape[-1], dim=-1) > PARALLEL).sum())
+    ids, counts = gradient.argmin(-1).unique(return_counts=True)
+    wanted = torch.nn.functional.one_hot(ids[counts.argmax()], made.shape[-1])
+    return uniform, int((similar(gradient, made - wanted, dim=-1) > PARALLEL).sum())

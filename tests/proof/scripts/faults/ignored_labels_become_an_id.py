@@ -1,0 +1,14 @@
+"""The model replaces -100 by the id of padding, so that the loss counts it.
+
+expects: loss-ignores
+"""
+
+import mini
+
+
+class Replacing(mini.Mini):
+    def forward(self, input_ids, attention_mask, labels):
+        return super().forward(input_ids, attention_mask, labels.masked_fill(labels == mini.IGNORED, mini.PAD))
+
+
+mini.train(mini.build(Replacing()), make=lambda: mini.batch(rows=6))

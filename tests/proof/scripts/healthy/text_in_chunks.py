@@ -1,0 +1,12 @@
+"""Pretraining on chunks of a long text, padded at its end: nothing has to end."""
+
+import mini
+
+
+def make():
+    given = mini.batch(rows=4)
+    given["labels"] = given["input_ids"].masked_fill(given["attention_mask"] == 0, mini.IGNORED)
+    return given
+
+
+mini.train(mini.build(), make=make)
