@@ -60,11 +60,15 @@ def _ends(rows: List[RowEnds]) -> Result:
     count, ids = sum(row.rows for row in rows), {row.id for row in rows}
     if count < LEAST_ROWS or len(ids) != 1:
         return NotChecked("labels-end", f"no single id follows the labels of {LEAST_ROWS} rows or more")
-    which = f"the id {next(iter(ids))}, which follows the last label of each of {count} rows, is never a label"
     if any(row.learnt for row in rows):
         return passed("labels-end", "the id that follows the last label is learnt elsewhere")
     if all(row.marked for row in rows):
         return passed("labels-end", "the labels of all rows end in the same id")
+    which = f"the id {min(ids)}, which follows the last label of each of {count} rows, is never a label"
+    return _never_learnt(rows, which)
+
+
+def _never_learnt(rows: List[RowEnds], which: str) -> Result:
     if all(row.attended for row in rows) and any(row.pads for row in rows):
         message = f"{which}: it is also the padding, and masked with it, so the model never learns to stop"
         return error("labels-end", message, hint="mask labels by the attention mask, not by the id of padding")
