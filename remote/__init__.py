@@ -1,1 +1,1 @@
-"""The other machine: how to reach it, what to say to it, and (in payload/) what runs there."""
+"""The remote host: connections to it, calls of its agent, and (in payload/) the program that runs on it."""

@@ -12,7 +12,7 @@ class HalfstepError(Exception):
     `findings` holds all problems if several were found at once; they then replace the message.
     `instead`: a mistyped word and its probable correction; the hint is then the corrected command line.
     `about` names the host, config and run concerned, which the raising code may not know.
-    An error never exits with 0: `exit_code` OK, as None, leaves the code of the class.
+    If `exit_code` is None or OK, the code of the class is used: an error never exits with 0.
     """
 
     exit_code = ExitCode.BUG

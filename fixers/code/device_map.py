@@ -1,4 +1,4 @@
-"""device-map: a trained model is placed whole on the card of its process.
+"""device-map: a trained model is placed entirely on the card of its process.
 
 What it does
     In files that train with Trainer, Accelerate or a process group, sets `device_map="auto"` (and the balanced

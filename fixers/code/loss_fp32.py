@@ -151,7 +151,7 @@ def _softmaxed(source: PythonSource, call: ast.Call) -> ast.expr | None:
 
 
 def _is_float32(source: PythonSource, operand: ast.expr) -> bool:
-    """Return True for a float32 cast, its softmax or quotient by a temperature, or a name last assigned one."""
+    """Return True for a float32 cast, a softmax or quotient of one, or a name whose last value is one of these."""
     match operand:
         case ast.Call() if tail_of(operand) in SOFTMAXES and not _casts(source, operand):
             inner = _softmaxed(source, operand)

@@ -143,7 +143,7 @@ def _scales_already(source: PythonSource) -> bool:
 
 
 def _calls_scaler(source: PythonSource) -> bool:
-    """Return True for a call that scales, unless it is of a class that this file defines from scratch."""
+    """Return True for a call of a scaler's method, unless this file defines the scaler's class without a base class."""
     own = {each.name for each in source.names.of_type(ast.ClassDef) if not each.bases}
     for call in source.names.of_type(ast.Call):
         tail = tail_of(call)
@@ -259,7 +259,7 @@ def _conditions(source: PythonSource, loop: PlainLoop, autocast: ast.Call) -> li
 
 
 def _means_the_same(source: PythonSource, value: ast.expr) -> bool:
-    """Return True if the value is the same anywhere in the file: a literal, or made of the name torch only."""
+    """Return True if the value is the same anywhere in the file: it has no names except torch."""
     torch = name_of(source, "torch")
     return all(node.id == torch for node in ast.walk(value) if isinstance(node, ast.Name))
 

@@ -50,7 +50,7 @@ class Kept:
 
 @dataclass
 class Memory:
-    """Outcomes by path and digest for one question, that is one set of fixers and one target."""
+    """Cached outcomes by path and digest, for one set of fixers and one target."""
 
     file: Path
     rows: dict[str, tuple[str, object]] = field(default_factory=dict)

@@ -44,7 +44,7 @@ def plan(site: Site) -> Plan:
 
 
 def judge_modes(gpus: tuple[Gpu, ...], processes: int) -> tuple[Finding, ...]:
-    """Return an error for each card that its compute mode keeps from running this run's processes."""
+    """Return an error for each card whose compute mode does not allow this run's processes."""
     findings: list[Finding] = []
     for gpu in gpus:
         mode = gpu.compute_mode.lower().replace(" ", "_")

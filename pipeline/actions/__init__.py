@@ -1,1 +1,1 @@
-"""What the long verbs do: `run` and its cures, the preview of `verify` and `plan`, `fix` on a host."""
+"""The implementation of the longer verbs: `run` and its cures, the preview of `verify` and `plan`, `fix` on a host."""

@@ -16,7 +16,7 @@ from remote.sync.rewrite import rewrite_tree, undo_rewrites
 
 
 def fix_on_host(context: Context, only: Iterable[str] | None, *, show_only: bool) -> Plan:
-    """Return the changes that were left to make; they are made unless `show_only`. Raises SyncRefused if not synced."""
+    """Make the remaining changes, unless `show_only`, and return them. Raises SyncRefused if not synced."""
     view = context.view
     plan = plan_for(view, context.host, only if only is None else (*only, *fixers_on_host(view)))
     rewrites = rewrites_left(plan, view)

@@ -30,7 +30,7 @@ REST_ON_FILES = ("verify", "train", "logs")
 
 @dataclass(frozen=True)
 class Preview:
-    """What `run` would do: what it would send, all that fixers change, and what of that is `left` to do.
+    """What `run` would do: the files to send, all changes by fixers, and those that are `left` to make.
 
     `run` is the run that it would find, follow or resume; None if it would start a new one.
     """

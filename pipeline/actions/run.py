@@ -43,13 +43,13 @@ def run_project(
     options: RunOptions,
     pending: PendingHost,
     *,
-    ask: Prompter | None = None,
+    prompter: Prompter | None = None,
 ) -> Outcome:
     """Run all stages; the outcome says which stage failed, if any, and what to type next."""
     records = Records(selection.loaded.root)
     with (
         exclusive_lock(selection, f"run {selection.loaded.name} on {selection.host.name}", sign=False) as lock,
-        host_session(selection, listener, options, ask=ask, pending=pending) as context,
+        host_session(selection, listener, options, prompter=prompter, pending=pending) as context,
     ):
 
         def before_acting(left: tuple[str, ...]) -> None:
@@ -158,7 +158,7 @@ def outcome_of(context: Context, ran: RunResult) -> Outcome:
 
 
 def left_training(context: Context, ran: RunResult) -> RunNote | None:
-    """Return the record of the run if Ctrl-C ended the waiting for it: the host was not surveyed since."""
+    """Return the record of the run if Ctrl-C interrupted the wait for its job, because the view is then out of date."""
     trained = any(stage.name == "train" and stage.state is not StageState.PENDING for stage in ran.stages)
     if ran.exit_code is not ExitCode.INTERRUPTED or not trained:
         return None

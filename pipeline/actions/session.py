@@ -40,24 +40,24 @@ def host_session(
     options: RunOptions,
     *,
     keep: bool = True,
-    ask: Prompter | None = None,
+    prompter: Prompter | None = None,
     pending: PendingHost | None = None,
 ) -> Iterator[Context]:
     """A context with its first view. The project is read while the host is being connected to and surveyed.
 
     `pending` is a connection that was begun earlier.
     """
-    require_data_consent(selection.loaded, ask, typed=selection.data_typed)
+    require_data_consent(selection.loaded, prompter, typed=selection.data_typed)
     records = Records(selection.loaded.root)
     if selection.host.note:
         listener.note(selection.host.note)
     with pending or PendingHost(
-        selection.host, project_of(selection.loaded.root), keep=keep, may_prompt=ask is not None
+        selection.host, project_of(selection.loaded.root), keep=keep, may_prompt=prompter is not None
     ) as connecting:
         listener.progress(f"connecting to {selection.host.name}")
         scan, data = _local_facts(selection.loaded, records, must_keep=keep)
         cures = read_cures(records.cures(selection.host.name, selection.loaded.name), selection.loaded.as_json())
-        host, survey, seen_unix = connecting.result(ask)
+        host, survey, seen_unix = connecting.result(prompter)
         view = View(
             selection.loaded,
             selection.host,

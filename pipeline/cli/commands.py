@@ -20,7 +20,7 @@ CONFIG = "a file in configs/, or a path"
 
 @dataclass(frozen=True)
 class Connects:
-    """`keep` False: the verb only looks, and leaves nothing of ours on the host."""
+    """`keep` False: the verb changes nothing, and halfstep leaves no files on the host."""
 
     keep: bool
 
@@ -33,7 +33,7 @@ class Verb:
     help: str
     params: Sequence[click.Parameter] = ()
     module: str = ""
-    """The module of `pipeline/verbs/` where it is not called like the verb; its function has the module's name."""
+    """The module of `pipeline/verbs/` if its name differs from the verb's; its function has the module's name."""
     connects: Connects | None = None
     """The verb takes a loaded selection and a pending connection instead of the names of a config and a host."""
 

@@ -16,7 +16,7 @@ from remote.project.identity import project_of
 def select_and_connect(values: dict[str, Any], *, keep: bool) -> dict[str, Any]:
     """The verb's parameters with `host`, `config` and `overrides` replaced by a `selection` and a `pending` connection.
 
-    `keep` False leaves nothing of ours on the host. Raises BadUsage, BadConfig.
+    `keep` False leaves no files on the host. Raises BadUsage, BadConfig.
     """
     rest = dict(values)
     selection = load_selection(rest.pop("host"), rest.pop("config"), rest.pop("overrides"), Path.cwd())

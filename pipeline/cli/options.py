@@ -28,7 +28,7 @@ def flag(*names: str, help: str) -> click.Option:
 
 
 def text(*names: str, help: str, metavar: str, source: str = "", required: bool = False) -> click.Option:
-    """An option with one value; empty where it is left out."""
+    """An option with one value; empty if it is omitted."""
     return click.Option(
         names,
         default=None if required else "",
@@ -40,7 +40,7 @@ def text(*names: str, help: str, metavar: str, source: str = "", required: bool 
 
 
 def stage(*names: str, help: str) -> click.Option:
-    """An option whose value is one of the six stages; empty where it is left out."""
+    """An option whose value is one of the six stages; empty if it is omitted."""
     option = text(*names, metavar="STAGE", help=help, source="stages")
     option.callback = _known_stage
     return option
@@ -56,7 +56,7 @@ def _known_stage(context: click.Context, parameter: click.Parameter, name: str) 
 
 
 def several(*names: str, help: str, metavar: str, source: str = "") -> click.Option:
-    """An option that may be repeated; an empty tuple where it is left out."""
+    """An option that may be repeated; an empty tuple if it is omitted."""
     return click.Option(
         names, multiple=True, metavar=metavar, help=help, shell_complete=completes(source) if source else None
     )
@@ -89,5 +89,5 @@ def as_json() -> click.Option:
 
 
 def run() -> click.Argument:
-    """`[RUN]`; None where it is left out."""
+    """`[RUN]`; None if it is omitted."""
     return click.Argument(["run"], required=False, metavar="[RUN]", shell_complete=completes("runs"))

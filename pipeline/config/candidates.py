@@ -20,7 +20,7 @@ ASKS_OF = {"getpass": "getpass", "click": "prompt", "typer": "prompt", "Prompt":
 class Candidate:
     """A file that may start the training; a higher `score` is likelier.
 
-    `module`: it imports relatively, so that only `python -m` starts it. `interactive`: it waits for typed input.
+    `module`: it has relative imports, so it must be started with `python -m`. `interactive`: it waits for typed input.
     """
 
     path: str
@@ -30,7 +30,7 @@ class Candidate:
 
 
 def judge_script(path: str, data: bytes) -> Candidate | None:
-    """None: running the file trains nothing. A file that does not parse is judged by its words."""
+    """Return the file as a candidate; None if it trains nothing. A file that does not parse is searched as text."""
     named = NAMED.search(posixpath.basename(path)) is not None and bool(data.strip())
     try:
         tree = ast.parse(data)
@@ -45,7 +45,7 @@ def judge_script(path: str, data: bytes) -> Candidate | None:
 
 
 def _sign(node: ast.AST) -> int:
-    """1, 2 or 4 for three kinds of call that train; a sum over the kinds in a file ranks it."""
+    """Return 1, 2 or 4 for one of three kinds of training call, else 0; the sum over the kinds in a file ranks it."""
     if not isinstance(node, ast.Call):
         return 0
     if isinstance(node.func, ast.Name):
@@ -62,7 +62,7 @@ def _sign(node: ast.AST) -> int:
 
 
 def _does_something(tree: ast.Module) -> bool:
-    """Running the file does more than define names: it calls a function, trains, or has a branch for `__main__`."""
+    """Return True if running the file does more than define names: it trains, calls a function or tests `__name__`."""
     own = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     for statement in tree.body:
         if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
@@ -77,12 +77,12 @@ def _does_something(tree: ast.Module) -> bool:
 
 
 def _is_entry(name: str) -> bool:
-    """The name of a function that a script imports to start with."""
+    """Return True for the name of a function that starts a program."""
     return name in ("main", "cli", "app", "run") or name.startswith("run_") or TRAINS.search(name) is not None
 
 
 def _outside_definitions(node: ast.AST) -> Iterator[ast.AST]:
-    """The node and what lies in it, without bodies that run only when they are called."""
+    """Yield the node and its descendants, without the bodies of functions and classes."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
         return
     yield node

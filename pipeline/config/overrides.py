@@ -1,4 +1,4 @@
-"""Keys of a config that `--set` gives another value, wherever they are nested."""
+"""Overrides of config keys, at any depth, by `--set`."""
 
 from __future__ import annotations
 

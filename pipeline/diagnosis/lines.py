@@ -14,7 +14,7 @@ BAR = re.compile(
 )
 """A progress bar followed by an error: bars end without a line end."""
 MOST_PREFIXES = 3
-"""`[default0]:[rank0]: 2024-05-01 12:00:00 ` has so many prefixes."""
+"""`[default0]:[rank0]: 2024-05-01 12:00:00 ` has this number of prefixes."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ CRASH = re.compile(
 WHAT = re.compile(r"^\s+what\(\):\s+\S")
 PROGRESS = re.compile(r"\bloss\b|\bstep\b|\bepoch\b|it/s|s/it", re.IGNORECASE)
 BUFFER = 8192
-"""So many bytes of buffered output may come after the error that ended a program."""
+"""The bytes of buffered output that may follow the error that ended a program."""
 WORDS = ("rror", "xception", "terminate called", "Assertion ", "Check failed", "TimeoutExpired", "StopIteration")
 """A line without any of these is not an error."""
 
@@ -70,7 +70,7 @@ def _without_traceback(lines: Sequence[Line]) -> Iterator[int]:
 
 
 def _last_output(lines: Sequence[Line]) -> dict[int | None, int]:
-    """Return, by rank, the first position that is followed by less progress output than fits a buffer."""
+    """Return, by rank, the first position after which the progress output is smaller than a buffer."""
     first: dict[int | None, int] = {}
     behind: Counter[int | None] = Counter()
     for at in range(len(lines) - 1, -1, -1):

@@ -1,1 +1,1 @@
-"""Dealings with a named host: the connection, a run that lies there, following its job, pulling what it made."""
+"""Operations on a configured host: connecting, opening a run, following its job, downloading its results."""

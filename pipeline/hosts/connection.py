@@ -18,13 +18,13 @@ from remote.protocol.survey import Survey, SurveyRequest
 
 
 @contextlib.contextmanager
-def connected(host: LoadedHost, *, keep: bool, ask: Prompter | None = None) -> Iterator[Host]:
+def connected(host: LoadedHost, *, keep: bool, prompter: Prompter | None = None) -> Iterator[Host]:
     """Connect to the host until the end of the block. `keep` False leaves no files behind.
 
     Raises HostFileUntrusted before anything is sent, and NameUnknown with the nearest known name.
     """
-    require_trust(host, ask)
-    link = open_host(address_of(host), keep=keep, prompter=ask)
+    require_trust(host, prompter)
+    link = open_host(address_of(host), keep=keep, prompter=prompter)
     try:
         yield link
     except NameUnknown as error:

@@ -10,7 +10,7 @@ from remote.host import Host
 from remote.operations.jobs import follow_job
 from remote.protocol.jobs import JobNews, JobState, WatchNote
 from remote.protocol.quantities import duration
-from remote.pull.patience import RetryPolicy
+from remote.pull.reconnect import RetryPolicy
 
 
 def follow_to_end(

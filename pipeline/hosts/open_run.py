@@ -66,19 +66,21 @@ class OpenRun:
 
 
 @contextlib.contextmanager
-def open_run(run: str | None, here: Path, *, ask: Prompter | None = None, keep: bool = True) -> Iterator[OpenRun]:
+def open_run(run: str | None, here: Path, *, prompter: Prompter | None = None, keep: bool = True) -> Iterator[OpenRun]:
     """Find a run by name and connect to its host. Raises BadUsage and what `open_note` raises."""
-    with open_note(*named_run(run, here), ask=ask, keep=keep) as opened:
+    with open_note(*named_run(run, here), prompter=prompter, keep=keep) as opened:
         yield opened
 
 
 @contextlib.contextmanager
-def open_note(note: RunNote, records: Records, *, ask: Prompter | None = None, keep: bool = True) -> Iterator[OpenRun]:
+def open_note(
+    note: RunNote, records: Records, *, prompter: Prompter | None = None, keep: bool = True
+) -> Iterator[OpenRun]:
     """Connect to the host of a recorded run. Errors carry the names of the host, the config and the run."""
     about = {"host": note.host, "config": note.config, "run": note.name}
     host = host_of_note(note, records)
     try:
-        with connected(host, keep=keep, ask=ask) as link:
+        with connected(host, keep=keep, prompter=prompter) as link:
             yield OpenRun(note, records, link)
     except KeyboardInterrupt:
         stopped = Interrupted("interrupted")

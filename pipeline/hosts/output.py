@@ -13,7 +13,7 @@ from remote.link.prompter import Prompter
 from remote.protocol.findings import Finding
 from remote.protocol.quantities import duration
 from remote.pull.log import follow_log, mirrored_log, read_log
-from remote.pull.patience import RetryPolicy
+from remote.pull.reconnect import RetryPolicy
 
 
 def read_output(
@@ -23,7 +23,7 @@ def read_output(
     *,
     lines: int | None = None,
     follow: RetryPolicy | None = None,
-    ask: Prompter | None = None,
+    prompter: Prompter | None = None,
 ) -> tuple[Finding, ...]:
     """Pass the output of the run's newest job, or its last `lines`, to `sink`.
 
@@ -39,11 +39,11 @@ def read_output(
         sink(data)
 
     try:
-        with open_note(note, records, ask=ask, keep=False) as opened:
+        with open_note(note, records, prompter=prompter, keep=False) as opened:
             if follow is None:
                 read_log(opened.host, note.project, note.run, take, lines=lines)
             else:
-                for chunk in follow_log(opened.host, note.project, note.run, lines=lines, patience=follow):
+                for chunk in follow_log(opened.host, note.project, note.run, lines=lines, retry=follow):
                     take(chunk)
     except HalfstepError as error:
         path = mirrored_log(folder)

@@ -32,11 +32,11 @@ class RelayedPrompter:
         return answer.get()
 
     def confirm(self, question: str) -> bool:
-        """Whether the answer was yes."""
+        """Return True if the answer was yes."""
         return bool(self._relay(lambda prompter: prompter.confirm(question)))
 
     def secret(self, prompt: str) -> str | None:
-        """What was typed, not echoed; None if nothing was."""
+        """Return what was typed, without echo; None if nothing was typed."""
         answer = self._relay(lambda prompter: prompter.secret(prompt))
         return answer if isinstance(answer, str) else None
 
@@ -44,7 +44,7 @@ class RelayedPrompter:
 class PendingHost:
     """Connects and takes the first survey in a thread of its own. Use as a context; it closes the connection.
 
-    `keep` False leaves nothing of ours on the host. With `may_prompt` False every question is an error instead.
+    `keep` False leaves no files on the host. With `may_prompt` False every question is an error instead.
     """
 
     def __init__(self, host: LoadedHost, project: str, *, keep: bool, may_prompt: bool) -> None:
@@ -60,7 +60,7 @@ class PendingHost:
     def _connect(self, host: LoadedHost, project: str) -> None:
         try:
             with contextlib.ExitStack() as stack:
-                connection = stack.enter_context(connected(host, keep=self.keep, ask=self._prompter))
+                connection = stack.enter_context(connected(host, keep=self.keep, prompter=self._prompter))
                 survey = survey_host(connection, host, project)
                 self._found = connection, survey, time.time()
                 if not self._abandoned:
@@ -70,7 +70,7 @@ class PendingHost:
         self._events.put(None)
 
     def result(self, prompter: Prompter | None) -> tuple[Host, Survey, float]:
-        """The open host, its survey and when that was taken (Unix time). Questions are put to `prompter` meanwhile.
+        """Return the open host, its survey and the survey's Unix time. While waiting, `prompter` answers questions.
 
         Raises what connecting, logging in or the survey raised.
         """

@@ -22,7 +22,7 @@ from remote.link.ssh.route import ResolvedHop
 REACHES = ("port", "user", "identity_file", "known_hosts", "host_key", "proxy_jump")
 
 
-def require_trust(host: LoadedHost, ask: Prompter | None, environment: Mapping[str, str] | None = None) -> None:
+def require_trust(host: LoadedHost, prompter: Prompter | None, environment: Mapping[str, str] | None = None) -> None:
     """Ask the user to confirm the host file, if it needs that. Raises HostFileUntrusted.
 
     The confirmation is stored in the user's configuration folder, never in the project. It is valid for these settings
@@ -38,7 +38,7 @@ def require_trust(host: LoadedHost, ask: Prompter | None, environment: Mapping[s
     if not reasons:
         return
     words = f"{host.path} {' and '.join(reasons)}"
-    if ask is None or not ask.confirm(f"{words}.\nDo you trust this file?"):
+    if prompter is None or not prompter.confirm(f"{words}.\nDo you trust this file?"):
         check = f"pipeline hosts check {shlex.quote(host.argument or host.name)}"
         raise HostFileUntrusted(
             f"{words}, and you have not confirmed that; nothing was sent",

@@ -25,11 +25,11 @@ def judge_others(
 
 
 def others_elsewhere(
-    verb: str, run: str | None, meant: RunNote, records: Records, ask: Prompter | None
+    verb: str, run: str | None, meant: RunNote, records: Records, prompter: Prompter | None
 ) -> tuple[Finding, ...]:
     """Do the same for runs on other hosts that were running when last seen; each of those hosts is surveyed."""
     running = (note for note in list_notes(records) if note.state is JobState.RUNNING and note.host != meant.host)
-    surveyed = (_survey(verb, meant, note, records, ask) for note in running if _fits(run, meant, note.name))
+    surveyed = (_survey(verb, meant, note, records, prompter) for note in running if _fits(run, meant, note.name))
     return tuple(finding for findings in surveyed for finding in findings)
 
 
@@ -38,9 +38,11 @@ def _fits(run: str | None, meant: RunNote, other: str) -> bool:
     return run != meant.name and other.startswith(run or "")
 
 
-def _survey(verb: str, meant: RunNote, note: RunNote, records: Records, ask: Prompter | None) -> tuple[Finding, ...]:
+def _survey(
+    verb: str, meant: RunNote, note: RunNote, records: Records, prompter: Prompter | None
+) -> tuple[Finding, ...]:
     try:
-        with open_note(note, records, ask=ask, keep=False) as opened:
+        with open_note(note, records, prompter=prompter, keep=False) as opened:
             if opened.survey().state is not JobState.RUNNING:
                 return ()
     except HalfstepError as error:

@@ -57,7 +57,7 @@ class CertainReads:
 
 
 def certain_reads(tree: ast.Module, reader: PathReader) -> CertainReads:
-    """Return the certain reads of a started script; empty if it may create files: it downloads, unpacks or runs."""
+    """Return the certain reads of a started script; empty if it may create files: it downloads or starts others."""
     if any(calls_of(tree, MAKES)):
         return CertainReads()
     reads = _only_read(tree, reader)

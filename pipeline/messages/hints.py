@@ -1,6 +1,6 @@
-"""Complete the commands in hints with `--host`, `--config` and overrides, so that they can be typed as they stand.
+"""Complete the commands in hints with `--host`, `--config` and overrides, so that they can be typed unchanged.
 
-The code that makes a finding does not know which names the user typed; the outcome of the verb does.
+Code that creates a finding has no access to the names that the user typed; the verb's outcome has.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class JobOutcome:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a verb; a verb leaves empty what it does not know.
+    """The result of a verb. Unknown values are empty.
 
     `given`: the arguments that were typed for host, config and overrides. Commands in hints repeat them.
     """
@@ -73,7 +73,7 @@ class Outcome:
 
     @property
     def shown_findings(self) -> tuple[Finding, ...]:
-        """Return the findings, errors first, then warnings, with commands in hints that can be typed as they stand."""
+        """Return the findings, errors first, then warnings, with complete commands in the hints."""
         worst_first = sorted(self.findings, key=lambda one: ORDER.index(one.severity))
         return tuple(
             replace(one, hint=complete_hint(one.hint, self.host, self.config, self.given)) for one in worst_first

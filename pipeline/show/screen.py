@@ -1,4 +1,4 @@
-"""Print to the terminal: prose on stdout (on stderr with --json), progress on stderr, the JSON object on stdout."""
+"""Print to the terminal: text on stdout (on stderr with --json), progress on stderr, the JSON object on stdout."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pipeline.work.fixes import acts_of, plan_for
 from pipeline.work.run_id import machine_inputs
 from pipeline.work.view import View
 from remote.operations.jobs import probe_environment
-from remote.policy.cards import is_promised
+from remote.policy.cards import requires_card
 from remote.protocol.environment import EnvironmentRequest
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report, Severity
@@ -68,13 +68,13 @@ class Environment:
 def need_of(view: View) -> Need:
     """Return the requirements of this config on its host."""
     config, host = view.loaded.config, view.host
-    promised = is_promised(
+    required = requires_card(
         view.survey.gpus, gpus=host.config.gpus, card=host.config.card, elsewhere=host.config.scheduler is not None
     )
     return Need(
         free_bytes=_free_bytes(config),
         built_in_trainer=config.command is None,
-        gpus_named=promised,
+        gpus_named=required,
         usual_bytes=USUAL_BYTES if config.command is not None else 0,
         host_file=str(host.path) if host.path is not None else "host.python",
     )

@@ -16,7 +16,7 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report
 
 INPUT_LABELS = {"files there": "files on the host", "wishes": "fixer settings"}
-"""How inputs are shown whose names in checkpoints on disk are not plain words."""
+"""Labels for inputs whose names in stored checkpoints are not readable."""
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ def describe_proof(view: View, proof: ProofReport) -> str:
 
 
 def _without_autocast(view: View, proof: ProofReport) -> str:
-    """Return what the proof of a command proved that does without the autocast of the planned mode; else ''."""
+    """Return a phrase if the command trained without the autocast of the planned mode; else ''."""
     without = any(one.check == "autocast" and one.severity is Severity.WARNING for one in proof.findings)
     planned = view.precision
     return f"trains without the autocast of {planned.mode.value}" if without and planned.autocast_dtype else ""

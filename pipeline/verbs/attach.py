@@ -17,7 +17,7 @@ RECENT_LINES = 20
 def attach(run: str | None = None, as_json: bool = False) -> int:
     """Follow a running job, then show how it ended, with the exit code of `wait`."""
     screen = Screen(as_json=as_json)
-    with open_run(run, Path.cwd(), ask=None if as_json else screen) as opened:
+    with open_run(run, Path.cwd(), prompter=None if as_json else screen) as opened:
         note, survey = opened.note, opened.survey()
         if not as_json and survey.state is JobState.RUNNING:
             screen.note(f"Ctrl-C detaches from {note.name}, which keeps running; `pipeline stop {note.name}` ends it.")

@@ -25,7 +25,7 @@ LARGEST_LOG = 256 * 2**20
 
 
 def diagnose(what: str = "", as_json: bool = False) -> int:
-    """Show the errors of a log, the first in time first. Exit 0 if there is none, otherwise 40."""
+    """Show the errors of a log, the earliest first. Exit 0 if there is none, otherwise 40."""
     screen = Screen(as_json=as_json)
     log = _log(screen, what)
     found = diagnose_log(log.text)
@@ -73,7 +73,7 @@ def _log(screen: Screen, what: str) -> Log:
         )
     note, records = named_run(what or None, Path.cwd())
     data = bytearray()
-    stale = read_output(note, records, data.extend, ask=None if screen.as_json else screen)
+    stale = read_output(note, records, data.extend, prompter=None if screen.as_json else screen)
     return Log(
         data.decode("utf-8", "replace"),
         f"output of {note.name}",

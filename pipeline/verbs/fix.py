@@ -39,7 +39,7 @@ def fix(
     overrides: Sequence[str] = (),
     as_json: bool = False,
 ) -> int:
-    """Put right what is known to be wrong, as the smallest change of bytes; again: nothing to do."""
+    """Correct known faults with the smallest possible edits; a second run changes nothing."""
     screen = Screen(as_json=as_json)
     if undo and (diff or only):
         raise BadUsage("--undo restores every file; it cannot be combined with --diff or --only", where="--undo")
@@ -115,7 +115,7 @@ def _on_host(
     with (
         nullcontext() if show_only else exclusive_lock(named, f"fix {named.loaded.name} on {named.host.name}"),
         host_session(
-            named, screen, RunOptions(), keep=not show_only, ask=None if screen.as_json else screen
+            named, screen, RunOptions(), keep=not show_only, prompter=None if screen.as_json else screen
         ) as context,
     ):
         if undo:

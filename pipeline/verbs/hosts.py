@@ -23,7 +23,7 @@ def hosts(action: str = "", name: str = "", as_json: bool = False) -> int:
     """List every host that has a file; with `check NAME`, test that host, which may also be an ssh alias."""
     screen = Screen(as_json=as_json)
     if action not in ("", "check"):
-        # One word is meant as `hosts check NAME`; of two words, the first is a misspelt `check`.
+        # A single word is taken as NAME; of two words, the first is a misspelt `check`.
         hint = f"pipeline hosts check {shlex.quote(name or action)}"
         raise BadUsage(f"unknown action {action!r}; `pipeline hosts` lists all hosts", hint=hint)
     outcome = _checked(screen, name) if action == "check" else _listed(screen)
@@ -52,9 +52,9 @@ def _checked(screen: Screen, name: str) -> Outcome:
     host = load_host(name, Path.cwd())
     if host.note:
         screen.note(host.note)
-    ask = None if screen.as_json else screen
-    require_trust(host, ask)
-    seen = inspect_host(address_of(host), ask=ask, gpus=host.config.gpus, card=host.config.card)
+    prompter = None if screen.as_json else screen
+    require_trust(host, prompter)
+    seen = inspect_host(address_of(host), prompter=prompter, gpus=host.config.gpus, card=host.config.card)
     if not screen.as_json:
         screen.table(("", "check", "found"), [(row.state.value, row.name, row.detail) for row in seen.rows])
     code = ExitCode(seen.exit_code)

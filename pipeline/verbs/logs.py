@@ -27,8 +27,10 @@ def logs(run: str | None = None, follow: bool = False, tail: int | None = None, 
             show(line)
 
     note, records = named_run(run, Path.cwd())
-    ask = None if as_json else screen
-    stale = read_output(note, records, take, lines=tail, follow=announcing_retries(screen) if follow else None, ask=ask)
+    prompter = None if as_json else screen
+    stale = read_output(
+        note, records, take, lines=tail, follow=announcing_retries(screen) if follow else None, prompter=prompter
+    )
     for line in output.end():
         show(line)
     outcome = replace(

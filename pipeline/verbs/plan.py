@@ -37,7 +37,7 @@ def plan(host: str = "", config: str = "", card: str = "", overrides: Sequence[s
 
 def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequence[str]) -> Outcome:
     named = load_selection(host, config, overrides, Path.cwd(), card=card)
-    with host_session(named, screen, RunOptions(), keep=False, ask=None if screen.as_json else screen) as context:
+    with host_session(named, screen, RunOptions(), keep=False, prompter=None if screen.as_json else screen) as context:
         seen = preview(context)
         astray = laptop_paths(context.host, context.view).findings
     screen.heading(f"{named.loaded.name} on {named.host.name}: what `run` would do")

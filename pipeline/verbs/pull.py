@@ -21,7 +21,7 @@ from remote.protocol.quantities import size
 def pull(run: str | None = None, weights: bool = False, as_json: bool = False) -> int:
     """Download what is missing locally; local event files are only appended to."""
     screen = Screen(as_json=as_json)
-    with open_run(run, Path.cwd(), ask=None if as_json else screen, keep=False) as opened:
+    with open_run(run, Path.cwd(), prompter=None if as_json else screen, keep=False) as opened:
         note = opened.note
         survey, training = opened.look()
         with locked(opened.folder / "pull.lock", f"pull {note.name}"):

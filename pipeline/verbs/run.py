@@ -29,6 +29,6 @@ def run(
         raise BadUsage(f"--until {until} ends before --force {force}: nothing would be forced", where="--until")
     options = RunOptions(until, force, detach, not no_heal)
     with screen:
-        outcome = run_project(selection, screen, options, pending, ask=None if as_json or yes else screen)
+        outcome = run_project(selection, screen, options, pending, prompter=None if as_json or yes else screen)
     screen.closing(replace(outcome, given=selection.given))
     return outcome.exit_code

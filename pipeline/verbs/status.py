@@ -27,7 +27,7 @@ def status(run: str | None = None, as_json: bool = False) -> int:
     screen = Screen(as_json=as_json)
     note, records = named_run(run, Path.cwd())
     try:
-        with open_note(note, records, ask=None if as_json else screen, keep=False) as opened:
+        with open_note(note, records, prompter=None if as_json else screen, keep=False) as opened:
             survey, training = opened.look()
         outcome = _from_host(note, records, survey, judge_others("status", run, note, survey.state, training))
     except HalfstepError as error:

@@ -20,7 +20,7 @@ from remote.protocol.jobs import JobState, RunSurvey
 def stop(run: str | None = None, grace: float | None = None, as_json: bool = False) -> int:
     """End the job and all its processes; `pipeline run` resumes from its checkpoint."""
     screen = Screen(as_json=as_json)
-    with open_run(run, Path.cwd(), ask=None if as_json else screen) as opened:
+    with open_run(run, Path.cwd(), prompter=None if as_json else screen) as opened:
         note = opened.note
         survey, training = opened.look()
         survivors: tuple[int, ...] = ()

@@ -55,12 +55,12 @@ def tail(run: str | None = None, only: Sequence[str] = (), new: bool = False, as
 
 
 def _scalars(note: RunNote, records: Records, screen: Screen, *, new: bool) -> Iterator[Scalar]:
-    """Yield the run's scalars from the mirror and the host. Raises what keeps the host from being reached."""
-    with open_note(note, records, ask=None if screen.as_json else screen, keep=False) as opened:
-        patience = announcing_retries(screen)
+    """Yield the run's scalars from the mirror and the host. Raises HalfstepError if the host is unreachable."""
+    with open_note(note, records, prompter=None if screen.as_json else screen, keep=False) as opened:
+        retry = announcing_retries(screen)
         if next(mirrored_scalars(opened.folder), None) is None:
             screen.progress(f"waiting for the first scalar of {note.name}")
-        yield from tail_scalars(opened.host, note.project, note.run, opened.folder, history=not new, patience=patience)
+        yield from tail_scalars(opened.host, note.project, note.run, opened.folder, history=not new, retry=retry)
 
 
 def _show(screen: Screen, scalar: Scalar, only: Sequence[str], shown: Shown) -> None:

@@ -119,7 +119,7 @@ def _keep_live(
     """Update the mirror until the job or TensorBoard ends."""
     note, records = selected
     try:
-        with open_note(note, records, ask=None if screen.as_json else screen, keep=False) as opened:
+        with open_note(note, records, prompter=None if screen.as_json else screen, keep=False) as opened:
             survey, training = opened.look()
             for other in judge_others("tensorboard", run, note, survey.state, training):
                 screen.note(f"{other.message}: {other.hint}")
@@ -133,7 +133,7 @@ def _keep_live(
 def _mirror(opened: OpenRun, screen: Screen, viewer: subprocess.Popen[bytes]) -> None:
     note = opened.note
     received = 0
-    for new in follow_events(opened.host, note.project, note.run, opened.folder, patience=announcing_retries(screen)):
+    for new in follow_events(opened.host, note.project, note.run, opened.folder, retry=announcing_retries(screen)):
         received += len(new.records)
         screen.progress(f"{size(received)} of curves downloaded", received)
         if viewer.poll() is not None:

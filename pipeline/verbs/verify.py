@@ -22,10 +22,10 @@ from remote.protocol.precision import announce
 
 
 def verify(selection: Selection, pending: PendingHost, no_proof: bool = False, as_json: bool = False) -> int:
-    """Is this host and project ready? Says for each stage whether `run` would have work to do."""
+    """Check whether host and project are ready, and show for each stage whether `run` would have work to do."""
     screen = Screen(as_json=as_json)
     with host_session(
-        selection, screen, RunOptions(), keep=False, ask=None if as_json else screen, pending=pending
+        selection, screen, RunOptions(), keep=False, prompter=None if as_json else screen, pending=pending
     ) as context:
         screen.heading(f"{selection.loaded.name} on {selection.host.name}: checking only")
         outcome = replace(_verify(context, screen, proof_wanted=not no_proof), given=selection.given)

@@ -19,13 +19,13 @@ from remote.protocol.jobs import JobState
 
 
 def wait(run: str | None = None, as_json: bool = False) -> int:
-    """Return when the job has ended: 0 well, 40 failed, 41 lost, 42 stopped or preempted with its checkpoint kept."""
+    """Wait until the job has ended; exit 0 succeeded, 40 failed, 41 lost, 42 stopped or preempted."""
     return wait_for(run, Screen(as_json=as_json), "wait")
 
 
 def wait_for(run: str | None, screen: Screen, verb: str) -> int:
     """Wait for the run's job to end, show how it ended, and return the exit code; `verb` is the typed command."""
-    with open_run(run, Path.cwd(), ask=None if screen.as_json else screen) as opened:
+    with open_run(run, Path.cwd(), prompter=None if screen.as_json else screen) as opened:
         note = opened.note
         survey, training = opened.look()
         others = judge_others(verb, run, note, survey.state, training)

@@ -16,7 +16,7 @@ from remote.project.data import outside_of
 
 
 def require_data_consent(
-    loaded: LoadedConfig, ask: Prompter | None, *, typed: bool, environment: Mapping[str, str] | None = None
+    loaded: LoadedConfig, prompter: Prompter | None, *, typed: bool, environment: Mapping[str, str] | None = None
 ) -> None:
     """Ask the user to confirm every folder outside of the project from which data is uploaded. Raises DataUntrusted.
 
@@ -32,7 +32,7 @@ def require_data_consent(
         if is_confirmed(kept, line):
             continue
         words = f"data.path {named} of {loaded.path} takes data from {_in_words(place)}, outside of the project"
-        if ask is None or not ask.confirm(f"{words}.\nMay it be sent to the host?"):
+        if prompter is None or not prompter.confirm(f"{words}.\nMay it be sent to the host?"):
             text = f"data.path={Path(named).expanduser()}"
             raise DataUntrusted(
                 f"{words}, and you have not confirmed that; nothing was sent",

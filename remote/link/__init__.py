@@ -1,1 +1,1 @@
-"""A line to a host: its address, the connection (SSH, local, container), and the agent at its other end."""
+"""Connections to a host: its address, the transport (SSH, local, container), and the agent on the host."""

@@ -13,5 +13,5 @@ class Prompter(Protocol):
         ...
 
     def secret(self, prompt: str) -> str | None:
-        """Return what was typed, which is not echoed; None if nothing was."""
+        """Return what was typed, without echo; None if nothing was typed."""
         ...

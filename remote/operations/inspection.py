@@ -14,7 +14,7 @@ from remote.link.address import Address
 from remote.link.agent import AgentHost
 from remote.link.prompter import Prompter
 from remote.link.reach import open_host
-from remote.policy.cards import is_promised, parse_card
+from remote.policy.cards import parse_card, requires_card
 from remote.protocol.exits import ExitCode
 from remote.protocol.layout import OTHER_WORKDIR
 from remote.protocol.quantities import memory, size
@@ -60,7 +60,7 @@ class Inspection:
 def inspect_host(
     address: Address,
     *,
-    ask: Prompter | None = None,
+    prompter: Prompter | None = None,
     gpus: tuple[int, ...] | None = None,
     card: str | int | float | None = None,
     clock: Callable[[], float] = time.time,
@@ -69,30 +69,30 @@ def inspect_host(
 
     `gpus` and `card` come from the host file: if it names a card and none is found, the check fails.
     """
-    host = open_host(address, keep=False, prompter=ask)
+    host = open_host(address, keep=False, prompter=prompter)
     try:
-        return _inspect(host, address, Promised(gpus, card), clock)
+        return _inspect(host, address, RequiredCards(gpus, card), clock)
     finally:
         host.close()
 
 
 @dataclass(frozen=True)
-class Promised:
+class RequiredCards:
     """The cards that the host file names."""
 
     gpus: tuple[int, ...] | None
     card: str | int | float | None
 
 
-def _inspect(host: AgentHost, address: Address, promised: Promised, clock: Callable[[], float]) -> Inspection:
+def _inspect(host: AgentHost, address: Address, required: RequiredCards, clock: Callable[[], float]) -> Inspection:
     rows: list[Row] = []
     try:
         greeting = host.greeting
     except HalfstepError as error:
         step = _failed_step(error)
-        way = dict(host.describe()) if step != STEPS[0] else {}
+        details = dict(host.describe()) if step != STEPS[0] else {}
         for name in STEPS[: STEPS.index(step)]:
-            rows.append(Row(name, State.OK, way.get(name, "")))
+            rows.append(Row(name, State.OK, details.get(name, "")))
         rows.append(Row(step, State.FAILED, error.message, error.hint))
         return Inspection(_with_rest(rows), int(error.exit_code))
     rows += [Row(name, State.OK, detail) for name, detail in host.describe()]
@@ -101,14 +101,14 @@ def _inspect(host: AgentHost, address: Address, promised: Promised, clock: Calla
     rows.append(Row("agent", State.OK, f"Python {version}, process {greeting['pid']}"))
     try:
         rows.append(Row("round trip", State.OK, f"{_round_trip_ms(host):.1f} ms"))
-        card = parse_card(promised.card) if promised.card is not None else None
-        request = SurveyRequest(PROJECT, address.python, gpus=promised.gpus, card=card)
+        card = parse_card(required.card) if required.card is not None else None
+        request = SurveyRequest(PROJECT, address.python, gpus=required.gpus, card=card)
         before = clock()
         survey = read_answer(Survey, host, host.ask("survey", encode(request)))
         rows += _rows_of(survey, (before + clock()) / 2, host.workdir)
         elsewhere = address.scheduler is not None
-        missing = is_promised(survey.gpus, gpus=promised.gpus, card=promised.card, elsewhere=elsewhere)
-        rows += _gpu_rows(survey, promised=missing)
+        required_card = requires_card(survey.gpus, gpus=required.gpus, card=required.card, elsewhere=elsewhere)
+        rows += _gpu_rows(survey, required=required_card)
     except HalfstepError as error:
         rows.append(Row("survey", State.FAILED, error.message, error.hint))
         return Inspection(_with_rest(rows), int(error.exit_code))
@@ -170,9 +170,9 @@ def _python_row(survey: Survey) -> Row:
     return Row("python", State.OK, f"{python.path}: Python {version}, torch {python.torch.version}")
 
 
-def _gpu_rows(survey: Survey, *, promised: bool) -> Iterator[Row]:
+def _gpu_rows(survey: Survey, *, required: bool) -> Iterator[Row]:
     why = survey.driver.error or "no NVIDIA card"
-    if not survey.gpus and promised:
+    if not survey.gpus and required:
         yield Row("gpu", State.FAILED, f"the host file names cards and none was found: {why}", "nvidia-smi")
     elif not survey.gpus:
         yield Row("gpu", State.WARNING, f"{why}: the training would run on the CPU", "nvidia-smi")

@@ -102,7 +102,7 @@ def parse_card(card: str | int | float) -> tuple[str, Capability]:
     raise UnknownCard(f"{text!r} is not a known card{hint}", near[0] if near else "")
 
 
-def is_promised(
+def requires_card(
     seen: Sequence[Gpu], *, gpus: Sequence[int] | None, card: object | None, elsewhere: bool = False
 ) -> bool:
     """Return True if the host file's `gpus:` or `card:` requires a card on the host where `seen` was found.

@@ -1,6 +1,6 @@
 """The one place that decides dtypes, autocast and loss scaling, from the card and the requested precision.
 
-The law: with fp16 autocast and a GradScaler every trainable parameter is float32; frozen ones may be float16.
+The rule: with fp16 autocast and a GradScaler every trainable parameter is float32; frozen ones may be float16.
 bfloat16 is decided by compute capability alone (8.0 and up): `torch.cuda.is_bf16_supported()` is True on Turing since
 torch 2.4, because it counts emulation. See docs/precision.md.
 """
@@ -148,7 +148,7 @@ def _warning(check: str, message: str, hint: str) -> Finding:
 def _with_scale(plan: PrecisionPlan, steps: int | None, settled: float | None) -> PrecisionPlan:
     """Lower the initial scale for a run shorter than the growth interval: each overflow would cost it a step.
 
-    So it starts at half of what was seen to work, and may grow after a fifth of its steps (50 to 2000).
+    So it starts at half of the scale that the proof settled at, and may grow after a fifth of its steps (50 to 2000).
     """
     scale = max(128.0, min(SCALE_START, settled / 2)) if settled else SCALE_START
     interval = GROWTH_INTERVAL if steps is None else max(50, min(GROWTH_INTERVAL, steps // 5))

@@ -17,7 +17,7 @@ from remote.project.secrets import SCANNED_BYTES, secret_by_content
 from remote.protocol.parts import replacing
 
 VERSION = 3
-"""Also covers the rules for secrets: cached results were found under them."""
+"""The version of the cache; it increases also when the rules for secrets change."""
 MEMORY = "scan.json"
 CHUNK = 2**20
 TRIES = 3

@@ -165,7 +165,7 @@ def _link_problem(root: Path, path: str, target: str) -> str:
 
 
 def _judge_odd(walk: Walk) -> Iterable[Finding]:
-    for path, kind in walk.odd.items():
+    for path, kind in walk.special.items():
         yield _refusal("not-regular", path, f"is {kind}")
     for path, why in walk.unreadable.items():
         yield _refusal("unreadable", path, f"cannot be read: {why}")

@@ -27,14 +27,14 @@ MAX_ENTRIES = 1_000_000
 
 @dataclass(frozen=True)
 class Walk:
-    """What lies under a root and is not ignored. `odd`: path and kind of what is neither file, folder nor link.
+    """What lies under a root and is not ignored. `special`: path and kind of what is neither file, folder nor link.
 
     `unreadable` holds the reason for each folder that could not be listed. `cut`: more than MAX_ENTRIES entries.
     """
 
     files: dict[str, os.stat_result] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
-    odd: dict[str, str] = field(default_factory=dict)
+    special: dict[str, str] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
     too_deep: list[str] = field(default_factory=list)
     scopes: tuple[_Scope, ...] = ()
@@ -167,7 +167,7 @@ def _record(entry: os.DirEntry[str], path: str, walk: Walk) -> None:
         elif stat.S_ISLNK(status.st_mode):
             walk.links[path] = os.readlink(entry.path)  # noqa: PTH115 - text as it is, not normalised
         else:
-            walk.odd[path] = kind_of(status.st_mode)
+            walk.special[path] = kind_of(status.st_mode)
     except FileNotFoundError:
         return
 

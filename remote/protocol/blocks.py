@@ -2,8 +2,8 @@
 
 A block is its kind (1 byte), the length of its body (4 bytes, big-endian), and the body. A `FRESH` body and the
 `CODED` ones after it are one stream of the codec, flushed at each block, so that small files share a dictionary; `RAW`
-bodies lie between. A stream begins afresh where compressing more, or less, than before is worth it.
-How hard each block is compressed is asked for each of them: what pays depends on the line at that moment.
+bodies lie between. A new codec stream begins when the compression level changes.
+The level is chosen for each block, since the best one depends on the connection at that moment.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def pack_blocks(
 ) -> Iterator[bytes]:
     """Yield blocks of about `BLOCK` bytes from (data, dense) pieces, in order; dense pieces are not compressed.
 
-    `level` is asked for each other block how hard to compress it.
+    `level` is called for each other block and returns its compression level.
     """
     coder = _Coder(PACKERS[codec], level)
     waiting = bytearray()

@@ -26,7 +26,7 @@ class CardFacts:
     """The measurements of the step. `losses` are those of 20 steps over the same four samples, None where not finite.
 
     `loss_gap`: relative difference of the first loss to the same in float32; `padding_gap`: of a padded batch to its
-    parts. `error` is set, and the rest as far as it came, where the device failed.
+    parts. If the device failed, `error` is set and the other fields hold what was measured until then.
     """
 
     device: str

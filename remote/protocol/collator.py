@@ -19,7 +19,7 @@ class Copy:
 class CollatorFacts:
     """The digest that the file has in the host's tree (empty: missing), and every other file of its name.
 
-    `edited`: the sync manifest says that other bytes were put there.
+    `edited`: its bytes differ from those that the sync manifest records.
     """
 
     digest: str

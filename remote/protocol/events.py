@@ -54,7 +54,7 @@ class Scalar:
 
 
 def read_scalars(data: Buffer, file: str = "") -> Iterator[Scalar]:
-    """Yield the scalars of whole records, in order; records that are not events are skipped."""
+    """Yield the scalars of complete records, in order; records that are not events are skipped."""
     for record in split_records(data):
         try:
             yield from parse_event(record, file)

@@ -1,6 +1,6 @@
 """The frames between laptop and payload, after the payload's greeting.
 
-Before the first frame a login shell may print anything; the payload's hello line carries a nonce and ends that.
+A login shell may print anything before the first frame; the payload's hello line, with a nonce, marks the end of it.
 A frame is one type byte, a length (4 bytes, big-endian), and that many bytes.
 J: one JSON object.   B: a chunk of a byte stream.   E: the end of a byte stream.
 """

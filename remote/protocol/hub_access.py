@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class HubFacts:
-    """`cached`: the host has that revision. `token`: where one was found (a variable's name or a file), never itself.
+    """`cached`: the host has that revision. `token`: where one was found (a variable's name or a file), not its value.
 
-    `fault` and `message`: what the hub, or the way there, said; empty where the model may be had.
+    `fault` and `message`: the error of the hub or the network; empty if the model is available.
     """
 
     cached: bool

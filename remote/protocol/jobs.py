@@ -25,8 +25,8 @@ class JobSpec:
     in: {run_dir} {output_dir} {tensorboard_dir} {job_dir} {resume_from} {payload} {free_port}. `environment` is added
     to the host's own; names in `secrets` are filled from a 0600 file that is unlinked once read. `grace_s` is the time
     to checkpoint after a stop; `stall_after_s` the least time without a new step that counts as stalled; `processes`
-    how many ranks save a random state into each checkpoint. `data`: absolute paths by
-    the places in the code where they are to be found.
+    how many ranks save a random state into each checkpoint. `data` maps places in the code
+    to absolute paths of data.
     """
 
     run: str
@@ -127,9 +127,9 @@ class ResumePoint:
 
 @dataclass(frozen=True)
 class EventFile:
-    """One TensorBoard file of a run: name relative to the run's folder, size in whole records, digest of the first.
+    """One TensorBoard file of a run: name relative to the run's folder, size in complete records, digest of the first.
 
-    `ending` is what follows the last whole record, as records.Ending names it.
+    `ending` is what follows the last complete record, as records.Ending names it.
     """
 
     name: str

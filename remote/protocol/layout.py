@@ -1,19 +1,19 @@
 """Paths on the host: every path is built here, as POSIX text relative to the workdir.
 
-payload/<sha256>.pyz              the program that answers there
-projects/<key>/owner.json         which laptop and folder this is
-projects/<key>/lock               held by whoever changes the project
-projects/<key>/sync.json          manifest: what was sent, what lies there, which fixers made the difference
-projects/<key>/stats.json         what those files' inodes looked like when their digests were known
-projects/<key>/staging/           contents on their way into the tree, by digest; what is left of a cut sync
-projects/<key>/commit.json        a change of the tree that has begun; finished by whoever finds it
-projects/<key>/tree/              the project's files as the next job will see them
-projects/<key>/environment.json   what the interpreter answered, and for which interpreter
-projects/<key>/undo/              what fixers changed outside the tree, so that it can be put back
-projects/<key>/data/<digest>/     large data sent apart from code
-projects/<key>/large/             copies of the tree's large files, shared by runs that have ended
+payload/<sha256>.pyz              the agent's program
+projects/<key>/owner.json         the laptop and folder that the project belongs to
+projects/<key>/lock               held while the project is changed
+projects/<key>/sync.json          the manifest: files as sent and as installed, and the fixers that changed them
+projects/<key>/stats.json         size, times and inode of each file when its digest was computed
+projects/<key>/staging/           received contents by digest, before they are moved into the tree
+projects/<key>/commit.json        an unfinished change of the tree; the next request completes it
+projects/<key>/tree/              the project's files for the next job
+projects/<key>/environment.json   facts about each interpreter
+projects/<key>/undo/              the originals of files that were changed, for undo
+projects/<key>/data/<digest>/     large data, sent separately from the code
+projects/<key>/large/             copies of the tree's large files that runs share by hard links
 projects/<key>/cache/             decoded audio, features, tiny models
-projects/<key>/scratch/<nonce>/   a proof at work; removed afterwards
+projects/<key>/scratch/<nonce>/   the folder of a proof; removed afterwards
 projects/<key>/runs/<run>/        one run, see `RunLayout`
 """
 

@@ -12,7 +12,7 @@ _ENDS = re.compile(r"\r*\n|\r+")
 class LineCollapser:
     """Leaves every line that carriage returns redrew in its last state, and holds back one that may still be redrawn.
 
-    A shorter redrawing hides a longer one wholly: what a bar leaves of an earlier state is of no use to a reader.
+    A shorter line replaces a longer one completely; leftover characters of an earlier state are dropped.
     """
 
     def __init__(self) -> None:

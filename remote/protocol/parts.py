@@ -1,6 +1,6 @@
 """Atomic file creation: files are written beside their target and renamed; leftovers of killed writers are removed.
 
-What is on its way has its writer in its name: what a killed one left is told from what a living one makes.
+A temporary file's name contains its writer, so that leftovers of dead writers are recognised.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A proof: the real command for a few optimizer steps under hooks, and what was seen, what was not, and why."""
+"""A proof, which runs the real command for a few optimizer steps under hooks: its request and its report."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from remote.protocol.quantities import duration
 class ProofRequest:
     """What to prove. Paths are the host's; `source` is the tree that is copied for it, empty: the project's own.
 
-    `argv` may hold the placeholders of a job's. `adapters` are the adapter names that are meant to be trained, () where
-    nobody said; `run_steps` the length of the whole run, for the ETA. `secrets` are values by name, never written down.
-    `card_seen`: the host's driver lists the card, so a command that trains on the CPU does not do what was meant.
+    `argv` may hold the placeholders of a job's. `adapters` are the names of the adapters to train, () if
+    unspecified; `run_steps` the length of the whole run, for the ETA. `secrets` are values by name, never written down.
+    `card_seen`: the host's driver lists the card, so training on the CPU is an error.
     `data` is as in a job's spec.
     """
 
@@ -38,7 +38,7 @@ class ProofRequest:
 
 @dataclass(frozen=True)
 class NotChecked:
-    """A check that could not be made, and why: what was not checked is said to be not checked."""
+    """A check that could not be made, and the reason."""
 
     check: str
     reason: str
@@ -46,7 +46,7 @@ class NotChecked:
 
 @dataclass(frozen=True)
 class DtypeRow:
-    """How much there is of one dtype. `kind`: trainable, frozen, buffer or state (the optimizer's)."""
+    """The tensors of one dtype: number and size. `kind`: trainable, frozen, buffer or state (the optimizer's)."""
 
     kind: str
     dtype: str
@@ -90,9 +90,9 @@ class StepSeen:
 
 @dataclass(frozen=True)
 class ProofReport:
-    """What the proof found: `findings` has one per check that was made (info where all is well), `unseen` the others.
+    """What the proof found: `findings` has one per check that was made (info if it passed), `unseen` the others.
 
-    Bytes are per process; `total_bytes` None: no card. `exit` None: the command was ended by us, as planned.
+    Bytes are per process; `total_bytes` None: no card. `exit` None: the proof ended the command, as planned.
     """
 
     findings: Tuple[Finding, ...]
@@ -115,17 +115,17 @@ class ProofReport:
 
     @property
     def ok(self) -> bool:
-        """Half precision will train here, as far as could be seen."""
+        """Return True if no check found an error."""
         return self.report.ok
 
     @property
     def blind(self) -> Optional[Finding]:
-        """The finding that says why no optimizer step was seen; None where one was, or the command failed."""
+        """The finding that says why no optimizer step was recorded; None if one was, or if the command failed."""
         return next((finding for finding in self.findings if finding.check == "proof-blind"), None)
 
     @property
     def too_slow(self) -> Optional[Finding]:
-        """The finding that the wanted steps took too long, where nothing else is bad."""
+        """The finding that the required steps took too long, if there is no other error."""
         errors = self.report.errors
         return errors[0] if {finding.check for finding in errors} == {"proof-timeout"} else None
 

@@ -1,4 +1,4 @@
-"""TFRecord framing: how many bytes of an event file are whole, valid records, and what stopped the count.
+"""TFRecord framing: how many bytes of an event file are complete, valid records, and what stopped the count.
 
 A record is its length (8 bytes, little-endian), the masked CRC-32C of those 8 bytes, the data, and the masked CRC-32C
 of the data (tensorflow/core/lib/io/record_writer.h).
@@ -24,7 +24,7 @@ ZERO_HEADER = bytes(HEADER.size)
 
 
 class Ending(str, Enum):
-    """The data after the last whole record. Only `torn` and `zeros` may become records later."""
+    """The data after the last complete record. Only `torn` and `zeros` may become records later."""
 
     CLEAN = "clean"
     TORN = "torn"
@@ -41,7 +41,7 @@ class Ending(str, Enum):
 
 @dataclass(frozen=True)
 class Prefix:
-    """Size in bytes and number of the leading whole records, and what follows them."""
+    """Size in bytes and number of the leading complete records, and what follows them."""
 
     size_bytes: int
     records: int
@@ -49,7 +49,7 @@ class Prefix:
 
 
 def whole_prefix(data: Buffer) -> Prefix:
-    """Measure the whole valid records at the start of `data`, which begins at a record."""
+    """Measure the complete, valid records at the start of `data`, which begins at a record."""
     view = memoryview(data)
     at = records = 0
     while at < len(view):
@@ -67,7 +67,7 @@ def whole_prefix(data: Buffer) -> Prefix:
 
 
 def split_records(data: Buffer) -> Iterator[bytes]:
-    """Yield the data of each record; `data` must hold whole records; checksums are not verified again."""
+    """Yield the data of each record; `data` must hold complete records; checksums are not verified again."""
     view = memoryview(data)
     at = 0
     while at + OVERHEAD <= len(view):
@@ -77,7 +77,7 @@ def split_records(data: Buffer) -> Iterator[bytes]:
 
 
 def read_records(fd: int, offset: int) -> Tuple[bytes, Ending]:
-    """Read about one block of whole records from `offset`; if there are none, the ending says why."""
+    """Read about one block of complete records from `offset`; if there are none, the ending says why."""
     data = os.pread(fd, BLOCK, offset)
     prefix = whole_prefix(data)
     if prefix.size_bytes == 0 and prefix.ending is Ending.TORN and len(data) >= HEADER.size:
@@ -87,7 +87,7 @@ def read_records(fd: int, offset: int) -> Tuple[bytes, Ending]:
 
 
 def scan_file(file: BinaryIO, *, start: int = 0, check_from: Optional[int] = None) -> Prefix:
-    """Measure the whole records of an open file from `start`; lengths are always verified, data from `check_from`.
+    """Measure the complete records of an open file from `start`; lengths are always verified, data from `check_from`.
 
     Without `check_from` all data is checked. `size_bytes` counts from the file's beginning.
     """

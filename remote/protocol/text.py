@@ -1,4 +1,4 @@
-"""Escape text from hosts for the terminal: no control moves the cursor, colours, links or hides."""
+"""Escape text from hosts for the terminal: nothing can move the cursor, change colours, add links or hide text."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def safe_text(text: Union[str, bytes], *, max_line: int = MAX_LINE) -> str:
     """Return `text` with every control character escaped, safe for a terminal.
 
     A carriage return becomes a line feed, bytes that are not UTF-8 become \\xNN, a line over `max_line` characters
-    is cut and says so. Line feeds and tabs stay. The same text always gives the same result, and giving the result
-    again changes nothing.
+    is cut and says so. Line feeds and tabs stay. Escaping an escaped text changes
+    nothing.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "backslashreplace")

@@ -38,8 +38,8 @@ PAIRED_MERGES_FROM = (0, 20)
 class Fault:
     """Why a file is invalid.
 
-    `kind`: truncated, empty, missing, lfs-pointer, html, not-json, not-a-tokenizer, or unrecorded (repaired by us, not
-    yet noted).
+    `kind`: truncated, empty, missing, lfs-pointer, html, not-json, not-a-tokenizer, or unrecorded (repaired, but
+    not yet in the manifest).
     """
 
     kind: str
@@ -128,7 +128,7 @@ def digest_of(data: bytes) -> Digest:
 
 
 def digest_from_etag(etag: str, size: int = -1) -> Optional[Digest]:
-    """The digest that a hub's ETag is: 64 hex digits sha256, 40 Git's sha1; None for any other kind of tag."""
+    """The digest in a hub's ETag: 64 hex digits sha256, 40 Git's sha1; None for any other kind of tag."""
     tag = etag.strip().strip('"')
     if re.fullmatch(r"[0-9a-f]{64}", tag):
         return Digest(size, sha256=tag)
@@ -139,8 +139,8 @@ def digest_from_etag(etag: str, size: int = -1) -> Optional[Digest]:
 class TokenizerFile:
     """One tokenizer file on a host or laptop. `real` is where its bytes are (a cache's blob).
 
-    `mismatch`: why it is not what `known_from` (cache, download record) says it must be. `repo` and `revision` are
-    where it came from, as far as its place tells. `loads` is what the host's own tokenizers library complained of.
+    `mismatch`: how it differs from the record in `known_from` (the cache or the download). `repo` and `revision` are
+    its origin, if its path shows it. `loads` is the error of the host's own tokenizers library.
     """
 
     path: str

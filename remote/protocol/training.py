@@ -39,7 +39,7 @@ class LoraSpec:
 class DataSpec:
     """Exactly one of `dataset` (a hub id, with `revision`) and `folder` (absolute, holds metadata.jsonl).
 
-    `evaluation_split` None: `test`. `samples` None: all of them; otherwise the first so many.
+    `evaluation_split` None: `test`. `samples` None: all of them; otherwise that many, from the first.
     """
 
     dataset: Optional[str] = None
@@ -78,7 +78,7 @@ class TrainingPaths:
     """Absolute folders on the host. `run` gets progress.json, samples.jsonl and metrics.json.
 
     Empty ones are the job's own, which the host names in the job's environment. `cache` keeps
-    features and tiny models and may be shared by runs; `resume_from`: a checkpoint to go on from, or "".
+    features and tiny models and may be shared by runs; `resume_from`: the checkpoint to resume from, or "".
     """
 
     run: str
@@ -118,7 +118,7 @@ def planned_steps(
 ) -> int:
     """Return the optimizer steps of a run over `samples` recordings, counted as transformers' Trainer does.
 
-    Each recording is asked for one task an epoch (`task_of`), so `tasks` does not lengthen an epoch. The last batch and
+    Each recording is used for one task per epoch (`task_of`), so `tasks` does not lengthen an epoch. The last batch and
     the last accumulation of an epoch may be short: 2,500 recordings in batches of 8 x 8 are 40 steps.
     """
     if min(samples, batch_size, gradient_accumulation, epochs, tasks, processes) < 1:

@@ -1,4 +1,4 @@
-"""Pull a run's TensorBoard files: one exchange for all of them, append-only, whole records only."""
+"""Pull a run's TensorBoard files: one exchange for all of them, append-only, complete records only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from remote.pull.transfer import Transfer, judge_row
 
 
 def pull_events(host: Host, project_key: str, run: str, files: Iterable[EventFile], destination: Path) -> PullReport:
-    """Copy the whole records of every event file that the host offers to `destination`.
+    """Copy the complete records of every event file that the host offers to `destination`.
 
     Files with an unsafe name and files that cannot be read are skipped, with a reason. Raises DiskFull, Busy,
     PullRefused (more than 10,000 files, or a malformed answer) and what the host raises.

@@ -17,7 +17,7 @@ from remote.pull.events import is_event_name
 from remote.pull.folder import Folder
 from remote.pull.mirror import Landed, Mirror
 from remote.pull.names import REPLACED, NameJudge
-from remote.pull.patience import RetryPolicy, follow_on
+from remote.pull.reconnect import RetryPolicy, follow_on
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def follow_events(
     destination: Path,
     *,
     job: int = 0,
-    patience: RetryPolicy | None = None,
+    retry: RetryPolicy | None = None,
 ) -> Iterator[NewRecords]:
     """Yield every record that the mirror lacks, once each, until the job (0: the newest) ends.
 
@@ -50,7 +50,7 @@ def follow_events(
             root = ProjectLayout(project_key).run(run).root
             return {"run": root, "job": job, "wants": live.mirror.wants(live.names())}
 
-        for event in follow_on(host, "follow.events", args, patience or RetryPolicy()):
+        for event in follow_on(host, "follow.events", args, retry or RetryPolicy()):
             new = live.take(event)
             if new is not None:
                 yield new
@@ -64,12 +64,12 @@ def tail_scalars(
     *,
     job: int = 0,
     history: bool = True,
-    patience: RetryPolicy | None = None,
+    retry: RetryPolicy | None = None,
 ) -> Iterator[Scalar]:
     """Yield a run's scalars: first those in the mirror (`history`), then new ones as the host writes them."""
     if history:
         yield from mirrored_scalars(destination)
-    for new in follow_events(host, project_key, run, destination, job=job, patience=patience):
+    for new in follow_events(host, project_key, run, destination, job=job, retry=retry):
         yield from read_scalars(new.records, new.name)
 
 

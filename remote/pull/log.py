@@ -12,7 +12,7 @@ from remote.host import Host, Json
 from remote.protocol.layout import JobLayout, ProjectLayout
 from remote.pull.folder import Folder
 from remote.pull.mirror import Mirror
-from remote.pull.patience import RetryPolicy, follow_on
+from remote.pull.reconnect import RetryPolicy, follow_on
 from remote.pull.report import PulledFile
 from remote.pull.segments import SegmentReader
 from remote.pull.transfer import Transfer
@@ -76,7 +76,7 @@ def follow_log(
     *,
     job: int = 0,
     lines: int | None = None,
-    patience: RetryPolicy | None = None,
+    retry: RetryPolicy | None = None,
 ) -> Iterator[bytes]:
     """Yield the output of a job (0: the newest), from its beginning or last `lines` lines, until the job ends.
 
@@ -87,7 +87,7 @@ def follow_log(
     def args() -> Json:
         return _job(project_key, run, job) | at
 
-    for event in follow_on(host, "follow.log", args, patience or RetryPolicy()):
+    for event in follow_on(host, "follow.log", args, retry or RetryPolicy()):
         try:
             data = base64.b64decode(event["data"])
             at = {"offset": int(event["offset"]) + len(data), "tail_sha256": str(event["tail_sha256"])}

@@ -1,4 +1,4 @@
-"""Local copies of a run's growing files: each a byte prefix of the host's; event files end with a whole record.
+"""Local copies of a run's growing files: each a byte prefix of the host's; event files end with a complete record.
 
 A file that was replaced on the host continues under a new name (`NAME.replaced-2`); the old copy stays. Bytes may
 arrive twice, from simultaneous pulls or after a lost connection: bytes that exist locally are compared and skipped.
@@ -36,7 +36,7 @@ class Landed:
 class Mirror:
     """The mirror in one folder; `wants` returns the end of each file, `append` extends it.
 
-    `framed`: the files consist of records, and only whole records are kept.
+    `framed`: the files consist of records, and only complete records are kept.
     """
 
     def __init__(self, folder: Folder, *, framed: bool = True) -> None:
@@ -57,7 +57,7 @@ class Mirror:
     def append(self, name: str, offset: int, data: bytes, *, fresh: bool) -> Landed:
         """Write the bytes at `offset` of the file. `fresh`: the host's file was replaced.
 
-        Raises PullRefused for bytes that are no whole records, leave a gap, differ from the local file or are too many.
+        Raises PullRefused if they are not complete records, leave a gap, differ from the local file, or are too many.
         """
         if self._framed and whole_prefix(data).size_bytes != len(data):
             raise PullRefused(f"the host sent records of {name} whose checksums are wrong", where=name)
@@ -71,7 +71,7 @@ class Mirror:
         return landed
 
     def records(self, local: str) -> Iterator[bytes]:
-        """Yield the whole records of a local file, one block at a time."""
+        """Yield the complete records of a local file, one block at a time."""
         with self._folder.reading(local) as fd:
             if fd is None:
                 return

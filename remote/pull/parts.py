@@ -53,7 +53,7 @@ class Parts:
         total = sum(file.size_bytes for file in self._files)
         before = sum(at.values())
 
-        def land(segment: Segment) -> None:
+        def write(segment: Segment) -> None:
             file = wanted[segment.index][0]
             end = at[file.name] + len(segment.data)
             if end > file.size_bytes:
@@ -65,7 +65,7 @@ class Parts:
 
         if wanted:
             wants = [(file.name, offset) for file, offset in wanted]
-            receive(host, "weights.read", {"run": root, "wants": wants}, len(wants), land)
+            receive(host, "weights.read", {"run": root, "wants": wants}, len(wants), write)
         return sum(at.values()) - before
 
     def _verify(self, file: Offered) -> None:

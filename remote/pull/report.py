@@ -36,7 +36,7 @@ SEVERITY = {
 
 @dataclass(frozen=True)
 class PulledFile:
-    """One file: its name on the host, local path and size, bytes added now, and the reason if it is not whole."""
+    """One file: its name on the host, local path and size, bytes added now, and the reason if it is not complete."""
 
     name: str
     path: Path

@@ -15,7 +15,7 @@ MAX_SEGMENT = MAX_RECORD + OVERHEAD
 
 @dataclass(frozen=True)
 class Segment:
-    """Bytes of the requested file at `index`; whole records if it is an event file."""
+    """Bytes of the requested file at `index`; complete records if it is an event file."""
 
     index: int
     fresh: bool
@@ -42,10 +42,10 @@ class SegmentReader:
             yield Segment(index, bool(flags & FRESH), data)
 
 
-def receive(host: Host, op: str, args: Json, count: int, land: Callable[[Segment], None]) -> Json:
-    """Pass each segment to `land` and return the host's answer. A local error closes the connection mid-stream.
+def receive(host: Host, op: str, args: Json, count: int, on_segment: Callable[[Segment], None]) -> Json:
+    """Pass each segment to `on_segment` and return the host's answer. A local error closes the connection mid-stream.
 
-    Raises PullRefused for a segment of an unknown file (`count` were requested), and whatever `land` raises.
+    Raises PullRefused for a segment of an unknown file (`count` were requested), and whatever `on_segment` raises.
     """
     reader = SegmentReader()
 
@@ -54,7 +54,7 @@ def receive(host: Host, op: str, args: Json, count: int, land: Callable[[Segment
             for segment in reader.feed(chunk):
                 if segment.index >= count:
                     raise PullRefused(f"the host sent a file that was not requested (number {segment.index})")
-                land(segment)
+                on_segment(segment)
         except HalfstepError:
             host.close()
             raise

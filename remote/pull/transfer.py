@@ -46,12 +46,12 @@ class Transfer:
     def fetch(self, host: Host, op: str, args: Json, wants: list[Want]) -> Json:
         """Write the bytes to the mirror and return the host's answer. Errors beyond one file end the connection."""
 
-        def land(segment: Segment) -> None:
-            self._land(wants[segment.index][0], segment.data, segment.fresh)
+        def write(segment: Segment) -> None:
+            self._write(wants[segment.index][0], segment.data, segment.fresh)
 
-        return receive(host, op, args, len(wants), land)
+        return receive(host, op, args, len(wants), write)
 
-    def _land(self, name: str, data: bytes, fresh: bool) -> None:
+    def _write(self, name: str, data: bytes, fresh: bool) -> None:
         if name in self.states:
             return
         offset = 0 if fresh else self.offsets[name]

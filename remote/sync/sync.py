@@ -53,7 +53,7 @@ def sync_project(
     progress: Progress | None = None,
     wait: Callable[[float], None] = time.sleep,
 ) -> SyncReport:
-    """Make the host's tree equal to the scan, except for what the findings name. Sends nothing if both agree already.
+    """Make the host's tree equal to the scan, except for the files in the findings. Sends nothing if both are equal.
 
     After a lost connection the sync resumes, up to five times, without what had arrived. Raises ConnectionLost after
     that, Busy, DiskFull, and SyncRefused if a file keeps changing, vanishes, or arrives damaged twice.

@@ -1,1 +1,1 @@
-"""SSH: what ~/.ssh/config means, which host keys are trusted, and one connection that is reused."""
+"""SSH: resolution of ~/.ssh/config, verification of host keys, and one connection that is reused."""

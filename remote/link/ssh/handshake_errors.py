@@ -22,7 +22,7 @@ def handshake_error(
 ) -> CannotConnect:
     """Return the error for a handshake that failed with `error`; `first_bytes` is what the server sent first.
 
-    HungUp, which is retried, stands only for what may succeed a moment later.
+    HungUp, which is retried, is used only for failures that may be temporary.
     """
     if transport.log.offered and isinstance(error, paramiko.ssh_exception.IncompatiblePeer):
         return _no_common_algorithm(hop, transport, error)

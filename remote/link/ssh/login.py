@@ -25,7 +25,7 @@ PROMPT_TIMEOUT_S = 300.0
 
 @dataclass(frozen=True)
 class Candidate:
-    """One key: of the agent, from a file, or an encrypted file whose public key is known (or not)."""
+    """A candidate key: from the ssh-agent, a file, or an encrypted file, whose public key may be unknown."""
 
     label: str
     key: paramiko.PKey | None = None

@@ -1,1 +1,1 @@
-"""What a run made of its model: trainer checkpoints and the adapter, never believed unproved."""
+"""The models that a run saves: trainer checkpoints and the adapter, verified before use."""

@@ -1,1 +1,1 @@
-"""Files that appear whole, locks on them, and small operations on single ones."""
+"""Atomic files, locks, and operations on single files."""

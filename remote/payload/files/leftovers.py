@@ -22,7 +22,7 @@ def own_name(kind: str) -> str:
 
 
 def mark_owner(folder: str) -> None:
-    """Record this process as the owner of a folder whose name does not say it. Call it before creating the folder."""
+    """Record this process as the owner of a folder whose name lacks its id. Call it before creating the folder."""
     os.makedirs(os.path.dirname(folder), exist_ok=True)
     with open(f"{folder}.of-{writer()}", "w", encoding="utf-8"):
         pass

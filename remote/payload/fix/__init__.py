@@ -1,1 +1,1 @@
-"""What setup fixers do on a host, written down so that it can be taken back."""
+"""Changes that setup fixers make on a host, with a journal for undo."""

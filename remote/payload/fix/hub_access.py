@@ -15,7 +15,7 @@ WEIGHTS = (".safetensors", ".bin", ".safetensors.index.json")
 
 
 def look_at_hub(call: Call) -> Dict[str, Any]:
-    """The `HubFacts` of one model. The hub is asked only where the cache does not answer."""
+    """The `HubFacts` of one model. The hub is queried only if the model is not in the cache."""
     environment = call.args.get("environment", {})
     repo, revision = call.args["repo"], call.args["revision"]
     cache, token = hub_cache(environment), token_source(environment)

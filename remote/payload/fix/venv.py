@@ -87,7 +87,7 @@ class Venv:
         try:
             self.run([self.python, *PIP, *plan, *words], "pip could not plan the installation")
         except Refusal:
-            # The installation itself meets the same problem, with a better message.
+            # The installation reports the same problem with a better message.
             return
         with open(report, "rb") as file:
             downloads = weigh(parse_report(file.read()))

@@ -156,7 +156,7 @@ class JobLoop:
                 return self._status is not None
 
     def _adopted_has_exited(self) -> bool:
-        """The same for a job that is no child of this process: its exit recorder has ended; without one, all have."""
+        """The same for a job that is not a child of this process: its exit recorder, or else every process, ended."""
         if is_alive(self._child.pid, self._child.ticks, boot_id()):
             return False
         self._status = read_exit(self._job)

@@ -180,8 +180,8 @@ def _leave_queue(job: JobLayout, submitted: Submitted) -> None:
         write_record(job.result, JobResult(130, stopped=True, reason=reason, ended_unix=time.time()))
 
 
-def _await_end(call: Call, run: RunLayout, job: JobLayout, patience_s: float) -> None:
-    deadline = time.monotonic() + patience_s
+def _await_end(call: Call, run: RunLayout, job: JobLayout, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
     number = int(os.path.basename(job.root))
     while time.monotonic() < deadline and judge_job(run, number).state is JobState.RUNNING:
         call.keep_alive()

@@ -37,7 +37,7 @@ def read_submitted(job: JobLayout) -> Optional[Submitted]:
 
 
 def poll_interval_s(job: JobLayout, usual_s: float) -> float:
-    """Seconds between two looks at a job: at least 2 under Slurm, to spare its controller."""
+    """Seconds between two checks of a job: at least 2 under Slurm, to spare its controller."""
     return SLURM_POLL_S if read_submitted(job) is not None else usual_s
 
 

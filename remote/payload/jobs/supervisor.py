@@ -97,7 +97,7 @@ def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> JobResult:
     signals = Signals()
     child = Process(before.child_pid, 0, before.child_start_ticks)
     _record(job, child, "adopted", before.started_unix)
-    # The process that asked for the adoption waits for this; if the job has ended already, it waits for the result.
+    # The process that requested the adoption waits for this; if the job has ended already, it waits for the result.
     if is_alive(child.pid, child.ticks, boot_id()) or orphans_of(run, job):
         _close(notify_fd)
     return JobLoop(run, job, spec, child, lambda: orphans_of(run, job), signals, adopted=True).run(count_oom_kills())

@@ -49,9 +49,9 @@ class FileWatcher:
 
     def wait(self, other: Any, timeout_s: float) -> bool:
         """True as soon as a file changes; False once `other` is readable or the time is up."""
-        patience = min(timeout_s, POLL_S if self.polling else SAFETY_S)
+        wait_s = min(timeout_s, POLL_S if self.polling else SAFETY_S)
         sources = [other] if self._fd < 0 else [other, self._fd]
-        readable, _, _ = select.select(sources, [], [], max(0.0, patience))
+        readable, _, _ = select.select(sources, [], [], max(0.0, wait_s))
         if self._fd in readable:
             self._drain()
             return True

@@ -1,1 +1,1 @@
-"""Whether half precision will train: hooks put into the command from outside, and the judgement over what they saw."""
+"""The proof that half precision trains: hooks injected into the command, and checks of what they recorded."""

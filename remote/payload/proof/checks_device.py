@@ -93,7 +93,7 @@ def _mode(evidence: Evidence) -> Result:
 
 
 def peak_bytes(evidence: Evidence) -> Optional[int]:
-    """Return the most that any one process held; None without a report."""
+    """Return the largest amount that any one process held; None without a report."""
     memories = [rank.memory for rank in evidence.ranks]
     return max((m.allocated_bytes if m.reserved_bytes is None else m.reserved_bytes for m in memories), default=None)
 

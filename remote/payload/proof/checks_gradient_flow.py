@@ -45,7 +45,7 @@ def _reduced(evidence: Evidence) -> Optional[Result]:
     norms = next(filter(_differ, _norms_by_step(ranks)), None)
     if norms is None:
         return passed("gradient-reduced", f"{len(ranks)} ranks apply the same gradients")
-    # Ranks that average their weights after steps of their own do so by design.
+    # Ranks that step independently and then average their weights do so by design.
     differ = len({rank.trained.weights_sum for rank in ranks}) > 1
     result = "so the ranks train different models" if differ else "but the weights are the same on all ranks"
     listed = ", ".join(f"{norm:.3g}" for norm in norms)
@@ -93,7 +93,7 @@ def _clipping(evidence: Evidence) -> Optional[Result]:
 
 
 def _clipped_away(evidence: Evidence) -> Result:
-    """Clipping divides by the norm: a limit of 0 leaves nothing, and a norm that is not finite leaves 0 or NaN."""
+    """Clipping divides by the norm: a limit of 0 sets gradients to 0, a norm that is not finite to 0 or NaN."""
     clips = [(step.grad_norm, step.clip_limit or 0.0) for step in evidence.steps if step.clipped and step.grad_norm]
     overflowed = next((norm for norm, _ in clips if not math.isfinite(norm)), None)
     if overflowed is not None:
@@ -112,7 +112,7 @@ def _clipped_away(evidence: Evidence) -> Result:
 
 
 def _scale(evidence: Evidence) -> Optional[Result]:
-    """The scaler must divide by the loss scale all that backward multiplied by it, and nothing else."""
+    """The scaler must unscale the gradients of scaled losses, and no others."""
     scale = next((step.loss_scale for step in evidence.steps if step.loss_scale), None)
     times = f"{scale:g} times" if scale else "many times"
     messages = {

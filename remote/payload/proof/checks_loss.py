@@ -51,7 +51,7 @@ def _zero(evidence: Evidence, steps: List[Step]) -> Result:
 
 
 def _constant(evidence: Evidence, steps: List[Step]) -> Result:
-    """A loss that seems constant may change below its last digit, as DPO's at a rate of 5e-7."""
+    """A loss that seems constant may change by less than its resolution, as DPO's at a learning rate of 5e-7."""
     losses = [loss for step in steps for loss in step.losses]
     first = losses[0]
     if len(set(losses)) > 1:

@@ -35,7 +35,7 @@ def _gradient_finite(evidence: Evidence) -> Result:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Which trained tensors got no gradient: `names` are all that were measured, by themselves."""
+    """`names`: the trained tensors whose gradients were measured; `idle`: those without a gradient."""
 
     names: Dict[str, str]
     idle: List[str]
@@ -93,9 +93,10 @@ def _judge_coverage(coverage: Coverage, steps: int, reentrant: bool) -> Result:
 
 
 def _movement(evidence: Evidence) -> Result:
-    """A parameter group at a rate of 0 rests by design, and a fresh LoRA's A may change below its last digit for long.
+    """A parameter group at a rate of 0 is frozen by design, so it may stay unchanged.
 
-    At the beginning of a warm-up, so may all tensors.
+    A fresh LoRA's A may change by less than its resolution for many steps; at the beginning of a warm-up, every tensor
+    may.
     """
     steps, moved = len(evidence.counted), evidence.moved
     put_back = max((rank.trained.put_back for rank in evidence.ranks), default=0)

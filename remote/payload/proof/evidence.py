@@ -1,4 +1,4 @@
-"""What the ranks of one proof reported, together: the input of every check."""
+"""The reports of all ranks of one proof: the input of every check."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Evidence:
 
     @property
     def below_bf16(self) -> bool:
-        """Return True if the card, real or stood in for, only emulates bfloat16."""
+        """Return True if the card, real or simulated, only emulates bfloat16."""
         known = [one for one in (self.request.capability, self.first.model.device.capability) if one is not None]
         return bool(known) and min(known) < (8, 0)
 
@@ -75,17 +75,17 @@ class Evidence:
 
     @property
     def autocast_waits(self) -> bool:
-        """Return True if autocast is off only because this CPU is not a card."""
+        """Return True if autocast is off only because the command runs on a CPU."""
         return self.on_cpu and (self.flags.autocast_waits_for_card or self.flags.accelerate_waits_for_card)
 
     @property
     def float16_waits(self) -> bool:
-        """Return True if autocast is bfloat16 only because this CPU is not a card."""
+        """Return True if autocast is bfloat16 only because the command runs on a CPU."""
         return self.on_cpu and self.flags.float16_waits_for_card
 
     @property
     def scaler_waits(self) -> bool:
-        """Return True if the loss scaler is off only because this CPU is not a card."""
+        """Return True if the loss scaler is off only because the command runs on a CPU."""
         return self.autocast_waits or (self.on_cpu and self.flags.scaler_waits_for_card)
 
     @property
@@ -168,7 +168,7 @@ class Evidence:
 
     @property
     def master_weights(self) -> bool:
-        """Return True if the optimizer steps float32 copies, from which the models' float16 weights are written."""
+        """Return True if the optimizer updates float32 copies, from which the models' float16 weights are copied."""
         unheld = [row for rank in self.ranks for row in rank.model.trainable if not row.optimized]
         copies = self.foreign
         if not unheld or any(row.dtype != "float16" for row in unheld) or {row.dtype for row in copies} != {"float32"}:

@@ -1,4 +1,4 @@
-"""From the evidence of a proof to its report: every check's result, and the measurements."""
+"""Turn the evidence of a proof into its report: every check's result, and the measurements."""
 
 from __future__ import annotations
 

@@ -194,7 +194,7 @@ class Runner:
             raise Abandoned("the client of this proof is gone")
 
     def _end_all(self) -> None:
-        """Kill every process: what they would save is not wanted, and a trainer's clean exit may take minutes."""
+        """Kill every process without letting it save: a trainer's clean exit may take minutes."""
         ending = Ending(lambda: descendants(os.getpid()), time.monotonic(), 0.0)
         while not ending.advance(time.monotonic()):
             self._reap(-1)

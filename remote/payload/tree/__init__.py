@@ -1,1 +1,1 @@
-"""The project's files on the host: received, changed as one, copied to work in; and its large data."""
+"""The project's files and large data on the host: receiving them, changing them atomically, copying them for a run."""

@@ -84,7 +84,7 @@ def _finish(
     folders = Folders(project.tree)
     found = _Found(project, commit, stats, boot)
     _remove(project, commit, found, folders)
-    # A commit that was just planned knows what it may overwrite; for a recovered one, edits may have followed.
+    # A new commit was planned against the current files; before a recovered one, files may have been edited.
     edited = set() if just_staged is not None else {path for path in commit.puts if found.is_edited(path)}
     placed = dict(_place(project, commit, edited, folders, just_staged or {}))
     for path, row in commit.after.items():

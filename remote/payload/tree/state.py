@@ -188,7 +188,7 @@ def read_state(tree: str, path: str, stats: Stats, boot: str) -> FileState:
 
 
 def matches(row: Row, found: FileState) -> bool:
-    """Return True if the file is what the row says."""
+    """Return True if the file matches the row."""
     return found.kind == ("link" if row.link else "file") and found.digest == row.installed
 
 

@@ -10,7 +10,7 @@ import pytest
 from pipeline.hosts.follow import announcing_retries
 from remote.errors import CannotConnect, ConnectionLost
 from remote.host import Json
-from remote.pull.patience import follow_on
+from remote.pull.reconnect import follow_on
 from tests.pipeline.listeners import NoListener
 
 
@@ -38,9 +38,9 @@ class GoesAway:
 
 def test_each_loss_is_told_with_its_wait() -> None:
     ears = Hears()
-    patience = replace(announcing_retries(ears), tries=3, sleep=lambda seconds: None)
+    retry = replace(announcing_retries(ears), tries=3, sleep=lambda seconds: None)
     with pytest.raises(CannotConnect):
-        list(follow_on(GoesAway(), "follow.log", dict, patience))
+        list(follow_on(GoesAway(), "follow.log", dict, retry))
     assert ears.told == [
         "the line to titan went away; retrying in 0.5 s",
         "titan timed out; retrying in 1.0 s",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from remote.policy.cards import is_promised
+from remote.policy.cards import requires_card
 from remote.protocol.machine import Gpu
 
 REAL = Gpu(0, "GPU-1", "TITAN RTX", (7, 5), 2**34)
@@ -28,4 +28,4 @@ ASSUMED = Gpu(0, "assumed", "TITAN RTX", (7, 5), 0, assumed=True)
 def test_a_card_is_promised_unless_it_is_taken_for_granted(
     seen: tuple[Gpu, ...], gpus: tuple[int, ...] | None, card: str | float | None, elsewhere: bool, promised: bool
 ) -> None:
-    assert is_promised(seen, gpus=gpus, card=card, elsewhere=elsewhere) is promised
+    assert requires_card(seen, gpus=gpus, card=card, elsewhere=elsewhere) is promised

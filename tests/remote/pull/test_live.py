@@ -13,7 +13,7 @@ from remote.host import Json
 from remote.protocol.events import read_scalars
 from remote.pull.live import follow_events, mirrored_scalars, tail_scalars
 from remote.pull.log import follow_log
-from remote.pull.patience import RetryPolicy, follow_on
+from remote.pull.reconnect import RetryPolicy, follow_on
 from tests.lab.records import pack_record
 from tests.lab.wait import until
 from tests.remote.pull.event_records import point
@@ -68,7 +68,7 @@ def test_FI_59_a_line_lost_again_and_again_loses_and_repeats_no_byte(box):
     box.events.write_bytes(b"")
     unsteady = Unsteady(box, after=1)
     waits = []
-    patience = RetryPolicy(sleep=waits.append)
+    retry = RetryPolicy(sleep=waits.append)
     seen = []
 
     def write() -> None:
@@ -80,7 +80,7 @@ def test_FI_59_a_line_lost_again_and_again_loses_and_repeats_no_byte(box):
         box.end_job()
 
     writer = writing(write)
-    for new in follow_events(unsteady, box.key, box.name, box.mirror, job=1, patience=patience):
+    for new in follow_events(unsteady, box.key, box.name, box.mirror, job=1, retry=retry):
         seen.append(new.records)
     writer.join()
     assert unsteady.lost > 10
@@ -154,7 +154,7 @@ def test_output_is_followed_from_its_last_lines_and_over_a_lost_line(box):
         box.end_job()
 
     writer = threading.Thread(target=write)
-    for piece in follow_log(unsteady, box.key, box.name, job=1, lines=2, patience=RetryPolicy(sleep=lambda _: None)):
+    for piece in follow_log(unsteady, box.key, box.name, job=1, lines=2, retry=RetryPolicy(sleep=lambda _: None)):
         seen.append(piece)
         if len(seen) == 1:
             writer.start()
@@ -169,18 +169,16 @@ def test_a_job_that_has_ended_is_told_whole_and_ends_at_once(box):
     assert b"".join(follow_log(box.host, box.key, box.name)) == b"x" * 3_000_000
 
 
-def test_patience_ends_with_the_error_and_waits_double(box):
+def test_retrying_ends_with_the_error_and_waits_double(box):
     class Gone:
         def follow(self, op, args, *, timeout_s=45.0):
             raise ConnectionLost("cut")
             yield
 
     waits, told = [], []
-    patience = RetryPolicy(
-        0.5, 3.0, tries=5, sleep=waits.append, on_lost=lambda error, wait: told.append(error.message)
-    )
+    retry = RetryPolicy(0.5, 3.0, tries=5, sleep=waits.append, on_lost=lambda error, wait: told.append(error.message))
     with pytest.raises(ConnectionLost):
-        list(follow_on(Gone(), "follow.log", dict, patience))
+        list(follow_on(Gone(), "follow.log", dict, retry))
     assert waits == [0.5, 1.0, 2.0, 3.0]
     assert told == ["cut"] * 4
 
@@ -198,12 +196,12 @@ def test_a_host_that_was_never_reached_is_not_waited_for_and_one_that_was_is():
             raise ConnectionLost("cut")
 
     waits = []
-    patience = RetryPolicy(0.5, tries=4, sleep=waits.append)
+    retry = RetryPolicy(0.5, tries=4, sleep=waits.append)
     with pytest.raises(CannotConnect):
-        list(follow_on(Reached(0), "follow.log", dict, patience))
+        list(follow_on(Reached(0), "follow.log", dict, retry))
     assert waits == []
     with pytest.raises(CannotConnect):
-        list(follow_on(Reached(1), "follow.log", dict, patience))
+        list(follow_on(Reached(1), "follow.log", dict, retry))
     assert waits == [0.5, 1.0, 2.0]
 
 

@@ -10,7 +10,7 @@ from remote.link.reach import open_host
 from remote.protocol.layout import ProjectLayout
 from remote.pull.live import follow_events
 from remote.pull.log import follow_log
-from remote.pull.patience import RetryPolicy
+from remote.pull.reconnect import RetryPolicy
 from tests.lab.records import pack_record
 from tests.lab.wait import until
 
@@ -30,7 +30,7 @@ def test_FI_59_sessions_killed_again_and_again_lose_and_repeat_no_byte(sshd, tmp
     seen: list[bytes] = []
     lines: list[bytes] = []
     lost: list[str] = []
-    patience = RetryPolicy(first_s=0.01, on_lost=lambda error, wait_s: lost.append(error.message))
+    retry = RetryPolicy(first_s=0.01, on_lost=lambda error, wait_s: lost.append(error.message))
 
     def write() -> None:
         for number, record in enumerate(RECORDS, start=1):
@@ -49,7 +49,7 @@ def test_FI_59_sessions_killed_again_and_again_lose_and_repeat_no_byte(sshd, tmp
     def read_lines() -> None:
         with_host = open_host(sshd.address(workdir=str(work)))
         try:
-            for piece in follow_log(with_host, "p", "r", job=1, patience=patience):
+            for piece in follow_log(with_host, "p", "r", job=1, retry=retry):
                 lines.append(piece)
         finally:
             with_host.close()
@@ -59,7 +59,7 @@ def test_FI_59_sessions_killed_again_and_again_lose_and_repeat_no_byte(sshd, tmp
     writer.start()
     reader.start()
     try:
-        for new in follow_events(host, "p", "r", tmp_path / "mirror", job=1, patience=patience):
+        for new in follow_events(host, "p", "r", tmp_path / "mirror", job=1, retry=retry):
             seen.append(new.records)
     finally:
         host.close()

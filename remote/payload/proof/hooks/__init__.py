@@ -1,1 +1,1 @@
-"""What runs inside the training process: copied beside a `sitecustomize`, so its modules import only each other."""
+"""The hooks inside the training process: copied beside a `sitecustomize`, so these modules import only each other."""

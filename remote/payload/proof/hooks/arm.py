@@ -1,4 +1,4 @@
-"""Installing the hooks once torch has been imported; a process that never imports torch pays nothing."""
+"""Installing the hooks once torch has been imported; a process that never imports torch has no overhead."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Hooks:
         self._training = Training()
 
     def executed(self, name: str) -> None:
-        """Install the hooks after a module of torch was executed; before torch itself was, its import is not over."""
+        """Install the hooks after a module of torch was executed, unless torch itself is still being imported."""
         if name == "torch" or self.recorder is not None:
             self.start()
 
@@ -54,7 +54,7 @@ HOOKS = Hooks()
 
 
 def arm() -> None:
-    """Install the hooks once torch is imported, if the environment asks for a proof or a watch."""
+    """Install the hooks once torch is imported, if the environment requests a proof or a watch."""
     if HOOKS.armed or not (os.environ.get(PROOF) or os.environ.get(WATCH)):
         return
     HOOKS.armed = True

@@ -14,7 +14,7 @@ from .targets import TargetMeasure
 
 BATCHES = 16
 MODEL = "the model"
-"""The name of labels that a model takes as values, for a loss of its own."""
+"""The argument for labels that the model uses as values, in its own loss."""
 
 
 class Batches:

@@ -18,7 +18,7 @@ Snapshot = List[Tuple[Any, Versions]]
 
 
 class Content(Enum):
-    """What an optimizer's gradients contain. KEPT: those of an earlier step, below those of later backward passes."""
+    """What an optimizer's gradients contain. KEPT: those of an earlier step, to which later ones were added."""
 
     SCALED = auto()
     PLAIN = auto()
@@ -53,9 +53,9 @@ class FlowRecorder:
         self._optimizers.add(optimizer)
 
     def before_backward(self) -> None:
-        """Forget what was cleared since the last backward pass.
+        """Forget gradients that were cleared since the last backward pass.
 
-        Gradients that a step applied and that were changed since are kept by design: decayed, or reset.
+        Gradients that a step applied and that were changed afterwards are kept on purpose: decayed, or reset.
         """
         for optimizer in list(self._contents):
             if Content.APPLIED in self._contents[optimizer] and not self._is_untouched(optimizer):
@@ -147,12 +147,12 @@ class FlowRecorder:
             self._misuses.append(Misuse.APPLIED_SCALED)
         if scaler is None:
             self._note_by_hand([optimizer])
-        # Other code may have used what is left of them; they count if they are still there in the next step.
+        # Other code may have used the remaining gradients; they count if they still exist in the next step.
         if Content.KEPT in self._of(optimizer):
             self._misuses.append(Misuse.NOT_CLEARED)
 
     def after_step(self, optimizer: Any, skipped: bool) -> None:
-        """Record that its step is over: what is left in its gradients was used."""
+        """Record that its step is over: the remaining gradients count as used."""
         self._contents[optimizer] = set() if skipped else {Content.APPLIED}
         self._left[optimizer] = _versions(optimizer)
 

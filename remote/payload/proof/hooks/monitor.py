@@ -31,7 +31,7 @@ class Anomaly:
 
 
 class StepMonitor:
-    """Reports each kind of trouble once, and once more if it gets worse.
+    """Reports each kind of anomaly once, and once more if it gets worse.
 
     `trained_before`: the run resumes from a checkpoint, so a gradient of 0 may be the end of a successful training
     rather than one that never began.

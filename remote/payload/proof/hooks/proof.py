@@ -215,7 +215,7 @@ class ProofRecorder:
         taken = Taken(self.trained, optimizer, scale, skipped, self.losses, self.clips, self.norm)
         self.log.steps.append(measure_step(taken, number, seconds))
         self.losses, self.clips, self.norm = [], [], None
-        # The time that follows is the recorder's; waiting for the card was the step's.
+        # From here on, the time is spent by the recorder; the wait for the card belongs to the step.
         self.since, self.ledger.own_s = now, entered - now
         if len(self.log.steps) >= MEASURED_FORWARDS:
             self.release()

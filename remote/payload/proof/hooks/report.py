@@ -159,7 +159,7 @@ class AttentionTables:
 class Flags:
     """Single observations. `eval_mode`: the class of a model that was trained in eval mode, or empty.
 
-    `..._waits_for_card`: requested by the command, but disabled for want of a card; `accelerate`: both of them;
+    `..._waits_for_card`: requested by the command, but disabled because there is no card; `accelerate`: both of them;
     `float16`: autocast is bfloat16 instead.
     """
 

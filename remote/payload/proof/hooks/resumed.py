@@ -22,7 +22,7 @@ KERNEL_TICK_S = 0.02
 class TrainingStart:
     """Where a training begins: optimizer steps that were done before, and whether it resumes from a saved optimizer.
 
-    `step` is None if it resumes and nothing counts its steps. `source` is the checkpoint that was loaded, relative to
+    `step` is None if it resumes and no step count was found. `source` is the checkpoint that was loaded, relative to
     the run's folder; empty if unknown.
     """
 

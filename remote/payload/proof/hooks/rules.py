@@ -28,7 +28,7 @@ def loss_is_lost(steps: Iterable[Step], *, nonfinite_weights: bool) -> bool:
 def scale_cannot_fall(first: float, last: float) -> bool:
     """Return True if a loss scale will not recover by falling: it did not fall, or is below LOWEST_SCALE already.
 
-    A scale is judged by where it began: a low one that never fell was chosen.
+    A low scale that never fell was chosen by the user and is no error.
     """
     return last >= first or last < LOWEST_SCALE
 
@@ -36,8 +36,8 @@ def scale_cannot_fall(first: float, last: float) -> bool:
 def adapter_is_idle(names: Mapping[K, str], idle: Collection[K]) -> bool:
     """Return True if no tensor of the adapter, or without an adapter no trained tensor, got a gradient.
 
-    `names`: trained tensors; `idle`: those without a gradient. Parts of a model may rest: experts that no token was
-    routed to, or a modality that the first batches lack.
+    `names`: trained tensors; `idle`: those without a gradient. Parts of a model may be inactive: experts to which no
+    token was routed, or a modality that the first batches lack.
     """
     wanted = {key for key, name in names.items() if is_adapter(name)} or set(names)
     return bool(wanted) and wanted <= set(idle)

@@ -16,26 +16,26 @@ Clip = Tuple[Set[int], Optional[float], float]
 
 
 class StepLog:
-    """`wanted`: steps to record that count. `patience`: attempts after which to stop without them."""
+    """`wanted`: steps to record that count. `max_attempts`: attempts after which to stop anyway."""
 
-    def __init__(self, wanted: int, patience: int) -> None:
+    def __init__(self, wanted: int, max_attempts: int) -> None:
         self.wanted = wanted
-        self.patience = patience
+        self.max_attempts = max_attempts
         self.steps: List[Step] = []
 
     def enough(self, *, idle: bool, put_back: int) -> bool:
         """Return True if recording may stop. `idle`: no tensor had a gradient; `put_back`: weights were restored.
 
         Symptoms that healthy trainings share get more steps: one more for a loss that has not changed and for weights
-        that were restored once; all of the patience without gradients, as in a batch without a violated margin.
+        that were restored once; all `max_attempts` without gradients, as in a batch without a violated margin.
         """
-        wanted = self.patience
+        wanted = self.max_attempts
         if not idle:
             losses = {loss for step in self.steps for loss in step.losses}
             wanted = self.wanted + (len(losses) == 1 or put_back == 1)
         attempts = sum(not self._scale_falls(at) for at in range(len(self.steps)))
         counted = sum(step.counts for step in self.steps)
-        return counted >= wanted or attempts >= self.patience or len(self.steps) >= MOST * self.patience
+        return counted >= wanted or attempts >= self.max_attempts or len(self.steps) >= MOST * self.max_attempts
 
     def note_scale(self, scale: float) -> None:
         """Record the loss scale after the newest step."""

@@ -91,7 +91,7 @@ class Trained:
         return any(moved(self._before, fingerprint(self.named(optimizer))).values())
 
     def _unheld(self) -> List[Tuple[str, Any]]:
-        """Return trainable parameters that no optimizer holds: half precision copies of what one does, perhaps."""
+        """Return trainable parameters that no optimizer holds; they may be half-precision copies of others."""
         held = {id(p) for one in self.optimizers for p in parameters_of(one)}
         named = [(name, p) for root in self.roots for name, p in root.named_parameters()]
         return [(name, p) for name, p in named if p.requires_grad and id(p) not in held]

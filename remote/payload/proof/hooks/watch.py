@@ -1,4 +1,4 @@
-"""The live watch's recorder: one cheap look at each optimizer step, progress for the laptop, anomalies at once."""
+"""The live watch's recorder: cheap measurements of each optimizer step, written as progress and anomalies."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ class WatchRecorder:
         return step
 
     def _progress(self, step: Step) -> Dict[str, Any]:
-        """Return the fields of progress.json; `loss` is the sum that the step descends, over micro-batches."""
+        """Return the fields of progress.json; `loss` is the sum over the step's micro-batches."""
         return {
             "step": (self.start.step or 0) + step.number,
             "steps": self.planned_steps,

@@ -31,17 +31,17 @@ def follow_on(host: Host, op: str, args: Callable[[], Json], policy: RetryPolicy
 
     Raises the last error once the policy is exhausted, and at once any other error, or if the host was never reached.
     """
-    failures, stood = 0, False
+    failures, connected = 0, False
     while True:
         try:
             for event in host.follow(op, args()):
-                failures, stood = 0, True
+                failures, connected = 0, True
                 yield event
             return
         except LOST as error:
-            if not stood and isinstance(error, CannotConnect):
+            if not connected and isinstance(error, CannotConnect):
                 raise
-            failures, stood = failures + 1, True
+            failures, connected = failures + 1, True
             if failures >= policy.tries:
                 raise
             wait_s = min(policy.longest_s, policy.first_s * 2 ** (failures - 1))
