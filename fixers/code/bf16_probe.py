@@ -28,6 +28,7 @@ import ast
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import Rewrite
 from fixers.frame.target import Target
+from fixers.sources.gates import CAPABLE
 from fixers.sources.imports import name_of
 from fixers.sources.python import reads_python
 from fixers.sources.source import Source
@@ -70,8 +71,9 @@ def _judge_probe(draft: Draft, node: ast.Name | ast.Attribute) -> None:
         return
     cuda = _cuda(draft, node)
     if cuda is None:
-        hint = "torch.cuda.get_device_capability() >= (8, 0)"
-        draft.warn(node, "returns True for emulated bfloat16, and torch is not imported here", hint=hint)
+        draft.warn(
+            node, "returns True for emulated bfloat16, and torch is not imported here", hint=f"torch.cuda{CAPABLE}"
+        )
         return
     draft.edits.append(source.replace_node(call, _test(draft, call, cuda), WHY))
 
@@ -85,7 +87,7 @@ def _cuda(draft: Draft, node: ast.Name | ast.Attribute) -> str | None:
 
 
 def _test(draft: Draft, call: ast.Call, cuda: str) -> str:
-    capable = f"{cuda}.get_device_capability() >= (8, 0)"
+    capable = f"{cuda}{CAPABLE}"
     above = draft.source.names.parent(call)
     if isinstance(above, ast.BoolOp) and isinstance(above.op, ast.And):
         available = f"{cuda}.is_available()"

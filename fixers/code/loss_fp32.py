@@ -63,7 +63,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     draft = Draft(source.python, name)
     widened: dict[ast.expr, None] = {}
     for call, loss in losses_of(draft.source):
-        if _under_autocast(draft.source, call) and not _is_huber(draft.source, call):
+        if _under_autocast(draft.source, call) and not _is_huber(call):
             continue
         if loss.kept:
             if all(_is_float32(draft.source, operand) for operand in loss.operands):
@@ -103,7 +103,7 @@ def _is_assigned_a_call(source: PythonSource, weight: ast.expr) -> bool:
     return bool(values) and all(isinstance(value, ast.Call) for value in values)
 
 
-def _is_huber(source: PythonSource, call: ast.Call) -> bool:
+def _is_huber(call: ast.Call) -> bool:
     return tail_of(call) in NOT_PROMOTED
 
 

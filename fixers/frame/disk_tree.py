@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from remote.errors import FixRefused
-from remote.project.walk import walk_project
+from remote.project.included_files import walk_project
 
 
 class DiskTree:

@@ -10,12 +10,10 @@ from remote.protocol.findings import Finding, Severity
 
 def error(check: str, message: str, where: str, hint: str = "", *, exit_code: ExitCode = ExitCode.FIXER) -> Finding:
     """Return a problem that stops the stage."""
-    return Finding(check, Severity.ERROR, message, where, hint, exit_code)
+    return Finding.error(check, message, where, hint, exit_code)
 
 
-def warning(check: str, message: str, where: str, hint: str = "") -> Finding:
-    """Return a problem that needs attention but stops nothing."""
-    return Finding(check, Severity.WARNING, message, where, hint)
+warning = Finding.warning
 
 
 def resolved(finding: Finding) -> Finding:

@@ -6,7 +6,9 @@ import ast
 import re
 
 from fixers.sources.python import PythonSource
+from remote.policy.precision import BF16_FROM
 
+CAPABLE = f".get_device_capability() >= {BF16_FROM}"
 ASKS_CARD = re.compile(
     r"is_bf16_supported|get_device_capability|get_device_properties|is_torch_bf16\w*available|is_bf16_available"
     r"|bf16_supported|supports?_bf16|supports?_bfloat16|bfloat16_supported|has_bf16|compute_cap|capability"

@@ -78,7 +78,7 @@ def masks_padding(source: PythonSource, padded: ast.expr) -> bool:
         return True
     function = source.names.function(padded)
     behind = (node for node in ast.walk(function) if getattr(node, "lineno", 0) >= padded.lineno)
-    return any(_puts_ignored(source, node) for node in behind)
+    return any(_puts_ignored(node) for node in behind)
 
 
 def is_shifted(source: PythonSource, padded: ast.expr) -> bool:
@@ -108,7 +108,7 @@ def _compared(source: PythonSource) -> Iterator[bool]:
             yield any(map(is_padding, sides)) and any(map(mentions_labels, sides))
 
 
-def _puts_ignored(source: PythonSource, node: ast.AST) -> bool:
+def _puts_ignored(node: ast.AST) -> bool:
     match node:
         case ast.Call() if tail_of(node) in MASKS:
             return any(_is_ignored(argument) for argument in node.args)

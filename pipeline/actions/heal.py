@@ -10,7 +10,7 @@ from fixers.plans.site_plan import OFF
 from fixers.registry import SOURCE_NAMES
 from pipeline.actions.session import refresh_view
 from pipeline.diagnosis.cures import Cure, is_known, next_cure
-from pipeline.records.cures import write_cures
+from pipeline.records.kept_cures import write_cures
 from pipeline.report.model import CureRow
 from pipeline.stages.runner import RunResult, run_stages
 from pipeline.stages.stage import Context, Stage

@@ -10,7 +10,7 @@ from pipeline.judgements.host import judge_host
 from pipeline.judgements.job import newest_kept
 from pipeline.judgements.static import judge_static
 from pipeline.messages.outcome import StageOutcome, StageState
-from pipeline.records.checkpoints import StageCheckpoints, read_checkpoints
+from pipeline.records.stage_checkpoints import StageCheckpoints, read_checkpoints
 from pipeline.stages.environment import need_of
 from pipeline.stages.logs import Logs
 from pipeline.stages.order import STAGES

@@ -10,8 +10,8 @@ from pipeline.config.load import LoadedConfig
 from pipeline.hosts.connection import survey_host
 from pipeline.hosts.pending import PendingHost
 from pipeline.messages.listener import Listener
-from pipeline.records.cures import read_cures
 from pipeline.records.files import Lock, locked
+from pipeline.records.kept_cures import read_cures
 from pipeline.records.layout import Records
 from pipeline.stages.stage import Context, RunOptions
 from pipeline.work.data_consent import require_data_consent

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from pipeline.messages.errors import findings_of
 from pipeline.messages.outcome import StageOutcome, StageState
-from pipeline.records.checkpoints import StageCheckpoints, checkpoint_now, read_checkpoints, write_checkpoints
 from pipeline.records.inputs import digest
+from pipeline.records.stage_checkpoints import StageCheckpoints, checkpoint_now, read_checkpoints, write_checkpoints
 from pipeline.stages.stage import Context, Stage, StageResult, judge_status
 from remote.errors import HalfstepError, Interrupted
+from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Report, Severity, exit_code_of
+from remote.protocol.findings import Finding, Report, Severity
 
 INTERRUPTED = "interrupted"
 

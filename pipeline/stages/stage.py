@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pipeline.messages.listener import Listener
-from pipeline.records.checkpoints import StageCheckpoint
 from pipeline.records.inputs import Inputs, digest
+from pipeline.records.stage_checkpoints import StageCheckpoint
 from pipeline.report.evidence import Evidence
 from pipeline.work.view import View
 from remote.host import Host

@@ -17,8 +17,9 @@ from pipeline.records.runs import RunNote, list_notes, named_run, notes_named, r
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
 from remote.errors import BadUsage
+from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, exit_code_of
+from remote.protocol.findings import Finding
 from remote.protocol.jobs import JobState
 
 LARGEST_LOG = 256 * 2**20

@@ -23,8 +23,9 @@ from pipeline.stages.stage import RunOptions
 from pipeline.verbs.local_site import judge_card, local_site
 from pipeline.work.selection import load_selection
 from remote.errors import BadUsage
+from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Severity, exit_code_of
+from remote.protocol.findings import Severity
 from remote.protocol.quantities import count
 
 

@@ -11,8 +11,8 @@ from pipeline.records.runs import named_run
 from pipeline.show.output import OutputLines
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
+from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import exit_code_of
 
 
 def logs(run: str | None = None, follow: bool = False, tail: int | None = None, as_json: bool = False) -> int:

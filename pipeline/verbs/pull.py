@@ -13,8 +13,9 @@ from pipeline.records.files import locked
 from pipeline.records.runs import artifacts_in
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
+from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity, exit_code_of
+from remote.protocol.findings import Finding, Severity
 from remote.protocol.quantities import size
 
 

@@ -12,8 +12,9 @@ from pipeline.messages.outcome import job_outcome
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
 from remote.operations.jobs import stop_job
+from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity, exit_code_of
+from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState, RunSurvey
 
 

@@ -14,8 +14,9 @@ from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
 from remote.errors import HalfstepError
 from remote.protocol.events import Scalar
+from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity, exit_code_of
+from remote.protocol.findings import Finding, Severity
 from remote.pull.live import mirrored_scalars, tail_scalars
 
 

@@ -16,8 +16,9 @@ from pipeline.stages.verify import describe_proof, diagnose_proof, try_card
 from pipeline.work.laptop_paths import laptop_paths
 from pipeline.work.launch import describe_launch_changes
 from pipeline.work.selection import Selection
+from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Report, Severity, exit_code_of
+from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.precision import announce
 
 

@@ -13,8 +13,8 @@ from pipeline.messages.outcome import job_outcome
 from pipeline.records.runs import artifacts_in
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
+from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import exit_code_of
 from remote.protocol.jobs import JobState
 
 

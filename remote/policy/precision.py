@@ -142,7 +142,7 @@ def _warnings(mode: Mode, capability: tuple[int, int] | None, who: str, model: M
 
 
 def _warning(check: str, message: str, hint: str) -> Finding:
-    return Finding(check, Severity.WARNING, message, where="precision", hint=hint)
+    return Finding.warning(check, message, "precision", hint)
 
 
 def _with_scale(plan: PrecisionPlan, steps: int | None, settled: float | None) -> PrecisionPlan:

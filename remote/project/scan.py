@@ -14,8 +14,8 @@ from pathlib import Path, PurePosixPath
 from remote.errors import SyncRefused
 from remote.project.digests import CachedDigest, StillChanging, digest_file, look_at, read_memory, write_memory
 from remote.project.identity import owner_of, project_of
+from remote.project.included_files import Walk, walk_project
 from remote.project.secrets import secret_by_name
-from remote.project.walk import Walk, walk_project
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.quantities import count

@@ -1,10 +1,10 @@
-"""Findings, which are the results of checks, reports of several findings, and the exit code that they lead to."""
+"""Findings, which are the results of checks, and reports of several findings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Iterable, Tuple
+from typing import Tuple
 
 from remote.protocol.exits import ExitCode
 
@@ -42,18 +42,6 @@ class Finding:
     def warning(cls, check: str, message: str, where: str = "", hint: str = "") -> Finding:
         """A finding that stops nothing."""
         return cls(check, Severity.WARNING, message, where, hint)
-
-
-def exit_code_of(findings: Iterable[Finding], default: ExitCode) -> ExitCode:
-    """The exit code for these findings: that of the first error, or `default` if the error carries none.
-
-    Without an error: the first code that a warning carries (for example, of an unreachable host), else OK.
-    """
-    findings = tuple(findings)
-    for finding in findings:
-        if finding.severity is Severity.ERROR:
-            return finding.exit_code or default
-    return next((finding.exit_code for finding in findings if finding.exit_code), ExitCode.OK)
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.records.checkpoints import (
+from pipeline.records.files import locked
+from pipeline.records.layout import Records
+from pipeline.records.stage_checkpoints import (
     StageCheckpoints,
     checkpoint_now,
     parse_checkpoints,
     read_checkpoints,
     write_checkpoints,
 )
-from pipeline.records.files import locked
-from pipeline.records.layout import Records
 from remote.errors import Busy, DiskFull
 from remote.protocol.exits import ExitCode
 from tests.faults.struck import blows, killing, run_traced
@@ -26,7 +26,7 @@ from tests.faults.struck import blows, killing, run_traced
 WRITER = """
 import sys
 from pathlib import Path
-from pipeline.records.checkpoints import checkpoint_now, read_checkpoints, write_checkpoints
+from pipeline.records.stage_checkpoints import checkpoint_now, read_checkpoints, write_checkpoints
 path = Path(sys.argv[1])
 write_checkpoints(path, read_checkpoints(path).with_checkpoint(checkpoint_now("fix", "new", {}, seconds=2.0)))
 """

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipeline.records.checkpoints import parse_checkpoints
+from pipeline.records.stage_checkpoints import parse_checkpoints
 from remote.payload.checkpoints.files import MANIFEST
 from remote.protocol.exits import ExitCode
 from remote.protocol.records import whole_prefix

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.sources.chosen_words import constant_of
-from fixers.sources.gates import NAMES_BF16, asks_card, is_gated
+from fixers.sources.gates import CAPABLE, NAMES_BF16, asks_card, is_gated
 from fixers.sources.imports import name_of
 from fixers.sources.python import PythonSource
 from remote.protocol.findings import Severity
@@ -22,7 +22,7 @@ LIBRARIES = ("transformers.", "trl.", "accelerate.", "peft.", "optimum.")
 DEEPSPEED_FP16 = (
     '{{"enabled": {enabled}, "loss_scale": 0, "initial_scale_power": 16, "hysteresis": 2, "min_loss_scale": 1}}'
 )
-CAPABLE, BELOW = ".get_device_capability() >= (8, 0)", ".get_device_capability() < (8, 0)"
+BELOW = CAPABLE.replace(">=", "<")
 OFF = (False, None)
 HALF_DTYPES = ("torch.bfloat16", "torch.float16", "torch.half")
 SWITCHED_ON = (True, "auto", "True", "true")

@@ -89,11 +89,11 @@ def _twin(draft: Draft, node: ast.Constant) -> str:
 def _judge_flag(draft: Draft, node: ast.Constant) -> None:
     """Replace `--bf16` in a command that is built as a list."""
     above = draft.source.names.parent(node)
-    if isinstance(above, ast.List) and _is_command(draft, above):
+    if isinstance(above, ast.List) and _is_command(above):
         _replace(draft, node, "--fp16")
 
 
-def _is_command(draft: Draft, display: ast.List) -> bool:
+def _is_command(display: ast.List) -> bool:
     words = [constant_of(each) for each in display.elts]
     if "--fp16" in words:
         return False

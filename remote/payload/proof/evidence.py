@@ -221,8 +221,7 @@ def error(check: str, message: str, *, where: str = "", hint: str = "", code: Ex
     return Finding.error(check, message, where, hint, code)
 
 
-def warning(check: str, message: str, *, where: str = "", hint: str = "") -> Finding:
-    return Finding.warning(check, message, where, hint)
+warning = Finding.warning
 
 
 def passed(check: str, message: str) -> Finding:

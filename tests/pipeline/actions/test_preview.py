@@ -9,8 +9,8 @@ import pytest
 
 from pipeline.actions.preview import judge_without_proof, preview_stages
 from pipeline.messages.outcome import StageState
-from pipeline.records.checkpoints import StageCheckpoints, checkpoint_now
 from pipeline.records.inputs import digest
+from pipeline.records.stage_checkpoints import StageCheckpoints, checkpoint_now
 from pipeline.stages.order import STAGE_NAMES, STAGES
 from pipeline.work.run_id import run_id
 from pipeline.work.view import View

@@ -8,8 +8,9 @@ import pytest
 
 from pipeline.diagnosis.diagnose import UNKNOWN, diagnose_log, diagnose_text
 from pipeline.diagnosis.lines import parse_log
+from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Severity, exit_code_of
+from remote.protocol.findings import Severity
 
 HEALTHY = sorted((Path(__file__).parent / "healthy").glob("*.log"))
 

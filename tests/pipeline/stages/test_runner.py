@@ -9,8 +9,8 @@ from typing import cast
 import pytest
 
 from pipeline.messages.outcome import StageState
-from pipeline.records.checkpoints import checkpoint_now, read_checkpoints
 from pipeline.records.inputs import Inputs, digest
+from pipeline.records.stage_checkpoints import checkpoint_now, read_checkpoints
 from pipeline.stages.runner import run_stages
 from pipeline.stages.stage import Context, RunOptions, StageResult, judge_status
 from pipeline.work.view import View

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
-from remote.protocol.findings import Finding, Severity, exit_code_of
+from remote.protocol.findings import Finding, Severity
 
 OWN_CODE = Finding.error("gpu", "no card", exit_code=ExitCode.GPU)
 NO_CODE = Finding.error("unknown-error", "it failed")

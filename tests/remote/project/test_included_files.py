@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from remote.project.git_index import read_index
-from remote.project.walk import walk_project
+from remote.project.included_files import walk_project
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="no git on this machine")
 EXAMPLES = int(os.environ.get("HALFSTEP_EXAMPLES", "25"))

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.records.checkpoints import (
+from pipeline.records.files import locked
+from pipeline.records.stage_checkpoints import (
     StageCheckpoints,
     checkpoint_now,
     parse_checkpoints,
     read_checkpoints,
     write_checkpoints,
 )
-from pipeline.records.files import locked
 from remote.errors import Busy
 from tests.lab.wait import PATIENCE_S
 

@@ -1,0 +1,20 @@
+"""The decision of the exit code: one for all findings of a verb or a stage."""
+
+from __future__ import annotations
+
+from typing import Iterable
+
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+
+
+def exit_code_of(findings: Iterable[Finding], default: ExitCode) -> ExitCode:
+    """The exit code for these findings: that of the first error, or `default` if the error carries none.
+
+    Without an error: the first code that a warning carries (for example, of an unreachable host), else OK.
+    """
+    findings = tuple(findings)
+    for finding in findings:
+        if finding.severity is Severity.ERROR:
+            return finding.exit_code or default
+    return next((finding.exit_code for finding in findings if finding.exit_code), ExitCode.OK)
