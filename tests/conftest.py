@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import configparser
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import settings
 
+from tests.exhaustive import mark_exhaustive
 from tests.lab.accounts import Accounts, why_no_accounts
 from tests.lab.chaos import ChaosProxy
 from tests.lab.distance import Distance, why_no_distance
@@ -24,6 +26,7 @@ settings.load_profile("random" if os.environ.get("HALFSTEP_RANDOM") else "same")
 # In the background of a script SIGINT is ignored, and whatever a test starts would ignore Ctrl-C too.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 ALLOWED_SKIPS = Path(__file__).parent / "allowed_skips.txt"
 
 
@@ -106,20 +109,44 @@ def account() -> Iterator[Callable[..., str]]:
     accounts.close()
 
 
-def allowed_skips() -> tuple[str, ...]:
-    """Reasons that may be given for a skip; a line of the file is one, `#` begins a comment."""
-    lines = ALLOWED_SKIPS.read_text().splitlines()
-    return tuple(line.strip() for line in lines if line.strip() and not line.startswith("#"))
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what tests/exhaustive.txt lists."""
+    missing = mark_exhaustive(items)
+    # A test that was selected by its row is collected without the other rows.
+    if missing and not any("::" in argument for argument in config.args):
+        raise pytest.UsageError(f"tests/exhaustive.txt: {'; '.join(missing)}")
 
 
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    """With CI=true a skip whose reason is not on the list is a failure: nothing goes unchecked in silence."""
-    outcome: Any = yield
-    report = outcome.get_result()
-    if os.environ.get("CI") != "true" or not report.skipped or hasattr(report, "wasxfail"):
-        return
-    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
-    if not any(allowed in reason for allowed in allowed_skips()):
+def skip_reasons(section: str) -> tuple[str, ...]:
+    """The lines of a section of allowed_skips.txt."""
+    lists = configparser.ConfigParser(allow_no_value=True, delimiters=("=",))
+    lists.optionxform = str  # type: ignore[assignment]
+    lists.read_string(ALLOWED_SKIPS.read_text())
+    return tuple(lists[section])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With CI=true, fail a test that is skipped for a reason that is not permitted."""
+    report = yield
+    return report if hasattr(report, "wasxfail") else refuse_skip(report)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The same for a whole file that is skipped."""
+    return refuse_skip((yield))
+
+
+def refuse_skip(report: Report) -> Report:
+    """Turn a skip into a failure if CI=true and its reason is not permitted."""
+    if os.environ.get("CI") != "true" or not report.skipped:
+        return report
+    reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+    if not reason.removeprefix("Skipped: ").startswith(skip_reasons("permitted")):
         report.outcome = "failed"
-        report.longrepr = f"{item.nodeid}: this skip is not in tests/allowed_skips.txt: {reason}"
+        report.longrepr = f"{report.nodeid}: with CI=true, a test must not be skipped for this reason: {reason}"
+    return report

@@ -71,6 +71,7 @@ def _collect(body: list[ast.stmt], found: list[Import], *, inside: bool, typing_
             _collect(handler.body, found, inside=inside, typing_only=typing_only)
 
 
+@cache
 def module_named(name: str) -> str | None:
     """The module of ours that an imported name lies in: `remote.host.Host` is in `remote.host`."""
     known = {module.name for module in modules()}
@@ -81,6 +82,7 @@ def module_named(name: str) -> str | None:
     return None
 
 
+@cache
 def graph() -> dict[str, set[str]]:
     """Which of our modules imports which."""
     edges: dict[str, set[str]] = {}

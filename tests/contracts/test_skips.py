@@ -1,22 +1,104 @@
-"""The list of permitted skips holds what the tests can give as a reason, and nothing else."""
+"""Every reason for which a test may be skipped is in tests/allowed_skips.txt, and nothing else is."""
 
 from __future__ import annotations
 
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import allowed_skips
+from tests.conftest import skip_reasons
 
-TESTS = Path(__file__).resolve().parents[1]
-SOURCES = "\n".join(path.read_text("utf-8") for path in TESTS.rglob("*.py") if "cases" not in path.parts)
-
-
-@pytest.mark.parametrize("reason", allowed_skips())
-def test_a_permitted_reason_is_still_given_by_a_test(reason: str) -> None:
-    assert f'"{reason}' in SOURCES
+ROOT = Path(__file__).resolve().parents[2]
+LISTED = (*skip_reasons("permitted"), *skip_reasons("installed"))
 
 
-@pytest.mark.parametrize("reason", ["no strace on this machine", "needs git", "no Slurm on this machine"])
-def test_what_the_setup_installs_is_no_reason_to_skip_in_ci(reason: str) -> None:
-    assert reason not in allowed_skips()
+def beginning(node: ast.expr) -> str:
+    """The constant text with which a string begins."""
+    first = node.values[0] if isinstance(node, ast.JoinedStr) else node
+    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
+
+
+def reasons_of(tree: ast.AST) -> Iterator[str]:
+    """What a test file gives to `pytest.skip` and to `skipif`, and what its `why_no_` functions return."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("why_no_"):
+            yield from filter(None, map(beginning, returned_by(node)))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith((".skip", ".skipif")):
+            given = [word.value for word in node.keywords if word.arg == "reason"] or node.args[:1]
+            # A name holds what a `why_no_` function returned.
+            yield from (beginning(one) for one in given or [ast.Constant("")] if not isinstance(one, ast.Name))
+        elif isinstance(node, ast.Attribute) and node.attr == "importorskip":
+            yield "could not import"
+
+
+def returned_by(function: ast.FunctionDef) -> Iterator[ast.expr]:
+    """The expressions that a function returns; both of a conditional expression."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Return) and node.value is not None:
+            yield from (node.value.body, node.value.orelse) if isinstance(node.value, ast.IfExp) else (node.value,)
+
+
+def every_reason() -> dict[str, str]:
+    """The reasons that the tests give, and a file of each."""
+    files = [path for path in (ROOT / "tests").rglob("*.py") if "cases" not in path.parts]
+    return {reason: str(path) for path in files for reason in reasons_of(ast.parse(path.read_bytes(), str(path)))}
+
+
+def test_a_skip_is_given_a_reason_of_the_list() -> None:
+    assert {reason: path for reason, path in every_reason().items() if not reason.startswith(LISTED)} == {}
+
+
+def test_every_reason_of_the_list_is_given_by_a_test() -> None:
+    given = tuple(every_reason())
+    assert [listed for listed in LISTED if not any(reason.startswith(listed) for reason in given)] == []
+
+
+def test_no_reason_is_both_permitted_and_refused() -> None:
+    assert [one for one in skip_reasons("installed") if one.startswith(skip_reasons("permitted"))] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "reasons"),
+    [
+        ("pytest.skip('no cat')", ["no cat"]),
+        ("pytest.skip(f'no {cat}')", ["no "]),
+        ("pytest.skip()", [""]),
+        ("pytest.skip(reason)", []),
+        ("mark = pytest.mark.skipif(True, reason='no dog')", ["no dog"]),
+        ("def why_no_cat():\n    'A cat.'\n    return '' if cat else 'no cat'", ["no cat"]),
+        ("torch = pytest.importorskip('torch')", ["could not import"]),
+    ],
+)
+def test_the_reasons_of_a_file_are_found(source: str, reasons: list[str]) -> None:
+    assert list(reasons_of(ast.parse(source))) == reasons
+
+
+@pytest.mark.parametrize(
+    ("skip", "ci", "failures"),
+    [
+        ("def test_one(): pytest.skip('no strace on this machine')", "true", 1),
+        ("@pytest.mark.skipif(True, reason='no git on this machine')\ndef test_one(): ...", "true", 1),
+        ("pytest.skip('no strace on this machine', allow_module_level=True)", "true", 1),
+        ("def test_one(): pytest.skip('mounting needs root')", "true", 0),
+        ("def test_one(): pytest.skip('no strace on this machine')", "", 0),
+    ],
+    ids=["in a test", "by a mark", "of a file", "permitted", "not in CI"],
+)
+def test_in_ci_a_skip_for_what_the_setup_installs_fails(tmp_path: Path, skip: str, ci: str, failures: int) -> None:
+    (tmp_path / "test_one.py").write_text(f"import pytest\n{skip}\n")
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.conftest"]
+    done = subprocess.run(
+        [*argv, "--rootdir", str(tmp_path), "-c", os.devnull, "test_one.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "CI": ci},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ("must not be skipped for this reason" in done.stdout) is bool(failures), done.stdout + done.stderr
+    assert (done.returncode in {1, 2}) is bool(failures), done.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.user import User
+from tests.lab.mounts import why_no_mounts
 
 
 @pytest.fixture
@@ -24,14 +24,10 @@ def user(tmp_path: Path) -> User:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 8 MB."""
-    if os.getuid() != 0:
-        pytest.skip("mounting a small tmpfs needs root")
+    if reason := why_no_mounts():
+        pytest.skip(reason)
     folder = tmp_path / "small"
     folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", folder], check=False, capture_output=True
-    )
-    if mounted.returncode:
-        pytest.skip("mounting a small tmpfs needs root")
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", folder], check=True)
     yield folder
     subprocess.run(["umount", "-l", folder], check=True)

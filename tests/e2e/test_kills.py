@@ -12,7 +12,7 @@ from tests.lab.sshd import have_sshd
 from tests.soak.rounds import Soak, play, prepare
 from tests.soak.world import new_world
 
-pytestmark = [pytest.mark.exhaustive, pytest.mark.train, pytest.mark.ssh, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.train, pytest.mark.ssh, pytest.mark.timeout(1200)]
 ROUNDS = {"sync": 3, "train": 5, "verify": 1, "whole": 1}
 
 

@@ -23,8 +23,7 @@ LERP = "RuntimeError: expected dtype float for `end` but got dtype c10::BFloat16
 PORT = 29500
 TITAN_ALONE = Card("NVIDIA TITAN RTX", "7.5", 24576, compute_mode="Exclusive_Process")
 
-pytestmark = [
-    pytest.mark.exhaustive,pytest.mark.train, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.train, pytest.mark.timeout(600)]
 
 
 @contextlib.contextmanager

@@ -10,10 +10,6 @@ from tests.lab.threads import LEFT
 
 pytestmark = [pytest.mark.train, pytest.mark.timeout(900)]
 
-QUICKEST = "kaggle-distill"
-EXAMPLES = [
-    pytest.param(case, marks=[] if case.name == QUICKEST else [pytest.mark.exhaustive], id=case.name) for case in CASES
-]
 ALL = """
 project: .
 command: [python, --version]
@@ -23,7 +19,7 @@ fixers:
 """
 
 
-@pytest.mark.parametrize("case", EXAMPLES)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_untouched_it_fails_with_the_literal_error_which_has_a_name(case, example, tmp_path):
     one = example(case.name)
     said = one.train()
@@ -34,7 +30,7 @@ def test_untouched_it_fails_with_the_literal_error_which_has_a_name(case, exampl
     assert told["findings"][0]["check"] == case.check
 
 
-@pytest.mark.parametrize("case", EXAMPLES)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_fixed_it_trains_fixed_again_nothing_changes_and_undone_it_is_what_it_was(case, example):
     one = example(case.name)
     before = one.files()

@@ -22,6 +22,7 @@ from pipeline.records.stage_checkpoints import (
 from remote.errors import Busy, DiskFull
 from remote.protocol.exits import ExitCode
 from tests.faults.struck import blows, killing, run_traced
+from tests.lab.mounts import why_no_mounts
 
 WRITER = """
 import sys
@@ -49,9 +50,9 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system with a record of one stage and a page of room."""
     folder = tmp_path / "full"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False).returncode:
-        pytest.skip("mounting a small tmpfs needs root")
+    if reason := why_no_mounts():
+        pytest.skip(reason)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)], check=True)
     yield folder
     subprocess.run(["umount", "-l", folder], check=True)
 

@@ -14,7 +14,6 @@ import pytest
 from remote.payload.proof.injection import python_path, write_hooks
 from tests.lab.wait import PATIENCE_S
 
-pytestmark = pytest.mark.exhaustive
 ORDERS = Path(__file__).parent / "scripts" / "orders.py"
 PACKAGES = {
     "torch": "import torch",

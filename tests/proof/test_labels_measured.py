@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
 from remote.payload.proof.checks_labels import judge
 from remote.payload.proof.evidence import Evidence
@@ -12,8 +13,6 @@ from remote.payload.proof.hooks.labels import count_values
 from remote.payload.proof.hooks.report import RankReport
 from remote.policy.precision import judge_precision
 from remote.protocol.proof import NotChecked, ProofRequest
-
-torch = pytest.importorskip("torch")
 
 PADDED = torch.tensor([[1, 2, -100], [3, -100, -100]])
 

@@ -45,7 +45,7 @@ FILES = ("a.py", "x.log", "keep.log", "data/d.py", "sub/data/d.py", "build/b.py"
 MORE = ("sub/x.tmp", "sub/deep/x.tmp", "sub/important.log", "sub/here.py", "sub/deep/here.py", "sub/other.log")
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+@pytest.mark.skipif(shutil.which("git") is None, reason="no git on this machine")
 def test_git_ignores_the_same_files(tmp_path: Path) -> None:
     _make(tmp_path, *FILES, *MORE)
     for name, text in RULES.items():

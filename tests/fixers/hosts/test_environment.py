@@ -16,6 +16,7 @@ from remote.protocol.findings import Severity
 from remote.protocol.machine import Driver, Gpu, Interpreter
 from tests.faults.struck import blows, killing, run_traced
 from tests.fixers.setup_rig import PROJECT, site_at, survey_of
+from tests.lab.mounts import why_no_mounts
 from tests.lab.package_index import slow_index, wheel
 from tests.lab.wait import until
 
@@ -273,8 +274,8 @@ def test_a_base_that_is_not_there_is_named(host):
 
 @pytest.mark.root
 def test_a_disk_that_fills_up_while_pip_installs_is_exit_22(host, tmp_path):
-    if os.getuid() != 0:
-        pytest.skip("mounting a small file system needs root")
+    if reason := why_no_mounts():
+        pytest.skip(reason)
     wheel(tmp_path / "host" / PROJECT.tree / "wheels", "bulky", "1.0", f"data = {os.urandom(40 * 2**20)!r}\n")
     host.write_bytes(f"{PROJECT.tree}/requirements.txt", b"bulky\n")
     (change,) = environment.plan(site_of(host)).changes

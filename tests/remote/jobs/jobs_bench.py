@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +12,7 @@ from remote.operations.jobs import start_job, take_survey
 from remote.protocol.jobs import JobSpec, RunSurvey, StartAnswer, StartRequest
 from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
 from remote.protocol.survey import Survey, SurveyRequest
+from tests.lab.processes import processes_of
 
 PROJECT = "speech-00000000"
 TRAINER = Path(__file__).with_name("fake_trainer.py")
@@ -65,24 +65,6 @@ class Bench:
         return Path(self.job(number).output).read_text()
 
 
-def alive(pid: int) -> bool:
-    """The process lives; one that only waits to be reaped does not."""
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state not in "ZX"
-
-
 def ours(workdir: Path) -> list[int]:
-    """Every living process whose environment or command names that workdir."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit() and int(name) != os.getpid():
-            try:
-                words = Path(f"/proc/{name}/environ").read_bytes() + Path(f"/proc/{name}/cmdline").read_bytes()
-            except OSError:
-                continue
-            if f"{workdir}/projects".encode() in words and alive(int(name)):
-                found.append(int(name))
-    return found
+    """Every living process whose environment or command names a project of that workdir."""
+    return processes_of(workdir / "projects")

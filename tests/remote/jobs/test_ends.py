@@ -11,8 +11,9 @@ import pytest
 from remote.payload.jobs.oom import parse_cgroup
 from remote.payload.jobs.verdict import Evidence, judge_end
 from remote.protocol.jobs import JobResult, JobState, Progress, judge_state
+from tests.lab.processes import alive
 from tests.lab.wait import until
-from tests.remote.jobs.jobs_bench import Bench, alive
+from tests.remote.jobs.jobs_bench import Bench
 
 TERM, KILL = signal.SIGTERM, signal.SIGKILL
 OOM = "killed by the kernel's out-of-memory killer: host memory, not GPU memory"

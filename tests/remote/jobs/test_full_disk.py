@@ -12,6 +12,7 @@ import pytest
 from remote.link.local import local_host
 from remote.operations.jobs import start_job
 from remote.protocol.jobs import JobSpec, StartRequest
+from tests.lab.mounts import why_no_mounts
 from tests.lab.wait import until
 from tests.remote.jobs.jobs_bench import PROJECT, Bench
 
@@ -21,8 +22,8 @@ FILL = "dd if=/dev/zero of=$HALFSTEP_RUN_DIR/filler bs=4096 2>/dev/null; echo fu
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Bench]:
     """A bench on a file system of 16 MiB."""
-    if os.getuid() != 0:
-        pytest.skip("mounting a small file system needs root")
+    if reason := why_no_mounts():
+        pytest.skip(reason)
     place = tmp_path / "small"
     place.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m,mode=0700", "tmpfs", str(place)], check=True)

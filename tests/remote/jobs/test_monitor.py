@@ -10,8 +10,9 @@ import pytest
 
 from remote.payload.jobs.monitor import JobMonitor, Limits, StepClock, keep_head_and_tail
 from remote.protocol.jobs import JobState
+from tests.lab.processes import alive
 from tests.lab.wait import until
-from tests.remote.jobs.jobs_bench import Bench, alive
+from tests.remote.jobs.jobs_bench import Bench
 
 
 def test_FI_52_a_step_is_overdue_after_three_times_the_usual_and_not_before_the_least_time():

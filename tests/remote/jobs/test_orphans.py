@@ -18,8 +18,9 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState, Progress, StartRequest
 from remote.pull.live import follow_events
 from remote.pull.log import follow_log
+from tests.lab.processes import alive
 from tests.lab.wait import until
-from tests.remote.jobs.jobs_bench import PROJECT, Bench, alive, ours
+from tests.remote.jobs.jobs_bench import PROJECT, Bench, ours
 
 
 def _kill_witness(bench: Bench) -> None:

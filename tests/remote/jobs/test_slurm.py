@@ -15,9 +15,10 @@ from remote.payload.jobs.slurm import render_script
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState
+from tests.lab.processes import alive
 from tests.lab.slurm import Slurm, why_no_slurm
 from tests.lab.wait import until
-from tests.remote.jobs.jobs_bench import PROJECT, Bench, alive
+from tests.remote.jobs.jobs_bench import PROJECT, Bench
 
 SLURM = {"backend": "slurm"}
 

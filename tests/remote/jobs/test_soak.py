@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import time
-from pathlib import Path
 
 import pytest
 
@@ -15,10 +14,9 @@ from remote.errors import HalfstepError
 from remote.link.local import local_host
 from remote.operations.jobs import adopt_job, prepare_resume, start_job, stop_job
 from remote.protocol.jobs import JobState, RunSurvey, StartRequest
+from tests.lab.processes import alive, command_of
 from tests.lab.wait import PATIENCE_S, until
-from tests.remote.jobs.jobs_bench import PROJECT, Bench, alive, ours
-
-pytestmark = pytest.mark.exhaustive
+from tests.remote.jobs.jobs_bench import PROJECT, Bench, ours
 
 SEEDS = 200 if os.environ.get("HALFSTEP_FULL") else 4
 STEPS = 40
@@ -27,13 +25,8 @@ VICTIMS = ("agent", "supervisor", "trainer", "both", "everything", "stop", "pree
 
 def trainers(bench: Bench) -> list[int]:
     """The living training processes of the run."""
-    found = []
-    for pid in ours(bench.workdir):
-        with contextlib.suppress(OSError):
-            command = Path(f"/proc/{pid}/cmdline").read_bytes()
-            if b"fake_trainer.py" in command and b"supervise" not in command:
-                found.append(pid)
-    return found
+    commands = {pid: command_of(pid) for pid in ours(bench.workdir)}
+    return [pid for pid, command in commands.items() if b"fake_trainer.py" in command and b"supervise" not in command]
 
 
 def look(bench: Bench) -> RunSurvey | None:

@@ -21,9 +21,10 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState, StartRequest
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.values import encode
+from tests.lab.processes import alive
 from tests.lab.sshd import Sshd
 from tests.lab.wait import until
-from tests.remote.jobs.jobs_bench import PROJECT, Bench, alive
+from tests.remote.jobs.jobs_bench import PROJECT, Bench
 
 
 def test_a_job_runs_to_its_end_and_its_result_says_so(bench: Bench):

@@ -15,8 +15,9 @@ import pytest
 from remote.link.local import local_host
 from remote.operations.jobs import prepare_resume, start_job, stop_job
 from remote.protocol.jobs import JobState, StartRequest
+from tests.lab.processes import alive
 from tests.lab.wait import until
-from tests.remote.jobs.jobs_bench import PROJECT, TRAINER, Bench, alive
+from tests.remote.jobs.jobs_bench import PROJECT, TRAINER, Bench
 
 TORCHRUN = ("-m", "torch.distributed.run", "--nproc_per_node=2", "--master_port={free_port}")
 

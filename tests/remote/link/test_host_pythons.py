@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from remote.link.reach import open_host
 from remote.link.streams import LocalProcessStream
 from remote.protocol.exits import ExitCode
 from remote.protocol.frames import hello
+from tests.lab.mounts import why_no_mounts
 from tests.lab.sshd import Sshd
 
 StartSshd = Callable[..., Sshd]
@@ -26,8 +26,8 @@ StartSshd = Callable[..., Sshd]
 
 def hide_pythons() -> tuple[str, ...]:
     """A prefix that hides the system's Pythons."""
-    if os.getuid() != 0 or shutil.which("unshare") is None:
-        pytest.skip("mount namespaces need root")
+    if reason := why_no_mounts():
+        pytest.skip(reason)
     found = {path.resolve() for place in ("/usr/bin", "/usr/local/bin") for path in Path(place).glob("python3*")}
     found |= {
         Path(path).resolve() for name in ("python3", "python") if (path := shutil.which(name, path="/usr/bin:/bin"))

@@ -24,7 +24,7 @@ ONCE = Retries(tries=1)
 def test_BI_40_every_login_shell_starts_the_agent(start_sshd: StartSshd, shell: str) -> None:
     path = shutil.which(shell)
     if path is None:
-        pytest.skip(f"the shell {shell} is not installed")
+        pytest.skip(f"no login shell {shell} on this machine")
     server = start_sshd(shell=path)
     host = open_host(server.address(workdir=str(server.home / "it's a $HOME `folder` !1")))
     words = ["it's", "a\nb", "$HOME", "!x", "\\", "`id`", '"']

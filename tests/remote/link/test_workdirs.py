@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +11,7 @@ from remote.errors import BadUsage, HostUnfit
 from remote.link.bundle import payload_bundle
 from remote.link.reach import open_host
 from remote.protocol.exits import ExitCode
+from tests.lab.mounts import why_no_mounts
 from tests.lab.sshd import Sshd
 
 StartSshd = Callable[..., Sshd]
@@ -20,8 +19,8 @@ StartSshd = Callable[..., Sshd]
 
 def mounted(tmp_path: Path, options: str) -> tuple[tuple[str, ...], Path]:
     """A command prefix that mounts a file system on a folder, and the folder."""
-    if os.getuid() != 0 or shutil.which("unshare") is None:
-        pytest.skip("mount namespaces need root")
+    if reason := why_no_mounts():
+        pytest.skip(reason)
     folder = tmp_path / "mounted"
     folder.mkdir()
     script = f'mount -t tmpfs -o {options} none {folder} && exec "$@"'

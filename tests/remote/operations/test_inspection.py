@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +12,7 @@ import pytest
 from remote.link.address import Address
 from remote.operations.inspection import STEPS, Inspection, State, inspect_host
 from tests.lab.cards import A100, NO_DRIVER, TITAN_RTX, write_nvidia_smi
+from tests.lab.mounts import why_no_mounts
 from tests.lab.sshd import Sshd, free_port, make_key
 
 
@@ -74,8 +73,8 @@ def test_a_clock_that_is_an_hour_off_is_warned_of(tmp_path: Path) -> None:
 def test_a_workdir_that_cannot_be_written_fails_with_the_disk_code(
     start_sshd: Callable[..., Sshd], tmp_path: Path
 ) -> None:
-    if os.getuid() != 0 or shutil.which("unshare") is None:
-        pytest.skip("mount namespaces need root")
+    if reason := why_no_mounts():
+        pytest.skip(reason)
     (tmp_path / "full").mkdir()
     script = f'mount -t tmpfs -o ro none {tmp_path}/full && exec "$@"'
     server = start_sshd(prefix=("unshare", "-m", "sh", "-c", script, "sh"))

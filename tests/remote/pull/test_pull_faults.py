@@ -31,6 +31,7 @@ from remote.protocol.records import whole_prefix
 from remote.protocol.segments import SEGMENT
 from remote.pull.events import pull_events
 from remote.pull.report import PulledState
+from tests.lab.mounts import why_no_mounts
 from tests.lab.records import pack_record
 from tests.lab.wait import PATIENCE_S
 
@@ -95,9 +96,9 @@ def test_FI_62_pulls_at_the_same_time_all_end_well_with_one_whole_file(box):
 @pytest.fixture
 def small_disk(box) -> Iterator[Path]:
     box.mirror.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(box.mirror)]
-    if os.geteuid() != 0 or subprocess.run(mount, check=False).returncode:
-        pytest.skip("mounting a small tmpfs needs root")
+    if reason := why_no_mounts():
+        pytest.skip(reason)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(box.mirror)], check=True)
     yield box.mirror
     subprocess.run(["umount", str(box.mirror)], check=True)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.remote.sync.sync_bench import Bench
+from tests.lab.mounts import why_no_mounts
+from tests.remote.sync.sync_bench import Bench, mounted
 
 FILES = {
     "train.py": "print('training')\n" * 40,
@@ -33,8 +34,8 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 @pytest.fixture
 def mount(tmp_path: Path) -> Iterator[Callable[..., Path]]:
     """Mounts a tmpfs with options; needs root."""
-    from tests.remote.sync.sync_bench import mounted  # noqa: PLC0415 - only where it can work
-
+    if reason := why_no_mounts():
+        pytest.skip(reason)
     ends: list[Callable[[], None]] = []
 
     def on(name: str, *options: str) -> Path:

@@ -18,11 +18,12 @@ from remote.errors import HalfstepError
 from remote.protocol.tree import TreeSurvey
 from remote.sync.rewrite import plan_rewrites, rewrite_tree
 from remote.sync.sync import sync_project
+from tests.lab.processes import processes_of
+from tests.lab.wait import until
 from tests.remote.sync.sync_bench import STRACE, Bench, TracedStarter, contents
 from tests.remote.sync.test_rewrite import change
 
 pytestmark = [
-    pytest.mark.exhaustive,
     pytest.mark.root,
     pytest.mark.skipif(STRACE is None, reason="no strace on this machine"),
 ]
@@ -103,6 +104,7 @@ def test_FI_06_killed_at_any_change_of_the_disk(tmp_path, bench, act, call):
     else:
         bench.sync()
         bench.close()
+    settle(bench)
     shutil.copytree(bench.workdir, tmp_path / "spare", symlinks=True)
     total = count_calls(bench, attempt, tmp_path / "count")[call]
     if not total:
@@ -116,6 +118,7 @@ def test_FI_06_killed_at_any_change_of_the_disk(tmp_path, bench, act, call):
     )
     hits = 0
     for point in spread:
+        settle(bench)
         restore(tmp_path / "spare", bench.workdir)
         starter = OnceTraced(
             tmp_path / f"{call}-{point}", ["-e", f"trace={call}", "-e", f"inject={call}:signal=KILL:when={point}"]
@@ -135,13 +138,18 @@ def test_FI_06_killed_at_any_change_of_the_disk(tmp_path, bench, act, call):
         assert contents(bench.tree) == wanted, point
         survey = bench.survey()
         assert not survey.pending and not survey.deviations and not survey.staged, point
-        bench.close()
     assert hits > 0 or call in {"write", "openat"}
 
 
 def same_bytes(what: str, *others: str | None) -> bool:
     """The bytes are whole, though their mode is still on its way."""
     return any(other is not None and what.split(maxsplit=1)[0] == other.split()[0] for other in others)
+
+
+def settle(bench: Bench) -> None:
+    """Nothing writes in the workdir any more: its agents have ended, and the housekeeping that they started too."""
+    bench.close()
+    until(lambda: not processes_of(bench.workdir), "the end of every process of the host")
 
 
 def restore(spare: Path, workdir: Path) -> None:

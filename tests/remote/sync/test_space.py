@@ -16,10 +16,6 @@ from remote.sync.data import send_data
 from remote.sync.sync import sync_project
 from tests.remote.sync.sync_bench import STRACE, TracedStarter, contents, no_wait
 
-needs_root = [
-    pytest.mark.root,
-    pytest.mark.skipif(os.getuid() != 0, reason="mounting a small tmpfs needs root"),
-]
 needs_strace = pytest.mark.skipif(STRACE is None, reason="no strace on this machine")
 MIB = 2**20
 
@@ -29,7 +25,7 @@ def noise(size: int, seed: int = 0) -> bytes:
 
 
 class TestSmallDisk:
-    pytestmark = needs_root
+    pytestmark = pytest.mark.root
 
     def test_BI_46_too_small_is_said_before_anything_is_sent(self, bench, mount):
         bench.workdir = mount("small", "-o", "size=24m")

@@ -181,7 +181,7 @@ def dropbear(tmp_path: Path, account: Callable[..., str]) -> Iterator[Address]:
     """An SSH server that is not OpenSSH, for what must not depend on OpenSSH."""
     program, keygen = shutil.which("dropbear"), shutil.which("dropbearkey")
     if program is None or keygen is None:
-        pytest.skip("dropbear is not installed")
+        pytest.skip("no dropbear on this machine")
     name = account()
     home = Path(pwd.getpwnam(name).pw_dir)
     key = make_key(tmp_path / "user")

@@ -1,0 +1,103 @@
+"""tests/exhaustive.txt lists tests that exist, and `make test` still uses every package of the product."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.contracts.house import ROOT, graph, module_named, modules
+from tests.exhaustive import Sweep, is_exhaustive, missing_rows, parse_sweeps, read_sweeps
+
+SWEEPS = read_sweeps()
+THROUGH_THE_AGENT = {"remote.payload.survey": "tests/remote/jobs/test_survey.py"}
+"""Packages that no test imports, and the test that calls them as the laptop does."""
+FILES = sorted(path for path in (ROOT / "tests").rglob("test_*.py") if "cases" not in path.parts)
+
+
+def names_in(path: Path) -> set[str]:
+    tree = ast.parse(path.read_bytes(), str(path))
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name.startswith("test")}
+
+
+def imported_by(path: Path) -> Iterator[str]:
+    """The modules of ours that a test file imports, wherever in the file, and those of the test modules it imports."""
+    for node in ast.walk(ast.parse(path.read_bytes(), str(path))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def in_make_test(path: Path) -> bool:
+    """Return True if some test of the file has a row that is not exhaustive."""
+    file = path.relative_to(ROOT).as_posix()
+    kept = {row for sweep in SWEEPS for row in sweep.keeps} | {""}
+    return any(not is_exhaustive(SWEEPS, file, test, row) for test in names_in(path) for row in kept)
+
+
+@pytest.mark.parametrize("sweep", SWEEPS, ids=lambda sweep: f"{Path(sweep.file).name}-{sweep.test}")
+def test_a_line_names_a_test_that_exists(sweep: Sweep) -> None:
+    assert (ROOT / sweep.file).is_file()
+    assert not sweep.test or sweep.test in names_in(ROOT / sweep.file)
+
+
+def test_no_test_has_two_lines() -> None:
+    whole = {sweep.file for sweep in SWEEPS if not sweep.test}
+    named = [(sweep.file, sweep.test) for sweep in SWEEPS]
+    assert len(named) == len(set(named))
+    assert [sweep for sweep in SWEEPS if sweep.test and sweep.file in whole] == []
+
+
+def test_nothing_else_marks_a_test_as_exhaustive() -> None:
+    marker = "mark" + ".exhaustive"
+    users = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "tests").rglob("*.py")
+        if marker in path.read_text(errors="replace")
+    }
+    assert users == {"tests/exhaustive.py"}
+
+
+def test_make_test_uses_every_package_of_the_product() -> None:
+    """A test imports a module of the package, or one that imports such a module, or uses it through the agent."""
+    kept = [path for path in FILES if in_make_test(path)]
+    used = {named for path in kept for name in imported_by(path) if (named := module_named(name))}
+    used |= {imported for module in used for imported in graph()[module]}
+    packages = {module.name for module in modules() if module.path.name == "__init__.py"}
+    unused = {package for package in packages if not any(f"{one}.".startswith(f"{package}.") for one in used)}
+    assert unused == set(THROUGH_THE_AGENT)
+    assert set(THROUGH_THE_AGENT.values()) <= {path.relative_to(ROOT).as_posix() for path in kept}
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "exhaustive"),
+    [
+        ("tests/a/test_b.py", "", True),
+        ("tests/a/test_b.py::test_c", "one", True),
+        ("tests/a/test_b.py::test_d", "one", False),
+        ("tests/a/test_e.py", "one", False),
+        ("tests/a/test_b.py::test_c keeps one, two words", "one", False),
+        ("tests/a/test_b.py::test_c keeps one, two words", "two words", False),
+        ("tests/a/test_b.py::test_c keeps one, two words", "two", True),
+        ("# tests/a/test_b.py\n\n", "", False),
+    ],
+)
+def test_a_line_covers_a_file_a_test_or_all_rows_but_some(text: str, row: str, exhaustive: bool) -> None:
+    assert is_exhaustive(parse_sweeps(text), "tests/a/test_b.py", "test_c", row) is exhaustive
+
+
+def test_a_kept_row_that_does_not_exist_is_named() -> None:
+    sweeps = parse_sweeps("tests/a/test_b.py::test_c keeps one, other")
+    assert missing_rows(sweeps, {("tests/a/test_b.py", "test_c"): {"one", "two"}}) == (
+        "tests/a/test_b.py::test_c has no row 'other'",
+    )
+    assert missing_rows(sweeps, {("tests/a/test_b.py", "test_d"): {""}}) == ()
+
+
+@pytest.mark.parametrize("line", ["tests/a/b.txt", "tests/a/b.py keeps one", "tests/a/b.py::test_c keep one"])
+def test_a_line_of_another_form_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match="is not"):
+        parse_sweeps(line)

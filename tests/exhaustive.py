@@ -1,0 +1,82 @@
+"""Which tests `make test` leaves to `make test-rest`: the lines of exhaustive.txt, and nothing else.
+
+A line is `FILE`, `FILE::TEST`, or `FILE::TEST keeps ID, ID`: of a parametrized test, all rows but these are exhaustive.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLE = Path(__file__).with_suffix(".txt")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One line: a file, a test of it or "" for every test, and the rows that `make test` keeps."""
+
+    file: str
+    test: str = ""
+    keeps: frozenset[str] = frozenset()
+
+    def covers(self, file: str, test: str) -> bool:
+        return self.file == file and self.test in {"", test}
+
+
+def parse_sweeps(text: str) -> tuple[Sweep, ...]:
+    """Raises ValueError for a line of another form."""
+    sweeps = []
+    for line in text.splitlines():
+        if not line.strip() or line.startswith("#"):
+            continue
+        found = re.fullmatch(r"(tests/\S+?\.py)(?:::(\w+)(?: +keeps (.+))?)?", line.strip())
+        if found is None:
+            raise ValueError(f"{TABLE.name}: {line!r} is not `FILE`, `FILE::TEST` or `FILE::TEST keeps ID, ID`")
+        kept = frozenset(word.strip() for word in (found[3] or "").split(",") if word.strip())
+        sweeps.append(Sweep(found[1], found[2] or "", kept))
+    return tuple(sweeps)
+
+
+def read_sweeps() -> tuple[Sweep, ...]:
+    return parse_sweeps(TABLE.read_text("utf-8"))
+
+
+def name_of(item: pytest.Item) -> tuple[str, str, str]:
+    """The file, the test and the row of a collected item."""
+    callspec = getattr(item, "callspec", None)
+    test = getattr(item, "originalname", item.name)
+    return item.path.relative_to(ROOT).as_posix(), test, callspec.id if callspec else ""
+
+
+def is_exhaustive(sweeps: Iterable[Sweep], file: str, test: str, row: str) -> bool:
+    """Return True if a line covers the test and keeps none but other rows of it."""
+    covering = [sweep for sweep in sweeps if sweep.covers(file, test)]
+    return bool(covering) and not any(row in sweep.keeps for sweep in covering)
+
+
+def missing_rows(sweeps: Iterable[Sweep], rows: Mapping[tuple[str, str], Collection[str]]) -> tuple[str, ...]:
+    """The kept rows that do not exist, of the tests in `rows`."""
+    return tuple(
+        f"{sweep.file}::{sweep.test} has no row {row!r}"
+        for sweep in sweeps
+        if (sweep.file, sweep.test) in rows
+        for row in sorted(sweep.keeps - set(rows[sweep.file, sweep.test]))
+    )
+
+
+def mark_exhaustive(items: Iterable[pytest.Item]) -> tuple[str, ...]:
+    """Mark the items that a line covers; return the kept rows that their tests do not have."""
+    sweeps = read_sweeps()
+    rows: dict[tuple[str, str], set[str]] = {}
+    for item in items:
+        if item.path.is_relative_to(ROOT):
+            file, test, row = name_of(item)
+            rows.setdefault((file, test), set()).add(row)
+            if is_exhaustive(sweeps, file, test, row):
+                item.add_marker(pytest.mark.exhaustive)
+    return missing_rows(sweeps, rows)

@@ -1,0 +1,18 @@
+"""Whether a test can mount a file system on this machine."""
+
+from __future__ import annotations
+
+import subprocess
+from functools import cache
+
+
+@cache
+def why_no_mounts() -> str:
+    """Why this process cannot mount a file system; "" if it can."""
+    # In a mount namespace of its own: nothing of this machine changes.
+    probe = ["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/tmp"]
+    try:
+        done = subprocess.run(probe, check=False, capture_output=True)
+    except FileNotFoundError:
+        return "mounting needs root and util-linux"
+    return "mounting needs root" if done.returncode else ""
