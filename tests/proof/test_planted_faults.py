@@ -27,21 +27,12 @@ def declared(key: str, script: Path) -> list[tuple[str, str]]:
     return re.findall(r"([\w-]+)(?: \((\w+)\))?", line[1]) if line else []
 
 
-def normal_or_exhaustive(scripts: list[Path]) -> list[object]:
-    """Return the scripts as parameters; one form of each fault is in the normal set."""
-    exhaustive = pytest.mark.exhaustive
-    return [
-        pytest.param(script, marks=exhaustive if "A second form." in script.read_text() else (), id=script.stem)
-        for script in scripts
-    ]
-
-
 def test_there_are_thirty_faults_and_ten_healthy_scripts():
     assert len(FAULTS) >= 30
     assert len(HEALTHY) >= 10
 
 
-@pytest.mark.parametrize("script", normal_or_exhaustive(FAULTS))
+@pytest.mark.parametrize("script", FAULTS, ids=lambda path: path.stem)
 def test_a_planted_fault_is_named(script, prove):
     report = prove(script)
     severities = {finding.check: finding.severity.value for finding in report.findings}

@@ -49,7 +49,6 @@ def test_a_dtype_from_a_settings_file_is_named_with_its_line(prove, tmp_path):
     assert [(one.kind, one.source, one.used) for one in report.origins] == [("autocast", "conf/train.toml:4", used)]
 
 
-@pytest.mark.exhaustive
 def test_a_flag_in_json_is_followed_through_a_name_of_the_script(prove, tmp_path):
     chosen = 'dtype = torch.bfloat16 if cfg["amp"]["use_bf16"] else torch.float16\n'
     files = {"run.json": '{\n  "steps": 6,\n  "amp": {"use_bf16": true}\n}\n'}
@@ -57,7 +56,6 @@ def test_a_flag_in_json_is_followed_through_a_name_of_the_script(prove, tmp_path
     assert "bfloat16 came from run.json:3" in message(prove(script), "autocast")
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("dtype", "files"),
     [
@@ -75,7 +73,6 @@ def test_a_source_that_is_not_certain_is_not_named(dtype, files, prove, tmp_path
     assert told.endswith(f"bfloat16 entered at train.py:{line_of(script, 'torch.autocast')}")
 
 
-@pytest.mark.exhaustive
 def test_an_argument_of_the_command_is_named(prove, tmp_path):
     parse = (
         "import argparse\nparser = argparse.ArgumentParser()\nparser.add_argument('--amp-dtype')\n"
@@ -93,7 +90,6 @@ def test_the_line_that_cast_trained_tensors_is_named(prove, tmp_path):
     assert message(report, "trainable-dtype").endswith("; float16 entered at train.py:4")
 
 
-@pytest.mark.exhaustive
 def test_installed_code_that_made_half_weights_is_named_and_the_runtime_offered(prove, tmp_path):
     package = "import mini\n\n\ndef load():\n    model = mini.build()\n    return model.half()\n"
     script = project(
@@ -108,7 +104,6 @@ def test_installed_code_that_made_half_weights_is_named_and_the_runtime_offered(
     assert found.hint == "fixers: {runtime: auto}"
 
 
-@pytest.mark.exhaustive
 def test_mixed_precision_from_the_environment_is_named(prove, tmp_path):
     script = project(
         tmp_path,
