@@ -37,7 +37,7 @@ from fixers.frame.target import Target
 from fixers.settings.precision_words import as_false, is_true
 from fixers.sources.chosen_words import constant_of, is_chosen, rewritten_literal
 from fixers.sources.gates import is_gated
-from fixers.sources.python import reads_python
+from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
 
@@ -60,6 +60,7 @@ CHOOSES_ATTENTION = re.compile(
 )
 FLASH = re.compile(r"flash_?att(?:ention|n)(?:_[23])?|kernels-community/(?:vllm-)?flash-attn\w*")
 SWITCHES = re.compile(r"(?:use[_-])?flash[_-](?:attn|attention)(?:[_-]2)?$|padding[_-]free$", re.IGNORECASE)
+NAMES_FLASH = re.compile(r"flash|\bfa[23]\b", re.IGNORECASE)
 WHY = "FlashAttention needs compute capability 8.0"
 
 
@@ -90,7 +91,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
 def _judge_word(draft: Draft, node: ast.Constant) -> None:
     if not is_chosen(draft.source, node, CHOOSES_ATTENTION):
         return
-    if judge_place(draft.source, node).verdict is Verdict.NEVER:
+    if judge_place(draft.source, node).verdict is Verdict.NEVER or _is_selected(draft.source, node):
         return
     literal = rewritten_literal(draft.source, node, "sdpa")
     if literal is not None:
@@ -132,6 +133,22 @@ def _stands_alone(arguments: ast.List | ast.Tuple, node: ast.expr) -> bool:
     return isinstance(after, str) and after.startswith("-") and len(items) > 1
 
 
+def _is_selected(source: PythonSource, node: ast.expr) -> bool:
+    """Return True if a test that names FlashAttention selects the value, or a table maps another spelling to it."""
+    child: ast.AST = node
+    for above in source.names.ancestors(node):
+        if isinstance(above, ast.If) and child in above.body and NAMES_FLASH.search(source.segment(above.test)):
+            return True
+        if isinstance(above, ast.Dict) and child in above.values:
+            key = constant_of(above.keys[above.values.index(child)])
+            return isinstance(key, str) and FLASH.fullmatch(key) is not None
+        child = above
+    return False
+
+
 def _turn_off(draft: Draft, value: ast.expr) -> None:
-    if not is_gated(draft.source, value):
+    """Set the switch to False. `self.padding_free = True` in code of the project is its own state, not a choice."""
+    above = draft.source.names.parent(value)
+    is_state = isinstance(above, (ast.Assign, ast.AnnAssign)) and "padding_free" in draft.source.segment(above)
+    if not is_state and not is_gated(draft.source, value):
         draft.edits.append(draft.source.replace_node(value, "False", WHY))

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from fixers.code.bf16_forms.branches import is_selected_branch, is_selected_choice
+from fixers.code.bf16_forms.intent import SAID, is_explained, reason_to_leave
 from fixers.sources.gates import NAMES_BF16, asks_card, is_gated, names_bf16
 from fixers.sources.python import PythonSource
 
@@ -15,6 +17,8 @@ HALVES = ("torch.float16", "torch.half")
 HALF_WORDS = ("fp16", "float16", "half", "16")
 FLOATS = ("torch.float32", "torch.float")
 OTHER_DTYPES = (*HALVES, *FLOATS, "torch.float64", "torch.double", "torch.int8")
+OTHER_DEVICES = ("cpu", "xla", "hpu", "npu", "xpu", "mps", "tpu")
+SAFETENSORS = ("F32", "F16", "F64")
 OTHER_WORDS = frozenset({"float16", "fp16", "half", "float32", "fp32", "float", "no", "auto", "fp8", "32", "16"})
 
 
@@ -28,7 +32,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Judged:
-    """A verdict, with a message if it is a warning."""
+    """A verdict, with a message: that of a warning, or the reason why a place is left."""
 
     verdict: Verdict
     message: str = ""
@@ -51,7 +55,9 @@ def judge_place(source: PythonSource, node: ast.expr) -> Judged:
         if judged is not None:
             return judged
         child = above
-    return ACT
+    if reason := reason_to_leave(source, node):
+        return Judged(Verdict.NEVER, reason)
+    return Judged(Verdict.WARN, SAID) if is_explained(source, node) else ACT
 
 
 def _judge_parent(source: PythonSource, parent: ast.AST, child: ast.AST) -> Judged | None:
@@ -62,7 +68,7 @@ def _judge_parent(source: PythonSource, parent: ast.AST, child: ast.AST) -> Judg
 
 
 def _judge_display(source: PythonSource, parent: ast.List | ast.Tuple | ast.Set, child: ast.AST) -> Judged | None:
-    return NEVER if _is_row_of_list(source, parent, child) else None
+    return NEVER if _is_row_of_list(source, parent, child) or _is_spelling(source, parent, child) else None
 
 
 def _judge_choice(source: PythonSource, parent: ast.IfExp, child: ast.AST) -> Judged | None:
@@ -70,12 +76,18 @@ def _judge_choice(source: PythonSource, parent: ast.IfExp, child: ast.AST) -> Ju
         return None
     if child is parent.body and _is_row_of_choices(source, parent):
         return NEVER
+    if is_selected_choice(source, parent, child):
+        return NEVER
     other = parent.orelse if child is parent.body else parent.body
+    if isinstance(other, ast.Constant) and other.value in SAFETENSORS:
+        return NEVER
     return FALLS_BACK_TO_FP32 if _is_float32(source, other) and not _is_switch(source, parent.test) else None
 
 
 def _judge_branch(source: PythonSource, parent: ast.If, child: ast.AST) -> Judged | None:
-    return NEVER if child in parent.body and names_bf16(source, parent.test) else None
+    if child in parent.body and (names_bf16(source, parent.test) or is_selected_branch(source, parent, child)):
+        return NEVER
+    return None
 
 
 def _judge_annotated(source: PythonSource, parent: ast.AnnAssign, child: ast.AST) -> Judged | None:
@@ -83,7 +95,7 @@ def _judge_annotated(source: PythonSource, parent: ast.AnnAssign, child: ast.AST
 
 
 def _judge_call(source: PythonSource, parent: ast.Call, child: ast.AST) -> Judged | None:
-    return NEVER if _is_cpu_autocast(source, parent) or _is_table(source, parent, child) else None
+    return NEVER if _is_autocast_elsewhere(source, parent) or _is_table(source, parent, child) else None
 
 
 def _judge_function(
@@ -152,6 +164,12 @@ def _is_row_of_list(source: PythonSource, above: ast.List | ast.Tuple | ast.Set,
     return any(_is_other_dtype(source, each) for each in above.elts if each is not child)
 
 
+def _is_spelling(source: PythonSource, above: ast.List | ast.Tuple | ast.Set, child: ast.AST) -> bool:
+    """Return True for spellings such as `["bf16", "bfloat16", torch.bfloat16]`, and for a name beside its dtype."""
+    others = [each for each in above.elts if each is not child]
+    return any(isinstance(each, ast.Constant) and bool(NAMES_BF16.fullmatch(str(each.value))) for each in others)
+
+
 def _is_called_dtype(key: ast.expr) -> bool:
     return isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value.endswith(("type", "precision"))
 
@@ -168,12 +186,12 @@ def _is_float32(source: PythonSource, node: ast.expr) -> bool:
     return source.names.meaning(node) in FLOATS
 
 
-def _is_cpu_autocast(source: PythonSource, call: ast.Call) -> bool:
+def _is_autocast_elsewhere(source: PythonSource, call: ast.Call) -> bool:
     meaning = source.names.meaning(call.func) or ""
     if not meaning.endswith("autocast"):
         return False
     devices = [*call.args[:1], *(keyword.value for keyword in call.keywords if keyword.arg == "device_type")]
-    return ".cpu." in meaning or any(isinstance(each, ast.Constant) and each.value == "cpu" for each in devices)
+    return ".cpu." in meaning or any(isinstance(each, ast.Constant) and each.value in OTHER_DEVICES for each in devices)
 
 
 def _is_table(source: PythonSource, call: ast.Call, child: ast.AST) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from fixers.code.bf16_forms.intent import reason_to_leave
 from fixers.code.draft import Draft
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import rewritten_literal
@@ -30,7 +31,10 @@ def _judge_load(draft: Draft, call: ast.Call, function: ast.Attribute, target: T
     for value in given:
         if isinstance(value, ast.Constant) and _is_auto(value):
             literal = rewritten_literal(draft.source, value, "float16")
-            if literal is not None:
+            reason = reason_to_leave(draft.source, value)
+            if reason:
+                draft.leave(value, reason)
+            elif literal is not None:
                 draft.replace(value, literal, WHY_AUTO)
     if not given and function.attr == "from_pretrained" and _is_model(draft, function.value):
         _judge_default(draft, call, target)

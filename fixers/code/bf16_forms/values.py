@@ -93,6 +93,8 @@ def _may_act(draft: Draft, node: ast.expr) -> bool:
     judged = judge_place(draft.source, node)
     if judged.verdict is Verdict.WARN:
         draft.warn(node, judged.message)
+    if judged.verdict is Verdict.NEVER and judged.message:
+        draft.leave(node, judged.message)
     if judged.verdict is not Verdict.ACT:
         return False
     if _keyword_of(draft, node) == "bnb_4bit_quant_storage" and b"fsdp" not in draft.source.text.lower():

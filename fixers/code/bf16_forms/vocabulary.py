@@ -15,6 +15,8 @@ from fixers.sources.names import Names
 DECLARES = ("add_argument", "add_option", "option", "Option")
 CHOOSES = ("Choice", "Literal")
 HALF_WORDS = frozenset({"fp16", "float16", "half", "16", "16-mixed", "torch.float16"})
+SAFETENSORS = frozenset({"F32", "F16", "F64"})
+"""Names of dtypes in the header of a safetensors file: a table of them describes files."""
 NAMED = (ast.Attribute, ast.Name)
 WORD = re.compile(rb"[Bb](?:[Ff]|[Ff][Ll][Oo][Aa][Tt])16")
 WHY_FLAG = "commands use --fp16 on this card"
@@ -86,6 +88,8 @@ def _teach_table(draft: Draft, display: ast.Dict) -> None:
     if is_gated(draft.source, display):
         return
     words = [constant_of(key) for key in display.keys]
+    if SAFETENSORS.intersection(words):
+        return
     for key, value in zip(display.keys, display.values, strict=True):
         written, dtype = _twin_literal(draft, key, words), _twin_value(draft, value)
         if key is not None and written and dtype:

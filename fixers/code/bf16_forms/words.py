@@ -49,6 +49,8 @@ def _judge_word(draft: Draft, node: ast.Constant) -> None:
     judged = judge_place(draft.source, node)
     if judged.verdict is Verdict.WARN:
         draft.warn(node, judged.message)
+    elif judged.verdict is Verdict.NEVER and judged.message:
+        draft.leave(node, judged.message)
     elif judged.verdict is Verdict.ACT and _needs_range(draft, node):
         _replace(draft, node, FULL[str(node.value)], WHY_RANGE)
     elif judged.verdict is Verdict.ACT:

@@ -1,0 +1,125 @@
+"""Branches that a flag or a comparison of that name selects: they are reached only where bfloat16 was selected."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from fixers.frame.own_settings import judge_source
+from fixers.sources.expressions import written
+from fixers.sources.python import PythonSource
+
+NAMES_IT = re.compile(r"bf16|bfloat", re.IGNORECASE)
+NAMES_HALF = re.compile(r"fp16|float16(?<!bfloat16)|\bhalf\b", re.IGNORECASE)
+
+
+def is_selected_choice(source: PythonSource, choice: ast.IfExp, child: ast.AST) -> bool:
+    """Return True for the body of `bfloat16 if args.bf16 else float16`, and of `bfloat16 if x == bfloat16 else y`.
+
+    With a flag, float16 must be reachable otherwise: in the other branch, or in the statement before for the same name.
+    """
+    if child is not choice.body or not _names_it(source, choice.test):
+        return False
+    if NAMES_HALF.search(source.segment(choice.orelse)):
+        return True
+    if _compares_dtype(source, choice.test):
+        return not isinstance(choice.orelse, ast.Constant) and "float32" not in source.segment(choice.orelse)
+    statement = source.names.statement(choice)
+    before = _before(source, statement)
+    return (
+        isinstance(statement, ast.Assign)
+        and isinstance(before, ast.Assign)
+        and written(source, before.targets[0]) == written(source, statement.targets[0])
+        and NAMES_HALF.search(source.segment(before.value)) is not None
+    )
+
+
+def is_selected_branch(source: PythonSource, branch: ast.If, child: ast.AST) -> bool:
+    """Return True for the body of `elif args.bf16:` if another branch, or the `if` beside it, selects float16."""
+    if child not in branch.body or not _names_it(source, branch.test):
+        return False
+    if _compares_dtype(source, branch.test):
+        return True
+    top = _top(source, branch)
+    own = [part for each in branch.body for part in [source.segment(each)]]
+    rest = source.segment(top)
+    for text in (*own, source.segment(branch.test)):
+        rest = rest.replace(text, "", 1)
+    if NAMES_HALF.search(rest):
+        return True
+    beside = (_before(source, top), _behind(source, top))
+    return any(isinstance(each, ast.If) and NAMES_HALF.search(source.segment(each.test)) for each in beside)
+
+
+def _names_it(source: PythonSource, test: ast.expr) -> bool:
+    """Return True if the test is positive about bfloat16: not negated, no key of a config, not on by default.
+
+    A key that this file reads keeps its name in the project's configs, so the branch itself must change.
+    """
+    text = source.segment(test)
+    if isinstance(test, ast.UnaryOp) or not NAMES_IT.search(text) or any(key in text for key in _keys(source)):
+        return False
+    operators = (operator for each in ast.walk(test) if isinstance(each, ast.Compare) for operator in each.ops)
+    if any(isinstance(operator, (ast.NotEq, ast.NotIn, ast.IsNot)) for operator in operators):
+        return False
+    return not (isinstance(test, ast.Name) and test.id in _switched_on(source))
+
+
+def _keys(source: PythonSource) -> tuple[str, ...]:
+    return source.remember("own-keys", lambda: judge_source(source.path, source.text).keys)
+
+
+def _switched_on(source: PythonSource) -> frozenset[str]:
+    """Return the names that this file sets to True, as variables or as defaults of arguments."""
+    return source.remember("switched-on", lambda: frozenset(_find_switched_on(source)))
+
+
+def _find_switched_on(source: PythonSource) -> set[str]:
+    found: set[str] = set()
+    for node in source.names.of_type(ast.Assign):
+        if isinstance(node.value, ast.Constant) and node.value.value is True:
+            found |= {each.id for each in node.targets if isinstance(each, ast.Name)}
+    for arguments in source.names.of_type(ast.arguments):
+        positional = [*arguments.posonlyargs, *arguments.args]
+        pairs = [*zip(reversed(positional), reversed(arguments.defaults), strict=False)]
+        pairs += [
+            (one, default) for one, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if default
+        ]
+        found |= {one.arg for one, default in pairs if isinstance(default, ast.Constant) and default.value is True}
+    return found
+
+
+def _compares_dtype(source: PythonSource, test: ast.expr) -> bool:
+    """Return True for `tensor.dtype == torch.bfloat16`: the branch keeps a dtype that is there already."""
+    return any(
+        source.names.meaning(each) == "torch.bfloat16"
+        for compare in ast.walk(test)
+        if isinstance(compare, ast.Compare)
+        for each in (compare.left, *compare.comparators)
+    )
+
+
+def _top(source: PythonSource, branch: ast.If) -> ast.If:
+    """Return the `if` of the ladder that the branch belongs to."""
+    above = source.names.parent(branch)
+    while isinstance(above, ast.If) and above.orelse == [branch]:
+        branch, above = above, source.names.parent(above)
+    return branch
+
+
+def _before(source: PythonSource, statement: ast.stmt) -> ast.stmt | None:
+    return _beside(source, statement, -1)
+
+
+def _behind(source: PythonSource, statement: ast.stmt) -> ast.stmt | None:
+    return _beside(source, statement, 1)
+
+
+def _beside(source: PythonSource, statement: ast.stmt, step: int) -> ast.stmt | None:
+    above = source.names.parent(statement)
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(above, name, None)
+        if isinstance(block, list) and statement in block:
+            at = block.index(statement) + step
+            return block[at] if 0 <= at < len(block) else None
+    return None

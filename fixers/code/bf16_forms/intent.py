@@ -1,0 +1,154 @@
+"""What the code around a use of bfloat16 says about it: it is saved, stays on the CPU, or must not be float16."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from fixers.sources.expressions import tail_of, written
+from fixers.sources.names import FUNCTIONS
+from fixers.sources.python import PythonSource
+from fixers.sources.training_setup import block_of
+
+SAVED = "weights that are saved"
+ON_CPU = "models on the CPU"
+CAPABLE_ONLY = "kernels of cards with FP8 or FP4"
+SAID = "the code says why this is not float16; use float32 if the range is needed"
+
+SAVES = frozenset({"save_pretrained", "save_file", "save_model", "push_to_hub", "save_checkpoint"})
+SAVING = re.compile(r"_*(?:save|merge|convert|unwrap_and_save)_\w+")
+RANGE = re.compile(
+    r"overflow|underflow|\bnan'?s?\b|\binf(?:s|inity)?\b|dynamic range|exponent range|numerical(?:ly)? (?:in)?stab"
+    r"|(?:not|n't|never|instead of|avoid|unlike|breaks? (?:in|with)) (?:use |be |work with |support )?(?:in )?"
+    r"(?:fp|float)16"
+    r"|(?:requires?|needs?|must be|only (?:supports?|works? (?:with|in))|only) (?:in )?(?:bf16|bfloat16)",
+    re.IGNORECASE,
+)
+"""Reasons against float16, in a comment or a message."""
+NAMES_NUMBERS = re.compile(r"fp16|float16|half|bf16|bfloat16", re.IGNORECASE)
+LOW_BIT = re.compile(r"float8_e\dm\d|Float8Tensor|NVFP4|nvfp4|mxfp[48]|marlin|cutlass|float4_e2m1")
+LOW_BIT_PATH = re.compile(r"(?:^|[-_/])(?:fp[48]|nvfp4|mxfp4|marlin|cutlass)(?=[-_/.])")
+
+
+def reason_to_leave(source: PythonSource, node: ast.expr) -> str:
+    """Return why the use of bfloat16 is not one of the training on the card; empty if nothing says so."""
+    statement = source.names.statement(node)
+    if _is_on_cpu(source, node):
+        return ON_CPU
+    if _is_saved(source, node, statement):
+        return SAVED
+    return CAPABLE_ONLY if _is_low_bit(source, node) else ""
+
+
+def is_explained(source: PythonSource, node: ast.expr) -> bool:
+    """Return True if a comment or message beside the statement says why it must not be float16."""
+    statement = source.names.statement(node)
+    if any(RANGE.search(comment) and NAMES_NUMBERS.search(comment) for comment in _comments(source, statement)):
+        return True
+    if any(RANGE.search(comment) for comment in _trailing(source, node)):
+        return True
+    return any(_warns(source, each) for each in block_of(source, statement) if each is not statement)
+
+
+def _comments(source: PythonSource, statement: ast.stmt) -> list[str]:
+    """Return the comment above the statement, joined to one text."""
+    lines, at = _lines(source), statement.lineno - 2
+    found: list[str] = []
+    while at >= 0 and lines[at].strip().startswith("#"):
+        found.insert(0, lines[at].strip(" \t#"))
+        at -= 1
+    return [" ".join(found)] if found else []
+
+
+def _trailing(source: PythonSource, node: ast.expr) -> list[str]:
+    """Return the comment at the end of the node's line."""
+    line = _lines(source)[(node.end_lineno or node.lineno) - 1]
+    rest = line.encode()[node.end_col_offset or 0 :].decode("utf-8", "replace")
+    return [rest.partition("#")[2]] if "#" in rest and not ({"'", '"'} & set(rest.partition("#")[0])) else []
+
+
+def _lines(source: PythonSource) -> list[str]:
+    return source.remember("lines", lambda: source.text.decode("utf-8", "replace").splitlines())
+
+
+def _warns(source: PythonSource, statement: ast.stmt) -> bool:
+    """Return True for a warning or an assertion whose message gives a reason against float16."""
+    match statement:
+        case ast.Expr(value=ast.Call() as call) if tail_of(call) in (
+            "warning",
+            "warn",
+            "info",
+            "warning_once",
+            "print",
+        ):
+            text = source.segment(statement)
+            return RANGE.search(" ".join(text.replace('"', "").replace("'", "").split())) is not None
+    return False
+
+
+def _is_on_cpu(source: PythonSource, node: ast.expr) -> bool:
+    """Return True for a load with `device_map="cpu"` in a file that never moves anything to a card."""
+    if b"cuda" in source.text:
+        return False
+    above = source.names.parent(node)
+    call = source.names.parent(above) if isinstance(above, ast.keyword) else None
+    if not isinstance(call, ast.Call):
+        return False
+    maps = (each.value for each in call.keywords if each.arg == "device_map")
+    return any("cpu" in source.segment(each) for each in maps)
+
+
+def _is_saved(source: PythonSource, node: ast.expr, statement: ast.stmt) -> bool:
+    """Return True if the value is an argument of a save, or the cast model is saved by one of the next statements."""
+    for above in source.names.ancestors(node):
+        if isinstance(above, ast.Call) and _saves(source, above):
+            return True
+        if isinstance(above, FUNCTIONS):
+            if isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef)) and SAVING.match(above.name):
+                return True
+            break
+    owner = _cast_model(source, node, statement)
+    if not owner:
+        return False
+    block = block_of(source, statement)
+    later = block[block.index(statement) + 1 :][:4]
+    calls = (each for one in later for each in ast.walk(one) if isinstance(each, ast.Call))
+    return any(_saves(source, call) and owner in _touched(source, call) for call in calls)
+
+
+def _saves(source: PythonSource, call: ast.Call) -> bool:
+    return tail_of(call) in SAVES or source.names.meaning(call.func) in ("torch.save", "safetensors.torch.save_file")
+
+
+def _touched(source: PythonSource, call: ast.Call) -> set[str]:
+    given = [*call.args, *(each.value for each in call.keywords)]
+    own = [call.func.value] if isinstance(call.func, ast.Attribute) else []
+    parts = (node for each in (*given, *own) for node in ast.walk(each))
+    return {written(source, node) for node in parts if isinstance(node, (ast.Name, ast.Attribute))}
+
+
+def _cast_model(source: PythonSource, node: ast.expr, statement: ast.stmt) -> str:
+    """Return the object of the cast `model.to(torch.bfloat16)`; empty if the node is in no such call."""
+    for above in source.names.ancestors(node):
+        if (
+            isinstance(above, ast.Call)
+            and tail_of(above) in ("to", "bfloat16")
+            and isinstance(above.func, ast.Attribute)
+        ):
+            if isinstance(statement, ast.Assign):
+                return written(source, statement.targets[0])
+            return written(source, above.func.value)
+        if isinstance(above, ast.stmt):
+            break
+    return ""
+
+
+def _is_low_bit(source: PythonSource, node: ast.expr) -> bool:
+    """Return True inside a function, or a file by its name, for number formats that only capable cards have."""
+    if LOW_BIT_PATH.search(f"/{source.path}"):
+        return True
+    function = source.names.function(node)
+    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    name = f"low-bit-{function.lineno}"
+    return source.remember(name, lambda: LOW_BIT.search(source.segment(function)) is not None)

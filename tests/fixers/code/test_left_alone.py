@@ -1,0 +1,131 @@
+"""Uses of bfloat16 and FlashAttention that are no wish for them stay; look-alikes are still changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from fixers.frame.target import Target
+from fixers.plans.file_plan import FileOutcome, plan_file
+from fixers.registry import source_fixers
+from tests.fixers.casebook import TITAN_RTX
+
+TORCH = "import torch\n"
+SPELLINGS = TORCH + 'BF = ["bf16", "bfloat16", torch.bfloat16]\n'
+PAIRS = TORCH + 'for name, dtype in [("fp16", torch.float16), ("bf16", torch.bfloat16)]:\n    print(name, dtype)\n'
+PAIR = TORCH + 'KNOWN = (("bf16", torch.bfloat16),)\n'
+FILE_DTYPES = TORCH + 'TABLE = {"F32": torch.float32, "BF16": torch.bfloat16, "I8": torch.int8}\n'
+FILE_DTYPE = 'dtype = "F32" if is_norm else "BF16"\n'
+FLAG = TORCH + "from transformers import HfArgumentParser\n\ndtype = torch.bfloat16 if args.bf16 else torch.float16\n"
+FLAGS = FLAG.replace("args.bf16 else torch.float16", "use_bf16 else (torch.half if use_fp16 else None)")
+LADDER = """import torch
+from transformers import TrainingArguments
+
+
+def choose(args: TrainingArguments):
+    if args.fp16:
+        dtype = torch.float16
+    elif args.bf16:
+        dtype = torch.bfloat16
+    return dtype
+"""
+BESIDE = LADDER.replace("    elif args.bf16", "    if args.bf16")
+WORD = TORCH + 'dtype = torch.bfloat16 if args.mixed_precision == "bf16" else torch.float16\n'
+KEPT = TORCH + "y = y.bfloat16() if x.dtype == torch.bfloat16 else y.half()\n"
+KEPT_BRANCH = TORCH + "if x.dtype == torch.bfloat16:\n    y = y.to(torch.bfloat16)\n"
+XLA = TORCH + 'with torch.autocast("xla", dtype=torch.bfloat16):\n    pass\n'
+HPU = TORCH + 'with torch.autocast(device_type="hpu", dtype=torch.bfloat16):\n    pass\n'
+ON_CPU = """import torch
+from transformers import AutoModel
+
+model = AutoModel.from_pretrained("a/b", torch_dtype=torch.bfloat16, device_map="cpu")
+"""
+AUTO_ON_CPU = ON_CPU.replace("torch.bfloat16", '"auto"').replace('"cpu"', '{"": "cpu"}')
+SAVED = TORCH + 'model.to(torch.bfloat16)\nmodel.save_pretrained("out")\n'
+SAVED_STATE = TORCH + 'torch.save({k: v.to(torch.bfloat16) for k, v in state.items()}, "model.pt")\n'
+SAVED_LATER = TORCH + 'state = state.to(torch.bfloat16)\nprint("saving")\nsave_file(state, "model.safetensors")\n'
+MERGED = (
+    TORCH + "def merge_shards(state):\n    return {key: value.to(torch.bfloat16) for key, value in state.items()}\n"
+)
+LOW_BIT = TORCH + "def scale(w):\n    w = w.to(torch.float8_e4m3fn)\n    return w.to(torch.bfloat16)\n"
+LOADED_FLASH = """import transformers
+
+
+def choose(args):
+    if args.flash_attn == "fa2":
+        attn_implementation = "flash_attention_2"
+    return attn_implementation
+"""
+NORMAL_FLASH = """class Arguments:
+    def __post_init__(self):
+        if self.attn_implementation in ("flash_attn", "flash_attn_2"):
+            self.attn_implementation = "flash_attention_2"
+"""
+SPELT_FLASH = 'NAMES = {"flash_attention": "flash_attention_2", "eager": "eager"}\n'
+PACKED = "class Packed:\n    def __init__(self, template):\n        template.padding_free = True\n"
+PACKED_FIELD = "class Arguments:\n    padding_free: bool = True\n"
+COMMENT = TORCH + "# bfloat16: the logits overflow in fp16\nx = x.to(torch.bfloat16)\n"
+TRAILING = TORCH + "x = x.to(torch.bfloat16)  # float16 gives NaN here\n"
+WARNED = TORCH + 'logger.warning("this kernel requires bfloat16")\nx = x.to(torch.bfloat16)\n'
+LEFT = {
+    name: text
+    for name, text in globals().items()
+    if name.isupper() and isinstance(text, str) and name not in ("TORCH", "COMMENT", "TRAILING", "WARNED")
+}
+
+
+def planned(text: str, path: str = "src/model.py") -> FileOutcome:
+    return plan_file(path, text.encode(), source_fixers(), Target(TITAN_RTX))
+
+
+@pytest.mark.parametrize("text", LEFT.values(), ids=LEFT.keys())
+def test_a_use_that_is_no_wish_stays(text: str) -> None:
+    assert planned(text).change is None
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (ON_CPU, "models on the CPU"),
+        (AUTO_ON_CPU, "models on the CPU"),
+        (SAVED, "weights that are saved"),
+        (MERGED, "weights that are saved"),
+        (LOW_BIT, "kernels of cards with FP8 or FP4"),
+    ],
+)
+def test_a_place_that_stays_is_recorded_with_its_reason(text: str, reason: str) -> None:
+    assert {left.reason for left in planned(text).left} == {reason}
+
+
+def test_kernels_for_low_bit_formats_are_known_by_their_path() -> None:
+    text = TORCH + "out = torch.empty(4, dtype=torch.bfloat16)\n"
+    assert planned(text, "kernels/cutlass_fp4/mm.py").change is None
+    assert planned(text, "kernels/mm.py").change is not None
+
+
+@pytest.mark.parametrize("text", [COMMENT, TRAILING, WARNED])
+def test_a_reason_against_float16_in_the_code_becomes_a_warning(text: str) -> None:
+    outcome = planned(text)
+    assert outcome.change is None
+    assert ["says why" in finding.message for finding in outcome.findings] == [True]
+
+
+CHANGED = {
+    "a list of devices and dtypes": TORCH + 'jobs = [["cuda:0", torch.bfloat16]]\n',
+    "another flag": TORCH + 'dtype = torch.bfloat16 if "5b" in name else torch.float16\n',
+    "a flag without float16": TORCH + "if args.bf16:\n    model.to(torch.bfloat16)\n",
+    "a flag that is on": TORCH + "def run(bf16=True):\n    return torch.bfloat16 if bf16 else torch.float16\n",
+    "a key of the project's config": TORCH + 'dtype = torch.bfloat16 if cfg["bf16"] else torch.float16\n',
+    "the other branch": TORCH + "dtype = torch.float16 if args.fp16 else torch.bfloat16\n",
+    "a model that moves to the card": ON_CPU + "model.cuda()\n",
+    "a model that is trained before it is saved": SAVED.replace("model.save", "train(model)\n" * 4 + "model.save"),
+    "another model is saved": SAVED.replace("model.save", "other.save"),
+    "a comment about something else": TORCH + "# replace nan by zero\nx = x.to(torch.bfloat16)\n",
+    "a comment two statements above": COMMENT.replace("\nx =", "\ny = 1\nx ="),
+    "flash by default": 'def load(attn_implementation="flash_attention_2"):\n    pass\n',
+    "padding_free beside flash": 'args = dict(attn_impl="flash_attn", padding_free=True)\n',
+}
+
+
+@pytest.mark.parametrize("text", CHANGED.values(), ids=CHANGED.keys())
+def test_a_look_alike_is_still_changed(text: str) -> None:
+    assert planned(text).change is not None
