@@ -81,7 +81,7 @@ def run_alone(place: Path, steps: int) -> float:
 
 def run_proved(place: Path, steps: int) -> float:
     """Seconds of the proof, from asking to its report."""
-    plan = judge_precision(capability=None, wish="fp32")
+    plan = judge_precision(capability=None, requested="fp32")
     argv = (sys.executable, "train.py", "1000")
     request = ProofRequest(
         "p", argv, plan, source=str(place / "tree"), environment=THREADS, steps=steps, attempts=steps

@@ -119,7 +119,7 @@ def _judge_option(draft: Draft, node: ast.Constant) -> None:
         literal = rewritten_literal(draft.source, node, f"{flag}={as_false(value)}")
     else:
         if not given and SWITCHES.match(flag.lstrip("-")) and _stands_alone(above, node):
-            draft.warn(node, f"{flag} asks for FlashAttention, which does not run on this card")
+            draft.warn(node, f"{flag} selects FlashAttention, which does not run on this card")
         return
     if literal is not None and not is_gated(draft.source, node):
         draft.edits.append(draft.source.replace_node(node, literal, WHY))

@@ -18,7 +18,7 @@ from remote.protocol.findings import Finding
 
 LARGEST_SOURCE_BYTES = 16 * 2**20
 ASKS = (b"bfloat16", b"bf16", b"flash_att", b"flash-att")
-"""A file outside of the training is reported only if it contains one of these."""
+"""A file that the training does not run is reported only if it contains one of these."""
 
 
 @dataclass(frozen=True)

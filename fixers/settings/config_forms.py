@@ -183,7 +183,7 @@ class Settings:
         if not isinstance(enabled, Scalar) or not (is_true(enabled.text) or enabled.text == "auto"):
             return
         if other is None and siblings.tag == TABLE:
-            self.warn(enabled, "the bf16 block is on, and no fp16 block stands beside it", "add an fp16 block")
+            self.warn(enabled, "the bf16 block is enabled, and there is no fp16 block", "add an fp16 block")
             return
         if other is None:
             self._insert_block(siblings, enabled.text == "auto")

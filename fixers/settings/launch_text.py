@@ -66,7 +66,7 @@ def _joined(texts: Iterable[str]) -> tuple[bytes, tuple[Word, ...]]:
 
 
 def _shell_texts(argv: Iterable[Word], env: Iterable[tuple[Word, Word]]) -> Iterator[Word]:
-    """Yield the words that a shell may run: as in config files, by their blanks, their variable or their beginning."""
+    """Yield the words that may be shell text: with blanks, in a variable of commands, or beginning like arguments."""
     yield from (word for word in argv if " " in word.raw)
     for name, value in env:
         if name.raw.lower() in TEXT_KEYS or holds_arguments(value.raw.encode("latin-1")):

@@ -15,7 +15,7 @@ YAML = (".yaml", ".yml")
 JSON = (".json", ".jsonc", ".json5")
 INI = (".ini", ".cfg")
 OF_TOOLS = frozenset({"pyproject.toml", "setup.cfg", "tox.ini", "uv.toml", "pixi.toml", "pipfile.toml", "cargo.toml"})
-"""Settings of packaging and checking tools, where the name of a package is no setting."""
+"""Settings files of packaging and linting tools, in which a package's name selects nothing."""
 LARGEST = Limits(bytes=4 * 2**20, depth=100)
 
 

@@ -18,7 +18,7 @@ EXPANDS = re.compile(rb"[$`\\]")
 
 
 def is_python_heredoc(data: bytes, heredoc: Heredoc) -> bool:
-    """Return True if the heredoc is Python of which the shell expands nothing."""
+    """Return True if the heredoc is Python without shell expansions."""
     written = heredoc.program in WRITERS and heredoc.target.endswith(".py")
     if not written and not PYTHON.fullmatch(heredoc.program):
         return False
@@ -57,6 +57,6 @@ class Pieces:
             starts.append(starts[-1] + last - first)
         index = min(bisect_right(starts, start) - 1, len(self.ranges) - 1)
         if index < 0 or end > starts[index + 1]:
-            raise Unparsable("what would be changed spans several heredocs")
+            raise Unparsable("the text to change spans several heredocs")
         offset = self.ranges[index][0] - starts[index]
         return start + offset, end + offset

@@ -66,7 +66,7 @@ def _owners_in(source: PythonSource, expression: ast.expr | ast.stmt) -> Iterato
             yield written(source, owner)
 
 
-def whole_models(source: PythonSource, call: ast.Call, tail: str) -> tuple[str, ...]:
+def models_of_factory(source: PythonSource, call: ast.Call, tail: str) -> tuple[str, ...]:
     """Return the models passed to an optimizer factory of another file, such as `build_optimizer(model, lr)`."""
     of_this_file = any(each.name == tail for each in source.names.of_type(ast.FunctionDef))
     of_this_object = written(source, call.func).partition(".")[0] in ("self", "cls")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from fixers.sources.expressions import assigned_before, is_path, tail_of, written
 from fixers.sources.names import FUNCTIONS
-from fixers.sources.optimized_models import are_float32, named_owners, whole_models
+from fixers.sources.optimized_models import are_float32, models_of_factory, named_owners
 from fixers.sources.python import PythonSource
 
 OPTIMIZERS = re.compile(
@@ -109,7 +109,7 @@ def _models_optimized(source: PythonSource, call: ast.Call, tail: str) -> Iterab
     if OPTIMIZERS.match(tail) and (call.args or call.keywords) and _is_of_torch(source, call):
         return () if are_float32(source, call) else _owners(source, call)
     if _takes_parameters(source, call, tail) and not are_float32(source, call):
-        return named_owners(source, call) or whole_models(source, call, tail)
+        return named_owners(source, call) or models_of_factory(source, call, tail)
     return ()
 
 

@@ -76,14 +76,14 @@ def preview_stages(view: View, checkpoints: StageCheckpoints, *, files_change: b
         if isinstance(stage, Train) and not status.done:
             trained = False
             if not files_change:
-                state, reason = foreseen(view, reason)
+                state, reason = planned_training(view, reason)
         elif isinstance(stage, Logs) and not trained:
             state, reason = StageState.PENDING, "after train"
         outcomes.append(StageOutcome(stage.name, state, reason=reason))
     return tuple(outcomes)
 
 
-def foreseen(view: View, otherwise: str) -> tuple[StageState, str]:
+def planned_training(view: View, otherwise: str) -> tuple[StageState, str]:
     """Return what `run` would do in the train stage, given the run of this work on the host."""
     run = run_of(view)
     if run is None or run.state is JobState.ABSENT:

@@ -16,30 +16,32 @@ from remote.protocol.jobs import JobState
 
 
 def judge_others(
-    verb: str, run: str | None, meant: RunNote, state: JobState, training: Iterable[str]
+    verb: str, run: str | None, selected: RunNote, state: JobState, training: Iterable[str]
 ) -> tuple[Finding, ...]:
-    """Return a warning for each other running run that the user may have meant, if the selected one is not running."""
+    """Return a warning for each running run that the user may have intended, if the selected one is not running."""
     if state is JobState.RUNNING:
         return ()
-    return tuple(_also_training(verb, meant, other, "is training") for other in training if _fits(run, meant, other))
+    return tuple(
+        _also_training(verb, selected, other, "is training") for other in training if _fits(run, selected, other)
+    )
 
 
 def others_elsewhere(
-    verb: str, run: str | None, meant: RunNote, records: Records, prompter: Prompter | None
+    verb: str, run: str | None, selected: RunNote, records: Records, prompter: Prompter | None
 ) -> tuple[Finding, ...]:
     """Do the same for runs on other hosts that were running when last seen; each of those hosts is surveyed."""
-    running = (note for note in list_notes(records) if note.state is JobState.RUNNING and note.host != meant.host)
-    surveyed = (_survey(verb, meant, note, records, prompter) for note in running if _fits(run, meant, note.name))
+    running = (note for note in list_notes(records) if note.state is JobState.RUNNING and note.host != selected.host)
+    surveyed = (_survey(verb, selected, note, records, prompter) for note in running if _fits(run, selected, note.name))
     return tuple(finding for findings in surveyed for finding in findings)
 
 
-def _fits(run: str | None, meant: RunNote, other: str) -> bool:
+def _fits(run: str | None, selected: RunNote, other: str) -> bool:
     """Return True if the typed name (nothing, a config or a prefix) also fits the other run."""
-    return run != meant.name and other.startswith(run or "")
+    return run != selected.name and other.startswith(run or "")
 
 
 def _survey(
-    verb: str, meant: RunNote, note: RunNote, records: Records, prompter: Prompter | None
+    verb: str, selected: RunNote, note: RunNote, records: Records, prompter: Prompter | None
 ) -> tuple[Finding, ...]:
     try:
         with open_note(note, records, prompter=prompter, keep=False) as opened:
@@ -47,8 +49,8 @@ def _survey(
                 return ()
     except HalfstepError as error:
         words = f"was training when last seen; {note.host} is unreachable ({error.message})"
-        return (_also_training(verb, meant, note.name, words),)
-    return (_also_training(verb, meant, note.name, f"is training on {note.host}"),)
+        return (_also_training(verb, selected, note.name, words),)
+    return (_also_training(verb, selected, note.name, f"is training on {note.host}"),)
 
 
 def as_errors(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -56,6 +58,6 @@ def as_errors(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     return tuple(replace(one, severity=Severity.ERROR, exit_code=ExitCode.BUSY) for one in findings)
 
 
-def _also_training(verb: str, meant: RunNote, other: str, how: str) -> Finding:
-    words = f"{meant.name}, which was started last, is not running; {other} {how}"
-    return Finding.warning("another-run", words, meant.host, f"pipeline {verb} {other}")
+def _also_training(verb: str, selected: RunNote, other: str, how: str) -> Finding:
+    words = f"{selected.name}, which was started last, is not running; {other} {how}"
+    return Finding.warning("another-run", words, selected.host, f"pipeline {verb} {other}")

@@ -26,7 +26,7 @@ FULL = {
 NO_FOLDER = (errno.EEXIST, errno.ENOTDIR, errno.ELOOP)
 
 
-def write_whole(path: Path, data: bytes, mode: int = 0o644) -> None:
+def write_atomic(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Write `data` to `path` atomically and durably. Raises DiskFull."""
     with disk_full_as_error(path):
         path.parent.mkdir(parents=True, exist_ok=True)

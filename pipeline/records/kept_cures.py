@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.diagnosis.cures import Cure
-from pipeline.records.files import write_whole
+from pipeline.records.files import write_atomic
 from pipeline.records.inputs import digest
 from remote.protocol.values import Malformed, decode, dumps
 
@@ -32,4 +32,4 @@ def read_cures(path: Path, config: dict[str, Any]) -> tuple[Cure, ...]:
 
 def write_cures(path: Path, config: dict[str, Any], cures: tuple[Cure, ...]) -> None:
     """Record the cures of this config."""
-    write_whole(path, dumps(KeptCures(digest(config), cures)))
+    write_atomic(path, dumps(KeptCures(digest(config), cures)))

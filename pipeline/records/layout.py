@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.config.find import RECORDS_FOLDER
-from pipeline.records.files import write_whole
+from pipeline.records.files import write_atomic
 from remote.errors import BadUsage
 
 NOTE = "run.json"
@@ -87,7 +87,7 @@ class Records:
         """Create the folder with a .gitignore that excludes it."""
         ignore = self.folder / ".gitignore"
         if not ignore.exists():
-            write_whole(ignore, b"*\n")
+            write_atomic(ignore, b"*\n")
 
 
 def _host_of(note: Path) -> str:

@@ -16,7 +16,7 @@ from pipeline.config.find import find_project
 from pipeline.messages.hints import complete_hint
 from pipeline.messages.outcome import JobOutcome
 from pipeline.records.consents import seal
-from pipeline.records.files import locked, write_whole
+from pipeline.records.files import locked, write_atomic
 from pipeline.records.layout import NOTE, Records, safe_name
 from remote.errors import BadUsage
 from remote.protocol.findings import Finding
@@ -105,7 +105,7 @@ def _write_sealed(folder: Path, note: RunNote) -> None:
     body = encode(note)
     with contextlib.suppress(OSError):  # without a configuration folder the note stays unsealed
         body[SEAL] = seal(dumps(body))
-    write_whole(folder / NOTE, dumps(body))
+    write_atomic(folder / NOTE, dumps(body))
 
 
 def list_notes(records: Records) -> tuple[RunNote, ...]:

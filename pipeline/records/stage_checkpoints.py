@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from pipeline.records.files import write_whole
+from pipeline.records.files import write_atomic
 from remote.protocol.values import Malformed, decode, dumps, encode
 
 VERSION = 1
@@ -78,7 +78,7 @@ def write_checkpoints(path: Path, checkpoints: StageCheckpoints) -> None:
     """Write checkpoints atomically."""
     body = encode(checkpoints.stages)
     digest = hashlib.sha256(dumps(body)).hexdigest()
-    write_whole(path, dumps({"version": VERSION, "claims": body, "sha256": digest}))
+    write_atomic(path, dumps({"version": VERSION, "claims": body, "sha256": digest}))
 
 
 def checkpoint_now(

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.records.files import write_whole
+from pipeline.records.files import write_atomic
 from pipeline.report.model import CureRow, FixRow
 from remote.protocol.proof import ProofReport
 from remote.protocol.values import Malformed, decode, dumps
@@ -31,4 +31,4 @@ def read_evidence(path: Path) -> Evidence:
 
 def write_evidence(path: Path, evidence: Evidence) -> None:
     """Save the evidence atomically."""
-    write_whole(path, dumps(evidence))
+    write_atomic(path, dumps(evidence))

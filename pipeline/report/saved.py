@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.records.files import write_whole
+from pipeline.records.files import write_atomic
 from pipeline.records.runs import artifacts_in
 from pipeline.report.model import RunReport
 from pipeline.report.page import render_report
@@ -20,7 +20,7 @@ VALUES = "report.json"
 
 def save_report(folder: Path, report: RunReport) -> Path:
     """Write the report's values and its page into the run's folder, and return the path of the page."""
-    write_whole(folder / VALUES, dumps(report))
+    write_atomic(folder / VALUES, dumps(report))
     return render_saved_report(folder)
 
 
@@ -30,7 +30,7 @@ def render_saved_report(folder: Path) -> Path:
     scalars = tuple(mirrored_scalars(folder))
     results = tuple((name, path) for name, path in artifacts_in(folder).items() if name != "report")
     page = render_report(replace(report, scalars=scalars, artifacts=results, written_unix=time.time()))
-    write_whole(folder / PAGE, page.encode())
+    write_atomic(folder / PAGE, page.encode())
     return folder / PAGE
 
 

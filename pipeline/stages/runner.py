@@ -25,7 +25,7 @@ Refresh = Callable[[Context], None]
 
 @dataclass
 class RunResult:
-    """How far the stages came. `acted`: at least one stage was not skipped."""
+    """The outcome of each stage that was reached. `acted`: at least one stage was not skipped."""
 
     stages: list[StageOutcome] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -124,7 +124,7 @@ def _run_and_refresh(context: Context, stage: Stage, refresh: Refresh) -> StageR
 
 
 def _with_check(context: Context, stage: Stage, done: StageResult) -> Report:
-    """The stage's findings and those of its check afterwards: all warnings, and errors unless it had some itself."""
+    """The stage's findings and those of its check afterwards, without the check's errors if the stage had some."""
     if done.unfinished or done.exit_code is ExitCode.INTERRUPTED:
         return done.report
     checked = [

@@ -12,7 +12,7 @@ from fixers.frame.disk_tree import DiskTree
 from pipeline.config.draft import READMES, REQUIREMENTS, Answers, Guess, guess_project, render_config, render_host
 from pipeline.config.find import find_host, find_project
 from pipeline.messages.outcome import Outcome
-from pipeline.records.files import write_whole
+from pipeline.records.files import write_atomic
 from pipeline.records.layout import safe_name
 from pipeline.show.screen import Screen
 from remote.errors import BadUsage
@@ -108,7 +108,7 @@ def _write(files: dict[Path, str], answers: Answers, screen: Screen, here: Path,
     if find_project(here) != here.resolve() and around in here.resolve().parents:
         screen.note(f"{around} is a project already; this folder becomes a separate project inside it")
     for path, text in files.items():
-        write_whole(path, text.encode())
+        write_atomic(path, text.encode())
         screen.note(f"wrote {path.relative_to(here)}")
     screen.note(f"next: pipeline verify --host {host} --config {name}")
     outcome = Outcome("init", host=host, config=name, more={"written": [str(path) for path in files]})

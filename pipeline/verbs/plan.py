@@ -39,7 +39,7 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
     named = load_selection(host, config, overrides, Path.cwd(), card=card)
     with host_session(named, screen, RunOptions(), keep=False, prompter=None if screen.as_json else screen) as context:
         seen = preview(context)
-        astray = laptop_paths(context.host, context.view).findings
+        path_findings = laptop_paths(context.host, context.view).findings
     screen.heading(f"{named.loaded.name} on {named.host.name}: what `run` would do")
     for stage in seen.stages:
         screen.stage_ended(stage)
@@ -51,7 +51,7 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
         config=named.loaded.name,
         run=seen.run.run if seen.run is not None else "",
         stages=seen.stages,
-        findings=seen.sync.report.findings + seen.fixes.findings + astray,
+        findings=seen.sync.report.findings + seen.fixes.findings + path_findings,
         job=job_outcome(seen.run) if seen.run is not None else None,
         more={
             "send": sorted(seen.sync.send),

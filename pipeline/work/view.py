@@ -69,7 +69,7 @@ class View:
         gpu = self.survey.gpu
         return judge_precision(
             capability=gpu.capability if gpu else None,
-            wish=self.config.precision,
+            requested=self.config.precision,
             card=gpu.name if gpu else "",
         )
 

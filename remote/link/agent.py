@@ -112,15 +112,15 @@ class AgentHost:
             elif kind is not FrameKind.END:
                 raise BadFrame(f"an unexpected {kind.name} frame")
 
-    def _exchange(self, talk: Callable[[FrameReader], Json], *, change: bool, what: str) -> Json:
-        """Return the result of `talk`. If the connection fails it is closed, and the next call opens another."""
+    def _exchange(self, conversation: Callable[[FrameReader], Json], *, change: bool, what: str) -> Json:
+        """Return the result of `conversation`. A failed connection is closed, and the next call opens another."""
         with self._lock:
-            return self._talk(talk, change, what)
+            return self._locked_exchange(conversation, change, what)
 
-    def _talk(self, talk: Callable[[FrameReader], Json], change: bool, what: str) -> Json:
+    def _locked_exchange(self, conversation: Callable[[FrameReader], Json], change: bool, what: str) -> Json:
         reader = self._connected()
         try:
-            return talk(reader)
+            return conversation(reader)
         except RemoteFault:
             raise
         except ConnectionLost as lost:
@@ -143,7 +143,7 @@ class AgentHost:
     def ask(self, op: str, args: Mapping[str, Any] | None = None, *, timeout_s: float = 60.0) -> Json:
         request = self._request(op, args, False, "")
 
-        def talk(reader: FrameReader) -> Json:
+        def conversation(reader: FrameReader) -> Json:
             reader.stream.write(request, timeout_s)
             return self._answer(reader, timeout_s)
 
@@ -154,7 +154,7 @@ class AgentHost:
                     if self._reader is None and len(request) <= MAX_FIRST:
                         self._reader, self._greeting = self._agent_starter.start(request)
                         return self._exchange(lambda reader: self._answer(reader, timeout_s), change=False, what=op)
-                    return self._exchange(talk, change=False, what=op)
+                    return self._exchange(conversation, change=False, what=op)
             except ConnectionLost:
                 wait = next(waits, None)
                 if wait is None:
@@ -169,14 +169,14 @@ class AgentHost:
         timeout_s: float = 600.0,
         on_event: Callable[[Json], None] | None = None,
     ) -> Json:
-        def talk(reader: FrameReader) -> Json:
+        def conversation(reader: FrameReader) -> Json:
             reader.stream.write(self._request(op, args, True, ""), timeout_s)
             return self._answer(reader, timeout_s, on_event=on_event)
 
-        return self._exchange(talk, change=True, what=op)
+        return self._exchange(conversation, change=True, what=op)
 
     def send(self, op: str, args: Mapping[str, Any], chunks: Iterable[bytes], *, timeout_s: float = 60.0) -> Json:
-        def talk(reader: FrameReader) -> Json:
+        def conversation(reader: FrameReader) -> Json:
             reader.stream.write(self._request(op, args, True, "up"), timeout_s)
             for chunk in chunks:
                 for start in range(0, len(chunk), MAX_CHUNK):
@@ -184,16 +184,16 @@ class AgentHost:
             reader.stream.write(pack(FrameKind.END), timeout_s)
             return self._answer(reader, timeout_s)
 
-        return self._exchange(talk, change=True, what=op)
+        return self._exchange(conversation, change=True, what=op)
 
     def fetch(
         self, op: str, args: Mapping[str, Any], sink: Callable[[bytes], None], *, timeout_s: float = 60.0
     ) -> Json:
-        def talk(reader: FrameReader) -> Json:
+        def conversation(reader: FrameReader) -> Json:
             reader.stream.write(self._request(op, args, False, "down"), timeout_s)
             return self._answer(reader, timeout_s, sink)
 
-        return self._exchange(talk, change=False, what=op)
+        return self._exchange(conversation, change=False, what=op)
 
     def follow(self, op: str, args: Mapping[str, Any], *, timeout_s: float = 45.0) -> Iterator[Json]:
         request = self._request(op, args, False, "")

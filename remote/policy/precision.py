@@ -46,7 +46,7 @@ def supports_bf16(capability: tuple[int, int] | None) -> bool:
 def judge_precision(
     *,
     capability: tuple[int, int] | None,
-    wish: str = "auto",
+    requested: str = "auto",
     model: ModelFacts | None = None,
     card: str = "",
     steps: int | None = None,
@@ -58,13 +58,13 @@ def judge_precision(
     Raises ValueError for an unknown mode, which the config loader rejects earlier.
     """
     who = _who(capability, card)
-    wanted = None if wish == "auto" else Mode(wish)
+    wanted = None if requested == "auto" else Mode(requested)
     refusal = None
     if wanted is Mode.BF16 and capability is not None and not supports_bf16(capability):
         refusal = _no_bf16(who)
         wanted = None
     mode = wanted or _best(capability)
-    because = _because(mode, who, capability) if wanted is None else f"{wish} is configured, on {who}"
+    because = _because(mode, who, capability) if wanted is None else f"{requested} is configured, on {who}"
     plan = replace(
         _PLANS[mode],
         because=because,

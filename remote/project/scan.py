@@ -78,12 +78,12 @@ def scan_project(
     limits = limits or Limits()
     walk = walk_project(root)
     secrets = {path: why for path in walk.files if (why := secret_by_name(path))}
-    links, astray = _read_links(root, walk, apart)
+    links, link_findings = _read_links(root, walk, apart)
     large = list(_judge_limits(walk, limits))
     rows, unread = ({}, []) if large else _read_rows(root, walk, leave=secrets)
     named = [_secret(path, why) for path, why in secrets.items()]
     untracked = _judge_untracked(walk, limits)
-    report = Report((*_judge_odd(walk), *large, *untracked, *_judge_names(walk), *named, *unread, *astray))
+    report = Report((*_judge_odd(walk), *large, *untracked, *_judge_names(walk), *named, *unread, *link_findings))
     manifest = Manifest({} if large else dict(sorted({**rows, **links}.items())))
     return Scan(root, project or project_of(root), owner or owner_of(root), manifest, report, limits, apart)
 

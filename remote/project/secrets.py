@@ -32,7 +32,7 @@ KEY_BEGINS = re.compile(rb"\s*(?:-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?----
 KEY_INSIDE = re.compile(rb"^-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----\s*$", re.MULTILINE)
 SERVICE_ACCOUNT = re.compile(rb'"private_key"\s*:\s*"-----BEGIN [A-Z ]*PRIVATE KEY-----')
 # A key with its body, a line of base64 (indented, quoted or escaped), not just the first line, as tests quote it.
-WHOLE_KEY = re.compile(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.{1,200}?([A-Za-z0-9+/]{60})", re.DOTALL)
+FULL_KEY = re.compile(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.{1,200}?([A-Za-z0-9+/]{60})", re.DOTALL)
 NPM_TOKEN = re.compile(rb"_authToken\s*=\s*[^\s$]")
 # As the AWS tools write it: forty characters without quotes. Code that reads the key from elsewhere differs.
 AWS_SECRET = re.compile(rb"^[ \t]*aws_secret_access_key[ \t]*=[ \t]*[A-Za-z0-9/+]{40}[ \t]*\r?$", re.MULTILINE)
@@ -131,7 +131,7 @@ def _credentials(path: str, start: bytes) -> str:
 
 def _holds_private_key(path: str, start: bytes) -> bool:
     key_file = path.lower().endswith(KEY_FILES) and (KEY_INSIDE.search(start) or SERVICE_ACCOUNT.search(start))
-    return bool(key_file) or _has_random(WHOLE_KEY, start)
+    return bool(key_file) or _has_random(FULL_KEY, start)
 
 
 def _has_random(pattern: re.Pattern[bytes], text: bytes) -> bool:

@@ -25,7 +25,7 @@ class Mode(str, Enum):
 class PrecisionPlan:
     """The precision settings of a run. Dtypes are torch's names (`float16`); `autocast_dtype` None: no autocast.
 
-    `refusal` is set if the requested mode cannot work; the plan is then one that does.
+    `refusal` is set if the requested mode cannot work; the plan is then one that works.
     `growth_interval` is how many good steps double the loss scale.
     """
 

@@ -48,7 +48,7 @@ class Prefix:
     ending: Ending
 
 
-def whole_prefix(data: Buffer) -> Prefix:
+def complete_prefix(data: Buffer) -> Prefix:
     """Measure the complete, valid records at the start of `data`, which begins at a record."""
     view = memoryview(data)
     at = records = 0
@@ -79,10 +79,10 @@ def split_records(data: Buffer) -> Iterator[bytes]:
 def read_records(fd: int, offset: int) -> Tuple[bytes, Ending]:
     """Read about one block of complete records from `offset`; if there are none, the ending says why."""
     data = os.pread(fd, BLOCK, offset)
-    prefix = whole_prefix(data)
+    prefix = complete_prefix(data)
     if prefix.size_bytes == 0 and prefix.ending is Ending.TORN and len(data) >= HEADER.size:
         data = _pread_all(fd, OVERHEAD + LENGTH.unpack_from(data)[0], offset)
-        prefix = whole_prefix(data)
+        prefix = complete_prefix(data)
     return data[: prefix.size_bytes], prefix.ending
 
 

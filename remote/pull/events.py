@@ -78,8 +78,8 @@ def judge_event_names(names: Iterable[str]) -> JudgedNames:
     """Accept the names that belong to event files and are safe to write."""
     listed = list(names)
     judged = judge_names(name for name in listed if is_event_name(name))
-    strangers = tuple((name, "not the name of an event file") for name in listed if not is_event_name(name))
-    return JudgedNames(judged.accepted, judged.refused + strangers)
+    other_files = tuple((name, "not the name of an event file") for name in listed if not is_event_name(name))
+    return JudgedNames(judged.accepted, judged.refused + other_files)
 
 
 def is_event_name(name: str) -> bool:

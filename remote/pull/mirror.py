@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from remote.errors import PullRefused
-from remote.protocol.records import read_records, scan_file, whole_prefix
+from remote.protocol.records import complete_prefix, read_records, scan_file
 from remote.protocol.segments import tail_digest
 from remote.pull.folder import Folder
 from remote.pull.names import REPLACED
@@ -59,7 +59,7 @@ class Mirror:
 
         Raises PullRefused if they are not complete records, leave a gap, differ from the local file, or are too many.
         """
-        if self._framed and whole_prefix(data).size_bytes != len(data):
+        if self._framed and complete_prefix(data).size_bytes != len(data):
             raise PullRefused(f"the host sent records of {name} whose checksums are wrong", where=name)
         if offset + len(data) > MAX_FILE_BYTES or self._total_bytes + len(data) > MAX_TOTAL_BYTES:
             raise PullRefused(f"{name} is over the limit of {MAX_FILE_BYTES} bytes a file", where=name)
@@ -87,7 +87,7 @@ class Mirror:
             if fd is None:
                 return (name, 0, "")
         with self._folder.opened(local) as fd:
-            size = _whole_size(fd) if self._framed else os.fstat(fd).st_size
+            size = _complete_size(fd) if self._framed else os.fstat(fd).st_size
             if size < os.fstat(fd).st_size:
                 os.ftruncate(fd, size)
             return (name, size, tail_digest(fd, size))
@@ -145,6 +145,6 @@ class Mirror:
         return found
 
 
-def _whole_size(fd: int) -> int:
+def _complete_size(fd: int) -> int:
     with os.fdopen(os.dup(fd), "rb") as file:
         return scan_file(file, check_from=max(0, os.fstat(fd).st_size - TAIL_CHECKED)).size_bytes

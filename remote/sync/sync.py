@@ -64,7 +64,7 @@ def sync_project(
 
     def send(lost: int) -> SyncReport:
         attempt.survey_outdated = lost > 0
-        return replace(attempt.go(), retries=lost)
+        return replace(attempt.run(), retries=lost)
 
     return retry_lost_connection(host, send, wait)
 
@@ -79,7 +79,7 @@ class _Attempt:
         self.wire_bytes = 0
         self.torn: Counter[str] = Counter()
 
-    def go(self) -> SyncReport:
+    def run(self) -> SyncReport:
         while True:
             base, staged = self._look()
             plan = plan_sync(self.scan, self.tree, base, force=self.force)

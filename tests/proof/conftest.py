@@ -54,13 +54,13 @@ def forkserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[d
 def prove(forkserver, tmp_path) -> Prove:
     """A function that proves one script, as if on a card of the given capability."""
 
-    def run(script: Path, *, capability=TURING, wish="auto", argv=(), **request: Any) -> ProofReport:
+    def run(script: Path, *, capability=TURING, requested="auto", argv=(), **request: Any) -> ProofReport:
         (tmp_path / "reports").mkdir()
         environment = {"HALFSTEP_PROOF": str(tmp_path / "reports"), **request.get("environment", {})}
         order = {"script": str(script), "folder": str(tmp_path), "environment": environment, "argv": [*argv]}
         path = SCRIPTS if tmp_path in script.parents else script.parents[1]
         exit_status = forkserver({**order, "path": str(path)})
-        plan = judge_precision(capability=capability, wish=wish)
+        plan = judge_precision(capability=capability, requested=requested)
         asked = ProofRequest("p", (str(script),), plan, capability=capability, **request)
         output = (tmp_path / "output.log").read_text()
         ranks = read_ranks(str(tmp_path / "reports"))

@@ -15,9 +15,9 @@ from remote.protocol.card import CardFacts, CardRequest
 TURING = (7, 5)
 
 
-def ask(tmp_path, wish, capability=TURING):
+def ask(tmp_path, requested, capability=TURING):
     host = local_host(str(tmp_path), keep=False)
-    plan = judge_precision(capability=capability, wish=wish)
+    plan = judge_precision(capability=capability, requested=requested)
     asked = CardRequest("p", sys.executable, plan, environment={"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""})
     try:
         return step_card(host, asked)

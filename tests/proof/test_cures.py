@@ -114,17 +114,17 @@ def test_a_precision_that_does_not_train_gives_way_to_the_one_that_does(name, jo
         f"    {log}\nprint('trained')\n"
     )
     stop = "1" if name == "gradient-finite" else "0"
-    wish = "fp16-pure"
+    requested = "fp16-pure"
     ran = {"SCRIPTS": str(SCRIPTS), "HALFSTEP_WATCH_STOP": stop}
-    status, output = job(script, PRECISION=judge_precision(capability=(7, 5), wish=wish).mode.value, **ran)
+    status, output = job(script, PRECISION=judge_precision(capability=(7, 5), requested=requested).mode.value, **ran)
     assert status == 1
     found = diagnose_text(output)
     assert found
     told = [finding for finding in found if finding.check == name] or list(
         diagnose_text("halfstep stopped this training: gradient-finite: told by the watch's other line")
     )
-    wish = next_cure([], told, {"precision": wish}).overrides["precision"]
-    status, output = job(script, PRECISION=judge_precision(capability=(7, 5), wish=wish).mode.value, **ran)
+    requested = next_cure([], told, {"precision": requested}).overrides["precision"]
+    status, output = job(script, PRECISION=judge_precision(capability=(7, 5), requested=requested).mode.value, **ran)
     assert (status, output) == (0, "trained\n")
 
 

@@ -51,6 +51,6 @@ def row(loss: str, ignored: int) -> ValueTargets:
 )
 def test_labels_that_a_model_masks_itself_are_no_fault(rows, severity):
     rank = RankReport(0, "done", batches=BatchTables(values=tuple(rows)))
-    evidence = Evidence(ProofRequest("p", (), judge_precision(capability=(7, 5), wish="auto")), (rank,))
+    evidence = Evidence(ProofRequest("p", (), judge_precision(capability=(7, 5), requested="auto")), (rank,))
     (found,) = (one for one in judge(evidence) if one.check == "labels-ignored")
     assert ("unseen" if isinstance(found, NotChecked) else found.severity.value) == severity

@@ -247,7 +247,7 @@ def _replicated(rank: int, norm: float, weights_sum: float) -> RankReport:
 
 
 def _gradient_reduced(ranks):
-    evidence = Evidence(ProofRequest("p", (), judge_precision(capability=(7, 5), wish="auto")), ranks)
+    evidence = Evidence(ProofRequest("p", (), judge_precision(capability=(7, 5), requested="auto")), ranks)
     return [result for result in checks_gradient_flow.judge(evidence) if result.check == "gradient-reduced"]
 
 

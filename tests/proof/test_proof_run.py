@@ -49,8 +49,8 @@ def host(place):
     host.close()
 
 
-def request(place, argv, *, wish="auto", **more):
-    plan = judge_precision(capability=TURING, wish=wish)
+def request(place, argv, *, requested="auto", **more):
+    plan = judge_precision(capability=TURING, requested=requested)
     environment = {"OMP_NUM_THREADS": "1", "HALFSTEP_TEST_MARK": str(place)}
     return ProofRequest(
         "p-1", tuple(argv), plan, capability=TURING, source=str(place / "tree"), environment=environment, **more
@@ -81,7 +81,7 @@ def checks(report, severity="error"):
 def test_a_proof_leaves_the_host_as_it_was_and_no_process_behind(place, host):
     argv = script(place, SMALL.format(steps=1000))
     before = digests(place)
-    report = run_proof(host, request(place, argv, wish="fp32", run_steps=1000))
+    report = run_proof(host, request(place, argv, requested="fp32", run_steps=1000))
     assert checks(report) == []
     assert report.applied == 2
     assert report.exit is None
@@ -92,7 +92,7 @@ def test_a_proof_leaves_the_host_as_it_was_and_no_process_behind(place, host):
 
 def test_every_step_is_told_as_it_happens(place, host):
     told = []
-    run_proof(host, request(place, script(place, SMALL.format(steps=1000)), wish="fp32"), on_step=told.append)
+    run_proof(host, request(place, script(place, SMALL.format(steps=1000)), requested="fp32"), on_step=told.append)
     assert [step.applied for step in told] == [True, True]
     assert all(step.loss > 0 for step in told)
 
@@ -100,7 +100,7 @@ def test_every_step_is_told_as_it_happens(place, host):
 def test_what_comes_after_the_training_in_a_wrapper_is_never_reached(place, host):
     python, name = script(place, SMALL.format(steps=1000))
     after = place / "after"
-    report = run_proof(host, request(place, ("sh", "-c", f"{python} {name}; touch {after}"), wish="fp32"))
+    report = run_proof(host, request(place, ("sh", "-c", f"{python} {name}; touch {after}"), requested="fp32"))
     assert report.applied == 2
     assert not after.exists()
 
@@ -111,7 +111,7 @@ def test_the_command_runs_in_a_copy_and_writes_into_the_scratch(place, host):
         "pathlib.Path('out.txt').write_text(os.environ['HALFSTEP_OUTPUT_DIR'])\n"
         "pathlib.Path(os.environ['HALFSTEP_OUTPUT_DIR'], 'saved').mkdir()\n" + SMALL.format(steps=1000)
     )
-    report = run_proof(host, request(place, script(place, code), wish="fp32"))
+    report = run_proof(host, request(place, script(place, code), requested="fp32"))
     assert report.applied == 2
     assert sorted(path.name for path in (place / "tree").iterdir()) == ["train.py"]
 
@@ -121,7 +121,7 @@ def test_the_hosts_own_sitecustomize_still_runs(place, host):
     own.mkdir()
     (own / "sitecustomize.py").write_text("import builtins\nbuiltins.from_the_host = 11\n")
     argv = script(place, "assert from_the_host == 11\nimport sitecustomize, builtins\n" + SMALL.format(steps=1000))
-    asked = request(place, argv, wish="fp32")
+    asked = request(place, argv, requested="fp32")
     report = run_proof(host, ProofRequest(**{**vars(asked), "environment": {"PYTHONPATH": str(own)}}))
     assert checks(report) == [], report.output_tail
 
@@ -177,7 +177,7 @@ def test_a_training_without_hooks_is_not_called_too_slow_at_its_deadline(place, 
     ["import transformers", "from peft import LoraConfig", "import importlib.util; importlib.util.find_spec('torch')"],
 )
 def test_two_steps_are_proved_whatever_looks_for_torch_first(first, place, host):
-    report = run_proof(host, request(place, script(place, f"{first}\n{SMALL.format(steps=1000)}"), wish="fp32"))
+    report = run_proof(host, request(place, script(place, f"{first}\n{SMALL.format(steps=1000)}"), requested="fp32"))
     assert checks(report) == []
     assert report.applied == 2
 
@@ -190,7 +190,7 @@ def test_a_command_that_takes_no_step_in_time_is_ended(place, host):
 
 
 def test_a_short_run_is_judged_by_what_was_seen_and_said_to_be_short(place, host):
-    report = run_proof(host, request(place, script(place, SMALL.format(steps=1)), wish="fp32"))
+    report = run_proof(host, request(place, script(place, SMALL.format(steps=1)), requested="fp32"))
     assert "proof-short" in checks(report, "warning")
     assert "adapter-moves" in [unseen.check for unseen in report.unseen]
 
@@ -200,7 +200,7 @@ def test_when_the_laptop_goes_away_nothing_is_left(place, host):
         "optimizer.step()", "time.sleep(0.5)\n    optimizer.step()"
     )
     events = host.follow(
-        "proof.run", encode(request(place, script(place, code), wish="fp32", steps=1000, attempts=1000))
+        "proof.run", encode(request(place, script(place, code), requested="fp32", steps=1000, attempts=1000))
     )
     next(event for event in events if "step" in event)
     assert living(place)
@@ -214,7 +214,7 @@ def test_when_the_runner_is_killed_training_ends_and_the_next_proof_sweeps(place
         "optimizer.step()", "time.sleep(0.5)\n    optimizer.step()"
     )
     events = host.follow(
-        "proof.run", encode(request(place, script(place, code), wish="fp32", steps=1000, attempts=1000))
+        "proof.run", encode(request(place, script(place, code), requested="fp32", steps=1000, attempts=1000))
     )
     next(event for event in events if "step" in event)
     scratch = next((place / "work" / "projects" / "p-1" / "scratch").iterdir())
@@ -222,13 +222,13 @@ def test_when_the_runner_is_killed_training_ends_and_the_next_proof_sweeps(place
     until(lambda: not living(place))
     assert scratch.exists()
     events.close()
-    run_proof(host, request(place, script(place, SMALL.format(steps=1000)), wish="fp32"))
+    run_proof(host, request(place, script(place, SMALL.format(steps=1000)), requested="fp32"))
     assert not (place / "work" / "projects").exists()
 
 
 @pytest.mark.train
 @pytest.mark.parametrize(
-    ("name", "launcher", "wish", "ranks"),
+    ("name", "launcher", "requested", "ranks"),
     [
         ("trainer", (sys.executable,), "fp32", 1),
         (
@@ -242,9 +242,9 @@ def test_when_the_runner_is_killed_training_ends_and_the_next_proof_sweeps(place
         ("sharded", TORCHRUN, "auto", 2),
     ],
 )
-def test_the_usual_shapes_of_training_are_proved_unmodified(name, launcher, wish, ranks, place, host):
+def test_the_usual_shapes_of_training_are_proved_unmodified(name, launcher, requested, ranks, place, host):
     (place / "tree" / "train.py").write_text((SCRIPTS / "launched" / f"{name}.py").read_text())
-    report = run_proof(host, request(place, (*launcher, "train.py"), wish=wish))
+    report = run_proof(host, request(place, (*launcher, "train.py"), requested=requested))
     assert checks(report) == [], report.output_tail[-3000:]
     assert report.applied >= 2
     assert report.ranks == ranks

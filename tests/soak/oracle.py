@@ -13,7 +13,7 @@ from typing import Any
 from pipeline.records.stage_checkpoints import parse_checkpoints
 from remote.payload.checkpoints.files import MANIFEST
 from remote.protocol.exits import ExitCode
-from remote.protocol.records import whole_prefix
+from remote.protocol.records import complete_prefix
 from tests.soak.strikes import there, wait_for
 from tests.soak.world import World, digests
 
@@ -110,7 +110,7 @@ def check_mirror(world: World, *, whole: bool) -> None:
         assert source.startswith(data), f"I7: {here} is not the beginning of the host's"
         if whole:
             assert data == source, f"I7: {here} has {len(data)} of {len(source)} bytes"
-            assert whole_prefix(data).size_bytes == len(data), f"I7: {here} ends inside a record"
+            assert complete_prefix(data).size_bytes == len(data), f"I7: {here} ends inside a record"
             for name in ("adapter_model.safetensors", "adapter_config.json"):
                 ours, theirs = here.parent.parent / "adapter" / name, run / "adapter" / name
                 assert ours.read_bytes() == theirs.read_bytes(), f"I7: {ours} is another than the host's"

@@ -8,7 +8,7 @@ import marshal
 import zipfile
 from importlib.util import MAGIC_NUMBER
 
-from remote.payload.files.atomic import write_whole
+from remote.payload.files.atomic import write_atomic
 
 # An unchecked hash-based .pyc: flags 1, and a hash that is never compared (PEP 552).
 HEADER = MAGIC_NUMBER + (1).to_bytes(4, "little") + bytes(8)
@@ -30,4 +30,4 @@ def compile_payload(payload: str, target: str) -> None:
                 data = HEADER + marshal.dumps(code)
             archive.writestr(name, data)
     data = buffer.getvalue()
-    write_whole(target, hashlib.sha256(MAGIC_NUMBER + data).digest() + data, 0o600)
+    write_atomic(target, hashlib.sha256(MAGIC_NUMBER + data).digest() + data, 0o600)

@@ -8,7 +8,7 @@ from remote.protocol.parts import PART as PART
 from remote.protocol.parts import write_beside
 
 
-def write_whole(path: str, data: bytes, mode: int = 0o644) -> None:
+def write_atomic(path: str, data: bytes, mode: int = 0o644) -> None:
     """Write `data` to `path` atomically and durably. Creates the parent folders."""
     folder = os.path.dirname(path) or "."
     os.makedirs(folder, exist_ok=True)

@@ -8,7 +8,7 @@ import stat
 import subprocess
 from typing import Any, Dict, List
 
-from remote.payload.files.atomic import write_whole
+from remote.payload.files.atomic import write_atomic
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
@@ -35,7 +35,7 @@ def read_file(call: Call) -> Dict[str, Any]:
 def write_file(call: Call) -> Dict[str, Any]:
     """Write the request's byte stream to the file atomically."""
     data = b"".join(call.chunks())
-    write_whole(call.path(call.args["path"]), data, call.args.get("mode", 0o644))
+    write_atomic(call.path(call.args["path"]), data, call.args.get("mode", 0o644))
     return {"bytes": len(data)}
 
 

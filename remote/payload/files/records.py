@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Optional, Type, TypeVar
 
-from remote.payload.files.atomic import write_whole
+from remote.payload.files.atomic import write_atomic
 from remote.protocol.values import Malformed, decode, dumps
 
 T = TypeVar("T")
@@ -22,4 +22,4 @@ def read_record(path: str, kind: Type[T]) -> Optional[T]:
 
 def write_record(path: str, value: Any, mode: int = 0o644) -> None:
     """Write the value to the file atomically."""
-    write_whole(path, dumps(value) + b"\n", mode)
+    write_atomic(path, dumps(value) + b"\n", mode)

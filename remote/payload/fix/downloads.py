@@ -40,7 +40,7 @@ def parse_report(data: bytes) -> List[Dict[str, Any]]:
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
-def weigh(items: Sequence[Dict[str, Any]]) -> Downloads:
+def sum_downloads(items: Sequence[Dict[str, Any]]) -> Downloads:
     """Sum the sizes of all packages in the report, which come from HEAD requests."""
     urls = [str(item.get("download_info", {}).get("url", "")) for item in items]
     with ThreadPoolExecutor(PARALLEL_REQUESTS) as pool:

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from typing import Any, Dict, Iterator, List, Mapping, Sequence
 
-from remote.payload.files.atomic import write_whole
+from remote.payload.files.atomic import write_atomic
 from remote.payload.files.lock import Held, Lock, take_lock
 from remote.payload.fix.installing import refused
 from remote.payload.fix.marks import MARK, begin_marked, discard, note_made, read_mark
@@ -48,7 +48,7 @@ def create_environment(call: Call) -> Dict[str, Any]:
         if earlier == UNFINISHED:
             call.push({"note": f"resuming the unfinished installation of {path}"})
         _fill(call, project.tree, path, lock)
-        write_whole(os.path.join(path, MARK), dumps({"state": DONE, "recipe": recipe}))
+        write_atomic(os.path.join(path, MARK), dumps({"state": DONE, "recipe": recipe}))
     return {"venv": path, "made": earlier != DONE, "resumed": earlier == UNFINISHED}
 
 
@@ -106,7 +106,7 @@ def _fill(call: Call, tree: str, path: str, lock: Lock) -> None:
     pip = venv.newest_pip(sources=_sources(args, tree), offline=args["no_index"])
     extra = venv.extra_index(args["build_index"] if not args["no_index"] else "")
     for what, words in _steps(args, tree, extra):
-        venv.weigh(pip, words, temporary)
+        venv.report_downloads(pip, words, temporary)
         venv.install(pip, words, what)
     if args["capability"]:
         _require_architecture(venv, args["capability"])

@@ -13,7 +13,7 @@ import os
 from dataclasses import dataclass
 from typing import List, Optional, Tuple
 
-from remote.payload.files.atomic import sync_folder, write_whole
+from remote.payload.files.atomic import sync_folder, write_atomic
 from remote.payload.request.refusal import Refusal
 from remote.payload.tree.rewrite import ORIGINALS
 from remote.payload.tree.state import Project, digest_of_file, read_manifest, write_manifest
@@ -57,8 +57,8 @@ def replace_kept(project: Project, fixer: str, path: str, data: bytes, expected:
         if before:
             _keep(project, entry, path, before)
         known = Replaced(path, before, after, mode)
-    write_whole(entry + ".json", dumps(dataclasses.replace(known, after=after)))
-    write_whole(path, data, mode)
+    write_atomic(entry + ".json", dumps(dataclasses.replace(known, after=after)))
+    write_atomic(path, data, mode)
     _record_in_manifest(project, fixer, path, after)
 
 
@@ -66,10 +66,10 @@ def _keep(project: Project, entry: str, path: str, before: str) -> None:
     """Keep the original for this fixer's undo; if the laptop sent it, also for `tree.undo`."""
     with open(path, "rb") as file:
         data = file.read()
-    write_whole(entry + ".bytes", data, 0o600)
+    write_atomic(entry + ".bytes", data, 0o600)
     row, _ = _row_of(project, path)
     if row is not None and row.source == before:
-        write_whole(os.path.join(project.at(project.layout.undo), ORIGINALS, before), data)
+        write_atomic(os.path.join(project.at(project.layout.undo), ORIGINALS, before), data)
 
 
 def made_by(project: Project, fixer: str, path: str) -> str:
@@ -101,7 +101,7 @@ def _put_one_back(project: Project, fixer: str, entry: str, known: Replaced) -> 
         )
     if now == known.after and known.before:
         with open(entry + ".bytes", "rb") as file:
-            write_whole(known.path, file.read(), known.mode)
+            write_atomic(known.path, file.read(), known.mode)
     elif now == known.after and not known.before:
         os.unlink(known.path)
         sync_folder(os.path.dirname(known.path))

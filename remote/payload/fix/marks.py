@@ -8,7 +8,7 @@ import os
 import shutil
 from typing import Any, Dict, List
 
-from remote.payload.files.atomic import sync_folder, write_whole
+from remote.payload.files.atomic import sync_folder, write_atomic
 from remote.payload.tree.state import Project
 from remote.protocol.values import dumps
 
@@ -34,11 +34,11 @@ def begin_marked(folder: str, mark: Dict[str, Any]) -> None:
         beside = folder + NEW
         shutil.rmtree(beside, ignore_errors=True)
         os.makedirs(beside)
-        write_whole(os.path.join(beside, MARK), dumps(mark))
+        write_atomic(os.path.join(beside, MARK), dumps(mark))
         os.rename(beside, folder)
         sync_folder(os.path.dirname(folder))
     else:
-        write_whole(os.path.join(folder, MARK), dumps(mark))
+        write_atomic(os.path.join(folder, MARK), dumps(mark))
 
 
 def discard(folder: str) -> None:
@@ -54,7 +54,7 @@ def discard(folder: str) -> None:
 def note_made(project: Project, fixer: str, path: str) -> None:
     """Record that the fixer created the folder `path`, so that undo removes it."""
     name = hashlib.sha256(os.fsencode(path)).hexdigest()[:24] + MADE
-    write_whole(os.path.join(project.at(project.layout.undo), fixer, name), dumps({"path": path}))
+    write_atomic(os.path.join(project.at(project.layout.undo), fixer, name), dumps({"path": path}))
 
 
 def remove_made(project: Project, fixer: str) -> List[str]:

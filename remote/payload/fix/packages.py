@@ -7,7 +7,7 @@ import os
 import subprocess
 from typing import Any, Dict, List
 
-from remote.payload.files.atomic import write_whole
+from remote.payload.files.atomic import write_atomic
 from remote.payload.fix.installing import PIP, refused, run_command
 from remote.payload.fix.marks import read_mark
 from remote.payload.probes.project_python import job_environment
@@ -39,7 +39,7 @@ def install_packages(call: Call) -> Dict[str, Any]:
     added = sorted(set(_installed(python)) - set(before))
     record = _record(project, call.args["fixer"])
     known = _read(record)
-    write_whole(record, dumps({"python": python, "packages": sorted({*known.get("packages", []), *added})}))
+    write_atomic(record, dumps({"python": python, "packages": sorted({*known.get("packages", []), *added})}))
     return {"installed": added}
 
 

@@ -8,7 +8,7 @@ import shutil
 from dataclasses import asdict, dataclass
 from typing import Dict, List, Optional, Sequence, Tuple
 
-from remote.payload.fix.downloads import PLANS_WITHOUT_DOWNLOADING, parse_report, reachable, require_room, weigh
+from remote.payload.fix.downloads import PLANS_WITHOUT_DOWNLOADING, parse_report, reachable, require_room, sum_downloads
 from remote.payload.fix.installing import PIP, ParseLine, run_command
 from remote.payload.fix.pip_output import PipOutput
 from remote.payload.request.call import Call
@@ -77,7 +77,7 @@ class Venv:
         self.call.push({"note": f"{index} does not respond; torch is installed from the host's usual package index"})
         return []
 
-    def weigh(self, pip: PipVersion, words: Sequence[str], temporary: str) -> None:
+    def report_downloads(self, pip: PipVersion, words: Sequence[str], temporary: str) -> None:
         """Push the size of the downloads before they begin. Raises Refusal if the disk is too small."""
         if pip < PLANS_WITHOUT_DOWNLOADING:
             return
@@ -90,7 +90,7 @@ class Venv:
             # The installation reports the same problem with a better message.
             return
         with open(report, "rb") as file:
-            downloads = weigh(parse_report(file.read()))
+            downloads = sum_downloads(parse_report(file.read()))
         free = shutil.disk_usage(self.path).free
         self.call.push({"downloads": asdict(downloads), "free_bytes": free})
         require_room(downloads, free, self.path)

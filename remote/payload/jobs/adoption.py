@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 
-from remote.payload.files.atomic import write_whole
+from remote.payload.files.atomic import write_atomic
 from remote.payload.jobs.evidence import can_judge_unsupervised
 from remote.payload.jobs.state import observe_job
 from remote.payload.jobs.supervisor_start import run_detached
@@ -31,5 +31,5 @@ def _lasting_payload(call: Call) -> str:
         data = file.read()
     path = os.path.join(folder, f"{hashlib.sha256(data).hexdigest()}.pyz")
     if not os.path.exists(path):
-        write_whole(path, data)
+        write_atomic(path, data)
     return path

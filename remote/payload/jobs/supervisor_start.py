@@ -40,7 +40,7 @@ def launch_job(payload: str, job: JobLayout, spec: JobSpec, request: StartReques
     launch = prepare_launch(job, Launch(request.secrets), secret_folder() or job.root)
     log = run_detached("detach", payload, job, launch)
     if not on_record(job):
-        _forget(launch)
+        _remove_launch(launch)
         message = (
             f"the supervisor of {job.root} exited before it started the job: {log or 'another one is still exiting'}"
         )
@@ -66,7 +66,7 @@ def prepare_launch(job: JobLayout, launch: Launch, folder: str) -> str:
     return path
 
 
-def _forget(launch: str) -> None:
+def _remove_launch(launch: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(launch)
 
@@ -118,13 +118,13 @@ def _by_systemd(payload: str, job: JobLayout, spec: JobSpec, request: StartReque
     launch = prepare_launch(job, Launch(request.secrets, environment), folder)
     command = [*systemd_argv(job, spec.grace_s), *supervise_argv(payload, "stay", job.root, launch, -1), "systemd"]
     if not _succeeds(command, environment):
-        _forget(launch)
+        _remove_launch(launch)
         return False
     deadline = time.monotonic() + SYSTEMD_WAIT_S
     while not on_record(job):
         if time.monotonic() > deadline:
             _succeeds(["systemctl", "--user", "stop", unit_name(job)], environment)
-            _forget(launch)
+            _remove_launch(launch)
             return on_record(job)
         time.sleep(0.02)
     return True
@@ -168,6 +168,6 @@ def _by_slurm(payload: str, job: JobLayout, spec: JobSpec, request: StartRequest
         try:
             number = slurm.submit(script, job.root)
         except Refusal:
-            _forget(launch)
+            _remove_launch(launch)
             raise
     write_record(job.submitted, Submitted(number, time.time()))

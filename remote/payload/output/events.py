@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any, BinaryIO, Dict, List, Optional, Tuple
 
-from remote.payload.files.atomic import write_whole
+from remote.payload.files.atomic import write_atomic
 from remote.payload.output.event_files import find_events, open_regular, resolve
 from remote.payload.output.job_folder import newest_job
 from remote.payload.request.call import Call
@@ -43,7 +43,7 @@ def seal_events(run_root: str) -> None:
         found = _survey_file(name, path, None)
         if found is not None:
             rows[name] = [found.size_bytes, found.head_sha256, found.ending, *_stamp(os.stat(path))]
-    write_whole(os.path.join(run_root, INDEX), dumps({"job": newest_job(RunLayout(run_root)), "files": rows}))
+    write_atomic(os.path.join(run_root, INDEX), dumps({"job": newest_job(RunLayout(run_root)), "files": rows}))
 
 
 def continues(file: BinaryIO, offset: int, tail_sha256: str) -> bool:

@@ -45,7 +45,9 @@ def _masked(rows: Sequence[Union[LabelCounts, EntropyTargets]], loss_lost: bool)
     lines = [row for row in rows if isinstance(row, LabelCounts) and len(row.shape) > 1]
     lost, all_lines = sum(row.empty_rows for row in lines), sum(row.shape[0] for row in lines)
     if lost:
-        return warning("labels-masked", f"all labels of {lost} of {all_lines} rows are -100: they teach nothing")
+        return warning(
+            "labels-masked", f"all labels of {lost} of {all_lines} rows are -100: nothing is learnt from them"
+        )
     return passed("labels-masked", f"{share:.0%} of all labels count")
 
 

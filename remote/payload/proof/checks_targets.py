@@ -1,4 +1,4 @@
-"""Checks of what the targets are relative to the input, of the end of each row, and of inputs that never vary."""
+"""Checks of the offset between targets and input, of the end of each row, and of inputs that never vary."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def judge(evidence: Evidence) -> Iterator[Result]:
 
 
 def offset_of(row: TargetOffsets) -> Optional[int]:
-    """Return which token the targets are, relative to that of their logits; None if they are no such token."""
+    """Return the offset of the targets from the tokens of their logits; None if they are not input tokens."""
     matches = [offset for offset, share in row.share.items() if share >= MATCH]
     others = [share for offset, share in row.share.items() if offset not in matches]
     return int(matches[0]) if len(matches) == 1 and max(others, default=0.0) <= COINCIDENCE else None
@@ -56,7 +56,7 @@ def _shifted_twice(rows: List[TargetOffsets]) -> Result:
 
 
 def _ends(rows: List[RowEnds]) -> Result:
-    """Text that stops without a learnt end may be meant: chunks of a longer text, or an end marker before this id."""
+    """Text without a learnt end may be intended: chunks of a longer text, or an end marker before this id."""
     count, ids = sum(row.rows for row in rows), {row.id for row in rows}
     if count < LEAST_ROWS or len(ids) != 1:
         return NotChecked("labels-end", f"no single id follows the labels of {LEAST_ROWS} rows or more")

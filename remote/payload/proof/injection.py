@@ -6,7 +6,7 @@ import os
 import pkgutil
 from typing import Dict, Mapping, Sequence
 
-from remote.payload.files.atomic import write_whole
+from remote.payload.files.atomic import write_atomic
 
 PACKAGE = "halfstep_hooks"
 SITE = "site.py"
@@ -55,9 +55,9 @@ MODULES = (
 def write_hooks(folder: str) -> str:
     """Write CUSTOMIZE and the hooks to `folder`, which belongs first on PYTHONPATH, and return it."""
     for name in CUSTOMIZE:
-        write_whole(os.path.join(folder, name), _source(SITE))
+        write_atomic(os.path.join(folder, name), _source(SITE))
     for name in MODULES:
-        write_whole(os.path.join(folder, PACKAGE, name), _source(name))
+        write_atomic(os.path.join(folder, PACKAGE, name), _source(name))
     return folder
 
 

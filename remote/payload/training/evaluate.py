@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 import torch
 from torch.utils.tensorboard import SummaryWriter
 
-from remote.payload.files.atomic import write_whole
+from remote.payload.files.atomic import write_atomic
 from remote.payload.training.base_model import BaseModel
 from remote.payload.training.collator import Collator
 from remote.payload.training.metrics import detection, error_rate, pearson, spearman
@@ -42,7 +42,9 @@ def evaluate(
             log.info("answered %d of %d", len(answers), len(samples))
     step = trainer.state.global_step
     metrics = judge_answers(answers)
-    write_whole(os.path.join(spec.paths.run, METRICS), json.dumps({"step": step, **metrics}, indent=1).encode() + b"\n")
+    write_atomic(
+        os.path.join(spec.paths.run, METRICS), json.dumps({"step": step, **metrics}, indent=1).encode() + b"\n"
+    )
     with SummaryWriter(spec.paths.tensorboard) as writer:
         for name, value in flatten(metrics):
             writer.add_scalar(f"eval/{name}", value, step)

@@ -6,7 +6,7 @@ import gc
 
 import torch.distributed as dist
 
-# Imported while the group exists, as DistributedDataParallel does, it would hold the group as a default argument.
+# If this module is first imported while a group exists (by DistributedDataParallel), its default arguments hold it.
 import torch.distributed.nn  # noqa: F401
 from transformers import Trainer
 

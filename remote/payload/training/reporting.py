@@ -14,7 +14,7 @@ import torch
 from torch.utils.tensorboard import SummaryWriter
 from transformers import TrainerCallback
 
-from remote.payload.files.atomic import write_whole
+from remote.payload.files.atomic import write_atomic
 from remote.protocol.jobs import Progress
 from remote.protocol.values import dumps
 
@@ -40,7 +40,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
     def refresh_progress(self) -> None:
         """Write progress.json with the current time: work after the last step takes long and is no stall."""
         self.progress = replace(self.progress, at_unix=time.time())
-        write_whole(os.path.join(self.run, PROGRESS), dumps(self.progress) + b"\n")
+        write_atomic(os.path.join(self.run, PROGRESS), dumps(self.progress) + b"\n")
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if not state.is_world_process_zero:
@@ -130,4 +130,4 @@ def _truncate_after(path: str, step: int) -> None:
         return
     with open(path, encoding="utf-8") as file:
         kept = [line for line in file if line.endswith("\n") and json.loads(line)["step"] <= step]
-    write_whole(path, "".join(kept).encode())
+    write_atomic(path, "".join(kept).encode())

@@ -12,7 +12,7 @@ from transformers import TrainerCallback
 
 from remote.payload.checkpoints.files import BrokenCheckpoint
 from remote.payload.checkpoints.published import publish, rotate, verify
-from remote.payload.files.atomic import sync_folder, write_whole
+from remote.payload.files.atomic import sync_folder, write_atomic
 from remote.payload.training.failure import TrainingFailed
 from remote.protocol.exits import ExitCode
 from remote.protocol.values import dumps
@@ -65,7 +65,7 @@ def export_adapter(model: Any, folder: str, *, step: int, base: str) -> str:
         model.save_pretrained(part, safe_serialization=True)
         files = {name: _sha256(os.path.join(part, name)) for name in sorted(os.listdir(part))}
         record: Dict[str, Any] = {"sha256": files[ADAPTER_WEIGHTS], "files": files, "step": step, "base": base}
-        write_whole(os.path.join(part, ADAPTER_RECORD), dumps(record) + b"\n")
+        write_atomic(os.path.join(part, ADAPTER_RECORD), dumps(record) + b"\n")
         os.chmod(part, 0o755)
         if os.path.isdir(folder):
             old = tempfile.mkdtemp(prefix=".adapter-", dir=parent)

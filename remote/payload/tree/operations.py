@@ -6,7 +6,7 @@ import time
 import zlib
 from typing import Any, Dict, Iterator
 
-from remote.payload.files.atomic import write_whole
+from remote.payload.files.atomic import write_atomic
 from remote.payload.files.lock import holder
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
@@ -105,4 +105,4 @@ def _check_owner(project: Project, owner: str, force: bool) -> None:
             exit_code=ExitCode.SYNC,
         )
     if known != owner:
-        write_whole(project.at(project.layout.owner), dumps({"owner": owner}))
+        write_atomic(project.at(project.layout.owner), dumps({"owner": owner}))

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any, Dict, List, Optional, Set, Tuple
 
-from remote.payload.files.atomic import write_whole
+from remote.payload.files.atomic import write_atomic
 from remote.payload.processes.identity import boot_id
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
@@ -84,7 +84,7 @@ def tree_undo(call: Call) -> Dict[str, Any]:
                     )
                 with open(kept, "rb") as file:
                     data = file.read()
-                write_whole(os.path.join(project.staging, row.source), data)
+                write_atomic(os.path.join(project.staging, row.source), data)
                 after[path] = Row(row.source, row.source, row.mode, len(data))
         done, states = commit_change(project, Commit(fixed, after, tuple(after)), {})
         _drop_originals(project, done)
@@ -155,7 +155,7 @@ def _keep_originals(project: Project, commit: Commit) -> None:
         kept = _original(project, row.source)
         if row.source == row.installed and commit.after[path].installed != row.source and not os.path.exists(kept):
             with open(os.path.join(project.tree, path), "rb") as file:
-                write_whole(kept, file.read())
+                write_atomic(kept, file.read())
 
 
 def _drop_originals(project: Project, manifest: Manifest) -> None:

@@ -13,7 +13,7 @@ import shutil
 import stat
 from typing import Callable, Set
 
-from remote.payload.files.atomic import PART, write_whole
+from remote.payload.files.atomic import PART, write_atomic
 from remote.protocol.tree import LARGE_BYTES
 
 USER = ".run"
@@ -46,12 +46,12 @@ class SharedFiles:
             return False
         if not os.path.lexists(shared):
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
-            _copy_whole(source, shared, status)
+            _copy_file(source, shared, status)
         if not _is_intact(shared, status):
-            write_whole(shared + WRITTEN, b"")
+            write_atomic(shared + WRITTEN, b"")
             os.unlink(shared)
             return False
-        write_whole(shared + USER, self.run.encode())
+        write_atomic(shared + USER, self.run.encode())
         try:
             os.link(shared, copy, follow_symlinks=False)
         except OSError:
@@ -81,10 +81,10 @@ def unshare_large_files(code: str) -> None:
             path = os.path.join(folder, name)
             status = os.lstat(path)
             if stat.S_ISREG(status.st_mode) and status.st_nlink > 1 and status.st_size >= LARGE_BYTES:
-                _copy_whole(path, path, status)
+                _copy_file(path, path, status)
 
 
-def _copy_whole(source: str, target: str, status: os.stat_result) -> None:
+def _copy_file(source: str, target: str, status: os.stat_result) -> None:
     """Copy the bytes, mode and mtime of `source` to a new file, renamed to `target`."""
     folder, name = os.path.split(target)
     part = os.path.join(folder, PART + name)

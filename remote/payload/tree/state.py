@@ -10,7 +10,7 @@ import stat
 from dataclasses import dataclass, field
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
-from remote.payload.files.atomic import PART, write_whole
+from remote.payload.files.atomic import PART, write_atomic
 from remote.protocol.layout import ProjectLayout
 from remote.protocol.tree import Manifest, Row, pack_manifest, parse_manifest
 from remote.protocol.values import Malformed
@@ -83,7 +83,7 @@ def read_manifest(project: Project) -> Optional[Manifest]:
 
 
 def write_manifest(project: Project, manifest: Manifest) -> None:
-    write_whole(project.at(project.layout.manifest), json_bytes(pack_manifest(manifest)))
+    write_atomic(project.at(project.layout.manifest), json_bytes(pack_manifest(manifest)))
 
 
 def read_commit(project: Project) -> Optional[Commit]:

@@ -65,7 +65,7 @@ FAULTS = [
         "a.py",
         "a second pass would change the file again (line 1: why (trial))",
     ),
-    ("a.py", b"\nx = 1\n", lambda source: (Edit(1, b"y", b"z", "w"),), "a.py:2", "expected b'y' there (w)"),
+    ("a.py", b"\nx = 1\n", lambda source: (Edit(1, b"y", b"z", "w"),), "a.py:2", "expected b'y' at this position (w)"),
     ("a.py", b"x\n", lambda source: (Edit(0, b"x\n", b"", "a"), Edit(1, b"\n", b"", "b")), "a.py:1", "overlap (b)"),
     ("a.unknown", b"x", _replace(b"x", b"y"), "a.unknown", "no parser can check the rewritten file"),
     ("a.ipynb", CELL, _replace(b"x = 1", b"x = ("), "a.ipynb:1", "after the rewrite cell 0 is not Python"),

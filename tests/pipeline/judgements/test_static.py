@@ -108,7 +108,7 @@ def test_a_card_that_needs_no_scaler_may_leave_clipping_out():
 
 
 def test_the_plans_own_findings_come_first():
-    plan = judge_precision(capability=(7, 5), wish="bf16")
+    plan = judge_precision(capability=(7, 5), requested="bf16")
     assert [finding.check for finding in judge_static(Files(), plan).findings] == ["bf16-unsupported"]
 
 

@@ -56,7 +56,7 @@ def test_the_estimate_counts_steps_and_loading_apart(
 
 
 @pytest.mark.parametrize(
-    ("severity", "wish", "words"),
+    ("severity", "requested", "words"),
     [
         (Severity.WARNING, "fp16-mixed", "trains without the autocast of fp16-mixed: 0.5 s per step"),
         (Severity.INFO, "fp16-mixed", "fp16-mixed trains: 0.5 s per step"),
@@ -64,10 +64,10 @@ def test_the_estimate_counts_steps_and_loading_apart(
     ],
 )
 def test_a_command_that_trains_without_autocast_is_not_said_to_train_in_half_precision(
-    severity: Severity, wish: str, words: str, tmp_path: Path
+    severity: Severity, requested: str, words: str, tmp_path: Path
 ) -> None:
     view = view_of(tmp_path)
-    view = replace(view, loaded=load_config("plain", tmp_path, [f"precision={wish}"]))
+    view = replace(view, loaded=load_config("plain", tmp_path, [f"precision={requested}"]))
     view = replace(view, survey=replace(view.survey, gpus=(TITAN_RTX,)))
     proof = ProofReport((Finding("autocast", severity, "autocast is off"),), step_seconds=0.5)
     assert describe_proof(view, proof) == words

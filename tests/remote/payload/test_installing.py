@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from remote.payload.fix.downloads import Downloads, parse_report, reachable, require_room, weigh
+from remote.payload.fix.downloads import Downloads, parse_report, reachable, require_room, sum_downloads
 from remote.payload.fix.installing import last_lines, reason_of
 from remote.payload.fix.pip_output import PipOutput
 from remote.payload.request.refusal import Refusal
@@ -86,7 +86,7 @@ def test_downloads_need_their_size_twice_and_local_archives_once(
 @pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"install": 1}', b'{"install": [1, "x"]}'])
 def test_a_report_that_is_none_has_no_packages(data: bytes) -> None:
     assert parse_report(data) == []
-    assert weigh(parse_report(data)).packages == 0
+    assert sum_downloads(parse_report(data)).packages == 0
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -119,7 +119,7 @@ def test_sizes_come_from_the_server_and_the_disk_and_no_file_is_fetched(
         {"metadata": {"name": f"p{at}", "version": "1"}, "download_info": {"url": p}} for at, p in enumerate(places)
     ]
     try:
-        assert weigh(items) == Downloads(5, "p0 1", 700, 300, 3)
+        assert sum_downloads(items) == Downloads(5, "p0 1", 700, 300, 3)
         assert sorted(Quiet.asked) == ["HEAD /a-1.whl", "HEAD /gone.whl"]
         assert reachable(f"{url}/")
         assert not reachable(f"{url}/no-such-index")

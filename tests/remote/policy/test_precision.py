@@ -10,7 +10,7 @@ from remote.protocol.values import decode, encode
 
 
 @pytest.mark.parametrize(
-    ("capability", "wish", "mode"),
+    ("capability", "requested", "mode"),
     [
         (None, "auto", Mode.FP32),
         ((6, 0), "auto", Mode.FP16_MIXED),
@@ -26,8 +26,8 @@ from remote.protocol.values import decode, encode
         (None, "bf16", Mode.BF16),
     ],
 )
-def test_a_card_and_a_wish_decide_the_mode(capability, wish, mode):
-    plan = judge_precision(capability=capability, wish=wish)
+def test_a_card_and_a_wish_decide_the_mode(capability, requested, mode):
+    plan = judge_precision(capability=capability, requested=requested)
     assert plan.mode is mode
     assert plan.ok
     assert plan.because
@@ -36,7 +36,7 @@ def test_a_card_and_a_wish_decide_the_mode(capability, wish, mode):
 
 @pytest.mark.parametrize("capability", [(6, 0), (7, 0), (7, 5)])
 def test_bf16_below_8_0_is_refused_and_the_plan_is_the_one_that_works(capability):
-    plan = judge_precision(capability=capability, wish="bf16", card="some card")
+    plan = judge_precision(capability=capability, requested="bf16", card="some card")
     assert not plan.ok
     assert plan.refusal.check == "bf16-unsupported"
     assert plan.refusal.exit_code is ExitCode.PRECISION
@@ -45,9 +45,9 @@ def test_bf16_below_8_0_is_refused_and_the_plan_is_the_one_that_works(capability
 
 
 @pytest.mark.parametrize("capability", [None, (6, 0), (7, 5), (8, 0), (9, 0)])
-@pytest.mark.parametrize("wish", ["auto", "bf16", "fp16-mixed", "fp32"])
-def test_the_law_holds_for_every_card_and_wish(capability, wish):
-    plan = judge_precision(capability=capability, wish=wish)
+@pytest.mark.parametrize("requested", ["auto", "bf16", "fp16-mixed", "fp32"])
+def test_the_law_holds_for_every_card_and_wish(capability, requested):
+    plan = judge_precision(capability=capability, requested=requested)
     assert plan.trainable_dtype == "float32"
     assert plan.reduce_dtype == "float32"
     assert plan.scaler == (plan.autocast_dtype == "float16")
@@ -63,7 +63,7 @@ def test_a_short_run_may_grow_its_scale_and_starts_below_what_a_proof_saw():
 
 
 @pytest.mark.parametrize(
-    ("capability", "wish", "model", "check"),
+    ("capability", "requested", "model", "check"),
     [
         ((7, 5), "fp16-pure", None, "fp16-pure"),
         ((6, 0), "auto", None, "no-tensor-cores"),
@@ -73,8 +73,8 @@ def test_a_short_run_may_grow_its_scale_and_starts_below_what_a_proof_saw():
         (None, "fp16-mixed", None, "precision-on-cpu"),
     ],
 )
-def test_what_is_dubious_is_told_but_not_refused(capability, wish, model, check):
-    plan = judge_precision(capability=capability, wish=wish, model=model)
+def test_what_is_dubious_is_told_but_not_refused(capability, requested, model, check):
+    plan = judge_precision(capability=capability, requested=requested, model=model)
     assert plan.ok
     assert [finding.check for finding in plan.warnings] == [check]
 
@@ -85,7 +85,7 @@ def test_a_plain_case_has_nothing_to_warn_of():
 
 
 def test_a_plan_crosses_the_wire_unchanged():
-    plan = judge_precision(capability=(7, 5), wish="bf16", card="TITAN RTX")
+    plan = judge_precision(capability=(7, 5), requested="bf16", card="TITAN RTX")
     assert decode(PrecisionPlan, encode(plan)) == plan
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.records.files import write_whole as write_here
-from remote.payload.files.atomic import write_whole as write_there
+from pipeline.records.files import write_atomic as write_here
+from remote.payload.files.atomic import write_atomic as write_there
 from remote.project.digests import write_state
 from remote.protocol.parts import PART, make_part, replacing, sweep, write_beside
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remote.protocol.records import OVERHEAD, Ending, scan_file, split_records, whole_prefix
+from remote.protocol.records import OVERHEAD, Ending, complete_prefix, scan_file, split_records
 from tests.lab.records import pack_record
 
 BODIES = st.lists(st.binary(max_size=80), max_size=8)
@@ -19,7 +19,7 @@ def test_any_cut_leaves_the_whole_records_before_it(bodies, data):
     packed = [pack_record(body) for body in bodies]
     whole = b"".join(packed)
     cut = data.draw(st.integers(0, len(whole)))
-    prefix = whole_prefix(whole[:cut])
+    prefix = complete_prefix(whole[:cut])
     assert list(split_records(whole[: prefix.size_bytes])) == bodies[: prefix.records]
     assert whole[: prefix.size_bytes] == b"".join(packed[: prefix.records])
     assert cut - prefix.size_bytes < OVERHEAD + 80
@@ -32,15 +32,15 @@ def test_any_flipped_bit_ends_the_prefix_before_its_record(bodies, data):
     whole = bytearray(b"".join(packed))
     at = data.draw(st.integers(0, len(whole) - 1))
     whole[at] ^= 1 << data.draw(st.integers(0, 7))
-    prefix = whole_prefix(bytes(whole))
+    prefix = complete_prefix(bytes(whole))
     assert prefix.size_bytes <= at
     assert list(split_records(whole[: prefix.size_bytes])) == bodies[: prefix.records]
 
 
 @given(st.binary(max_size=400))
 def test_any_bytes_are_judged_without_an_error(data):
-    prefix = whole_prefix(data)
-    assert whole_prefix(data[: prefix.size_bytes]).ending is Ending.CLEAN
+    prefix = complete_prefix(data)
+    assert complete_prefix(data[: prefix.size_bytes]).ending is Ending.CLEAN
 
 
 @pytest.mark.parametrize("check_from", [None, 0, 10**9])
@@ -50,7 +50,7 @@ def test_a_file_is_judged_as_its_bytes_are(check_from, bodies, tail):
     with tempfile.TemporaryFile() as file:
         file.write(data)
         file.flush()
-        assert scan_file(file, check_from=check_from) == whole_prefix(data)
+        assert scan_file(file, check_from=check_from) == complete_prefix(data)
 
 
 def test_a_scan_goes_on_where_another_stopped():

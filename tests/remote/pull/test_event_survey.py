@@ -8,7 +8,7 @@ import os
 import pytest
 
 from remote.payload.output.events import seal_events
-from remote.protocol.records import scan_file, whole_prefix
+from remote.protocol.records import complete_prefix, scan_file
 from tests.remote.pull.event_records import RECORDS
 
 
@@ -69,6 +69,6 @@ def test_the_survey_agrees_with_a_full_scan(box):
 
     (file,) = box.survey()
 
-    assert file.size_bytes == whole_prefix(box.events.read_bytes()).size_bytes
+    assert file.size_bytes == complete_prefix(box.events.read_bytes()).size_bytes
     with box.events.open("rb") as opened:
         assert scan_file(opened).size_bytes == file.size_bytes

@@ -27,7 +27,7 @@ from remote.errors import DiskFull, PullRefused
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Severity
 from remote.protocol.jobs import EventFile
-from remote.protocol.records import whole_prefix
+from remote.protocol.records import complete_prefix
 from remote.protocol.segments import SEGMENT
 from remote.pull.events import pull_events
 from remote.pull.report import PulledState
@@ -105,7 +105,7 @@ def small_disk(box) -> Iterator[Path]:
 
 @pytest.mark.root
 def test_FI_24_FI_62_a_full_disk_here_ends_as_22_and_with_room_the_pull_completes(box, small_disk):
-    box.events.write_bytes(BIG[: whole_prefix(BIG[: 2**20]).size_bytes])
+    box.events.write_bytes(BIG[: complete_prefix(BIG[: 2**20]).size_bytes])
 
     with pytest.raises(DiskFull) as caught:
         box.pull()
@@ -114,7 +114,7 @@ def test_FI_24_FI_62_a_full_disk_here_ends_as_22_and_with_room_the_pull_complete
     assert caught.value.exit_code is ExitCode.DISK
     assert str(box.mirrored) in caught.value.message
     assert BIG.startswith(here)
-    assert whole_prefix(here).size_bytes == len(here)
+    assert complete_prefix(here).size_bytes == len(here)
     subprocess.run(["mount", "-o", "remount,size=8m", str(small_disk)], check=True)
     assert box.pull_one().state is PulledState.WHOLE
     assert box.mirrored.read_bytes() == box.events.read_bytes()
@@ -127,7 +127,7 @@ def test_FI_59_tensorboards_python_and_rust_readers_load_every_record(box, tmp_p
     for cut in sorted(seed.sample(range(60, len(whole)), 15)):
         box.events.write_bytes(whole[:cut])
         box.pull()
-        count = whole_prefix(whole[:cut]).records
+        count = complete_prefix(whole[:cut]).records
         assert len(list(RawEventFileLoader(str(box.mirrored)).Load())) == count
     box.events.write_bytes(whole)
     box.pull()

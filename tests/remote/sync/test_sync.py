@@ -216,7 +216,7 @@ def test_a_manifest_of_a_newer_version_is_left_alone(bench):
     bench.sync()
     newer = b'{"version":2,"rows":{}}'
     (bench.home / "sync.json").write_bytes(newer)
-    with pytest.raises(RemoteFault, match="newer than ours") as refused:
+    with pytest.raises(RemoteFault, match="newer than 1") as refused:
         bench.sync()
     assert refused.value.exit_code == ExitCode.USAGE
     assert (bench.home / "sync.json").read_bytes() == newer

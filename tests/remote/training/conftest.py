@@ -48,7 +48,7 @@ def make_spec(tmp_path: Path, cache: Path) -> Callable[..., TrainingSpec]:
     def make(
         *,
         model: str = PHI4,
-        wish: str = "fp32",
+        requested: str = "fp32",
         run: str = "run",
         resume_from: str = "",
         samples: int = 12,
@@ -58,7 +58,7 @@ def make_spec(tmp_path: Path, cache: Path) -> Callable[..., TrainingSpec]:
         return TrainingSpec(
             model=ModelSpec(model),
             data=DataSpec(folder=str(SPEECH), samples=samples, evaluation_samples=4),
-            precision=judge_precision(capability=None, wish=wish),
+            precision=judge_precision(capability=None, requested=requested),
             paths=TrainingPaths(
                 run=str(root),
                 checkpoints=str(root / "checkpoints"),

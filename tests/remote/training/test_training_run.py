@@ -96,7 +96,7 @@ def test_a_stopped_run_goes_on_to_the_very_same_weights(
 def test_fp16_with_a_scaler_trains_on_a_cpu_and_keeps_its_scale(
     make_spec: Callable[..., Any], training: Callable[..., Any]
 ) -> None:
-    spec = make_spec(wish="fp16-mixed", epochs=3, samples=4, gradient_accumulation=1)
+    spec = make_spec(requested="fp16-mixed", epochs=3, samples=4, gradient_accumulation=1)
     scale = dataclasses.replace(spec.precision, init_scale=2.0**24, growth_interval=50)
     code, out, err = training(dataclasses.replace(spec, precision=scale)).run()
     assert (code, err) == (0, "")
@@ -112,7 +112,7 @@ def test_fp16_with_a_scaler_trains_on_a_cpu_and_keeps_its_scale(
 def test_the_live_watch_is_what_ends_pure_float16_instead_of_training_on_nan(
     make_spec: Callable[..., Any], training: Callable[..., Any], tmp_path: Path
 ) -> None:
-    spec = make_spec(wish="fp16-pure", model="tiny/qwen2-audio", samples=4, gradient_accumulation=1)
+    spec = make_spec(requested="fp16-pure", model="tiny/qwen2-audio", samples=4, gradient_accumulation=1)
     Path(spec.paths.run).mkdir(exist_ok=True)
     hooks = write_hooks(str(tmp_path / "hooks"))
     code, _, err = training(spec, watch_environment(spec.paths.run, hooks, {}, progress=False)).run()

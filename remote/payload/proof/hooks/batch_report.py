@@ -70,7 +70,7 @@ class RowEnds:
 
 @dataclass(frozen=True)
 class TargetOffsets:
-    """Which input token the targets of one cross entropy are, relative to the token at the position of their logits.
+    """The offset between the targets of one cross entropy and the input tokens at the positions of their logits.
 
     `share`: by offset, the share of the `rows` that were compared. `ahead`: by how many positions the labels that the
     model was given are ahead of its input already; None without such labels.
@@ -83,7 +83,7 @@ class TargetOffsets:
 
 @dataclass(frozen=True)
 class IgnoredGradient:
-    """The gradient of logits at positions of one batch whose labels are all -100.
+    """The gradient of logits at the positions of one batch that have no label other than -100.
 
     `reached`: how many have one; `compared`: samples of them. `uniform` and `one_id`: samples whose gradient points to
     the uniform distribution, or to one id, the same in all.

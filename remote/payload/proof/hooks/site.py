@@ -26,7 +26,7 @@ def arm() -> None:
     try:
         importlib.import_module("halfstep_hooks.arm").arm()
     except Exception as error:  # noqa: BLE001 - a defect of the hooks must not end the user's command
-        print(f"halfstep: the hooks could not be armed: {error}", file=sys.stderr)
+        print(f"halfstep: the hooks could not be installed: {error}", file=sys.stderr)
 
 
 arm()
