@@ -59,7 +59,7 @@ class Memory:
 
     @staticmethod
     def of(root: Path, question: str) -> Memory:
-        """Load the cache of this question; empty if there is none or it cannot be read."""
+        """Load the cache for these fixers and this target; empty if there is none or it cannot be read."""
         memory = Memory(root / FOLDER / f"{question}.json")
         try:
             stored = json.loads(memory.file.read_bytes())

@@ -48,7 +48,7 @@ def read_launch(launch: Launch) -> LaunchText:
 
 
 def launch_from(data: bytes, given: Launch) -> Launch:
-    """Return the launch in the bytes, with a command and variables where `given` has them."""
+    """Decode the launch; its command and variables are present only if `given` has them."""
     texts = [text.decode("utf-8", "surrogatepass") for text in data.split(NUL)]
     argv, pairs = texts[: len(texts) - 2 * len(given.env)], texts[len(texts) - 2 * len(given.env) :]
     return Launch(given.command and tuple(argv), dict(zip(pairs[::2], pairs[1::2], strict=True)))

@@ -48,7 +48,7 @@ def scratch_of(context: Context, plan: Plan) -> Iterator[str]:
 
 
 def data_files(view: View) -> tuple[tuple[str, bytes], ...]:
-    """Return (name, bytes) of the data that is uploaded apart from code; nothing if it is too large for memory."""
+    """Return (name, bytes) of the data that is uploaded separately; nothing if it is too large for memory."""
     data = view.data
     if data is None or data.size_bytes > LARGEST_SCRATCH_DATA or data.root.is_file():
         return ()

@@ -72,7 +72,7 @@ class LoraConfig(Frozen):
 
 
 class DataConfig(Frozen):
-    """The training data: a hub dataset, a local folder (`path`, sent apart from code), or the built-in tiny-speech."""
+    """The training data: a hub dataset, a local folder (`path`, sent separately), or the built-in tiny-speech."""
 
     dataset: Text | None = None
     revision: Text | None = None

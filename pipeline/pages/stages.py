@@ -10,7 +10,7 @@ STAGES = {
 halfstep compares digests in one request and sends the differences in one compressed stream. Each file appears
 complete or not at all. Files deleted locally are deleted on the host; a sync that would delete more than half of them
 stops first. `.gitignore` and `.pipelineignore` apply exactly as in git. Secrets and very large files are rejected by
-name. Data under `data:` is sent apart from the code, in chunks; an interrupted transfer resumes. See docs/sync.md.
+name. Data under `data:` is sent separately from the code, in chunks; an interrupted transfer resumes. See docs/sync.md.
 """,
     "environment": """Checks Python, torch build, driver, GPU, disk and memory of the host.
 

@@ -160,7 +160,7 @@ def _not_chosen(guess: Guess, why: str) -> BadUsage:
 
 
 def _data_of(given: str, found: str, here: Path, questions: Questions) -> str:
-    """Return the folder or file that is sent apart from code, or an empty string for none."""
+    """Return the folder or file that is sent separately from the code, or an empty string for none."""
     known = f"this project has {found}/; " if found else ""
     answer = given or questions.ask(f"folder of data to send separately from the code ({known}empty: none)")
     if answer and not (here / Path(answer).expanduser()).exists():

@@ -24,7 +24,7 @@ SCRATCH_DATA = ".halfstep-data"
 
 @dataclass(frozen=True)
 class Place:
-    """Absolute paths on the host: `data`, uploaded apart from code, and `cache`, for preprocessed data."""
+    """Absolute paths on the host: `data`, uploaded separately from the code, and `cache`, for preprocessed data."""
 
     data: str
     cache: str

@@ -24,7 +24,7 @@ from remote.protocol.survey import Survey
 
 @dataclass(frozen=True)
 class View:
-    """One project, one host, one config, at one moment. `data` is the data that is uploaded apart from code.
+    """One project, one host, one config, at one moment. `data` is the data that is uploaded separately from the code.
 
     `serial` is the number of a repetition of the same work; None is the highest one on the host. `cures` are those of
     earlier failures of this config; `given` are the command-line words that selected host and config. `seen_unix` is
@@ -75,7 +75,7 @@ class View:
 
 
 def data_folder(loaded: LoadedConfig) -> Path | None:
-    """Return the local folder that is uploaded apart from code: `data.path`, or a built-in data set."""
+    """Return the local folder that is uploaded separately from the code: `data.path`, or a built-in data set."""
     data = loaded.config.data
     if data.path is not None:
         return (loaded.root / Path(data.path).expanduser()).resolve()

@@ -1,4 +1,4 @@
-"""Data that a config names apart from the code: its files, and the digest that names it on every host."""
+"""Data that a config names separately from the code: its files, and the digest that names it on every host."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def _judge_header(header: Buffer) -> Ending:
 
 
 def _judge_data(body: memoryview) -> Ending:
-    """Data whose sum field is still zero is being written into preallocated space."""
+    """Data whose checksum field is still zero is being written into preallocated space."""
     (crc,) = FOOTER.unpack(body[-FOOTER.size :])
     if masked_crc32c(body[: -FOOTER.size]) == crc:
         return Ending.CLEAN

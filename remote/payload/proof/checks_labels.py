@@ -76,7 +76,7 @@ def _padding_learnt(masked: List[LabelCounts], learnt: List[LabelCounts]) -> Res
 
 
 def _ignored(rows: List[ValueTargets]) -> Iterator[Result]:
-    """Labels of -100 belong into losses with an ignore_index; a model may mask them before any other loss."""
+    """Labels of -100 belong in losses with an ignore_index; a model may mask them before any other loss."""
     losses = [row for row in rows if row.loss != MODEL and row.total] or rows
     wrong = [row for row in losses if row.ignored]
     for name in sorted({row.loss for row in wrong}):

@@ -82,8 +82,8 @@ class FlowRecorder:
     def _is_discarded(self, optimizer: Any) -> bool:
         """Return True if gradients of a backward pass were cleared before anything used them.
 
-        One of two optimizers may clear what the other's loss left behind; weights that were changed by hand have used
-        their gradients.
+        This is allowed with several optimizers, since one may clear gradients that another one's loss added, and if
+        other code changed the weights in between.
         """
         single = len(self._optimizers) == 1 and not self._is_untouched(optimizer)
         used = self._weights.get(optimizer) != _weights(optimizer)
