@@ -1,6 +1,6 @@
 # make demo         set up the environment and train the tiny model on this machine; a second run has nothing to do
 # make test         set up the environment (with an OpenSSH server, if permitted) and run the tests
-# make test-all     also run the exhaustive sweeps: a kill at every system call, every example and every import order
+# make test-all     also run what tests/exhaustive.txt lists: a kill at every system call, every example and import order
 # make test-image   build the image with a real Docker engine and use it over SSH
 # make lint types docs bench soak mutation clean
 

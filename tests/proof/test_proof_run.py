@@ -241,6 +241,7 @@ def test_when_the_runner_is_killed_training_ends_and_the_next_proof_sweeps(place
         ("distributed", TORCHRUN, "auto", 2),
         ("sharded", TORCHRUN, "auto", 2),
     ],
+    ids=["trainer", "accelerated", "lightning", "distributed", "sharded"],
 )
 def test_the_usual_shapes_of_training_are_proved_unmodified(name, launcher, requested, ranks, place, host):
     (place / "tree" / "train.py").write_text((SCRIPTS / "launched" / f"{name}.py").read_text())

@@ -71,8 +71,9 @@ def test_what_is_missing_in_our_own_venv_is_installed_and_taken_out_again(host, 
     assert gone.returncode == 1
 
 
-def test_nothing_is_installed_into_a_venv_that_is_not_ours(host, venv):
-    host.run(["rm", f"{venv}/halfstep.json"])
+def test_nothing_is_installed_into_a_venv_that_is_not_ours(host):
+    venv = f"{host.workdir}/{PROJECT.tree}/venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", venv], check=True)
     args = {
         "project": PROJECT.key,
         "fixer": "audio-backends",
