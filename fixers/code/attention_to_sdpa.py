@@ -5,7 +5,9 @@ What it does
     environment variable selects it, in Python heredocs and in commands given to `subprocess` and `os.system` too; sets
     `use_flash_attention_2`, `padding_free` and similar switches to False. Comparisons, lists of choices and branches
     that test the card are left alone. Sequence packing without FlashAttention lets samples attend to each other and is
-    reported. Scripts, Dockerfiles and settings files belong to `launch-flags` and `mixed-precision-config`.
+    reported. A dtype that is float32 only where FlashAttention is off (`bfloat16 if use_flash_attention else float32`)
+    becomes float16, if the file trains in mixed precision. Scripts, Dockerfiles and settings files belong to
+    `launch-flags` and `mixed-precision-config`.
 
 Why
     `FlashAttention only supports Ampere GPUs or newer.` SDPA's memory-efficient kernels run float16 from Maxwell on.
@@ -32,6 +34,7 @@ import re
 from fixers.code.bf16_forms.exclusions import Verdict, judge_place
 from fixers.code.command_strings import edit_command_strings, runs_commands
 from fixers.code.draft import Draft
+from fixers.code.flash_fallbacks import FALLS_BACK, keep_half
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.settings.precision_words import as_false, is_true
@@ -67,10 +70,12 @@ WHY = "FlashAttention needs compute capability 8.0"
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Replace FlashAttention by SDPA."""
     chosen = ASKS.search(source.data) is not None and source.python.mentions(ASKS)
-    if not chosen and not (runs_commands(source.data) and IN_COMMAND.search(source.data)):
+    in_command = IN_COMMAND.search(source.data) is not None and runs_commands(source.data)
+    if not (chosen or in_command or FALLS_BACK.search(source.data)):
         return NOTHING
     draft = Draft(source.python, name)
     edit_command_strings(draft)
+    keep_half(draft)
     for node in draft.source.names.nodes:
         match node:
             case ast.Constant(value=str(word)) if FLASH.fullmatch(word):

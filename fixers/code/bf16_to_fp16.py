@@ -4,13 +4,14 @@ What it does
     On a card below compute capability 8.0, replaces bfloat16 by float16 wherever code selects it: `torch.bfloat16`
     under any alias, `.bfloat16()`, `bf16=True`, `mixed_precision="bf16"`, dtypes as strings, defaults of arguments,
     fields and command-line options, commands given to `subprocess` and `os.system`, DeepSpeed blocks, and defaults of
-    libraries. Values that need the range of bfloat16
-    become float32: optimizer code, moments and averages (`variance_dtype=`, `state["exp_avg_sq"]`), Newton-Schulz
-    iterations, reductions and communication (`reduce_dtype`), losses, sums, powers, cumulative products, rotary
-    frequencies and positions. `tf32=True` becomes False. A lone `bf16=<test of the card>` gets an `fp16=` for cards
-    without bfloat16. Comparisons, comments, docstrings and branches that test the card are never changed. Options,
-    choices and tables of the script keep their bfloat16 entry and get a float16 one beside it (`--fp16` beside
-    `--bf16`), because commands and configs now use fp16. Always runs together with `trainable-fp32` and `scaler-gate`.
+    libraries. Values that need the range of bfloat16 become float32: optimizer code, moments and averages
+    (`variance_dtype=`, `state["exp_avg_sq"]`), Newton-Schulz iterations, reductions and communication (`reduce_dtype`),
+    losses, sums, powers, cumulative products, rotary frequencies and positions. `tf32=True` becomes False. A lone
+    `bf16=<test of the card>` gets an `fp16=` for cards without bfloat16. Lightning's `bf16-true` becomes `16-mixed`,
+    which keeps trained weights in float32; it is refused with an error where a Fabric loop would then skip the loss
+    scale. Comparisons, comments, docstrings and branches that test the card are never changed. Options, choices and
+    tables of the script keep their bfloat16 entry and get a float16 one beside it (`--fp16` beside `--bf16`), because
+    commands and configs now use fp16. Always runs together with `trainable-fp32` and `scaler-gate`.
 
 Why
     Volta and Turing cards have no bfloat16 units. torch's emulation is slow, it misleads the checks of libraries, and

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fixers.frame.change import Left
+from fixers.frame.findings import error
 from fixers.frame.source_fixer import Rewrite
 from fixers.sources.python import Located, PythonSource
 from fixers.sources.splice import Edit
@@ -24,6 +25,10 @@ class Draft:
     def warn(self, node: Located, message: str, *, hint: str = "", severity: Severity = Severity.WARNING) -> None:
         """Report a problem at the node's line."""
         self.findings.append(Finding(self.check, severity, message, self.source.where(node), hint))
+
+    def refuse(self, node: Located, message: str, hint: str = "") -> None:
+        """Report a problem at the node's line that stops the stage."""
+        self.findings.append(error(self.check, message, self.source.where(node), hint))
 
     def replace(self, node: Located, replacement: str, why: str) -> None:
         """Replace the node's text."""

@@ -125,7 +125,7 @@ class Settings:
             name = parent
         name = f"trainer.{name}" if ".trainer" in within else name
         if value.text in NO_TWIN and MEANS_PRECISION.fullmatch(name):
-            self.warn(value, NO_TWIN_WORDS, "precision: 16-mixed")
+            self.found.refuse(value.place.start, NO_TWIN_WORDS, "precision: 16-mixed")
         if MEANS_PRECISION.fullmatch(name) and INTERPOLATED.fullmatch(value.text):
             self.warn(value, f"{value.text} falls back to bfloat16, which this card does not have")
         twin = twin_of(name, value.text)

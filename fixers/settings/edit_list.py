@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fixers.frame.findings import warning
+from fixers.frame.findings import error, warning
 from fixers.frame.source_fixer import Rewrite
 from fixers.sources.splice import Edit, line_of
 from remote.protocol.findings import Finding
@@ -29,6 +29,11 @@ class EditList:
         """Report a problem at the line of this offset."""
         where = f"{self.path}:{self.lines_above + line_of(self.data, offset)}"
         self.findings.append(warning(self.check, message, where, hint))
+
+    def refuse(self, offset: int, message: str, hint: str = "") -> None:
+        """Report a problem at the line of this offset that stops the stage."""
+        where = f"{self.path}:{self.lines_above + line_of(self.data, offset)}"
+        self.findings.append(error(self.check, message, where, hint))
 
     def put(self, start: int, end: int, text: bytes, why: str) -> None:
         """Replace the bytes from `start` to `end`; the first edit at a position wins."""

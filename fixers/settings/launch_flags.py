@@ -5,10 +5,9 @@ What it does
     `ACCELERATE_MIXED_PRECISION` become their float16 equivalents, `--tf32 True` becomes `--tf32 False`, FlashAttention
     becomes `sdpa`, and variables such as `ATTN_IMPLEMENTATION` and `USE_FLASH_ATTN` are set to match (`ENV` of a
     Dockerfile, `.env` files, variables of a Makefile). Only arguments, assignments and configs written by a heredoc are
-    edited; comments, printed strings,
-    paths, comparisons and commands such as echo or grep never are. If both `--bf16` and `--fp16` have values, `--bf16`
-    is set to false and `--fp16` to true. A variable that is the value of a precision option is edited where it is
-    assigned.
+    edited; comments, printed strings, paths, comparisons and commands such as echo or grep never are. If both `--bf16`
+    and `--fp16` have values, `--bf16` is set to false and `--fp16` to true. A variable that is the value of a precision
+    option is edited where it is assigned.
 
 Why
     A command-line flag overrides the default in the fixed script: with `--bf16 True` Trainer still uses bfloat16, and

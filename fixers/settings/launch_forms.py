@@ -141,7 +141,7 @@ class Launch:
 
     def judge_value(self, each: Given, piece: Piece, value: str) -> None:
         if value in NO_TWIN and MEANS_PRECISION.fullmatch(each.name):
-            self.found.warn(piece.start, NO_TWIN_WORDS, f"{each.name}=16-mixed")
+            self.found.refuse(piece.start, NO_TWIN_WORDS, f"{each.name}=16-mixed")
         twin = twin_of(each.name, value)
         if twin is not None:
             self.replace(piece, twin, NO_BFLOAT16 if twin in TWINS.values() or twin == "16" else WHY_RANGE)
@@ -249,7 +249,7 @@ class Launch:
         if known and found:
             self.judge_default(value, found)
         elif value.text in NO_TWIN and known:
-            self.found.warn(value.start, NO_TWIN_WORDS)
+            self.found.refuse(value.start, NO_TWIN_WORDS)
         elif value.text in TWINS and known:
             self.replace(value, TWINS[value.text or ""], NO_BFLOAT16)
         elif value.text in TWINS and MEANS_PRECISION.fullmatch(name):

@@ -1,13 +1,13 @@
 """mixed-precision-config: YAML, JSON, TOML and INI settings select float16 instead of bfloat16.
 
 What it does
-    On a card below compute capability 8.0, changes Accelerate's `mixed_precision: bf16`, dtypes given as values,
-    `bf16: true` and `auto` of Axolotl, LLaMA-Factory and Trainer arguments, `precision: bf16-mixed` of Lightning and
-    NeMo, DeepSpeed's bf16 block, `tf32: true`, and FlashAttention with the packing that needs it. If `bf16` and `fp16`
-    are both present, only their values change; if only `bf16` is, the key is renamed, unless the project's own code
-    reads it (`cfg["bf16"]`), which then selects float16 itself. A DeepSpeed file without an fp16 block gets one, with a
-    dynamic loss scale. Dtypes of moments, averages and reductions become float32. `bf16-true` has no safe float16
-    equivalent and is reported.
+    On a card below compute capability 8.0, changes Accelerate's `mixed_precision: bf16`, dtypes given as values, `bf16:
+    true` and `auto` of Axolotl, LLaMA-Factory and Trainer arguments, `precision: bf16-mixed` of Lightning and NeMo,
+    DeepSpeed's bf16 block, `tf32: true`, and FlashAttention with the packing that needs it. If `bf16` and `fp16` are
+    both present, only their values change; if only `bf16` is, the key is renamed, unless the project's own code reads
+    it (`cfg["bf16"]`), which then selects float16 itself. A DeepSpeed file without an fp16 block gets one, with a
+    dynamic loss scale. Dtypes of moments, averages and reductions become float32. Lightning's `bf16-true` becomes
+    `16-mixed`, and `torch_dtype: auto` becomes `float16`.
 
 Why
     A config overrides the defaults of the fixed script that reads it. Renaming `bf16` next to an `fp16: false` would

@@ -11,10 +11,12 @@ TWINS = {
     "BF16": "FP16",
     "bf16-mixed": "16-mixed",
     "bf16_mixed": "16_mixed",
+    "bf16-true": "16-mixed",
 }
+"""Lightning's bf16-true trains half weights; its 16-true cannot, because float16 needs float32 weights and a scale."""
 FULL = {"bfloat16": "float32", "torch.bfloat16": "torch.float32", "bf16": "fp32", "BF16": "FP32"}
-NO_TWIN = ("bf16-true", "bf16_true")
-NO_TWIN_WORDS = "bf16-true has no safe float16 equivalent: 16-mixed keeps weights in float32"
+NO_TWIN = ("bf16_true",)
+NO_TWIN_WORDS = "bf16_true has no safe float16 equivalent, and which word selects 16-mixed here is unknown"
 
 MEANS_PRECISION = re.compile(
     r"(?:.*[._-])?(?:(?:d|data|amp|autocast|torch)_?type|precision|amp_dtype|weights)", re.IGNORECASE
@@ -39,7 +41,10 @@ FLASH_VALUE = re.compile(
 )
 NEEDS_FLASH = re.compile(r"(?:.*[._-])?(?:padding_free|sample_packing|neat_packing)")
 
-NEEDLES = (b"bf16", b"bfloat16", b"BF16", b"tf32", b"flash", b"attn")
+AUTO_DTYPE = re.compile(r"(?:.*[._-])?torch_dtype")
+"""The option of transformers; "auto" is the dtype of the checkpoint, which is bfloat16 for most of today's models."""
+
+NEEDLES = (b"torch_dtype", b"bf16", b"bfloat16", b"BF16", b"tf32", b"flash", b"attn")
 """A file without any of these contains none of the names and values above."""
 
 WHY_RANGE = "the range of float16 is too small for sums and moments"
@@ -59,6 +64,8 @@ def twin_of(name: str, value: str) -> str | None:
         return FULL.get(value)
     if not MEANS_PRECISION.fullmatch(name):
         return None
+    if value == "auto" and AUTO_DTYPE.fullmatch(name):
+        return "float16"
     if value == "bf16" and "trainer" in re.split(r"[./]", name):
         return "16"
     return TWINS.get(value)

@@ -54,6 +54,12 @@ def names_bf16(source: PythonSource, test: ast.expr) -> bool:
     )
 
 
+def names_bf16_in_pattern(case: ast.match_case) -> bool:
+    """Return True for `case "bf16":`."""
+    words = (node.value for node in ast.walk(case.pattern) if isinstance(node, ast.Constant))
+    return any(isinstance(word, str) and NAMES_BF16.search(word) is not None for word in words)
+
+
 def _left_before(source: PythonSource, above: ast.AST, child: ast.stmt) -> bool:
     """Return True if an earlier statement of the block tests the card and leaves the block."""
     for block in (getattr(above, name, None) for name in ("body", "orelse", "finalbody")):

@@ -83,3 +83,48 @@ def test_a_text_flip_fails_and_the_plan_trains(tmp_path: Path) -> None:
     fixed = _run(tmp_path)
     assert fixed.returncode == 0, fixed.stderr
     assert "{torch.float32} torch.float16" in fixed.stdout
+
+
+LIGHTNING = '''\
+import lightning as L
+import torch
+from torch import nn
+
+
+class Module(L.LightningModule):
+    """A frozen layer in half precision, and a trained one."""
+
+    def __init__(self):
+        super().__init__()
+        self.base = nn.Linear(8, 8).to(torch.bfloat16).requires_grad_(False)
+        self.head = nn.Linear(8, 1).to(torch.bfloat16)
+
+    def training_step(self, batch, index):
+        with torch.autocast("cpu", enabled=False):
+            return self.head(self.base(batch.to(self.base.weight.dtype)).to(self.head.weight.dtype)).pow(2).mean()
+
+    def configure_optimizers(self):
+        return torch.optim.AdamW(self.parameters(), lr=1e-2)
+
+
+module = Module()
+trainer = L.Trainer(
+    precision="bf16-true", max_steps=4, logger=False, enable_checkpointing=False, enable_progress_bar=False
+)
+trainer.fit(module, torch.utils.data.DataLoader(torch.randn(16, 8), batch_size=4))
+print(trainer.precision, {p.dtype for p in module.parameters() if p.requires_grad}, module.base.weight.dtype)
+'''
+
+
+@pytest.mark.train
+def test_lightning_with_half_weights_trains_in_mixed_precision_instead(tmp_path: Path) -> None:
+    train = tmp_path / "train.py"
+    train.write_text(LIGHTNING)
+    before = _run(tmp_path)
+    assert "bf16-true {torch.bfloat16} torch.bfloat16" in before.stdout, before.stderr
+    plan = plan_fixes(Site(DiskTree(tmp_path), gpu=TITAN_RTX))
+    assert not [finding for finding in plan.findings if finding.severity == "error"]
+    apply_to_disk(tmp_path, plan)
+    assert 'precision="16-mixed"' in train.read_text()
+    after = _run(tmp_path)
+    assert "{torch.float32} torch.float16" in after.stdout, after.stderr

@@ -10,7 +10,8 @@ from typing import Any
 
 from fixers.code.bf16_forms.branches import is_selected_branch, is_selected_choice
 from fixers.code.bf16_forms.intent import SAID, is_explained, reason_to_leave
-from fixers.sources.gates import NAMES_BF16, asks_card, is_gated, names_bf16
+from fixers.code.flash_fallbacks import stays_half
+from fixers.sources.gates import NAMES_BF16, asks_card, is_gated, names_bf16, names_bf16_in_pattern
 from fixers.sources.python import PythonSource
 
 HALVES = ("torch.float16", "torch.half")
@@ -81,13 +82,18 @@ def _judge_choice(source: PythonSource, parent: ast.IfExp, child: ast.AST) -> Ju
     other = parent.orelse if child is parent.body else parent.body
     if isinstance(other, ast.Constant) and other.value in SAFETENSORS:
         return NEVER
-    return FALLS_BACK_TO_FP32 if _is_float32(source, other) and not _is_switch(source, parent.test) else None
+    is_selected = _is_switch(source, parent.test) or stays_half(source, parent.test)
+    return FALLS_BACK_TO_FP32 if _is_float32(source, other) and not is_selected else None
 
 
 def _judge_branch(source: PythonSource, parent: ast.If, child: ast.AST) -> Judged | None:
     if child in parent.body and (names_bf16(source, parent.test) or is_selected_branch(source, parent, child)):
         return NEVER
     return None
+
+
+def _judge_case(source: PythonSource, parent: ast.match_case, child: ast.AST) -> Judged | None:
+    return NEVER if child in parent.body and names_bf16_in_pattern(parent) else None
 
 
 def _judge_annotated(source: PythonSource, parent: ast.AnnAssign, child: ast.AST) -> Judged | None:
@@ -205,7 +211,7 @@ def _is_table(source: PythonSource, call: ast.Call, child: ast.AST) -> bool:
     return name in ("isinstance", "startswith", "endswith", "index", "count", "print", "assertEqual", "Literal")
 
 
-NEVER_INSIDE = (ast.Compare, ast.Assert, ast.match_case, ast.Subscript, ast.arg, ast.ExceptHandler)
+NEVER_INSIDE = (ast.Compare, ast.Assert, ast.pattern, ast.Subscript, ast.arg, ast.ExceptHandler)
 PARENTS: dict[type[ast.AST], Callable[[PythonSource, Any, ast.AST], Judged | None]] = {
     ast.Dict: _judge_dict,
     ast.List: _judge_display,
@@ -213,6 +219,7 @@ PARENTS: dict[type[ast.AST], Callable[[PythonSource, Any, ast.AST], Judged | Non
     ast.Set: _judge_display,
     ast.IfExp: _judge_choice,
     ast.If: _judge_branch,
+    ast.match_case: _judge_case,
     ast.AnnAssign: _judge_annotated,
     ast.Call: _judge_call,
     ast.FunctionDef: _judge_function,

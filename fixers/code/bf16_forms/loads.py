@@ -6,6 +6,7 @@ import ast
 import re
 
 from fixers.code.bf16_forms.intent import reason_to_leave
+from fixers.code.bf16_forms.options import auto_dtypes
 from fixers.code.draft import Draft
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import rewritten_literal
@@ -19,25 +20,35 @@ WHY_TRL = "TRL enables bfloat16 unless float16 is set"
 
 def find_loads(draft: Draft, target: Target) -> None:
     """Select float16 explicitly where a library would choose bfloat16 by default."""
+    options: dict[int, ast.Constant] = {}
     for call in draft.source.names.of_type(ast.Call):
         if isinstance(call.func, ast.Attribute) and call.func.attr in ("from_pretrained", "from_config"):
             _judge_load(draft, call, call.func, target)
+            given = (keyword.value for keyword in call.keywords if keyword.arg is None)
+            options |= {id(auto): auto for each in given for auto in auto_dtypes(draft.source, each)}
         elif TRL_CONFIGS.match(draft.source.names.meaning(call.func) or ""):
             _judge_trl(draft, call)
+    for auto in options.values():
+        _name_dtype(draft, auto)
 
 
 def _judge_load(draft: Draft, call: ast.Call, function: ast.Attribute, target: Target) -> None:
     given = [keyword.value for keyword in call.keywords if keyword.arg in DTYPE_KEYWORDS]
-    for value in given:
-        if isinstance(value, ast.Constant) and _is_auto(value):
-            literal = rewritten_literal(draft.source, value, "float16")
-            reason = reason_to_leave(draft.source, value)
-            if reason:
-                draft.leave(value, reason)
-            elif literal is not None:
-                draft.replace(value, literal, WHY_AUTO)
+    autos = [value for value in given if isinstance(value, ast.Constant) and _is_auto(value)]
+    for value in autos:
+        _name_dtype(draft, value)
     if not given and function.attr == "from_pretrained" and _is_model(draft, function.value):
         _judge_default(draft, call, target)
+
+
+def _name_dtype(draft: Draft, auto: ast.Constant) -> None:
+    """Replace "auto" by float16."""
+    literal = rewritten_literal(draft.source, auto, "float16")
+    reason = reason_to_leave(draft.source, auto)
+    if reason:
+        draft.leave(auto, reason)
+    elif literal is not None:
+        draft.replace(auto, literal, WHY_AUTO)
 
 
 def _judge_default(draft: Draft, call: ast.Call, target: Target) -> None:
@@ -56,7 +67,9 @@ def _judge_default(draft: Draft, call: ast.Call, target: Target) -> None:
 
 
 def _holds_dtype(draft: Draft, options: ast.expr) -> bool:
-    """Return True if this file sets a dtype in the options."""
+    """Return True if this file sets a dtype in the options, or will set one where it says "auto"."""
+    if any(True for _ in auto_dtypes(draft.source, options)):
+        return True
     if isinstance(options, (ast.Dict, ast.Call)):
         return _gives_dtype(options)
     written = draft.source.segment(options)

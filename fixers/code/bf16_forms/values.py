@@ -21,6 +21,7 @@ def find_values(draft: Draft) -> None:
         if attribute.attr == "bfloat16":
             _judge_attribute(draft, attribute)
     _judge_names(draft)
+    _judge_starred(draft)
 
 
 def _judge_names(draft: Draft) -> None:
@@ -50,6 +51,20 @@ def _imported_as(draft: Draft) -> frozenset[str]:
     imports = draft.source.names.of_type(ast.ImportFrom)
     aliases = (alias for each in imports if each.module == "torch" for alias in each.names)
     return frozenset(alias.asname or alias.name for alias in aliases if alias.name == "bfloat16")
+
+
+def _judge_starred(draft: Draft) -> None:
+    """Replace the name bfloat16 after `from torch import *`, unless the file binds it."""
+    names = draft.source.names
+    imports = (each for each in names.of_type(ast.ImportFrom) if each.module == "torch" and not each.level)
+    if not any(alias.name == "*" for each in imports for alias in each.names):
+        return
+    if any(name in scope.bindings for scope in names.scopes.values() for name in ("bfloat16", "float16")):
+        return
+    for node in names.of_type(ast.Name):
+        if node.id == "bfloat16" and _may_act(draft, node):
+            wide = needs_range(draft.source, node)
+            draft.replace(node, *(("float32", WHY_RANGE) if wide else ("float16", NO_BFLOAT16)))
 
 
 def _judge_attribute(draft: Draft, node: ast.Attribute) -> None:

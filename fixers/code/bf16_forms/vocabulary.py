@@ -6,10 +6,11 @@ import ast
 import re
 from collections.abc import Iterator
 
+from fixers.code.bf16_forms.lightning import TRUE_WORD
 from fixers.code.draft import Draft
 from fixers.settings.precision_words import IS_BF16, MEANS_PRECISION, TWINS, fp16_name, option
 from fixers.sources.chosen_words import constant_of, rewritten_literal
-from fixers.sources.gates import is_gated, names_bf16
+from fixers.sources.gates import is_gated, names_bf16, names_bf16_in_pattern
 from fixers.sources.names import Names
 
 DECLARES = ("add_argument", "add_option", "option", "Option")
@@ -80,6 +81,7 @@ def _teach_choices(draft: Draft, display: ast.List | ast.Tuple) -> None:
     for each in display.elts:
         written = _twin_literal(draft, each, words)
         if written:
+            words.append(TWINS[str(constant_of(each))])
             draft.edits.append(draft.source.insert(draft.source.span(each)[1], f", {written}", WHY_WORD))
 
 
@@ -91,6 +93,8 @@ def _teach_table(draft: Draft, display: ast.Dict) -> None:
     if SAFETENSORS.intersection(words):
         return
     for key, value in zip(display.keys, display.values, strict=True):
+        if constant_of(key) == TRUE_WORD:
+            continue
         written, dtype = _twin_literal(draft, key, words), _twin_value(draft, value)
         if key is not None and written and dtype:
             row = f"{written}: {dtype}, "
@@ -115,12 +119,22 @@ def _twin_value(draft: Draft, value: ast.expr) -> str | None:
 
 def _warn_of_branches(draft: Draft, names: Names) -> None:
     """Warn about `if name == "bf16": dtype = torch.bfloat16` in a file without a word for float16."""
-    source = draft.source
-    branches = [each for each in names.of_type(ast.If) if WORD.search(source.text, *source.span(each.test))]
+    branches = list(_branches(draft, names))
     if not branches or HALF_WORDS.intersection(constant_of(node) for node in names.of_type(ast.Constant)):
         return
-    for branch in branches:
-        inside = (node for each in branch.body for node in ast.walk(each) if isinstance(node, NAMED))
-        if names_bf16(source, branch.test) and any(names.meaning(node) == "torch.bfloat16" for node in inside):
+    for test, body in branches:
+        inside = (node for each in body for node in ast.walk(each) if isinstance(node, NAMED))
+        if any(names.meaning(node) == "torch.bfloat16" for node in inside):
             message = "this branch handles bfloat16, and no branch handles the float16 that is used on this card"
-            draft.warn(branch.test, message, hint="add a branch for fp16")
+            draft.warn(test, message, hint="add a branch for fp16")
+
+
+def _branches(draft: Draft, names: Names) -> Iterator[tuple[ast.expr | ast.stmt, list[ast.stmt]]]:
+    """Yield the branches that a word for bfloat16 selects: `if name == "bf16":` and `case "bf16":`."""
+    source = draft.source
+    for branch in names.of_type(ast.If):
+        if WORD.search(source.text, *source.span(branch.test)) and names_bf16(source, branch.test):
+            yield branch.test, branch.body
+    for case in names.of_type(ast.match_case):
+        if names_bf16_in_pattern(case):
+            yield case.body[0], case.body

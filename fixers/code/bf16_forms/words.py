@@ -6,6 +6,7 @@ import ast
 import re
 
 from fixers.code.bf16_forms.exclusions import Verdict, judge_place
+from fixers.code.bf16_forms.lightning import TRUE_WORD, refuse_plugin, unscaled_step
 from fixers.code.bf16_forms.wide_range import needs_range
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NO_BFLOAT16
@@ -21,9 +22,9 @@ WORDS = {
     "bf16": "fp16",
     "BF16": "FP16",
     "bf16-mixed": "16-mixed",
+    TRUE_WORD: "16-mixed",
 }
 LIGHTNING_WORDS = {"bf16": "16-mixed", "bf16-mixed": "16-mixed"}
-TRUE_WORDS = ("bf16-true",)
 OVERRIDE = re.compile(r"((?:\+{0,2}|--)[\w.-]*(?:precision|d_?type)=)([\w.-]+)")
 
 
@@ -32,11 +33,10 @@ def find_words(draft: Draft) -> None:
     for node in draft.source.names.of_type(ast.Constant):
         if not isinstance(node.value, str) or "bf" not in node.value.lower():
             continue
+        if node.value == TRUE_WORD:
+            refuse_plugin(draft, node)
         if node.value in WORDS:
             _judge_word(draft, node)
-        elif node.value in TRUE_WORDS and is_chosen(draft.source, node, MEANS_PRECISION):
-            message = "bf16-true has no safe float16 equivalent: use 16-mixed, with float32 weights"
-            draft.warn(node, message, hint='precision="16-mixed"')
         elif node.value == "--bf16":
             _judge_flag(draft, node)
         else:
@@ -53,6 +53,8 @@ def _judge_word(draft: Draft, node: ast.Constant) -> None:
         draft.leave(node, judged.message)
     elif judged.verdict is Verdict.ACT and _needs_range(draft, node):
         _replace(draft, node, FULL[str(node.value)], WHY_RANGE)
+    elif judged.verdict is Verdict.ACT and node.value == TRUE_WORD and (broken := unscaled_step(draft.source)):
+        draft.refuse(node, *broken)
     elif judged.verdict is Verdict.ACT:
         _replace(draft, node, _twin(draft, node))
 
@@ -114,6 +116,7 @@ def _replace(draft: Draft, node: ast.Constant, word: str, why: str = NO_BFLOAT16
     literal = rewritten_literal(draft.source, node, word)
     if literal is None:
         written = draft.source.segment(node)
-        draft.warn(node, f"{written} is bfloat16, split into several strings; write {word!r}")
+        report = draft.refuse if node.value == TRUE_WORD else draft.warn
+        report(node, f"{written} is bfloat16, split into several strings; write {word!r}")
         return
     draft.edits.append(draft.source.replace_node(node, literal, why))

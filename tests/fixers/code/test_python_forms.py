@@ -189,10 +189,10 @@ NO_DTYPE = "no dtype is given: transformers 5 loads a bfloat16 checkpoint as bfl
         ("\nc(bnb_4bit_quant_storage=torch.bfloat16)", 2, "warning", STORAGE),
         ("def f():\n    torch = 1\n    return torch.bfloat16", 3, "warning", REBOUND),
         (
-            "Trainer(\n  precision='bf16-true')",
+            "Trainer(\n  precision='bf16' '-true')",
             2,
-            "warning",
-            "bf16-true has no safe float16 equivalent: use 16-mixed, with float32 weights",
+            "error",
+            "'bf16' '-true' is bfloat16, split into several strings; write '16-mixed'",
         ),
         ("thing(bf16=True)", 1, "warning", OWN),
         ("def f(bf16): pass\nf(bf16=True)", 2, "warning", OWN),

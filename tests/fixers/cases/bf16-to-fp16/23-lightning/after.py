@@ -3,4 +3,4 @@ from pytorch_lightning import Trainer
 
 a = L.Trainer(precision="16-mixed")
 b = Trainer(precision="16-mixed")
-c = Trainer(precision="bf16-true")
+c = Trainer(precision="16-mixed")

@@ -2,7 +2,7 @@
 
 cat > conf/train.yaml <<EOF
 trainer:
-  precision: bf16-true
+  precision: bf16_true
   seed: 1
 EOF
 python train.py --fp16 True

@@ -1,0 +1,69 @@
+"""Dtypes that fall back to float32 where FlashAttention is off: `bfloat16 if use_flash_attention else float32`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TypeVar
+
+from fixers.code.draft import Draft
+from fixers.sources.chosen_words import rewritten_literal
+from fixers.sources.gates import is_gated
+from fixers.sources.python import PythonSource
+
+FALLS_BACK = re.compile(rb"if[ (][^\n]*flash_?att[^\n]*(?:\belse\b|:[ ]*(?:#[^\n]*)?$)", re.IGNORECASE | re.MULTILINE)
+NAMES_FLASH = re.compile(r"(?:not\s+)?(?:[\w.]+\.)?(?:use_)?flash_?att(?:entio)?n\w*", re.IGNORECASE)
+MIXES = re.compile(rb"\b(?:fp16|bf16)\b|GradScaler|mixed_precision|autocast")
+HALVES = ("torch.bfloat16", "torch.float16", "torch.half")
+FLOATS = ("torch.float32", "torch.float")
+T = TypeVar("T")
+HALF_WORDS = ("bfloat16", "float16", "bf16", "fp16")
+TWINS = {"float32": "float16", "fp32": "fp16"}
+WHY = "the dtype must not follow FlashAttention: float32 doubles the memory"
+
+
+def keep_half(draft: Draft) -> None:
+    """Select float16 where a dtype is float32 only without FlashAttention, if the file trains in mixed precision."""
+    if not FALLS_BACK.search(draft.source.text):
+        return
+    for choice in draft.source.names.of_type(ast.IfExp):
+        if stays_half(draft.source, choice.test):
+            off, on = _sides(choice.test, choice.orelse, choice.body)
+            _replace(draft, off, on)
+    for branch in draft.source.names.of_type(ast.If):
+        if branch.orelse and stays_half(draft.source, branch.test):
+            _judge_branch(draft, branch)
+
+
+def stays_half(source: PythonSource, test: ast.expr) -> bool:
+    """Return True if the test is a switch for FlashAttention, or its negation, in a file of mixed precision."""
+    return NAMES_FLASH.fullmatch(source.segment(test)) is not None and MIXES.search(source.text) is not None
+
+
+def _sides(test: ast.expr, orelse: T, body: T) -> tuple[T, T]:
+    """Return what is selected where FlashAttention is off, and where it is on."""
+    return (body, orelse) if isinstance(test, ast.UnaryOp) else (orelse, body)
+
+
+def _judge_branch(draft: Draft, branch: ast.If) -> None:
+    """Judge assignments of a dtype to the same name in both branches."""
+    off, on = _sides(branch.test, branch.orelse, branch.body)
+    selected = {draft.source.segment(each.targets[0]): each.value for each in on if isinstance(each, ast.Assign)}
+    for each in off:
+        if isinstance(each, ast.Assign):
+            other = selected.get(draft.source.segment(each.targets[0]))
+            if other is not None:
+                _replace(draft, each.value, other)
+
+
+def _replace(draft: Draft, off: ast.expr, on: ast.expr) -> None:
+    source = draft.source
+    if is_gated(source, off):
+        return
+    match off, on:
+        case ast.Attribute(), _ if source.names.meaning(off) in FLOATS and source.names.meaning(on) in HALVES:
+            draft.edits.append(source.replace_attribute(off, "float16", WHY))
+        case ast.Constant(value=str(word)), ast.Constant(value=other) if word in TWINS and other in HALF_WORDS:
+            literal = rewritten_literal(source, off, TWINS[word])
+            if literal is not None:
+                draft.replace(off, literal, WHY)
