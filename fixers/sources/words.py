@@ -19,11 +19,6 @@ class Word:
     text: str | None
 
     @property
-    def plain(self) -> bool:
-        """Return True if the word has no quotes, escapes or expansions."""
-        return self.text == self.raw
-
-    @property
     def body(self) -> tuple[int, int] | None:
         """Return the range of `text` in the file, without quotes around the word; None if it is not contiguous."""
         if self.text is None:

@@ -7,26 +7,16 @@ torch 2.4, because it counts emulation. See docs/precision.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
-from remote.protocol.precision import GROWTH_INTERVAL, Mode, PrecisionPlan
+from remote.protocol.precision import Mode, PrecisionPlan
 
 BF16_FROM = (8, 0)
 TENSOR_CORES_FROM = (7, 0)
 SCALE_START = 65536.0
 """The initial scale of `torch.amp.GradScaler`, which doubles after 2000 good steps and halves at each overflow."""
-BF16_FAMILIES = ("gemma", "t5", "phi4", "qwen2_audio", "qwen2_5_omni", "voxtral", "granite_speech", "ultravox")
-
-
-@dataclass(frozen=True)
-class ModelFacts:
-    """Facts about the base model that are known before loading it: the dtype of its checkpoint, and its family."""
-
-    checkpoint_dtype: str | None = None
-    family: str = ""
-
 
 _PLANS: dict[Mode, PrecisionPlan] = {
     Mode.BF16: PrecisionPlan(Mode.BF16, "bfloat16", "float32", "bfloat16", False, "sdpa", "float32", 1.0, ""),
@@ -47,14 +37,10 @@ def judge_precision(
     *,
     capability: tuple[int, int] | None,
     requested: str = "auto",
-    model: ModelFacts | None = None,
     card: str = "",
-    steps: int | None = None,
-    settled_scale: float | None = None,
 ) -> PrecisionPlan:
     """Return the precision plan for the weakest of the selected cards; `capability` None means the CPU.
 
-    `steps` is the run's length in optimizer steps, `settled_scale` the loss scale at which a proof stopped skipping.
     Raises ValueError for an unknown mode, which the config loader rejects earlier.
     """
     who = _who(capability, card)
@@ -65,14 +51,13 @@ def judge_precision(
         wanted = None
     mode = wanted or _best(capability)
     because = _because(mode, who, capability) if wanted is None else f"{requested} is configured, on {who}"
-    plan = replace(
+    return replace(
         _PLANS[mode],
         because=because,
         refusal=refusal,
-        warnings=_warnings(mode, capability, who, model or ModelFacts()),
+        warnings=_warnings(mode, capability, who),
         tf32=supports_bf16(capability) and mode is not Mode.FP16_PURE,
     )
-    return _with_scale(plan, steps, settled_scale) if plan.scaler else plan
 
 
 def _best(capability: tuple[int, int] | None) -> Mode:
@@ -109,7 +94,7 @@ def _no_bf16(who: str) -> Finding:
     )
 
 
-def _warnings(mode: Mode, capability: tuple[int, int] | None, who: str, model: ModelFacts) -> tuple[Finding, ...]:
+def _warnings(mode: Mode, capability: tuple[int, int] | None, who: str) -> tuple[Finding, ...]:
     warnings = []
     if mode is Mode.FP16_PURE:
         warnings.append(
@@ -129,27 +114,8 @@ def _warnings(mode: Mode, capability: tuple[int, int] | None, who: str, model: M
         warnings.append(
             _warning("fp32-on-tensor-cores", f"fp32 leaves the tensor cores of {who} unused", "precision: auto")
         )
-    made_for_bf16 = model.checkpoint_dtype == "bfloat16" or model.family.lower().startswith(BF16_FAMILIES)
-    if mode in (Mode.FP16_MIXED, Mode.FP16_PURE) and made_for_bf16:
-        warnings.append(
-            _warning(
-                "bf16-pretrained",
-                "the base model was trained in bfloat16, whose values may exceed the float16 range (65504)",
-                "pipeline verify",
-            )
-        )
     return tuple(warnings)
 
 
 def _warning(check: str, message: str, hint: str) -> Finding:
     return Finding.warning(check, message, "precision", hint)
-
-
-def _with_scale(plan: PrecisionPlan, steps: int | None, settled: float | None) -> PrecisionPlan:
-    """Lower the initial scale for a run shorter than the growth interval: each overflow would cost it a step.
-
-    So it starts at half of the scale that the proof settled at, and may grow after a fifth of its steps (50 to 2000).
-    """
-    scale = max(128.0, min(SCALE_START, settled / 2)) if settled else SCALE_START
-    interval = GROWTH_INTERVAL if steps is None else max(50, min(GROWTH_INTERVAL, steps // 5))
-    return replace(plan, init_scale=scale, growth_interval=interval)

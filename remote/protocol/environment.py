@@ -40,6 +40,4 @@ class EnvironmentFacts:
     cuda_available: bool = False
     cards: Tuple[CardTrial, ...] = ()
     imports: Dict[str, str] = field(default_factory=dict)
-    versions: Dict[str, str] = field(default_factory=dict)
-    clock_unix: float = 0.0
     error: str = ""

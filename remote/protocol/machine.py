@@ -72,7 +72,6 @@ class Disk:
     free_bytes: int
     total_bytes: int
     free_inodes: int
-    kind: str = ""
     error: str = ""
 
 
@@ -82,12 +81,7 @@ class Machine:
 
     hostname: str
     machine_id: str
-    boot_id: str
     system: str
-    arch: str
-    user: str
-    home: str
-    memory_bytes: int
     shm_bytes: int
     clock_unix: float
     container: bool = False

@@ -8,9 +8,6 @@ from typing import Optional, Tuple
 
 from remote.protocol.findings import Finding
 
-GROWTH_INTERVAL = 2000
-"""Good steps after which `torch.amp.GradScaler` doubles its scale, by default."""
-
 
 class Mode(str, Enum):
     """The four precision modes."""
@@ -26,7 +23,6 @@ class PrecisionPlan:
     """The precision settings of a run. Dtypes are torch's names (`float16`); `autocast_dtype` None: no autocast.
 
     `refusal` is set if the requested mode cannot work; the plan is then one that works.
-    `growth_interval` is how many good steps double the loss scale.
     """
 
     mode: Mode
@@ -40,7 +36,6 @@ class PrecisionPlan:
     because: str
     warnings: Tuple[Finding, ...] = ()
     refusal: Optional[Finding] = None
-    growth_interval: int = GROWTH_INTERVAL
     tf32: bool = False
 
     @property

@@ -102,12 +102,10 @@ class ProofReport:
     device: str = ""
     ranks: int = 0
     attention: Tuple[str, ...] = ()
-    largest_outputs: Tuple[Tuple[str, float], ...] = ()
     step_seconds: Optional[float] = None
     eta_s: Optional[float] = None
     peak_bytes: Optional[int] = None
     total_bytes: Optional[int] = None
-    settled_scale: Optional[float] = None
     wall_s: float = 0.0
     exit: Optional[int] = None
     output_tail: str = ""

@@ -18,20 +18,7 @@ class SurveyRequest:
     python: str
     gpus: Optional[Tuple[int, ...]] = None
     card: Optional[Tuple[str, Tuple[int, int]]] = None
-    ports: Tuple[int, ...] = ()
-    files: Tuple[str, ...] = ()
     verify_checkpoints: bool = True
-
-
-@dataclass(frozen=True)
-class FileFact:
-    """One requested file on the host; `sha256` is empty unless it is a regular file."""
-
-    path: str
-    exists: bool
-    size_bytes: int = 0
-    sha256: str = ""
-    head: str = ""
 
 
 @dataclass(frozen=True)
@@ -46,8 +33,6 @@ class Survey:
     disk: Disk
     tree: TreeSurvey
     runs: Tuple[RunSurvey, ...] = ()
-    free_ports: Tuple[int, ...] = ()
-    files: Tuple[FileFact, ...] = ()
     data: Dict[str, str] = field(default_factory=dict)
 
     def run(self, name: str) -> Optional[RunSurvey]:

@@ -30,11 +30,7 @@ class MemoryTree:
 
 
 def machine(**known: Any) -> Machine:
-    plain = {
-        "hostname": "h", "machine_id": "m", "boot_id": "b", "system": "Linux 6.1.0", "arch": "x86_64", "user": "u",
-        "home": "/h", "memory_bytes": 2**36, "shm_bytes": 2**35,
-        "clock_unix": 0.0,
-    }  # fmt: skip
+    plain = {"hostname": "h", "machine_id": "m", "system": "Linux 6.1.0", "shm_bytes": 2**35, "clock_unix": 0.0}
     return Machine(**{**plain, **known})
 
 

@@ -20,7 +20,7 @@ def survey_of(tree: TreeSurvey, *runs: RunSurvey) -> Survey:
     """A machine without a card, with torch."""
     return Survey(
         payload="p",
-        machine=Machine("box", "m", "b", "Linux", "x86_64", "me", "/home/me", 8 << 30, 1 << 30, 0.0),
+        machine=Machine("box", "m", "Linux", 1 << 30, 0.0),
         interpreter=Interpreter("/usr/bin/python3", version=(3, 11, 2), torch=Torch("2.13.0")),
         driver=Driver(error="no nvidia-smi"),
         gpus=(),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import tempfile
-import time
 from typing import Any, Dict
 
 from remote.payload.probes.machine import read_disk
@@ -38,7 +37,6 @@ def probe_environment(call: Call) -> Dict[str, Any]:
     facts = EnvironmentFacts(
         read_interpreter(request.python, tree, cache),
         disk,
-        clock_unix=time.time(),
     )
     if not facts.interpreter.error:
         facts = _with_trial(facts, call, request, path, cache)
@@ -68,7 +66,6 @@ def _with_trial(
         cuda_available=bool(answer.get("cuda_available")),
         cards=tuple(decode(CardTrial, card) for card in answer.get("cards", [])),
         imports=decode(Dict[str, str], answer.get("imports", {})),
-        versions=decode(Dict[str, str], answer.get("versions", {})),
     )
 
 

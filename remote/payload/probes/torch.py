@@ -6,7 +6,7 @@ import importlib
 import json
 import os
 import sys
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List
 
 
 def main() -> int:
@@ -14,8 +14,8 @@ def main() -> int:
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     request = json.loads(sys.stdin.buffer.read() or b"{}")
-    imports, versions = try_imports(request.get("packages", ["torch"]))
-    answer: Dict[str, Any] = {"imports": imports, "versions": versions}
+    imports = try_imports(request.get("packages", ["torch"]))
+    answer: Dict[str, Any] = {"imports": imports}
     if not imports.get("torch", "absent"):
         answer.update(try_cards(sys.modules["torch"]))
     json.dump(answer, out)
@@ -23,19 +23,17 @@ def main() -> int:
     return 0
 
 
-def try_imports(names: List[str]) -> Tuple[Dict[str, str], Dict[str, str]]:
-    """For each package: the error of its import ("" if it succeeds), and its version."""
+def try_imports(names: List[str]) -> Dict[str, str]:
+    """The error of each package's import, "" if it succeeds."""
     problems: Dict[str, str] = {}
-    versions: Dict[str, str] = {}
     for name in names:
         try:
-            module = importlib.import_module(name)
+            importlib.import_module(name)
         except Exception as error:  # noqa: BLE001 - an import may fail in any way, which is the result
             problems[name] = f"{type(error).__name__}: {error}"[:500]
         else:
             problems[name] = ""
-            versions[name] = str(getattr(module, "__version__", ""))
-    return problems, versions
+    return problems
 
 
 def try_cards(torch: Any) -> Dict[str, Any]:

@@ -46,11 +46,8 @@ class AudioTrainer(Trainer):  # type: ignore[misc]
         """Use the plan's scaler on every device; Accelerate disables it and autocast on a CPU."""
         super().create_accelerator_and_postprocess()
         if self.plan.scaler:
-            self.accelerator.scaler = torch.amp.GradScaler(
-                self.accelerator.device.type,
-                init_scale=self.plan.init_scale,
-                growth_interval=self.plan.growth_interval,
-            )
+            device = self.accelerator.device.type
+            self.accelerator.scaler = torch.amp.GradScaler(device, init_scale=self.plan.init_scale)
             self.accelerator.native_amp = True
 
     def create_optimizer(self, model: Any = None) -> Any:

@@ -97,7 +97,7 @@ def test_fp16_with_a_scaler_trains_on_a_cpu_and_keeps_its_scale(
     make_spec: Callable[..., Any], training: Callable[..., Any]
 ) -> None:
     spec = make_spec(requested="fp16-mixed", epochs=3, samples=4, gradient_accumulation=1)
-    scale = dataclasses.replace(spec.precision, init_scale=2.0**24, growth_interval=50)
+    scale = dataclasses.replace(spec.precision, init_scale=2.0**24)
     code, out, err = training(dataclasses.replace(spec, precision=scale)).run()
     assert (code, err) == (0, "")
     progress = progress_of(spec)
