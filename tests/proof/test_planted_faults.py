@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
@@ -15,16 +14,16 @@ from remote.payload.proof.hooks.step import Step
 from remote.policy.precision import judge_precision
 from remote.protocol.findings import Severity
 from remote.protocol.proof import ProofRequest
+from tests.proof.declared import declared, planned_steps
 
 SCRIPTS = Path(__file__).parent / "scripts"
 FAULTS = sorted((SCRIPTS / "faults").glob("*.py"))
 HEALTHY = sorted((SCRIPTS / "healthy").glob("*.py"))
 
 
-def declared(key: str, script: Path) -> list[tuple[str, str]]:
-    """Return the checks and severities of a docstring's line such as `expects: labels-end (error), adapter-moves`."""
-    line = re.search(rf"^{key}: (.+)$", script.read_text(), re.MULTILINE)
-    return re.findall(r"([\w-]+)(?: \((\w+)\))?", line[1]) if line else []
+def run_of(script: Path) -> dict[str, object]:
+    steps = planned_steps(script)
+    return {"run_steps": int(steps), "environment": {"HALFSTEP_STEPS": steps}} if steps else {}
 
 
 def test_there_are_thirty_faults_and_ten_healthy_scripts():
@@ -34,7 +33,7 @@ def test_there_are_thirty_faults_and_ten_healthy_scripts():
 
 @pytest.mark.parametrize("script", FAULTS, ids=lambda path: path.stem)
 def test_a_planted_fault_is_named(script, prove):
-    report = prove(script)
+    report = prove(script, **run_of(script))
     severities = {finding.check: finding.severity.value for finding in report.findings}
     told = {finding.check for finding in report.findings if finding.severity is not Severity.INFO}
     told |= {finding.check for finding in diagnose_text(report.output_tail)}
@@ -46,7 +45,7 @@ def test_a_planted_fault_is_named(script, prove):
 
 @pytest.mark.parametrize("script", HEALTHY, ids=lambda path: path.stem)
 def test_a_healthy_script_raises_no_error(script, prove):
-    report = prove(script)
+    report = prove(script, **run_of(script))
     assert report.report.errors == (), report.output_tail[-2000:]
     assert report.applied >= 2
     shown = {(finding.check, finding.severity.value) for finding in report.findings}

@@ -13,6 +13,7 @@ from remote.payload.proof.hooks.monitor import CREEP_WINDOW, StepMonitor
 from remote.payload.proof.hooks.step import Step
 from remote.protocol.jobs import Progress
 from remote.protocol.values import decode
+from tests.proof.declared import declared, planned_steps
 
 SCRIPTS = Path(__file__).parent / "scripts"
 
@@ -191,10 +192,22 @@ def test_the_watch_may_only_report(watch):
     assert status == 0
 
 
+INTERRUPTED = sorted((SCRIPTS / "interrupted").glob("*.py"))
+RESUMING = {"train-mode", "trainable-set", "trainable-dtype", "weights-between", "learning-rate"}
+"""What the watch reports of the steps after an evaluation, a checkpoint or a change of the rate."""
+
+
+@pytest.mark.parametrize("script", INTERRUPTED, ids=lambda path: path.stem)
+def test_what_an_evaluation_or_a_checkpoint_leaves_changed_is_reported(script, watch):
+    told, status, output = watch(script, HALFSTEP_STEPS=planned_steps(script))
+    assert status == 0, output[-2000:]
+    assert [(line["check"], line["severity"]) for line in told] == [(declared("expects", script)[0][0], "warning")]
+
+
 @pytest.mark.parametrize("script", sorted((SCRIPTS / "healthy").glob("*.py")), ids=lambda path: path.stem)
 def test_a_healthy_training_runs_to_its_end_unharmed(script, watch):
-    told, status, output = watch(script)
-    assert [line for line in told if line["severity"] == "error"] == []
+    told, status, output = watch(script, HALFSTEP_STEPS=planned_steps(script))
+    assert [line for line in told if line["severity"] == "error" or line["check"] in RESUMING] == []
     assert status == 0, output[-2000:]
 
 

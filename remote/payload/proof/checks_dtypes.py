@@ -26,6 +26,7 @@ def judge(evidence: Evidence) -> Iterator[Result]:
     yield _optimizer_state(evidence)
     yield _cast_late(evidence)
     yield from _reduction(evidence)
+    yield from _tied(evidence)
 
 
 def _trainable(evidence: Evidence) -> Result:
@@ -195,3 +196,18 @@ def _reduction(evidence: Evidence) -> Iterator[Result]:
         yield warning("reduce-dtype", "FSDP reduces gradients in float16: sums over ranks overflow early")
     elif dtype:
         yield passed("reduce-dtype", f"FSDP reduces gradients in {dtype}")
+
+
+def _tied(evidence: Evidence) -> Iterator[Result]:
+    untied = evidence.first.trained.untied
+    if untied is None:
+        return
+    if not (untied.differ and (untied.head_moved or untied.embedding_moved)):
+        yield passed(
+            "tied-weights", "embedding and head are two tensors with the same values, although the config ties them"
+        )
+        return
+    message = f"the config ties {untied.head} to {untied.embedding}, but they are two tensors, and training parts them"
+    grade = error if untied.tied_when_loaded else warning
+    hint = "train one tensor for both, or set config.tie_word_embeddings = False"
+    yield grade("tied-weights", message, where=untied.head, hint=hint)

@@ -9,11 +9,14 @@ from remote.payload.proof.evidence import Evidence, Result, error, passed, some,
 from remote.payload.proof.hooks.rules import adapter_is_idle, is_adapter
 from remote.protocol.proof import NotChecked
 
+MOST_OF_A_RUN = 0.9
+
 
 def judge(evidence: Evidence) -> Iterator[Result]:
     yield _gradient_finite(evidence)
     yield from _coverage(evidence)
     yield _movement(evidence)
+    yield from _between(evidence)
     yield from _rates(evidence)
 
 
@@ -133,15 +136,43 @@ def _rate_rises(evidence: Evidence) -> bool:
     return bool(rates) and rates[-1] > rates[0]
 
 
+def _between(evidence: Evidence) -> Iterator[Result]:
+    """Weights may be clamped, averaged or projected between steps by design; rounding them to float16 loses steps."""
+    between = evidence.first.trained.between
+    if max((rank.trained.put_back for rank in evidence.ranks), default=0):
+        return
+    if not between.changed:
+        if len(evidence.counted) > 1:
+            yield passed("weights-between", "only the optimizer changes trained tensors")
+        return
+    where = some(between.changed)
+    if between.rounded:
+        message = f"between steps, {len(between.rounded)} trained tensors are rounded to float16: small steps are lost"
+        hint = "keep a copy in half precision for evaluating or saving, and leave the model as it is"
+        yield error("weights-between", message, where=some(between.rounded), hint=hint)
+    else:
+        message = f"{len(between.changed)} trained tensors change between steps, by something else than the optimizer"
+        yield warning("weights-between", message, where=where)
+
+
 def _rates(evidence: Evidence) -> Iterator[Result]:
     if not evidence.steps:
         return
     known = [step.learning_rate for step in evidence.steps if step.learning_rate is not None]
     if not known:
         yield NotChecked("learning-rate", "the optimizer's learning rate cannot be read")
+    elif any(known) and _ends_early(evidence):
+        start, planned = evidence.first.zero_rate_from, evidence.request.run_steps
+        message = f"the schedule is at 0 from about step {start} of {planned} on: later steps change nothing"
+        yield warning("learning-rate", message, hint="give the schedule the number of optimizer steps of the whole run")
     elif any(known):
         yield passed("learning-rate", f"{known[0]:.3g} first, {known[-1]:.3g} last")
     else:
         grade = warning if any(step.scheduled for step in evidence.steps) else error
         message = f"the learning rate is 0 in all of {len(evidence.steps)} steps, and nothing changes"
         yield grade("learning-rate", message)
+
+
+def _ends_early(evidence: Evidence) -> bool:
+    start, planned = evidence.first.zero_rate_from, evidence.request.run_steps
+    return start is not None and planned is not None and start < MOST_OF_A_RUN * planned

@@ -15,6 +15,9 @@ IDLE_WARNING = 5
 SKIP_WINDOW = 50
 SKIP_BUDGET = 10
 CONSECUTIVE_SKIPS = 8
+ZERO_WARNING = 5
+ZERO_STEPS = 20
+LAST_SHARE = 0.02
 CREEP_WINDOW = 20
 CREEP_FACTOR = 1.3
 CREEP_BYTES = 256 * 2**20
@@ -34,10 +37,13 @@ class StepMonitor:
     """Reports each kind of anomaly once, and once more if it gets worse.
 
     `trained_before`: the run resumes from a checkpoint, so a gradient of 0 may be the end of a successful training
-    rather than one that never began.
+    rather than one that never began. `planned`: how many steps are to follow, None if unknown.
     """
 
-    def __init__(self, *, trained_before: bool = False) -> None:
+    def __init__(self, *, trained_before: bool = False, planned: Optional[int] = None) -> None:
+        self._planned = planned
+        self._had_rate = False
+        self._at_zero = 0
         self.applied = 0
         self._reported: Set[Tuple[str, str]] = set()
         self._skips: List[bool] = []
@@ -53,6 +59,7 @@ class StepMonitor:
         self._skips = [*self._skips, not step.applied][-SKIP_WINDOW:]
         self.applied += step.applied
         found = [*self._loss(step), *self._gradient(step), *self._scale(step), *self._memory(step)]
+        found += self._rate(step)
         fresh = [anomaly for anomaly in found if (anomaly.check, anomaly.severity) not in self._reported]
         self._reported.update((anomaly.check, anomaly.severity) for anomaly in fresh)
         return fresh
@@ -123,6 +130,19 @@ class StepMonitor:
             message = f"the loss scale fell from {first:g} to {scale:g}: gradients overflow even unscaled"
             found.append((_error if in_a_row else _warning)("scale-collapse", message, step))
         return found
+
+    def _rate(self, step: Step) -> List[Anomaly]:
+        """A schedule may reach 0 in the last steps, and rest there for a few between its cycles."""
+        self._had_rate = self._had_rate or bool(step.learning_rate)
+        self._at_zero = self._at_zero + 1 if step.learning_rate == 0 else 0
+        left = None if self._planned is None else self._planned - step.number
+        enough = ZERO_STEPS if left is None else ZERO_WARNING
+        near = left is not None and left <= max(ZERO_STEPS, LAST_SHARE * (self._planned or 0))
+        if not self._had_rate or self._at_zero < enough or near:
+            return []
+        of = f", {left} steps before the planned end" if left is not None else ""
+        message = f"the learning rate is 0 in the last {self._at_zero} steps{of}: nothing is learnt any more"
+        return [_warning("learning-rate", message, step)]
 
     def _memory(self, step: Step) -> List[Anomaly]:
         self._held = [*self._held, step.held_bytes][-CREEP_WINDOW:]

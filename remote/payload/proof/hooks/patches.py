@@ -10,6 +10,7 @@ import sys
 from typing import Any, Callable
 
 from .autocast import is_float16_on_card
+from .interruptions import patch_interruptions
 from .loss_graph import Start, classify_start
 from .loss_scale import patch_scalers
 from .origins import LIBRARIES, patch_libraries, patch_parameters
@@ -57,6 +58,9 @@ def install(recorder: Recorder, training: Training) -> None:
     patch_scalers(torch, recorder, training)
     _patch_backward(torch, recorder, training)
     _patch_clipping(torch, recorder)
+    if recorder.interruptions is not None:
+        for owner, name, wrapper in patch_interruptions(torch, lambda: recorder.interruptions):
+            replace(owner, name, wrapper)
     if recorder.details is not None:
         _patch_schedulers(recorder.details)
         _patch_autocast(torch, recorder.details, training)
@@ -190,7 +194,7 @@ def _patch_schedulers(details: DetailRecorder) -> None:
     def step(original: Any) -> Any:
         def stepping(self: Any, *args: Any, **kwargs: Any) -> Any:
             result = original(self, *args, **kwargs)
-            details.scheduled()
+            details.scheduled(self)
             return result
 
         return stepping

@@ -16,12 +16,14 @@ from .device import peak_memory, synchronize
 from .exits import watch_exit
 from .gradient_flow import FlowRecorder
 from .hold import hold, watch_runner
+from .interruptions import Interruptions
 from .loss_graph import Start
 from .modules import MEASURED_FORWARDS, ModuleMeasure
 from .origins import Origins
 from .quiet import Ledger, quiet
 from .recorder import DetailRecorder
 from .report import Crash, Flags, RankReport, write_json
+from .schedules import zero_from
 from .step_log import Clip, StepLog
 from .taken import Taken, measure_step
 from .tensors import local, read_losses, short
@@ -38,6 +40,7 @@ class ProofRecorder:
     """
 
     forked = False
+    interruptions: Optional[Interruptions] = None
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -52,6 +55,7 @@ class ProofRecorder:
         self.attentions = AttentionMeasure()
         self.trained = Trained()
         self.scaler: Optional[Any] = None
+        self.scheduler: Optional[Any] = None
         self.flow = FlowRecorder()
         self.losses: List[Any] = []
         self.clips: List[Clip] = []
@@ -238,7 +242,8 @@ class ProofRecorder:
         self.log.note_scale(float(scaler.get_scale()))
 
     @quiet
-    def scheduled(self) -> None:
+    def scheduled(self, scheduler: Any) -> None:
+        self.scheduler = scheduler
         if self.log.steps and not self.log.steps[-1].applied:
             self._flag(scheduled_after_skip=True)
 
@@ -273,6 +278,7 @@ class ProofRecorder:
             open_losses=read_losses(self.losses),
             loss_dtypes=tuple(sorted(self.loss_dtypes)),
             has_scaler=self.scaler is not None,
+            zero_rate_from=zero_from(self.scheduler, len(self.log.steps), int(os.environ.get("HALFSTEP_STEPS") or 0)),
             model=model,
             trained=trained,
             gradient_flow=self.flow.summary(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple
 
+from .interruptions import Interruptions
 from .loss_graph import Start
 from .origins import Origins
 
@@ -14,6 +15,11 @@ class Recorder(Protocol):
     @property
     def details(self) -> Optional[DetailRecorder]:
         """The recorder of everything else; None: install no patches for it."""
+        ...
+
+    @property
+    def interruptions(self) -> Optional[Interruptions]:
+        """The record of evaluations and checkpoints; None: install no patches for it."""
         ...
 
     def restart(self) -> None:
@@ -106,6 +112,6 @@ class DetailRecorder(Protocol):
         """The loss scale was updated."""
         ...
 
-    def scheduled(self) -> None:
+    def scheduled(self, scheduler: Any) -> None:
         """A learning rate scheduler took a step."""
         ...

@@ -85,6 +85,30 @@ class ModelTables:
 
 
 @dataclass(frozen=True)
+class UntiedHead:
+    """Embedding and head that the config ties, as two tensors; `differ`: their values do, after the steps.
+
+    `tied_when_loaded`: this version of transformers ties them again when it loads the saved files.
+    """
+
+    embedding: str
+    head: str
+    embedding_moved: bool
+    head_moved: bool
+    differ: bool
+    tied_when_loaded: bool
+
+
+@dataclass(frozen=True)
+class ChangedBetween:
+    """Trained tensors that changed between optimizer steps, in how many; `rounded`: to numbers of float16."""
+
+    steps: int = 0
+    changed: Tuple[str, ...] = ()
+    rounded: Tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class TrainedTensors:
     """What the steps did. `gradients`: by tensor, the state of its gradient in each step.
 
@@ -100,6 +124,8 @@ class TrainedTensors:
     nonfinite: Tuple[str, ...] = ()
     weights_sum: float = 0.0
     unheld_moved: bool = False
+    between: ChangedBetween = field(default_factory=ChangedBetween)
+    untied: Optional[UntiedHead] = None
 
 
 class Misuse(str, Enum):
@@ -205,7 +231,8 @@ class Provenance:
 class RankReport:
     """What one process saw. `state`: running, done, exited or exception; `faults`: errors of the hooks themselves.
 
-    `open_losses`: of backward passes that no step followed.
+    `open_losses`: of backward passes that no step followed. `zero_rate_from`: the step from which the learning rate
+    schedule is 0 to the end.
     """
 
     rank: int
@@ -217,6 +244,7 @@ class RankReport:
     open_losses: Tuple[float, ...] = ()
     loss_dtypes: Tuple[str, ...] = ()
     has_scaler: bool = False
+    zero_rate_from: Optional[int] = None
     model: ModelTables = field(default_factory=ModelTables)
     trained: TrainedTensors = field(default_factory=TrainedTensors)
     gradient_flow: GradientFlow = field(default_factory=GradientFlow)

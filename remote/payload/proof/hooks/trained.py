@@ -5,9 +5,11 @@ from __future__ import annotations
 import weakref
 from typing import Any, Dict, List, Optional, Set, Tuple
 
+from .changes import Changes
 from .report import ModelTables, TrainedTensors
 from .tables import describe, state_dtypes
 from .tensors import fingerprint, measure_gradients, moved, name_parameters, nonfinite, parameters_of, short, trained_by
+from .tied import find_untied
 
 IDLE = ("none", "zero")
 
@@ -27,6 +29,7 @@ class Trained:
         self._waiting: List[Any] = []
         self._built_as: Dict[int, Dict[int, str]] = {}
         self._before: Dict[str, Tuple[Any, Any]] = {}
+        self._changes = Changes()
         self._unheld_before: Dict[str, Tuple[Any, Any]] = {}
 
     @property
@@ -74,7 +77,9 @@ class Trained:
 
     def after_step(self, optimizer: Any) -> None:
         """Record whether the weights differ from the first ones, directly after a step."""
-        if self._differs(optimizer):
+        prints = fingerprint(self.named(optimizer))
+        self._changes.after_step(optimizer, prints)
+        if self._differs(prints):
             self._has_moved.add(id(optimizer))
 
     def has_moved(self, optimizer: Any) -> bool:
@@ -82,13 +87,17 @@ class Trained:
         return id(optimizer) in self._has_moved
 
     def before_step(self, optimizer: Any) -> None:
-        """Record whether the changes of an earlier step were undone since."""
-        if id(optimizer) in self._has_moved and not self._differs(optimizer):
+        """Record whether the weights changed since the last step, and whether its changes were undone."""
+        if id(optimizer) not in self._has_moved:
+            return
+        prints = fingerprint(self.named(optimizer))
+        self._changes.before_step(optimizer, prints)
+        if not self._differs(prints):
             self.put_back += 1
             self._has_moved.discard(id(optimizer))
 
-    def _differs(self, optimizer: Any) -> bool:
-        return any(moved(self._before, fingerprint(self.named(optimizer))).values())
+    def _differs(self, prints: Dict[str, Tuple[Any, Any]]) -> bool:
+        return any(moved(self._before, prints).values())
 
     def _unheld(self) -> List[Tuple[str, Any]]:
         """Return trainable parameters that no optimizer holds; they may be half-precision copies of others."""
@@ -125,14 +134,17 @@ class Trained:
     def summary(self) -> Tuple[ModelTables, TrainedTensors]:
         """Return the tables as they were before the first step, and what has changed since."""
         after = fingerprint([row for one in self.optimizers for row in self.named(one)])
+        has_moved = moved(self._before, after)
         trained = TrainedTensors(
             optimizers=tuple(sorted({type(one).__name__ for one in self.optimizers})),
             optimizer_state=state_dtypes(self.optimizers),
             gradients={name: tuple(states) for name, states in self.gradients.items()},
-            moved=moved(self._before, after),
+            moved=has_moved,
             put_back=self.put_back,
             nonfinite=tuple(sorted(set(nonfinite(after)) - set(nonfinite(self._before)))),
             weights_sum=sum(float(total) for _, total in after.values()),
             unheld_moved=any(moved(self._unheld_before, fingerprint(self._unheld())).values()),
+            between=self._changes.summary(),
+            untied=find_untied(self.roots, name_parameters(self.roots), has_moved),
         )
         return self.tables or self._describe(), trained

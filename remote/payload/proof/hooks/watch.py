@@ -12,6 +12,7 @@ import time
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 from .device import held_bytes, peak_bytes
+from .interruptions import Interruptions
 from .loss_graph import Start
 from .monitor import Anomaly, StepMonitor
 from .quiet import Ledger, quiet
@@ -73,6 +74,7 @@ class WatchRecorder:
         self.reads = Reads(run)
         self.start = TrainingStart()
         self.monitor = StepMonitor()
+        self.interruptions = Interruptions()
         self.since = time.monotonic()
         self.last_written = 0.0
         self.pending: Optional[Dict[str, Any]] = None
@@ -105,8 +107,12 @@ class WatchRecorder:
             self.main = optimizer
             if not self.attempts:
                 self.start = find_start(optimizer, self.reads)
-                self.monitor = StepMonitor(trained_before=self.start.resumed)
+                left = self.planned_steps and self.planned_steps - (self.start.step or 0)
+                self.monitor = StepMonitor(trained_before=self.start.resumed, planned=left)
         self.scaler = scaler
+        if optimizer is self.main:
+            for anomaly in self.interruptions.before_step(parameters_of(optimizer), self.attempts + 1, self.untouched):
+                self._report(anomaly)
 
     def before_step(self, optimizer: Any, *, closure: bool) -> None:
         self._before_step(optimizer, closure)
@@ -134,15 +140,19 @@ class WatchRecorder:
         """Measure the gradients' norm, unless clipping has; in the first steps also which tensors got a gradient."""
         applied = self.monitor.applied
         covering = applied < LAST_COVERAGE_STEP and (self.untouched or not applied)
-        if not covering and self.clip_norm is not None:
+        interrupted = self.interruptions.watching
+        if not covering and not interrupted and self.clip_norm is not None:
             return
         named = _numbered(optimizer)
         states, self.norm = measure_gradients(named)
+        reached = {id(p) for name, p in named if states[name] in ("nonzero", "nonfinite")}
+        if interrupted:
+            self.interruptions.note_gradients(reached)
         if not covering:
             return
         if not applied:
             self.untouched = {id(p) for _, p in named if p.numel()}
-        self.untouched -= {id(p) for name, p in named if states[name] in ("nonzero", "nonfinite")}
+        self.untouched -= reached
 
     def _grad_norm(self) -> Optional[float]:
         norm = self.clip_norm
@@ -178,6 +188,8 @@ class WatchRecorder:
         anomalies = self.monitor.observe(step)
         if self.monitor.applied in (COVERAGE_STEPS, LAST_COVERAGE_STEP) and step.counts:
             anomalies += self._uncovered()
+        if applied:
+            self.interruptions.after_step(parameters_of(optimizer), step.learning_rate)
         for anomaly in anomalies:
             self._report(anomaly)
         self.pending = self._progress(step)

@@ -1,0 +1,50 @@
+"""Whether trained weights change between optimizer steps, and whether they are rounded to float16 there."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Dict, Set, Tuple
+
+from .report import ChangedBetween
+
+Prints = Dict[str, Tuple[Any, Any]]
+ROUNDING = 1e-5
+
+
+class Changes:
+    """Compares the weights that an optimizer step left with those that the next one begins with."""
+
+    def __init__(self) -> None:
+        self._left: Dict[int, Prints] = {}
+        self._steps = 0
+        self._changed: Set[str] = set()
+        self._rounded: Set[str] = set()
+
+    def after_step(self, optimizer: Any, prints: Prints) -> None:
+        """Record the weights that a step left."""
+        self._left[id(optimizer)] = prints
+
+    def before_step(self, optimizer: Any, prints: Prints) -> None:
+        """Record the weights that the next step begins with."""
+        left = self._left.pop(id(optimizer), {})
+        pairs = {name: (left[name][0], now) for name, (now, _) in prints.items() if name in left}
+        changed = {name for name, pair in pairs.items() if _differ(*pair)}
+        self._steps += bool(changed)
+        self._changed |= changed
+        self._rounded |= {name for name in changed if _is_half(pairs[name][1]) and not _is_half(pairs[name][0])}
+
+    def summary(self) -> ChangedBetween:
+        return ChangedBetween(self._steps, tuple(sorted(self._changed)), tuple(sorted(self._rounded)))
+
+
+def _differ(before: Any, after: Any) -> bool:
+    """Return True if they differ by more than the rounding of a sum that was added and taken away again."""
+    if before.shape != after.shape or before.dtype != after.dtype:
+        return True
+    gap, size = (before - after).abs().max(), before.abs().max()
+    return bool(gap > ROUNDING * size)
+
+
+def _is_half(values: Any) -> bool:
+    torch = sys.modules["torch"]
+    return bool(torch.equal(values.half().to(values.dtype), values))

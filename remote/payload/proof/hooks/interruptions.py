@@ -1,0 +1,187 @@
+"""What an evaluation or a checkpoint in the middle of a training leaves changed: mode, trained set, dtypes, weights."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple
+
+from .monitor import Anomaly
+from .rules import adapter_is_idle
+from .tensors import living_names, local, short
+
+STEPS = 4
+SUDDEN = 4.0
+TENSORS = 16
+SAMPLE = 1024
+ROUNDING = 1e-5
+MOST = 0.5
+HALF = ("float16", "bfloat16")
+
+
+class Interruptions:
+    """Compares the trained tensors and the mode of the model after each interruption with those before it.
+
+    Modes are compared for a module that holds most trained weights: a frozen encoder, or normalisation, may rest.
+    """
+
+    def __init__(self) -> None:
+        self._cause = ""
+        self._left = 0
+        self._compare = False
+        self._measured = 0
+        self._with_gradient: Set[int] = set()
+        self._rate: Optional[float] = None
+        self._evaluated: Optional[Any] = None
+        self._trained: Dict[int, str] = {}
+        self._samples: List[Any] = []
+        self._reported: Set[str] = set()
+
+    @property
+    def watching(self) -> bool:
+        """Return True in the first steps after an interruption."""
+        return self._left > 0
+
+    def evaluated(self, module: Any) -> None:
+        """Record that a module was switched from training to eval mode."""
+        self._note("evaluation")
+        self._evaluated = weakref.ref(module)
+
+    def saved(self) -> None:
+        """Record that something was saved."""
+        self._note("checkpoint")
+
+    def _note(self, cause: str) -> None:
+        # Before the first step there is nothing to compare with.
+        if not self._trained:
+            return
+        self._compare = True
+        if not self._left:
+            self._cause, self._left, self._measured, self._with_gradient = cause, STEPS, 0, set()
+
+    def before_step(self, parameters: List[Any], step: int, untouched: Set[int]) -> List[Anomaly]:
+        """Return what the last interruption left changed, before a step; `untouched` never got a gradient."""
+        if not self.watching:
+            return []
+        found = self._changed(parameters, step)
+        if self._left == 1:
+            found += [*self._unmade(parameters, step), *self._idle(parameters, step, untouched)]
+        self._left -= 1
+        fresh = [one for one in found if one.check not in self._reported]
+        self._reported.update(one.check for one in fresh)
+        return fresh
+
+    def after_step(self, parameters: List[Any], rate: Optional[float]) -> None:
+        """Keep a sample of the weights that the step left; a rate that changes suddenly is an interruption too."""
+        if self._rate and rate is not None and not self._rate / SUDDEN < rate < self._rate * SUDDEN:
+            self._note("change of the learning rate")
+        self._rate = rate
+        if not self._trained:
+            self._trained = {id(p): short(p.dtype) for p in parameters if p.requires_grad}
+        self._samples = [_sample(p) for p in self._some(parameters)]
+
+    def note_gradients(self, with_gradient: Set[int]) -> None:
+        """Record which tensors have a gradient in a step after an interruption, by id."""
+        self._measured += 1
+        self._with_gradient |= with_gradient
+
+    def _known(self, parameters: List[Any]) -> List[Any]:
+        return [p for p in parameters if id(p) in self._trained]
+
+    def _some(self, parameters: List[Any]) -> List[Any]:
+        known = self._known(parameters)
+        return known[:: max(1, len(known) // TENSORS)][:TENSORS]
+
+    def _changed(self, parameters: List[Any], step: int) -> List[Anomaly]:
+        if not self._compare:
+            return []
+        self._compare = False
+        changed = sum(_differ(before, _sample(now)) for before, now in zip(self._samples, self._some(parameters)))
+        if not changed:
+            return []
+        of = f"{changed} of {len(self._samples)} trained tensors that were compared"
+        return [_warning("weights-between", f"{of} differ from those before the {self._cause} at step {step}", step)]
+
+    def _unmade(self, parameters: List[Any], step: int) -> List[Anomaly]:
+        """A script may take a step or two until it has put everything back."""
+        found = []
+        since = self._since(step)
+        module = self._evaluated() if self._evaluated is not None else None
+        if module is not None and not module.training and _holds(module, parameters):
+            found.append(_warning("train-mode", f"{type(module).__name__} is trained in eval mode {since}", step))
+        known = self._known(parameters)
+        frozen = sum(not p.requires_grad for p in known)
+        if frozen:
+            message = f"{frozen} of {len(known)} trained tensors no longer require gradients {since}"
+            found.append(_warning("trainable-set", message, step))
+        cast = sum(self._trained[id(p)] == "float32" and short(p.dtype) in HALF for p in known)
+        if cast:
+            message = f"{cast} of {len(known)} trained tensors are in half precision {since}"
+            found.append(_warning("trainable-dtype", message, step))
+        return found
+
+    def _idle(self, parameters: List[Any], step: int, untouched: Set[int]) -> List[Anomaly]:
+        """A part of a model may rest: experts that no token was routed to."""
+        trained = {id(p): p for p in self._known(parameters) if p.requires_grad and p.numel()}
+        idle = trained.keys() - self._with_gradient - untouched
+        if self._measured < 2 or 2 * len(idle) < len(trained):
+            return []
+        names = living_names(trained)
+        if not adapter_is_idle(names, idle):
+            return []
+        message = f"{len(idle)} trained tensors got no gradient {self._since(step)}: {min(names[key] for key in idle)}"
+        return [_warning("adapter-gradient", message, step)]
+
+    def _since(self, step: int) -> str:
+        return f"since the {self._cause} {STEPS} steps before step {step}"
+
+
+def patch_interruptions(torch: Any, current: Callable[[], Optional[Interruptions]]) -> List[Tuple[Any, str, Any]]:
+    """Return the patches as (owner, name, wrapper)."""
+    depth = [0]
+
+    def train(original: Any) -> Any:
+        def training(self: Any, mode: bool = True) -> Any:
+            interruptions = current()
+            if not depth[0] and not mode and self.training and interruptions is not None:
+                interruptions.evaluated(self)
+            depth[0] += 1
+            try:
+                return original(self, mode)
+            finally:
+                depth[0] -= 1
+
+        return training
+
+    def save(original: Any) -> Any:
+        def saving(*args: Any, **kwargs: Any) -> Any:
+            interruptions = current()
+            if interruptions is not None:
+                interruptions.saved()
+            return original(*args, **kwargs)
+
+        return saving
+
+    return [(torch.nn.Module, "train", train), (torch, "save", save)]
+
+
+def _sample(parameter: Any) -> Any:
+    values = local(parameter).reshape(-1)
+    return values[:: max(1, values.numel() // SAMPLE)][:SAMPLE].clone()
+
+
+def _differ(before: Any, after: Any) -> bool:
+    if before.shape != after.shape:
+        return True
+    gap = (before.float() - after.float()).abs().sum()
+    return bool(gap > ROUNDING * before.float().abs().sum())
+
+
+def _holds(module: Any, parameters: List[Any]) -> bool:
+    """Return True if most trained weights are in that module."""
+    inside = {id(p) for p in module.parameters()}
+    held = sum(p.numel() for p in parameters if id(p) in inside)
+    return bool(held > MOST * sum(p.numel() for p in parameters))
+
+
+def _warning(check: str, message: str, step: int) -> Anomaly:
+    return Anomaly(check, "warning", message, step)

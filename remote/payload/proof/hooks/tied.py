@@ -1,0 +1,54 @@
+"""Embeddings and heads that a model's config ties, and that are two tensors nevertheless."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Dict, List, Optional, Tuple
+
+from .report import UntiedHead
+from .tensors import fingerprint, moved
+
+FIRST_THAT_KEEPS_BOTH = 5
+"""transformers ties both again when it loads them, and keeps both from this major version on."""
+
+
+def find_untied(roots: List[Any], names: Dict[int, str], has_moved: Dict[str, bool]) -> Optional[UntiedHead]:
+    """Return the first head that is apart from its embedding, against its config; None if there is none.
+
+    A copy that PEFT trains is saved with the adapter, so it is no such head.
+    """
+    for root in roots:
+        pair = _pair(getattr(root, "module", root))
+        if pair is None or pair[0] is pair[1] or pair[0].data_ptr() == pair[1].data_ptr():
+            continue
+        embedding, head = (names.get(id(one), "") for one in pair)
+        if not embedding or not head or "modules_to_save" in embedding + head:
+            continue
+        both = [fingerprint([("", one.float())]) for one in pair]
+        return UntiedHead(
+            embedding,
+            head,
+            embedding_moved=has_moved.get(embedding, False),
+            head_moved=has_moved.get(head, False),
+            differ=moved(*both)[""],
+            tied_when_loaded=_major_of_transformers() < FIRST_THAT_KEEPS_BOTH,
+        )
+    return None
+
+
+def _pair(root: Any) -> Optional[Tuple[Any, Any]]:
+    """Return the weights of embedding and head of a model whose config ties them."""
+    config = getattr(root, "config", None)
+    if not getattr(config, "tie_word_embeddings", False) or not hasattr(root, "get_output_embeddings"):
+        return None
+    weights: List[Any] = [
+        getattr(part, "weight", None) for part in (root.get_input_embeddings(), root.get_output_embeddings())
+    ]
+    torch = sys.modules["torch"]
+    whole = all(isinstance(one, torch.Tensor) and one.is_floating_point() and one.numel() for one in weights)
+    return (weights[0], weights[1]) if whole and weights[0].shape == weights[1].shape else None
+
+
+def _major_of_transformers() -> int:
+    version = str(getattr(sys.modules.get("transformers"), "__version__", "0"))
+    return int(version.split(".", maxsplit=1)[0])

@@ -1,0 +1,18 @@
+"""After each step, a look at the loss in half precision rounds the weights that are trained.
+
+expects: weights-between (error)
+"""
+
+import mini
+import torch
+
+torch.manual_seed(7)
+model = mini.Mini()
+optimizer = torch.optim.AdamW(mini.trained(model), lr=1e-3)
+for _ in range(30):
+    model(**mini.batch()).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    with torch.no_grad(), mini.autocast():
+        print("evaluated", float(model.half()(**mini.batch())))
+    model.float()

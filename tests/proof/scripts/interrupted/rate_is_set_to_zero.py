@@ -1,0 +1,16 @@
+"""A callback of a plain loop, without a known end, sets the rate to 0.
+
+A second form.
+
+expects: learning-rate
+"""
+
+import mini
+import torch
+
+model = mini.build()
+optimizer = torch.optim.AdamW(mini.trained(model), lr=1e-3)
+mini.train(model, optimizer=optimizer, steps=5)
+for group in optimizer.param_groups:
+    group["lr"] = 0.0
+mini.train(model, optimizer=optimizer, steps=25)
