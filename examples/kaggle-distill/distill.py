@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def distil(teacher, student, mode: Precision, steps: int, device: str) -> None:
-    """The student answers more and more as the teacher does, on fresh inputs at every step."""
+    """Train the student to imitate the teacher, on new inputs at every step."""
     amp_dtype = mode.autocast
     optimizer = torch.optim.AdamW([p for p in student.parameters() if p.requires_grad], lr=5e-3)
     scaler = torch.amp.GradScaler(device)

@@ -1,4 +1,4 @@
-"""A teacher, and a student whose router chooses how much of each expert answers."""
+"""A teacher, and a student whose router weights the outputs of its experts."""
 
 import torch
 from torch import nn
@@ -8,7 +8,7 @@ WIDTH, CLASSES = 32, 10
 
 
 class Teacher(nn.Module):
-    """Frozen; what it knows are its weights, drawn from a seed."""
+    """A frozen model with random weights from a seed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class Teacher(nn.Module):
 
 
 class Student(nn.Module):
-    """Frozen experts behind a trained router and head, which take their inputs in their own dtype."""
+    """Frozen experts with a trained router and head, which cast their inputs to their own dtype."""
 
     def __init__(self, experts: int = 6) -> None:
         super().__init__()

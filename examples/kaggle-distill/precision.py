@@ -1,4 +1,4 @@
-"""The four ways to compute, and the one that a card is for."""
+"""The four precision modes, and the one that suits the card."""
 
 from dataclasses import dataclass
 
@@ -30,7 +30,7 @@ def choose(name: str) -> Precision:
 
 
 def announce(mode: Precision, model: torch.nn.Module, scaler: torch.amp.GradScaler) -> None:
-    """One line on what is really so, not on what was asked."""
+    """One line with the settings in effect, which may differ from the requested ones."""
     trained = sorted({str(each.dtype) for each in model.parameters() if each.requires_grad})
     frozen = sorted({str(each.dtype) for each in model.parameters() if not each.requires_grad})
     words = [f"frozen {', '.join(frozen)}", f"trained {', '.join(trained)}", f"autocast {mode.autocast or 'off'}"]

@@ -1,4 +1,4 @@
-"""The base model, made once where it is not there: a Llama of 80,000 weights and a tokenizer of single bytes."""
+"""The base model, created once if it does not exist: a Llama of 80,000 weights and a tokenizer of single bytes."""
 
 import contextlib
 import tempfile
@@ -13,7 +13,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 
 def make_base(folder: Path) -> None:
-    """`folder` holds a float16 checkpoint as a hub would give it, whichever of several processes is first."""
+    """`folder` holds a float16 checkpoint in the hub's format, whichever of several processes creates it."""
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}-") as made:
         save_base(Path(made) / folder.name)
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""Lets a CPU show what a card shows: accelerate gives fp16 runs autocast and a loss scaler on accelerators alone."""
+"""Makes a CPU behave like a card: accelerate enables autocast and a loss scaler for fp16 on accelerators only."""
 
 import torch
 

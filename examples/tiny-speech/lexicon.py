@@ -7,7 +7,7 @@ PHONES = {
     "TH": "T", "UH": "U", "UW": "u:", "V": "v", "W": "w", "Y": "j", "Z": "z", "ZH": "Z",
 }  # fmt: skip
 
-# "1" after a vowel marks the stressed syllable; it is no part of the phone's name in metadata.jsonl.
+# "1" after a vowel marks the stressed syllable; it is not part of the phone's name in metadata.jsonl.
 WORDS = {
     "a": "AH", "about": "AH B AW1 T", "and": "AE N D", "bath": "B AE1 TH", "bird": "B ER1 D", "book": "B UH1 K",
     "boy": "B OY1", "bread": "B R EH1 D", "bring": "B R IH1 NG", "cat": "K AE1 T", "chair": "CH EH1 R",
@@ -23,7 +23,7 @@ WORDS = {
     "water": "W AO1 T ER", "we": "W IY1", "with": "W IH DH", "young": "Y AH1 NG", "zoo": "Z UW1",
 }  # fmt: skip
 
-# What a learner puts in a phone's place; "" leaves the phone out.
+# What a learner may say instead of a phone; "" omits the phone.
 SLIPS = {
     "TH": ("S", "T"), "DH": ("D", "Z"), "V": ("B", "F"), "W": ("V",), "R": ("L",), "L": ("R",), "Z": ("S",),
     "ZH": ("SH", "JH"), "SH": ("S",), "CH": ("SH",), "JH": ("CH",), "NG": ("N",), "IH": ("IY",), "IY": ("IH",),

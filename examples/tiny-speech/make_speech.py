@@ -43,7 +43,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class Utterance:
-    """One clip to be: its words, and for each the phones that are said."""
+    """The plan of one clip: its words, and the phones to say for each."""
 
     name: str
     words: tuple[str, ...]
@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def utterances() -> list[Utterance]:
-    """Every text well said and at least once badly; every fourth one is kept for the test split."""
+    """Every text, pronounced once correctly and at least once with errors; every fourth is in the test split."""
     chance = random.Random(SEED)
     made = []
     for number, text in enumerate((*SINGLE, *SENTENCES)):
@@ -88,7 +88,7 @@ def utterances() -> list[Utterance]:
 
 
 def slip(wanted: tuple[tuple[str, ...], ...], count: int, chance: random.Random) -> tuple[tuple[str, ...], ...]:
-    """`wanted` with `count` phones said wrongly or left out; a left-out phone is ""."""
+    """`wanted` with `count` phones mispronounced or omitted; an omitted phone is ""."""
     said = [list(word) for word in wanted]
     places = [(w, p) for w, word in enumerate(wanted) for p, phone in enumerate(word) if phone in SLIPS]
     for w, p in chance.sample(places, min(count, len(places))):

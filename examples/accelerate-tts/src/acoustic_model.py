@@ -1,4 +1,4 @@
-"""Phones to mel: an encoder, a length for each phone, a decoder over frames."""
+"""Predicts a mel spectrogram from phones: an encoder, a duration for each phone, a decoder over frames."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ from utterances import BINS, PHONES
 
 
 class AcousticModel(nn.Module):
-    """Stretches what the encoder says of each phone to its duration, and decodes that."""
+    """Repeats the encoding of each phone for its duration, and decodes the result."""
 
     def __init__(self, width: int = 64) -> None:
         super().__init__()
@@ -24,7 +24,7 @@ class AcousticModel(nn.Module):
 
 
 def stretch(hidden: torch.Tensor, durations: torch.Tensor, frames: int) -> torch.Tensor:
-    """(batch, phones, width) repeated by duration to (batch, frames, width), zero behind the end."""
+    """(batch, phones, width) repeated by duration to (batch, frames, width), zero after the end."""
     ends = durations.cumsum(dim=1)[..., None]
     frame = torch.arange(frames, device=hidden.device)
     inside = (frame >= ends - durations[..., None]) & (frame < ends)
@@ -32,7 +32,7 @@ def stretch(hidden: torch.Tensor, durations: torch.Tensor, frames: int) -> torch
 
 
 def tts_loss(lengths: torch.Tensor, told: torch.Tensor, batch: dict[str, torch.Tensor]) -> torch.Tensor:
-    """Distance of the mel, and of the log durations, where there is a phone."""
+    """The loss of the mel and of the log durations, without padding."""
     spoken = batch["durations"] > 0
     frames = batch["durations"].sum(dim=1)[:, None] > torch.arange(told.shape[1], device=told.device)
     mel = (told.float() - batch["mel"]).abs().mean(dim=-1)[frames].mean()

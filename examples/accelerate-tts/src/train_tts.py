@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import torch
-import torch.distributed.nn  # first met with the group already there, it would hold that for good as a default argument
+import torch.distributed.nn  # imported after the process group exists, it would keep the group as a default argument
 from accelerate import Accelerator
 from accelerate.utils import set_seed
 from acoustic_model import AcousticModel, tts_loss
@@ -27,7 +27,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def make_accelerator(precision: str) -> Accelerator:
-    """Accelerate's own float16 wants a card; elsewhere the loop's autocast and this scaler do the same."""
+    """Accelerate's float16 needs a card; without one, the loop's autocast and this scaler do the same."""
     on_cards = torch.cuda.is_available()
     accelerator = Accelerator(cpu=not on_cards, mixed_precision=precision if on_cards else "no")
     if accelerator.scaler is None and precision == "fp16":
@@ -40,12 +40,12 @@ def main() -> None:
     precision = os.environ.get("ACCELERATE_MIXED_PRECISION", "no")
     accelerator = make_accelerator(precision)
     train(accelerator, arguments, precision)
-    accelerator.free_memory()  # the model holds the group, whose threads abort a Python that ends before them
+    accelerator.free_memory()  # the model holds the group, whose threads abort a Python process that ends before them
     accelerator.end_training()
 
 
 def train(accelerator: Accelerator, arguments: argparse.Namespace, precision: str) -> None:
-    """Every epoch over the utterances; the model is kept at the end."""
+    """Train for all epochs and save the model at the end."""
     set_seed(7)
     model = AcousticModel().to(accelerator.device)
     optimizer = torch.optim.Adam(model.parameters(), lr=arguments.learning_rate)
@@ -77,7 +77,7 @@ def train(accelerator: Accelerator, arguments: argparse.Namespace, precision: st
 
 
 def learn(accelerator, model, optimizer, batch, dtype: torch.dtype) -> float:
-    """One optimizer step; the loss before it."""
+    """Take one optimizer step and return the loss before it."""
     batch = {key: value.to(accelerator.device) for key, value in batch.items()}
     with torch.autocast(accelerator.device.type, dtype=dtype, enabled=dtype != torch.float32):
         lengths, told = model(batch["phones"], batch["durations"], batch["mel"].shape[1])

@@ -1,4 +1,4 @@
-"""Utterances that are made up: every phone has a spectrum and a length of its own, every speaker a tilt."""
+"""Synthetic utterances: every phone has its own spectrum and duration, every speaker a spectral tilt."""
 
 import torch
 

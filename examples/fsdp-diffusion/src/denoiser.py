@@ -1,4 +1,4 @@
-"""A small transformer over patches that tells the noise in a picture."""
+"""A small transformer over patches that predicts the noise in a picture."""
 
 import torch
 from embeddings import PositionalEmbedding, TimeEmbedding
@@ -26,7 +26,7 @@ class Block(nn.Module):
 
 
 class Denoiser(nn.Module):
-    """Noisy patches (batch, patches, pixels) and their time (batch,) in, the noise out."""
+    """Predicts the noise of patches (batch, patches, pixels) at their time (batch,)."""
 
     def __init__(self, patches: int, pixels: int, width: int = 64, depth: int = 2) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Where a patch lies, and how noisy it is, as vectors."""
+"""Embeddings of a patch's position and of its noise level."""
 
 import math
 
@@ -14,7 +14,7 @@ def sinusoids(values: torch.Tensor, width: int) -> torch.Tensor:
 
 
 class PositionalEmbedding(nn.Module):
-    """Adds its place to every patch."""
+    """Adds an embedding of its position to every patch."""
 
     def __init__(self, patches: int, width: int) -> None:
         super().__init__()

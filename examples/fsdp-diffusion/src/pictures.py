@@ -1,4 +1,4 @@
-"""Pictures of two soft discs, and the noise laid over them."""
+"""Synthetic pictures of two blurred discs, and their noise."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""How the learning rate goes down."""
+"""Learning rate schedules."""
 
 import math
 

@@ -41,12 +41,12 @@ def main() -> None:
     device = torch.device("cuda", rank) if on_cards else torch.device("cpu")
     torch.manual_seed(0)
     train(arguments, rank, device)
-    gc.collect()  # the sharded model holds the group, whose threads abort a Python that ends before them
+    gc.collect()  # the sharded model holds the group, whose threads abort a Python process that ends before them
     dist.destroy_process_group()
 
 
 def train(arguments: argparse.Namespace, rank: int, device: torch.device) -> None:
-    """Every epoch over the pictures; the model with the lowest validation loss is kept."""
+    """Train for all epochs and keep the model with the lowest validation loss."""
     model = Denoiser(PATCHES, PIXELS).to(device)
     model = FSDP(model, auto_wrap_policy=ModuleWrapPolicy({Block}), mixed_precision=MIXED, device_id=device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.learning_rate)
@@ -83,7 +83,7 @@ def train(arguments: argparse.Namespace, rank: int, device: torch.device) -> Non
 
 
 def denoising_loss(model: FSDP, clean: torch.Tensor) -> torch.Tensor:
-    """How far the noise that the model tells is from the noise that was laid over the pictures."""
+    """The Huber loss between the predicted noise and the noise that was added to the pictures."""
     time = torch.rand(len(clean), device=clean.device)
     noise = torch.randn_like(clean)
     noisy = add_noise(clean, time, noise).to(torch.bfloat16)
@@ -103,7 +103,7 @@ def validate(model: FSDP, device: torch.device) -> float:
 
 
 def save_best(model: FSDP, folder: Path, rank: int, device: torch.device) -> None:
-    """The whole model, from all shards, in one file that is always whole."""
+    """Save the full model, gathered from all shards, to one file atomically."""
     whole = FullStateDictConfig(offload_to_cpu=device.type == "cuda", rank0_only=True)
     with FSDP.state_dict_type(model, StateDictType.FULL_STATE_DICT, whole):
         state = model.state_dict()

@@ -28,12 +28,12 @@ RUNS = {
 
 
 def compute_dtype(bf16: bool) -> torch.dtype:
-    """bfloat16 where it was asked for and the card has it."""
+    """bfloat16 if it was requested and the card supports it."""
     return torch.bfloat16 if bf16 and torch.cuda.is_bf16_supported() else torch.float16
 
 
 def load_model(checkpoint: Path, run: RunSettings, dtype: torch.dtype, device: str) -> TinyPhi4MM:
-    """The checkpoint with its own speech adapter ready to be trained and everything else frozen."""
+    """The checkpoint with its speech adapter trainable and everything else frozen."""
     model = TinyPhi4MM.from_checkpoint(checkpoint, rank=run.rank, alpha=run.alpha)
     model.set_lora_adapter("speech")
     model = model.to(device, dtype=dtype)
@@ -42,7 +42,7 @@ def load_model(checkpoint: Path, run: RunSettings, dtype: torch.dtype, device: s
 
 
 def allow_tf32(wanted: bool) -> None:
-    """Refuses what the card cannot do, in the words that transformers has for it."""
+    """Raise the errors of transformers for settings that the card does not support."""
     if not wanted:
         return
     if not torch.cuda.is_available() or torch.cuda.get_device_capability() < (8, 0):

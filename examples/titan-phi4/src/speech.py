@@ -1,4 +1,4 @@
-"""Made speech: every word is its own pattern over the mel bands, with noise, from one seed."""
+"""Synthetic speech: every word is a pattern over the mel bands, with noise, from one seed."""
 
 import torch
 from tiny_phi4mm import MELS

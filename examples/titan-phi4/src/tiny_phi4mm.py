@@ -12,7 +12,7 @@ MELS = 40
 
 
 class LoraLinear(nn.Module):
-    """A frozen projection with the adapters that the checkpoint brings along; no library ever sees them."""
+    """A frozen projection with the adapters in the checkpoint, which no adapter library manages."""
 
     def __init__(self, width_in: int, width_out: int, rank: int, alpha: int) -> None:
         super().__init__()
@@ -62,13 +62,13 @@ class TinyPhi4MM(nn.Module):
 
     @classmethod
     def from_checkpoint(cls, folder: Path, *, rank: int, alpha: int) -> "TinyPhi4MM":
-        """The checkpoint's weights, which are drawn from its seed: 4 MB less in the repository."""
+        """The checkpoint's weights, generated from its seed, which saves 4 MB in the repository."""
         config = json.loads((folder / "config.json").read_text())
         torch.manual_seed(config.pop("seed"))
         return cls(**config, rank=rank, alpha=alpha)
 
     def set_lora_adapter(self, name: str) -> None:
-        """That adapter is trained and used; all else is frozen."""
+        """Train and use that adapter, and freeze everything else."""
         for module in self.modules():
             if isinstance(module, LoraLinear):
                 module.active = name
