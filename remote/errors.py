@@ -157,7 +157,7 @@ class RemoteFault(HalfstepError):
 
 
 class ChangeRefused(HalfstepError):
-    """A read-only host was asked to change something, which is a bug in halfstep."""
+    """A change was requested on a read-only host, which is a bug in halfstep."""
 
 
 class ToolFailed(HalfstepError):

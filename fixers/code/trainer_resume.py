@@ -106,7 +106,7 @@ def _trains(source: PythonSource, call: ast.Call) -> bool:
 
 
 def _values(source: PythonSource, owner: ast.expr) -> list[ast.expr | None]:
-    """Return all possible values of a method's object; None stands for an unknown value."""
+    """Return all possible values of a method's object; None represents an unknown value."""
     match owner:
         case ast.Call():
             return [owner]

@@ -64,7 +64,7 @@ ARCHITECTURE = re.compile(r"(sm|compute)_(\d+)(\d)[af]?")
 
 
 def plan(site: Site) -> Plan:
-    """Plan a venv if the config asks for one and the interpreter cannot train on the card or is incomplete."""
+    """Plan a venv if the config requests one and the interpreter cannot train on the card or is incomplete."""
     survey = site.survey
     setting = site.settings.get(name)
     settings: Mapping[str, Any] = setting if isinstance(setting, Mapping) else {}

@@ -21,7 +21,7 @@ CURES = {
     ),
     "config:precision-auto": (
         "Choose the precision by the card",
-        "After training has failed in the precision that the config asks for: sets `precision: auto`.",
+        "After training has failed in the configured precision: sets `precision: auto`.",
     ),
     "config:leave-label-padding": (
         "Undo the fixer label-padding",

@@ -24,7 +24,7 @@ def show_error(words: list[str], error: HalfstepError) -> None:
 
 
 def with_corrected_hint(words: list[str], error: HalfstepError) -> HalfstepError:
-    """Set the hint to the typed command with the misspelt argument corrected, if the error knows the correction."""
+    """Set the hint to the typed command with the misspelt argument corrected, if the error contains the correction."""
     line = corrected_command(words, *error.instead) if error.instead else ""
     error.hint = line or error.hint
     return error

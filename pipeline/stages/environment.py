@@ -41,7 +41,7 @@ class Environment:
         return describe_environment(view)
 
     def run(self, context: Context) -> StageResult:
-        """Create the virtual environment if the config asks for one, then run the slow probe on the host.
+        """Create the virtual environment if the config requests one, then run the slow probe on the host.
 
         The probe imports what training imports, computes on each card and writes to the disk; its answer is cached
         on the host.

@@ -34,7 +34,7 @@ class StageResult:
     """The result of running a stage: findings, a phrase for the stage's line, and notes for the report.
 
     `reason`: if empty, the stage's line shows `Stage.summary` of the state afterwards.
-    `unfinished`: the work goes on in a detached job, so no checkpoint is written yet.
+    `unfinished`: the work continues in a detached job, so no checkpoint is written yet.
     `caveat`: what remains unknown although the stage is done; shown whenever the stage is skipped later.
     """
 

@@ -72,5 +72,5 @@ class ContainerStarter:
         return self._outside.warnings()
 
     def close(self) -> None:
-        """Close the connection; the container and the processes in it go on."""
+        """Close the connection; the container and the processes in it keep running."""
         self._outside.close()

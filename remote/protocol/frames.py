@@ -68,7 +68,7 @@ def parse_json(body: bytes) -> Dict[str, Any]:
     """Parse a JSON frame; every text in it can be encoded again. Raises BadFrame."""
     try:
         value = json.loads(body.decode("utf-8", "surrogateescape"))
-        if SURROGATE_ESCAPE.search(body):  # never in a frame of ours: `dumps` leaves text as it is
+        if SURROGATE_ESCAPE.search(body):  # never in halfstep's own frames: `dumps` leaves text unchanged
             dumps(value)
     except UnicodeEncodeError as error:
         raise BadFrame(f"a text with a lone surrogate: {error.reason}") from None

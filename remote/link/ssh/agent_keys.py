@@ -51,7 +51,7 @@ def _auth_sock(socket_path: str) -> Iterator[None]:
 
 
 def within(timeout_s: float, work: Callable[[], Result]) -> Result:
-    """Return what `work` returns. Raises AgentTimeout after `timeout_s`; `work` then goes on in its daemon thread."""
+    """Return what `work` returns. Raises AgentTimeout after `timeout_s`; `work` then continues in its daemon thread."""
     results: list[Result] = []
     errors: list[Exception] = []
 

@@ -173,7 +173,7 @@ class FastTransport(SshTransport):
     def send_early(self) -> None:
         """Send the early request, if the server is known to keep it until the authentication request is decided.
 
-        If authentication fails, OpenSSH answers that it does not know these messages.
+        If authentication fails, OpenSSH answers that these messages are unknown.
         """
         if self.early is not None and self.remote_version.startswith("SSH-2.0-OpenSSH_"):
             self._early_channel = EarlyChannel(self, self.early.command, self.early.destination)

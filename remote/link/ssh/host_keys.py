@@ -65,7 +65,7 @@ def read_known_hosts(hop: ResolvedHop, own: Path) -> KnownHosts:
 def verify_host_key(
     hop: ResolvedHop, known: KnownHosts, presented: HostKey, own: Path, prompter: Prompter | None
 ) -> None:
-    """Raise HostKeyRefused unless `presented` is a key of the hop; the user is asked about an unknown key."""
+    """Raise HostKeyRefused unless `presented` is a key of the hop; the user is prompted for an unknown key."""
     verdict = judge_host_key(known.entries, hop.key_name, presented, pinned=hop.host_key)
     if verdict.trust is Trust.TRUSTED:
         return

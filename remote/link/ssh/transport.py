@@ -76,7 +76,7 @@ class LimitedPacketizer(paramiko.packet.Packetizer):  # type: ignore[misc]
 class SshTransport(paramiko.Transport):  # type: ignore[misc]
     """One encrypted connection.
 
-    `key_types` are the types of the keys that known_hosts has for the server: it is asked for one of them.
+    `key_types` are the types of the keys that known_hosts has for the server: one of them is requested.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """The prompts for a recording and the format of the answers: pronunciation scores (apa), phones said (mdd).
 
 Each prompt begins with a control token, as in arXiv 2509.02915 section 3: a long scoring rubric for apa, a
-short one for mdd. The control tokens are plain text to a tokenizer that does not know them, so the adapter fits an
-unmodified base model.
+short one for mdd. The control tokens are not in the tokenizer's vocabulary, which treats them as plain text, so the
+adapter fits an unmodified base model.
 """
 
 from __future__ import annotations
