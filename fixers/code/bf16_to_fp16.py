@@ -40,6 +40,7 @@ import re
 
 from fixers.code.bf16_forms.flags import find_flags
 from fixers.code.bf16_forms.loads import find_loads
+from fixers.code.bf16_forms.spellings import consumers_beside
 from fixers.code.bf16_forms.values import find_values
 from fixers.code.bf16_forms.vocabulary import find_vocabulary
 from fixers.code.bf16_forms.words import find_words
@@ -69,10 +70,11 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     if not loads and not (ASKS.search(source.data) and (runs_commands(source.data) or source.python.mentions(ASKS))):
         return NOTHING
     draft = Draft(source.python, name)
+    consumers = consumers_beside(draft.source, target.own.consumers)
     find_values(draft)
-    find_words(draft)
+    find_words(draft, consumers)
     edit_command_strings(draft)
-    find_flags(draft)
+    find_flags(draft, consumers)
     find_loads(draft, target)
-    find_vocabulary(draft)
+    find_vocabulary(draft, consumers)
     return draft.rewrite

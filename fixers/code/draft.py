@@ -22,7 +22,7 @@ class Draft:
     findings: list[Finding] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
 
-    def warn(self, node: Located, message: str, *, hint: str = "", severity: Severity = Severity.WARNING) -> None:
+    def warn(self, node: Located, message: str, hint: str = "", *, severity: Severity = Severity.WARNING) -> None:
         """Report a problem at the node's line."""
         self.findings.append(Finding(self.check, severity, message, self.source.where(node), hint))
 

@@ -4,82 +4,101 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
+from fixers.frame.own_keys import ENTRY, keys_of, lines_with
+from fixers.sources.commands import reads_commands
+from fixers.sources.config_files import reads_config
 from fixers.sources.file_roles import is_jax, never_trains
+from fixers.sources.python import read_python
+from fixers.sources.readers.asked import asked_in_python, asked_in_text
+from fixers.sources.readers.consumers import Answer, Consumers, merge_consumers
+from fixers.sources.readers.find import find_fields, find_readers, holds_readers, is_test
 from fixers.sources.trainer_names import ARGUMENTS, TRL_ARGUMENTS
+from fixers.sources.unparsable import Unparsable
 
 RENAMED = tuple(key.encode() for key in (*ARGUMENTS, *TRL_ARGUMENTS))
-BF16 = b"bf16"
-KEY = rb"(\w*bf16\w*)"
 OPTION = rb"(" + b"|".join(RENAMED) + rb")"
-UNASSIGNED = rb"(?!\s*=[^=])"
-ENTRY = rb"\[\s*[\"']%b[\"']\s*\]" + UNASSIGNED + rb"|\b(?:get|pop|getattr|hasattr)\([^()\n]*[\"']%b[\"']"
-ENTRY_OF_KEYS = re.compile(ENTRY % (KEY, KEY))
-ATTRIBUTE_OF_KEYS = re.compile(rb"\b((?:\w+\.)+)" + KEY + rb"\b" + UNASSIGNED)
 OF_OPTIONS = re.compile(
     (ENTRY + rb"|\.%b\b|[\"']--?%b[\"']|^[ \t]+%b[ \t]*:") % (OPTION, OPTION, OPTION, OPTION, OPTION), re.MULTILINE
 )
-PARSED = re.compile(rb"ArgumentParser|TrlParser|TrainingArguments|Trainer\b")
-OF_A_CONFIG = re.compile(rb"\b(?:\w*_)?(?:cfg|conf|config|hparams|hps?|opts?)\.")
-OF_ARGUMENTS = re.compile(rb"\b(?:args?|ns|namespace)\.")
 PARSERS = (b"HfArgumentParser", b"TrlParser")
 INTO_TRAINER = re.compile(rb"\b(?:HfArgumentParser|TrlParser)\(")
+IS_STARTED = (b"__main__", b"ArgumentParser", b"@click.command", b"typer.")
 
 
 @dataclass(frozen=True)
 class OwnSettings:
     """`keys`: bfloat16 keys that the code reads from a config. `options`: renamed Trainer options that it uses.
 
+    `paired`: bfloat16 keys beside which the code reads a float16 key, and that it never reads without one.
     `into_trainer`: the project parses a command line or a file into Trainer arguments. `jax`: paths of Python files
-    that use JAX. `scripts`: paths of scripts that never train.
+    that use JAX. `scripts`: paths of scripts that never train. `consumers`: what the code accepts as a precision.
     """
 
     keys: tuple[str, ...] = ()
+    paired: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     into_trainer: bool = False
     jax: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
+    consumers: Consumers = field(default_factory=Consumers)
+
+    def resolve_switch(self, name: str, default: str) -> Answer:
+        """Return the name of the float16 switch that the classes with the bfloat16 switch `name` declare."""
+        answer = self.consumers.resolve_switch(name, default, self.into_trainer)
+        return replace(answer, declared=True) if name in self.paired else answer
+
+
+def reads_settings(path: str) -> bool:
+    """Return True for a file that reads settings or gives them a value."""
+    return path.endswith(".py") or reads_config(path) or reads_commands(path)
 
 
 def judge_source(path: str, source: bytes) -> OwnSettings:
-    """Return the settings that a Python file reads and declares, and what the file is for."""
-    into_trainer = INTO_TRAINER.search(_lines_with(source, PARSERS)) is not None
-    keys: set[bytes] = set()
-    if about_keys := _lines_with(source, (BF16,)):
-        keys = _names(ENTRY_OF_KEYS, about_keys)
-        parses = PARSED.search(source) is not None
-        for owners, name in ATTRIBUTE_OF_KEYS.findall(about_keys):
-            if OF_A_CONFIG.search(owners) or (OF_ARGUMENTS.search(owners) and not parses):
-                keys.add(name)
-    options = _names(OF_OPTIONS, _lines_with(source, RENAMED))
+    """Return the settings that a Python file reads and declares, and what it is for; of another, what it selects."""
+    if not path.endswith(".py"):
+        return OwnSettings(consumers=Consumers(asked=asked_in_text(path, source) or None))
+    into_trainer = INTO_TRAINER.search(lines_with(source, PARSERS)) is not None
+    keys = keys_of(source)
+    options = _names(OF_OPTIONS, lines_with(source, RENAMED))
     jax = (path,) if is_jax(source) else ()
     scripts = (path,) if never_trains(path, source) else ()
-    return OwnSettings(_texts(keys), _texts(options), into_trainer, jax, scripts)
+    consumers = _consumers(path, source)
+    return OwnSettings(keys.alone, keys.paired, _texts(options), into_trainer, jax, scripts, consumers)
 
 
-def _lines_with(source: bytes, words: Iterable[bytes]) -> bytes:
-    """Return the lines that contain one of the words, so that the patterns above search a few lines, not the file."""
-    found: dict[int, bytes] = {}
-    for word in words:
-        at = source.find(word)
-        while at != -1:
-            start, end = source.rfind(b"\n", 0, at) + 1, source.find(b"\n", at)
-            end = len(source) if end == -1 else end
-            found[start] = source[start:end]
-            at = source.find(word, end)
-    return b"\n".join(found[start] for start in sorted(found))
+def _consumers(path: str, data: bytes) -> Consumers:
+    """Return the readers of the file, which is parsed only if it may contain one."""
+    if is_test(path) or not holds_readers(data):
+        return Consumers()
+    try:
+        source = read_python(path, data)
+        readers = tuple(found.reader for found in find_readers(source))
+        scripts = (path,) if is_started(data) else ()
+        return Consumers(readers, find_fields(source), scripts, asked_in_python(source))
+    except Unparsable:
+        return Consumers()
+
+
+def is_started(data: bytes) -> bool:
+    """Return True for a script, that is a file with options of its own or a main block."""
+    return any(mark in data for mark in IS_STARTED)
 
 
 def merge_own(parts: Iterable[OwnSettings]) -> OwnSettings:
     """Return the union of the settings of several files."""
     held = list(parts)
     keys = {name for each in held for name in each.keys}
+    paired = {name for each in held for name in each.paired} - keys
     options = {name for each in held for name in each.options}
     into_trainer = any(each.into_trainer for each in held)
     jax = tuple(sorted(path for each in held for path in each.jax))
     scripts = tuple(sorted(path for each in held for path in each.scripts))
-    return OwnSettings(tuple(sorted(keys)), tuple(sorted(options)), into_trainer, jax, scripts)
+    consumers = merge_consumers(each.consumers for each in held)
+    return OwnSettings(
+        tuple(sorted(keys)), tuple(sorted(paired)), tuple(sorted(options)), into_trainer, jax, scripts, consumers
+    )
 
 
 def _names(pattern: re.Pattern[bytes], source: bytes) -> set[bytes]:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from posixpath import basename, dirname, splitext
 
-from fixers.frame.own_settings import OwnSettings, judge_source, merge_own
+from fixers.frame.own_settings import OwnSettings, judge_source, merge_own, reads_settings
 from fixers.frame.site import Tree
 from fixers.plans.memory import Digested, Memory, code_digest
 from fixers.sources.file_roles import imported_names
@@ -18,11 +18,11 @@ IMPORTS = "*"
 
 
 def read_own_code(tree: Tree) -> OwnSettings:
-    """Return the settings that the project's Python files read or declare, and the scripts among them that never train.
+    """Return the settings that the project's files read, declare and select, and the scripts that never train.
 
     Unreadable files are skipped; planning reports them.
     """
-    paths = [path for path in tree.paths() if path.endswith(".py")]
+    paths = [path for path in tree.paths() if reads_settings(path)]
     memory = Memory.of(tree.root, f"own-{code_digest()}") if isinstance(tree, Digested) else None
     parts: list[OwnSettings] = []
     for path in paths:
@@ -30,7 +30,9 @@ def read_own_code(tree: Tree) -> OwnSettings:
             parts.append(_judged(tree, memory, path))
     own = merge_own(parts)
     if own.scripts:
-        own = replace(own, scripts=_not_imported(tree, memory, paths, own.scripts))
+        modules = [path for path in paths if path.endswith(".py")]
+        scripts = _not_imported(tree, memory, modules, own.scripts)
+        own = replace(own, scripts=scripts, consumers=own.consumers.without(scripts))
     if memory is not None:
         memory.save()
     return own

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from fixers.frame.own_settings import OwnSettings
 from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.settings.edit_list import EditList
 from fixers.settings.precision_words import (
@@ -31,9 +32,13 @@ from fixers.settings.precision_words import (
     is_false,
     is_true,
     option,
+    renamed,
     twin_of,
 )
+from fixers.settings.refusals import refusal_of
 from fixers.sources.nodes import TABLE, Mapping, Node, Scalar, Sequence
+from fixers.sources.readers.consumers import Asked
+from fixers.sources.readers.reader import option_name
 from fixers.sources.splice import newline_of
 
 FP16_BLOCK = (
@@ -54,11 +59,11 @@ WHY_BLOCK = "float16 needs a loss scale"
 class Settings:
     """The settings of one file; `found` collects the edits and findings.
 
-    `kept` are keys that the project's own code reads; they keep their names, and that code selects float16 itself.
+    `own`: what the project's own code reads. Its keys keep their names, and that code selects float16 itself.
     """
 
     found: EditList
-    kept: tuple[str, ...] = ()
+    own: OwnSettings = field(default_factory=OwnSettings)
     entered: set[int] = field(default_factory=set)
 
     @property
@@ -129,8 +134,15 @@ class Settings:
         if MEANS_PRECISION.fullmatch(name) and INTERPOLATED.fullmatch(value.text):
             self.warn(value, f"{value.text} falls back to bfloat16, which this card does not have")
         twin = twin_of(name, value.text)
-        if twin is not None:
-            self.replace(value, twin, WHY_RANGE if twin in FULL.values() else NO_BFLOAT16)
+        if twin is None:
+            return
+        wide = twin in FULL.values()
+        asked = Asked(option_name(name), value.text, self.found.path, wide=wide, plain=not value.style)
+        answer = self.own.consumers.resolve(asked, twin)
+        if answer.refused is not None:
+            self.warn(value, *refusal_of(value.text, answer.refused, twin))
+        else:
+            self.replace(value, answer.word, WHY_RANGE if wide else NO_BFLOAT16)
 
     def judge_switch(self, siblings: Mapping, key: Scalar, value: Scalar) -> None:
         if not is_true(value.text) and value.text not in ("auto", "full"):
@@ -143,10 +155,19 @@ class Settings:
                 self.replace(twin, as_true(twin.text), NO_BFLOAT16)
         elif twin is not None:
             self.warn(key, f"{wanted} is set beside {key.text} and is not a plain value; left as it was")
-        elif not IS_BF16.fullmatch(option(key.text)):
-            self.warn(key, f"{key.text} selects bfloat16; which key selects float16 is unknown")
-        elif key.text in self.kept:
+        elif key.text in self.own.keys:
             return
+        else:
+            self.rename_switch(siblings, key, value)
+
+    def rename_switch(self, siblings: Mapping, key: Scalar, value: Scalar) -> None:
+        """Give the key the float16 name that the project's classes declare."""
+        answer = self.own.resolve_switch(option_name(key.text), option_name(fp16_name(key.text)))
+        wanted = renamed(key.text, answer.word)
+        if answer.refused is not None:
+            self.warn(key, *refusal_of(key.text, answer.refused, answer.word))
+        elif not answer.declared and not IS_BF16.fullmatch(option(key.text)):
+            self.warn(key, f"{key.text} selects bfloat16; which key selects float16 is unknown")
         elif key.text != wanted.replace("fp16", "bf16") and _has_rival(siblings, key, wanted):
             self.replace(value, as_false(value.text), NO_BFLOAT16)
         else:

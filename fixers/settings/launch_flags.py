@@ -84,7 +84,7 @@ def rewrite_launch(launch: LaunchText, target: Target) -> Rewrite:
 
 
 def _rewrite_script(found: EditList, script: Script, target: Target) -> Rewrite:
-    launch = Launch(found, target.own.keys)
+    launch = Launch(found, target.own)
     launch.read(script)
     for heredoc in script.heredocs:
         _read_heredoc(launch, heredoc)

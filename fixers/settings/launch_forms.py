@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from fixers.frame.own_settings import OwnSettings
 from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.settings.edit_list import EditList
 from fixers.settings.launch_options import Given, Piece, assignments_of, options_of
@@ -13,6 +14,7 @@ from fixers.settings.precision_words import (
     ATTENTION,
     FLASH_SWITCH,
     FLASH_VALUE,
+    FULL,
     IS_BF16,
     IS_TF32,
     LIKE_BF16,
@@ -31,9 +33,13 @@ from fixers.settings.precision_words import (
     fp16_name,
     is_false,
     is_true,
+    renamed,
     twin_of,
 )
+from fixers.settings.refusals import refusal_of
 from fixers.settings.text_arguments import holds_arguments, text_of
+from fixers.sources.readers.consumers import Asked
+from fixers.sources.readers.reader import option_name
 from fixers.sources.shell_words import scan_shell
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.words import Assignment, Command, Script, Word
@@ -49,15 +55,18 @@ VARIABLE = re.compile(r"\"?\$(?:\{(\w+)(?::?-([^}\"$`]*))?\}|\((\w+)\)|(\w+))\"?
 
 @dataclass
 class Launch:
-    """The commands of one file; `found` collects the edits, `linked` the variables used as values of precision options.
+    """The commands of one file; `found` collects the edits, `linked` the variables used as values of precision
+    options, with the option.
 
-    `kept` are settings that the project's own code reads: an override of one (`bf16=true`) keeps its name.
-    `attending` are the variables used as values of attention options.
+    `own`: what the project's own code reads; an override of one of its keys (`bf16=true`) keeps its name.
+    `program`: the script that the command at hand starts, if it is known. `attending` are the variables used as values
+    of attention options.
     """
 
     found: EditList
-    kept: tuple[str, ...] = ()
-    linked: set[str] = field(default_factory=set)
+    own: OwnSettings = field(default_factory=OwnSettings)
+    program: str = ""
+    linked: dict[str, str] = field(default_factory=dict)
     attending: set[str] = field(default_factory=set)
 
     @property
@@ -82,6 +91,7 @@ class Launch:
             self.judge_words(assignment.items)
             self.judge_text(assignment)
         program = next((word.text for word in command.words if word.text not in KEYWORDS), None)
+        self.program = next((word.text for word in command.words if word.text and word.text.endswith(".py")), "")
         if program not in SHOWS:
             self.judge_words(command.words)
             for word in command.words:
@@ -136,7 +146,7 @@ class Launch:
         elif each.value and value is not None:
             self.judge_value(each, each.value, value)
         elif each.value and MEANS_PRECISION.fullmatch(each.name):
-            self.follow(each.value)
+            self.follow(each.name, each.value)
         return False
 
     def judge_value(self, each: Given, piece: Piece, value: str) -> None:
@@ -144,7 +154,19 @@ class Launch:
             self.found.refuse(piece.start, NO_TWIN_WORDS, f"{each.name}=16-mixed")
         twin = twin_of(each.name, value)
         if twin is not None:
-            self.replace(piece, twin, NO_BFLOAT16 if twin in TWINS.values() or twin == "16" else WHY_RANGE)
+            wide = twin in FULL.values()
+            word = self.spelled(each.name, piece, value, twin, wide=wide)
+            if word is not None:
+                self.replace(piece, word, WHY_RANGE if wide else NO_BFLOAT16)
+
+    def spelled(self, name: str, piece: Piece, value: str, twin: str, *, wide: bool = False) -> str | None:
+        """Return the word that the project's readers of the option accept; None, with a warning, if one refuses it."""
+        asked = Asked(option_name(name), value, self.found.path, self.program, wide)
+        answer = self.own.consumers.resolve(asked, twin)
+        if answer.refused is None:
+            return answer.word
+        self.found.warn(piece.start, *refusal_of(value, answer.refused, twin))
+        return None
 
     # complex: each launcher spells the option in its own way
     def judge_bf16(self, each: Given, given: Sequence[Given]) -> None:
@@ -152,7 +174,7 @@ class Launch:
         if value is not None and not is_true(value) and value not in ("auto", "full"):
             return
         twin = next((other for other in given if other.name == fp16_name(each.name)), None)
-        if twin is None and each.name in self.kept and not each.flag.raw.startswith("-"):
+        if twin is None and each.name in self.own.keys and not each.flag.raw.startswith("-"):
             return
         if twin is None:
             self.rename_bf16(each)
@@ -168,11 +190,15 @@ class Launch:
             )
 
     def rename_bf16(self, each: Given) -> None:
-        if not IS_BF16.fullmatch(each.name):
+        answer = self.own.resolve_switch(option_name(each.name), option_name(fp16_name(each.name)))
+        if answer.refused is not None:
+            self.found.warn(each.flag.start, *refusal_of(each.flag.raw, answer.refused, answer.word))
+            return
+        if not answer.declared and not IS_BF16.fullmatch(each.name):
             message = f"{each.flag.raw} selects bfloat16; which option selects float16 is unknown"
             self.found.warn(each.flag.start, message)
             return
-        self.replace(each.flag, fp16_name(each.flag.raw), NO_BFLOAT16)
+        self.replace(each.flag, renamed(each.flag.raw, answer.word), NO_BFLOAT16)
         if each.value and each.value.text in ("auto", "full"):
             self.replace(each.value, "true", NO_BFLOAT16)
 
@@ -205,17 +231,23 @@ class Launch:
             self.found.warn(each.flag.start, f"{each.flag.raw} selects FlashAttention, which does not run on this card")
         return False
 
-    def follow(self, piece: Piece) -> None:
+    def follow(self, option: str, piece: Piece) -> None:
         """If the value is a variable, edit its default and record its name, so that its assignments are edited too."""
         found = VARIABLE.fullmatch(piece.raw)
         if found is None:
             return
-        self.linked.add(found[1] or found[3] or found[4])
-        self.judge_default(piece, found)
+        self.linked[found[1] or found[3] or found[4]] = option
+        self.judge_default(option, piece, found)
 
-    def judge_default(self, piece: Piece, found: re.Match[str]) -> None:
+    def judge_default(self, option: str, piece: Piece, found: re.Match[str]) -> None:
         if found[2] in TWINS:
-            self.replace(_default(piece, found), TWINS[found[2]], NO_BFLOAT16)
+            self.judge_word(option, _default(piece, found), found[2])
+
+    def judge_word(self, option: str, piece: Piece, word: str) -> None:
+        """Replace a word that a variable holds for the option."""
+        spelled = self.spelled(option, piece, word, TWINS[word])
+        if spelled is not None:
+            self.replace(piece, spelled, NO_BFLOAT16)
 
     def follow_attention(self, piece: Piece | None) -> None:
         """If the value of an attention option is a variable, edit its default and record its name."""
@@ -247,11 +279,11 @@ class Launch:
         known = name in PRECISION_VARIABLES or name in self.linked
         found = VARIABLE.fullmatch(value.raw)
         if known and found:
-            self.judge_default(value, found)
+            self.judge_default(self.linked.get(name, name), value, found)
         elif value.text in NO_TWIN and known:
             self.found.refuse(value.start, NO_TWIN_WORDS)
         elif value.text in TWINS and known:
-            self.replace(value, TWINS[value.text or ""], NO_BFLOAT16)
+            self.judge_word(self.linked.get(name, name), value, value.text or "")
         elif value.text in TWINS and MEANS_PRECISION.fullmatch(name):
             self.found.warn(value.start, f"{name} is {value.text}, and its purpose is unknown", f"{name}=fp16")
 

@@ -78,7 +78,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     except Unparsable as error:
         message = f"could not be read ({error.message}); left as it was"
         return _unchanged(source, error.line, message, "check its precision by hand")
-    settings = Settings(EditList(source.path, source.data, name), target.own.keys)
+    settings = Settings(EditList(source.path, source.data, name), target.own)
     for document in documents:
         twice = duplicates(document)
         if twice:
@@ -91,7 +91,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
 
 def rewrite_launch(launch: LaunchText, target: Target) -> Rewrite:
     """Select float16 in the environment of a job."""
-    settings = Settings(EditList("env", launch.data, name), target.own.keys)
+    settings = Settings(EditList("env", launch.data, name), target.own)
     settings.read(launch.env)
     return settings.found.rewrite
 

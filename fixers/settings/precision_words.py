@@ -10,7 +10,7 @@ TWINS = {
     "bf16": "fp16",
     "BF16": "FP16",
     "bf16-mixed": "16-mixed",
-    "bf16_mixed": "16_mixed",
+    "bf16_mixed": "fp16_mixed",
     "bf16-true": "16-mixed",
 }
 """Lightning's bf16-true trains half weights; its 16-true cannot, because float16 needs float32 weights and a scale."""
@@ -90,6 +90,12 @@ def fp16_name(name: str) -> str:
     for bf16, fp16 in (("pure_bf16", "fp16"), ("pure-bf16", "fp16"), ("bf16", "fp16"), ("bfloat16", "float16")):
         name = name.replace(bf16, fp16)
     return name
+
+
+def renamed(switch: str, name: str) -> str:
+    """Return the switch with another last name, in its notation: `--pure-bf16` and use_fp16 give `--use-fp16`."""
+    head = switch[: len(switch) - len(re.split(r"[.]", switch.lstrip("-+"))[-1])]
+    return head + (name.replace("_", "-") if "-" in switch.lstrip("-+") else name)
 
 
 def as_false(value: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 
 from fixers.sources.python import PythonSource
 
@@ -27,25 +28,37 @@ def rewritten_literal(source: PythonSource, node: ast.Constant, word: str) -> st
 
 def is_chosen(source: PythonSource, node: ast.expr, called: re.Pattern[str]) -> bool:
     """Return True if the value, or a conditional expression around it, is given to a name that matches `called`."""
+    return chosen_name(source, node, called) is not None
+
+
+def chosen_name(source: PythonSource, node: ast.expr, called: re.Pattern[str]) -> str | None:
+    """Return the name that matches `called` and gets the value, directly or through a conditional expression."""
     child = _whole_choice(source, node)
     above = source.names.parent(child)
     match above:
         case ast.keyword(arg=str(name)):
-            return _is_called(called, name) or (name in DEFAULTS and _is_default_of(source, called, above))
+            return _if_called(called, name) or (_default_of(source, called, above) if name in DEFAULTS else None)
         case ast.Dict():
             key = above.keys[above.values.index(child)] if child in above.values else None
-            return _is_called(called, constant_of(key))
+            return _if_called(called, constant_of(key))
         case ast.Assign():
-            return any(_names(called, target) for target in above.targets)
+            return _first(_named(called, target) for target in above.targets)
         case ast.AnnAssign():
-            return child is above.value and _names(called, above.target)
+            return _named(called, above.target) if child is above.value else None
         case ast.arguments():
-            return _is_default_argument(called, above, child)
+            return _default_argument(called, above, child)
         case ast.Call():
-            return _is_fallback(source, called, above, child)
+            return _fallback(source, called, above, child)
         case ast.List() | ast.Tuple():
-            return _follows_flag(called, above, child)
-    return False
+            return _flag_before(called, above, child)
+    return None
+
+
+def callee_of(source: PythonSource, node: ast.expr) -> ast.expr | None:
+    """Return the function that gets the value as a keyword argument."""
+    above = source.names.parent(_whole_choice(source, node))
+    call = source.names.parent(above) if isinstance(above, ast.keyword) else None
+    return call.func if isinstance(call, ast.Call) else None
 
 
 def _whole_choice(source: PythonSource, node: ast.expr) -> ast.expr:
@@ -56,58 +69,62 @@ def _whole_choice(source: PythonSource, node: ast.expr) -> ast.expr:
     return node
 
 
-def _is_called(called: re.Pattern[str], name: object) -> bool:
-    return isinstance(name, str) and called.match(name.lstrip("-")) is not None
+def _first(names: Iterable[str | None]) -> str | None:
+    return next((name for name in names if name is not None), None)
 
 
-def _names(called: re.Pattern[str], target: ast.expr) -> bool:
+def _if_called(called: re.Pattern[str], name: object) -> str | None:
+    return name if isinstance(name, str) and called.match(name.lstrip("-")) else None
+
+
+def _named(called: re.Pattern[str], target: ast.expr) -> str | None:
     match target:
         case ast.Name(id=name) | ast.Attribute(attr=name):
-            return _is_called(called, name)
+            return _if_called(called, name)
         case ast.Subscript(slice=ast.Constant(value=name)):
-            return _is_called(called, name)
-    return False
+            return _if_called(called, name)
+    return None
 
 
-def _is_default_of(source: PythonSource, called: re.Pattern[str], keyword: ast.keyword) -> bool:
-    """Return True for `add_argument("--dtype", default=...)` and `dtype: str = field(default=...)`."""
+def _default_of(source: PythonSource, called: re.Pattern[str], keyword: ast.keyword) -> str | None:
+    """Return the name of `add_argument("--dtype", default=...)` or `dtype: str = field(default=...)`."""
     call = source.names.parent(keyword)
     if not isinstance(call, ast.Call):
-        return False
-    if any(_is_called(called, constant_of(each)) for each in call.args):
-        return True
+        return None
+    if (flag := _first(_if_called(called, constant_of(each)) for each in call.args)) is not None:
+        return flag
     holder = source.names.parent(call)
     if isinstance(holder, ast.AnnAssign):
-        return _names(called, holder.target)
-    return isinstance(holder, ast.Assign) and any(_names(called, target) for target in holder.targets)
+        return _named(called, holder.target)
+    return _first(_named(called, target) for target in holder.targets) if isinstance(holder, ast.Assign) else None
 
 
-def _is_default_argument(called: re.Pattern[str], arguments: ast.arguments, child: ast.expr) -> bool:
+def _default_argument(called: re.Pattern[str], arguments: ast.arguments, child: ast.expr) -> str | None:
     positional = [*arguments.posonlyargs, *arguments.args]
     pairs = [
         *zip(positional[len(positional) - len(arguments.defaults) :], arguments.defaults, strict=True),
         *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
     ]
-    return any(default is child and _is_called(called, argument.arg) for argument, default in pairs)
+    return _first(_if_called(called, argument.arg) for argument, default in pairs if default is child)
 
 
-def _is_fallback(source: PythonSource, called: re.Pattern[str], call: ast.Call, child: ast.expr) -> bool:
-    """Return True for the argument that follows a matching name, as in `config.get("dtype", "bfloat16")`.
+def _fallback(source: PythonSource, called: re.Pattern[str], call: ast.Call, child: ast.expr) -> str | None:
+    """Return the name before the argument, as in `config.get("dtype", "bfloat16")`.
 
-    Also for `getattr(torch, "bfloat16")` and for any argument of a matching `typer.Option` or `typer.Argument`.
+    Also `dtype` for `getattr(torch, "bfloat16")`, and the flag of a `typer.Option` or `typer.Argument`.
     """
     if child not in call.args:
-        return False
+        return None
     before = call.args[: call.args.index(child)]
     if len(before) == 1 and source.names.meaning(before[0]) == "torch":
-        return isinstance(call.func, ast.Name) and call.func.id == "getattr"
+        return "torch" if isinstance(call.func, ast.Name) and call.func.id == "getattr" else None
     if source.names.meaning(call.func) in ("typer.Option", "typer.Argument"):
-        return any(_is_called(called, constant_of(each)) for each in call.args)
-    return bool(before) and _is_called(called, constant_of(before[-1]))
+        return _first(_if_called(called, constant_of(each)) for each in call.args)
+    return _if_called(called, constant_of(before[-1])) if before else None
 
 
-def _follows_flag(called: re.Pattern[str], display: ast.List | ast.Tuple, child: ast.expr) -> bool:
-    """Return True if the item follows a matching flag: `["accelerate", "launch", "--mixed_precision", "bf16"]`."""
+def _flag_before(called: re.Pattern[str], display: ast.List | ast.Tuple, child: ast.expr) -> str | None:
+    """Return the flag before the item: `["accelerate", "launch", "--mixed_precision", "bf16"]`."""
     index = display.elts.index(child)
     flag = constant_of(display.elts[index - 1]) if index else None
-    return isinstance(flag, str) and flag.startswith("--") and _is_called(called, flag)
+    return _if_called(called, flag) if isinstance(flag, str) and flag.startswith("--") else None

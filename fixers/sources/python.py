@@ -18,7 +18,7 @@ from fixers.sources.splice import Edit, EditRefused, line_of, newline_of
 T = TypeVar("T")
 PROSE = re.compile(r"\s")
 NAMING = (ast.Name, ast.Attribute, ast.keyword, ast.alias, ast.arg, ast.Import, ast.ImportFrom, ast.JoinedStr)
-Located = ast.expr | ast.stmt | ast.keyword | ast.alias | ast.arg
+Located = ast.expr | ast.stmt | ast.keyword | ast.alias | ast.arg | ast.pattern
 CLOSES = re.compile(rb"(?:[ \t\f\r\n\\]|#[^\r\n]*)*\)")
 OWN_LINE_ENDS = re.compile(rb"[ \t]*,[ \t]*(?:#[^\r\n]*)?(?:\r\n|\r|\n)")
 BETWEEN = re.compile(rb"[ \t\f\r\n]*,?[ \t\f\r\n]*")

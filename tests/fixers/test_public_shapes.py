@@ -93,7 +93,7 @@ def test_a_lightning_module_in_bf16_mixed_is_settled_in_one_pass(tmp_path: Path)
     [
         (DICT_LOOP, "", CONF, CONF),
         (ATTRIBUTE_LOOP, "", CONF, CONF),
-        (LOOP.format(read='getattr(cfg, "bf16")'), "python train.py bf16=true\n", CONF, CONF),
+        (LOOP.format(read='getattr(trainer, "bf16")'), "python train.py bf16=true\n", CONF, CONF),
         (LOOP.format(read="precise"), "python train.py bf16=true\n", CONF, CONF.replace("bf16", "fp16")),
         (ARGUMENTS, "", CONF, CONF.replace("bf16", "fp16")),
     ],

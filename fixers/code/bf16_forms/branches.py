@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from fixers.frame.own_settings import judge_source
+from fixers.frame.own_keys import keys_of
 from fixers.sources.expressions import written
 from fixers.sources.python import PythonSource
 
@@ -66,7 +66,7 @@ def _names_it(source: PythonSource, test: ast.expr) -> bool:
 
 
 def _keys(source: PythonSource) -> tuple[str, ...]:
-    return source.remember("own-keys", lambda: judge_source(source.path, source.text).keys)
+    return source.remember("own-keys", lambda: keys_of(source.text).alone)
 
 
 def _switched_on(source: PythonSource) -> frozenset[str]:

@@ -11,8 +11,10 @@ from typing import Any
 from fixers.code.bf16_forms.branches import is_selected_branch, is_selected_choice
 from fixers.code.bf16_forms.intent import SAID, is_explained, reason_to_leave
 from fixers.code.flash_fallbacks import stays_half
+from fixers.sources.expressions import tail_of
 from fixers.sources.gates import NAMES_BF16, asks_card, is_gated, names_bf16, names_bf16_in_pattern
 from fixers.sources.python import PythonSource
+from fixers.sources.readers.displays import DECLARES
 
 HALVES = ("torch.float16", "torch.half")
 HALF_WORDS = ("fp16", "float16", "half", "16")
@@ -107,7 +109,9 @@ def _judge_call(source: PythonSource, parent: ast.Call, child: ast.AST) -> Judge
 def _judge_function(
     source: PythonSource, parent: ast.FunctionDef | ast.AsyncFunctionDef, child: ast.AST
 ) -> Judged | None:
-    return NEVER if child is parent.returns or _is_decorator(source, parent, child) else None
+    if child is parent.returns or _is_decorator(source, parent, child) or _is_registered(parent):
+        return NEVER
+    return None
 
 
 def _is_row_of_choices(source: PythonSource, choice: ast.IfExp) -> bool:
@@ -118,10 +122,19 @@ def _is_row_of_choices(source: PythonSource, choice: ast.IfExp) -> bool:
 
 
 def _is_decorator(source: PythonSource, above: ast.FunctionDef | ast.AsyncFunctionDef, child: ast.AST) -> bool:
-    """Return True for a decorator other than autocast, such as the parameters of a test."""
+    """Return True for a decorator other than autocast or an option, such as the parameters of a test."""
     if child not in above.decorator_list:
         return False
-    return not (isinstance(child, ast.Call) and (source.names.meaning(child.func) or "").endswith("autocast"))
+    if not isinstance(child, ast.Call):
+        return True
+    return tail_of(child) not in DECLARES and not (source.names.meaning(child.func) or "").endswith("autocast")
+
+
+def _is_registered(above: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return True for a function that a decorator registers under a word for bfloat16."""
+    calls = [each for each in above.decorator_list if isinstance(each, ast.Call) and tail_of(each) not in DECLARES]
+    words = [each.value for call in calls for each in call.args[:1] if isinstance(each, ast.Constant)]
+    return any(NAMES_BF16.fullmatch(str(word)) for word in words)
 
 
 def _falls_back(source: PythonSource, node: ast.expr) -> bool:

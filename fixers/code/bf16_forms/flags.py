@@ -9,10 +9,14 @@ from dataclasses import dataclass
 
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NO_BFLOAT16
+from fixers.settings.refusals import refusal_of
 from fixers.sources.chosen_words import constant_of
+from fixers.sources.expressions import tail_of
 from fixers.sources.gates import CAPABLE, NAMES_BF16, asks_card, is_gated
 from fixers.sources.imports import name_of
 from fixers.sources.python import PythonSource
+from fixers.sources.readers.consumers import Consumers
+from fixers.sources.readers.reader import Fields
 from remote.protocol.findings import Severity
 
 TWINS = {"bf16": "fp16", "bf16_full_eval": "fp16_full_eval"}
@@ -39,11 +43,11 @@ class Flag:
 Flags = dict[str, Flag]
 
 
-def find_flags(draft: Draft) -> None:
+def find_flags(draft: Draft, consumers: Consumers) -> None:
     """Turn bfloat16 off and float16 on wherever flags are set."""
     names = draft.source.names
     for call in names.of_type(ast.Call):
-        _judge_call(draft, call)
+        _judge_call(draft, consumers, call)
         _judge_tf32_option(draft, call)
     for display in names.of_type(ast.Dict):
         _judge_dict(draft, display)
@@ -53,13 +57,16 @@ def find_flags(draft: Draft) -> None:
         _judge_assignment(draft, assignment)
 
 
-def _judge_call(draft: Draft, call: ast.Call) -> None:
+def _judge_call(draft: Draft, consumers: Consumers, call: ast.Call) -> None:
     if not any(keyword.arg in ASKED for keyword in call.keywords):
         return
     flags: Flags = {}
     for keyword in call.keywords:
         if keyword.arg is not None:
             flags[keyword.arg] = Flag(keyword.value, _keyword_renamer(draft, keyword))
+    if refused := _refusing_class(draft, consumers, call, flags):
+        draft.warn(call, *refusal_of("bf16=True", refused, "fp16"))
+        return
     if not _takes_flags(draft, call, flags):
         if any(constant_of(flags[name].value) is True for name in TWINS if name in flags):
             draft.warn(call, "bf16=True is passed to a class or function of the project; this card needs float16")
@@ -94,6 +101,17 @@ def _has_half_weights(source: PythonSource) -> bool:
 
 def _keyword_renamer(draft: Draft, keyword: ast.keyword) -> Callable[[str], None]:
     return lambda name: draft.edits.append(draft.source.replace_keyword(keyword, name, NO_BFLOAT16))
+
+
+def _refusing_class(draft: Draft, consumers: Consumers, call: ast.Call, flags: Flags) -> Fields | None:
+    """Return the project's class that is called, if it declares bf16 and does not declare the float16 twin."""
+    if (draft.source.names.meaning(call.func) or "").startswith(LIBRARIES):
+        return None
+    fields = consumers.class_named(tail_of(call))
+    if fields is None:
+        return None
+    asked = [flag for flag in TWINS if flag in flags and constant_of(flags[flag].value) not in OFF]
+    return fields if any(not consumers.declares(fields, TWINS[flag]) for flag in asked) else None
 
 
 def _takes_flags(draft: Draft, call: ast.Call, flags: Flags) -> bool:

@@ -1,41 +1,44 @@
-"""Options, choices and tables of a script get a float16 entry beside their bfloat16 entry."""
+"""Options, choices, tables and branches of a script get a float16 entry beside their bfloat16 entry."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 
 from fixers.code.bf16_forms.lightning import TRUE_WORD
+from fixers.code.bf16_forms.new_branches import Insertion, new_branch, new_case, new_choice
 from fixers.code.draft import Draft
-from fixers.settings.precision_words import IS_BF16, MEANS_PRECISION, TWINS, fp16_name, option
+from fixers.settings.precision_words import IS_BF16, TWINS, fp16_name, option
 from fixers.sources.chosen_words import constant_of, rewritten_literal
-from fixers.sources.gates import is_gated, names_bf16, names_bf16_in_pattern
-from fixers.sources.names import Names
+from fixers.sources.expressions import tail_of
+from fixers.sources.gates import is_gated
+from fixers.sources.readers.consumers import Asked, Consumers
+from fixers.sources.readers.displays import DECLARES
+from fixers.sources.readers.find import find_readers
+from fixers.sources.readers.reader import ANY, Reader
+from fixers.sources.readers.subjects import NAMES_PRECISION
 
-DECLARES = ("add_argument", "add_option", "option", "Option")
-CHOOSES = ("Choice", "Literal")
-HALF_WORDS = frozenset({"fp16", "float16", "half", "16", "16-mixed", "torch.float16"})
-SAFETENSORS = frozenset({"F32", "F16", "F64"})
-"""Names of dtypes in the header of a safetensors file: a table of them describes files."""
-NAMED = (ast.Attribute, ast.Name)
 WORD = re.compile(rb"[Bb](?:[Ff]|[Ff][Ll][Oo][Aa][Tt])16")
 WHY_FLAG = "commands use --fp16 on this card"
 WHY_WORD = "configs and commands use float16 on this card"
 
 
-def find_vocabulary(draft: Draft) -> None:
-    """Add float16 to options, choices and tables that have only bfloat16."""
+def find_vocabulary(draft: Draft, consumers: Consumers) -> None:
+    """Add float16 to options, choices, tables and branches that accept bfloat16 and no float16."""
     if not _has_quoted_word(draft.source.text):
         return
-    names = draft.source.names
-    options = [call for call in names.of_type(ast.Call) if _tail(call.func) in DECLARES]
+    options = [call for call in draft.source.names.of_type(ast.Call) if tail_of(call) in DECLARES]
     known = frozenset(str(constant_of(word)) for call in options for word in call.args)
     for call in options:
         _teach_option(draft, call, known)
-    for display in names.of_type(ast.Dict):
-        _teach_table(draft, display)
-    _warn_of_branches(draft, names)
+    taught: set[tuple[int, str]] = set()
+    for found in find_readers(draft.source):
+        for word in _missing(found.reader, consumers):
+            if found.spot is None or is_gated(draft.source, found.spot):
+                break
+            if (id(found.spot), TWINS[word]) not in taught:
+                taught.add((id(found.spot), TWINS[word]))
+                _teach(draft, found.spot, word)
 
 
 def _has_quoted_word(text: bytes) -> bool:
@@ -47,12 +50,8 @@ def _has_quoted_word(text: bytes) -> bool:
     return False
 
 
-def _tail(function: ast.expr) -> str:
-    return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
-
-
 def _teach_option(draft: Draft, call: ast.Call, known: frozenset[str]) -> None:
-    """Add `--fp16` as another name of the option `--bf16`, with the same destination, and float16 to the choices."""
+    """Add `--fp16` as another name of the option `--bf16`, with the same destination."""
     for word in call.args:
         flag = constant_of(word)
         if isinstance(flag, str) and flag.startswith("--") and IS_BF16.fullmatch(option(flag)):
@@ -60,81 +59,73 @@ def _teach_option(draft: Draft, call: ast.Call, known: frozenset[str]) -> None:
             written = isinstance(word, ast.Constant) and rewritten_literal(draft.source, word, twin)
             if twin not in known and written:
                 draft.edits.append(draft.source.insert(draft.source.span(word)[1], f", {written}", WHY_FLAG))
-    if any(MEANS_PRECISION.fullmatch(option(str(constant_of(word)))) for word in call.args):
-        for display in _choices(call):
-            _teach_choices(draft, display)
 
 
-def _choices(call: ast.Call) -> Iterator[ast.List | ast.Tuple]:
-    for keyword in call.keywords:
-        value = keyword.value
-        if isinstance(value, ast.Call) and _tail(value.func) in CHOOSES and value.args:
-            value = value.args[0]
-        elif keyword.arg != "choices":
+def _missing(reader: Reader, consumers: Consumers) -> list[str]:
+    """Return the words for bfloat16 whose float16 word the reader would have to accept, and does not yet."""
+    if not reader.strict or not (reader.option == ANY or NAMES_PRECISION.fullmatch(reader.option)):
+        return []
+    words = [word for word in reader.words if word in TWINS and (reader.display or word != TRUE_WORD)]
+    return [word for word in words if _is_missing(reader, word, consumers)]
+
+
+def _is_missing(reader: Reader, word: str, consumers: Consumers) -> bool:
+    for asked in _askers(reader, word, consumers):
+        if reader not in consumers.of(asked):
             continue
-        if isinstance(value, (ast.List, ast.Tuple)):
-            yield value
+        answer = consumers.resolve(asked, TWINS[word])
+        if answer.refused == reader or (answer.refused is None and not reader.accepts(answer.word)):
+            return True
+    return False
 
 
-def _teach_choices(draft: Draft, display: ast.List | ast.Tuple) -> None:
-    words = [constant_of(each) for each in display.elts]
-    for each in display.elts:
-        written = _twin_literal(draft, each, words)
-        if written:
-            words.append(TWINS[str(constant_of(each))])
-            draft.edits.append(draft.source.insert(draft.source.span(each)[1], f", {written}", WHY_WORD))
+def _askers(reader: Reader, word: str, consumers: Consumers) -> list[Asked]:
+    """Return the places that select the word; any option of the project's readers if the places are not known."""
+    if consumers.asked is not None:
+        return [each for each in consumers.asked if each.word == word and not each.wide]
+    options = [reader.option]
+    if reader.option == ANY:
+        options += [each.option for each in consumers.readers if each.option != ANY]
+    return [Asked(each, word, reader.path) for each in dict.fromkeys(options)]
 
 
-def _teach_table(draft: Draft, display: ast.Dict) -> None:
-    """Insert a row for float16 before the row for bfloat16."""
-    if is_gated(draft.source, display):
-        return
-    words = [constant_of(key) for key in display.keys]
-    if SAFETENSORS.intersection(words):
-        return
-    for key, value in zip(display.keys, display.values, strict=True):
-        if constant_of(key) == TRUE_WORD:
-            continue
-        written, dtype = _twin_literal(draft, key, words), _twin_value(draft, value)
-        if key is not None and written and dtype:
-            row = f"{written}: {dtype}, "
-            draft.edits.append(draft.source.insert(draft.source.span(key)[0], row, WHY_WORD))
+def _teach(draft: Draft, spot: ast.expr | ast.If | ast.match_case, word: str) -> None:
+    insertion = _insertion(draft, spot, word)
+    if insertion is not None:
+        draft.edits.append(draft.source.insert(insertion.at, insertion.text, WHY_WORD))
 
 
-def _twin_literal(draft: Draft, node: ast.expr | None, words: list[object]) -> str | None:
-    """Return the literal of the float16 word; None if it is already present or the node is not a word for bfloat16."""
-    word = constant_of(node)
-    if not isinstance(node, ast.Constant) or not isinstance(word, str) or TWINS.get(word, word) in words:
-        return None
-    return rewritten_literal(draft.source, node, TWINS[word])
+def _insertion(draft: Draft, spot: ast.expr | ast.If | ast.match_case, word: str) -> Insertion | None:
+    source = draft.source
+    match spot:
+        case ast.If():
+            return new_branch(source, spot)
+        case ast.match_case():
+            return new_case(source, spot)
+        case ast.IfExp():
+            return new_choice(source, spot)
+        case ast.Dict():
+            return _new_row(draft, spot, word)
+        case ast.Constant():
+            written = rewritten_literal(source, spot, TWINS[word])
+            return Insertion(source.span(spot)[1], f", {written}") if written else None
+    return None
+
+
+def _new_row(draft: Draft, table: ast.Dict, word: str) -> Insertion | None:
+    """Return a row for float16 before the row for bfloat16."""
+    for key, value in zip(table.keys, table.values, strict=True):
+        if isinstance(key, ast.Constant) and key.value == word:
+            written, dtype = rewritten_literal(draft.source, key, TWINS[word]), _twin_value(draft, value)
+            if written and dtype:
+                return Insertion(draft.source.span(key)[0], f"{written}: {dtype}, ")
+    return None
 
 
 def _twin_value(draft: Draft, value: ast.expr) -> str | None:
     if isinstance(value, ast.Constant):
-        return rewritten_literal(draft.source, value, TWINS[value.value]) if value.value in TWINS else None
+        twin = TWINS.get(str(value.value))
+        return rewritten_literal(draft.source, value, twin) if twin else draft.source.segment(value)
     if isinstance(value, ast.Attribute) and draft.source.names.meaning(value) == "torch.bfloat16":
         return f"{draft.source.segment(value.value)}.float16"
     return None
-
-
-def _warn_of_branches(draft: Draft, names: Names) -> None:
-    """Warn about `if name == "bf16": dtype = torch.bfloat16` in a file without a word for float16."""
-    branches = list(_branches(draft, names))
-    if not branches or HALF_WORDS.intersection(constant_of(node) for node in names.of_type(ast.Constant)):
-        return
-    for test, body in branches:
-        inside = (node for each in body for node in ast.walk(each) if isinstance(node, NAMED))
-        if any(names.meaning(node) == "torch.bfloat16" for node in inside):
-            message = "this branch handles bfloat16, and no branch handles the float16 that is used on this card"
-            draft.warn(test, message, hint="add a branch for fp16")
-
-
-def _branches(draft: Draft, names: Names) -> Iterator[tuple[ast.expr | ast.stmt, list[ast.stmt]]]:
-    """Yield the branches that a word for bfloat16 selects: `if name == "bf16":` and `case "bf16":`."""
-    source = draft.source
-    for branch in names.of_type(ast.If):
-        if WORD.search(source.text, *source.span(branch.test)) and names_bf16(source, branch.test):
-            yield branch.test, branch.body
-    for case in names.of_type(ast.match_case):
-        if names_bf16_in_pattern(case):
-            yield case.body[0], case.body

@@ -7,11 +7,13 @@ import re
 
 from fixers.code.bf16_forms.exclusions import Verdict, judge_place
 from fixers.code.bf16_forms.lightning import TRUE_WORD, refuse_plugin, unscaled_step
+from fixers.code.bf16_forms.spellings import is_of_library, spelled
 from fixers.code.bf16_forms.wide_range import needs_range
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.settings.precision_words import FULL, WHY_RANGE, option, twin_of
-from fixers.sources.chosen_words import constant_of, is_chosen, rewritten_literal
+from fixers.sources.chosen_words import callee_of, chosen_name, constant_of, rewritten_literal
+from fixers.sources.readers.consumers import Consumers
 
 MEANS_PRECISION = re.compile(
     r"(?:.*[._-])?(?:d_?type|data_?type|precision|amp|amp_type|autocast_type|mixed_precision|weights)$", re.IGNORECASE
@@ -28,55 +30,58 @@ LIGHTNING_WORDS = {"bf16": "16-mixed", "bf16-mixed": "16-mixed"}
 OVERRIDE = re.compile(r"((?:\+{0,2}|--)[\w.-]*(?:precision|d_?type)=)([\w.-]+)")
 
 
-def find_words(draft: Draft) -> None:
-    """Replace every word for bfloat16 that selects a precision."""
+def find_words(draft: Draft, consumers: Consumers) -> None:
+    """Replace every word for bfloat16 that selects a precision, in the spelling that its readers accept."""
     for node in draft.source.names.of_type(ast.Constant):
         if not isinstance(node.value, str) or "bf" not in node.value.lower():
             continue
         if node.value == TRUE_WORD:
             refuse_plugin(draft, node)
         if node.value in WORDS:
-            _judge_word(draft, node)
+            _judge_word(draft, consumers, node)
         elif node.value == "--bf16":
             _judge_flag(draft, node)
         else:
             _judge_override(draft, node)
 
 
-def _judge_word(draft: Draft, node: ast.Constant) -> None:
-    if not is_chosen(draft.source, node, MEANS_PRECISION) and not _is_given_on(draft, node):
+def _judge_word(draft: Draft, consumers: Consumers, node: ast.Constant) -> None:
+    name = chosen_name(draft.source, node, MEANS_PRECISION) or _option_given_on(draft, node)
+    if name is None:
         return
     judged = judge_place(draft.source, node)
     if judged.verdict is Verdict.WARN:
         draft.warn(node, judged.message)
     elif judged.verdict is Verdict.NEVER and judged.message:
         draft.leave(node, judged.message)
-    elif judged.verdict is Verdict.ACT and _needs_range(draft, node):
-        _replace(draft, node, FULL[str(node.value)], WHY_RANGE)
     elif judged.verdict is Verdict.ACT and node.value == TRUE_WORD and (broken := unscaled_step(draft.source)):
         draft.refuse(node, *broken)
     elif judged.verdict is Verdict.ACT:
-        _replace(draft, node, _twin(draft, node))
+        wide = _needs_range(draft, node)
+        default = FULL[str(node.value)] if wide else _twin(draft, node)
+        asked = None if is_of_library(draft.source, callee_of(draft.source, node)) else name
+        word = spelled(draft, consumers, node, asked, default, wide=wide)
+        if word is not None:
+            _replace(draft, node, word, WHY_RANGE if wide else NO_BFLOAT16)
 
 
 def _needs_range(draft: Draft, node: ast.Constant) -> bool:
     return node.value in FULL and needs_range(draft.source, node)
 
 
-def _is_given_on(draft: Draft, node: ast.Constant) -> bool:
-    """Return True for `mp = "bf16"` if the variable is only used as a precision, as in `mixed_precision=mp`."""
+def _option_given_on(draft: Draft, node: ast.Constant) -> str | None:
+    """Return `mixed_precision` for `mp = "bf16"` if the variable is only used as in `mixed_precision=mp`."""
     above = draft.source.names.parent(node)
     match above:
         case ast.Assign(targets=[ast.Name(id=name)], value=value) if value is node:
-            uses = [
-                each
-                for each in draft.source.names.of_type(ast.Name)
-                if each.id == name and each is not above.targets[0]
+            every = draft.source.names.of_type(ast.Name)
+            uses = [each for each in every if each.id == name and each is not above.targets[0]]
+            names = [
+                chosen_name(draft.source, each, MEANS_PRECISION) if isinstance(each.ctx, ast.Load) else None
+                for each in uses
             ]
-            return bool(uses) and all(
-                isinstance(each.ctx, ast.Load) and is_chosen(draft.source, each, MEANS_PRECISION) for each in uses
-            )
-    return False
+            return names[0] if names and all(names) else None
+    return None
 
 
 def _twin(draft: Draft, node: ast.Constant) -> str:

@@ -20,7 +20,7 @@ def outcome(path, text):
         ("dtype: bfloat16\n", "dtype: float16\n"),
         ("torch_dtype: 'torch.bfloat16'\n", "torch_dtype: 'torch.float16'\n"),
         ('precision: "bf16-mixed"\n', 'precision: "16-mixed"\n'),
-        ("precision: bf16_mixed\n", "precision: 16_mixed\n"),
+        ("precision: bf16_mixed\n", "precision: fp16_mixed\n"),
         ("mixed_precision: BF16\n", "mixed_precision: FP16\n"),
         ("trainer:\n  precision: bf16\n", "trainer:\n  precision: 16\n"),
         ("a:\n  trainer:\n    precision: bf16\n", "a:\n  trainer:\n    precision: 16\n"),

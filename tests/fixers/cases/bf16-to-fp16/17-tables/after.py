@@ -1,6 +1,6 @@
 import torch
 
-DTYPES = {"bfloat16": torch.bfloat16, "fp16": torch.float16, "bf16": torch.bfloat16, "float16": torch.float16}
+DTYPES = {"bfloat16": torch.bfloat16, "bf16": torch.bfloat16, "float16": torch.float16}
 SUPPORTED = [torch.float16, torch.bfloat16]
 NAMES = {torch.bfloat16: "bfloat16"}
 parser.add_argument("--dtype", choices=["bfloat16", "float16"])

@@ -3,6 +3,8 @@ import torch
 match name:
     case "bf16" | "bfloat16":
         dtype = torch.bfloat16
+    case "fp16" | "float16":
+        dtype = torch.float16
     case "fp32":
         dtype = torch.float32
 match mode:

@@ -1,0 +1,45 @@
+"""The float16 spelling of a word that the project's readers of the option accept."""
+
+from __future__ import annotations
+
+import ast
+
+from fixers.code.draft import Draft
+from fixers.frame.own_settings import is_started
+from fixers.settings.refusals import refusal_of
+from fixers.sources.python import PythonSource
+from fixers.sources.readers.consumers import Asked, Consumers
+from fixers.sources.readers.find import find_readers, holds_readers
+from fixers.sources.readers.reader import option_name
+
+LIBRARIES = frozenset(
+    {"accelerate", "datasets", "deepspeed", "diffusers", "lightning", "optimum", "peft", "pytorch_lightning", "torch"}
+    | {"transformers", "trl", "vllm", "sglang", "unsloth", "bitsandbytes", "fairscale", "xformers"}
+)
+
+
+def consumers_beside(source: PythonSource, project: Consumers) -> Consumers:
+    """Return the project's consumers, with this file's readers as they are in `source`."""
+    readers = tuple(found.reader for found in find_readers(source)) if holds_readers(source.text) else ()
+    return project.with_file(source.path, readers, is_started(source.text))
+
+
+def spelled(
+    draft: Draft, consumers: Consumers, node: ast.expr, name: str | None, default: str, *, wide: bool = False
+) -> str | None:
+    """Return the word to write for a string that means bfloat16; None, with a warning, if a reader refuses it."""
+    if name is None or name == "torch":
+        return default
+    word = str(node.value) if isinstance(node, ast.Constant) else ""
+    asked = Asked(option_name(name), word, draft.source.path, wide=wide)
+    answer = consumers.resolve(asked, default)
+    if answer.refused is not None:
+        draft.warn(node, *refusal_of(word, answer.refused, answer.word))
+        return None
+    return answer.word
+
+
+def is_of_library(source: PythonSource, callee: ast.expr | None) -> bool:
+    """Return True for a function that is imported from a library, which no reader of the project restricts."""
+    meaning = source.names.meaning(callee) if callee is not None else None
+    return meaning is not None and meaning.partition(".")[0] in LIBRARIES

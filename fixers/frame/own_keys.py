@@ -1,0 +1,71 @@
+"""The bfloat16 switches that a Python file reads from a config, with and without a float16 switch beside them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+BF16, FP16 = b"bf16", b"fp16"
+KEY = rb"(\w*bf16\w*)"
+UNASSIGNED = rb"(?!\s*=[^=])"
+ENTRY = rb"\[\s*[\"']%b[\"']\s*\]" + UNASSIGNED + rb"|\b(?:get|pop|getattr|hasattr)\([^()\n]*[\"']%b[\"']"
+ENTRY_OF_KEYS = re.compile(ENTRY % (KEY, KEY))
+ATTRIBUTE_OF_KEYS = re.compile(rb"\b((?:\w+\.)+)" + KEY + rb"\b" + UNASSIGNED)
+OWNER = rb"([\w.]+(?:\[[\"']\w+[\"']\])*)"
+READ = re.compile(OWNER + rb"(?:\.(?:get|pop)\(\s*[\"']|\[\s*[\"']|\.)(\w*(?:bf16|fp16)\w*)\b" + UNASSIGNED)
+READ_BY_GETATTR = re.compile(rb"\b[gh][es]tattr\(\s*" + OWNER + rb"\s*,\s*[\"'](\w*(?:bf16|fp16)\w*)[\"']")
+PARSED = re.compile(rb"ArgumentParser|TrlParser|TrainingArguments|Trainer\b")
+OF_A_CONFIG = re.compile(rb"\b(?:\w*_)?(?:cfg|conf|config|hparams|hps?|opts?)\.")
+OF_ARGUMENTS = re.compile(rb"\b(?:args?|ns|namespace)\.")
+
+
+@dataclass(frozen=True)
+class Keys:
+    """`alone`: keys that are read without a float16 key. `paired`: keys whose float16 key is read beside them."""
+
+    alone: tuple[str, ...] = ()
+    paired: tuple[str, ...] = ()
+
+
+def keys_of(source: bytes) -> Keys:
+    """Return the bfloat16 keys that the Python file reads from a config."""
+    about_keys = lines_with(source, (BF16,))
+    if not about_keys:
+        return Keys()
+    keys = {name for found in ENTRY_OF_KEYS.finditer(about_keys) for name in found.groups() if name}
+    parses = PARSED.search(source) is not None
+    for owners, name in ATTRIBUTE_OF_KEYS.findall(about_keys):
+        if OF_A_CONFIG.search(owners) or (OF_ARGUMENTS.search(owners) and not parses):
+            keys.add(name)
+    paired = _paired(keys, lines_with(source, (BF16, FP16))) if keys and FP16 in source else set()
+    return Keys(_texts(keys - paired), _texts(paired))
+
+
+def _paired(keys: set[bytes], lines: bytes) -> set[bytes]:
+    owners: dict[bytes, set[bytes]] = {}
+    for pattern in (READ, READ_BY_GETATTR):
+        for owner, name in pattern.findall(lines):
+            owners.setdefault(name, set()).add(owner)
+    return {key for key in keys if owners.get(key) and owners[key] <= owners.get(_twin(key), set())}
+
+
+def _twin(key: bytes) -> bytes:
+    return key.replace(b"pure_bf16", FP16).replace(BF16, FP16)
+
+
+def lines_with(source: bytes, words: Iterable[bytes]) -> bytes:
+    """Return the lines that contain one of the words, so that the patterns above search a few lines, not the file."""
+    found: dict[int, bytes] = {}
+    for word in words:
+        at = source.find(word)
+        while at != -1:
+            start, end = source.rfind(b"\n", 0, at) + 1, source.find(b"\n", at)
+            end = len(source) if end == -1 else end
+            found[start] = source[start:end]
+            at = source.find(word, end)
+    return b"\n".join(found[start] for start in sorted(found))
+
+
+def _texts(names: Iterable[bytes]) -> tuple[str, ...]:
+    return tuple(sorted(name.decode("ascii", "ignore") for name in names))

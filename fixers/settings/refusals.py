@@ -1,0 +1,14 @@
+"""The warning about a value that stays, because a line of the project refuses the float16 value."""
+
+from __future__ import annotations
+
+from fixers.sources.readers.reader import Fields, Reader
+
+
+def refusal_of(word: str, refused: Reader | Fields, wanted: str) -> tuple[str, str]:
+    """Return the message, which names the refusing line, and the hint."""
+    if isinstance(refused, Fields):
+        message = f"{word} stays: {refused.name} ({refused.where}) declares {', '.join(refused.names)}, not {wanted}"
+        return message, f"add {wanted} to {refused.name} in {refused.path}"
+    message = f"{word} stays: {refused.where} accepts only {refused.accepted}"
+    return message, f"add {wanted} at {refused.where}"

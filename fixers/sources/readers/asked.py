@@ -1,0 +1,42 @@
+"""The values for bfloat16 that a file selects, by option."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from fixers.sources.chosen_words import chosen_name
+from fixers.sources.python import PythonSource
+from fixers.sources.readers.consumers import Asked
+from fixers.sources.readers.reader import BF16_WORD, option_name
+from fixers.sources.readers.subjects import NAMES_PRECISION
+
+CHOSEN = re.compile(r"(?:.*[._-])?(?:d_?type|\w*_type|precision|amp|weights)$", re.IGNORECASE)
+IN_TEXT = re.compile(
+    rb"([\w.-]+)[\"']?[ \t]*[:= \t][ \t]*\\?\n?[ \t]*[\"']?(?:\$\{\w*:-)?((?:torch\.)?b(?:f|float)16(?:[-_]mixed)?)\b",
+    re.IGNORECASE,
+)
+WORDS = (b"bf16", b"bfloat16", b"BF16")
+
+
+def asked_in_python(source: PythonSource) -> tuple[Asked, ...]:
+    """Return the strings for bfloat16 that the module gives to an option."""
+    found: dict[Asked, None] = {}
+    for node in source.names.of_type(ast.Constant):
+        if isinstance(node.value, str) and BF16_WORD.fullmatch(node.value):
+            name = chosen_name(source, node, CHOSEN)
+            if name is not None:
+                found[Asked(option_name(name), node.value, source.path)] = None
+    return tuple(found)
+
+
+def asked_in_text(path: str, data: bytes) -> tuple[Asked, ...]:
+    """Return the words for bfloat16 that follow the name of an option in a config or in commands."""
+    if not any(word in data for word in WORDS):
+        return ()
+    found: dict[Asked, None] = {}
+    for match in IN_TEXT.finditer(data):
+        name, word = option_name(match[1].decode()), match[2].decode()
+        if NAMES_PRECISION.fullmatch(name):
+            found[Asked(name, word, path)] = None
+    return tuple(found)

@@ -1,0 +1,278 @@
+"""Readers that are branches: if and match ladders, conditional expressions, asserts and membership tests."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from fixers.sources.chosen_words import constant_of
+from fixers.sources.expressions import tail_of
+from fixers.sources.python import PythonSource
+from fixers.sources.readers.displays import DTYPE_ATTRIBUTES, Found, display_of, names_bfloat16
+from fixers.sources.readers.reader import BF16_WORD, DTYPE, NUMBER, Reader, shown
+from fixers.sources.readers.subjects import folds_case, owner_of, subject_of, without_cast
+
+HALVES = ("float16", "half")
+EXITS = ("exit", "_exit", "abort", "error", "fail")
+
+
+@dataclass(frozen=True)
+class Test:
+    """A comparison of one expression with words. `equal`: it is true for these words, else for all others."""
+
+    subject: ast.expr
+    words: tuple[str, ...]
+    equal: bool
+
+
+def test_of(source: PythonSource, node: ast.expr) -> Test | None:
+    """Return what `x == "bf16"`, `x in ("bf16", "fp32")` or a combination of the same x compares."""
+    match node:
+        case ast.UnaryOp(op=ast.Not(), operand=inner):
+            found = test_of(source, inner)
+            return Test(found.subject, found.words, not found.equal) if found else None
+        case ast.BoolOp(op=joined, values=values):
+            parts = [test_of(source, each) for each in values]
+            return _joined(source, [each for each in parts if each], isinstance(joined, ast.Or), len(parts))
+        case ast.Compare(left=left, ops=[operation], comparators=[right]):
+            return _compared(source, left, operation, right)
+    return None
+
+
+def _joined(source: PythonSource, parts: Sequence[Test], either: bool, count: int) -> Test | None:
+    """Join `x == "a" or x == "b"` and `x != "a" and x != "b"`; a part about something else is only a condition more."""
+    same = [each for each in parts if each.equal == either]
+    written = {source.segment(without_cast(each.subject)) for each in same}
+    if len(written) != 1 or (either and len(same) != count):
+        return parts[0] if len(parts) == 1 and not either else None
+    return Test(same[0].subject, tuple(word for each in same for word in each.words), either)
+
+
+def _compared(source: PythonSource, left: ast.expr, operation: ast.cmpop, right: ast.expr) -> Test | None:
+    if isinstance(operation, (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)):
+        if _word(source, left) is not None:
+            left, right = right, left
+        words = [_word(source, right)]
+    elif isinstance(operation, (ast.In, ast.NotIn)):
+        display = display_of(source, right)
+        words = [_word(source, each) for each in display.elts] if display is not None else _keys(right)
+    else:
+        return None
+    known = tuple(word for word in words if word is not None)
+    return Test(left, known, isinstance(operation, (ast.Eq, ast.Is, ast.In))) if known else None
+
+
+def _keys(node: ast.expr) -> list[str | None]:
+    return [str(constant_of(key)) for key in node.keys] if isinstance(node, ast.Dict) else []
+
+
+def _word(source: PythonSource, node: ast.expr) -> str | None:
+    """Return a string, a number or a torch dtype as a word; None for anything else."""
+    value = constant_of(node)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{NUMBER}{value}"
+    if isinstance(node, ast.Attribute):
+        if node.attr in DTYPE_ATTRIBUTES and (source.names.meaning(node) or "").startswith("torch."):
+            return DTYPE + node.attr
+        if BF16_WORD.fullmatch(node.attr):
+            return node.attr
+        if node.attr.isupper():
+            return node.attr
+    return None
+
+
+def find_ladder(source: PythonSource, first: ast.If) -> Iterator[Found]:
+    """Yield an if-elif ladder over one option, and an `if x not in (...): raise`."""
+    above = source.names.parent(first)
+    test = test_of(source, first.test)
+    if test is None or (isinstance(above, ast.If) and above.orelse == [first]):
+        return
+    if test.equal:
+        yield from _ladder(source, first, test)
+    elif _fails(first.body) and names_bfloat16(_plain(test.words)):
+        yield _of_test(source, first, test, strict=True, spot=_spot_in(source, first.test))
+
+
+def _ladder(source: PythonSource, first: ast.If, test: Test) -> Iterator[Found]:
+    branches = list(_branches(source, first, source.segment(without_cast(test.subject))))
+    own = next((branch for branch, found in branches if names_bfloat16(_plain(found.words))), None)
+    if own is None:
+        return
+    words = tuple(word for _, found in branches for word in found.words)
+    rest = branches[-1][0].orelse
+    if not rest:
+        rest, words = _after(source, branches[-1][0], test, words)
+    if _selects_half(rest):
+        return
+    strict = _fails(rest) or (_selects_dtype(own.body) and not _is_open(source, own, rest))
+    spot = own if strict and copies_in_one_line(own.body) else None
+    yield _of_test(source, own, Test(test.subject, words, True), strict=strict, spot=spot)
+
+
+def _plain(words: Sequence[str]) -> tuple[str, ...]:
+    return tuple(shown(word) for word in words)
+
+
+def _branches(source: PythonSource, first: ast.If, subject: str) -> Iterator[tuple[ast.If, Test]]:
+    """Yield the branches of the ladder that test the same subject."""
+    branch: ast.If | None = first
+    while branch is not None:
+        test = test_of(source, branch.test)
+        if test is not None and test.equal and source.segment(without_cast(test.subject)) == subject:
+            yield branch, test
+        branch = branch.orelse[0] if len(branch.orelse) == 1 and isinstance(branch.orelse[0], ast.If) else None
+
+
+def _after(
+    source: PythonSource, last: ast.If, test: Test, words: tuple[str, ...]
+) -> tuple[list[ast.stmt], tuple[str, ...]]:
+    """Return what runs if no branch of a ladder without else is taken, with the words of further ifs on the subject."""
+    block = _block_of(source, last)
+    subject = source.segment(without_cast(test.subject))
+    rest = block[block.index(_root(source, last, block)) + 1 :] if block else []
+    while rest and isinstance(rest[0], ast.If):
+        further = list(_branches(source, rest[0], subject))
+        if not further:
+            break
+        words = (*words, *(word for _, found in further for word in found.words))
+        rest = [*further[-1][0].orelse, *rest[1:]]
+    return (rest[:1] if rest and isinstance(rest[0], (ast.Return, ast.Raise)) else []), words
+
+
+def _block_of(source: PythonSource, node: ast.stmt) -> list[ast.stmt]:
+    above = source.names.parent(node)
+    while isinstance(above, ast.If) and above.orelse == [node]:
+        node, above = above, source.names.parent(above)
+    blocks = (getattr(above, name, None) for name in ("body", "orelse", "finalbody", "handlers"))
+    return next((block for block in blocks if isinstance(block, list) and node in block), [])
+
+
+def _root(source: PythonSource, node: ast.stmt, block: list[ast.stmt]) -> ast.stmt:
+    while node not in block:
+        above = source.names.parent(node)
+        assert isinstance(above, ast.stmt)
+        node = above
+    return node
+
+
+def _fails(body: Sequence[ast.stmt]) -> bool:
+    """Return True if the block raises or leaves the program."""
+    for each in body:
+        if isinstance(each, ast.Raise) or (isinstance(each, ast.Assert) and constant_of(each.test) is False):
+            return True
+        if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call) and tail_of(each.value) in EXITS:
+            return True
+    return False
+
+
+def _selects_half(body: Sequence[ast.stmt]) -> bool:
+    return any(_is_dtype(node, HALVES) for each in body for node in ast.walk(each))
+
+
+def _selects_dtype(body: Sequence[ast.stmt]) -> bool:
+    """Return True if the block selects bfloat16 for a variable or as its result."""
+    return any(
+        isinstance(each, (ast.Assign, ast.AnnAssign, ast.Return))
+        and each.value is not None
+        and any(_is_dtype(node, ("bfloat16",)) for node in ast.walk(each.value))
+        for each in body
+    )
+
+
+def _is_open(source: PythonSource, own: ast.If, rest: Sequence[ast.stmt]) -> bool:
+    """Return True if another value is served elsewhere: by an else with a call, or by an earlier assignment to half."""
+    if rest:
+        return not any(_is_dtype(node, ("float32", "float", "bfloat16")) for each in rest for node in ast.walk(each))
+    names = {source.segment(t) for each in own.body if isinstance(each, ast.Assign) for t in each.targets}
+    block = _block_of(source, own)
+    before = block[: block.index(_root(source, own, block))] if block else []
+    for each in reversed(before):
+        if isinstance(each, ast.Assign) and names & {source.segment(target) for target in each.targets}:
+            return any(_is_dtype(node, HALVES) for node in ast.walk(each.value))
+    return bool(own.body) and isinstance(own.body[-1], ast.Return)
+
+
+def _is_dtype(node: ast.AST, names: Sequence[str]) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr in names
+
+
+def copies_in_one_line(body: Sequence[ast.stmt]) -> bool:
+    """Return True for one simple statement that selects bfloat16."""
+    return len(body) == 1 and isinstance(body[0], (ast.Assign, ast.AnnAssign, ast.Return)) and _selects_dtype(body)
+
+
+def _spot_in(source: PythonSource, test: ast.expr) -> ast.expr | None:
+    """Return the word for bfloat16 in a display of words, beside which another can be written."""
+    for node in ast.walk(test):
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set, ast.Name, ast.Attribute)):
+            display = display_of(source, node)
+            for each in display.elts if display is not None else ():
+                if BF16_WORD.fullmatch(str(constant_of(each))):
+                    return each
+    return None
+
+
+def find_conditional(source: PythonSource, node: ast.IfExp) -> Iterator[Found]:
+    """Yield `torch.bfloat16 if x == "bf16" else torch.float32`, with the whole chain behind it."""
+    test = test_of(source, node.test)
+    if test is None or not test.equal or not names_bfloat16(_plain(test.words)):
+        return
+    words, rest = test.words, node.orelse
+    while isinstance(rest, ast.IfExp):
+        further = test_of(source, rest.test)
+        words, rest = (*words, *(further.words if further and further.equal else ())), rest.orelse
+    above = source.names.parent(node)
+    while isinstance(above, ast.IfExp):
+        earlier = test_of(source, above.test)
+        words, above = (*(earlier.words if earlier else ()), *words), source.names.parent(above)
+    if _is_dtype(rest, HALVES):
+        return
+    strict = _is_dtype(rest, ("float32", "float", "bfloat16")) and _is_dtype(node.body, ("bfloat16",))
+    yield _of_test(source, node, Test(test.subject, words, True), strict=strict, spot=node if strict else None)
+
+
+def find_match(source: PythonSource, node: ast.Match) -> Iterator[Found]:
+    """Yield a match statement over words."""
+    words: list[str] = []
+    own: ast.match_case | None = None
+    for case in node.cases:
+        values = [_word(source, each.value) for each in ast.walk(case.pattern) if isinstance(each, ast.MatchValue)]
+        known = [value for value in values if value is not None]
+        if own is None and names_bfloat16(tuple(known)):
+            own = case
+        words += known
+    rest = node.cases[-1].body if _is_wildcard(node.cases[-1].pattern) else []
+    if own is None or _selects_half(rest):
+        return
+    strict = _fails(rest) or _selects_dtype(own.body)
+    spot = own if strict and copies_in_one_line(own.body) else None
+    yield _of_test(source, own.body[0], Test(node.subject, tuple(words), True), strict=strict, spot=spot)
+
+
+def _is_wildcard(pattern: ast.pattern) -> bool:
+    return isinstance(pattern, ast.MatchAs) and pattern.pattern is None
+
+
+def find_assert(source: PythonSource, node: ast.Assert) -> Iterator[Found]:
+    """Yield `assert x in ("bf16", "fp32")`."""
+    test = test_of(source, node.test)
+    if test is not None and test.equal and names_bfloat16(_plain(test.words)):
+        yield _of_test(source, node, test, strict=True, spot=_spot_in(source, node.test))
+
+
+def _of_test(
+    source: PythonSource,
+    node: ast.expr | ast.stmt,
+    test: Test,
+    *,
+    strict: bool,
+    spot: ast.expr | ast.If | ast.match_case | None,
+) -> Found:
+    option = subject_of(source, test.subject) or ""
+    folds = folds_case(test.subject)
+    words = tuple(dict.fromkeys(test.words))
+    owner, display = owner_of(source, node), isinstance(spot, ast.Constant)
+    return Found(Reader(source.path, node.lineno, option, words, strict, spot is not None, folds, owner, display), spot)

@@ -1,0 +1,157 @@
+"""The readers of a whole project, and the float16 spelling that all readers of an option accept."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fixers.sources.readers.reader import ANY, FULL_SPELLINGS, HALF_SPELLINGS, NUMBER, Fields, Reader, same_option
+
+PLAIN_BASES = frozenset(
+    {"object", "BaseModel", "BaseSettings", "TypedDict", "NamedTuple", "Protocol", "ABC", "Generic"}
+)
+"""Bases that declare no switches; any other base outside the project may declare every switch."""
+SWITCHES = ("fp16", "use_fp16", "float16", "use_float16", "half", "use_half", "fp16_mixed", "mixed_fp16")
+FROM_TRAINER = ("fp16", "fp16_full_eval")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A value that is to be replaced: its option and place, and the script that reads it if that is known.
+
+    `wide`: the value becomes float32, not float16. `plain`: it is a YAML scalar without quotes, so 16 is a number.
+    """
+
+    option: str
+    word: str
+    path: str
+    program: str = ""
+    wide: bool = False
+    plain: bool = False
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The word to write; or, if no spelling is accepted everywhere, the reader that refuses.
+
+    `declared`: the project declares the word itself.
+    """
+
+    word: str
+    refused: Reader | Fields | None = None
+    declared: bool = False
+
+
+@dataclass(frozen=True)
+class Consumers:
+    """`readers` and `fields` of all files; `scripts` are those of the files that can be started.
+
+    `asked` are the values for bfloat16 that files of the project select; None if that is not known.
+    """
+
+    readers: tuple[Reader, ...] = ()
+    fields: tuple[Fields, ...] = ()
+    scripts: tuple[str, ...] = ()
+    asked: tuple[Asked, ...] | None = None
+
+    def of(self, asked: Asked) -> list[Reader]:
+        """Return the readers that the value may reach."""
+        every = [
+            each
+            for each in self.readers
+            if (each.option == ANY or same_option(each.option, asked.option)) and each.accepts(asked.word)
+        ]
+        scripts = {each.path for each in every} & set(self.scripts)
+        if asked.program:
+            scripts = _named(scripts, asked.program, asked.path)
+        near = {asked.path} if asked.path in self.scripts else _nearest(scripts, asked.path)
+        return [each for each in every if each.path not in self.scripts or each.path in near]
+
+    def resolve(self, asked: Asked, default: str) -> Answer:
+        """Return the spelling that every reader of the option accepts; `default` where none restricts it."""
+        relevant = self.of(asked)
+        strict = [each for each in relevant if each.strict]
+        spellings = FULL_SPELLINGS if asked.wide else HALF_SPELLINGS
+        candidates = (default, *(each for each in spellings if each != default))
+        for readers in (relevant, strict):
+            for word in candidates:
+                if all(each.accepts(_typed(word, asked)) for each in readers):
+                    return Answer(word)
+        refusing = next((each for each in strict if not each.accepts(default) and not _learns(each, asked)), None)
+        return Answer(default, refusing)
+
+    def resolve_switch(self, name: str, default: str, into_trainer: bool) -> Answer:
+        """Return the name of the float16 switch in the classes that declare this one; `default` where none does."""
+        declaring = [each for each in self.fields if name in each.names]
+        refused: Fields | None = None
+        for word in (default, *(each for each in SWITCHES if each != default)):
+            missing = [each for each in declaring if not self.declares(each, word)]
+            if not missing or (into_trainer and word in FROM_TRAINER):
+                return Answer(word, declared=bool(declaring))
+            refused = refused or missing[0]
+        return Answer(default, refused)
+
+    def declares(self, fields: Fields, name: str, above: tuple[str, ...] = ()) -> bool:
+        """Return True if the class or one of its bases declares the switch, or may declare it outside the project."""
+        if name in fields.names or (fields.library and name in FROM_TRAINER):
+            return True
+        for base in fields.bases:
+            inner = self.class_named(base)
+            if inner is not None and base not in above and self.declares(inner, name, (*above, fields.name)):
+                return True
+            if inner is None and base not in PLAIN_BASES and not fields.library:
+                return True
+        return False
+
+    def class_named(self, name: str) -> Fields | None:
+        """Return the project's class of this name; None if there is none or there are several."""
+        named = [each for each in self.fields if each.name == name]
+        return named[0] if len(named) == 1 else None
+
+    def without(self, paths: Iterable[str]) -> Consumers:
+        """Return the project without what these files read and select."""
+        left_out = frozenset(paths)
+        readers = tuple(each for each in self.readers if each.path not in left_out)
+        asked = self.asked and tuple(each for each in self.asked if each.path not in left_out)
+        return Consumers(readers, self.fields, self.scripts, asked)
+
+    def with_file(self, path: str, readers: Iterable[Reader], script: bool) -> Consumers:
+        """Return the project with this file's readers as they are now."""
+        others = tuple(each for each in self.readers if each.path != path)
+        scripts = {*self.scripts, path} if script else set(self.scripts)
+        return Consumers((*others, *readers), self.fields, tuple(sorted(scripts)), self.asked)
+
+
+def merge_consumers(parts: Iterable[Consumers]) -> Consumers:
+    """Return the consumers of several files together."""
+    held = list(parts)
+    return Consumers(
+        tuple(reader for each in held for reader in each.readers),
+        tuple(fields for each in held for fields in each.fields),
+        tuple(sorted({path for each in held for path in each.scripts})),
+        tuple(asked for each in held for asked in each.asked or ()),
+    )
+
+
+def _typed(word: str, asked: Asked) -> str:
+    return NUMBER + word if asked.plain and word.isdigit() else word
+
+
+def _learns(reader: Reader, asked: Asked) -> bool:
+    return reader.teachable and not asked.wide and (reader.display or not asked.word.endswith("true"))
+
+
+def _named(scripts: set[str], program: str, path: str) -> set[str]:
+    """Return the script that a command of the file at `path` starts, or else every script of that name."""
+    places = {posixpath.normpath(posixpath.join(folder, program)) for folder in (posixpath.dirname(path), "")}
+    return scripts & places or {each for each in scripts if posixpath.basename(each) == posixpath.basename(program)}
+
+
+def _nearest(scripts: set[str], home: str) -> set[str]:
+    """Return the scripts that share the longest path with the file."""
+    if not scripts:
+        return set()
+    shared = {each: len(posixpath.commonpath([f"/{each}", f"/{home}"])) for each in scripts}
+    most = max(shared.values())
+    return {each for each, length in shared.items() if length == most}

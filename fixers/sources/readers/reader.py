@@ -1,0 +1,85 @@
+"""What one place of a project accepts as the value of an option, and the fields that a class of settings declares."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+ANY = "*"
+"""The option of a reader that gets its value under another name, such as a parameter `name` or an exported table."""
+HALF_SPELLINGS = (
+    *("fp16", "float16", "half", "16-mixed", "fp16-mixed", "fp16_mixed", "16_mixed", "16", "torch.float16", "f16"),
+    *("FP16", "FLOAT16", "HALF", "Float16", "Half"),
+)
+FULL_SPELLINGS = ("fp32", "float32", "float", "32", "32-true", "fp32_true", "no", "torch.float32", "FP32", "FLOAT32")
+BF16_WORD = re.compile(r"(?:torch\.)?b(?:f|float)16(?:[-_](?:mixed|true))?", re.IGNORECASE)
+DTYPE = "dtype:"
+"""The prefix of a word that is a torch dtype and not a string: `dtype:bfloat16`."""
+NUMBER = "number:"
+"""The prefix of a word that is a number, as in `precision: 16`."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """One place that reads an option. `words` are the values that it accepts, those for bfloat16 among them.
+
+    `strict`: any other value fails or selects float32. `teachable`: bf16-to-fp16 adds the float16 word there.
+    `folds`: upper and lower case are the same. `owner`: the function or class around it.
+    `display`: it is a list of words, which selects nothing by itself.
+    """
+
+    path: str
+    line: int
+    option: str
+    words: tuple[str, ...]
+    strict: bool = True
+    teachable: bool = False
+    folds: bool = False
+    owner: str = ""
+    display: bool = False
+
+    @property
+    def where(self) -> str:
+        return f"{self.path}:{self.line}"
+
+    def accepts(self, word: str) -> bool:
+        return word in self.words or (self.folds and word.lower() in (each.lower() for each in self.words))
+
+    @property
+    def accepted(self) -> str:
+        """The accepted values, for a message."""
+        return ", ".join(shown(each) for each in self.words)
+
+
+@dataclass(frozen=True)
+class Fields:
+    """The switches for bfloat16 and float16 that a class declares, and its base classes by their last names.
+
+    `library`: a base class is imported from a library that declares both switches.
+    """
+
+    path: str
+    line: int
+    name: str
+    names: tuple[str, ...]
+    bases: tuple[str, ...] = ()
+    library: bool = False
+
+    @property
+    def where(self) -> str:
+        return f"{self.path}:{self.line}"
+
+
+def shown(word: str) -> str:
+    """Return the word as code writes it."""
+    return word.removeprefix(DTYPE).removeprefix(NUMBER)
+
+
+def same_option(one: str, other: str) -> bool:
+    """Return True if one name is the other or ends with it, as `mixed_precision` and `precision`."""
+    return one == other or one.endswith(f"_{other}") or other.endswith(f"_{one}")
+
+
+def option_name(name: str) -> str:
+    """Return the last part of a dotted or dashed name: `--mixed-precision` and `train.mixed_precision` are the same."""
+    return name.lstrip("-+").replace("-", "_").rpartition(".")[2].lower()

@@ -1,0 +1,253 @@
+"""Projects whose readers are branches: ladders, match, tables, asserts, registries."""
+
+from __future__ import annotations
+
+from tests.fixers.schemas.project import Project
+
+CONFIG = """import yaml
+
+with open("conf/train.yaml") as file:
+    config = yaml.safe_load(file)["train"]
+"""
+YAML = "train:\n  precision: BF  # of the model\n"
+LADDER = """import torch
+
+from config import config
+
+if config["precision"] == "BF":
+    dtype = torch.bfloat16
+elif config["precision"] == "%s":
+    dtype = torch.%s
+else:
+    raise ValueError(config["precision"])
+print(dtype)
+"""
+RETURNS = """import torch
+
+from config import config
+
+
+def dtype_of(name):
+    if name == "BF":
+        return torch.bfloat16
+    if name == "FULL":
+        return torch.float32
+    raise ValueError(name)
+
+
+print(dtype_of(config["precision"]))
+"""
+LONG_LADDER = """import torch
+
+from config import config
+
+scaler = None
+if config["precision"] == "BF":
+    dtype = torch.bfloat16
+    scaler = "none"
+elif config["precision"] == "FULL":
+    dtype = torch.float32
+else:
+    raise ValueError(config["precision"])
+print(dtype)
+"""
+SILENT = """import torch
+
+from config import config
+
+dtype = torch.bfloat16 if config["precision"] == "BF" else torch.float32
+print(dtype)
+"""
+MATCH = """import torch
+
+from config import config
+
+match config["precision"]:
+    case "BF":
+        dtype = torch.bfloat16
+    case "%s":
+        dtype = torch.%s
+    case other:
+        raise ValueError(other)
+print(dtype)
+"""
+TABLE = """import torch
+
+from config import config
+
+DTYPES = {
+    "BF": torch.bfloat16,
+    "%s": torch.%s,
+}
+print(DTYPES[config["precision"]])
+"""
+GET = """import torch
+
+from config import config
+
+print({"BF": torch.bfloat16, "half": torch.float16}.get(config["precision"], torch.float32))
+"""
+CALLS = """from config import config
+
+
+def low():
+    return "bfloat16"
+
+
+def full():
+    return "float32"
+
+
+MAKERS = {"BF": low, "FULL": full}
+print(MAKERS[config["precision"]]())
+"""
+ASSERT = """import torch
+
+from config import config
+
+assert config["precision"] in ("BF", "%s"), "unknown precision"
+dtype = {"BF": torch.bfloat16, "%s": torch.%s}[config["precision"]]
+print(dtype)
+"""
+ASSERT_ALONE = """import torch
+
+from config import config
+
+assert config["precision"] == "BF"
+print(torch.bfloat16 if config["precision"] == "BF" else torch.float16)
+"""
+MEMBERSHIP = """import torch
+
+from config import config
+
+KNOWN = {"BF", "FULL"}
+if config["precision"].lower() not in KNOWN:
+    raise SystemExit("unknown precision")
+print(getattr(torch, {"BF": "bfloat16", "HALF": "float16"}.get(config["precision"], "float32")))
+"""
+REGISTRY = """import torch
+
+from config import config
+
+PRECISIONS = {}
+
+
+def register(name):
+    def inner(function):
+        PRECISIONS[name] = function
+        return function
+
+    return inner
+
+
+@register("BF")
+def low():
+    return torch.bfloat16
+
+
+@register("%s")
+def other():
+    return torch.%s
+
+
+print(PRECISIONS[config["precision"]]())
+"""
+ENUM = """from enum import Enum
+
+import torch
+
+from config import config
+
+
+class Precision(Enum):
+    LOW = "BF"
+    %s = "%s"
+
+
+chosen = Precision(config["precision"])
+print(torch.bfloat16 if chosen is Precision.LOW else torch.%s)
+"""
+GETATTR = """import torch
+
+from config import config
+
+print(getattr(torch, config["precision"]))
+"""
+LIGHTNING = """import torch
+
+from config import config
+
+if config["precision"] == "bf16-mixed":
+    dtype = torch.bfloat16
+elif config["precision"] == "%s":
+    dtype = torch.float16
+elif config["precision"] == "32":
+    dtype = torch.float32
+else:
+    raise ValueError(config["precision"])
+print(dtype)
+"""
+DEFAULT = """import torch
+
+DTYPES = {"BF": torch.bfloat16, "half": torch.float16}
+
+
+def main(precision="BF"):
+    print(DTYPES[precision])
+
+
+main()
+"""
+OTHER_FILE = """from dtypes import dtype_of
+
+print(dtype_of("BF"))
+
+
+def run(dtype="BF"):
+    print(dtype_of(dtype))
+"""
+
+
+def configured(name: str, program: str, yaml: str = YAML, **more: str) -> Project:
+    """A program that reads `precision` from a YAML file."""
+    files = {"train.py": program, "config.py": CONFIG, "conf/train.yaml": yaml}
+    return Project(name, files, refused=more.get("refused", ""))
+
+
+PROJECTS = (
+    configured("ladder-knows", LADDER % ("HALF", "float16")),
+    configured("ladder-knows-half", LADDER % ("half", "float16")),
+    configured("ladder-learns", LADDER % ("FULL", "float32")),
+    configured("returns-learn", RETURNS),
+    configured("long-ladder-refuses", LONG_LADDER, refused="train.py:6"),
+    configured("silent-fallback-learns", SILENT),
+    configured("match-knows", MATCH % ("HALF", "float16")),
+    configured("match-learns", MATCH % ("FULL", "float32")),
+    configured("table-knows", TABLE % ("HALF", "float16")),
+    configured("table-knows-half", TABLE % ("half", "float16")),
+    configured("table-learns", TABLE % ("FULL", "float32")),
+    configured("get-knows-half", GET),
+    configured("table-of-functions-refuses", CALLS, refused="train.py:12"),
+    configured("assert-knows", ASSERT % ("HALF", "HALF", "float16")),
+    configured("assert-learns", ASSERT % ("FULL", "FULL", "float32")),
+    configured("assert-refuses", ASSERT_ALONE, refused="train.py:5"),
+    configured("membership-learns", MEMBERSHIP),
+    configured("registry-knows", REGISTRY % ("HALF", "float16")),
+    configured("registry-refuses", REGISTRY % ("FULL", "float32"), refused="train.py:16"),
+    configured("enum-knows", ENUM % ("HIGH", "HALF", "float16")),
+    configured("enum-refuses", ENUM % ("HIGH", "FULL", "float32"), refused="train.py:8"),
+    Project(
+        "getattr-knows",
+        {"train.py": GETATTR, "config.py": CONFIG, "conf/train.yaml": YAML.replace("BF", "bfloat16")},
+        spellings=("long",),
+    ),
+    *(
+        Project(
+            f"lightning-knows-{word}",
+            {"train.py": LIGHTNING % word, "config.py": CONFIG, "conf/train.yaml": YAML.replace("BF", "bf16-mixed")},
+            spellings=("short",),
+        )
+        for word in ("16-mixed", "fp16-mixed")
+    ),
+    Project("default-knows-half", {"train.py": DEFAULT}),
+)

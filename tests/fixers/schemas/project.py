@@ -1,0 +1,32 @@
+"""A project of the corpus: its files, and what the fixers must make of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+SPELLINGS = {
+    "short": {"BF": "bf16", "HALF": "fp16", "FULL": "fp32"},
+    "long": {"BF": "bfloat16", "HALF": "float16", "FULL": "float32"},
+}
+
+
+@dataclass(frozen=True)
+class Project:
+    """`files` by path, with BF, HALF and FULL for the words of a spelling; `run` starts the program.
+
+    `refused`: the line of a file that accepts no float16, where the project must stay as it is; empty if the program
+    selects float16 after the fixers.
+    """
+
+    name: str
+    files: dict[str, str]
+    run: str = "python train.py"
+    refused: str = ""
+    spellings: tuple[str, ...] = field(default=("short", "long"))
+
+    def written(self, spelling: str) -> dict[str, str]:
+        """Return the files in a spelling."""
+        texts = dict(self.files)
+        for mark, word in SPELLINGS[spelling].items():
+            texts = {path: text.replace(mark, word) for path, text in texts.items()}
+        return texts
