@@ -36,8 +36,9 @@ def find_vocabulary(draft: Draft, consumers: Consumers) -> None:
         for word in _missing(found.reader, consumers):
             if found.spot is None or is_gated(draft.source, found.spot):
                 break
-            if (id(found.spot), TWINS[word]) not in taught:
-                taught.add((id(found.spot), TWINS[word]))
+            twin = TWINS[word] if isinstance(found.spot, (ast.Constant, ast.Dict)) else ""
+            if (id(found.spot), twin) not in taught:
+                taught.add((id(found.spot), twin))
                 _teach(draft, found.spot, word)
 
 

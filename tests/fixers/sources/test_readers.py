@@ -48,7 +48,7 @@ def test_a_reader_has_an_option_the_words_it_accepts_and_what_becomes_of_others(
 @pytest.mark.parametrize(
     "code",
     [
-        'if p == "fp32":\n    x = torch.float32\nelif p == "bf16":\n    x = torch.bfloat16\nelse:\n    x = torch.float16',
+        'if p == "fp32":\n    x = torch.float\nelif p == "bf16":\n    x = torch.bfloat16\nelse:\n    x = torch.half',
         'x = torch.bfloat16 if p == "bf16" else torch.float16',
         'SIZES = {"F32": 4, "BF16": 2}',
         'T = {"bf16": {"enabled": True}, "fp16": {"enabled": False}}',
@@ -129,7 +129,9 @@ def test_a_switch_is_renamed_to_one_that_its_class_declares(
 
 
 def test_a_class_is_known_by_its_switches_and_bases() -> None:
-    code = b"class A(transformers.TrainingArguments):\n    lr: float = 1\n    bf16: bool = True\n\n\nclass B:\n    x: int\n"
+    code = (
+        b"class A(transformers.TrainingArguments):\n    lr: float = 1\n    bf16: bool = True\n\n\nclass B:\n    x: X\n"
+    )
     (fields,) = find_fields(read_python("a.py", b"import transformers\n" + code))
     assert fields == Fields("a.py", 4, "A", ("bf16",), ("TrainingArguments",), True)
 
