@@ -18,6 +18,7 @@ from remote.payload.proof.judge import judge_proof
 from remote.payload.proof.provenance import read_texts
 from remote.policy.precision import judge_precision
 from remote.protocol.proof import ProofReport, ProofRequest
+from remote.protocol.runtime import runtime_environment
 from tests.lab.wait import PATIENCE_S
 
 HERE = Path(__file__).parent
@@ -54,14 +55,17 @@ def forkserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[d
 def prove(forkserver, tmp_path) -> Prove:
     """A function that proves one script, as if on a card of the given capability."""
 
-    def run(script: Path, *, capability=TURING, requested="auto", argv=(), **request: Any) -> ProofReport:
+    def run(
+        script: Path, *, capability=TURING, requested="auto", argv=(), runtime=False, environment=None, **request: Any
+    ) -> ProofReport:
         (tmp_path / "reports").mkdir()
-        environment = {"HALFSTEP_PROOF": str(tmp_path / "reports"), **request.get("environment", {})}
+        plan = judge_precision(capability=capability, requested=requested)
+        given = {**(environment or {}), **(runtime_environment(plan) if runtime else {})}
+        environment = {"HALFSTEP_PROOF": str(tmp_path / "reports"), **given}
         order = {"script": str(script), "folder": str(tmp_path), "environment": environment, "argv": [*argv]}
         path = SCRIPTS if tmp_path in script.parents else script.parents[1]
         exit_status = forkserver({**order, "path": str(path)})
-        plan = judge_precision(capability=capability, requested=requested)
-        asked = ProofRequest("p", (str(script),), plan, capability=capability, **request)
+        asked = ProofRequest("p", (str(script),), plan, capability=capability, environment=given, **request)
         output = (tmp_path / "output.log").read_text()
         ranks = read_ranks(str(tmp_path / "reports"))
         texts = read_texts(str(tmp_path), ranks)

@@ -74,7 +74,8 @@ def _scaler(evidence: Evidence) -> Result:
     if evidence.has_scaler:
         if "bfloat16" in _autocast_states(evidence) and not evidence.float16_waits:
             return warning("scaler", "a GradScaler is on although autocast runs in bfloat16, which needs none")
-        return passed("scaler", "a GradScaler is on")
+        own = evidence.has_runtime and any("scale the loss" in line for line in evidence.runtime_lines)
+        return passed("scaler", "the loss is scaled by `fixers: {runtime: auto}`" if own else "a GradScaler is on")
     if not evidence.steps:
         return NotChecked("scaler", "no optimizer step was attempted")
     if evidence.scaler_waits:

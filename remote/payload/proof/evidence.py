@@ -20,6 +20,7 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.precision import PrecisionPlan
 from remote.protocol.proof import NotChecked, ProofRequest
+from remote.protocol.runtime import RUNTIME
 from remote.protocol.values import decode
 
 Result = Union[Finding, NotChecked]
@@ -87,6 +88,16 @@ class Evidence:
     def scaler_waits(self) -> bool:
         """Return True if the loss scaler is off only because the command runs on a CPU."""
         return self.autocast_waits or (self.on_cpu and self.flags.scaler_waits_for_card)
+
+    @property
+    def has_runtime(self) -> bool:
+        """Return True if the hooks put the precision plan in force in the command's processes."""
+        return RUNTIME in self.request.environment
+
+    @property
+    def runtime_lines(self) -> List[str]:
+        """What the plan in force changed in the processes, each once."""
+        return list(dict.fromkeys(line for rank in self.ranks for line in rank.provenance.runtime))
 
     @property
     def has_scaler(self) -> bool:

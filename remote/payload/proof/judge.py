@@ -13,6 +13,7 @@ from remote.payload.proof import (
     checks_loss,
     checks_mixed_precision,
     checks_outcome,
+    checks_runtime,
     checks_steps,
     checks_targets,
 )
@@ -69,6 +70,7 @@ def judge_proof(evidence: Evidence) -> ProofReport:
 
 def _results(evidence: Evidence) -> Iterator[Result]:
     yield from checks_outcome.judge(evidence)
+    yield from checks_runtime.judge(evidence)
     if not evidence.ranks:
         yield NotChecked("everything", "no process of the command trained a model under the hooks")
         return

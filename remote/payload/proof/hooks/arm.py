@@ -15,6 +15,8 @@ from .patching import Training
 from .proof import ProofRecorder
 from .recorder import Recorder
 from .report import ProcessNote, write_json
+from .runtime import RUNTIME, plan_of_environment
+from .runtime_patches import Runtime
 from .watch import WatchRecorder
 
 PROOF = "HALFSTEP_PROOF"
@@ -28,6 +30,7 @@ class Hooks:
         self.armed = False
         self.recorder: Optional[Recorder] = None
         self._training = Training()
+        self._runtime: Optional[Runtime] = None
 
     def executed(self, name: str) -> None:
         """Install the hooks after a module of torch was executed, unless torch itself is still being imported."""
@@ -43,8 +46,16 @@ class Hooks:
                     OPENED.watch()
                 self.recorder = ProofRecorder(folder) if folder else WatchRecorder(os.environ[WATCH])
                 self._training = Training()
+                plan = plan_of_environment()
+                self._runtime = Runtime(plan) if plan is not None else None
+            if self._runtime is not None:
+                self._runtime.install(self.recorder, self._training)
             install(self.recorder, self._training)
-        except Exception:  # noqa: BLE001 - a defect of the hooks must not end the user's command
+        except Exception:
+            if os.environ.get(RUNTIME):
+                # The training must not begin without the plan.
+                raise
+            # A defect of the hooks must not end the user's command.
             _note(folder or os.environ[WATCH], torch=True, fault=traceback.format_exc())
         else:
             _note(folder, torch=True)

@@ -11,6 +11,7 @@ from .patching import replace
 from .places import Place, Project
 from .quiet import Ledger, quiet
 from .report import HalfEntry, Provenance
+from .runtime import SAID
 from .tensors import parameters_of, short
 
 HALF = ("float16", "bfloat16")
@@ -81,7 +82,8 @@ class Origins:
         """Return all entries, with those of the half precision parameters that these models and optimizers hold."""
         found = (self._project.relative(path) for path in OPENED.paths)
         settings = tuple(path for path in found if path is not None)
-        return Provenance(self._all_entries(roots, optimizers), settings, tuple(sys.argv))
+        entries = self._all_entries(roots, optimizers)
+        return Provenance(entries, settings, tuple(sys.argv), tuple(SAID.lines))
 
     def _all_entries(self, roots: List[Any], optimizers: List[Any]) -> Tuple[HalfEntry, ...]:
         rows: Dict[Tuple[str, str, Place], HalfEntry] = dict(self._entries)

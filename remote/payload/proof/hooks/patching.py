@@ -43,12 +43,12 @@ class Training:
         self.scaled_loss: Optional[Any] = None
 
 
-def replace(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
-    """Set `owner.name` to `wrapper(original)`, if it exists and is not wrapped already."""
+def replace(owner: Any, name: str, wrapper: Callable[[Any], Any], mark: str = _MARK) -> None:
+    """Set `owner.name` to `wrapper(original)`, if it exists and is not wrapped already under this mark."""
     original = getattr(owner, name, None)
-    if original is not None and not hasattr(original, _MARK):
+    if original is not None and not hasattr(original, mark):
         wrapped = functools.wraps(original)(wrapper(original))
-        setattr(wrapped, _MARK, True)
+        setattr(wrapped, mark, True)
         setattr(owner, name, wrapped)
 
 

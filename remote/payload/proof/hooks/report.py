@@ -220,11 +220,15 @@ class HalfEntry:
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where half precision entered the process. `settings`: the settings files of the project that it opened."""
+    """Where half precision entered the process. `settings`: the settings files of the project that it opened.
+
+    `runtime`: what `fixers: {runtime: auto}` changed in the process.
+    """
 
     entries: Tuple[HalfEntry, ...] = ()
     settings: Tuple[str, ...] = ()
     argv: Tuple[str, ...] = ()
+    runtime: Tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,58 @@
+"""`fixers: {runtime: auto}`: the precision plan put in force inside the training process, and what was done for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from typing import List, Optional
+
+from .places import Project
+
+RUNTIME = "HALFSTEP_RUNTIME"
+"""The environment variable that holds a RuntimePlan as JSON; unset: the process is only observed."""
+
+
+@dataclass(frozen=True)
+class RuntimePlan:
+    """The dtypes of frozen and trained parameters and of autocast; `scaler`: a plain step gets a loss scale."""
+
+    mode: str
+    frozen: str
+    trained: str
+    autocast: str
+    scaler: bool = False
+    init_scale: float = 65536.0
+    growth_interval: int = 2000
+
+
+def plan_of_environment() -> Optional[RuntimePlan]:
+    """Return the plan to put in force, if any."""
+    text = os.environ.get(RUNTIME, "")
+    return RuntimePlan(**json.loads(text)) if text else None
+
+
+class Announcements:
+    """What was changed in this process: each line is printed once, and reported by the proof."""
+
+    def __init__(self) -> None:
+        self.lines: List[str] = []
+        self._project: Optional[Project] = None
+
+    def say(self, words: str) -> None:
+        """Print `halfstep runtime: words` to stderr, once and on rank 0 only."""
+        if words in self.lines:
+            return
+        self.lines.append(words)
+        if os.environ.get("RANK", "0") == "0":
+            print(f"halfstep runtime: {words}", file=sys.stderr, flush=True)
+
+    def at(self) -> str:
+        """Return ' at train.py:12', the project's line on the stack; empty without one."""
+        self._project = self._project or Project()
+        place = self._project.place()
+        return f" at {place.file}:{place.line}" if place.file else ""
+
+
+SAID = Announcements()

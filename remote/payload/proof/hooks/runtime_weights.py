@@ -1,0 +1,162 @@
+"""Parameters and autocast as the precision plan wants them: cast before an optimizer holds them, tied ones together."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
+
+from .autocast import autocast_dtype
+from .patching import Handles
+from .runtime import SAID, RuntimePlan
+from .tensors import parameters_of, short
+
+HALF = ("float16", "bfloat16")
+LARGEST_FLOAT16 = 65504.0
+
+
+class Weights:
+    """Casts trained parameters, and the frozen ones beside them; computes a model without autocast under it."""
+
+    def __init__(self, plan: RuntimePlan) -> None:
+        self.plan = plan
+        self._adds_autocast = False
+        self._optimizers: Any = weakref.WeakSet()
+        self._hooks = Handles()
+        self._prepared: Set[int] = set()
+        self._depth = 0
+        self._context: Optional[Any] = None
+
+    @property
+    def optimizers(self) -> List[Any]:
+        """The optimizers that were made and are alive."""
+        return list(self._optimizers)
+
+    def hold(self, optimizer: Any) -> None:
+        """Record an optimizer, whose parameters stay in float32 from now on."""
+        self._optimizers.add(optimizer)
+
+    def prepare(self, parameters: Iterable[Any], owner: str) -> None:
+        """Cast the trained ones of these to float32 before `owner` is built over them."""
+        torch = sys.modules["torch"]
+        given = [p for p in parameters if isinstance(p, torch.Tensor) and p.requires_grad]
+        half = [p for p in given if _is_half(p)]
+        if any(_is_sharded(p) for p in given):
+            SAID.say(f"sharded parameters keep their dtype: FSDP's mixed precision decides it{SAID.at()}")
+            return
+        if half:
+            kinds = " and ".join(sorted({short(p.dtype) for p in half}))
+            _cast_together(half, torch.float32)
+            SAID.say(f"cast {len(half)} trained tensors from {kinds} to float32 before {owner} was made{SAID.at()}")
+        if not half and {id(p) for p in given} <= self._prepared:
+            return
+        models = _models_of(given)
+        self._prepared |= {id(p) for p in given}
+        frozen = self._cast_frozen(models)
+        if half or frozen:
+            self._flatten(models)
+            self._add_autocast(given[0].device.type)
+
+    def _cast_frozen(self, models: List[Any]) -> bool:
+        """Cast frozen bfloat16 parameters and buffers to float16 on a card that only emulates bfloat16."""
+        torch = sys.modules["torch"]
+        if self.plan.frozen != "float16":
+            return False
+        named = [row for model in models for row in (*model.named_parameters(), *model.named_buffers())]
+        frozen = [(name, p) for name, p in named if p.dtype == torch.bfloat16 and not p.requires_grad]
+        wide = [name for name, p in frozen if p.numel() and float(p.detach().abs().max()) > LARGEST_FLOAT16]
+        _cast_together([p for name, p in frozen if name not in wide], torch.float16)
+        if wide:
+            SAID.say(f"left {len(wide)} frozen tensors in bfloat16, which float16 cannot hold, such as {wide[0]}")
+        if len(frozen) > len(wide):
+            SAID.say(f"cast {len(frozen) - len(wide)} frozen tensors from bfloat16 to float16")
+        return len(frozen) > len(wide)
+
+    def _flatten(self, models: List[Any]) -> None:
+        for model in models:
+            for module in model.modules():
+                # Recurrent layers want their weights in one block of memory.
+                if hasattr(module, "flatten_parameters"):
+                    module.flatten_parameters()
+
+    def after_cast(self, module: Any) -> None:
+        """Undo a cast of trained parameters to half precision after their optimizer was made."""
+        held = {id(p) for optimizer in self.optimizers for p in parameters_of(optimizer)}
+        back = [p for p in module.parameters() if id(p) in held and p.requires_grad and _is_half(p)]
+        if back and not any(_is_sharded(p) for p in back):
+            _cast_together(back, sys.modules["torch"].float32)
+            SAID.say(f"kept {len(back)} trained tensors in float32, which were cast{SAID.at()}")
+
+    def _add_autocast(self, device: str) -> None:
+        """Compute every model under autocast from now on, where the command has no autocast of its own."""
+        modules = sys.modules["torch.nn.modules.module"]
+        if self._adds_autocast or not self.plan.autocast:
+            return
+        self._adds_autocast = True
+
+        def before(module: Any, args: Any) -> None:
+            self._depth += 1
+            if self._depth == 1 and autocast_dtype(device) is None and _has_parameters(module):
+                torch = sys.modules["torch"]
+                SAID.say(f"compute {type(module).__name__} under autocast in {self.plan.autocast}{SAID.at()}")
+                self._context = torch.autocast(device, getattr(torch, self.plan.autocast))
+                self._context.__enter__()
+
+        def after(module: Any, args: Any, output: Any) -> None:
+            self._depth -= 1
+            if self._depth == 0 and self._context is not None:
+                context, self._context = self._context, None
+                context.__exit__(None, None, None)
+
+        self._hooks.renew(
+            modules.register_module_forward_pre_hook(before),
+            modules.register_module_forward_hook(after, always_call=True),
+        )
+
+
+def _is_half(tensor: Any) -> bool:
+    return short(tensor.dtype) in HALF
+
+
+def _is_sharded(tensor: Any) -> bool:
+    return hasattr(tensor, "to_local") or type(tensor).__name__ == "FlatParameter" or hasattr(tensor, "_sharded_size")
+
+
+def _has_parameters(module: Any) -> bool:
+    return next(module.parameters(), None) is not None
+
+
+def _cast_together(parameters: List[Any], dtype: Any) -> None:
+    """Cast parameters in place; those that share memory, also with parameters not given here, share it afterwards."""
+    torch = sys.modules["torch"]
+    if not parameters:
+        return
+    given = {id(p) for p in parameters}
+    memory: Dict[Tuple[Any, ...], List[Any]] = {}
+    for parameter in parameters:
+        memory.setdefault(_memory(parameter), []).append(parameter)
+    for other in [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Parameter)]:
+        if id(other) not in given and other.device.type != "meta" and _memory(other) in memory:
+            memory[_memory(other)].append(other)
+    for tied in memory.values():
+        values = tied[0].data.to(dtype)
+        for parameter in tied:
+            gradient, parameter.grad = parameter.grad, None
+            parameter.data = values
+            parameter.grad = None if gradient is None else gradient.to(dtype)
+
+
+def _memory(tensor: Any) -> Tuple[Any, ...]:
+    start = tensor.data_ptr() if tensor.numel() else id(tensor)
+    return (tensor.device, tensor.dtype, start, tuple(tensor.shape), tensor.stride())
+
+
+def _models_of(parameters: List[Any]) -> List[Any]:
+    """Return the outermost modules that hold any of these parameters."""
+    torch = sys.modules["torch"]
+    held = {id(p) for p in parameters}
+    modules = [one for one in gc.get_objects() if issubclass(type(one), torch.nn.Module)]
+    children = {id(child) for one in modules for child in vars(one).get("_modules", {}).values()}
+    outer = [one for one in modules if id(one) not in children and "_modules" in vars(one)]
+    return [one for one in outer if any(id(p) in held for p in one.parameters())]

@@ -1,0 +1,30 @@
+"""The precision plan that `fixers: {runtime: auto}` puts in force inside the training process, as it is passed on."""
+
+from __future__ import annotations
+
+import json
+from typing import Dict
+
+from remote.protocol.precision import Mode, PrecisionPlan
+
+RUNTIME = "HALFSTEP_RUNTIME"
+"""The environment variable of a job and of its proof that holds the plan as JSON."""
+VERSION = 1
+MODES = (Mode.BF16, Mode.FP16_MIXED)
+"""The modes that can be put in force; others leave the command as it is."""
+
+
+def runtime_environment(plan: PrecisionPlan) -> Dict[str, str]:
+    """Return the variables that have the hooks put this plan in force; nothing for a mode that needs no change."""
+    if plan.mode not in MODES:
+        return {}
+    values = {
+        "mode": plan.mode.value,
+        "frozen": plan.frozen_dtype,
+        "trained": plan.trainable_dtype,
+        "autocast": plan.autocast_dtype or "",
+        "scaler": plan.scaler,
+        "init_scale": plan.init_scale,
+        "growth_interval": plan.growth_interval,
+    }
+    return {RUNTIME: json.dumps(values, sort_keys=True)}
