@@ -64,6 +64,7 @@ FIXERS: dict[str, FixerEntry] = {
     "compute-mode": FixerEntry("setup"),
     "flash-attention": FixerEntry("setup"),
     "shared-memory": FixerEntry("setup"),
+    "runtime": FixerEntry("setup"),
 }
 """Source fixers see a file in this order: renames first, then precision changes, then inserted casts."""
 SOURCE_NAMES = tuple(name for name, entry in FIXERS.items() if entry.folder != "setup")

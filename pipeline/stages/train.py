@@ -17,6 +17,7 @@ from pipeline.records.runs import note_job, write_note, write_start
 from pipeline.stages.stage import Context, StageResult
 from pipeline.work.fixes import tree_as_fixed
 from pipeline.work.run_id import folder_of, name_of, next_serial, run_id, run_of, work_inputs
+from pipeline.work.runtime import describe_runtime
 from pipeline.work.secrets import secret_values
 from pipeline.work.start import next_number, note_of, start_request
 from pipeline.work.view import View
@@ -81,6 +82,8 @@ class Train:
         return replace(result, report=_diagnose_output(context, run, number).and_also(result.report))
 
     def _start_job(self, context: Context, run: str, name: str) -> int:
+        if words := describe_runtime(context.view):
+            context.listener.note(words)
         survey = run_of(context.view)
         if survey is not None and survey.state is JobState.RUNNING:
             context.listener.progress(f"attaching to {name}, which is running")

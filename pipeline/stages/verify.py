@@ -15,6 +15,7 @@ from pipeline.work.fixes import plan_for, tree_as_fixed
 from pipeline.work.laptop_paths import laptop_paths
 from pipeline.work.launch import describe_launch_changes
 from pipeline.work.run_id import training_inputs
+from pipeline.work.runtime import describe_runtime, runtime_of
 from pipeline.work.secrets import secret_values
 from pipeline.work.view import View
 from remote.operations.proof import run_proof, step_card
@@ -42,7 +43,7 @@ class Verify:
         return Report(view.precision.findings)
 
     def summary(self, view: View) -> str:
-        return f"proved for {view.precision.mode.value}"
+        return f"proved for {_mode(view)}"
 
     def run(self, context: Context) -> StageResult:
         """Run the real command under hooks until two optimizer steps were applied; then remove every trace."""
@@ -51,7 +52,7 @@ class Verify:
         card = try_card(context) if static.ok else Report()
         if not (static.ok and card.ok):
             return StageResult(static.and_also(card))
-        if words := describe_launch_changes(view):
+        for words in filter(None, (describe_launch_changes(view), describe_runtime(view))):
             context.listener.note(words)
         context.listener.progress("running the real command for two optimizer steps")
         proof = prove(context)
@@ -121,7 +122,7 @@ def with_label_edits(view: View, proof: ProofReport) -> ProofReport:
 
 def describe_proof(view: View, proof: ProofReport) -> str:
     """Return 'fp16-mixed trains: 1.2 s per step, about 3 min for all steps after 40 s of loading, peak ...'."""
-    mode = view.precision.mode.value
+    mode = _mode(view)
     unproved = proof.too_slow or (proof.blind if proof.ok else None)
     if unproved:
         return f"{mode}: not proved: {unproved.message}"
@@ -136,6 +137,12 @@ def describe_proof(view: View, proof: ProofReport) -> str:
     if proof.peak_bytes is not None and proof.total_bytes:
         measured.append(f"peak {proof.peak_bytes / 2**30:.1f} of {proof.total_bytes / 2**30:.1f} GiB")
     return f"{trains}: {', '.join(measured)}" if measured else trains
+
+
+def _mode(view: View) -> str:
+    """Return the precision mode, and that the hooks put it in force if they do."""
+    mode = view.precision.mode.value
+    return f"{mode} (runtime: auto)" if runtime_of(view) else mode
 
 
 def _without_autocast(view: View, proof: ProofReport) -> str:

@@ -15,6 +15,7 @@ from pipeline.show.screen import Screen
 from pipeline.stages.stage import RunOptions
 from pipeline.verbs.local_site import judge_card, local_site
 from pipeline.work.laptop_paths import laptop_paths
+from pipeline.work.runtime import describe_runtime, wants_runtime
 from pipeline.work.selection import load_selection
 from remote.errors import BadUsage
 from remote.protocol.quantities import count, size
@@ -40,11 +41,14 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
     with host_session(named, screen, RunOptions(), keep=False, prompter=None if screen.as_json else screen) as context:
         seen = preview(context)
         path_findings = laptop_paths(context.host, context.view).findings
+        runtime = describe_runtime(context.view)
     screen.heading(f"{named.loaded.name} on {named.host.name}: what `run` would do")
     for stage in seen.stages:
         screen.stage_ended(stage)
     _show_sync(screen, seen)
     screen.diff(seen.diff or "no fixer would change anything\n")
+    if runtime:
+        screen.note(runtime)
     return Outcome(
         "plan",
         host=named.host.name,
@@ -77,4 +81,6 @@ def _for_card(screen: Screen, config: str, card: str, overrides: Sequence[str]) 
     made = plan_fixes(site)
     diff = render_diff(made)
     screen.diff(diff or "no fixer would change anything\n")
+    if loaded is not None and wants_runtime(loaded.config):
+        screen.note("runtime: auto puts the precision plan in force inside the training process")
     return Outcome("plan", config=config, findings=made.findings + judge_card(site), more={"diff": diff})

@@ -15,6 +15,7 @@ from pipeline.stages.stage import Context, RunOptions
 from pipeline.stages.verify import describe_proof, diagnose_proof, try_card
 from pipeline.work.laptop_paths import laptop_paths
 from pipeline.work.launch import describe_launch_changes
+from pipeline.work.runtime import describe_runtime
 from pipeline.work.selection import Selection
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
@@ -51,7 +52,7 @@ def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
     else:
         card = try_card(context)
         screen.passed(card.findings)
-        if words := describe_launch_changes(view):
+        for words in filter(None, (describe_launch_changes(view), describe_runtime(view))):
             screen.note(words)
         screen.progress("running the real command for two optimizer steps")
         proof = prove_in_scratch(context, seen.fixes)

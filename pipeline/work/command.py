@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from pipeline.work.launch import launch_of
+from pipeline.work.runtime import runtime_of
 from pipeline.work.view import View, data_name
 from remote.protocol.training import (
     DataSpec,
@@ -80,7 +81,7 @@ def interpreter_of(view: View) -> str:
 def environment_of(view: View, place: Place | None = None) -> dict[str, str]:
     """Return the environment variables of a job, without secrets, in addition to the host's environment."""
     host = view.host.config
-    variables = {**launch_of(view).env, "PYTHONUNBUFFERED": "1"}
+    variables = {**launch_of(view).env, **runtime_of(view), "PYTHONUNBUFFERED": "1"}
     if place is not None and (found := data_path(view, place)):
         variables["HALFSTEP_DATA_DIR"] = found
     folder = str(PurePosixPath(interpreter_of(view)).parent)

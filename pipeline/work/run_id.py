@@ -7,10 +7,12 @@ from pathlib import Path
 
 from pipeline.judgements.host import facts_of
 from pipeline.records.inputs import Inputs, digest
+from pipeline.work.runtime import runtime_of
 from pipeline.work.trained_files import trained_files_digest
 from pipeline.work.view import View, card_of
 from remote.protocol.jobs import RunSurvey
 from remote.protocol.layout import run_name
+from remote.protocol.runtime import VERSION
 from remote.protocol.survey import Survey
 
 TRAINER_VERSION = 1
@@ -26,12 +28,14 @@ def machine_inputs(view: View) -> Inputs:
 
 def training_inputs(view: View) -> Inputs:
     """Return all inputs of the training process except data: fixed files, machine and config without cures."""
+    runtime = runtime_of(view)
     config = {key: value for key, value in view.loaded.as_json().items() if key not in CHANGE_NO_TRAINING}
     return {
         "files as fixed": trained_files_digest(view),
         "card": card_of(view),
         **machine_inputs(view),
         "config": digest({"run": config, "env": dict(view.host.config.env)}),
+        **({"runtime": digest({**runtime, "version": VERSION})} if runtime else {}),
     }
 
 

@@ -38,25 +38,27 @@ class Weights:
         self._optimizers.add(optimizer)
 
     def prepare(self, parameters: Iterable[Any], owner: str) -> None:
-        """Cast the trained ones of these to float32 before `owner` is built over them."""
+        """Cast the trained ones of these to float32, and their models as planned, before `owner` is built over them."""
         torch = sys.modules["torch"]
         given = [p for p in parameters if isinstance(p, torch.Tensor) and p.requires_grad]
-        half = [p for p in given if _is_half(p)]
         if any(_is_sharded(p) for p in given):
             SAID.say(f"sharded parameters keep their dtype: FSDP's mixed precision decides it{SAID.at()}")
             return
+        half = [p for p in given if _is_half(p)]
         if half:
             kinds = " and ".join(sorted({short(p.dtype) for p in half}))
             _cast_together(half, torch.float32)
             SAID.say(f"cast {len(half)} trained tensors from {kinds} to float32 before {owner} was made{SAID.at()}")
-        if not half and {id(p) for p in given} <= self._prepared:
-            return
-        models = _models_of(given)
-        self._prepared |= {id(p) for p in given}
-        frozen = self._cast_frozen(models)
-        if half or frozen:
+        if half or not {id(p) for p in given} <= self._prepared:
+            self._prepare_models(given, changed=bool(half))
+
+    def _prepare_models(self, trained: List[Any], *, changed: bool) -> None:
+        """Cast frozen parameters of the models that hold these; `changed`: the trained ones were cast."""
+        self._prepared |= {id(p) for p in trained}
+        models = _models_of(trained)
+        if self._cast_frozen(models) or changed:
             self._flatten(models)
-            self._add_autocast(given[0].device.type)
+            self._add_autocast(trained[0].device.type)
 
     def _cast_frozen(self, models: List[Any]) -> bool:
         """Cast frozen bfloat16 parameters and buffers to float16 on a card that only emulates bfloat16."""
