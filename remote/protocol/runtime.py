@@ -25,6 +25,5 @@ def runtime_environment(plan: PrecisionPlan) -> Dict[str, str]:
         "autocast": plan.autocast_dtype or "",
         "scaler": plan.scaler,
         "init_scale": plan.init_scale,
-        "growth_interval": plan.growth_interval,
     }
     return {RUNTIME: json.dumps(values, sort_keys=True)}

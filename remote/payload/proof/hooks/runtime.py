@@ -24,7 +24,6 @@ class RuntimePlan:
     autocast: str
     scaler: bool = False
     init_scale: float = 65536.0
-    growth_interval: int = 2000
 
 
 def plan_of_environment() -> Optional[RuntimePlan]:

@@ -21,6 +21,8 @@ from .tensors import parameters_of, short, values_of
 ENGINES = ("deepspeed", "apex", "colossalai", "fairscale")
 STATE = "runtime-scale.json"
 LOWEST = 2.0**-14
+GROWTH_INTERVAL = 2000
+"""Good steps after which `torch.amp.GradScaler` doubles its scale, by default."""
 
 
 class LossScaling:
@@ -152,7 +154,7 @@ class LossScaling:
             self._save()
         elif self._stepped:
             self._good += 1
-            if self._good >= self.plan.growth_interval:
+            if self._good >= GROWTH_INTERVAL:
                 self.scale, self._good = self.scale * 2, 0
                 self._save()
         self._found, self._scaled, self._stepped = None, False, False
