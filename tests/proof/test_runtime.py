@@ -30,7 +30,7 @@ def load_tied():
     return model
 """
 START = """
-import json, sys
+import hashlib, json, sys
 sys.path.insert(0, "venv/site-packages")
 import mini, torch, speechpack
 from torch import nn
@@ -39,8 +39,11 @@ torch.manual_seed(3)
 batches = [mini.batch() for _ in range(8)]
 """
 END = """
-torch.save(model.state_dict(), "weights.pt")
-json.dump(losses, open("losses.json", "w"))
+def describe(value):
+    content = bytes(value.contiguous().view(torch.uint8).flatten().tolist())
+    return [str(value.dtype).removeprefix("torch."), hashlib.sha256(content).hexdigest(), bool(value.isfinite().all())]
+weights = {name: describe(value) for name, value in model.state_dict().items()}
+json.dump({"losses": losses, "weights": weights}, open("left.json", "w"))
 """
 SCALED = """
 optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-3)
@@ -102,22 +105,17 @@ class Ran:
 
     @property
     def losses(self):
-        return json.loads((self.folder / "losses.json").read_text())
+        return json.loads((self.folder / "left.json").read_text())["losses"]
 
     @property
     def weights(self):
-        torch = pytest.importorskip("torch")
-        return torch.load(self.folder / "weights.pt")
+        """By name, the dtype, the digest of the values, and whether they are finite."""
+        return json.loads((self.folder / "left.json").read_text())["weights"]
 
     @property
     def said(self):
         lead = "halfstep runtime: "
         return [line.removeprefix(lead) for line in self.output.splitlines() if line.startswith(lead)]
-
-
-def equal(one, other):
-    torch = pytest.importorskip("torch")
-    return one.keys() == other.keys() and all(torch.equal(one[name], other[name]) for name in one)
 
 
 def test_installed_code_that_loads_half_weights_trains_like_the_script_fixed_by_hand(train):
@@ -129,7 +127,7 @@ def test_installed_code_that_loads_half_weights_trains_like_the_script_fixed_by_
     by_hand = train(loaded + CAST + scaled, runtime=False)
     ran = train(loaded + scaled, runtime=True)
     assert (ran.status, ran.losses) == (0, by_hand.losses), ran.output
-    assert equal(ran.weights, by_hand.weights)
+    assert ran.weights == by_hand.weights
     assert ran.said == ["cast 8 trained tensors from float16 to float32 before AdamW was made at train.py:11"]
 
 
@@ -139,8 +137,8 @@ def test_a_plain_loop_whose_gradients_vanish_moves(train):
     first = train(start, runtime=False).weights
     without, ran = train(body, runtime=False), train(body, runtime=True)
     assert (without.status, ran.status) == (0, 0), ran.output
-    assert equal(without.weights, first)
-    assert not equal(ran.weights, first)
+    assert without.weights == first
+    assert ran.weights != first
     assert ran.said[0].startswith("scale the loss by 65536 at first, because nothing else does at train.py:")
 
 
@@ -148,7 +146,7 @@ def test_a_plain_loop_whose_gradients_vanish_moves(train):
     "body",
     [
         "model = mini.build()\n" + SCALED.format(dtype="torch.float16"),
-        pytest.param("model = mini.build().float()\n" + plain(dtype="enabled=False"), marks=pytest.mark.exhaustive),
+        pytest.param("model = mini.build().float()\n" + plain(dtype="enabled=False")),
     ],
     ids=["float16 with a scaler", "float32"],
 )
@@ -156,10 +154,9 @@ def test_a_healthy_script_ends_with_the_same_bits(body, train):
     without, ran = train(body, runtime=False), train(body, runtime=True)
     assert (without.status, ran.status, ran.said) == (0, 0, []), ran.output
     assert ran.losses == without.losses
-    assert equal(ran.weights, without.weights)
+    assert ran.weights == without.weights
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("accumulate", [1, 4])
 def test_a_scaled_plain_loop_equals_the_same_loop_with_a_scaler(accumulate, train):
     scaled = plain(accumulate=accumulate).replace("loss.backward()", "scaler.scale(loss).backward()")
@@ -170,23 +167,21 @@ def test_a_scaled_plain_loop_equals_the_same_loop_with_a_scaler(accumulate, trai
     ran = train(model + plain(accumulate=accumulate), runtime=True)
     assert (by_hand.status, ran.status) == (0, 0), by_hand.output + ran.output
     assert ran.losses == by_hand.losses
-    assert equal(ran.weights, by_hand.weights)
+    assert ran.weights == by_hand.weights
 
 
-@pytest.mark.exhaustive
 def test_a_step_that_overflows_is_skipped_and_the_scale_falls_and_is_kept_for_a_resumed_run(train):
     body = "model = mini.build()\n" + plain(factor="2e2")
     ran = train(body, runtime=True)
     assert ran.status == 0, ran.output
     assert "skipped a step whose gradients overflowed; the loss scale is 32768" in ran.said
-    assert all(bool(value.isfinite().all()) for value in ran.weights.values())
+    assert all(finite for _, _, finite in ran.weights.values())
     scale = json.loads((ran.folder / "runtime-scale.json").read_text())["scale"]
     resumed = train(body, runtime=True, HALFSTEP_RESUME_FROM="checkpoint-8", HALFSTEP_RUN_DIR=str(ran.folder))
     assert resumed.said[0] == f"continue with the loss scale {scale:g} of the job before"
     assert not any(line.startswith("skipped") for line in resumed.said)
 
 
-@pytest.mark.exhaustive
 def test_a_model_in_pure_half_without_autocast_trains(train):
     body = "model = mini.build().to(torch.bfloat16)\n" + plain(dtype="enabled=False")
     ran = train(body, runtime=True)
@@ -194,11 +189,10 @@ def test_a_model_in_pure_half_without_autocast_trains(train):
     assert any("cast 8 trained tensors from bfloat16 to float32" in line for line in ran.said)
     assert any("frozen tensors from bfloat16 to float16" in line for line in ran.said)
     assert any("compute Mini under autocast in float16" in line for line in ran.said)
-    dtypes = {("lora" in name, str(value.dtype)) for name, value in ran.weights.items()}
-    assert dtypes == {(True, "torch.float32"), (False, "torch.float16")}
+    dtypes = {("lora" in name, dtype) for name, (dtype, _, _) in ran.weights.items()}
+    assert dtypes == {(True, "float32"), (False, "float16")}
 
 
-@pytest.mark.exhaustive
 def test_tied_parameters_stay_tied(train):
     body = (
         "model = speechpack.load_tied()\nassert model.head.weight is not model.embedding.weight\n"
@@ -208,10 +202,9 @@ def test_tied_parameters_stay_tied(train):
     )
     ran = train(body, runtime=True)
     assert ran.status == 0, ran.output
-    assert str(ran.weights["embedding.weight"].dtype) == "torch.float32"
+    assert ran.weights["embedding.weight"][0] == "float32"
 
 
-@pytest.mark.exhaustive
 def test_a_cast_after_the_optimizer_was_made_is_undone_for_trained_tensors(train):
     late = SCALED.format(dtype="torch.float16").replace("scaler =", "model.half()\nscaler =")
     body = "model = mini.build()\n" + late
@@ -221,17 +214,15 @@ def test_a_cast_after_the_optimizer_was_made_is_undone_for_trained_tensors(train
     assert ran.said[0].startswith("kept 8 trained tensors in float32, which were cast at train.py:")
 
 
-@pytest.mark.exhaustive
 def test_groups_of_parameters_and_generators_are_cast_too(train):
     named = "def named(part):\n    return (p for name, p in model.named_parameters() if part in name)\n"
     groups = "AdamW([{'params': named('_A')}, {'params': named('_B'), 'lr': 1e-2}], lr=1e-3)"
     body = "model = speechpack.load()\n" + named + plain(optimizer=groups)
     ran = train(body, runtime=True)
     assert ran.status == 0, ran.output
-    assert {str(value.dtype) for name, value in ran.weights.items() if "lora" in name} == {"torch.float32"}
+    assert {dtype for name, (dtype, _, _) in ran.weights.items() if "lora" in name} == {"float32"}
 
 
-@pytest.mark.exhaustive
 def test_copies_that_the_command_steps_itself_keep_their_gradients(train):
     """Master weights: gradients of half precision weights that no optimizer holds are unscaled too."""
     body = (
@@ -264,7 +255,6 @@ def test_the_proof_runs_with_the_plan_in_force(prove, tmp_path):
     assert [step.scale for step in report.steps] == [65536.0] * len(report.steps)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("library", ["accelerate", "trainer"])
 def test_mixed_precision_of_a_library_becomes_float16(library, prove, tmp_path):
     bodies = {
