@@ -25,7 +25,6 @@ def address_of(host: LoadedHost) -> Address:
         python=python_of(config),
         container=config.container,
         scheduler=config.scheduler,
-        env=config.env,
         destination=host.argument,
     )
 

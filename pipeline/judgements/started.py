@@ -30,7 +30,6 @@ SOURCE_ROOTS = ("", "src/")
 class Reached:
     """The files still to be read, and the uses of paths found so far."""
 
-    tree: Tree
     paths: frozenset[str]
     uses: list[PathUse] = field(default_factory=list)
     entered: set[str] = field(default_factory=set)
@@ -55,7 +54,7 @@ class PathsReached:
 
 def paths_reached(tree: Tree, argv: Sequence[str], environment: Iterable[str]) -> PathsReached:
     """Return the paths in the command's scripts, their modules and their settings files."""
-    reached = Reached(tree, frozenset(tree.paths()))
+    reached = Reached(frozenset(tree.paths()))
     _enter(reached, argv, StartSettings(environment=frozenset(environment)), started=True)
     while reached.waiting:
         path, settings, started = reached.waiting.pop()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from remote.errors import BadUsage
 
@@ -46,7 +45,6 @@ class Address:
     python: str = "python3"
     container: str | None = None
     scheduler: str | None = None
-    env: Mapping[str, str] = field(default_factory=dict)
     destination: str = ""
 
     def __post_init__(self) -> None:
