@@ -122,7 +122,7 @@ def judge_host_key(entries: Iterable[Entry], name: str, presented: HostKey, *, p
     """Return the verdict on `presented` for `name`. A revoked key is always refused; else a pinned fingerprint decides.
 
     If only a key of another type is known, the key counts as changed: a server that gained a type still has the old
-    key, and is asked for it.
+    key, which is then requested.
     """
     matching = entries_for(entries, name)
     bare = name[1:].partition("]")[0] if name.startswith("[") else name
