@@ -59,13 +59,14 @@ class Launch:
     options, with the option.
 
     `own`: what the project's own code reads; an override of one of its keys (`bf16=true`) keeps its name.
-    `program`: the script that the command at hand starts, if it is known. `attending` are the variables used as values
-    of attention options.
+    `program`: the script that the command at hand starts, if it is known; options before `launcher_end` are those of
+    accelerate. `attending` are the variables used as values of attention options.
     """
 
     found: EditList
     own: OwnSettings = field(default_factory=OwnSettings)
     program: str = ""
+    launcher_end: int = 0
     linked: dict[str, str] = field(default_factory=dict)
     attending: set[str] = field(default_factory=set)
 
@@ -91,7 +92,9 @@ class Launch:
             self.judge_words(assignment.items)
             self.judge_text(assignment)
         program = next((word.text for word in command.words if word.text not in KEYWORDS), None)
-        self.program = next((word.text for word in command.words if word.text and word.text.endswith(".py")), "")
+        script = next((word for word in command.words if word.text and word.text.endswith(".py")), None)
+        self.program = script.text or "" if script else ""
+        self.launcher_end = script.start if script and any(word.text == "accelerate" for word in command.words) else 0
         if program not in SHOWS:
             self.judge_words(command.words)
             for word in command.words:
@@ -161,6 +164,8 @@ class Launch:
 
     def spelled(self, name: str, piece: Piece, value: str, twin: str, *, wide: bool = False) -> str | None:
         """Return the word that the project's readers of the option accept; None, with a warning, if one refuses it."""
+        if piece.start < self.launcher_end:
+            return twin
         asked = Asked(option_name(name), value, self.found.path, self.program, wide)
         answer = self.own.consumers.resolve(asked, twin)
         if answer.refused is None:

@@ -35,6 +35,7 @@ from __future__ import annotations
 import posixpath
 
 from fixers.frame.findings import warning
+from fixers.frame.own_settings import OwnSettings
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.settings.config_forms import Settings
@@ -66,6 +67,7 @@ OF_A_CHECKPOINT = {
     "model.safetensors.index.json",
     "package-lock.json",
 }
+OF_ACCELERATE = ("compute_environment", "distributed_type")
 OURS = {"fixers", "lora", "logs", "grace_s"}
 
 
@@ -85,6 +87,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
             message = f"{twice[0].path[-1]} occurs twice (also in line {twice[0].first.line} too); left as it was"
             return _unchanged(source, twice[0].second.line, message, "keep one of the two")
         if not _describes_a_checkpoint(document):
+            settings.own = OwnSettings() if _is_of_accelerate(document) else target.own
             settings.read(document, is_ours(document))
     return settings.found.rewrite
 
@@ -103,6 +106,11 @@ def _unchanged(source: Source, line: int, message: str, hint: str) -> Rewrite:
 def is_ours(document: Node) -> bool:
     """Return True for a halfstep run config, whose `precision` is resolved by the card."""
     return isinstance(document, Mapping) and any(document.get(key) is not None for key in OURS)
+
+
+def _is_of_accelerate(document: Node) -> bool:
+    """Return True for the config of `accelerate launch`, which no code of the project reads."""
+    return isinstance(document, Mapping) and any(document.get(key) is not None for key in OF_ACCELERATE)
 
 
 def _describes_a_checkpoint(document: Node) -> bool:

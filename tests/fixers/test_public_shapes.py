@@ -61,6 +61,13 @@ TODAYS_SHELL = """python train.py \\
     --warmup_steps 0.03 \\
     --output_dir out
 """
+REFUSES = """import argparse
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--mixed_precision")
+args = parser.parse_args()
+assert args.mixed_precision == "bf16"
+"""
 CONF = "trainer:\n  bf16: true\n"
 RECIPE = "learning_rate: 1.0e-5\nbf16: true\nevaluation_strategy: steps\nwarmup_ratio: 0.1   # of all\n"
 TODAYS_RECIPE = "learning_rate: 1.0e-5\nfp16: true\neval_strategy: steps\nwarmup_steps: 0.1   # of all\n"
@@ -139,6 +146,22 @@ def test_options_of_a_launch_script_follow_the_trainer_that_parses_them(
 )
 def test_an_option_is_renamed_or_taken_out_in_every_way_of_writing_it(tmp_path: Path, before: str, after: str) -> None:
     assert fixed(tmp_path, {"t.py": ARGUMENTS, "go.sh": before, **V5})["go.sh"] == after
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after"),
+    [
+        ("acc.yaml", "compute_environment: LOCAL\nmixed_precision: bf16\n", "fp16"),
+        ("run.sh", "accelerate launch --mixed_precision bf16 train.py\n", "fp16"),
+        ("run.sh", "accelerate launch train.py --mixed_precision bf16\n", "bf16"),
+        ("conf.yaml", "mixed_precision: bf16\n", "bf16"),
+    ],
+)
+def test_settings_of_accelerate_are_read_by_no_code_of_the_project(
+    tmp_path: Path, path: str, before: str, after: str
+) -> None:
+    text = fixed(tmp_path, {"train.py": REFUSES, path: before})[path]
+    assert text == before.replace("bf16", after)
 
 
 def test_a_recipe_of_trainer_arguments_has_todays_names(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ IN_TEXT = re.compile(
     rb"([\w.-]+)[\"']?[ \t]*[:= \t][ \t]*\\?\n?[ \t]*[\"']?(?:\$\{\w*:-)?((?:torch\.)?b(?:f|float)16(?:[-_]mixed)?)\b",
     re.IGNORECASE,
 )
+OF_ACCELERATE = b"compute_environment"
 WORDS = (b"bf16", b"bfloat16", b"BF16")
 
 
@@ -32,7 +33,7 @@ def asked_in_python(source: PythonSource) -> tuple[Asked, ...]:
 
 def asked_in_text(path: str, data: bytes) -> tuple[Asked, ...]:
     """Return the words for bfloat16 that follow the name of an option in a config or in commands."""
-    if not any(word in data for word in WORDS):
+    if not any(word in data for word in WORDS) or OF_ACCELERATE in data:
         return ()
     found: dict[Asked, None] = {}
     for match in IN_TEXT.finditer(data):

@@ -4,84 +4,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.expressions import tail_of
 from fixers.sources.python import PythonSource
-from fixers.sources.readers.displays import DTYPE_ATTRIBUTES, Found, display_of, names_bfloat16
-from fixers.sources.readers.reader import BF16_WORD, DTYPE, NUMBER, Reader, shown
+from fixers.sources.readers.comparisons import Test, test_of, word_of
+from fixers.sources.readers.displays import Found, display_of, names_bfloat16
+from fixers.sources.readers.reader import BF16_WORD, Reader, shown
 from fixers.sources.readers.subjects import folds_case, owner_of, subject_of, without_cast
 
 HALVES = ("float16", "half")
 EXITS = ("exit", "_exit", "abort", "error", "fail")
-
-
-@dataclass(frozen=True)
-class Test:
-    """A comparison of one expression with words. `equal`: it is true for these words, else for all others."""
-
-    subject: ast.expr
-    words: tuple[str, ...]
-    equal: bool
-
-
-def test_of(source: PythonSource, node: ast.expr) -> Test | None:
-    """Return what `x == "bf16"`, `x in ("bf16", "fp32")` or a combination of the same x compares."""
-    match node:
-        case ast.UnaryOp(op=ast.Not(), operand=inner):
-            found = test_of(source, inner)
-            return Test(found.subject, found.words, not found.equal) if found else None
-        case ast.BoolOp(op=joined, values=values):
-            parts = [test_of(source, each) for each in values]
-            return _joined(source, [each for each in parts if each], isinstance(joined, ast.Or), len(parts))
-        case ast.Compare(left=left, ops=[operation], comparators=[right]):
-            return _compared(source, left, operation, right)
-    return None
-
-
-def _joined(source: PythonSource, parts: Sequence[Test], either: bool, count: int) -> Test | None:
-    """Join `x == "a" or x == "b"` and `x != "a" and x != "b"`; a part about something else is only a condition more."""
-    same = [each for each in parts if each.equal == either]
-    written = {source.segment(without_cast(each.subject)) for each in same}
-    if len(written) != 1 or (either and len(same) != count):
-        return parts[0] if len(parts) == 1 and not either else None
-    return Test(same[0].subject, tuple(word for each in same for word in each.words), either)
-
-
-def _compared(source: PythonSource, left: ast.expr, operation: ast.cmpop, right: ast.expr) -> Test | None:
-    if isinstance(operation, (ast.Eq, ast.NotEq, ast.Is, ast.IsNot)):
-        if _word(source, left) is not None:
-            left, right = right, left
-        words = [_word(source, right)]
-    elif isinstance(operation, (ast.In, ast.NotIn)):
-        display = display_of(source, right)
-        words = [_word(source, each) for each in display.elts] if display is not None else _keys(right)
-    else:
-        return None
-    known = tuple(word for word in words if word is not None)
-    return Test(left, known, isinstance(operation, (ast.Eq, ast.Is, ast.In))) if known else None
-
-
-def _keys(node: ast.expr) -> list[str | None]:
-    return [str(constant_of(key)) for key in node.keys] if isinstance(node, ast.Dict) else []
-
-
-def _word(source: PythonSource, node: ast.expr) -> str | None:
-    """Return a string, a number or a torch dtype as a word; None for anything else."""
-    value = constant_of(node)
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{NUMBER}{value}"
-    if isinstance(node, ast.Attribute):
-        if node.attr in DTYPE_ATTRIBUTES and (source.names.meaning(node) or "").startswith("torch."):
-            return DTYPE + node.attr
-        if BF16_WORD.fullmatch(node.attr):
-            return node.attr
-        if node.attr.isupper():
-            return node.attr
-    return None
 
 
 def find_ladder(source: PythonSource, first: ast.If) -> Iterator[Found]:
@@ -93,7 +26,7 @@ def find_ladder(source: PythonSource, first: ast.If) -> Iterator[Found]:
     if test.equal:
         yield from _ladder(source, first, test)
     elif _fails(first.body) and names_bfloat16(_plain(test.words)):
-        yield _of_test(source, first, test, strict=True, spot=_spot_in(source, first.test))
+        yield reader_of(source, first, test, strict=True, spot=_spot_in(source, first.test))
 
 
 def _ladder(source: PythonSource, first: ast.If, test: Test) -> Iterator[Found]:
@@ -109,7 +42,7 @@ def _ladder(source: PythonSource, first: ast.If, test: Test) -> Iterator[Found]:
         return
     strict = _fails(rest) or (_selects_dtype(own.body) and not _is_open(source, own, rest))
     spot = own if strict and copies_in_one_line(own.body) else None
-    yield _of_test(source, own, Test(test.subject, words, True), strict=strict, spot=spot)
+    yield reader_of(source, own, Test(test.subject, words, True), strict=strict, spot=spot)
 
 
 def _plain(words: Sequence[str]) -> tuple[str, ...]:
@@ -139,7 +72,10 @@ def _after(
             break
         words = (*words, *(word for _, found in further for word in found.words))
         rest = [*further[-1][0].orelse, *rest[1:]]
-    return (rest[:1] if rest and isinstance(rest[0], (ast.Return, ast.Raise)) else []), words
+    reached = (
+        rest and isinstance(rest[0], (ast.Return, ast.Raise)) and isinstance(last.body[-1], (ast.Return, ast.Raise))
+    )
+    return (rest[:1] if reached else []), words
 
 
 def _block_of(source: PythonSource, node: ast.stmt) -> list[ast.stmt]:
@@ -231,7 +167,7 @@ def find_conditional(source: PythonSource, node: ast.IfExp) -> Iterator[Found]:
     if _is_dtype(rest, HALVES):
         return
     strict = _is_dtype(rest, ("float32", "float", "bfloat16")) and _is_dtype(node.body, ("bfloat16",))
-    yield _of_test(source, node, Test(test.subject, words, True), strict=strict, spot=node if strict else None)
+    yield reader_of(source, node, Test(test.subject, words, True), strict=strict, spot=node if strict else None)
 
 
 def find_match(source: PythonSource, node: ast.Match) -> Iterator[Found]:
@@ -239,7 +175,7 @@ def find_match(source: PythonSource, node: ast.Match) -> Iterator[Found]:
     words: list[str] = []
     own: ast.match_case | None = None
     for case in node.cases:
-        values = [_word(source, each.value) for each in ast.walk(case.pattern) if isinstance(each, ast.MatchValue)]
+        values = [word_of(source, each.value) for each in ast.walk(case.pattern) if isinstance(each, ast.MatchValue)]
         known = [value for value in values if value is not None]
         if own is None and names_bfloat16(tuple(known)):
             own = case
@@ -249,7 +185,7 @@ def find_match(source: PythonSource, node: ast.Match) -> Iterator[Found]:
         return
     strict = _fails(rest) or _selects_dtype(own.body)
     spot = own if strict and copies_in_one_line(own.body) else None
-    yield _of_test(source, own.body[0], Test(node.subject, tuple(words), True), strict=strict, spot=spot)
+    yield reader_of(source, own.body[0], Test(node.subject, tuple(words), True), strict=strict, spot=spot)
 
 
 def _is_wildcard(pattern: ast.pattern) -> bool:
@@ -260,10 +196,10 @@ def find_assert(source: PythonSource, node: ast.Assert) -> Iterator[Found]:
     """Yield `assert x in ("bf16", "fp32")`."""
     test = test_of(source, node.test)
     if test is not None and test.equal and names_bfloat16(_plain(test.words)):
-        yield _of_test(source, node, test, strict=True, spot=_spot_in(source, node.test))
+        yield reader_of(source, node, test, strict=True, spot=_spot_in(source, node.test))
 
 
-def _of_test(
+def reader_of(
     source: PythonSource,
     node: ast.expr | ast.stmt,
     test: Test,

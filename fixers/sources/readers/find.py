@@ -18,6 +18,7 @@ from fixers.sources.readers.displays import (
     find_table,
     find_torch_lookup,
 )
+from fixers.sources.readers.flags import find_comparison
 from fixers.sources.readers.reader import Fields
 
 QUOTED = re.compile(rb"[\"'](?:torch\.)?[Bb](?:[Ff]|[Ff][Ll][Oo][Aa][Tt])16(?:[-_]mixed)?[\"']")
@@ -69,6 +70,8 @@ def _every(source: PythonSource) -> Iterator[Found]:
         yield from find_match(source, match)
     for test in names.of_type(ast.Assert):
         yield from find_assert(source, test)
+    for comparison in names.of_type(ast.Compare):
+        yield from find_comparison(source, comparison)
     for definition in names.of_type(ast.ClassDef):
         yield from find_enumeration(source, definition)
         yield from find_registration(source, definition)

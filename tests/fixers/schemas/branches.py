@@ -206,6 +206,36 @@ print(dtype_of("BF"))
 def run(dtype="BF"):
     print(dtype_of(dtype))
 """
+POLICY = """import torch
+
+from config import config
+
+
+class Engine:
+    def __init__(self):
+        self.mixed_precision = config["precision"]
+
+    def policy(self):
+        if self.mixed_precision == "BF":
+            param_dtype = torch.bfloat16
+            reduce_dtype = torch.float32
+        elif self.mixed_precision == "FULL":
+            param_dtype = torch.float32
+            reduce_dtype = torch.float32
+        return param_dtype, reduce_dtype
+
+
+print(Engine().policy()[0].strip("(),'"))
+"""
+SWITCH = """from config import config
+
+
+def selected(bf16=False, fp16=False):
+    return "bfloat16" if bf16 else "float16" if fp16 else "float32"
+
+
+print(selected(bf16=config["precision"] == "BF"%s))
+"""
 
 
 def configured(name: str, program: str, yaml: str = YAML, **more: str) -> Project:
@@ -249,5 +279,8 @@ PROJECTS = (
         )
         for word in ("16-mixed", "fp16-mixed")
     ),
+    configured("policy-without-else-refuses", POLICY, refused="train.py:11"),
+    configured("switch-refuses", SWITCH % "", refused="train.py:8"),
+    configured("switch-knows", SWITCH % ', fp16=config["precision"] == "HALF"'),
     Project("default-knows-half", {"train.py": DEFAULT}),
 )
