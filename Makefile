@@ -7,7 +7,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PYTEST_FLAGS ?= -n 2
+# worksteal: the slow tests lie together, and the worker that is done first takes them from the other.
+PYTEST_FLAGS ?= -n 2 --dist worksteal
 
 .PHONY: demo test test-all test-rest test-image lint types docs bench soak mutation clean setup
 

@@ -148,6 +148,7 @@ def test_a_failing_command_is_told_with_its_stderr_text(place, host):
         ("python look.py", "`python look.py` imported torch, but no optimizer step was recorded"),
         ("true", "no Python process of the command had the proof's hooks"),
     ],
+    ids=["isolated", "another path", "another sitecustomize", "no torch", "no step", "no Python"],
 )
 def test_a_command_of_which_nothing_was_seen_is_neither_proved_nor_failed(command, message, place, host):
     tree = place / "tree"
