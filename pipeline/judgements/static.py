@@ -23,6 +23,7 @@ from pipeline.judgements.calls import (
     last_name,
     parse_module,
 )
+from pipeline.judgements.half_weights import judge_half_weights
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.precision import Mode, PrecisionPlan
@@ -52,7 +53,7 @@ class Rule:
 
 
 def judge_static(tree: Tree, plan: PrecisionPlan) -> Report:
-    """Return the findings of the precision plan and of every Python file that parses."""
+    """Return the findings of the precision plan, of every Python file that parses, and of half weights across files."""
     findings = list(plan.findings)
     rules = [rule for rule in RULES if rule.only_in in (None, plan.mode)]
     unscaled = False
@@ -62,6 +63,9 @@ def judge_static(tree: Tree, plan: PrecisionPlan) -> Report:
             if module is not None:
                 findings.extend(_finding(rule, module, node) for rule in rules for node in rule.places(module))
                 unscaled = unscaled or "unscale_" in module.called
+    if plan.mode is Mode.FP16_MIXED:
+        known = {finding.where for finding in findings}
+        findings.extend(finding for finding in judge_half_weights(tree) if finding.where not in known)
     return Report(tuple(finding for finding in findings if not (unscaled and finding.check == CLIPPED_SCALED)))
 
 

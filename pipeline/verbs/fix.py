@@ -16,6 +16,7 @@ from fixers.plans.site_plan import brought_by, plan_fixes
 from pipeline.actions.fix import fix_on_host, undo_on_host
 from pipeline.actions.session import exclusive_lock, host_session
 from pipeline.config.load import load_config
+from pipeline.judgements.half_weights import judge_after_fixes
 from pipeline.messages.outcome import Outcome
 from pipeline.records.files import disk_full_as_error
 from pipeline.show.screen import Screen
@@ -73,7 +74,8 @@ def _fix_locally(screen: Screen, root: Path, site: Site, only: Sequence[str], *,
         changed: tuple[str, ...] = () if show_only else apply_to_disk(root, plan)
     if changed:
         _note_undo(screen, count(len(changed), "file"), str(root))
-    return _outcome(Plan(plan.findings + judge_card(site), plan.changes), changed, diff)
+    findings = plan.findings + judge_after_fixes(site, plan) + judge_card(site)
+    return _outcome(Plan(findings, plan.changes), changed, diff)
 
 
 def _show(screen: Screen, plan: Plan, diff: str, only: Sequence[str]) -> None:

@@ -10,10 +10,12 @@ from fixers.plans.site_plan import plan_fixes
 from pipeline.actions.preview import Preview, preview
 from pipeline.actions.session import host_session
 from pipeline.config.load import load_config
+from pipeline.judgements.half_weights import judge_after_fixes
 from pipeline.messages.outcome import Outcome, job_outcome
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import RunOptions
 from pipeline.verbs.local_site import judge_card, local_site
+from pipeline.work.fixes import site_of
 from pipeline.work.laptop_paths import laptop_paths
 from pipeline.work.runtime import describe_runtime, wants_runtime
 from pipeline.work.selection import load_selection
@@ -40,7 +42,8 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
     named = load_selection(host, config, overrides, Path.cwd(), card=card)
     with host_session(named, screen, RunOptions(), keep=False, prompter=None if screen.as_json else screen) as context:
         seen = preview(context)
-        path_findings = laptop_paths(context.host, context.view).findings
+        left = judge_after_fixes(site_of(context.view, None), seen.fixes)
+        left += laptop_paths(context.host, context.view).findings
         runtime = describe_runtime(context.view)
     screen.heading(f"{named.loaded.name} on {named.host.name}: what `run` would do")
     for stage in seen.stages:
@@ -55,7 +58,7 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
         config=named.loaded.name,
         run=seen.run.run if seen.run is not None else "",
         stages=seen.stages,
-        findings=seen.sync.report.findings + seen.fixes.findings + path_findings,
+        findings=seen.sync.report.findings + seen.fixes.findings + left,
         job=job_outcome(seen.run) if seen.run is not None else None,
         more={
             "send": sorted(seen.sync.send),
@@ -83,4 +86,9 @@ def _for_card(screen: Screen, config: str, card: str, overrides: Sequence[str]) 
     screen.diff(diff or "no fixer would change anything\n")
     if loaded is not None and wants_runtime(loaded.config):
         screen.note("runtime: auto puts the precision plan in force inside the training process")
-    return Outcome("plan", config=config, findings=made.findings + judge_card(site), more={"diff": diff})
+    return Outcome(
+        "plan",
+        config=config,
+        findings=made.findings + judge_after_fixes(site, made) + judge_card(site),
+        more={"diff": diff},
+    )

@@ -6,10 +6,10 @@ import ast
 import re
 
 from fixers.code.bf16_forms.intent import reason_to_leave
-from fixers.code.bf16_forms.options import auto_dtypes
 from fixers.code.draft import Draft
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import rewritten_literal
+from fixers.sources.options import auto_dtypes
 
 MODEL_CLASS = re.compile(r"Auto(?:Peft)?Model\w*|\w+For(?:CausalLM|ConditionalGeneration|Seq2SeqLM|SpeechSeq2Seq|CTC)")
 DTYPE_KEYWORDS = ("dtype", "torch_dtype")

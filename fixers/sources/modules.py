@@ -1,0 +1,73 @@
+"""The Python files of a project by module name: what a name means that one file imports from another."""
+
+from __future__ import annotations
+
+import ast
+import posixpath
+from collections.abc import Callable, Iterable, Iterator
+
+from fixers.sources.python import PythonSource, read_python
+from fixers.sources.unparsable import Unparsable
+
+ROOTS = ("", "src/")
+
+
+class Modules:
+    """The project's modules, each parsed at most once, when it is first needed."""
+
+    def __init__(self, paths: Iterable[str], read: Callable[[str], bytes]) -> None:
+        self._paths = frozenset(path for path in paths if path.endswith(".py"))
+        self._read = read
+        self._parsed: dict[str, PythonSource | None] = {}
+
+    def source(self, path: str) -> PythonSource | None:
+        """Return the file, or None if it does not parse."""
+        if path not in self._parsed:
+            try:
+                self._parsed[path] = read_python(path, self._read(path))
+            except (Unparsable, OSError):
+                self._parsed[path] = None
+        return self._parsed[path]
+
+    def definition(self, source: PythonSource, node: ast.expr) -> tuple[PythonSource, str] | None:
+        """Return the file of this project that defines an imported name, and its name there."""
+        meaning = source.names.meaning(node)
+        if meaning is None or "." not in meaning.lstrip("."):
+            return None
+        module, _, name = meaning.rpartition(".")
+        found = next(self._files(module, source.path), None)
+        defined = self.source(found) if found is not None else None
+        return (defined, name) if defined is not None else None
+
+    def reached(self, source: PythonSource) -> Iterator[PythonSource]:
+        """Yield the file and every file of the project that it imports, directly or not."""
+        waiting, seen = [source], {source.path}
+        while waiting:
+            current = waiting.pop()
+            yield current
+            for path in self._imported(current):
+                if path not in seen and (found := self.source(path)) is not None:
+                    seen.add(path)
+                    waiting.append(found)
+
+    def _imported(self, source: PythonSource) -> Iterator[str]:
+        for node in source.names.of_type(ast.Import):
+            for alias in node.names:
+                yield from self._files(alias.name, source.path)
+        for statement in source.names.of_type(ast.ImportFrom):
+            module = "." * statement.level + (statement.module or "")
+            yield from self._files(module, source.path)
+            for alias in statement.names:
+                joint = "" if module.endswith(".") or not module else "."
+                yield from self._files(f"{module}{joint}{alias.name}", source.path)
+
+    def _files(self, module: str, importer: str) -> Iterator[str]:
+        """Yield the files of a module, relative to the importing file and to the source roots."""
+        bare = module.lstrip(".")
+        folder = posixpath.dirname(importer)
+        for _ in range(len(module) - len(bare) - 1):
+            folder = posixpath.dirname(folder)
+        inside = f"{folder}/" if folder else ""
+        for root in (inside,) if module.startswith(".") else dict.fromkeys((inside, *ROOTS)):
+            stem = root + bare.replace(".", "/")
+            yield from (file for file in (f"{stem}.py", f"{stem}/__init__.py") if file in self._paths)

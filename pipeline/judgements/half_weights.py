@@ -1,0 +1,120 @@
+"""Float16 weights that are trained with neither autocast nor a loss scale, followed through the project's files."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from fixers.frame.change import Plan
+from fixers.frame.fixed_tree import as_planned
+from fixers.frame.site import Site, Tree
+from fixers.sources.chosen_words import constant_of
+from fixers.sources.expressions import tail_of
+from fixers.sources.float_casts import is_cast
+from fixers.sources.modules import Modules
+from fixers.sources.options import name_of_entry
+from fixers.sources.python import PythonSource
+from fixers.sources.training_setup import consumers_of
+from pipeline.judgements.half_models import half_origin, options_across
+from remote.policy.precision import supports_bf16
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+
+NOT_MIXED = ("fp16-pure", "fp32")
+CHECK = "half-without-scaler"
+HALF = re.compile(rb"float16|\.half\(\)")
+TRAINS = re.compile(rb"Trainer\(|\.backward\(")
+MIXES = re.compile(
+    rb"autocast|GradScaler|Accelerator\(|accelerate|deepspeed|lightning|Fabric\(|\bapex\b|scale_loss|\bjax\b|tensorflow"
+)
+SETS_MIXED = re.compile(rb"\.(?:fp16|bf16)\s*=\s*(?!False)|ACCELERATE_MIXED_PRECISION")
+LAUNCHED_MIXED = re.compile(rb"mixed[_-]precision[\"']?\s*[=:\s]\s*[\"']?(?:fp|bf)16", re.IGNORECASE)
+LAUNCHES = (".sh", ".yaml", ".yml", ".json", ".toml", ".slurm", ".sbatch", "makefile", "dockerfile", ".env")
+ARGUMENTS = re.compile(r"transformers\.(?:\w+\.)*\w*TrainingArguments$")
+FREEZES = re.compile(rb"peft|requires_grad_?\b\W{1,3}False|lora", re.IGNORECASE)
+SWITCHES = ("fp16", "bf16")
+MAY_MIX = (*SWITCHES, "deepspeed", "accelerator_config", "fsdp", "half_precision_backend")
+MESSAGE = "float16 weights ({origin}) are trained with neither autocast nor a loss scale: small gradients become zero"
+OFF_HINT = "fp16=True; pipeline fix --only trainable-fp32"
+LOOP_HINT = 'torch.autocast("cuda", dtype=torch.float16), and scaler = torch.amp.GradScaler("cuda")'
+
+
+def judge_after_fixes(site: Site, plan: Plan) -> tuple[Finding, ...]:
+    """Return what the fixers leave of it on a card below compute capability 8.0."""
+    if site.gpu is None or supports_bf16(site.gpu.capability) or site.config.get("precision") in NOT_MIXED:
+        return ()
+    return judge_half_weights(as_planned(site.tree, plan))
+
+
+def judge_half_weights(tree: Tree) -> tuple[Finding, ...]:
+    """Return a finding for every trained float16 model without mixed precision.
+
+    It is an error where the code turns mixed precision off, and a warning where nothing turns it on.
+    """
+    paths = tuple(sorted(tree.paths()))
+    texts = {path: tree.read(path) for path in paths if path.endswith((".py", ".ipynb"))}
+    if not any(HALF.search(text) for text in texts.values()) or _launched_mixed(tree, paths):
+        return ()
+    modules = Modules(paths, lambda path: texts[path])
+    found: list[Finding] = []
+    for path, text in texts.items():
+        source = modules.source(path) if TRAINS.search(text) else None
+        if source is not None:
+            found += _judge_file(modules, source)
+    return tuple(found)
+
+
+def _launched_mixed(tree: Tree, paths: tuple[str, ...]) -> bool:
+    """Return True if a script or a config of the project starts training in mixed precision."""
+    return any(path.lower().endswith(LAUNCHES) and LAUNCHED_MIXED.search(tree.read(path)) for path in paths)
+
+
+def _judge_file(modules: Modules, source: PythonSource) -> Iterator[Finding]:
+    if SETS_MIXED.search(source.text):
+        return
+    for consumer in consumers_of(source):
+        origin = half_origin(modules, source, consumer.owner) if consumer.owner else None
+        if origin is None:
+            continue
+        if consumer.trainer:
+            yield from _judge_arguments(modules, source, origin)
+        elif _is_plain(modules, source) and not _trains_float32(modules, source, consumer.owner):
+            yield _finding(Severity.WARNING, origin, source.where(consumer.call), LOOP_HINT)
+        return
+
+
+def _is_plain(modules: Modules, source: PythonSource) -> bool:
+    """Return True for a loop of its own, where no file that it imports mixes precisions."""
+    called = {tail_of(call) for call in source.names.of_type(ast.Call)}
+    return {"backward", "step"} <= called and not any(MIXES.search(each.text) for each in modules.reached(source))
+
+
+def _trains_float32(modules: Modules, source: PythonSource, owner: str) -> bool:
+    """Return True if a loop casts all that is trained to float32, and no adapter leaves frozen float16 weights."""
+    casts = any(is_cast(source, each, owner) for each in source.names.of_type(ast.For))
+    return casts and not any(FREEZES.search(each.text) for each in modules.reached(source))
+
+
+def _judge_arguments(modules: Modules, source: PythonSource, origin: str) -> Iterator[Finding]:
+    for call in source.names.of_type(ast.Call):
+        if not ARGUMENTS.match(source.names.meaning(call.func) or ""):
+            continue
+        known = True
+        given: list[tuple[PythonSource, object, ast.expr]] = []
+        for keyword in call.keywords:
+            entries = list(options_across(modules, source, keyword.value)) if keyword.arg is None else []
+            known = known and (keyword.arg is not None or bool(entries))
+            given += [(held, name_of_entry(key), value) for held, key, value in entries]
+            given += [(source, keyword.arg, keyword.value)] if keyword.arg is not None else []
+        asked = [(held, name, value) for held, name, value in given if name in MAY_MIX]
+        if not known or any(constant_of(value) not in (False, None) for _, _, value in asked):
+            continue
+        off = [held.where(value) for held, name, value in asked if name in SWITCHES and constant_of(value) is False]
+        severity = Severity.ERROR if off else Severity.WARNING
+        yield _finding(severity, origin, off[0] if off else source.where(call), OFF_HINT)
+
+
+def _finding(severity: Severity, origin: str, where: str, hint: str) -> Finding:
+    code = ExitCode.PRECISION if severity is Severity.ERROR else ExitCode.OK
+    return Finding(CHECK, severity, MESSAGE.format(origin=origin), where, hint, code)
