@@ -98,21 +98,31 @@ def _trains_float32(modules: Modules, source: PythonSource, owner: str) -> bool:
 
 def _judge_arguments(modules: Modules, source: PythonSource, origin: str) -> Iterator[Finding]:
     for call in source.names.of_type(ast.Call):
-        if not ARGUMENTS.match(source.names.meaning(call.func) or ""):
-            continue
-        known = True
-        given: list[tuple[PythonSource, object, ast.expr]] = []
-        for keyword in call.keywords:
-            entries = list(options_across(modules, source, keyword.value)) if keyword.arg is None else []
-            known = known and (keyword.arg is not None or bool(entries))
-            given += [(held, name_of_entry(key), value) for held, key, value in entries]
-            given += [(source, keyword.arg, keyword.value)] if keyword.arg is not None else []
-        asked = [(held, name, value) for held, name, value in given if name in MAY_MIX]
-        if not known or any(constant_of(value) not in (False, None) for _, _, value in asked):
+        given = _arguments(modules, source, call) if ARGUMENTS.match(source.names.meaning(call.func) or "") else None
+        asked = [each for each in given or () if each[1] in MAY_MIX]
+        if given is None or any(constant_of(value) not in (False, None) for _, _, value in asked):
             continue
         off = [held.where(value) for held, name, value in asked if name in SWITCHES and constant_of(value) is False]
         severity = Severity.ERROR if off else Severity.WARNING
         yield _finding(severity, origin, off[0] if off else source.where(call), OFF_HINT)
+
+
+def _arguments(
+    modules: Modules, source: PythonSource, call: ast.Call
+) -> list[tuple[PythonSource, object, ast.expr]] | None:
+    """Return the file, name and value of every keyword, `**options` included; None if some are unknown."""
+    given: list[tuple[PythonSource, object, ast.expr]] = []
+    for keyword in call.keywords:
+        if keyword.arg is not None:
+            given.append((source, keyword.arg, keyword.value))
+            continue
+        entries = [
+            (held, name_of_entry(key), value) for held, key, value in options_across(modules, source, keyword.value)
+        ]
+        if not entries:
+            return None
+        given += entries
+    return given
 
 
 def _finding(severity: Severity, origin: str, where: str, hint: str) -> Finding:
