@@ -63,10 +63,14 @@ def judge_static(tree: Tree, plan: PrecisionPlan) -> Report:
             if module is not None:
                 findings.extend(_finding(rule, module, node) for rule in rules for node in rule.places(module))
                 unscaled = unscaled or "unscale_" in module.called
-    if plan.mode is Mode.FP16_MIXED:
-        known = {finding.where for finding in findings}
-        findings.extend(finding for finding in judge_half_weights(tree) if finding.where not in known)
+    findings += _half_weights(tree, plan, {finding.where for finding in findings})
     return Report(tuple(finding for finding in findings if not (unscaled and finding.check == CLIPPED_SCALED)))
+
+
+def _half_weights(tree: Tree, plan: PrecisionPlan, known: set[str]) -> list[Finding]:
+    """Return the findings of half weights at places that no rule has reported."""
+    found = judge_half_weights(tree) if plan.mode is Mode.FP16_MIXED else ()
+    return [finding for finding in found if finding.where not in known]
 
 
 def without_refuted(static: Report, proof: Report) -> Report:
