@@ -86,6 +86,8 @@ WHOLE = (
 )
 BUILDS = re.compile(rb"[Oo]ptim\w*\(")
 GIVES_RATE = re.compile(rb"\b(?:lr|learning_rate)[ ]*=|optim\w*\(\s*[\w.]+\.parameters\(")
+PREPARES = re.compile(r"prepare_model_for_(?:kbit|int8)_training")
+NOT_TRAINED = re.compile(r"not [\w.]*train\w*\b")
 TRAINS = ("backward", "train", "step", "fit")
 WHY = "trainable parameters are float32 before the optimizer is created"
 UNNAMED_MODEL = (
@@ -106,7 +108,8 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         return NOTHING
     draft = Draft(source.python, name)
     for group in _groups(draft.source):
-        _cast(draft, group)
+        if not is_float32(draft.source, group[0].owner, group[0].call, target.own.half_models):
+            _cast(draft, group)
     return Rewrite(_joined(draft.edits), tuple(draft.findings))
 
 
@@ -127,8 +130,6 @@ def _groups(python: PythonSource) -> Iterator[tuple[Consumer, ...]]:
 
 def _cast(draft: Draft, group: tuple[Consumer, ...]) -> None:
     python, first = draft.source, group[0]
-    if is_float32(python, first.owner):
-        return
     if not first.owner and first.trainer:
         _cast_after(draft, first)
     elif not first.owner or any(not isinstance(consumer.statement, SIMPLE) for consumer in group):
@@ -191,12 +192,29 @@ def _is_called_later(python: PythonSource, call: ast.Call, consumer: Consumer) -
 
 def _is_cast_again(python: PythonSource, call: ast.Call, owner: str) -> bool:
     """Return True if the call casts the model, by its name or by an alias that is trained later."""
+    if _is_at_the_end(python, call) or _is_not_trained(python, call):
+        return False
     if changes_dtype(python, call, owner):
         return True
     if getattr(python.names.statement(call), "value", None) is not call or not isinstance(call.func, ast.Attribute):
         return False
     halves = call.func.attr == "half" or casts_to_half(python, call)
     return halves and is_same_model(python, call.func.value, owner) and _trains_behind(python, call)
+
+
+def _is_at_the_end(python: PythonSource, call: ast.Call) -> bool:
+    """Return True if nothing is trained after the cast, and something is saved."""
+    if _trains_behind(python, call):
+        return False
+    later = (each for each in python.names.of_type(ast.Call) if each.lineno > call.lineno)
+    same = (each for each in later if function_of(python, each) is function_of(python, call))
+    return any(tail_of(each).startswith("save") or tail_of(each).endswith("state_dict") for each in same)
+
+
+def _is_not_trained(python: PythonSource, call: ast.Call) -> bool:
+    """Return True in a branch such as `if not args.train_text_encoder:`, which casts a frozen model."""
+    branches = (each for each in python.names.ancestors(call) if isinstance(each, ast.If))
+    return any(NOT_TRAINED.match(python.segment(each.test)) is not None for each in branches)
 
 
 def _trains_behind(python: PythonSource, call: ast.Call) -> bool:
@@ -257,11 +275,21 @@ def _is_done(python: PythonSource, place: ast.stmt, owner: str) -> bool:
     for earlier in reversed(block[: block.index(place)]):
         if is_cast(python, earlier, owner):
             return True
-        if any(changes_dtype(python, call, owner) for call in calls_in(earlier)):
+        changing = [call for call in calls_in(earlier) if changes_dtype(python, call, owner)]
+        if changing and not _keeps_float32(python, changing, block[: block.index(earlier)], owner):
             return False
     if isinstance(above, ast.stmt) and not isinstance(above, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return _is_done(python, above, owner)
     return False
+
+
+def _keeps_float32(python: PythonSource, changing: list[ast.Call], before: list[ast.stmt], owner: str) -> bool:
+    """Return True for adapters on a quantised model that is prepared for training: PEFT makes them float32."""
+    if any(tail_of(call) != "get_peft_model" for call in changing):
+        return False
+    return any(
+        PREPARES.fullmatch(tail_of(call)) and is_cast(python, each, owner) for each in before for call in calls_in(each)
+    )
 
 
 def _lines(

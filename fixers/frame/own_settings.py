@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from fixers.frame.own_keys import ENTRY, keys_of, lines_with
 from fixers.sources.commands import reads_commands
 from fixers.sources.config_files import reads_config
-from fixers.sources.file_roles import is_jax, never_trains
+from fixers.sources.file_roles import half_models_in, is_jax, never_trains
 from fixers.sources.python import read_python
 from fixers.sources.readers.asked import asked_in_python, asked_in_text
 from fixers.sources.readers.consumers import Answer, Consumers, merge_consumers
@@ -33,7 +33,8 @@ class OwnSettings:
 
     `paired`: bfloat16 keys beside which the code reads a float16 key, and that it never reads without one.
     `into_trainer`: the project parses a command line or a file into Trainer arguments. `jax`: paths of Python files
-    that use JAX. `scripts`: paths of scripts that never train. `consumers`: what the code accepts as a precision.
+    that use JAX. `scripts`: paths of scripts that never train. `half_models`: classes that load or cast a model to half
+    precision, or choose its dtype, themselves. `consumers`: what the code accepts as a precision.
     """
 
     keys: tuple[str, ...] = ()
@@ -42,6 +43,7 @@ class OwnSettings:
     into_trainer: bool = False
     jax: tuple[str, ...] = ()
     scripts: tuple[str, ...] = ()
+    half_models: tuple[str, ...] = ()
     consumers: Consumers = field(default_factory=Consumers)
 
     def resolve_switch(self, name: str, default: str) -> Answer:
@@ -64,8 +66,8 @@ def judge_source(path: str, source: bytes) -> OwnSettings:
     options = _names(OF_OPTIONS, lines_with(source, RENAMED))
     jax = (path,) if is_jax(source) else ()
     scripts = (path,) if never_trains(path, source) else ()
-    consumers = _consumers(path, source)
-    return OwnSettings(keys.alone, keys.paired, _texts(options), into_trainer, jax, scripts, consumers)
+    consumers, halves = _consumers(path, source), tuple(half_models_in(source))
+    return OwnSettings(keys.alone, keys.paired, _texts(options), into_trainer, jax, scripts, halves, consumers)
 
 
 def _consumers(path: str, data: bytes) -> Consumers:
@@ -95,10 +97,10 @@ def merge_own(parts: Iterable[OwnSettings]) -> OwnSettings:
     into_trainer = any(each.into_trainer for each in held)
     jax = tuple(sorted(path for each in held for path in each.jax))
     scripts = tuple(sorted(path for each in held for path in each.scripts))
+    halves = tuple(sorted({name for each in held for name in each.half_models}))
     consumers = merge_consumers(each.consumers for each in held)
-    return OwnSettings(
-        tuple(sorted(keys)), tuple(sorted(paired)), tuple(sorted(options)), into_trainer, jax, scripts, consumers
-    )
+    named = (tuple(sorted(keys)), tuple(sorted(paired)), tuple(sorted(options)))
+    return OwnSettings(*named, into_trainer, jax, scripts, halves, consumers)
 
 
 def _names(pattern: re.Pattern[bytes], source: bytes) -> set[bytes]:

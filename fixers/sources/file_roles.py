@@ -22,6 +22,7 @@ ACCELERATOR_IMPORT = re.compile(
     re.MULTILINE,
 )
 ACCELERATORS = (b"torch_xla", b"torch_n", b"habana", b"intel_extension")
+CHOOSES_DTYPE = (b"torch_dtype", b".half()", b"float16", b"load_in_")
 GUARD = re.compile(rb"^if[ \t]+__name__[ \t]*==", re.MULTILINE)
 DEFINES = re.compile(rb"^(?:async[ \t]+)?(?:def|class)[ \t]", re.MULTILINE)
 DEFINES_MODULE = re.compile(rb"^class[ \t]+\w+\([^)]*(?:Module|Dataset|Trainer|Model)\b", re.MULTILINE)
@@ -71,6 +72,15 @@ def never_trains(path: str, source: bytes) -> bool:
     return (
         guarded and GUARD.search(source) is not None and not DEFINES_MODULE.search(source) and not TRAINS.search(source)
     )
+
+
+def half_models_in(source: bytes) -> Iterator[str]:
+    """Yield the classes whose text loads a model or casts one, with a word for a dtype other than float32."""
+    if not any(word in source for word in CHOOSES_DTYPE):
+        return
+    for body in source.split(b"\nclass ")[1:] if b"nn.Module" in source or b"from_pretrained(" in source else ():
+        if any(word in body for word in CHOOSES_DTYPE):
+            yield re.match(rb"\w*", body)[0].decode("ascii", "ignore")  # type: ignore[index]
 
 
 def imported_names(source: bytes) -> Iterator[bytes]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from fixers.sources.expressions import tail_of, values_of, written
@@ -11,21 +12,63 @@ from fixers.sources.python import PythonSource
 from fixers.sources.training_setup import mentions
 
 MODULES = frozenset({"modules", "named_modules", "children", "named_children"})
-CASTERS = frozenset({"cast_mixed_precision_params", "cast_training_params"})
+CASTERS = re.compile(
+    r"cast_(?:mixed_precision|training)_params|_*upcast_\w+|prepare_model_for_(?:kbit|int8)_training"
+    r"|_*cast_\w*(?:float32|fp32)\w*|\w+_to_(?:float32|fp32)"
+)
+"""Functions of libraries, or of other files, that cast trainable parameters to float32."""
+ABOUT_PRECISION = re.compile(r"fp16|float16|half|precision|dtype|bf16", re.IGNORECASE)
 
 
 def is_cast(source: PythonSource, statement: ast.stmt, owner: str) -> bool:
     """Return True if the statement casts the model's trainable parameters to float32."""
     if isinstance(statement, ast.For):
         return _is_cast_loop(source, statement, owner)
+    if isinstance(statement, ast.If):
+        return _is_cast_branch(source, statement, owner)
+    if _is_assigned_cast(source, statement, owner):
+        return True
     call = getattr(statement, "value", None)
     if not isinstance(call, ast.Call):
         return False
     if isinstance(call.func, ast.Attribute) and written(source, call.func.value) == owner:
         return makes_float32(source, call)
-    if not mentions(source, [*call.args, *values_of(call)], owner):
+    given = [*call.args, *values_of(call)]
+    if not mentions(source, given, owner) and not any(_holds(source, each, owner) for each in given):
         return False
-    return tail_of(call) in CASTERS or tail_of(call) in _casting_functions(source)
+    return CASTERS.fullmatch(tail_of(call)) is not None or tail_of(call) in _casting_functions(source)
+
+
+def _is_assigned_cast(source: PythonSource, statement: ast.stmt, owner: str) -> bool:
+    """Return True for `model = prepare_model_for_kbit_training(model)`."""
+    match statement:
+        case ast.Assign(targets=[target], value=ast.Call() as call) if written(source, target) == owner:
+            return CASTERS.fullmatch(tail_of(call)) is not None
+    return False
+
+
+def _is_cast_branch(source: PythonSource, branch: ast.If, owner: str) -> bool:
+    """Return True if a branch that depends on the precision casts the model: only half precision needs the cast."""
+    if not ABOUT_PRECISION.search(source.segment(branch.test)):
+        return False
+    return any(is_cast(source, each, owner) for block in (branch.body, branch.orelse) for each in block)
+
+
+def _holds(source: PythonSource, node: ast.expr, owner: str) -> bool:
+    """Return True for a list that the owner was put into: `models = [owner]`, `models.append(owner)`."""
+    name = written(source, node)
+    if not name:
+        return False
+    lists = (each for each in source.names.of_type(ast.Assign) if isinstance(each.value, (ast.List, ast.Tuple)))
+    if any(written(source, one.targets[0]) == name and mentions(source, [one.value], owner) for one in lists):
+        return True
+    return any(
+        tail_of(call) in ("append", "extend")
+        and isinstance(call.func, ast.Attribute)
+        and written(source, call.func.value) == name
+        and mentions(source, call.args, owner)
+        for call in source.names.of_type(ast.Call)
+    )
 
 
 def _is_cast_loop(source: PythonSource, loop: ast.For, owner: str) -> bool:

@@ -1,42 +1,118 @@
-"""Models that are created in float32 and never cast: loaded with that dtype, or built of torch.nn modules."""
+"""Models that are created in float32 and never cast: loaded with that dtype, or built without one."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 
 from fixers.sources.expressions import tail_of, values_of, written
+from fixers.sources.names import FUNCTIONS, Scope
 from fixers.sources.python import PythonSource
 
-KEEPS = frozenset({"to", "cuda", "cpu", "train", "eval", "requires_grad_", "compile", "get_peft_model", "DDP"})
-KEEPS_TOO = frozenset({"DistributedDataParallel", "prepare_model"})
-MAY_BE_HALF = re.compile(
-    rb"\.half\(|\.bfloat16\(|set_default_|assign=|load_adapter|autocast_adapter_dtype|PeftModel|\.type\("
-)
+KEEPS = frozenset({"to", "cuda", "cpu", "train", "eval", "requires_grad_", "compile", "get_peft_model", "DDP", "apply"})
+KEEPS_TOO = frozenset({"DistributedDataParallel", "prepare_model", "unwrap_model", "extract_model_from_parallel"})
+MAY_BE_HALF = re.compile(rb"set_default_|assign=|load_adapter|autocast_adapter_dtype|PeftModel")
+CASTS = frozenset({"half", "bfloat16", "type"})
+NAMES_MODULE = re.compile(r"(?:\w+_)?(?:model|net|module|m|layer|encoder|decoder|transformer)s?$")
+CLASS = re.compile(r"_*[A-Z]\w*$")
+BUILDS = re.compile(r"init_\w+|build\w*|create\w*|from_scratch")
+DERIVES = frozenset({"from_unet", "from_transformer"})
+WRITES_HALF = re.compile(r"torch_dtype|\.half\(\)|float16|load_in_|from_pretrained")
 DEVICE = re.compile(r"device|rank|cuda|cpu")
 FULL = ("torch.float32", "torch.float")
 NOT_PLAIN = ("quantization_config", "load_in_4bit", "load_in_8bit", None)
 
 
-def is_float32(source: PythonSource, owner: str) -> bool:
-    """Return True if every assignment to the name creates a float32 model or keeps the existing one.
+def is_float32(source: PythonSource, owner: str, at: ast.AST, half_models: Collection[str] = ()) -> bool:
+    """Return True if the model of this name in the function of `at` is created in float32 and stays in it.
 
-    False if the file may cast a model to half precision.
+    False if the file may cast the model to half precision. `half_models` are classes that do so themselves.
     """
-    if not owner or MAY_BE_HALF.search(source.data) or _casts(source):
+    if not owner or MAY_BE_HALF.search(source.data) or _casts(source, owner):
         return False
-    given = list(_given(source, owner))
+    making = Making(_scope_of(source, owner, at), half_models)
+    return _is_checked(source, owner) or _is_made_so(source, owner, making)
+
+
+@dataclass(frozen=True)
+class Making:
+    """The scope whose assignments count, None for all; classes that make half models; the models in question."""
+
+    scope: ast.AST | None
+    half_models: Collection[str]
+    asked: frozenset[str] = frozenset()
+
+
+def _scope_of(source: PythonSource, owner: str, at: ast.AST) -> ast.AST | None:
+    """Return the function that binds the name, or the module; None for attributes of `self`."""
+    root = owner.partition(".")[0]
+    if root == "self":
+        return None
+    scope: Scope | None = source.names.scopes[at]
+    while scope is not None and root not in scope.bindings:
+        scope = scope.parent
+    return scope.node if scope is not None else source.names.module.node
+
+
+def _is_made_so(source: PythonSource, owner: str, making: Making) -> bool:
+    if owner in making.asked:
+        return False
+    making = replace(making, asked=making.asked | {owner})
+    given = list(_given(source, owner, making.scope))
     made = [value for value in given if not _keeps(source, value, owner)]
-    return bool(made) and all(_is_made_float32(source, value) for value in made)
+    return bool(made) and all(_is_made_float32(source, value, making) for value in made)
 
 
-def _casts(source: PythonSource) -> bool:
-    """Return True for a call of `.to` with an argument that may be a dtype."""
-    return any(
-        tail_of(call) == "to" and any(_may_be_dtype(source, each) for each in (*call.args, *values_of(call)))
-        for call in source.names.of_type(ast.Call)
-    )
+def _is_checked(source: PythonSource, owner: str) -> bool:
+    """Return True for `if unwrap_model(owner).dtype != torch.float32: raise ...`: the script refuses another dtype."""
+    for branch in source.names.of_type(ast.If):
+        match branch:
+            case ast.If(
+                test=ast.Compare(left=ast.Attribute(value=held, attr="dtype"), ops=[ast.NotEq()], comparators=[wanted]),
+                body=[ast.Raise(), *_],
+            ) if source.names.meaning(wanted) in FULL:
+                if any(written(source, node) == owner for node in ast.walk(held)):
+                    return True
+    return False
+
+
+def _casts(source: PythonSource, owner: str) -> bool:
+    """Return True for a cast of the model, of an object that holds it, or of one that may be another name of it."""
+    for call in source.names.of_type(ast.Call):
+        tail = tail_of(call)
+        if not isinstance(call.func, ast.Attribute) or (tail != "to" and tail not in CASTS):
+            continue
+        if tail == "to" and not any(_may_be_dtype(source, each) for each in (*call.args, *values_of(call))):
+            continue
+        if _may_be(source, call.func.value, owner):
+            return True
+    return False
+
+
+def _may_be(source: PythonSource, node: ast.expr, owner: str) -> bool:
+    """Return True for the owner, an object that holds it, and an argument or loop variable called like a module."""
+    name = written(source, node)
+    if not name:
+        return isinstance(node, ast.Call) and any(_may_be(source, each, owner) for each in _holders(node))
+    if name == owner or owner.startswith(f"{name}.") or name.startswith(f"{owner}."):
+        return True
+    return NAMES_MODULE.fullmatch(name) is not None and _is_passed(source, node, name)
+
+
+def _holders(call: ast.Call) -> list[ast.expr]:
+    return [*call.args, *([call.func.value] if isinstance(call.func, ast.Attribute) else [])]
+
+
+def _is_passed(source: PythonSource, node: ast.expr, name: str) -> bool:
+    """Return True if the name is an argument of the enclosing function, or a variable of an enclosing loop."""
+    for above in source.names.ancestors(node):
+        if isinstance(above, ast.For) and name in {getattr(each, "id", "") for each in ast.walk(above.target)}:
+            return True
+        if isinstance(above, (*FUNCTIONS, ast.Lambda)):
+            return any(each.arg == name for each in ast.walk(above.args) if isinstance(each, ast.arg))
+    return False
 
 
 def _may_be_dtype(source: PythonSource, value: ast.expr) -> bool:
@@ -45,13 +121,17 @@ def _may_be_dtype(source: PythonSource, value: ast.expr) -> bool:
     return not isinstance(value, (ast.Constant, ast.JoinedStr)) and DEVICE.search(written(source, value)) is None
 
 
-def _given(source: PythonSource, owner: str) -> Iterator[ast.expr | None]:
-    """Yield every value assigned to the name; None for other bindings."""
+def _given(source: PythonSource, owner: str, scope: ast.AST | None) -> Iterator[ast.expr | None]:
+    """Yield every value assigned to the name in the scope; None for other bindings."""
     root = owner.partition(".")[0]
-    if root != "self" and any(each.arg == root for each in source.names.of_type(ast.arg)):
+    if isinstance(scope, FUNCTIONS) and any(
+        each.arg == root for each in ast.walk(scope.args) if isinstance(each, ast.arg)
+    ):
         yield None
     assigned = 0
     for node in source.names.of_type(ast.Assign):
+        if scope is not None and source.names.function(node) is not scope:
+            continue
         for target in node.targets:
             if written(source, target) == owner:
                 assigned += 1
@@ -60,7 +140,8 @@ def _given(source: PythonSource, owner: str) -> Iterator[ast.expr | None]:
                 # `model, optimizer = accelerator.prepare(model, optimizer)`
                 assigned += sum(written(source, each) == owner for each in ast.walk(target))
     named = [*source.names.of_type(ast.Name), *source.names.of_type(ast.Attribute)]
-    if sum(_is_stored(source, each, owner) for each in named) != assigned:
+    stored = (each for each in named if _is_stored(source, each, owner))
+    if sum(scope is None or source.names.function(each) is scope for each in stored) != assigned:
         yield None
 
 
@@ -79,24 +160,80 @@ def _keeps(source: PythonSource, value: ast.expr | None, owner: str) -> bool:
     return any(_keeps(source, each, owner) for each in (*above, *inner) if isinstance(each, ast.expr))
 
 
-def _is_made_float32(source: PythonSource, value: ast.expr | None) -> bool:
+def _is_made_float32(source: PythonSource, value: ast.expr | None, making: Making) -> bool:
     match value:
+        case ast.IfExp(body=one, orelse=other):
+            return _is_made_float32(source, one, making) and _is_made_float32(source, other, making)
         case ast.Call(func=function) if (source.names.meaning(function) or "").startswith("torch.nn."):
-            return not any(keyword.arg == "dtype" for keyword in value.keywords) and all(
-                _is_made_float32(source, each) for each in value.args if isinstance(each, ast.Call)
+            names = [written(source, each) for each in value.args]
+            return (
+                not any(keyword.arg == "dtype" for keyword in value.keywords)
+                and all(_is_made_float32(source, each, making) for each in value.args if isinstance(each, ast.Call))
+                and all(
+                    _is_base_float32(source, each, making) for each in names if each and _is_model(source, each, making)
+                )
             )
-        case ast.Call() if tail_of(value) == "from_pretrained":
+        case ast.Call() if tail_of(value) == "from_pretrained" or _is_of_diffusers(source, value):
             return _loads_float32(source, value)
         case ast.Call(func=ast.Attribute(value=inner)) if tail_of(value) in KEEPS:
-            return _is_made_float32(source, inner)
+            return _is_made_float32(source, inner, making)
         case ast.Call(args=[inner, *_]) if tail_of(value) in KEEPS | KEEPS_TOO:
-            return _is_made_float32(source, inner)
+            return _is_made_float32(source, inner, making)
+        case ast.Call(func=ast.Attribute(value=made), args=[base, *_]) if tail_of(value) in DERIVES:
+            held = written(source, base)
+            return (source.names.meaning(made) or "").startswith("diffusers.") and _is_base_float32(
+                source, held, making
+            )
+        case ast.Call():
+            return _is_built_plainly(source, value, making)
     return False
 
 
+def _is_built_plainly(source: PythonSource, call: ast.Call, making: Making) -> bool:
+    """Return True for `Net(config)` and `Net.init_from_config(config)`: no dtype, no half class, no half argument."""
+    function = call.func
+    if isinstance(function, ast.Attribute) and BUILDS.fullmatch(function.attr):
+        function = function.value
+    name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+    if (
+        not CLASS.fullmatch(name)
+        or name in making.half_models
+        or any("dtype" in (each.arg or "") for each in call.keywords)
+    ):
+        return False
+    own = next((each for each in source.names.of_type(ast.ClassDef) if each.name == name), None)
+    if own is not None and WRITES_HALF.search(source.segment(own)):
+        return False
+    given = [written(source, each) for each in (*call.args, *values_of(call))]
+    return all(_is_base_float32(source, each, making) for each in given if each and _is_model(source, each, making))
+
+
+def _is_base_float32(source: PythonSource, name: str, making: Making) -> bool:
+    """Return True if a model that the new one is made of is float32."""
+    return not _casts(source, name) and _is_made_so(source, name, making)
+
+
+def _is_model(source: PythonSource, name: str, making: Making) -> bool:
+    """Return True if the name is assigned from a load or a cast, or may hold a model by its name."""
+    values = (value for value in _given(source, name, making.scope) if isinstance(value, ast.Call))
+    loaded = any(tail_of(value) in ("from_pretrained", "half", "bfloat16", "get_peft_model") for value in values)
+    return loaded or NAMES_MODULE.fullmatch(name.rpartition(".")[2]) is not None
+
+
 def _loads_float32(source: PythonSource, load: ast.Call) -> bool:
-    """Return True for `from_pretrained(..., dtype=torch.float32)` without quantisation or unpacked options."""
+    """Return True for `from_pretrained(..., dtype=torch.float32)` without quantisation or unpacked options.
+
+    diffusers loads in float32 unless a dtype is given.
+    """
     if any(each.arg in NOT_PLAIN for each in load.keywords):
         return False
     dtypes = [each.value for each in load.keywords if each.arg in ("dtype", "torch_dtype")]
-    return bool(dtypes) and all(source.names.meaning(each) in FULL for each in dtypes)
+    return (bool(dtypes) or _is_of_diffusers(source, load)) and all(
+        source.names.meaning(each) in FULL for each in dtypes
+    )
+
+
+def _is_of_diffusers(source: PythonSource, call: ast.Call) -> bool:
+    """Return True for `from_pretrained` and `from_config` of a class of diffusers."""
+    meaning = source.names.meaning(call.func) or ""
+    return meaning.startswith("diffusers.") and meaning.endswith((".from_pretrained", ".from_config"))

@@ -1,0 +1,122 @@
+"""No cast to float32 is inserted where the trained model is float32 already, or where the script casts by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fixers.code import trainable_fp32
+from fixers.frame.change import FileChange
+from fixers.frame.disk_tree import DiskTree
+from fixers.frame.site import Site
+from fixers.frame.target import Target
+from fixers.plans.file_plan import plan_file
+from fixers.plans.site_plan import plan_fixes
+from tests.fixers.casebook import TITAN_RTX
+
+HEAD = """import torch
+from accelerate import Accelerator
+from diffusers import UNet2DConditionModel, ControlNetModel
+from peft import cast_training_params, get_peft_model, prepare_model_for_kbit_training
+from speech.models import Vits, GAN
+from transformers import AutoModel
+
+accelerator = Accelerator(mixed_precision="fp16")
+"""
+TAKES = "optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)\n"
+HALF = 'model = AutoModel.from_pretrained("a/b", torch_dtype=torch.float16)\n'
+STAYS = {
+    "built by its class": "model = Vits(config, tokenizer)\n" + TAKES,
+    "built by a class in capitals": "model = GAN(config)\n" + TAKES,
+    "built by a method of its class": "model = Vits.init_from_config(config)\n" + TAKES,
+    "loaded by diffusers": 'model = UNet2DConditionModel.from_pretrained("a/b", subfolder="unet")\n' + TAKES,
+    "one of two float32 models": "model = Vits(a) if args.a else GAN(b)\n" + TAKES,
+    "derived from one": 'unet = UNet2DConditionModel.from_pretrained("a/b")\nmodel = ControlNetModel.from_unet(unet)\n'
+    + TAKES,
+    "other models are half": 'model = Vits(config)\nvae = load("vae")\nvae.to("cuda", dtype=weight_dtype)\n' + TAKES,
+    "unwrapped at the end": "model = Vits(config)\n" + TAKES + "model = accelerator.unwrap_model(model)\n",
+    "an argument elsewhere": "def log(model):\n    model(1)\n\n\nmodel = Vits(config)\n" + TAKES,
+    "refused in another dtype": HALF + "if model.dtype != torch.float32:\n    raise ValueError(model.dtype)\n" + TAKES,
+    "refused, unwrapped": HALF + "if unwrap_model(model).dtype != torch.float32:\n    raise ValueError\n" + TAKES,
+    "cast by a function of a library": HALF + "cast_training_params([model], dtype=torch.float32)\n" + TAKES,
+    "cast where the precision needs it": HALF
+    + 'if args.mixed_precision == "fp16":\n    models = [model]\n    cast_training_params(models)\n'
+    + TAKES,
+    "cast in a list that grows": HALF + "models = []\nmodels.append(model)\nupcast_trainable(models)\n" + TAKES,
+    "prepared for quantised training": HALF + "model = prepare_model_for_kbit_training(model)\n" + TAKES,
+    "cast by its own loop in a branch": HALF
+    + 'if args.mixed_precision == "fp16":\n    for p in model.parameters():\n        p.data = p.data.float()\n'
+    + TAKES,
+}
+CAST = {
+    "loaded in half": HALF + TAKES,
+    "loaded without a dtype by transformers": 'model = AutoModel.from_pretrained("a/b")\n' + TAKES,
+    "built and cast": "model = Vits(config)\nmodel.half()\n" + TAKES,
+    "built with a dtype": "model = Vits(config, dtype=torch.float16)\n" + TAKES,
+    "built of a half model": HALF.replace("model =", "base_model =") + "model = Vits(base_model)\n" + TAKES,
+    "cast by a function of this file": "def halve(model):\n    model.to(dtype)\n\n\nmodel = Vits(c)\nhalve(model)\n"
+    + TAKES,
+    "cast under another flag": HALF
+    + "if args.fast:\n    for p in model.parameters():\n        p.data = p.data.float()\n"
+    + TAKES,
+    "another model is cast": HALF + "cast_training_params([other])\n" + TAKES,
+    "another dtype is refused": HALF + "if model.dtype != torch.float16:\n    raise ValueError\n" + TAKES,
+    "another dtype is only reported": HALF + "if model.dtype != torch.float32:\n    print(model.dtype)\n" + TAKES,
+    "a class of this file that loads half": "class Net(torch.nn.Module):\n    def __init__(self):\n"
+    '        self.llm = AutoModel.from_pretrained("a/b", torch_dtype=torch.float16)\n\n\nmodel = Net()\n' + TAKES,
+}
+
+
+@pytest.mark.parametrize("code", STAYS.values(), ids=STAYS.keys())
+def test_a_float32_model_gets_no_cast(code: str) -> None:
+    assert planned(code) == HEAD + code
+
+
+@pytest.mark.parametrize("code", CAST.values(), ids=CAST.keys())
+def test_a_model_that_may_be_half_is_still_cast(code: str) -> None:
+    assert "parameter.data.float()" in planned(code)
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["self.llm = AutoModel.from_pretrained(name, torch_dtype=torch.float16)", "self.llm = build(name).half()"],
+)
+def test_a_class_of_another_file_that_makes_half_weights_is_cast(tmp_path: Path, body: str) -> None:
+    model = f"import torch.nn as nn\n\n\nclass Vits(nn.Module):\n    def __init__(self, name):\n        {body}\n"
+    assert "train.py" in changed(tmp_path, model, HEAD + "model = Vits(config)\n" + TAKES)
+    plain = model.replace(body, "self.llm = nn.Linear(2, 2)")
+    assert changed(tmp_path, plain, HEAD + "model = Vits(config)\n" + TAKES) == set()
+
+
+SAVES = """if args.save_dtype == "fp16":
+    dtype = torch.float16
+model.to(dtype)
+model.save_pretrained("out")
+"""
+
+
+@pytest.mark.parametrize(
+    ("after", "casts"),
+    [
+        (SAVES, 1),
+        ("model = model.to(torch.float16)\nstate = model.state_dict()\ntorch.save(state, 'out')\n", 1),
+        ("if not args.train_encoder:\n    model.half()\ntrain(model)\n", 1),
+        ("model.half()\nfor batch in data:\n    model(batch).backward()\n", 2),
+        ("if args.half:\n    model.half()\nfit(model)\nmodel.save_pretrained('out')\n", 2),
+    ],
+)
+def test_a_cast_after_the_training_is_not_undone(after: str, casts: int) -> None:
+    assert planned(HALF + TAKES + after).count("parameter.data = ") == casts
+
+
+def planned(code: str) -> str:
+    outcome = plan_file("train.py", (HEAD + code).encode(), [trainable_fp32], Target(TITAN_RTX))
+    return outcome.change.after.decode() if outcome.change else HEAD + code
+
+
+def changed(root: Path, model: str, train: str) -> set[str]:
+    (root / "models.py").write_text(model, "utf-8")
+    (root / "train.py").write_text(train, "utf-8")
+    plan = plan_fixes(Site(DiskTree(root), gpu=TITAN_RTX), only=["trainable-fp32"])
+    return {change.path for change in plan.changes if isinstance(change, FileChange)}
