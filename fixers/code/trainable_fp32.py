@@ -42,9 +42,10 @@ from collections.abc import Iterator
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
-from fixers.sources.expressions import tail_of, written
+from fixers.sources.expressions import tail_of
 from fixers.sources.float_casts import is_cast
 from fixers.sources.float_models import is_float32
+from fixers.sources.later_casts import is_called_later, is_cast_again
 from fixers.sources.model_wraps import before_wrap, calls_in, flattening
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
@@ -53,12 +54,10 @@ from fixers.sources.training_setup import (
     SIMPLE,
     Consumer,
     block_of,
-    casts_to_half,
     changes_dtype,
     consumers_of,
     function_of,
     is_library_trainer,
-    is_same_model,
 )
 from remote.policy.precision import BF16_FROM
 
@@ -87,8 +86,6 @@ WHOLE = (
 BUILDS = re.compile(rb"[Oo]ptim\w*\(")
 GIVES_RATE = re.compile(rb"\b(?:lr|learning_rate)[ ]*=|optim\w*\(\s*[\w.]+\.parameters\(")
 PREPARES = re.compile(r"prepare_model_for_(?:kbit|int8)_training")
-NOT_TRAINED = re.compile(r"not [\w.]*train\w*\b")
-TRAINS = ("backward", "train", "step", "fit")
 WHY = "trainable parameters are float32 before the optimizer is created"
 UNNAMED_MODEL = (
     "the model of this optimizer or trainer is not assigned to a name; its trainable parameters must be float32"
@@ -165,61 +162,15 @@ def _cast_again(python: PythonSource, consumer: Consumer) -> list[Edit]:
         statement = python.names.statement(call)
         same = function_of(python, call) is function_of(python, consumer.call)
         later = same and call.lineno > consumer.call.lineno
-        if not (later or _is_called_later(python, call, consumer)) or not isinstance(statement, SIMPLE):
+        if not (later or is_called_later(python, call, consumer)) or not isinstance(statement, SIMPLE):
             continue
-        if tail_of(call) in ("to", "half") and _is_cast_again(python, call, consumer.owner):
+        if tail_of(call) in ("to", "half") and is_cast_again(python, call, consumer.owner):
             block = block_of(python, statement)
             behind = block[block.index(statement) + 1 :][:1]
             edit = python.insert_after(statement, _lines(python, statement, consumer.owner), WHY)
             if edit is not None and not any(is_cast(python, each, consumer.owner) for each in behind):
                 edits.append(edit)
     return edits
-
-
-def _is_called_later(python: PythonSource, call: ast.Call, consumer: Consumer) -> bool:
-    """Return True if the call is in a method of the same class that is called after the optimizer is created."""
-    within, making = function_of(python, call), function_of(python, consumer.call)
-    if not consumer.owner.startswith("self.") or not isinstance(within, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return False
-    if within is making or python.names.parent(within) is not python.names.parent(making):
-        return False
-    return any(
-        written(python, each.func) == f"self.{within.name}" and each.lineno > consumer.call.lineno
-        for each in python.names.of_type(ast.Call)
-        if function_of(python, each) is making
-    )
-
-
-def _is_cast_again(python: PythonSource, call: ast.Call, owner: str) -> bool:
-    """Return True if the call casts the model, by its name or by an alias that is trained later."""
-    if _is_at_the_end(python, call) or _is_not_trained(python, call):
-        return False
-    if changes_dtype(python, call, owner):
-        return True
-    if getattr(python.names.statement(call), "value", None) is not call or not isinstance(call.func, ast.Attribute):
-        return False
-    halves = call.func.attr == "half" or casts_to_half(python, call)
-    return halves and is_same_model(python, call.func.value, owner) and _trains_behind(python, call)
-
-
-def _is_at_the_end(python: PythonSource, call: ast.Call) -> bool:
-    """Return True if nothing is trained after the cast, and something is saved."""
-    if _trains_behind(python, call):
-        return False
-    later = (each for each in python.names.of_type(ast.Call) if each.lineno > call.lineno)
-    same = (each for each in later if function_of(python, each) is function_of(python, call))
-    return any(tail_of(each).startswith("save") or tail_of(each).endswith("state_dict") for each in same)
-
-
-def _is_not_trained(python: PythonSource, call: ast.Call) -> bool:
-    """Return True in a branch such as `if not args.train_text_encoder:`, which casts a frozen model."""
-    branches = (each for each in python.names.ancestors(call) if isinstance(each, ast.If))
-    return any(NOT_TRAINED.match(python.segment(each.test)) is not None for each in branches)
-
-
-def _trains_behind(python: PythonSource, call: ast.Call) -> bool:
-    later = (each for each in python.names.of_type(ast.Call) if each.lineno > call.lineno and tail_of(each) in TRAINS)
-    return any(function_of(python, each) is function_of(python, call) for each in later)
 
 
 def _cast_after(draft: Draft, consumer: Consumer) -> None:

@@ -45,12 +45,19 @@ STAYS = {
     + TAKES,
     "cast in a list that grows": HALF + "models = []\nmodels.append(model)\nupcast_trainable(models)\n" + TAKES,
     "prepared for quantised training": HALF + "model = prepare_model_for_kbit_training(model)\n" + TAKES,
+    "adapters on a prepared model": HALF
+    + "model = prepare_model_for_kbit_training(model)\nmodel = get_peft_model(model, lora)\n"
+    + TAKES,
     "cast by its own loop in a branch": HALF
     + 'if args.mixed_precision == "fp16":\n    for p in model.parameters():\n        p.data = p.data.float()\n'
     + TAKES,
 }
 CAST = {
     "loaded in half": HALF + TAKES,
+    "adapters on a half model": HALF + "model = get_peft_model(model, lora)\n" + TAKES,
+    "half again after it was prepared": HALF
+    + "model = prepare_model_for_kbit_training(model)\nmodel.half()\nmodel = get_peft_model(model, lora)\n"
+    + TAKES,
     "loaded without a dtype by transformers": 'model = AutoModel.from_pretrained("a/b")\n' + TAKES,
     "built and cast": "model = Vits(config)\nmodel.half()\n" + TAKES,
     "built with a dtype": "model = Vits(config, dtype=torch.float16)\n" + TAKES,

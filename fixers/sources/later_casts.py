@@ -1,0 +1,59 @@
+"""Casts to half precision that follow the optimizer and concern the model that is still trained."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from fixers.sources.expressions import tail_of, written
+from fixers.sources.python import PythonSource
+from fixers.sources.training_setup import Consumer, casts_to_half, changes_dtype, function_of, is_same_model
+
+NOT_TRAINED = re.compile(r"not [\w.]*train\w*\b")
+TRAINS = ("backward", "train", "step", "fit")
+
+
+def is_called_later(python: PythonSource, call: ast.Call, consumer: Consumer) -> bool:
+    """Return True if the call is in a method of the same class that is called after the optimizer is created."""
+    within, making = function_of(python, call), function_of(python, consumer.call)
+    if not consumer.owner.startswith("self.") or not isinstance(within, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return False
+    if within is making or python.names.parent(within) is not python.names.parent(making):
+        return False
+    return any(
+        written(python, each.func) == f"self.{within.name}" and each.lineno > consumer.call.lineno
+        for each in python.names.of_type(ast.Call)
+        if function_of(python, each) is making
+    )
+
+
+def is_cast_again(python: PythonSource, call: ast.Call, owner: str) -> bool:
+    """Return True if the call casts the model, by its name or by an alias that is trained later."""
+    if _is_at_the_end(python, call) or _is_not_trained(python, call):
+        return False
+    if changes_dtype(python, call, owner):
+        return True
+    if getattr(python.names.statement(call), "value", None) is not call or not isinstance(call.func, ast.Attribute):
+        return False
+    halves = call.func.attr == "half" or casts_to_half(python, call)
+    return halves and is_same_model(python, call.func.value, owner) and _trains_behind(python, call)
+
+
+def _is_at_the_end(python: PythonSource, call: ast.Call) -> bool:
+    """Return True if nothing is trained after the cast, and something is saved."""
+    if _trains_behind(python, call):
+        return False
+    later = (each for each in python.names.of_type(ast.Call) if each.lineno > call.lineno)
+    same = (each for each in later if function_of(python, each) is function_of(python, call))
+    return any(tail_of(each).startswith("save") or tail_of(each).endswith("state_dict") for each in same)
+
+
+def _is_not_trained(python: PythonSource, call: ast.Call) -> bool:
+    """Return True in a branch such as `if not args.train_text_encoder:`, which casts a frozen model."""
+    branches = (each for each in python.names.ancestors(call) if isinstance(each, ast.If))
+    return any(NOT_TRAINED.match(python.segment(each.test)) is not None for each in branches)
+
+
+def _trains_behind(python: PythonSource, call: ast.Call) -> bool:
+    later = (each for each in python.names.of_type(ast.Call) if each.lineno > call.lineno and tail_of(each) in TRAINS)
+    return any(function_of(python, each) is function_of(python, call) for each in later)
