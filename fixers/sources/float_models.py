@@ -123,26 +123,36 @@ def _may_be_dtype(source: PythonSource, value: ast.expr) -> bool:
 
 def _given(source: PythonSource, owner: str, scope: ast.AST | None) -> Iterator[ast.expr | None]:
     """Yield every value assigned to the name in the scope; None for other bindings."""
-    root = owner.partition(".")[0]
-    if isinstance(scope, FUNCTIONS) and any(
-        each.arg == root for each in ast.walk(scope.args) if isinstance(each, ast.arg)
-    ):
+    if _is_argument(scope, owner.partition(".")[0]):
         yield None
     assigned = 0
     for node in source.names.of_type(ast.Assign):
-        if scope is not None and source.names.function(node) is not scope:
-            continue
-        for target in node.targets:
-            if written(source, target) == owner:
-                assigned += 1
-                yield node.value
-            elif isinstance(node.value, ast.Call) and tail_of(node.value) == "prepare":
-                # `model, optimizer = accelerator.prepare(model, optimizer)`
-                assigned += sum(written(source, each) == owner for each in ast.walk(target))
-    named = [*source.names.of_type(ast.Name), *source.names.of_type(ast.Attribute)]
-    stored = (each for each in named if _is_stored(source, each, owner))
-    if sum(scope is None or source.names.function(each) is scope for each in stored) != assigned:
+        if _is_in(source, node, scope):
+            for target in node.targets:
+                if written(source, target) == owner:
+                    assigned += 1
+                    yield node.value
+                elif isinstance(node.value, ast.Call) and tail_of(node.value) == "prepare":
+                    # `model, optimizer = accelerator.prepare(model, optimizer)`
+                    assigned += sum(written(source, each) == owner for each in ast.walk(target))
+    if _count_stored(source, owner, scope) != assigned:
         yield None
+
+
+def _is_argument(scope: ast.AST | None, name: str) -> bool:
+    """Return True if the scope is a function with an argument of this name."""
+    if not isinstance(scope, FUNCTIONS):
+        return False
+    return any(each.arg == name for each in ast.walk(scope.args) if isinstance(each, ast.arg))
+
+
+def _is_in(source: PythonSource, node: ast.AST, scope: ast.AST | None) -> bool:
+    return scope is None or source.names.function(node) is scope
+
+
+def _count_stored(source: PythonSource, owner: str, scope: ast.AST | None) -> int:
+    named = [*source.names.of_type(ast.Name), *source.names.of_type(ast.Attribute)]
+    return sum(_is_stored(source, each, owner) and _is_in(source, each, scope) for each in named)
 
 
 def _is_stored(source: PythonSource, node: ast.expr, owner: str) -> bool:
@@ -164,26 +174,14 @@ def _is_made_float32(source: PythonSource, value: ast.expr | None, making: Makin
     match value:
         case ast.IfExp(body=one, orelse=other):
             return _is_made_float32(source, one, making) and _is_made_float32(source, other, making)
-        case ast.Call(func=function) if (source.names.meaning(function) or "").startswith("torch.nn."):
-            names = [written(source, each) for each in value.args]
-            return (
-                not any(keyword.arg == "dtype" for keyword in value.keywords)
-                and all(_is_made_float32(source, each, making) for each in value.args if isinstance(each, ast.Call))
-                and all(
-                    _is_base_float32(source, each, making) for each in names if each and _is_model(source, each, making)
-                )
-            )
         case ast.Call() if tail_of(value) == "from_pretrained" or _is_of_diffusers(source, value):
             return _loads_float32(source, value)
         case ast.Call(func=ast.Attribute(value=inner)) if tail_of(value) in KEEPS:
             return _is_made_float32(source, inner, making)
         case ast.Call(args=[inner, *_]) if tail_of(value) in KEEPS | KEEPS_TOO:
             return _is_made_float32(source, inner, making)
-        case ast.Call(func=ast.Attribute(value=made), args=[base, *_]) if tail_of(value) in DERIVES:
-            held = written(source, base)
-            return (source.names.meaning(made) or "").startswith("diffusers.") and _is_base_float32(
-                source, held, making
-            )
+        case ast.Call(args=[base, *_]) if tail_of(value) in DERIVES and _is_of(source, value, "diffusers."):
+            return _is_base_float32(source, written(source, base), making)
         case ast.Call():
             return _is_built_plainly(source, value, making)
     return False
@@ -195,17 +193,20 @@ def _is_built_plainly(source: PythonSource, call: ast.Call, making: Making) -> b
     if isinstance(function, ast.Attribute) and BUILDS.fullmatch(function.attr):
         function = function.value
     name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
-    if (
-        not CLASS.fullmatch(name)
-        or name in making.half_models
-        or any("dtype" in (each.arg or "") for each in call.keywords)
-    ):
+    own = [each for each in source.names.of_type(ast.ClassDef) if each.name == name]
+    if not CLASS.fullmatch(name) or any("dtype" in (each.arg or "") for each in call.keywords):
         return False
-    own = next((each for each in source.names.of_type(ast.ClassDef) if each.name == name), None)
-    if own is not None and WRITES_HALF.search(source.segment(own)):
+    if name in making.half_models or any(WRITES_HALF.search(source.segment(each)) for each in own):
         return False
-    given = [written(source, each) for each in (*call.args, *values_of(call))]
-    return all(_is_base_float32(source, each, making) for each in given if each and _is_model(source, each, making))
+    return all(_is_part_float32(source, each, making) for each in (*call.args, *values_of(call)))
+
+
+def _is_part_float32(source: PythonSource, part: ast.expr, making: Making) -> bool:
+    """Return True unless the argument is, or may be, a half model: a module of torch.nn, or the name of a model."""
+    if isinstance(part, ast.Call) and _is_of(source, part, "torch.nn."):
+        return _is_made_float32(source, part, making)
+    name = written(source, part)
+    return not name or not _is_model(source, name, making) or _is_base_float32(source, name, making)
 
 
 def _is_base_float32(source: PythonSource, name: str, making: Making) -> bool:
@@ -235,5 +236,8 @@ def _loads_float32(source: PythonSource, load: ast.Call) -> bool:
 
 def _is_of_diffusers(source: PythonSource, call: ast.Call) -> bool:
     """Return True for `from_pretrained` and `from_config` of a class of diffusers."""
-    meaning = source.names.meaning(call.func) or ""
-    return meaning.startswith("diffusers.") and meaning.endswith((".from_pretrained", ".from_config"))
+    return tail_of(call) in ("from_pretrained", "from_config") and _is_of(source, call, "diffusers.")
+
+
+def _is_of(source: PythonSource, call: ast.Call, library: str) -> bool:
+    return (source.names.meaning(call.func) or "").startswith(library)
