@@ -42,7 +42,8 @@ class Project:
         """Return a path relative to the project; None outside of it and in installed packages."""
         if path not in self._relative:
             whole = os.path.realpath(os.path.join(self._start, path))
-            inside = whole.startswith(self.root + os.sep) and not set(INSTALLED) & set(whole.split(os.sep))
+            inside = whole.startswith(self.root + os.sep) and not whole.startswith(os.path.realpath(_OWN) + os.sep)
+            inside = inside and not set(INSTALLED) & set(whole.split(os.sep))
             self._relative[path] = os.path.relpath(whole, self.root) if inside else None
         return self._relative[path]
 
