@@ -9,9 +9,12 @@ What it does
     losses, sums, powers, cumulative products, rotary frequencies and positions. `tf32=True` becomes False. A lone
     `bf16=<test of the card>` gets an `fp16=` for cards without bfloat16. Lightning's `bf16-true` becomes `16-mixed`,
     which keeps trained weights in float32; it is refused with an error where a Fabric loop would then skip the loss
-    scale. Comparisons, comments, docstrings and branches that test the card are never changed. Options, choices and
-    tables of the script keep their bfloat16 entry and get a float16 one beside it (`--fp16` beside `--bf16`), because
-    commands and configs now use fp16. Always runs together with `trainable-fp32` and `scaler-gate`.
+    scale. Comparisons, comments, docstrings and branches that test the card are never changed. A word is replaced in
+    the spelling that the project's own readers of the option accept: choices, ladders, tables, asserts, `Literal`,
+    enumerations, validators and fields, in other files too. A reader that accepts no float16 gets a choice, row or
+    branch for it where that is one line; otherwise the word stays, and a warning names the line that refuses it.
+    Options keep their bfloat16 name and get a float16 one beside it (`--fp16` beside `--bf16`). Always runs together
+    with `trainable-fp32` and `scaler-gate`.
 
 Why
     Volta and Turing cards have no bfloat16 units. torch's emulation is slow, it misleads the checks of libraries, and

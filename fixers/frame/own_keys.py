@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from fixers.sources.lines import lines_with
+
 BF16, FP16 = b"bf16", b"fp16"
 KEY = rb"(\w*bf16\w*)"
 UNASSIGNED = rb"(?!\s*=[^=])"
@@ -52,19 +54,6 @@ def _paired(keys: set[bytes], lines: bytes) -> set[bytes]:
 
 def _twin(key: bytes) -> bytes:
     return key.replace(b"pure_bf16", FP16).replace(BF16, FP16)
-
-
-def lines_with(source: bytes, words: Iterable[bytes]) -> bytes:
-    """Return the lines that contain one of the words, so that the patterns above search a few lines, not the file."""
-    found: dict[int, bytes] = {}
-    for word in words:
-        at = source.find(word)
-        while at != -1:
-            start, end = source.rfind(b"\n", 0, at) + 1, source.find(b"\n", at)
-            end = len(source) if end == -1 else end
-            found[start] = source[start:end]
-            at = source.find(word, end)
-    return b"\n".join(found[start] for start in sorted(found))
 
 
 def _texts(names: Iterable[bytes]) -> tuple[str, ...]:

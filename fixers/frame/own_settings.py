@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from fixers.frame.own_keys import ENTRY, keys_of, lines_with
+from fixers.frame.own_keys import ENTRY, keys_of
 from fixers.sources.commands import reads_commands
 from fixers.sources.config_files import reads_config
 from fixers.sources.file_roles import half_models_in, is_jax, never_trains
+from fixers.sources.lines import lines_with
 from fixers.sources.python import read_python
 from fixers.sources.readers.asked import asked_in_python, asked_in_text
 from fixers.sources.readers.consumers import Answer, Consumers, merge_consumers

@@ -4,8 +4,10 @@ What it does
     On a card below compute capability 8.0, changes Accelerate's `mixed_precision: bf16`, dtypes given as values, `bf16:
     true` and `auto` of Axolotl, LLaMA-Factory and Trainer arguments, `precision: bf16-mixed` of Lightning and NeMo,
     DeepSpeed's bf16 block, `tf32: true`, and FlashAttention with the packing that needs it. If `bf16` and `fp16` are
-    both present, only their values change; if only `bf16` is, the key is renamed, unless the project's own code reads
-    it (`cfg["bf16"]`), which then selects float16 itself. A DeepSpeed file without an fp16 block gets one, with a
+    both present, only their values change; if only `bf16` is, the key is renamed to one that the project's classes
+    declare, unless the project's own code reads only `bf16` (`cfg["bf16"]`) and then selects float16 itself. A value is
+    spelled as the project's own code reads it (`fp16`, `half`, `16-mixed`); if that code accepts no float16, the value
+    stays and a warning names the line. A DeepSpeed file without an fp16 block gets one, with a
     dynamic loss scale. Dtypes of moments, averages and reductions become float32. Lightning's `bf16-true` becomes
     `16-mixed`, and `torch_dtype: auto` becomes `float16`.
 

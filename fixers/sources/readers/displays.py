@@ -71,10 +71,16 @@ def display_of(source: PythonSource, value: ast.expr | None) -> Display | None:
 
 
 def _assigned(source: PythonSource, name: str) -> list[ast.expr]:
-    values: list[ast.expr] = []
+    return source.remember("values-by-name", lambda: _values_by_name(source)).get(name, [])
+
+
+def _values_by_name(source: PythonSource) -> dict[str, list[ast.expr]]:
+    """Return the values that the file assigns to each name or attribute."""
+    values: dict[str, list[ast.expr]] = {}
     for node in source.names.of_type(ast.Assign):
-        if any(name in (getattr(each, "id", ""), getattr(each, "attr", "")) for each in node.targets):
-            values.append(node.value)
+        for target in node.targets:
+            name = target.id if isinstance(target, ast.Name) else getattr(target, "attr", "")
+            values.setdefault(name, []).append(node.value)
     return values
 
 

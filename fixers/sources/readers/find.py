@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from fixers.sources.lines import lines_with
 from fixers.sources.python import PythonSource
 from fixers.sources.readers.branches import find_assert, find_conditional, find_ladder, find_match
 from fixers.sources.readers.displays import (
@@ -24,15 +25,15 @@ from fixers.sources.readers.reader import Fields
 QUOTED = re.compile(rb"[\"'](?:torch\.)?[Bb](?:[Ff]|[Ff][Ll][Oo][Aa][Tt])16(?:[-_]mixed)?[\"']")
 TESTED = re.compile(rb"^[ \t]*(?:assert|(?:el)?if)\b[^\n]*\bbfloat16\b", re.MULTILINE)
 DECLARED = re.compile(rb"^[ \t]+\w*(?:bf16|bfloat16)\w*[ \t]*:", re.MULTILINE)
+WORDS = (b"bf16", b"bfloat16", b"BF16", b"BFLOAT16")
 SWITCH = re.compile(r"\w*(?:bf16|bfloat16|fp16|float16|half)\w*")
 LIBRARIES = ("transformers.", "trl.", "accelerate.", "peft.", "optimum.")
 
 
 def holds_readers(data: bytes) -> bool:
     """Return True if the file may contain a reader: a cheap test that skips most files."""
-    if b"bf" not in data and b"BF" not in data:
-        return False
-    return any(pattern.search(data) is not None for pattern in (QUOTED, DECLARED, TESTED))
+    lines = lines_with(data, WORDS)
+    return bool(lines) and any(pattern.search(lines) is not None for pattern in (QUOTED, DECLARED, TESTED))
 
 
 def is_test(path: str) -> bool:
@@ -56,10 +57,11 @@ def _every(source: PythonSource) -> Iterator[Found]:
     for call in names.of_type(ast.Call):
         yield from find_choices(source, call)
         yield from find_torch_lookup(source, call)
-    for assigned in names.of_type(ast.AnnAssign):
-        yield from find_annotation(source, assigned)
-    for argument in names.of_type(ast.arg):
-        yield from find_annotation(source, argument)
+    if b"Literal" in source.text or b"choices" in source.text:
+        for assigned in names.of_type(ast.AnnAssign):
+            yield from find_annotation(source, assigned)
+        for argument in names.of_type(ast.arg):
+            yield from find_annotation(source, argument)
     for table in names.of_type(ast.Dict):
         yield from find_table(source, table)
     for branch in names.of_type(ast.If):
