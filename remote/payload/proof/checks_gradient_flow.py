@@ -70,6 +70,9 @@ def _clip_scale(evidence: Evidence) -> Optional[Result]:
     scaled = "gradients are clipped while they still contain the loss scale"
     if Misuse.CLIPPED_SCALED in evidence.misuses:
         return error("clip-before-unscale", f"{scaled}, so nearly all of each is cut off", hint=hint)
+    if Misuse.BOUNDED_SCALED in evidence.misuses:
+        message = "a hook, or code after backward, bounds gradients by a constant while they contain the loss scale"
+        return error("clip-before-unscale", f"{message}, so nearly all of each is cut off", hint=hint)
     if Misuse.CLIPPED_WITH_SCALE in evidence.misuses:
         return warning("clip-before-unscale", f"{scaled}: right only if the limit contains it too", hint=hint)
     if evidence.has_scaler and any(step.clipped for step in evidence.steps):
@@ -119,6 +122,11 @@ def _scale(evidence: Evidence) -> Optional[Result]:
         Misuse.APPLIED_SCALED: (
             "optimizer.step() applies gradients that still contain the loss scale, far too large",
             "scaler.step(optimizer); scaler.update()",
+        ),
+        Misuse.UNSCALED_TWICE: (
+            "a micro-batch adds scaled gradients to those that the scaler has divided by its scale already: "
+            "one of the two is divided twice, or not at all",
+            "scaler.unscale_(optimizer) once, after the last micro-batch of a step",
         ),
         Misuse.PARTLY_SCALED: (
             f"some backward passes of one step begin at a scaled loss; the gradients of the others are {times} smaller",

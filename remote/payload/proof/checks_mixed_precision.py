@@ -20,6 +20,7 @@ _ONLY_ON_CARD = ", as torch.cuda.amp and Accelerate do for float16"
 def judge(evidence: Evidence) -> Iterator[Result]:
     yield _autocast(evidence)
     yield _scaler(evidence)
+    yield from _cache(evidence)
     scaled = [step for step in evidence.steps if step.loss_scale is not None]
     if scaled:
         yield _trajectory(scaled)
@@ -45,6 +46,16 @@ def _autocast(evidence: Evidence) -> Result:
     if wanted and wanted not in states:
         return warning("autocast", f"autocast runs in {' and '.join(states)}; the plan says {wanted}")
     return passed("autocast", f"layers ran with autocast {' and '.join(states)}")
+
+
+def _cache(evidence: Evidence) -> Iterator[Result]:
+    """Autocast caches float32 weights that require gradients, in the dtype that it casts them to."""
+    half = [state for state in _autocast_states(evidence) if state != "off"]
+    wide = any(row.dtype == "float32" for row in evidence.dtypes("trainable"))
+    if evidence.flags.step_in_autocast_cache and half and wide:
+        message = "the optimizer steps inside of autocast, whose cache keeps the weights from before the step"
+        hint = "leave autocast before the optimizer step, or torch.autocast(..., cache_enabled=False)"
+        yield error("autocast-cache", f"{message}: later forward passes do not use the trained weights", hint=hint)
 
 
 def _without_autocast(evidence: Evidence) -> Result:

@@ -19,6 +19,7 @@ MODULES = (
     "autocast.py",
     "batch_report.py",
     "batches.py",
+    "bounded.py",
     "changes.py",
     "device.py",
     "exits.py",

@@ -19,6 +19,12 @@ def autocast_dtype(device_type: str) -> Optional[str]:
     return short(torch.get_autocast_gpu_dtype()) if torch.is_autocast_enabled() else None
 
 
+def autocast_caches() -> bool:
+    """Return True if autocast is on, for a card or the CPU, and keeps the weights that it casts until it ends."""
+    torch = sys.modules["torch"]
+    return bool(torch.is_autocast_cache_enabled()) and any(autocast_dtype(kind) for kind in ("cuda", "cpu"))
+
+
 def is_float16_on_card(context: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
     """Return True if an autocast context, in bfloat16 on this CPU, would be float16 on a card.
 

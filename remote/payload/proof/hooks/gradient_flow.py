@@ -7,6 +7,7 @@ import weakref
 from enum import Enum, auto
 from typing import Any, List, Optional, Set, Tuple
 
+from .bounded import bound_of, has_hooks
 from .loss_graph import Start
 from .report import GradientFlow, Misuse
 from .tensors import parameters_of, values_of
@@ -26,6 +27,7 @@ class Content(Enum):
     UNSCALED = auto()
     APPLIED = auto()
     KEPT = auto()
+    MIXED = auto()
 
 
 ADDED = {Start.SCALED: Content.SCALED, Start.PLAIN: Content.PLAIN, Start.BY_HAND: Content.BY_HAND}
@@ -73,6 +75,8 @@ class FlowRecorder:
                 if Content.APPLIED in contents:
                     contents.remove(Content.APPLIED)
                     contents.add(Content.KEPT)
+                if start is Start.SCALED and Content.UNSCALED in contents:
+                    contents.add(Content.MIXED)
                 if start in ADDED:
                     contents.add(ADDED[start])
                 self._left[optimizer] = _versions(optimizer)
@@ -127,10 +131,25 @@ class FlowRecorder:
                 self._of(optimizer).discard(Content.BY_HAND)
                 self._misuses.append(Misuse.MANUAL_SCALE_KEPT)
 
-    def before_unscaling(self, optimizer: Any) -> None:
+    def _note_mixed(self, optimizer: Any) -> None:
+        if Content.MIXED in self._of(optimizer) and self._is_untouched(optimizer):
+            self._of(optimizer).discard(Content.MIXED)
+            self._misuses.append(Misuse.UNSCALED_TWICE)
+
+    def _note_bounded(self, optimizer: Any, untouched: bool, scale: float) -> None:
+        """Record gradients that a hook or the script bounded; a bound that was multiplied by the scale is right."""
+        parameters = parameters_of(optimizer)
+        if Content.SCALED not in self._of(optimizer) or (untouched and not has_hooks(parameters)):
+            return
+        if bound_of(parameters) < math.sqrt(scale):
+            self._misuses.append(Misuse.BOUNDED_SCALED)
+
+    def before_unscaling(self, optimizer: Any, scale: float) -> None:
         """Record that the scaler is about to divide this optimizer's gradients by its scale."""
         contents = self._of(optimizer)
         untouched = self._is_untouched(optimizer)
+        self._note_bounded(optimizer, untouched, scale)
+        self._note_mixed(optimizer)
         if Content.SCALED in contents and Content.PLAIN in contents and untouched:
             self._misuses.append(Misuse.PARTLY_SCALED)
         elif Content.PLAIN in contents and untouched:
@@ -147,6 +166,7 @@ class FlowRecorder:
             self._misuses.append(Misuse.APPLIED_SCALED)
         if scaler is None:
             self._note_by_hand([optimizer])
+        self._note_mixed(optimizer)
         # Other code may have used the remaining gradients; they count if they still exist in the next step.
         if Content.KEPT in self._of(optimizer):
             self._misuses.append(Misuse.NOT_CLEARED)

@@ -78,7 +78,7 @@ def _scaler_wrappers(torch: Any, recorder: Recorder, training: Training) -> Dict
     def unscale(original: Any) -> Any:
         def unscaling(self: Any, optimizer: Any) -> Any:
             if self.is_enabled() and details is not None:
-                details.before_unscaling(getattr(optimizer, "optimizer", optimizer))
+                details.before_unscaling(getattr(optimizer, "optimizer", optimizer), float(self.get_scale()))
             return original(self, optimizer)
 
         return unscaling

@@ -133,7 +133,16 @@ def _patch_autocast(torch: Any, details: DetailRecorder, training: Training) -> 
 
         return build
 
+    def clear(original: Any) -> Any:
+        def clearing() -> None:
+            original()
+            details.cache_cleared()
+
+        return clearing
+
     replace(torch.autocast, "__init__", init)
+    # Leaving the outermost autocast calls it too.
+    replace(torch, "clear_autocast_cache", clear)
 
 
 def _patch_backward(torch: Any, recorder: Recorder, training: Training) -> None:

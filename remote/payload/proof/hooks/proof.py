@@ -10,7 +10,7 @@ import traceback
 from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 from .attention import AttentionMeasure
-from .autocast import accelerate_waits_for_card
+from .autocast import accelerate_waits_for_card, autocast_caches
 from .batches import Batches
 from .device import peak_memory, synchronize
 from .exits import watch_exit
@@ -63,6 +63,7 @@ class ProofRecorder:
         self.norm: Optional[float] = None
         self.stepping: Optional[Any] = None
         self.flags = Flags()
+        self.stepped_in_cache = False
         self.since = self.last_write = time.perf_counter()
         self.ready = self.written = False
         self._crash: Optional[Crash] = None
@@ -92,6 +93,8 @@ class ProofRecorder:
             root.register_forward_hook(self._inputs_hook, with_kwargs=True)
         self.batches.targets.begin()
         self.modules.begin(root)
+        if self.stepped_in_cache and autocast_caches():
+            self._flag(step_in_autocast_cache=True)
         if not root.training:
             self._flag(eval_mode=type(root).__name__)
 
@@ -141,6 +144,10 @@ class ProofRecorder:
             self._flag(scaler_waits_for_card=True)
 
     @quiet
+    def cache_cleared(self) -> None:
+        self.stepped_in_cache = False
+
+    @quiet
     def before_backward(self) -> None:
         self.flow.before_backward()
         self.batches.targets.before_backward()
@@ -169,10 +176,10 @@ class ProofRecorder:
         self.flags = dataclasses.replace(self.flags, **flags)
 
     @quiet
-    def before_unscaling(self, optimizer: Any) -> None:
+    def before_unscaling(self, optimizer: Any, scale: float) -> None:
         self.trained.add(optimizer)
         self.flow.built(optimizer)
-        self.flow.before_unscaling(optimizer)
+        self.flow.before_unscaling(optimizer, scale)
 
     @quiet
     def before_clipping(self, parameters: List[Any]) -> None:
@@ -207,6 +214,7 @@ class ProofRecorder:
     @quiet
     def _after_step(self, optimizer: Any, scale: Optional[float], skipped: bool) -> None:
         self.flow.after_step(optimizer, skipped)
+        self.stepped_in_cache = self.stepped_in_cache or (not skipped and autocast_caches())
         self.stepping = None
         if not skipped:
             self.trained.after_step(optimizer)

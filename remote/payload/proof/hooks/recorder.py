@@ -96,11 +96,15 @@ class DetailRecorder(Protocol):
         """A loss is about to be multiplied by the loss scale."""
         ...
 
+    def cache_cleared(self) -> None:
+        """Autocast has forgotten the weights that it cast."""
+        ...
+
     def before_backward(self) -> None:
         """The outermost backward pass is about to add to gradients."""
         ...
 
-    def before_unscaling(self, optimizer: Any) -> None:
+    def before_unscaling(self, optimizer: Any, scale: float) -> None:
         """Gradients are about to be divided by the loss scale."""
         ...
 

@@ -134,6 +134,8 @@ class Misuse(str, Enum):
     CLIPPED_LATE = "clipped after the step"
     CLIPPED_SCALED = "clipped while scaled"
     CLIPPED_WITH_SCALE = "clipped while scaled, to a limit that may carry the scale"
+    BOUNDED_SCALED = "bounded by a constant while scaled"
+    UNSCALED_TWICE = "scaled gradients added to gradients that were divided by the scale already"
     PARTLY_SCALED = "some backward passes of a step scaled, some not"
     UNSCALED_PLAIN = "gradients of an unscaled loss divided by the scale"
     APPLIED_SCALED = "scaled gradients applied"
@@ -186,7 +188,8 @@ class Flags:
     """Single observations. `eval_mode`: the class of a model that was trained in eval mode, or empty.
 
     `..._waits_for_card`: requested by the command, but disabled because there is no card; `accelerate`: both of them;
-    `float16`: autocast is bfloat16 instead.
+    `float16`: autocast is bfloat16 instead. `step_in_autocast_cache`: a forward pass used weights that autocast had
+    cast before the optimizer changed them.
     """
 
     eval_mode: str = ""
@@ -198,6 +201,7 @@ class Flags:
     scaled_by_hand: bool = False
     reentrant_without_gradient: bool = False
     scheduled_after_skip: bool = False
+    step_in_autocast_cache: bool = False
 
 
 @dataclass(frozen=True)
