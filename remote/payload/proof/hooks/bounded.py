@@ -24,21 +24,26 @@ def has_hooks(parameters: List[Any]) -> bool:
 
 def bound_of(parameters: List[Any]) -> float:
     """Return the constant that bounds the gradients: many numbers or all norms are exactly that; inf without one."""
-    torch = sys.modules["torch"]
     held = [p for p in parameters if p.grad is not None][:TENSORS]
     gradients = [grad for grad in (values_of(p.grad) for p in held) if grad.numel() >= LEAST_NUMBERS]
-    sizes = [grad.abs() for grad in gradients]
-    largest = [float(size.max()) for size in sizes]
-    equal = [int((size == most).sum()) for size, most in zip(sizes, largest)]
-    many = [
-        most
-        for size, most, count in zip(sizes, largest, equal)
-        if count >= max(LEAST_EQUAL, SHARE_EQUAL * size.numel())
-    ]
-    saturated = [most for most in many if most and math.isfinite(most)]
-    if len(saturated) > 1 and 2 * len(saturated) >= len(sizes) and min(saturated) == max(saturated):
-        return saturated[0]
-    norms = [float(torch.linalg.vector_norm(grad, dtype=torch.float32)) for grad in gradients]
+    return min(_saturation(gradients), _common_norm(gradients))
+
+
+def _saturation(gradients: List[Any]) -> float:
+    """Return the largest number of most gradients, if it is the same in them and occurs often in each."""
+    found = []
+    for size in (gradient.abs() for gradient in gradients):
+        most = size.max()
+        often = int((size == most).sum()) >= max(LEAST_EQUAL, SHARE_EQUAL * size.numel())
+        if often and most and math.isfinite(most):
+            found.append(float(most))
+    enough = len(found) > 1 and 2 * len(found) >= len(gradients)
+    return found[0] if enough and min(found) == max(found) else math.inf
+
+
+def _common_norm(gradients: List[Any]) -> float:
+    torch = sys.modules["torch"]
+    norms = [float(torch.linalg.vector_norm(gradient, dtype=torch.float32)) for gradient in gradients]
     norms = [norm for norm in norms if norm]
     alike = len(norms) >= LEAST_NORMS and max(norms) - min(norms) < SAME_NORM * max(norms)
     return norms[0] if alike else math.inf
