@@ -21,6 +21,7 @@ MODULES = (
     "batches.py",
     "bounded.py",
     "changes.py",
+    "counterfactual.py",
     "device.py",
     "exits.py",
     "gradient_flow.py",

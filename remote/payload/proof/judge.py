@@ -6,6 +6,7 @@ import math
 from typing import Iterator, Optional, Tuple
 
 from remote.payload.proof import (
+    checks_counterfactual,
     checks_device,
     checks_dtypes,
     checks_gradient_flow,
@@ -31,13 +32,10 @@ CHECKS = (
     checks_gradient_flow,
     checks_labels,
     checks_targets,
+    checks_counterfactual,
     checks_device,
 )
 NEVER_CHECKED = (
-    NotChecked(
-        "loss-agreement", "needs the same batch in float32 and float16; the card step compares them with a small model"
-    ),
-    NotChecked("padding-agreement", "needs the same batch with and without padding, which only the script could make"),
     NotChecked("tiny-overfit", "takes 20 steps on four samples; the card step does it with a small model"),
     NotChecked("resume-probe", "the proof ends before the script saves anything"),
     NotChecked("labels-decode", "only the script's tokenizer can decode a label"),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from .autocast import autocast_dtype
 from .batch_report import BatchTables, EntropyTargets, LabelCounts, RowEnds, ValueTargets
+from .counterfactual import ModelCall
 from .inputs import InputMeasure
 from .labels import count_values, measure_labels
 from .row_ends import measure_ends
@@ -22,6 +23,8 @@ class Batches:
 
     def __init__(self) -> None:
         self.targets = TargetMeasure()
+        self.call: Optional[ModelCall] = None
+        self._size = 0
         self._inputs = InputMeasure()
         self._labels: List[LabelCounts] = []
         self._ends: List[RowEnds] = []
@@ -46,6 +49,7 @@ class Batches:
         inputs = {**{str(at): arg for at, arg in enumerate(args)}, **given, **kwargs}
         self.targets.end(inputs)
         self._inputs.note(inputs, step)
+        self._keep_call(root, args, kwargs)
         self.note_values(MODEL, inputs.get("labels"), None)
         counts = measure_labels(inputs)
         if counts is None or len(self._labels) >= BATCHES:
@@ -54,6 +58,15 @@ class Batches:
         ends = measure_ends(root, inputs)
         if ends is not None:
             self._ends.append(ends)
+
+    def _keep_call(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
+        """Keep the last call of the largest model, unless an input carries a graph."""
+        size = sum(p.numel() for p in root.parameters())
+        given = [*args, *kwargs.values()]
+        if size < self._size or any(getattr(one, "requires_grad", False) for one in given):
+            return
+        device = next((p.device.type for p in root.parameters()), "cpu")
+        self._size, self.call = size, ModelCall(root, args, kwargs, device, autocast_dtype(device))
 
     def note_values(self, loss: str, target: Any, lengths: Any) -> None:
         """Record the target of a loss that has no ignored value; of CTC, the part within the lengths."""

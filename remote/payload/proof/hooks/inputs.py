@@ -37,8 +37,7 @@ class InputMeasure:
         for name, value in tensors.items():
             if _is_feature(name, value):
                 self._features.add(name)
-                if bool(value.detach().max() != value.detach().min()):
-                    self._varied.add(name)
+                self._varied |= {name} if is_varied_feature(name, value) else set()
         if self._steps:
             changed = {name for name in samples if not _equal(samples[name], self._first.get(name))}
             self._repeats += not changed and samples.keys() == self._first.keys()
@@ -62,6 +61,11 @@ def _sample(value: Any) -> Any:
 
 def _equal(sample: Any, other: Any) -> bool:
     return other is not None and sample.shape == other.shape and bool(sys.modules["torch"].equal(sample, other))
+
+
+def is_varied_feature(name: str, value: Any) -> bool:
+    """Return True for float features that hold more than a single number."""
+    return _is_feature(name, value) and bool(value.detach().max() != value.detach().min())
 
 
 def _is_feature(name: str, value: Any) -> bool:

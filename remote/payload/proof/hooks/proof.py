@@ -12,6 +12,7 @@ from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 from .attention import AttentionMeasure
 from .autocast import accelerate_waits_for_card, autocast_caches
 from .batches import Batches
+from .counterfactual import examine
 from .device import peak_memory, synchronize
 from .exits import watch_exit
 from .gradient_flow import FlowRecorder
@@ -90,7 +91,7 @@ class ProofRecorder:
     @quiet
     def forward(self, root: Any) -> None:
         if self.trained.add_root(root):
-            root.register_forward_hook(self._inputs_hook, with_kwargs=True)
+            root.register_forward_hook(self._inputs, with_kwargs=True)
         self.batches.targets.begin()
         self.modules.begin(root)
         if self.stepped_in_cache and autocast_caches():
@@ -98,14 +99,11 @@ class ProofRecorder:
         if not root.training:
             self._flag(eval_mode=type(root).__name__)
 
-    def _inputs_hook(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any], output: Any) -> None:
+    @quiet
+    def _inputs(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any], output: Any) -> None:
         # After the call: a hook that is registered when the first call begins runs in that call already.
         if sys.modules["torch"].is_grad_enabled():
-            self._inputs(root, args, kwargs)
-
-    @quiet
-    def _inputs(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
-        self.batches.note_inputs(root, args, kwargs, len(self.log.steps))
+            self.batches.note_inputs(root, args, kwargs, len(self.log.steps))
 
     @quiet
     def attention(self, query: Any, key: Any, value: Any, settings: Dict[str, Any]) -> None:
@@ -140,10 +138,8 @@ class ProofRecorder:
 
     @quiet
     def scaler_made(self, requested: bool, enabled: bool) -> None:
-        if requested and not enabled:
-            self._flag(scaler_waits_for_card=True)
+        self._flag(scaler_waits_for_card=self.flags.scaler_waits_for_card or (requested and not enabled))
 
-    @quiet
     def cache_cleared(self) -> None:
         self.stepped_in_cache = False
 
@@ -265,14 +261,19 @@ class ProofRecorder:
         # A data loader worker is a fork too, and may call a model.
         if self.written or not (self.log.steps or (self.trained.roots and not self.forked)):
             return
-        self.written = state != "running"
-        self.last_write = time.perf_counter()
+        self.written, self.last_write = state != "running", time.perf_counter()
         base = RankReport(self.rank, state, self.world, self._crash, tuple(self.ledger.faults))
         try:
             report = self._report(base)
         except Exception:  # noqa: BLE001 - an incomplete report is worth more than none
             report = dataclasses.replace(base, faults=(*base.faults, traceback.format_exc(limit=-3)))
-        write_json(os.path.join(self.folder, f"rank-{self.rank}-{os.getpid()}.json"), report)
+        path = os.path.join(self.folder, f"rank-{self.rank}-{os.getpid()}.json")
+        if state == "done":
+            # This report remains if the process does not survive what follows.
+            write_json(path, dataclasses.replace(report, state="running"))
+            again = examine(self.batches.call, self.trained.main, self.world)
+            report = dataclasses.replace(report, counterfactual=again)
+        write_json(path, report)
 
     def _failed(self, crash: Crash) -> None:
         self._crash = crash

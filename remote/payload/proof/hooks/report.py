@@ -167,6 +167,23 @@ class ModuleOutputs:
 
 
 @dataclass(frozen=True)
+class Counterfactual:
+    """The last batch again. Gaps are relative to the largest number of the loss or of the logits; None: not made.
+
+    `why`: the reason if no call was made. `value`: the loss. `wide_gap`: in float32; `padding_gap`: with other ids as
+    padding; `silence_gap`: with zeros as audio.
+    """
+
+    why: str = ""
+    value: Optional[float] = None
+    finite: bool = True
+    wide_gap: Optional[float] = None
+    wide_finite: bool = True
+    padding_gap: Optional[float] = None
+    silence_gap: Optional[float] = None
+
+
+@dataclass(frozen=True)
 class AttentionCalls:
     """Calls of scaled_dot_product_attention that take one backend in one dtype."""
 
@@ -261,6 +278,7 @@ class RankReport:
     attention: AttentionTables = field(default_factory=AttentionTables)
     flags: Flags = field(default_factory=Flags)
     memory: Memory = field(default_factory=Memory)
+    counterfactual: Optional[Counterfactual] = None
     provenance: Provenance = field(default_factory=Provenance)
 
 

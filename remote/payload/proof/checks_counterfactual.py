@@ -1,0 +1,50 @@
+"""Checks of the last batch, computed again: in float32, with other ids as padding, and with silent audio."""
+
+from __future__ import annotations
+
+from typing import Iterator, Optional
+
+from remote.payload.proof.evidence import Evidence, Result, passed, warning
+from remote.payload.proof.hooks.report import Counterfactual
+from remote.protocol.proof import NotChecked
+
+WIDE_GAP = 0.05
+PADDING_GAP = 0.005
+NOT_REACHED = "the proof ended before the last batch could be computed again"
+
+
+def judge(evidence: Evidence) -> Iterator[Result]:
+    """These are single signals: each is a warning."""
+    found = evidence.first.counterfactual or Counterfactual(why=NOT_REACHED)
+    yield _agreement(found)
+    yield _padding(found)
+    yield _audio(found)
+
+
+def _agreement(found: Counterfactual) -> Result:
+    if found.wide_gap is None:
+        return NotChecked("loss-agreement", found.why or "the model computes in float32 already")
+    if found.wide_finite and not found.finite:
+        return warning("loss-agreement", "the last batch is not finite in half precision, and is finite in float32")
+    if found.wide_gap > WIDE_GAP:
+        return warning("loss-agreement", f"half precision changes the result of the last batch by {found.wide_gap:.1%}")
+    return passed("loss-agreement", f"float32 gives the same for the last batch, within {found.wide_gap:.2%}")
+
+
+def _padding(found: Counterfactual) -> Result:
+    if found.padding_gap is None:
+        return NotChecked("padding-agreement", found.why or "the last batch had no padding beside input_ids")
+    if found.padding_gap > PADDING_GAP:
+        message = f"other ids as padding change the result of the last batch by {found.padding_gap:.1%}"
+        return warning("padding-agreement", message, hint="check that the attention mask reaches the attention")
+    return passed("padding-agreement", f"other ids as padding change nothing (within {found.padding_gap:.2%})")
+
+
+def _audio(found: Counterfactual) -> Result:
+    gap: Optional[float] = found.silence_gap
+    if gap is None:
+        return NotChecked("audio-used", found.why or "the last batch had no audio features that vary")
+    if gap == 0.0:
+        message = "zeros in place of the audio features do not change the result of the last batch: they are not used"
+        return warning("audio-used", message, hint="check the placeholder tokens for audio in the prompt")
+    return passed("audio-used", f"without audio, the result of the last batch changes by {gap:.1%}")

@@ -1,0 +1,178 @@
+"""The last batch again, after the last step: in float32, with other ids as padding, and with silent audio.
+
+The process is about to be held: nothing follows that these calls could change. Random states and modes are restored
+all the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+from .inputs import is_varied_feature
+from .modules import first_float
+from .report import Counterfactual
+from .tensors import local
+
+LONGEST_CALL_S = 10.0
+HALF = ("torch.float16", "torch.bfloat16")
+
+
+@dataclass(frozen=True)
+class ModelCall:
+    """A model call with its arguments; `cast`: the dtype of autocast on `device`, None without."""
+
+    root: Any
+    args: Tuple[Any, ...]
+    kwargs: Dict[str, Any]
+    device: str
+    cast: Optional[str]
+
+    def run(self, changed: Dict[str, Any], *, cast: bool = True) -> Any:
+        """Return the loss, or without one the logits, in float32; `changed`: by name, a tensor and its replacement."""
+        torch = sys.modules["torch"]
+        by_id = {id(before): after for before, after in changed.values()}
+        args = tuple(_exchanged(arg, by_id) for arg in self.args)
+        kwargs = {name: _exchanged(value, by_id) for name, value in self.kwargs.items()}
+        dtype = getattr(torch, self.cast) if cast and self.cast else None
+        with torch.autocast(self.device, dtype=dtype, enabled=dtype is not None):
+            return _value(self.root(*args, **kwargs))
+
+
+def examine(call: Optional[ModelCall], optimizer: Any, world: int) -> Counterfactual:
+    """Return how far results change in each of the calls; of those that could not be made, the reason."""
+    if call is None or world > 1:
+        return Counterfactual(
+            why="no model call could be repeated" if call is None else "there is more than one process"
+        )
+    try:
+        with _unchanged(call.root):
+            return _examine(call)
+    except Exception as error:  # noqa: BLE001 - a call that the script would never make may fail in any way
+        return Counterfactual(why=f"the model could not be called again: {type(error).__name__}: {error}"[:200])
+
+
+def _examine(call: ModelCall) -> Counterfactual:
+    began = time.perf_counter()
+    base = call.run({})
+    if base is None:
+        return Counterfactual(why="the model returned no tensor of floats")
+    whole = float(base.sum())
+    if time.perf_counter() - began > LONGEST_CALL_S:
+        return Counterfactual(why=f"one more call takes over {LONGEST_CALL_S:.0f} s")
+    inputs = _named(call)
+    found: Dict[str, Any] = {"value": float(base) if base.numel() == 1 else None, "finite": abs(whole) < float("inf")}
+    if call.cast or _half_owners(call.root):
+        with _widened(call.root):
+            wide = call.run({name: (value, _wide(value)) for name, value in inputs.items()}, cast=False)
+        found.update(wide_gap=_gap(wide, base, inputs), wide_finite=abs(float(wide.sum())) < float("inf"))
+    padded = _other_padding(inputs)
+    if padded is not None:
+        found["padding_gap"] = _gap(base, call.run({"input_ids": padded}), inputs)
+    named = [(name, value) for name, value in inputs.items() if not name.isdigit()]
+    audio = {name: (value, value * 0) for name, value in named if is_varied_feature(name, value)}
+    if audio:
+        found["silence_gap"] = _gap(base, call.run(audio), inputs)
+    return Counterfactual(**found)
+
+
+def _named(call: ModelCall) -> Dict[str, Any]:
+    torch = sys.modules["torch"]
+    given = next((dict(arg) for arg in call.args if hasattr(arg, "keys")), {})
+    named = {**{str(at): arg for at, arg in enumerate(call.args)}, **given, **call.kwargs}
+    return {name: value for name, value in named.items() if isinstance(value, torch.Tensor)}
+
+
+def _exchanged(value: Any, by_id: Dict[int, Any]) -> Any:
+    if isinstance(value, dict):
+        return type(value)({name: by_id.get(id(one), one) for name, one in value.items()})
+    return by_id.get(id(value), value)
+
+
+def _value(output: Any) -> Any:
+    loss = output.get("loss") if isinstance(output, dict) else getattr(output, "loss", None)
+    found = loss if loss is not None else first_float(output)
+    return None if found is None else local(found).float()
+
+
+def _gap(base: Any, other: Any, inputs: Dict[str, Any]) -> float:
+    """Return the difference relative to the largest number of `base`, at attended positions only."""
+    mask = inputs.get("attention_mask")
+    if mask is not None and base.dim() > 2 and base.shape[:2] == mask.shape:
+        base, other = base[mask != 0], other[mask != 0]
+    return float((base - other).abs().max() / base.abs().max().clamp(min=1e-12))
+
+
+def _other_padding(inputs: Dict[str, Any]) -> Optional[Tuple[Any, Any]]:
+    """Return the input ids, and the same with ids of the text in place of padding; None without padding."""
+    torch = sys.modules["torch"]
+    ids, mask = inputs.get("input_ids"), inputs.get("attention_mask")
+    if ids is None or mask is None or ids.shape != mask.shape or ids.is_floating_point():
+        return None
+    outside, text = mask == 0, ids[mask != 0]
+    count = int(outside.sum())
+    if not count or not text.numel():
+        return None
+    changed = ids.clone()
+    changed[outside] = text[torch.arange(count, device=ids.device) * 7 % text.numel()]
+    return ids, changed
+
+
+def _wide(value: Any) -> Any:
+    return value.float() if str(value.dtype) in HALF else value
+
+
+def _half_owners(root: Any) -> List[Any]:
+    """Return the modules that hold parameters or buffers in half precision themselves."""
+    return [one for one in root.modules() if _half_tensors(one)]
+
+
+def _half_tensors(module: Any) -> List[Any]:
+    own = [*module.parameters(recurse=False), *module.buffers(recurse=False)]
+    return [tensor for tensor in own if str(tensor.dtype) in HALF]
+
+
+@contextlib.contextmanager
+def _widened(root: Any) -> Iterator[None]:
+    """Have each module compute in float32; its half precision tensors are wide only while it is called."""
+    originals: Dict[int, Any] = {}
+    handles = []
+
+    def widen(module: Any, args: Any) -> None:
+        for tensor in _half_tensors(module):
+            originals[id(tensor)] = (tensor, tensor.data)
+            tensor.data = tensor.data.float()
+
+    def narrow(module: Any, args: Any, output: Any) -> None:
+        for tensor in (*module.parameters(recurse=False), *module.buffers(recurse=False)):
+            kept = originals.pop(id(tensor), None)
+            if kept is not None:
+                tensor.data = kept[1]
+
+    for module in _half_owners(root):
+        handles += [module.register_forward_pre_hook(widen), module.register_forward_hook(narrow)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+        for tensor, data in originals.values():
+            tensor.data = data
+
+
+@contextlib.contextmanager
+def _unchanged(root: Any) -> Iterator[None]:
+    """Run in eval mode and without gradients; modes and random states are restored."""
+    torch = sys.modules["torch"]
+    modes = [(module, module.training) for module in root.modules()]
+    cards = list(range(torch.cuda.device_count())) if torch.cuda.is_available() and torch.cuda.is_initialized() else []
+    try:
+        with torch.random.fork_rng(devices=cards), torch.no_grad():
+            root.eval()
+            yield
+    finally:
+        for module, training in modes:
+            module.training = training
