@@ -15,7 +15,7 @@ from typing import Any, Dict, Iterator, List, Optional, Tuple
 from .inputs import is_varied_feature
 from .modules import first_float
 from .report import Counterfactual
-from .tensors import local
+from .tensors import local, trained_by
 
 LONGEST_CALL_S = 10.0
 HALF = ("torch.float16", "torch.bfloat16")
@@ -44,11 +44,14 @@ class ModelCall:
 
 def examine(call: Optional[ModelCall], optimizer: Any, world: int) -> Counterfactual:
     """Return how far results change in each of the calls; of those that could not be made, the reason."""
-    if call is None or world > 1:
-        return Counterfactual(
-            why="no model call could be repeated" if call is None else "there is more than one process"
-        )
+    if call is None:
+        return Counterfactual(why="no model call could be repeated")
+    if world > 1:
+        return Counterfactual(why="the command trains in more than one process")
     try:
+        inside = {id(p) for p in call.root.parameters()}
+        if any(id(p) not in inside for _, p in trained_by(optimizer)):
+            return Counterfactual(why="the command calls parts of the model by themselves")
         with _unchanged(call.root):
             return _examine(call)
     except Exception as error:  # noqa: BLE001 - a call that the script would never make may fail in any way
