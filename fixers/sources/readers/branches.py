@@ -109,13 +109,10 @@ def _selects_half(body: Sequence[ast.stmt]) -> bool:
 
 
 def _selects_dtype(body: Sequence[ast.stmt]) -> bool:
-    """Return True if the block selects bfloat16 for a variable or as its result."""
-    return any(
-        isinstance(each, (ast.Assign, ast.AnnAssign, ast.Return))
-        and each.value is not None
-        and any(_is_dtype(node, ("bfloat16",)) for node in ast.walk(each.value))
-        for each in body
-    )
+    """Return True if bfloat16 is the value of a variable or the result; a converted tensor selects nothing."""
+    values = [each.value for each in body if isinstance(each, (ast.Assign, ast.AnnAssign, ast.Return))]
+    parts = [part for value in values for part in (value.elts if isinstance(value, ast.Tuple) else [value])]
+    return any(part is not None and _is_dtype(part, ("bfloat16",)) for part in parts)
 
 
 def _is_open(source: PythonSource, own: ast.If, rest: Sequence[ast.stmt]) -> bool:

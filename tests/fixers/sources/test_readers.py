@@ -26,6 +26,7 @@ from fixers.sources.readers.reader import ANY, Fields, Reader
         ('def f(amp: Literal["bf16", "no"] | None): ...', "amp", ("bf16", "no"), True, True),
         ('x = torch.bfloat16 if o.get("amp") == "bf16" else torch.float', "amp", ("bf16",), True, True),
         ('if s.amp == "bf16":\n    x = torch.bfloat16\nelse:\n    y()', "amp", ("bf16",), False, False),
+        ('if info["dtype"] == "bf16":\n    x = x.view(torch.bfloat16)', "dtype", ("bf16",), False, False),
         ("assert x.dtype == torch.bfloat16", "dtype", ("dtype:bfloat16",), True, False),
         (
             'if precision in (16, "bf16"):\n    pass\nelse:\n    exit(1)',
