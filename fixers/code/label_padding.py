@@ -1,13 +1,13 @@
 """label-padding: padded label positions are excluded from the loss.
 
 What it does
-    Labels padded with 0 or the tokenizer's padding token by `pad_sequence`, `F.pad`, `torch.full` or `labels + [0] * n`
-    are padded with -100 instead, if the file shows that they are class ids for a loss that ignores -100: a cross
-    entropy, or tokens beside them. Tensors not named labels are left alone, and so are files with a CTC loss or another
-    `ignore_index`, and labels whose padding is used later: compared with the padding token, or masked with -100. Labels
-    are left alone and reported if the padding is floating point, if the file has a loss with floating-point targets
-    (`binary_cross_entropy`, `mse_loss`), or if it shifts labels into inputs. The proof checks every loss: -100 in a
-    floating-point target reverts this fixer.
+    Labels padded with 0 or the tokenizer's padding token by `pad_sequence`, `F.pad`, `torch.full` or `labels + [0] *
+    n`, or integer zeros whose rows are then filled up to their lengths, are padded with -100 instead, if the file shows
+    that they are class ids for a loss that ignores -100: a cross entropy, or tokens beside them. Tensors not named
+    labels are left alone, and so are files with a CTC loss or another `ignore_index`, and labels whose padding is used
+    later: compared with the padding token, or masked with -100. Labels are left alone and reported if the padding is
+    floating point, if the file has a loss with floating-point targets (`binary_cross_entropy`, `mse_loss`), or if it
+    shifts labels into inputs. The proof checks every loss: -100 in a floating-point target reverts this fixer.
 
 Why
     The loss ignores positions labelled -100 and no others. Padding with 0 trains the model to emit token 0 after every
@@ -36,13 +36,13 @@ from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.expressions import tail_of
-from fixers.sources.label_masks import LABELS, doubt, is_padding, is_shifted, masks_padding, mentions_labels
+from fixers.sources.label_masks import INTEGERS, LABELS, doubt, is_padding, is_shifted, masks_padding, mentions_labels
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 from fixers.sources.splice import Edit
 
 name = "label-padding"
-version = 4
+version = 5
 safety = "safe"
 needles = (b"label",)
 below = None
@@ -50,12 +50,13 @@ brings: tuple[str, ...] = ()
 matches = reads_python
 
 PADS = re.compile(
-    rb"pad_sequence\(|pad\(\s*[\w.\[\]\"']*[Ll]abel|[Ll]abel\w*[\"']?\]?\s*[:=]\s*[\w.]*(?:pad|full|full_like)\("
+    rb"pad_sequence\(|pad\(\s*[\w.\[\]\"']*[Ll]abel|[Ll]abel\w*[\"']?\]?\s*[:=]\s*[\w.]*(?:pad|full|full_like|zeros)\("
     rb"|[Ll]abel[^\n]*\+\s*\[|(?:\]\s*\*|\*\s*\[)[^\n]*[Ll]abel"
 )
 PADDING = re.compile(rb"pad_sequence|\bpad\b|\bfull|[Ll]abel")
 OWN_RULES = re.compile(rb"ctc|CTC|ignore_index(?!\s*=\s*-100\b)")
 IGNORED = "-100"
+ZEROS = ("torch.zeros", "numpy.zeros")
 WHY = "the loss ignores only -100"
 
 
@@ -77,7 +78,9 @@ def _judge_call(draft: Draft, call: ast.Call) -> None:
     meaning = draft.source.names.meaning(call.func) or ""
     if not call.args:
         return
-    if meaning in ("torch.full", "torch.full_like"):
+    if meaning in ZEROS:
+        _judge_zeros(draft, call)
+    elif meaning in ("torch.full", "torch.full_like"):
         if _becomes_labels(draft.source, call):
             _judge_value(draft, call, "fill_value", 1, absent=False)
     elif not (mentions_labels(call.args[0]) or _becomes_labels(draft.source, call)):
@@ -86,6 +89,45 @@ def _judge_call(draft: Draft, call: ast.Call) -> None:
         _judge_value(draft, call, "padding_value", 2, absent=True)
     elif tail == "pad" and meaning == "torch.nn.functional.pad":
         _judge_value(draft, call, "value", 3, absent=True)
+
+
+def _judge_zeros(draft: Draft, call: ast.Call) -> None:
+    """`labels = torch.zeros(rows, columns, dtype=torch.long)`, if rows are then written up to their lengths"""
+    source, above = draft.source, draft.source.names.parent(call)
+    if (
+        not isinstance(above, ast.Assign)
+        or not _becomes_labels(source, call)
+        or not isinstance(call.func, ast.Attribute)
+    ):
+        return
+    dtypes = [source.names.meaning(keyword.value) for keyword in call.keywords if keyword.arg == "dtype"]
+    if not INTEGERS.intersection(dtypes) or not _is_filled(source, above.targets[0]):
+        return
+    edits = [source.replace_attribute(call.func, "full", WHY)]
+    if len(call.args) > 1:
+        edits.append(source.insert(source.span(call.args[0])[0], "(", WHY))
+    close = ")" if len(call.args) > 1 else ""
+    edits.append(source.insert(source.span(call.args[-1])[1], f"{close}, {IGNORED}", WHY))
+    _put(draft, call, *edits)
+
+
+def _is_filled(source: PythonSource, target: ast.expr) -> bool:
+    """Return True if the same function assigns slices of the tensor: `labels[row, :length] = ...`."""
+    name = source.segment(target)
+    function = source.names.function(target)
+    for node in ast.walk(function):
+        for each in node.targets if isinstance(node, ast.Assign) else ():
+            sliced = isinstance(each, ast.Subscript) and any(isinstance(part, ast.Slice) for part in ast.walk(each))
+            if sliced and source.segment(_base(each)) == name:
+                return True
+    return False
+
+
+def _base(target: ast.expr) -> ast.expr:
+    """Return what a chain of subscripts is taken of."""
+    while isinstance(target, ast.Subscript):
+        target = target.value
+    return target
 
 
 def _judge_value(draft: Draft, call: ast.Call, argument: str, position: int, *, absent: bool) -> None:
@@ -111,8 +153,8 @@ def _judge_sum(draft: Draft, node: ast.BinOp) -> None:
                 _put(draft, node, draft.source.replace_node(part.elts[0], IGNORED, WHY))
 
 
-def _put(draft: Draft, padded: ast.expr, edit: Edit) -> None:
-    """Add the edit, unless later code depends on the existing padding."""
+def _put(draft: Draft, padded: ast.expr, *edits: Edit) -> None:
+    """Add the edits, unless later code depends on the existing padding."""
     if masks_padding(draft.source, padded):
         return
     if is_shifted(draft.source, padded):
@@ -124,7 +166,7 @@ def _put(draft: Draft, padded: ast.expr, edit: Edit) -> None:
     if why := doubt(draft.source, padded):
         draft.warn(padded, f"labels are padded with a token; left as it was: {why}", hint="pad class ids with -100")
         return
-    draft.edits.append(edit)
+    draft.edits += edits
 
 
 def _becomes_labels(source: PythonSource, call: ast.Call) -> bool:

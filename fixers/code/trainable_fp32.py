@@ -4,7 +4,8 @@ What it does
     On a card below compute capability 8.0, in files that use half precision or adapters, inserts a loop that casts
     every trainable parameter to float32 before the optimizer or trainer is created: after the last adapter load, cast
     or resume, and before the model is sharded, replicated or copied for averaging. FullyShardedDataParallel flattens
-    frozen and trainable parameters together and rejects two dtypes, so all of them are cast before it. If a trainer
+    frozen and trainable parameters together and rejects two dtypes, so all of them are cast before it, also where
+    `TrainingArguments(fsdp=...)` selects it; with `mixed_precision: fp16` it still computes in float16. If a trainer
     attaches the adapter itself, the loop follows it; if a model is cast again after its optimizer was created, the loop
     follows that cast. An existing cast in the right place is recognised. A model that is created in float32 and never
     cast is left alone. Other frozen weights stay float16.
@@ -46,7 +47,7 @@ from fixers.sources.expressions import tail_of
 from fixers.sources.float_casts import is_cast
 from fixers.sources.float_models import is_float32
 from fixers.sources.later_casts import is_called_later, is_cast_again
-from fixers.sources.model_wraps import before_wrap, calls_in, flattening
+from fixers.sources.model_wraps import before_wrap, calls_in, flattening, shards_by_arguments
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 from fixers.sources.splice import Edit
@@ -62,7 +63,7 @@ from fixers.sources.training_setup import (
 from remote.policy.precision import BF16_FROM
 
 name = "trainable-fp32"
-version = 3
+version = 4
 safety = "safe"
 needles = (b"Trainer", b"optim", b"Adam", b"SGD", b"Adafactor", b"Lion")
 below = BF16_FROM
@@ -143,6 +144,8 @@ def _cast_before(draft: Draft, consumer: Consumer, statement: ast.stmt) -> None:
     if _is_done(python, place, owner):
         return
     flattened = flattening(python, place, owner)
+    if consumer.trainer and not flattened and shards_by_arguments(python):
+        flattened = [place]
     casts = [*([(place, TRAINABLES)] if place not in flattened else []), *((flat, WHOLE) for flat in flattened)]
     for at, template in casts:
         _add(draft, consumer, python.insert_before(at, _lines(python, at, owner, template), WHY))

@@ -2,10 +2,11 @@
 
 What it does
     In calls of classes imported from transformers or TRL (or of subclasses in the same file), renames arguments that
-    have a new name and deletes arguments that were removed without replacement. Options in shell scripts and keys of
-    YAML or JSON argument files are renamed too, if the project parses them into Trainer arguments (`HfArgumentParser`,
-    `TrlParser`) and neither declares nor reads the old name itself. Nothing is renamed for an installed or pinned
-    version without the new name. Arguments that need a decision are reported.
+    have a new name and deletes arguments that were removed without replacement. Keys of dicts that such a call unpacks
+    (`**options`) count as its arguments; other dicts with the usual keys of Trainer are reported. Options in shell
+    scripts and keys of YAML or JSON argument files are renamed too, if the project parses them into Trainer arguments
+    (`HfArgumentParser`, `TrlParser`) and neither declares nor reads the old name itself. Nothing is renamed for an
+    installed or pinned version without the new name. Arguments that need a decision are reported.
 
 Why
     transformers 5 rejects the old names: `TypeError: ... got an unexpected keyword argument 'tokenizer'`.
@@ -31,6 +32,7 @@ import ast
 import re
 
 from fixers.code.draft import Draft
+from fixers.code.trainer_options_in_dicts import has_argument_dict, judge_loose_dicts, judge_options
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.settings.launch_text import LaunchText
@@ -41,7 +43,7 @@ from fixers.sources.source import Source
 from fixers.sources.trainer_names import ARGUMENTS, DTYPE, TRAIN, TRAINER, TRL_ARGUMENTS, V5, Removed, Renamed
 
 name = "trainer-arguments"
-version = 2
+version = 3
 safety = "safe"
 needles = (b"Trainer", b"TrainingArguments", b"trl", b"torch_dtype", b"load_in_", *OPTIONS)
 below = None
@@ -63,19 +65,25 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     """Rename and delete arguments as the target's version requires."""
     if reads_options(source.path):
         return rewrite_options(source, target, name)
-    if not IMPORTS.search(source.data):
+    in_dicts = has_argument_dict(source.data)
+    if not in_dicts and not IMPORTS.search(source.data):
         return NOTHING
     draft = Draft(source.python, name)
+    seen: set[int] = set()
     for call in draft.source.names.of_type(ast.Call):
         made = _class_of(draft, call.func)
         if ARGUMENT_CLASS.match(made):
-            _judge(draft, call, ARGUMENTS | (TRL_ARGUMENTS if made.startswith("trl.") else {}), target)
+            table = ARGUMENTS | (TRL_ARGUMENTS if made.startswith("trl.") else {})
+            _judge(draft, call, table, target)
+            judge_options(draft, call, table, target, seen)
         elif TRAINER_CLASS.match(made):
             _judge(draft, call, TRAINER, target)
         elif isinstance(call.func, ast.Attribute) and call.func.attr == "train":
             _judge(draft, call, TRAIN, target)
         elif isinstance(call.func, ast.Attribute) and call.func.attr in LOADERS:
             _judge_load(draft, call, call.func, target)
+    if in_dicts:
+        judge_loose_dicts(draft, target, seen)
     return draft.rewrite
 
 

@@ -9,7 +9,8 @@ What it does
     spelled as the project's own code reads it (`fp16`, `half`, `16-mixed`); if that code accepts no float16, the value
     stays and a warning names the line. A DeepSpeed file without an fp16 block gets one, with a
     dynamic loss scale. Dtypes of moments, averages and reductions become float32. Lightning's `bf16-true` becomes
-    `16-mixed`, and `torch_dtype: auto` becomes `float16`.
+    `16-mixed`, and `torch_dtype: auto` becomes `float16`. Accelerate configs that select FSDP 1 in half precision are
+    reported: float32 adapters cannot share its flat tensors with float16 weights.
 
 Why
     A config overrides the defaults of the fixed script that reads it. Renaming `bf16` next to an `fp16: false` would
@@ -45,7 +46,7 @@ from fixers.settings.edit_list import EditList
 from fixers.settings.launch_text import LaunchText
 from fixers.settings.precision_words import NEEDLES
 from fixers.sources.config_files import read_config, reads_config
-from fixers.sources.nodes import Mapping, Node
+from fixers.sources.nodes import Mapping, Node, Scalar
 from fixers.sources.source import Source
 from fixers.sources.unparsable import Unparsable
 from fixers.sources.yaml_values import duplicates
@@ -70,6 +71,10 @@ OF_A_CHECKPOINT = {
     "package-lock.json",
 }
 OF_ACCELERATE = ("compute_environment", "distributed_type")
+FSDP_KEYS = ("distributed_type", "mixed_precision")
+HALVES = ("bf16", "fp16")
+ONE_DTYPE = "FSDP 1 needs one dtype in each unit: float32 adapters beside frozen float16 weights cannot be wrapped"
+ONE_DTYPE_HINT = "fsdp_version: 2, or load the model in float32: mixed_precision: fp16 still computes in float16"
 OURS = {"fixers", "lora", "logs", "grace_s"}
 
 
@@ -88,6 +93,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         if twice:
             message = f"{twice[0].path[-1]} occurs twice (also in line {twice[0].first.line} too); left as it was"
             return _unchanged(source, twice[0].second.line, message, "keep one of the two")
+        _warn_of_fsdp(settings, document)
         if not _describes_a_checkpoint(document):
             settings.own = OwnSettings() if _is_of_accelerate(document) else target.own
             settings.read(document, is_ours(document))
@@ -103,6 +109,18 @@ def rewrite_launch(launch: LaunchText, target: Target) -> Rewrite:
 
 def _unchanged(source: Source, line: int, message: str, hint: str) -> Rewrite:
     return Rewrite(findings=(warning(name, message, f"{source.path}:{line}", hint),))
+
+
+def _warn_of_fsdp(settings: Settings, document: Node) -> None:
+    """Warn about an Accelerate config with FSDP 1, which flattens the parameters of a unit into one tensor."""
+    kind, word = (document.get(key) if isinstance(document, Mapping) else None for key in FSDP_KEYS)
+    if not isinstance(kind, Scalar) or kind.text != "FSDP" or not isinstance(word, Scalar) or word.text not in HALVES:
+        return
+    assert isinstance(document, Mapping)
+    inner = document.get("fsdp_config")
+    version = inner.get("fsdp_version") if isinstance(inner, Mapping) else None
+    if not isinstance(version, Scalar) or version.text != "2":
+        settings.warn(kind, ONE_DTYPE, ONE_DTYPE_HINT)
 
 
 def is_ours(document: Node) -> bool:

@@ -17,7 +17,10 @@ COMPARES = frozenset({"eq", "ne", "eq_", "ne_", "equal", "not_equal"})
 MASKS = frozenset({"masked_fill", "masked_fill_", "where", "masked_scatter", "masked_scatter_"})
 SHIFTS = re.compile(r"shift\w*right|shift_?(?:tokens|labels|ids)?$|\w*decoder_input_ids")
 IGNORED = -100
-INTEGERS = frozenset(f"torch.{name}" for name in ("long", "int64", "int", "int32", "short", "int16"))
+INTEGERS = frozenset(f"torch.{name}" for name in ("long", "int64", "int", "int32", "short", "int16")) | {
+    "numpy.int64",
+    "numpy.int32",
+}
 NOT_CLASSES = re.compile(
     r"(?:.*_)?(?:multi_?hot|one_?hot|multi_?label\w*|soft|float(?:32|16|64)?|probs?|probabilit(?:y|ies)|scores?|ratings?"
     r"|regression|values?|logits)(?:_.*)?",

@@ -7,11 +7,13 @@ import re
 from collections.abc import Iterator
 
 from fixers.sources.expressions import tail_of, written
+from fixers.sources.options import entries_of, name_of_entry
 from fixers.sources.python import PythonSource
 from fixers.sources.training_setup import SIMPLE, block_of, changes_dtype, function_of, wraps_model
 
 COPIES = re.compile(r"^deepcopy$|^AveragedModel$|EMA|^ModelEma|Ema$|ExponentialMovingAverage")
 AVERAGES = re.compile(r"ema|avg|average|shadow", re.IGNORECASE)
+FSDP_VERSION_2 = re.compile(rb"fsdp_version[\"']?\s*[:=]\s*[\"']?2")
 FLATTENS = ("FSDP", "FullyShardedDataParallel")
 WRAPS_APART = re.compile(
     rb"fsdp_auto_wrap_policy|lambda_auto_wrap_policy|LambdaPolicy|BitsAndBytesConfig|load_in_[48]bit|bnb_4bit"
@@ -87,6 +89,32 @@ def flattening(python: PythonSource, place: ast.stmt, owner: str) -> list[ast.st
     calls = [call for call in calls_in(place) if tail_of(call) in FLATTENS and wraps_model(python, call, owner)]
     statements = dict.fromkeys(python.names.statement(call) for call in calls)
     return [each for each in statements if isinstance(each, SIMPLE)]
+
+
+def shards_by_arguments(python: PythonSource) -> bool:
+    """Return True if the arguments of a trainer select FSDP 1: `TrainingArguments(fsdp="full_shard auto_wrap")`.
+
+    FSDP 2 shards each parameter by itself, and needs one dtype only among those that are trained.
+    """
+    if FSDP_VERSION_2.search(python.text) or WRAPS_APART.search(python.text):
+        return False
+    for call in python.names.of_type(ast.Call):
+        given = [each.value for each in call.keywords if each.arg == "fsdp"]
+        given += [
+            value
+            for each in call.keywords
+            if each.arg is None
+            for key, value in entries_of(python, each.value)
+            if name_of_entry(key) == "fsdp"
+        ]
+        if tail_of(call).endswith(("TrainingArguments", "Config")) and any(_is_on(value) for value in given):
+            return True
+    return False
+
+
+def _is_on(value: ast.expr) -> bool:
+    """Return True for a strategy, as a string, a list or True."""
+    return isinstance(value, (ast.List, ast.Tuple)) or (isinstance(value, ast.Constant) and bool(value.value))
 
 
 def calls_in(statement: ast.stmt) -> Iterator[ast.Call]:

@@ -120,6 +120,14 @@ class PythonSource:
         span = self._own_lines(keyword) or self._between_neighbours(call, keyword)
         return self.replace(span[0], self.text[span[0] : span[1]].decode("utf-8"), "", why) if span else None
 
+    def remove_own_lines(self, first: Located, last: Located, why: str) -> Edit | None:
+        """Return the edit that removes the lines from one node to another; None if they share a line with others."""
+        start, end = self._lines[first.lineno - 1], self.span(last)[1]
+        rest = OWN_LINE_ENDS.match(self.text, end)
+        if rest is None or self.text[start : self.span(first)[0]].strip():
+            return None
+        return self.replace(start, self.text[start : rest.end()].decode("utf-8"), "", why)
+
     def _own_lines(self, keyword: ast.keyword) -> tuple[int, int] | None:
         start, end = self.span(keyword)
         first = self._lines[keyword.lineno - 1]
