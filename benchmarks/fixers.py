@@ -85,7 +85,7 @@ class Timed:
 
     wall_s: float
     cpu_s: float
-    said: str
+    summary: str
 
 
 def timed(argv: list[str]) -> Timed:
@@ -160,7 +160,7 @@ def main() -> int:
     print(f"{len(copies)} files, {size / 1e6:.1f} MB, transformers {transformers.__version__}, {os.cpu_count()} cores")
     for name, run in measured.items():
         print(f"{name:32} {run.wall_s:7.2f} s wall {run.cpu_s:7.2f} s CPU")
-    print(measured["LibCST, extrapolated"].said)
+    print(measured["LibCST, extrapolated"].summary)
     reference, qualified = measured["ast-grep"].wall_s, measured["LibCST, extrapolated"].wall_s
     goals = {
         f"cold over ast-grep (at most {COLD})": (measured["bf16-to-fp16, cold"].wall_s / reference, COLD),

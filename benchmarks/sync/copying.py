@@ -27,7 +27,7 @@ SLOW_PLACES = ("scp", "sftp", "fabric")
 
 def ours(place: Place, root: Path) -> None:
     """The first stage of `pipeline run` inside this warm process: scan while connecting, one survey, one stream."""
-    host = open_host(place.server.address(workdir=str(place.there / "halfstep")))
+    host = open_host(place.server.address(workdir=str(place.remote / "halfstep")))
     try:
         with ThreadPoolExecutor(1) as pool:
             scanned = pool.submit(scan_project, root, limits=LIMITS)
@@ -40,7 +40,7 @@ def ours(place: Place, root: Path) -> None:
 
 def program(place: Place, root: Path) -> None:
     """`pipeline run --until sync`, as a process of its own: what the user waits for."""
-    server, beside = place.server, place.there / "program"
+    server, beside = place.server, place.remote / "program"
     beside.mkdir(parents=True, exist_ok=True)
     host, config = beside / "bench-host.yaml", beside / "bench.yaml"
     keys = {
@@ -48,7 +48,7 @@ def program(place: Place, root: Path) -> None:
         "port": server.port,
         "identity_file": server.user_key,
         "known_hosts": server.known_hosts,
-        "workdir": place.there / "halfstep",
+        "workdir": place.remote / "halfstep",
         "python": sys.executable,
     }
     host.write_text("".join(f"{key}: {value}\n" for key, value in keys.items()))
@@ -59,7 +59,7 @@ def program(place: Place, root: Path) -> None:
 
 
 def rsync(place: Place, root: Path, flags: str) -> None:
-    there = place.there / f"rsync{flags}"
+    destination = place.remote / f"rsync{flags}"
     argv = [
         "rsync",
         flags,
@@ -68,7 +68,7 @@ def rsync(place: Place, root: Path, flags: str) -> None:
         "-e",
         place.ssh,
         f"{root}/",
-        f"{place.server.listen}:{there}/",
+        f"{place.server.listen}:{destination}/",
     ]
     subprocess.run(argv, check=True)
 
@@ -77,7 +77,7 @@ def scp(place: Place, root: Path) -> None:
     server = place.server
     options = place.ssh.split()[3:]
     subprocess.run(
-        ["scp", "-q", "-r", "-P", str(server.port), *options, root, f"{server.listen}:{place.there}/scp"], check=True
+        ["scp", "-q", "-r", "-P", str(server.port), *options, root, f"{server.listen}:{place.remote}/scp"], check=True
     )
 
 
@@ -88,21 +88,21 @@ def paramiko_put(place: Place, root: Path) -> None:
             place.server.listen, place.server.port, key_filename=str(place.server.user_key), allow_agent=False
         )
         sftp = client.open_sftp()
-        put_all(root, place.there / "sftp", sftp.mkdir, sftp.put)
+        put_all(root, place.remote / "sftp", sftp.mkdir, sftp.put)
 
 
 def fabric_put(place: Place, root: Path) -> None:
     options = {"key_filename": str(place.server.user_key), "allow_agent": False, "look_for_keys": False}
     with fabric.Connection(place.server.listen, port=place.server.port, connect_kwargs=options) as connection:
         folder = connection.sftp().mkdir
-        put_all(root, place.there / "fabric", folder, connection.put)
+        put_all(root, place.remote / "fabric", folder, connection.put)
 
 
-def put_all(root: Path, there: Path, mkdir: Callable[[str], None], put: Callable[[str, str], object]) -> None:
-    mkdir(str(there))
+def put_all(root: Path, destination: Path, mkdir: Callable[[str], None], put: Callable[[str, str], object]) -> None:
+    mkdir(str(destination))
     for folder, folders, names in os.walk(root):
         folders[:] = [name for name in folders if name != ".halfstep"]
-        inside = there / Path(folder).relative_to(root)
+        inside = destination / Path(folder).relative_to(root)
         for name in folders:
             mkdir(str(inside / name))
         for name in names:

@@ -38,11 +38,11 @@ def measure_memory(place: Place, root: Path) -> bool:
     root.mkdir(parents=True)
     for number in range(50):
         (root / f"{number}.bin").write_bytes(number.to_bytes(4, "big") + block)
-    address, there = place.server.address(), place.there / "memory"
-    words = (address.host, address.port, address.user, address.identity_file, address.known_hosts, there)
+    address, folder = place.server.address(), place.remote / "memory"
+    words = (address.host, address.port, address.user, address.identity_file, address.known_hosts, folder)
     argv = [sys.executable, "-c", SEND, str(root), *map(str, words)]
-    told = subprocess.run(argv, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[2])
-    forget(root, there)
-    peak_mib = int(told.stdout) // 1024
+    completed = subprocess.run(argv, check=True, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    forget(root, folder)
+    peak_mib = int(completed.stdout) // 1024
     print(f"\nmemory while sending 1 GB: {peak_mib} MiB   < {GOAL_MIB}")
     return peak_mib < GOAL_MIB

@@ -23,7 +23,7 @@ class Place:
     part was copied."""
 
     server: Sshd
-    there: Path
+    remote: Path
     round_trip_ms: int
     home: Path
     seconds: dict[Row, list[float]] = field(default_factory=dict)
@@ -62,17 +62,17 @@ def places(folder: Path) -> Iterator[list[Place]]:
             stack.callback(far.close)
             found.append(Place(far.start(), folder / "there-far", 50, home))
         for place in found:
-            place.there.mkdir()
+            place.remote.mkdir()
         yield found
 
 
 def fresh(place: Place, number: int) -> Place:
     """A place for one round, with our payload there: nothing is deleted before a round, because a file system that has
     just lost 2,000 files is slow to make new ones (ext4 looks at every inode it has freed within the last minute)."""
-    there = place.there / f"round-{number}"
-    (there / "halfstep").mkdir(parents=True)
-    shutil.copytree(place.there / "halfstep" / "payload", there / "halfstep" / "payload")
-    return replace(place, there=there)
+    folder = place.remote / f"round-{number}"
+    (folder / "halfstep").mkdir(parents=True)
+    shutil.copytree(place.remote / "halfstep" / "payload", folder / "halfstep" / "payload")
+    return replace(place, remote=folder)
 
 
 def forget(*folders: Path) -> None:

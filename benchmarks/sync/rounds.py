@@ -21,13 +21,13 @@ def measure_tree(place: Place, root: Path, twin: Path, rounds: int) -> None:
     ours(place, root)  # the payload is on the host from now on
     for number in range(rounds):
         now = fresh(place, number)
-        mine = now.there / "halfstep/projects" / project_of(root) / "tree"
-        twins = now.there / "halfstep/projects" / project_of(twin) / "tree"
+        mine = now.remote / "halfstep/projects" / project_of(root) / "tree"
+        twins = now.remote / "halfstep/projects" / project_of(twin) / "tree"
         forget(root / ".halfstep", twin / ".halfstep")
         in_turn(now, "first copy", root, "-az", "-a", twin=twin)
         check_equal(root, mine)
         check_equal(twin, twins)
-        check_equal(root, now.there / "rsync-az")
+        check_equal(root, now.remote / "rsync-az")
         in_turn(now, "nothing changed", root, "-az", twin=twin)
         for changed in (root, twin):
             (changed / "pkg3/sub3/module_3.py").write_text(f"x = {number}\n" * 400)
@@ -41,12 +41,12 @@ def measure_blob(place: Place, root: Path, rounds: int) -> None:
         now = fresh(place, 1000 + number)
         forget(root / ".halfstep")
         in_turn(now, "200 MB file", root, "-a")
-        check_equal(root, now.there / "halfstep/projects" / project_of(root) / "tree")
-        forget(now.there)
+        check_equal(root, now.remote / "halfstep/projects" / project_of(root) / "tree")
+        forget(now.remote)
     forget(root / ".halfstep")
     for name, act in (("scp", scp), ("paramiko put", paramiko_put), ("fabric put", fabric_put)):
         place.timed("200 MB file", name, partial(act, place, root))
-    forget(*(place.there / name for name in SLOW_PLACES))
+    forget(*(place.remote / name for name in SLOW_PLACES))
 
 
 def in_turn(place: Place, case: str, root: Path, *flags: str, twin: Path | None = None) -> None:
@@ -65,7 +65,7 @@ def measure_slow_peers(place: Place, root: Path, samples: tuple[Path, Path], *, 
     for name, act in (("scp -r", scp), ("paramiko put", paramiko_put), ("fabric put", fabric_put)):
         seconds = []
         for part in (root,) if full else samples:
-            forget(*(place.there / name for name in SLOW_PLACES))
+            forget(*(place.remote / name for name in SLOW_PLACES))
             began = time.perf_counter()
             act(place, part)
             seconds.append(time.perf_counter() - began)

@@ -32,10 +32,10 @@ def names(user: User, name: str, server: Sshd) -> None:
 @pytest.mark.parametrize("name", ["cloud", "titan"])
 def test_an_alias_is_reached_although_halfstep_brings_a_file_of_that_name(user: User, sshd: Sshd, name: str) -> None:
     names(user, name, sshd)
-    said = user.types("hosts", "check", name)
-    assert f"@{sshd.listen}:{sshd.port}" in said.out, said.err
-    assert f"{name} is the alias of ~/.ssh/config" in said.out
-    assert "halfstep@" not in said.out and "capability 7.5" not in said.out
+    result = user.types("hosts", "check", name)
+    assert f"@{sshd.listen}:{sshd.port}" in result.out, result.err
+    assert f"{name} is the alias of ~/.ssh/config" in result.out
+    assert "halfstep@" not in result.out and "capability 7.5" not in result.out
 
 
 def test_SE_13_a_cloned_project_cannot_redirect_an_alias_unnoticed(user: User, start_sshd: StartSshd) -> None:
@@ -44,8 +44,8 @@ def test_SE_13_a_cloned_project_cannot_redirect_an_alias_unnoticed(user: User, s
     user.knows("titan", theirs)
     (user.project / "configs" / "plain.yaml").write_text("project: .\ncommand: [python, look.py]\n")
     for words in (("hosts", "check", "titan"), ("run", "--host", "titan", "--config", "plain", "--yes")):
-        said = user.types(*words)
-        assert (said.code, f":{theirs.port}" in said.err) == (12, True), said.err
+        result = user.types(*words)
+        assert (result.code, f":{theirs.port}" in result.err) == (12, True), result.err
     assert "Accepted publickey" not in theirs.log + mine.log
     assert answered(user, "y", "hosts", "check", "titan").count("Do you trust this file?") == 1
     assert "Accepted publickey" in theirs.log and "Accepted publickey" not in mine.log

@@ -75,9 +75,16 @@ def test_an_alias_of_the_ssh_config_is_enough(environment: dict[str, str], tmp_p
     done = subprocess.run(
         [*ARGV, "titan", "--json"], env=environment, cwd=tmp_path, capture_output=True, check=False, timeout=60
     )
-    told = json.loads(done.stdout)
-    assert (done.returncode, told["ok"]) == (0, True)
-    assert {row["check"] for row in told["checks"]} >= {"connect", "host key", "login", "agent", "round trip", "python"}
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["ok"]) == (0, True)
+    assert {row["check"] for row in report["checks"]} >= {
+        "connect",
+        "host key",
+        "login",
+        "agent",
+        "round trip",
+        "python",
+    }
 
 
 def test_BI_31_a_script_gets_exit_12_and_the_fingerprint(
@@ -93,8 +100,8 @@ def test_BI_31_a_script_gets_exit_12_and_the_fingerprint(
         check=False,
         timeout=60,
     )
-    told = json.loads(done.stdout)
-    assert (done.returncode, told["exit_code"], told["ok"]) == (12, 12, False)
+    report = json.loads(done.stdout)
+    assert (done.returncode, report["exit_code"], report["ok"]) == (12, 12, False)
     assert sshd.fingerprint() in done.stdout.decode()
     assert b"Traceback" not in done.stderr
 

@@ -30,6 +30,6 @@ def test_whatever_is_struck_the_same_line_again_ends_the_same(soak: Soak, name: 
     """`make soak` strikes five hundred times."""
     only = replace(soak, kinds=[kind for kind in soak.kinds if kind.name == name])
     for number in range(ROUNDS[name]):
-        told: list[str] = []
-        play(only, random.Random(f"{name}:{number}"), told.append)
-        assert told
+        lines: list[str] = []
+        play(only, random.Random(f"{name}:{number}"), lines.append)
+        assert lines

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.user import Said, User
+from tests.e2e.user import CommandResult, User
 from tests.lab.sshd import Sshd
 
 TRAIN = """\
@@ -39,12 +39,12 @@ def config(user: User, command: str, more: str = "") -> Path:
     return path
 
 
-def looks(user: User, verb: str, *words: str) -> Said:
+def looks(user: User, verb: str, *words: str) -> CommandResult:
     return user.types(verb, "--host", "titan", "--config", "plain", *words, "--json")
 
 
-def told(said: Said) -> list[tuple[str, str]]:
-    found = [one for one in said.json["findings"] if one["check"] == "laptop-path"]
+def path_findings(result: CommandResult) -> list[tuple[str, str]]:
+    found = [one for one in result.json["findings"] if one["check"] == "laptop-path"]
     return sorted((Path(one["where"]).name, one["severity"]) for one in found)
 
 
@@ -52,11 +52,11 @@ BOTH = [("train.py:4", "warning"), ("train.py:8", "error")]
 
 
 def test_plan_verify_and_run_name_the_place_and_run_starts_nothing(project: User, sshd: Sshd) -> None:
-    for said in (looks(project, "plan"), looks(project, "verify"), looks(project, "run")):
-        assert told(said) == BOTH, said.err
-    assert said.code == 20 and said.states["verify"] == "failed"
+    for result in (looks(project, "plan"), looks(project, "verify"), looks(project, "run")):
+        assert path_findings(result) == BOTH, result.err
+    assert result.code == 20 and result.states["verify"] == "failed"
     assert not list(sshd.home.rglob("started")), "not even for a proof"
-    (finding,) = (one for one in said.json["findings"] if one["where"] == "train.py:8")
+    (finding,) = (one for one in result.json["findings"] if one["where"] == "train.py:8")
     assert "~/corpus" in finding["message"] and f"data: {{path: {project.home}/corpus" in finding["hint"]
 
 
@@ -64,7 +64,7 @@ def test_a_path_that_the_host_has_is_no_finding(project: User, sshd: Sshd) -> No
     (sshd.home / "corpus").mkdir()
     (sshd.home / "corpus" / "rows.json").write_text("[1]")
     config(project, "[python, train.py, --model, org/phi-4]")
-    assert told(looks(project, "verify", "--no-proof")) == []
+    assert path_findings(looks(project, "verify", "--no-proof")) == []
 
 
 def test_the_command_of_the_config_is_looked_at_by_word(project: User) -> None:
@@ -74,12 +74,16 @@ def test_the_command_of_the_config_is_looked_at_by_word(project: User) -> None:
         '["python", "train.py", "--manifest=~/corpus", "--out", "/Users/me/runs"]',
         "env: {HF_HOME: /Users/me/hf}\n",
     )
-    said = looks(project, "verify", "--no-proof")
-    assert told(said) == [(f"{path.name}:2", "error"), (f"{path.name}:2", "warning"), (f"{path.name}:3", "warning")]
+    result = looks(project, "verify", "--no-proof")
+    assert path_findings(result) == [
+        (f"{path.name}:2", "error"),
+        (f"{path.name}:2", "warning"),
+        (f"{path.name}:3", "warning"),
+    ]
 
 
 def test_a_model_of_the_built_in_trainer_may_be_a_folder_of_the_host(project: User, sshd: Sshd) -> None:
     config(project, "null", "model: {id: ~/corpus}\ndata: {dataset: tiny-speech}\n")
-    assert told(looks(project, "plan")) == [("plain.yaml:3", "error")]
+    assert path_findings(looks(project, "plan")) == [("plain.yaml:3", "error")]
     (sshd.home / "corpus").mkdir()
-    assert told(looks(project, "plan")) == []
+    assert path_findings(looks(project, "plan")) == []

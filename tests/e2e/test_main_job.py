@@ -56,11 +56,11 @@ def test_a_run_over_ssh_trains_once_and_has_nothing_to_do_the_second_time(user: 
     }
     assert_came_home(user, first.json["run"])
 
-    there = tree_of(sshd.home)
+    tree_before = tree_of(sshd.home)
     second = user.types("run", "--host", "titan", "--config", config, *QUICK, "--json")
     assert (second.code, second.states) == (0, dict.fromkeys(STAGES, "skipped")), second.out
     assert second.json["run"] == first.json["run"]
-    assert tree_of(sshd.home) == there, "a run that has nothing to do changed the host"
+    assert tree_of(sshd.home) == tree_before, "a run that has nothing to do changed the host"
     mine = {path: digest for path, digest in tree_of(user.project).items() if not path.startswith(".halfstep/")}
     assert mine == before, "the user's own files were touched"
 
@@ -84,10 +84,10 @@ def test_verify_alone_leaves_the_host_byte_identical(user: User, sshd: Sshd) -> 
     user.knows("titan", sshd)
     (sshd.home / "mine.txt").write_text("the host's own\n")
     before = tree_of(sshd.home)
-    said = user.types("verify", "--host", "titan", "--config", "tiny", "--json")
-    assert said.code == 0, said.err + said.out
-    assert said.states == dict.fromkeys(STAGES, "pending")
-    checks = {finding["check"]: finding["severity"] for finding in said.json["findings"]}
+    result = user.types("verify", "--host", "titan", "--config", "tiny", "--json")
+    assert result.code == 0, result.err + result.out
+    assert result.states == dict.fromkeys(STAGES, "pending")
+    checks = {finding["check"]: finding["severity"] for finding in result.json["findings"]}
     for seen in ("trainable-dtype", "loss-finite", "adapter-gradient", "adapter-moves"):
         assert checks[seen] == "info", checks
     assert tree_of(sshd.home) == before

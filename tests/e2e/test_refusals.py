@@ -7,24 +7,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.user import Said, User
+from tests.e2e.user import CommandResult, User
 from tests.lab.sshd import Sshd, free_port, make_key
 
 pytestmark = pytest.mark.ssh
 
 
-def refused(said: Said, code: int, *words: str) -> None:
-    assert said.code == code, said.out + said.err
-    assert "Traceback" not in said.out + said.err
-    [finding, *_] = [finding for finding in said.json["findings"] if finding["severity"] == "error"]
-    told = " ".join(finding[part] for part in ("message", "where", "hint"))
+def refused(result: CommandResult, code: int, *words: str) -> None:
+    assert result.code == code, result.out + result.err
+    assert "Traceback" not in result.out + result.err
+    [finding, *_] = [finding for finding in result.json["findings"] if finding["severity"] == "error"]
+    text = " ".join(finding[part] for part in ("message", "where", "hint"))
     for word in words:
-        assert word in told, f"{word!r} is not in {told!r}"
-    assert said.json["exit_code"] == code
-    assert said.json["ok"] is False
+        assert word in text, f"{word!r} is not in {text!r}"
+    assert result.json["exit_code"] == code
+    assert result.json["ok"] is False
 
 
-def runs(user: User, *more: str) -> Said:
+def runs(user: User, *more: str) -> CommandResult:
     return user.types("run", "--host", "titan", "--config", "tiny", "--until", "sync", *more, "--json")
 
 
@@ -58,9 +58,9 @@ def test_BI_30_a_key_the_server_does_not_know_is_named(user: User, sshd: Sshd, t
 
 def test_BI_26_a_closed_port_is_told(user: User, sshd: Sshd) -> None:
     user.knows("titan", sshd, port=free_port())
-    said = runs(user)
-    refused(said, 10, "refused")
-    assert (said.json["host"], said.json["config"]) == ("titan", "tiny")
+    result = runs(user)
+    refused(result, 10, "refused")
+    assert (result.json["host"], result.json["config"]) == ("titan", "tiny")
 
 
 def test_an_unknown_key_in_a_config_names_the_nearest(user: User) -> None:
@@ -76,8 +76,8 @@ def test_malformed_yaml_is_told_with_its_line(user: User) -> None:
 
 
 def test_a_missing_config_is_told(user: User) -> None:
-    said = user.types("run", "--host", "local", "--config", "tinny", "--json")
-    refused(said, 2, "tinny", "tiny")
+    result = user.types("run", "--host", "local", "--config", "tinny", "--json")
+    refused(result, 2, "tinny", "tiny")
 
 
 @pytest.mark.root

@@ -22,9 +22,9 @@ def test_FI_58_a_secret_is_neither_printed_nor_kept(user: User, words: tuple[str
         "project: .\ncommand: [python, look.py]\nsecrets: [HF_TOKEN]\n"
     )
     user.environment["HF_TOKEN"] = CANARY
-    said = user.types(*words, "--host", "local", "--config", "plain", "--json")
-    assert CANARY not in said.out + said.err
-    assert said.json["config"] == "plain"
+    result = user.types(*words, "--host", "local", "--config", "plain", "--json")
+    assert CANARY not in result.out + result.err
+    assert result.json["config"] == "plain"
     places = (user.project, user.home)
     assert [path for place in places for path in place.rglob("*") if keeps(path)] == []
 

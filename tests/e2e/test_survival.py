@@ -103,9 +103,9 @@ def test_ctrl_c_while_training_leaves_the_job_and_says_how_to_come_back(user: Us
     out, err = first.communicate(timeout=PATIENCE_S)
     assert time.monotonic() - began < 5
     assert first.returncode == 130, (out, err)
-    said = out.decode() + err.decode()
-    assert "pipeline attach" in said
-    assert "pipeline stop" in said
+    output = out.decode() + err.decode()
+    assert "pipeline attach" in output
+    assert "pipeline stop" in output
     assert trainers(sshd), "Ctrl-C ended the job"
     assert user.types("stop", "--grace", "0").code == 0
     assert trainers(sshd) == []

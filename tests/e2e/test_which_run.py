@@ -80,23 +80,23 @@ def test_stop_names_the_run_that_trains_where_the_last_one_has_ended(user: User,
 
 
 def test_the_same_work_on_two_hosts_is_remembered_twice(user: User, held: Held) -> None:
-    here = detached(user, "one")
+    first = detached(user, "one")
     trainer = held.await_training(1)
-    there = detached(user, "two")
+    second = detached(user, "two")
     held.await_training(2)
-    assert there == f"{here}@two", "both hosts are this machine, so that both runs have one id"
-    assert user.types("stop", "--json").json["run"] == there
-    told = user.types("stop", "--json")
-    assert (told.code, told.json["findings"][0]["hint"]) == (60, f"pipeline stop {here}")
+    assert second == f"{first}@two", "both hosts are this machine, so that both runs have one id"
+    assert user.types("stop", "--json").json["run"] == second
+    result = user.types("stop", "--json")
+    assert (result.code, result.json["findings"][0]["hint"]) == (60, f"pipeline stop {first}")
     assert living(trainer)
     states = {run["run"]: (run["host"], run["state"]) for run in user.types("list", "--json").json["runs"]}
-    assert states == {here: ("one", "running"), there: ("two", "failed")}
-    assert user.types("status", here, "--json").json["job"]["state"] == "running"
-    assert user.types("logs", there).code == 0
+    assert states == {first: ("one", "running"), second: ("two", "failed")}
+    assert user.types("status", first, "--json").json["job"]["state"] == "running"
+    assert user.types("logs", second).code == 0
     held.go()
-    ended = user.types("wait", here, "--json")
-    assert (ended.code, ended.json["run"]) == (0, here)
-    assert user.types("pull", there).code == 0
+    ended = user.types("wait", first, "--json")
+    assert (ended.code, ended.json["run"]) == (0, first)
+    assert user.types("pull", second).code == 0
     runs = user.project / ".halfstep" / "runs"
-    assert sorted(path.name for path in runs.iterdir() if (path / "jobs").is_dir()) == [there]
-    assert Path(runs / here / "run.json").exists()
+    assert sorted(path.name for path in runs.iterdir() if (path / "jobs").is_dir()) == [second]
+    assert Path(runs / first / "run.json").exists()

@@ -18,7 +18,7 @@ TINY = ("run", "--host", "local", "--config", "tiny")
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("fix", "--undo", "--diff"), "cannot be combined with --diff or --only"),
         ((*TINY, "--until", "sync", "--force", "train"), "nothing would be forced"),
@@ -29,17 +29,17 @@ TINY = ("run", "--host", "local", "--config", "tiny")
         (("hosts", "check"), "needs a host"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_meant_is_told_and_changes_nothing(user: User, words: tuple[str, ...], told: str) -> None:
-    said = user.types(*words)
-    assert said.code == 2, said.out + said.err
-    assert told in said.err
-    assert said.out == "", "what went wrong belongs on stderr"
+def test_what_cannot_be_meant_is_told_and_changes_nothing(user: User, words: tuple[str, ...], message: str) -> None:
+    result = user.types(*words)
+    assert result.code == 2, result.out + result.err
+    assert message in result.err
+    assert result.out == "", "what went wrong belongs on stderr"
     assert sorted(path.name for path in user.project.iterdir()) == ["look.py", "notes.md"]
 
 
 def test_a_secret_that_is_not_here_is_told_before_anything_is_sent(user: User) -> None:
-    said = user.types(*TINY, "--set", "secrets=[NOT_EXPORTED]", "--json")
-    assert (said.code, said.json["findings"][0]["hint"]) == (2, "export NOT_EXPORTED=...")
+    result = user.types(*TINY, "--set", "secrets=[NOT_EXPORTED]", "--json")
+    assert (result.code, result.json["findings"][0]["hint"]) == (2, "export NOT_EXPORTED=...")
     assert list((user.home / "halfstep").glob("projects/*/tree/*")) == []
 
 
@@ -70,9 +70,9 @@ def test_a_reader_that_has_gone_ends_the_verb_quietly(user: User) -> None:
 
 def test_init_writes_a_config_that_loads_and_a_host_by_its_alias(user: User) -> None:
     (user.project / "train.py").write_text("loss.backward()\noptimizer.step()\n")
-    said = user.types("init", "--host", "my-rig", "--config", "first", "--json")
-    assert said.code == 0, said.err
-    assert [Path(path).name for path in said.json["written"]] == ["first.yaml", "my-rig.yaml"]
+    result = user.types("init", "--host", "my-rig", "--config", "first", "--json")
+    assert result.code == 0, result.err
+    assert [Path(path).name for path in result.json["written"]] == ["first.yaml", "my-rig.yaml"]
     hosts = {row["name"]: row["reaches"] for row in user.types("hosts", "--json").json["hosts"]}
     assert hosts["my-rig"] == "my-rig"
     plan = user.types("plan", "--config", "first", "--card", "7.5", "--json")

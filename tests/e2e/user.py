@@ -25,7 +25,7 @@ QUICK = tuple(
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandResult:
     """What the command printed and how it ended."""
 
     code: int
@@ -35,8 +35,8 @@ class Said:
     @property
     def json(self) -> dict[str, Any]:
         """stdout as the one object that it must be."""
-        told: dict[str, Any] = json.loads(self.out)
-        return told
+        answer: dict[str, Any] = json.loads(self.out)
+        return answer
 
     @property
     def states(self) -> dict[str, str]:
@@ -64,7 +64,7 @@ class User:
         ours = {"HOME": str(self.home), "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
         return {**keep, **ours, **self.environment}
 
-    def types(self, *words: str, patience_s: float = PATIENCE_S) -> Said:
+    def types(self, *words: str, patience_s: float = PATIENCE_S) -> CommandResult:
         """`pipeline WORDS`, to its end."""
         done = subprocess.run(
             self._argv(words),
@@ -75,7 +75,7 @@ class User:
             timeout=patience_s,
             check=False,
         )
-        return Said(done.returncode, done.stdout.decode(), done.stderr.decode())
+        return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def starts(self, *words: str) -> subprocess.Popen[bytes]:
         """`pipeline WORDS`, under way, in a process group of its own."""

@@ -23,7 +23,7 @@ TIMEOUT_S = 480.0
 
 
 @dataclass(frozen=True)
-class Said:
+class CommandResult:
     """What a command came to."""
 
     exit: int
@@ -37,8 +37,8 @@ class Said:
     @property
     def json(self) -> dict[str, Any]:
         """The one object on stdout."""
-        told: dict[str, Any] = json.loads(self.stdout)
-        return told
+        answer: dict[str, Any] = json.loads(self.stdout)
+        return answer
 
     @property
     def losses(self) -> list[float]:
@@ -67,11 +67,11 @@ class Example:
     def config(self) -> LoadedConfig:
         return load_config(self.name, self.root)
 
-    def train(self) -> Said:
+    def train(self) -> CommandResult:
         """The config's own command as a user would type it in the project's folder."""
         return self.train_with()
 
-    def train_with(self, *words: str) -> Said:
+    def train_with(self, *words: str) -> CommandResult:
         """The same with more arguments behind."""
         config = self.config().config
         assert config.command is not None
@@ -79,17 +79,17 @@ class Example:
         argv = [sys.executable, *config.command[1:]] if python else list(config.command)
         return self._run([*argv, *words], {**TELLS_LEFT_THREADS, **config.env})
 
-    def pipeline(self, *words: str, as_json: bool = True) -> Said:
+    def pipeline(self, *words: str, as_json: bool = True) -> CommandResult:
         """`pipeline WORDS --json` in the project's folder."""
         ours = {"PYTHONPATH": str(ROOT)}
         argv = [sys.executable, "-m", "pipeline", *words, *(["--json"] if as_json else [])]
         return self._run(argv, ours)
 
-    def fix(self, *words: str) -> Said:
+    def fix(self, *words: str) -> CommandResult:
         """`pipeline fix .` for the card that the example's host stands for."""
         return self.pipeline("fix", ".", "--config", self.name, "--card", CARD, *words)
 
-    def go(self, *words: str) -> Said:
+    def go(self, *words: str) -> CommandResult:
         """`pipeline run --host local --config NAME`."""
         return self.pipeline("run", "--host", "local", "--config", self.name, *words)
 
@@ -111,8 +111,8 @@ class Example:
         logs = self.job_logs()
         return losses_in(logs[-1].read_text(errors="replace")) if logs else []
 
-    def _run(self, argv: list[str], more: dict[str, str]) -> Said:
-        told = {
+    def _run(self, argv: list[str], more: dict[str, str]) -> CommandResult:
+        environment = {
             **os.environ,
             "HOME": str(self.home),
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
@@ -124,9 +124,9 @@ class Example:
             **more,
         }
         done = subprocess.run(
-            argv, cwd=self.root, env=told, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            argv, cwd=self.root, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )
-        return Said(done.returncode, done.stdout, done.stderr)
+        return CommandResult(done.returncode, done.stdout, done.stderr)
 
 
 def copy_example(name: str, folder: Path, **environment: str) -> Example:

@@ -76,8 +76,8 @@ def test_without_fixers_what_comes_of_it_is_named_and_healed(example, off, named
         healed = tts.go(*(word for fixer in off for word in ("--set", f"fixers.{fixer}=off")))
     assert healed.exit == 0, healed.text
     assert healed.json["job"]["state"] == "succeeded"
-    told = [one["message"] for one in healed.json["findings"] if one["check"] == "healed"]
-    assert any(message.startswith(f"{named}:") for message in told), told
+    messages = [one["message"] for one in healed.json["findings"] if one["check"] == "healed"]
+    assert any(message.startswith(f"{named}:") for message in messages), messages
     assert healed.json["cures"] == [f"fixer:{cure}" for cure in cures]
 
 
@@ -91,9 +91,9 @@ def test_without_the_flip_the_cast_behind_it_is_enough(example):
 def test_two_processes_on_one_exclusive_card_are_told_before_they_meet(example, tmp_path):
     tts = on_cards(example, tmp_path, TITAN_ALONE)
     assert tts.go("--until", "sync").exit == 0
-    told = tts.pipeline("fix", "--host", "local", "--config", NAME, "--only", "compute-mode")
-    assert told.exit == 21, told.text
-    finding = next(one for one in told.json["findings"] if one["check"] == "compute-mode")
+    fixed = tts.pipeline("fix", "--host", "local", "--config", NAME, "--only", "compute-mode")
+    assert fixed.exit == 21, fixed.text
+    finding = next(one for one in fixed.json["findings"] if one["check"] == "compute-mode")
     assert finding["severity"] == "error"
     assert "allows one process (Exclusive_Process); 2 would share 1 card(s)" in finding["message"]
 

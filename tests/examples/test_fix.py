@@ -22,12 +22,12 @@ fixers:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_untouched_it_fails_with_the_literal_error_which_has_a_name(case, example, tmp_path):
     one = example(case.name)
-    said = one.train()
-    assert said.exit != 0
-    assert case.error in said.stderr
-    (tmp_path / "train.log").write_text(said.text)
-    told = one.pipeline("diagnose", str(tmp_path / "train.log")).json
-    assert told["findings"][0]["check"] == case.check
+    ran = one.train()
+    assert ran.exit != 0
+    assert case.error in ran.stderr
+    (tmp_path / "train.log").write_text(ran.text)
+    diagnosis = one.pipeline("diagnose", str(tmp_path / "train.log")).json
+    assert diagnosis["findings"][0]["check"] == case.check
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -39,10 +39,10 @@ def test_fixed_it_trains_fixed_again_nothing_changes_and_undone_it_is_what_it_wa
     again = one.fix()
     assert again.json["changed"] == []
     assert one.files() == fixed
-    said = one.train()
-    assert said.exit == 0, said.text
-    assert LEFT not in said.stderr
-    assert falls(said.losses)
+    ran = one.train()
+    assert ran.exit == 0, ran.text
+    assert LEFT not in ran.stderr
+    assert falls(ran.losses)
     undone = one.fix("--undo")
     assert undone.exit == 0
     assert sorted(undone.json["undone"]) == sorted(path for path in fixed if fixed[path] != before[path])
@@ -58,9 +58,9 @@ def test_each_fixer_of_titan_phi4_uncovers_the_next_fault(example):
         ("launch-flags", UNSCALE),
     ):
         assert one.fix("--only", fixer).exit == 0
-        said = one.train()
-        assert said.exit != 0
-        assert next_error in said.stderr, fixer
+        ran = one.train()
+        assert ran.exit != 0
+        assert next_error in ran.stderr, fixer
     assert one.fix("--only", "trainable-fp32").exit == 0
     assert falls(one.train().losses)
     assert one.fix("--only", "bf16-to-fp16").json["changed"] == ["src/model_utility_configs.py"]
@@ -73,9 +73,9 @@ def test_kaggle_distill_announces_each_mode_and_scales_the_loss_only_where_it_is
         assert one.fix().exit == 0
     announced, ended = {}, {}
     for mode in ("bf16", "fp16-mixed", "fp16-pure", "fp32"):
-        said = one.train_with("--precision", mode, "--steps", "3")
-        (announced[mode],) = [line for line in said.stdout.splitlines() if line.startswith(f"precision {mode}: ")]
-        ended[mode] = said.exit == 0
+        ran = one.train_with("--precision", mode, "--steps", "3")
+        (announced[mode],) = [line for line in ran.stdout.splitlines() if line.startswith(f"precision {mode}: ")]
+        ended[mode] = ran.exit == 0
     scaled = [mode for mode, line in announced.items() if line.endswith("scaler on")]
     halves = [mode for mode, line in announced.items() if "trained torch.float16" in line]
     if untouched:
@@ -94,8 +94,8 @@ def test_one_fix_puts_a_project_right_that_has_the_faults_of_all(tmp_path):
     (root / "configs" / "all.yaml").write_text(ALL)
     whole = Example("all", root, root / "home")
     before = whole.files()
-    said = whole.pipeline("fix", ".", "--config", "all", "--card", CARD)
-    assert said.exit == 0, said.text
+    ran = whole.pipeline("fix", ".", "--config", "all", "--card", CARD)
+    assert ran.exit == 0, ran.text
     assert whole.fix().json["changed"] == []
     for part in parts:
         trained = part.train()

@@ -36,26 +36,26 @@ def test_run_goes_from_broken_to_trained_and_then_has_nothing_to_do(case, exampl
 )
 def test_without_one_of_its_fixers_the_failure_is_named_and_healed(case, fixer, example):
     one = example(case.name)
-    said = one.go("--set", f"fixers.{fixer}=off")
-    assert said.exit == 0, said.text
-    (healed,) = [finding for finding in said.json["findings"] if finding["check"] == "healed"]
+    ran = one.go("--set", f"fixers.{fixer}=off")
+    assert ran.exit == 0, ran.text
+    (healed,) = [finding for finding in ran.json["findings"] if finding["check"] == "healed"]
     assert healed["message"].startswith(f"{case.off[fixer]}: ")
-    assert said.json["cures"][-1] == f"fixer:{fixer}"
+    assert ran.json["cures"][-1] == f"fixer:{fixer}"
     assert falls(one.job_losses())
 
 
 def test_a_loss_in_float16_whose_gradients_are_finite_is_a_warning(example):
-    said = example("kaggle-distill").go("--set", "fixers.loss-fp32=off")
-    assert said.exit == 0, said.text
-    assert {f["severity"] for f in said.json["findings"] if f["check"] == "loss-dtype"} == {"warning"}
+    ran = example("kaggle-distill").go("--set", "fixers.loss-fp32=off")
+    assert ran.exit == 0, ran.text
+    assert {f["severity"] for f in ran.json["findings"] if f["check"] == "loss-dtype"} == {"warning"}
 
 
 def test_without_healing_the_failure_is_named_and_left(example):
     one = example("kaggle-distill")
-    said = one.go("--set", "fixers.trainable-fp32=off", "--no-heal")
-    assert said.exit == 23
-    assert said.checks[0] == "fp16-unscale"
-    assert said.stages["train"] == "pending"
+    ran = one.go("--set", "fixers.trainable-fp32=off", "--no-heal")
+    assert ran.exit == 23
+    assert ran.checks[0] == "fp16-unscale"
+    assert ran.stages["train"] == "pending"
 
 
 def test_without_a_copy_at_hand_the_tokenizer_comes_from_the_hub(example):
@@ -67,11 +67,11 @@ def test_without_a_copy_at_hand_the_tokenizer_comes_from_the_hub(example):
         online = {**hub.environment, "HF_HUB_OFFLINE": "0"}
         one.environment.update(online)
         named = ("--set", "fixers.tokenizer={repo: lab/tiny-phi4}")
-        said = one.go(*named, "--until", "fix")
-        assert said.exit == 0, said.text
-        assert said.stages["fix"] == "done"
-        here = one.fix(*named)
-        assert here.exit == 0, here.text
+        ran = one.go(*named, "--until", "fix")
+        assert ran.exit == 0, ran.text
+        assert ran.stages["fix"] == "done"
+        fixed = one.fix(*named)
+        assert fixed.exit == 0, fixed.text
     assert (one.root / "checkpoint" / "tokenizer.json").read_bytes() == whole
-    there = list((one.home / "halfstep" / "projects").glob("*/tree/checkpoint/tokenizer.json"))
-    assert [path.read_bytes() for path in there] == [whole]
+    copies = list((one.home / "halfstep" / "projects").glob("*/tree/checkpoint/tokenizer.json"))
+    assert [path.read_bytes() for path in copies] == [whole]

@@ -29,10 +29,10 @@ class Meddled:
 
     def read_some(self, limit: int, timeout_s: float) -> bytes:
         if self.before:
-            said, self.before[0] = self.before[0][:limit], self.before[0][limit:]
+            chunk, self.before[0] = self.before[0][:limit], self.before[0][limit:]
             if not self.before[0]:
                 del self.before[0]
-            return said
+            return chunk
         return self.wire.read_some(limit, timeout_s)
 
     def write(self, data: bytes, timeout_s: float) -> None:

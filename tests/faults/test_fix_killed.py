@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fixers.frame.change import FileChange, Plan
 from fixers.plans.on_disk import apply_to_disk, undo_on_disk
-from tests.faults.struck import blows, killing, run_traced
+from tests.faults.kill_points import kill_at, kill_points, run_traced
 
 BEFORE = {"train.py": b"dtype = bfloat16\n", "src/model.py": b"other = bfloat16\n"}
 AFTER = {path: data.replace(b"bfloat16", b"float16") for path, data in BEFORE.items()}
@@ -46,18 +46,22 @@ def test_FI_33_killed_at_any_change_the_originals_are_there_and_a_second_try_fin
     assert run_traced(FIX, (str(counted),), log).returncode == 0
     assert read(counted) == AFTER
     halves = 0
-    renames = [blow for blow in blows(log, counted) if blow[0] in {"rename", "fsync", "fchmod", "renameat"}]
+    renames = [
+        kill_point
+        for kill_point in kill_points(log, counted)
+        if kill_point[0] in {"rename", "fsync", "fchmod", "renameat"}
+    ]
     assert len(renames) >= 12, "each file, its original and the journal are written beside and renamed"
-    for number, blow in enumerate(renames):
+    for number, kill_point in enumerate(renames):
         finished, undone = make(tmp_path / f"finished-{number}"), make(tmp_path / f"undone-{number}")
         for root in (finished, undone):
-            assert run_traced(FIX, (str(root),), log, killing(blow)).returncode != 0, blow
+            assert run_traced(FIX, (str(root),), log, kill_at(kill_point)).returncode != 0, kill_point
             found = read(root)
-            assert all(data in (BEFORE[path], AFTER[path]) for path, data in found.items()), blow
+            assert all(data in (BEFORE[path], AFTER[path]) for path, data in found.items()), kill_point
             halves += found not in (BEFORE, AFTER)
         apply_what_is_left(finished)
-        assert read(finished) == AFTER, blow
+        assert read(finished) == AFTER, kill_point
         for root in (finished, undone):
-            assert undo_on_disk(root).findings == (), blow
-            assert read(root) == BEFORE, blow
+            assert undo_on_disk(root).findings == (), kill_point
+            assert read(root) == BEFORE, kill_point
     assert halves, "some kill must have struck between two files"

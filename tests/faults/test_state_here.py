@@ -21,7 +21,7 @@ from pipeline.records.stage_checkpoints import (
 )
 from remote.errors import Busy, DiskFull
 from remote.protocol.exits import ExitCode
-from tests.faults.struck import blows, killing, run_traced
+from tests.faults.kill_points import kill_at, kill_points, run_traced
 from tests.lab.mounts import why_no_mounts
 
 WRITER = """
@@ -108,9 +108,9 @@ def test_FI_24_without_room_for_the_lock_or_the_folder_s_marker_exit_22_names_th
 def test_FI_24_what_the_disk_says_is_told_in_words(record: Path, tmp_path: Path, fault: str, words: str) -> None:
     before = record.read_bytes()
     log = tmp_path / "calls"
-    struck = run_traced(WRITER, (str(record),), log, f"--inject=fsync:error={fault}")
-    assert struck.returncode == 1
-    assert f"DiskFull: cannot write {record}: {words}" in struck.stderr
+    completed = run_traced(WRITER, (str(record),), log, f"--inject=fsync:error={fault}")
+    assert completed.returncode == 1
+    assert f"DiskFull: cannot write {record}: {words}" in completed.stderr
     assert record.read_bytes() == before
     assert [entry.name for entry in record.parent.iterdir()] == [record.name]
 
@@ -121,25 +121,25 @@ def test_FI_25_killed_at_any_change_the_record_is_the_old_or_the_new(record: Pat
     old = parse_checkpoints(before).stages
     assert run_traced(WRITER, (str(record),), log).returncode == 0
     assert set(read_checkpoints(record).stages) == {"sync", "fix"}
-    struck = 0
-    told: collections.Counter[str] = collections.Counter()
-    for blow in list(blows(log, record.parent)):
+    kills = 0
+    seen: collections.Counter[str] = collections.Counter()
+    for kill_point in list(kill_points(log, record.parent)):
         record.write_bytes(before)
-        if run_traced(WRITER, (str(record),), log, killing(blow)).returncode == 0:
+        if run_traced(WRITER, (str(record),), log, kill_at(kill_point)).returncode == 0:
             continue
-        struck += 1
+        kills += 1
         claims = read_checkpoints(record)
-        assert claims.problem == "", blow
+        assert claims.problem == "", kill_point
         if "fix" in claims.stages:
             assert claims.stages["sync"] == old["sync"]
             assert claims.stages["fix"].fingerprint == "new"
-            told["new"] += 1
+            seen["new"] += 1
         else:
-            assert claims.stages == old, blow
-            assert record.read_bytes() == before, blow
-            told["old"] += 1
-    assert struck >= 4, "the kill must really have struck"
-    assert told["old"] >= 3
+            assert claims.stages == old, kill_point
+            assert record.read_bytes() == before, kill_point
+            seen["old"] += 1
+    assert kills >= 4, "the kill must really have struck"
+    assert seen["old"] >= 3
     record.write_bytes(before)
     assert run_traced(WRITER, (str(record),), log).returncode == 0
     assert set(read_checkpoints(record).stages) == {"sync", "fix"}, "what a kill left behind is in nobody's way"

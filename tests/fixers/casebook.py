@@ -42,8 +42,8 @@ def _read_case(fixer: SourceFixer, folder: Path) -> Case:
     """`case.toml` may say path, packages, card (a capability, or false for none) and findings."""
     (before,) = folder.glob("before.*")
     after = list(folder.glob("after.*"))
-    told = folder / "case.toml"
-    options = tomllib.loads(told.read_text("utf-8")) if told.exists() else {}
+    options_file = folder / "case.toml"
+    options = tomllib.loads(options_file.read_text("utf-8")) if options_file.exists() else {}
     card = TITAN_RTX if options.get("card", 7.5) == 7.5 else AMPERE if options["card"] else None
     return Case(
         fixer,

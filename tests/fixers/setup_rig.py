@@ -63,7 +63,7 @@ def manifest_row(host: Any, name: str) -> Row:
     return parse_manifest(json.loads(host.read_bytes(PROJECT.manifest))).rows[name]
 
 
-def lies_there(host: Any, name: str) -> bytes:
+def remote_content(host: Any, name: str) -> bytes:
     return host.read_bytes(f"{PROJECT.tree}/{name}")
 
 

@@ -26,11 +26,11 @@ def test_the_file_becomes_what_the_case_shows(case: Case) -> None:
 
 @pytest.mark.parametrize("case", EVERY, ids=lambda case: case.name)
 def test_the_findings_are_those_the_case_names(case: Case) -> None:
-    told = [(f.where.rpartition(":")[2], f.severity.value, f.message) for f in _planned(case, case.before).findings]
+    findings = [(f.where.rpartition(":")[2], f.severity.value, f.message) for f in _planned(case, case.before).findings]
     wanted = [tuple(each.split(" ", 2)) for each in case.findings]
-    assert len(told) == len(wanted), told
+    assert len(findings) == len(wanted), findings
     for (line, severity, message), (wanted_line, wanted_severity, words) in zip(
-        sorted(told), sorted(wanted), strict=True
+        sorted(findings), sorted(wanted), strict=True
     ):
         assert (line, severity) == (wanted_line, wanted_severity)
         assert words in message

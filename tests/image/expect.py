@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 path, wanted = sys.argv[1:]
-told = json.loads(Path(path).read_text())
-states = {stage["name"]: stage["state"] for stage in told["stages"]}
-assert told["ok"] and told["exit_code"] == 0, told
+answer = json.loads(Path(path).read_text())
+states = {stage["name"]: stage["state"] for stage in answer["stages"]}
+assert answer["ok"] and answer["exit_code"] == 0, answer
 assert len(states) == 6, states
 assert set(states.values()) == {wanted}, states
-assert told["job"]["state"] == "succeeded", told["job"]
-print(f"   {told['run']}: {', '.join(f'{name} {state}' for name, state in states.items())}")
+assert answer["job"]["state"] == "succeeded", answer["job"]
+print(f"   {answer['run']}: {', '.join(f'{name} {state}' for name, state in states.items())}")

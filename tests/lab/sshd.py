@@ -125,14 +125,14 @@ class Sshd:
 
     def _listens(self) -> bool:
         (self.root / "sshd_config").write_text(self._config())
-        said = len(self.log)
+        log_start = len(self.log)
         with (self.root / "sshd.log").open("ab") as log:
             # -D and one more -e: in the foreground, log to stderr, so that ending the process ends the server.
             argv = [*self.prefix, SSHD, "-D", "-e", "-f", str(self.root / "sshd_config")]
             self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline and self.process.poll() is None:
-            if f"Server listening on {self.listen} port {self.port}" in self.log[said:]:
+            if f"Server listening on {self.listen} port {self.port}" in self.log[log_start:]:
                 return True
             time.sleep(0.01)
         return False

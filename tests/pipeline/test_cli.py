@@ -35,17 +35,17 @@ def test_BI_60_ctrl_c_is_one_object_under_json(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Impatient())
     assert run(["diagnose", "-", "--json"]) == 130
-    told = json.loads(capsys.readouterr().out)
-    assert (told["command"], told["exit_code"], told["ok"]) == ("diagnose", 130, False)
-    assert told["findings"][0]["hint"] == "pipeline diagnose - --json"
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["command"], answer["exit_code"], answer["ok"]) == ("diagnose", 130, False)
+    assert answer["findings"][0]["hint"] == "pipeline diagnose - --json"
 
 
 def test_BI_60_ctrl_c_is_a_word_on_stderr(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", Impatient())
     assert run(["diagnose", "-"]) == 130
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "interrupted" in said.err
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "interrupted" in captured.err
 
 
 IMPATIENT = """

@@ -79,8 +79,8 @@ def watch(forkserver, tmp_path) -> Callable[[Path], tuple[list[dict[str, Any]], 
     """A function that runs a script to its end under the live watch: what it told, its exit status, its output."""
 
     def run(script: Path, **environment: str) -> tuple[list[dict[str, Any]], int | None, str]:
-        told = {"HALFSTEP_WATCH": str(tmp_path), "HALFSTEP_PROOF": "", **environment}
-        status = forkserver({"script": str(script), "folder": str(tmp_path), "environment": told})
+        variables = {"HALFSTEP_WATCH": str(tmp_path), "HALFSTEP_PROOF": "", **environment}
+        status = forkserver({"script": str(script), "folder": str(tmp_path), "environment": variables})
         file = tmp_path / "watch.jsonl"
         lines = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
         return lines, status, (tmp_path / "output.log").read_text()

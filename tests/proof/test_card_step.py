@@ -84,5 +84,5 @@ def test_each_row_can_fail(change, check):
 
 def test_the_math_kernel_is_worth_a_warning_on_a_card():
     plan = judge_precision(capability=TURING)
-    told = list(judge_card(CardFacts(**{**GOOD, "attention": "math"}), plan))
-    assert [finding.check for finding in told if finding.severity.value == "warning"] == ["attention-backend"]
+    findings = list(judge_card(CardFacts(**{**GOOD, "attention": "math"}), plan))
+    assert [finding.check for finding in findings if finding.severity.value == "warning"] == ["attention-backend"]

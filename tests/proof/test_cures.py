@@ -120,10 +120,10 @@ def test_a_precision_that_does_not_train_gives_way_to_the_one_that_does(name, jo
     assert status == 1
     found = diagnose_text(output)
     assert found
-    told = [finding for finding in found if finding.check == name] or list(
+    findings = [finding for finding in found if finding.check == name] or list(
         diagnose_text("halfstep stopped this training: gradient-finite: told by the watch's other line")
     )
-    requested = next_cure([], told, {"precision": requested}).overrides["precision"]
+    requested = next_cure([], findings, {"precision": requested}).overrides["precision"]
     status, output = job(script, PRECISION=judge_precision(capability=(7, 5), requested=requested).mode.value, **ran)
     assert (status, output) == (0, "trained\n")
 

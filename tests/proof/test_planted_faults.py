@@ -35,11 +35,11 @@ def test_there_are_thirty_faults_and_ten_healthy_scripts():
 def test_a_planted_fault_is_named(script, prove):
     report = prove(script, **run_of(script))
     severities = {finding.check: finding.severity.value for finding in report.findings}
-    told = {finding.check for finding in report.findings if finding.severity is not Severity.INFO}
-    told |= {finding.check for finding in diagnose_text(report.output_tail)}
+    found = {finding.check for finding in report.findings if finding.severity is not Severity.INFO}
+    found |= {finding.check for finding in diagnose_text(report.output_tail)}
     expected = declared("expects", script)
-    missing = [name for name, _ in expected if name not in told]
-    assert not missing, f"{missing} not in {sorted(told)}\n{report.output_tail[-2000:]}"
+    missing = [name for name, _ in expected if name not in found]
+    assert not missing, f"{missing} not in {sorted(found)}\n{report.output_tail[-2000:]}"
     assert [(name, severities[name]) for name, severity in expected if severity] == [row for row in expected if row[1]]
 
 
@@ -193,8 +193,8 @@ def test_what_is_on_on_a_card_only_is_not_judged_on_the_cpu_that_stands_for_it(n
 )
 def test_a_loss_scale_that_is_not_taken_out_again_is_told_by_what_was_done(name, words, prove):
     report = prove(SCRIPTS / "faults" / f"{name}.py")
-    [told] = [finding.message for finding in report.report.errors]
-    assert words in told
+    [message] = [finding.message for finding in report.report.errors]
+    assert words in message
 
 
 def test_a_loss_scale_that_is_taken_out_again_is_seen_to_be(prove):
@@ -204,9 +204,9 @@ def test_a_loss_scale_that_is_taken_out_again_is_seen_to_be(prove):
 
 def test_frozen_tensors_that_an_optimizer_was_handed_are_not_called_trained(prove):
     report = prove(SCRIPTS / "healthy" / "frozen_adapter_in_optimizer.py")
-    told = {finding.check: finding for finding in report.findings}
-    assert told["adapter-gradient"].message == "all 4 trained tensors got gradients"
-    assert told["adapter-gradient"].severity is Severity.INFO
+    found = {finding.check: finding for finding in report.findings}
+    assert found["adapter-gradient"].message == "all 4 trained tensors got gradients"
+    assert found["adapter-gradient"].severity is Severity.INFO
 
 
 @pytest.mark.parametrize("name", ["looked_ahead", "critic_first", "accumulation"])
@@ -217,9 +217,9 @@ def test_gradients_that_are_cleared_by_design_are_not_called_lost(name, prove):
 
 def test_float32_copies_of_float16_weights_are_seen_to_be_what_is_stepped(prove):
     report = prove(SCRIPTS / "healthy" / "master_weights.py")
-    told = {finding.check: finding.message for finding in report.findings}
-    assert told["trainable-dtype"] == "4 trained tensors are float16, and the optimizer updates float32 copies of them"
-    assert told["optimizer-parameters"] == "the optimizer holds float32 copies of 4 trained tensors"
+    found = {finding.check: finding.message for finding in report.findings}
+    assert found["trainable-dtype"] == "4 trained tensors are float16, and the optimizer updates float32 copies of them"
+    assert found["optimizer-parameters"] == "the optimizer holds float32 copies of 4 trained tensors"
     assert "gradient-clipping" not in {one.check for one in report.findings if one.severity is not Severity.INFO}
 
 

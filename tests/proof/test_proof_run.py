@@ -91,10 +91,10 @@ def test_a_proof_leaves_the_host_as_it_was_and_no_process_behind(place, host):
 
 
 def test_every_step_is_told_as_it_happens(place, host):
-    told = []
-    run_proof(host, request(place, script(place, SMALL.format(steps=1000)), requested="fp32"), on_step=told.append)
-    assert [step.applied for step in told] == [True, True]
-    assert all(step.loss > 0 for step in told)
+    reported = []
+    run_proof(host, request(place, script(place, SMALL.format(steps=1000)), requested="fp32"), on_step=reported.append)
+    assert [step.applied for step in reported] == [True, True]
+    assert all(step.loss > 0 for step in reported)
 
 
 def test_what_comes_after_the_training_in_a_wrapper_is_never_reached(place, host):
@@ -157,8 +157,8 @@ def test_a_command_of_which_nothing_was_seen_is_neither_proved_nor_failed(comman
     (tree / "look.py").write_text("import torch\ntorch.nn.Linear(2, 2)(torch.ones(1, 2))\n")
     (tree / "own").mkdir()
     (tree / "own" / "sitecustomize.py").write_text("")
-    there = f"PATH={Path(sys.executable).parent}:$PATH; {command}"
-    report = run_proof(host, request(place, ("sh", "-c", there)))
+    command_line = f"PATH={Path(sys.executable).parent}:$PATH; {command}"
+    report = run_proof(host, request(place, ("sh", "-c", command_line)))
     assert checks(report) == []
     assert checks(report, "warning")[0] == "proof-blind"
     assert message in report.blind.message

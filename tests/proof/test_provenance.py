@@ -69,8 +69,8 @@ def test_a_flag_in_json_is_followed_through_a_name_of_the_script(prove, tmp_path
 )
 def test_a_source_that_is_not_certain_is_not_named(dtype, files, prove, tmp_path):
     script = project(tmp_path, TOML + LOOP.format(dtype=dtype), **files)
-    told = message(prove(script), "autocast")
-    assert told.endswith(f"bfloat16 entered at train.py:{line_of(script, 'torch.autocast')}")
+    text = message(prove(script), "autocast")
+    assert text.endswith(f"bfloat16 entered at train.py:{line_of(script, 'torch.autocast')}")
 
 
 def test_an_argument_of_the_command_is_named(prove, tmp_path):

@@ -86,9 +86,9 @@ def trainer(steps=8, given="", optim="adamw_torch"):
 
 
 def test_a_script_that_ignores_the_offered_checkpoint_counts_from_0_and_is_warned_of(train) -> None:
-    progress, said = train(loop(), HALFSTEP_RESUME_FROM="/runs/a/checkpoints/checkpoint-90")
+    progress, findings = train(loop(), HALFSTEP_RESUME_FROM="/runs/a/checkpoints/checkpoint-90")
     assert (progress.step, progress.began) == (9, 0)
-    ((severity, words),) = said
+    ((severity, words),) = findings
     assert severity == "warning"
     assert words.startswith("started again at step 0: its optimizer holds no state of checkpoint-90, and none")
     assert "HALFSTEP_RESUME_FROM" in words
@@ -96,9 +96,9 @@ def test_a_script_that_ignores_the_offered_checkpoint_counts_from_0_and_is_warne
 
 def test_a_trainer_without_resume_counts_from_0(train, tmp_path) -> None:
     train(trainer())
-    progress, said = train(trainer(), HALFSTEP_RESUME_FROM=str(tmp_path / "out" / "checkpoint-5"))
+    progress, findings = train(trainer(), HALFSTEP_RESUME_FROM=str(tmp_path / "out" / "checkpoint-5"))
     assert (progress.step, progress.began) == (8, 0)
-    assert [severity for severity, _ in said] == ["warning"]
+    assert [severity for severity, _ in findings] == ["warning"]
 
 
 @pytest.mark.parametrize("optim", ["adamw_torch", "sgd"])
@@ -106,32 +106,32 @@ def test_a_trainer_that_takes_the_offered_checkpoint_counts_on(train, tmp_path, 
     train(trainer(optim=optim))
     given = 'os.environ.get("HALFSTEP_RESUME_FROM") or None'
     offered = str(tmp_path / "out" / "checkpoint-5")
-    progress, said = train(trainer(12, given, optim), HALFSTEP_RESUME_FROM=offered)
+    progress, findings = train(trainer(12, given, optim), HALFSTEP_RESUME_FROM=offered)
     assert (progress.step, progress.began) == (12, 5)
-    assert said == [("info", "resumed at step 5, from out/checkpoint-5")]
+    assert findings == [("info", "resumed at step 5, from out/checkpoint-5")]
 
 
 def test_a_trainer_that_finds_its_newest_checkpoint_itself_counts_on(train, tmp_path) -> None:
     train(trainer(11))
     offered = str(tmp_path / "out" / "checkpoint-5")
-    progress, said = train(trainer(14, 'get_last_checkpoint("out")'), HALFSTEP_RESUME_FROM=offered)
+    progress, findings = train(trainer(14, 'get_last_checkpoint("out")'), HALFSTEP_RESUME_FROM=offered)
     assert (progress.step, progress.began) == (14, 11)
-    assert said == [("info", "resumed at step 11, from out/checkpoint-11")]
+    assert findings == [("info", "resumed at step 11, from out/checkpoint-11")]
 
 
 def test_a_plain_loop_that_loads_its_own_file_counts_on_without_an_offer(train) -> None:
-    first, said = train(loop(save=SAVE_ONE))
-    assert (first.step, first.began, said) == (9, 0, [])
-    progress, said = train(loop(load=LOAD_ONE, steps=4))
+    first, findings = train(loop(save=SAVE_ONE))
+    assert (first.step, first.began, findings) == (9, 0, [])
+    progress, findings = train(loop(load=LOAD_ONE, steps=4))
     assert (progress.step, progress.began) == (13, 9)
-    assert said == [("info", "resumed at step 9, from last.pt")]
+    assert findings == [("info", "resumed at step 9, from last.pt")]
 
 
 def test_weights_alone_are_no_resume(train, tmp_path) -> None:
     train(loop(save=SAVE_PARTS))
-    progress, said = train(loop(load=LOAD_WEIGHTS), HALFSTEP_RESUME_FROM=str(tmp_path / "checkpoint-90"))
+    progress, findings = train(loop(load=LOAD_WEIGHTS), HALFSTEP_RESUME_FROM=str(tmp_path / "checkpoint-90"))
     assert (progress.step, progress.began) == (9, 0)
-    ((severity, words),) = said
+    ((severity, words),) = findings
     assert severity == "warning"
     assert "and its files were read" in words
 
@@ -146,9 +146,9 @@ def test_an_optimizer_without_a_count_is_at_the_step_of_its_checkpoint_or_at_non
     train(loop(SGD, save=SAVE_PARTS + SAVE_ONE))
     progress, _ = train(loop(SGD, LOAD_PARTS))
     assert (progress.step, progress.began) == (99, 90)
-    progress, said = train(loop(SGD, LOAD_ONE))
+    progress, findings = train(loop(SGD, LOAD_ONE))
     assert (progress.step, progress.began) == (9, None)
-    assert said == [("info", "resumed at a step that its optimizer does not count, from last.pt")]
+    assert findings == [("info", "resumed at a step that its optimizer does not count, from last.pt")]
 
 
 def test_an_accelerate_loop_that_loads_its_state_counts_on(train) -> None:
@@ -166,14 +166,14 @@ for step in range(6):
 accelerator.save_state("state_6")
 """
     train(script.format(load=""))
-    progress, said = train(script.format(load='accelerator.load_state("state_6")'))
+    progress, findings = train(script.format(load='accelerator.load_state("state_6")'))
     assert (progress.step, progress.began) == (12, 6)
-    assert said == [("info", "resumed at step 6, from state_6")]
+    assert findings == [("info", "resumed at step 6, from state_6")]
 
 
 def test_what_a_script_reads_of_its_own_making_is_no_checkpoint(train) -> None:
-    progress, said = train(loop(load="torch.save({}, 'optimizer.pt'); torch.load('optimizer.pt')"))
-    assert (progress.step, progress.began, said) == (9, 0, [])
+    progress, findings = train(loop(load="torch.save({}, 'optimizer.pt'); torch.load('optimizer.pt')"))
+    assert (progress.step, progress.began, findings) == (9, 0, [])
 
 
 def test_the_step_is_the_number_that_a_checkpoints_name_ends_in() -> None:

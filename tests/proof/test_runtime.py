@@ -113,7 +113,7 @@ class Ran:
         return json.loads((self.folder / "left.json").read_text())["weights"]
 
     @property
-    def said(self):
+    def notices(self):
         lead = "halfstep runtime: "
         return [line.removeprefix(lead) for line in self.output.splitlines() if line.startswith(lead)]
 
@@ -128,7 +128,7 @@ def test_installed_code_that_loads_half_weights_trains_like_the_script_fixed_by_
     ran = train(loaded + scaled, runtime=True)
     assert (ran.status, ran.losses) == (0, by_hand.losses), ran.output
     assert ran.weights == by_hand.weights
-    assert ran.said == ["cast 8 trained tensors from float16 to float32 before AdamW was made at train.py:11"]
+    assert ran.notices == ["cast 8 trained tensors from float16 to float32 before AdamW was made at train.py:11"]
 
 
 def test_a_plain_loop_whose_gradients_vanish_moves(train):
@@ -139,7 +139,7 @@ def test_a_plain_loop_whose_gradients_vanish_moves(train):
     assert (without.status, ran.status) == (0, 0), ran.output
     assert without.weights == first
     assert ran.weights != first
-    assert ran.said[0].startswith("scale the loss by 65536 at first, because nothing else does at train.py:")
+    assert ran.notices[0].startswith("scale the loss by 65536 at first, because nothing else does at train.py:")
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_plain_loop_whose_gradients_vanish_moves(train):
 )
 def test_a_healthy_script_ends_with_the_same_bits(body, train):
     without, ran = train(body, runtime=False), train(body, runtime=True)
-    assert (without.status, ran.status, ran.said) == (0, 0, []), ran.output
+    assert (without.status, ran.status, ran.notices) == (0, 0, []), ran.output
     assert ran.losses == without.losses
     assert ran.weights == without.weights
 
@@ -174,21 +174,21 @@ def test_a_step_that_overflows_is_skipped_and_the_scale_falls_and_is_kept_for_a_
     body = "model = mini.build()\n" + plain(factor="2e2")
     ran = train(body, runtime=True)
     assert ran.status == 0, ran.output
-    assert "skipped a step whose gradients overflowed; the loss scale is 32768" in ran.said
+    assert "skipped a step whose gradients overflowed; the loss scale is 32768" in ran.notices
     assert all(finite for _, _, finite in ran.weights.values())
     scale = json.loads((ran.folder / "runtime-scale.json").read_text())["scale"]
     resumed = train(body, runtime=True, HALFSTEP_RESUME_FROM="checkpoint-8", HALFSTEP_RUN_DIR=str(ran.folder))
-    assert resumed.said[0] == f"continue with the loss scale {scale:g} of the job before"
-    assert not any(line.startswith("skipped") for line in resumed.said)
+    assert resumed.notices[0] == f"continue with the loss scale {scale:g} of the job before"
+    assert not any(line.startswith("skipped") for line in resumed.notices)
 
 
 def test_a_model_in_pure_half_without_autocast_trains(train):
     body = "model = mini.build().to(torch.bfloat16)\n" + plain(dtype="enabled=False")
     ran = train(body, runtime=True)
     assert ran.status == 0, ran.output
-    assert any("cast 8 trained tensors from bfloat16 to float32" in line for line in ran.said)
-    assert any("frozen tensors from bfloat16 to float16" in line for line in ran.said)
-    assert any("compute Mini under autocast in float16" in line for line in ran.said)
+    assert any("cast 8 trained tensors from bfloat16 to float32" in line for line in ran.notices)
+    assert any("frozen tensors from bfloat16 to float16" in line for line in ran.notices)
+    assert any("compute Mini under autocast in float16" in line for line in ran.notices)
     dtypes = {("lora" in name, dtype) for name, (dtype, _, _) in ran.weights.items()}
     assert dtypes == {(True, "float32"), (False, "float16")}
 
@@ -211,7 +211,7 @@ def test_a_cast_after_the_optimizer_was_made_is_undone_for_trained_tensors(train
     assert train(body, runtime=False).status == 1
     ran = train(body, runtime=True)
     assert ran.status == 0, ran.output
-    assert ran.said[0].startswith("kept 8 trained tensors in float32, which were cast at train.py:")
+    assert ran.notices[0].startswith("kept 8 trained tensors in float32, which were cast at train.py:")
 
 
 def test_groups_of_parameters_and_generators_are_cast_too(train):

@@ -68,8 +68,8 @@ def test_one_bad_step_is_an_error_only_where_weights_are_ruined_and_is_reported_
     ],
 )
 def test_a_training_of_nothing_but_such_steps_is_lost(bad, check, steps):
-    told = reported(step(number, **bad) for number in range(1, 30))
-    assert (check, "error", steps) == next(one for one in told if one[1] == "error")
+    findings = reported(step(number, **bad) for number in range(1, 30))
+    assert (check, "error", steps) == next(one for one in findings if one[1] == "error")
 
 
 @pytest.mark.parametrize(
@@ -106,17 +106,17 @@ def test_a_scale_that_collapses_late_is_an_error_once_no_step_is_applied_any_mor
 
 def test_steps_skipped_over_budget_are_told():
     monitor = StepMonitor()
-    told = []
+    findings = []
     for number in range(1, 31):
-        told += monitor.observe(step(number, skipped=number % 2 == 0))
-    assert [one.check for one in told] == ["skipped-steps"]
-    assert told[0].step == 22
+        findings += monitor.observe(step(number, skipped=number % 2 == 0))
+    assert [one.check for one in findings] == ["skipped-steps"]
+    assert findings[0].step == 22
 
 
 def test_a_training_whose_every_step_overflows_is_an_error():
     monitor = StepMonitor()
-    told = [one for number in range(1, 10) for one in monitor.observe(step(number, skipped=True))]
-    assert [(one.check, one.step) for one in told] == [("scaler-trajectory", 8)]
+    findings = [one for number in range(1, 10) for one in monitor.observe(step(number, skipped=True))]
+    assert [(one.check, one.step) for one in findings] == [("scaler-trajectory", 8)]
 
 
 def test_the_first_overflows_of_a_scaler_are_nothing():
@@ -136,14 +136,14 @@ def test_memory_that_creeps_is_told_and_memory_that_stays_is_not():
         return 2**30 + max(0, number - 2 * CREEP_WINDOW) * 2**24
 
     monitor, calm = StepMonitor(), StepMonitor()
-    told = [one for number in range(1, 120) for one in monitor.observe(step(number, held=held(number)))]
-    assert [one.check for one in told] == ["memory-creep"]
+    findings = [one for number in range(1, 120) for one in monitor.observe(step(number, held=held(number)))]
+    assert [one.check for one in findings] == ["memory-creep"]
     assert [one for number in range(1, 120) for one in calm.observe(step(number, held=2**30))] == []
 
 
 def test_progress_of_a_plain_script_is_written(watch, tmp_path):
-    told, status, _ = watch(SCRIPTS / "healthy" / "lora_loop.py", HALFSTEP_STEPS="30")
-    assert (told, status) == ([], 0)
+    findings, status, _ = watch(SCRIPTS / "healthy" / "lora_loop.py", HALFSTEP_STEPS="30")
+    assert (findings, status) == ([], 0)
     progress = decode(Progress, json.loads((tmp_path / "progress.json").read_text()))
     assert (progress.step, progress.steps, progress.skipped_steps) == (30, 30, 0)
     assert progress.loss > 0
@@ -179,16 +179,16 @@ def test_skipped_steps_are_counted(watch, tmp_path):
     ],
 )
 def test_a_lost_training_ends_within_steps_and_its_log_says_why(name, check, watch):
-    told, status, output = watch(SCRIPTS / "faults" / f"{name}.py")
-    assert check in [line["check"] for line in told]
-    assert told[0]["step"] <= 12
+    findings, status, output = watch(SCRIPTS / "faults" / f"{name}.py")
+    assert check in [line["check"] for line in findings]
+    assert findings[0]["step"] <= 12
     assert status == 1
     assert check in [finding.check for finding in diagnose_text(output)]
 
 
 def test_the_watch_may_only_report(watch):
-    told, status, _ = watch(SCRIPTS / "faults" / "loss_zero.py", HALFSTEP_WATCH_STOP="0")
-    assert "loss-zero" in [line["check"] for line in told]
+    findings, status, _ = watch(SCRIPTS / "faults" / "loss_zero.py", HALFSTEP_WATCH_STOP="0")
+    assert "loss-zero" in [line["check"] for line in findings]
     assert status == 0
 
 
@@ -199,15 +199,15 @@ RESUMING = {"train-mode", "trainable-set", "trainable-dtype", "weights-between",
 
 @pytest.mark.parametrize("script", INTERRUPTED, ids=lambda path: path.stem)
 def test_what_an_evaluation_or_a_checkpoint_leaves_changed_is_reported(script, watch):
-    told, status, output = watch(script, HALFSTEP_STEPS=planned_steps(script))
+    findings, status, output = watch(script, HALFSTEP_STEPS=planned_steps(script))
     assert status == 0, output[-2000:]
-    assert [(line["check"], line["severity"]) for line in told] == [(declared("expects", script)[0][0], "warning")]
+    assert [(line["check"], line["severity"]) for line in findings] == [(declared("expects", script)[0][0], "warning")]
 
 
 @pytest.mark.parametrize("script", sorted((SCRIPTS / "healthy").glob("*.py")), ids=lambda path: path.stem)
 def test_a_healthy_training_runs_to_its_end_unharmed(script, watch):
-    told, status, output = watch(script, HALFSTEP_STEPS=planned_steps(script))
-    assert [line for line in told if line["severity"] == "error" or line["check"] in RESUMING] == []
+    findings, status, output = watch(script, HALFSTEP_STEPS=planned_steps(script))
+    assert [line for line in findings if line["severity"] == "error" or line["check"] in RESUMING] == []
     assert status == 0, output[-2000:]
 
 

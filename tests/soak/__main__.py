@@ -17,8 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.soak.kills import end_all
 from tests.soak.rounds import Soak, play, prepare
-from tests.soak.strikes import end_all
 from tests.soak.world import new_world
 
 
@@ -60,14 +60,14 @@ def main(words: list[str]) -> int:
 
 def play_one(soak: Soak, seed: int, number: int) -> bool:
     """Whether every invariant held. Seed and number choose kind, victim, stage and the share of it that has passed."""
-    told: list[str] = []
+    lines: list[str] = []
     began = time.monotonic()
     try:
-        play(soak, random.Random(f"{seed}:{number}"), told.append)
+        play(soak, random.Random(f"{seed}:{number}"), lines.append)
     except AssertionError as violation:
-        say(f"{number}: {told[-1] if told else ''}: VIOLATION {violation}")
+        say(f"{number}: {lines[-1] if lines else ''}: VIOLATION {violation}")
         return False
-    say(f"{number}: {told[-1]}: all held ({time.monotonic() - began:.1f} s)")
+    say(f"{number}: {lines[-1]}: all held ({time.monotonic() - began:.1f} s)")
     return True
 
 

@@ -14,7 +14,7 @@ from pipeline.records.stage_checkpoints import parse_checkpoints
 from remote.payload.checkpoints.files import MANIFEST
 from remote.protocol.exits import ExitCode
 from remote.protocol.records import complete_prefix
-from tests.soak.strikes import there, wait_for
+from tests.soak.kills import host_processes, wait_for
 from tests.soak.world import World, digests
 
 GONE_WITHIN_S = 60.0
@@ -37,9 +37,9 @@ class End:
 
 def read_end(world: World) -> End:
     """How it is now."""
-    runs = world.there / "runs"
+    runs = world.remote / "runs"
     results = {str(path.relative_to(runs)): path.read_text() for path in sorted(runs.glob("*/loss.json"))}
-    return End(digests(world.there / "tree"), results, frozenset(names_of(world)))
+    return End(digests(world.remote / "tree"), results, frozenset(names_of(world)))
 
 
 def names_of(world: World) -> set[str]:
@@ -60,14 +60,14 @@ def names_of(world: World) -> set[str]:
     return found
 
 
-def check_said(code: int, err: str) -> None:
+def check_exit(code: int, err: str) -> None:
     """The exit code is one of the published ones and no bug of ours, and nobody saw a traceback."""
     assert "Traceback" not in err, f"I9: a traceback: {err[-2000:]}"
     known = {int(one) for one in ExitCode} - {int(ExitCode.BUG)}
     assert code in known, f"I9: exit {code}: {err[-2000:]}"
 
 
-def check_here(world: World, before: dict[str, str]) -> None:
+def check_local(world: World, before: dict[str, str]) -> None:
     """The project is untouched, and the record of its stages can be read."""
     assert digests(world.project, without=".halfstep") == before, "I1: the local tree changed"
     records = world.project / ".halfstep"
@@ -96,34 +96,34 @@ def check_tree(world: World, allowed: dict[str, set[str]]) -> None:
     """Each file there is one of the whole versions that it may be."""
     if not (world.server.home / "halfstep" / "projects").is_dir():
         return
-    for path, digest in digests(world.there / "tree").items():
+    for path, digest in digests(world.remote / "tree").items():
         assert path in allowed, f"I2: {path} is in the tree and in no version of the project"
         assert digest in allowed[path], f"I2: {path} is of no version of the project"
 
 
 def check_mirror(world: World, *, whole: bool) -> None:
     """Each event file here is whole records and the beginning of the host's; all of it, where the run is over."""
-    for there_file in world.server.home.glob("halfstep/projects/*/runs/*/tensorboard/*tfevents*"):
-        run = there_file.parent.parent
-        here = world.project / ".halfstep" / "runs" / run.name / "tensorboard" / there_file.name
-        data, source = here.read_bytes() if here.exists() else b"", there_file.read_bytes()
-        assert source.startswith(data), f"I7: {here} is not the beginning of the host's"
+    for remote_file in world.server.home.glob("halfstep/projects/*/runs/*/tensorboard/*tfevents*"):
+        run = remote_file.parent.parent
+        local = world.project / ".halfstep" / "runs" / run.name / "tensorboard" / remote_file.name
+        data, source = local.read_bytes() if local.exists() else b"", remote_file.read_bytes()
+        assert source.startswith(data), f"I7: {local} is not the beginning of the host's"
         if whole:
-            assert data == source, f"I7: {here} has {len(data)} of {len(source)} bytes"
-            assert complete_prefix(data).size_bytes == len(data), f"I7: {here} ends inside a record"
+            assert data == source, f"I7: {local} has {len(data)} of {len(source)} bytes"
+            assert complete_prefix(data).size_bytes == len(data), f"I7: {local} ends inside a record"
             for name in ("adapter_model.safetensors", "adapter_config.json"):
-                ours, theirs = here.parent.parent / "adapter" / name, run / "adapter" / name
+                ours, theirs = local.parent.parent / "adapter" / name, run / "adapter" / name
                 assert ours.read_bytes() == theirs.read_bytes(), f"I7: {ours} is another than the host's"
 
 
-def check_job(world: World, *, struck_jobs: int) -> None:
+def check_job(world: World, *, killed_jobs: int) -> None:
     """One training at a time, each from the newest verified checkpoint, no more of them than were struck down."""
-    for run in world.there.glob("runs/*"):
-        rows: list[dict[str, Any]] = [json.loads(line) for line in (run / "said.jsonl").read_text().splitlines()]
+    for run in world.remote.glob("runs/*"):
+        rows: list[dict[str, Any]] = [json.loads(line) for line in (run / "trainer.jsonl").read_text().splitlines()]
         assert not [row for row in rows if row["event"] == "overlap"], "I4: two trainings at once"
         begun = [row for row in rows if row["event"] == "begin"]
-        assert len(begun) <= 1 + struck_jobs, f"I4: {len(begun)} trainings, {struck_jobs} of them struck"
-        assert len(list((run / "jobs").iterdir())) <= 1 + struck_jobs, "I4: more jobs than trainings struck"
+        assert len(begun) <= 1 + killed_jobs, f"I4: {len(begun)} trainings, {killed_jobs} of them struck"
+        assert len(list((run / "jobs").iterdir())) <= 1 + killed_jobs, "I4: more jobs than trainings struck"
         kept = 0
         for row in begun:
             newest = max(row["verified"], default=0)
@@ -134,15 +134,15 @@ def check_job(world: World, *, struck_jobs: int) -> None:
 
 def check_nothing_verified(world: World) -> None:
     """There are trainer checkpoints, and none of them has a manifest: a refusal to resume is right."""
-    folders = [*world.there.glob("runs/*/checkpoints/checkpoint-*")]
+    folders = [*world.remote.glob("runs/*/checkpoints/checkpoint-*")]
     verified = [folder.name for folder in folders if (folder / MANIFEST).exists()]
     assert folders and not verified, f"I6: refused to resume from {verified}"
 
 
 def check_quiet(world: World) -> None:
     """Nothing of ours runs there, and every lock can be had."""
-    gone = wait_for(lambda: not there(world) and not world.server.sessions(), GONE_WITHIN_S, 0.02)
-    assert gone, f"I4: still there: {there(world)}, sessions {world.server.sessions()}"
+    gone = wait_for(lambda: not host_processes(world) and not world.server.sessions(), GONE_WITHIN_S, 0.02)
+    assert gone, f"I4: still there: {host_processes(world)}, sessions {world.server.sessions()}"
     for root in (world.server.home, world.project / ".halfstep"):
         for path in [*root.rglob("lock"), *root.rglob("*.lock")]:
             with path.open("rb") as file:

@@ -9,20 +9,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from remote.protocol.exits import ExitCode
+from tests.soak.kills import OF_THE_JOB, ON_THE_WAY, STAGES, Typed, kill_victim, wait_for
 from tests.soak.oracle import (
     End,
     Sampler,
     check_end,
-    check_here,
+    check_exit,
     check_job,
+    check_local,
     check_mirror,
     check_nothing_verified,
     check_quiet,
-    check_said,
     check_tree,
     read_end,
 )
-from tests.soak.strikes import OF_THE_JOB, ON_THE_WAY, STAGES, Typed, strike, wait_for
 from tests.soak.world import World, change_project, digests
 
 PATIENCE_S = 280.0
@@ -38,7 +38,7 @@ class Kind:
     begins: str
     config: str
     until: str
-    struck: tuple[str, ...]
+    kill_stages: tuple[str, ...]
     victims: tuple[str, ...]
     spans: dict[str, float] = field(default_factory=dict)
     honest: End | None = None
@@ -87,12 +87,12 @@ def prepare(world: World) -> Soak:
     world.save("new")
     measure(world, kinds["environment"])
     run_through(world, Kind("", 0, "", "light", "fix", (), ()))
-    first = digests(world.there / "tree")
+    first = digests(world.remote / "tree")
     world.save("fixed")
     change_project(world.project)
     world.save("changed")
     measure(world, kinds["sync"])
-    allow(kinds["sync"], first, digests(world.project, without=".halfstep"), digests(world.there / "tree"))
+    allow(kinds["sync"], first, digests(world.project, without=".halfstep"), digests(world.remote / "tree"))
     world.put_back("fixed")
     measure(world, kinds["verify"])
     world.save("proved")
@@ -142,7 +142,7 @@ def typed_again(world: World, kind: Kind, *more: str) -> dict[str, str]:
     """Typed to its end, it ends well; the state of each stage. Raises OnlyBroken where it may and does refuse."""
     typed = Typed(world.types(kind.config, kind.until, "--json", *more))
     code = typed.finish(PATIENCE_S)
-    check_said(code, typed.err)
+    check_exit(code, typed.err)
     if code == ExitCode.CHECKPOINT and not more:
         check_nothing_verified(world)
         raise OnlyBroken
@@ -155,7 +155,7 @@ class OnlyBroken(Exception):
 
 
 @dataclass(frozen=True)
-class Struck:
+class Kill:
     """One blow, and how the command that it met ended; -9 where it was the victim itself."""
 
     kind: Kind
@@ -168,21 +168,21 @@ class Struck:
         return f"{self.kind.name}: {self.victim} struck in {self.stage} after {self.after_s:.3f} s, exit {self.code}"
 
 
-def play(soak: Soak, dice: random.Random, told: Callable[[str], None]) -> None:
+def play(soak: Soak, dice: random.Random, report: Callable[[str], None]) -> None:
     """One round: a blow that hit, the line typed again, nothing left to do, and every invariant held."""
     world, kind = soak.world, soak.roll(dice)
     for _ in range(TRIES):
-        stage, victim = dice.choice(kind.struck), dice.choice(kind.victims)
+        stage, victim = dice.choice(kind.kill_stages), dice.choice(kind.victims)
         after_s = dice.uniform(0.0, kind.spans[stage])
-        told(f"{kind.name}: {victim} in {stage} after {after_s:.3f} s")
+        report(f"{kind.name}: {victim} in {stage} after {after_s:.3f} s")
         world.put_back(kind.begins)
         before = digests(world.project, without=".halfstep")
         with Sampler(world) as sampler:
-            struck = blow(world, kind, stage, victim, after_s)
-            if struck is None:
+            kill = kill_once(world, kind, stage, victim, after_s)
+            if kill is None:
                 continue
-            told(str(struck))
-            check_here(world, before)
+            report(str(kill))
+            check_local(world, before)
             check_tree(world, kind.allowed)
             check_mirror(world, whole=False)
             try:
@@ -190,22 +190,22 @@ def play(soak: Soak, dice: random.Random, told: Callable[[str], None]) -> None:
             except OnlyBroken:
                 # Its first save was cut: to begin at step 0 it must be asked, as its hint says; that is another run.
                 typed_again(world, kind, "--force", "train")
-                told(f"{struck}, then 43")
-                check_here(world, before)
+                report(f"{kill}, then 43")
+                check_local(world, before)
                 check_quiet(world)
                 return
         sampler.check()
         nothing_left(world, kind)
-        check_here(world, before)
+        check_local(world, before)
         check_end(world, kind.end)
         if kind.trains:
             check_mirror(world, whole=True)
-            check_job(world, struck_jobs=int(victim in OF_THE_JOB))
+            check_job(world, killed_jobs=int(victim in OF_THE_JOB))
         return
     raise AssertionError(f"{kind.name}: nothing was hit in {TRIES} tries")
 
 
-def blow(world: World, kind: Kind, stage: str, victim: str, after_s: float) -> Struck | None:
+def kill_once(world: World, kind: Kind, stage: str, victim: str, after_s: float) -> Kill | None:
     """The command is begun and that victim hit so long into that stage; None where there was nothing to hit."""
     connections = world.proxy.connections
     typed = Typed(world.types(kind.config, kind.until))
@@ -217,7 +217,7 @@ def blow(world: World, kind: Kind, stage: str, victim: str, after_s: float) -> S
     try:
         assert wait_for(begun, PATIENCE_S), f"I11: {stage} did not begin in {PATIENCE_S:.0f} s"
         wait_for(lambda: typed.over, after_s)
-        hit = strike(world, victim, typed)
+        hit = kill_victim(world, victim, typed)
         if not hit:
             typed.finish(PATIENCE_S)
             return None
@@ -225,5 +225,5 @@ def blow(world: World, kind: Kind, stage: str, victim: str, after_s: float) -> S
     finally:
         typed.kill()
     if victim != "laptop":
-        check_said(code, typed.err)
-    return Struck(kind, stage, victim, after_s, code)
+        check_exit(code, typed.err)
+    return Kill(kind, stage, victim, after_s, code)

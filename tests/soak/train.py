@@ -31,7 +31,7 @@ STEP_S = 0.02
 
 
 @contextlib.contextmanager
-def alone() -> Iterator[None]:
+def report_overlap() -> Iterator[None]:
     """This is the only training of that home; where another one lives, `overlap` is said."""
     with (Path.home() / "training.lock").open("w") as file:
         try:
@@ -41,7 +41,7 @@ def alone() -> Iterator[None]:
         yield
 
 
-def train_in_torch(told: Callable[[int, float], None]) -> float:
+def train_in_torch(on_step: Callable[[int, float], None]) -> float:
     """A small regression, the same every time."""
     import torch
 
@@ -56,17 +56,17 @@ def train_in_torch(told: Callable[[int, float], None]) -> float:
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
-        told(step, loss.item())
+        on_step(step, loss.item())
     return float(loss.item())
 
 
-def train_lightly(told: Callable[[int, float], None]) -> float:
+def train_in_python(on_step: Callable[[int, float], None]) -> float:
     """Steps that cost nothing, with checkpoints as the Trainer lays them."""
     begun = resumed_step()
     write_progress(begun, STEPS)
     for step in range(begun + 1, STEPS + 1):
         loss = 2.0 / (step + 1)
-        told(step, loss)
+        on_step(step, loss)
         write_progress(step, STEPS)
         if step % SAVE_EVERY == 0:
             save(str(CHECKPOINTS), step)
@@ -91,9 +91,9 @@ def main() -> None:
     torch_wanted = PROVED or bool(os.environ.get("SOAK_TORCH"))
     name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}.0"
     folder = Path(os.environ["HALFSTEP_TENSORBOARD_DIR"])
-    with alone(), (folder / name).open("ab", buffering=0) as events:
+    with report_overlap(), (folder / name).open("ab", buffering=0) as events:
         say("begin", job=os.environ.get("HALFSTEP_JOB", ""), resume=resumed_step(), verified=verified_steps())
-        train = train_in_torch if torch_wanted else train_lightly
+        train = train_in_torch if torch_wanted else train_in_python
         loss = train(lambda step, value: events.write(scalar(step, value)))
     adapter = RUN / "adapter"
     adapter.mkdir(exist_ok=True)

@@ -58,7 +58,7 @@ class World:
         return ("run", "--host", str(self.hosts / "titan.yaml"), "--config", config, "--until", until)
 
     @property
-    def there(self) -> Path:
+    def remote(self) -> Path:
         """The project's folder on the host."""
         [folder] = (self.server.home / "halfstep" / "projects").iterdir()
         return folder

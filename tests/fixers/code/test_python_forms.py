@@ -24,8 +24,8 @@ def outcome(code, packages):
     after = planned.change.after.decode() if planned.change else text
     assert after.startswith(IMPORTS)
     lines = IMPORTS.count("\n")
-    told = [(int(f.where.rpartition(":")[2]) - lines, f.severity.value, f.message) for f in planned.findings]
-    return after.removeprefix(IMPORTS), told
+    findings = [(int(f.where.rpartition(":")[2]) - lines, f.severity.value, f.message) for f in planned.findings]
+    return after.removeprefix(IMPORTS), findings
 
 
 STAYS = None
@@ -220,12 +220,12 @@ def test_what_cannot_be_decided_is_told_with_its_line_and_left(code, line, sever
 
 
 @pytest.mark.parametrize(
-    ("version", "told"), [("4.57.3", []), ("5.0.0", []), (None, [(1, "warning", NO_DTYPE)])], ids=str
+    ("version", "findings"), [("4.57.3", []), ("5.0.0", []), (None, [(1, "warning", NO_DTYPE)])], ids=str
 )
-def test_a_model_without_a_dtype_is_bfloat16_from_transformers_5_on(version, told):
+def test_a_model_without_a_dtype_is_bfloat16_from_transformers_5_on(version, findings):
     load = "AutoModelForCausalLM.from_pretrained('m')"
     after = load.replace(")", ', dtype="float16")') if version == "5.0.0" else load
-    assert outcome(load, {"transformers": version} if version else {}) == (after, told)
+    assert outcome(load, {"transformers": version} if version else {}) == (after, findings)
 
 
 @pytest.mark.parametrize(

@@ -174,8 +174,8 @@ COUNT = "def fix(m):\n    for p in m.parameters():\n        if p.requires_grad:\
 )
 def test_what_is_trained_is_float32_before_an_optimizer_takes_it(before, after):
     half = "x = torch.float16\n"
-    wanted, told = outcome(trainable_fp32, half + before)
-    assert (wanted.removeprefix(half), told) == (before if after is STAYS else after, [])
+    wanted, findings = outcome(trainable_fp32, half + before)
+    assert (wanted.removeprefix(half), findings) == (before if after is STAYS else after, [])
 
 
 UNNAMED = "the model of this optimizer or trainer is not assigned to a name; its trainable parameters must be float32"

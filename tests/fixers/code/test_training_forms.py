@@ -140,8 +140,8 @@ FORMS = {
 )
 def test_what_a_line_becomes(fixer, before, after):
     half = "x = torch.float16\n"
-    wanted, told = outcome(fixer, half + before)
-    assert (wanted.removeprefix(half), told) == (before if after is STAYS else after, [])
+    wanted, findings = outcome(fixer, half + before)
+    assert (wanted.removeprefix(half), findings) == (before if after is STAYS else after, [])
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ ARGUMENTS = "TrainingArguments({})"
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "message"),
     [
         ("evaluation_strategy='no'", "eval_strategy='no'", ""),
         ("no_cuda=True", "use_cpu=True", ""),
@@ -194,9 +194,9 @@ ARGUMENTS = "TrainingArguments({})"
         ("learning_rate=1", STAYS, ""),
     ],
 )
-def test_an_argument_has_the_name_that_transformers_5_knows(before, after, told):
+def test_an_argument_has_the_name_that_transformers_5_knows(before, after, message):
     wanted = ARGUMENTS.format(before if after is STAYS else after)
-    findings = [(1, told)] if told else []
+    findings = [(1, message)] if message else []
     assert outcome(trainer_arguments, ARGUMENTS.format(before), {"transformers": "5.0"}) == (wanted, findings)
 
 

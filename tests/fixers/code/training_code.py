@@ -23,8 +23,8 @@ def outcome(fixer, code, packages=None):
     after = planned.change.after.decode() if planned.change else text
     assert after.startswith(IMPORTS)
     lines = IMPORTS.count("\n")
-    told = [(int(f.where.rpartition(":")[2]) - lines, f.message) for f in planned.findings]
-    return after.removeprefix(IMPORTS), told
+    findings = [(int(f.where.rpartition(":")[2]) - lines, f.message) for f in planned.findings]
+    return after.removeprefix(IMPORTS), findings
 
 
 STAYS = None

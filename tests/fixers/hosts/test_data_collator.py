@@ -13,7 +13,7 @@ from remote.errors import RemoteFault
 from remote.link.local import local_host
 from remote.protocol.findings import Severity
 from remote.protocol.machine import Interpreter
-from tests.fixers.setup_rig import PROJECT, MemoryTree, apply, lies_there, manifest_row, put, site_at, survey_of
+from tests.fixers.setup_rig import PROJECT, MemoryTree, apply, manifest_row, put, remote_content, site_at, survey_of
 
 FILE = "src/AudioDataCollator.py"
 OLD = b"class AudioDataCollator:\n    padding = 0\n"
@@ -39,11 +39,11 @@ def test_a_collator_edited_on_the_host_becomes_the_projects_and_can_be_put_back(
     assert "was edited there" in plan.findings[0].message
     assert data_collator.plan(site_of(host, setting)) == plan
     apply(host, plan)
-    assert lies_there(host, FILE) == NEW
+    assert remote_content(host, FILE) == NEW
     assert manifest_row(host, FILE).installed == hashlib.sha256(NEW).hexdigest()
     assert data_collator.plan(site_of(host, setting)) == data_collator.Plan()
     host.act(plan.changes[0].undo, plan.changes[0].args)
-    assert lies_there(host, FILE) == OLD
+    assert remote_content(host, FILE) == OLD
 
 
 def test_the_same_bytes_are_left_without_a_word(host):
@@ -91,7 +91,7 @@ def test_an_edit_after_the_plan_is_not_overwritten(host):
     host.write_bytes(f"{PROJECT.tree}/{FILE}", b"mine")
     with pytest.raises(RemoteFault, match="changed after the plan was made"):
         apply(host, plan)
-    assert lies_there(host, FILE) == b"mine"
+    assert remote_content(host, FILE) == b"mine"
 
 
 @pytest.mark.parametrize("path", ["../outside.py", "/etc/passwd", "src/../../x.py"])

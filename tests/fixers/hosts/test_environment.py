@@ -14,7 +14,7 @@ from remote.link.local import local_host
 from remote.payload.fix.marks import MARK, begin_marked, discard, read_mark
 from remote.protocol.findings import Severity
 from remote.protocol.machine import Driver, Gpu, Interpreter
-from tests.faults.struck import blows, killing, run_traced
+from tests.faults.kill_points import kill_at, kill_points, run_traced
 from tests.fixers.setup_rig import PROJECT, site_at, survey_of
 from tests.lab.mounts import why_no_mounts
 from tests.lab.package_index import slow_index, wheel
@@ -72,11 +72,11 @@ def test_a_venv_is_made_whole_made_once_and_taken_away_again(host, tmp_path):
     (change,) = plan.changes
     assert "torch==2.13.* (cu129)" in change.summary
     assert host.act(change.op, change.args)["made"] is True
-    said = subprocess.run(
+    completed = subprocess.run(
         [f"{venv(host)}/bin/python", "-c", "import torch, speechkit; print(speechkit.answer, torch.__path__[0])"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert said.stdout.startswith(f"42 {venv(host)}")
+    assert completed.stdout.startswith(f"42 {venv(host)}")
     assert host.act(change.op, change.args)["made"] is False
     assert host.act("fix.undo", {"project": PROJECT.key, "fixer": "environment"}) == {"restored": [venv(host)]}
     assert host.list_files(f"{PROJECT.tree}/venv") == ()
@@ -311,12 +311,12 @@ def test_killed_at_any_change_the_folder_bears_a_mark_or_is_not_there(tmp_path):
     counted = old("counted")
     assert run_traced(MARKED, (str(counted),), log).returncode == 0
     assert read_mark(str(counted))["recipe"] == "new"
-    strikes = [blow for blow in blows(log, counted.parent) if blow[0] != "openat"]
-    assert len(strikes) >= 8
-    for number, blow in enumerate(strikes):
+    kills = [kill_point for kill_point in kill_points(log, counted.parent) if kill_point[0] != "openat"]
+    assert len(kills) >= 8
+    for number, kill_point in enumerate(kills):
         folder = old(f"killed-{number}")
-        assert run_traced(MARKED, (str(folder),), log, killing(blow)).returncode != 0, blow
-        assert not folder.exists() or read_mark(str(folder)), blow
+        assert run_traced(MARKED, (str(folder),), log, kill_at(kill_point)).returncode != 0, kill_point
+        assert not folder.exists() or read_mark(str(folder)), kill_point
         seen.add(read_mark(str(folder)).get("recipe", ""))
         discard(str(folder))
         begin_marked(str(folder), {"state": "unfinished", "recipe": "again"})

@@ -112,5 +112,7 @@ def test_a_file_that_no_fixer_cares_about_is_not_looked_at(path: str, data: byte
 
 def test_the_largest_source_is_read_and_one_byte_more_is_not() -> None:
     largest = b"x" + b"#" * (LARGEST_SOURCE_BYTES - 1)
-    told = [plan_file("a.py", data, [Fixer(_refuse)], Target()).findings[0].where for data in (largest, largest + b"#")]
-    assert told == ["a.py:7", "a.py:1"]
+    places = [
+        plan_file("a.py", data, [Fixer(_refuse)], Target()).findings[0].where for data in (largest, largest + b"#")
+    ]
+    assert places == ["a.py:7", "a.py:1"]

@@ -66,7 +66,7 @@ def test_a_fixer_for_old_cards_acts_on_known_old_cards_alone(gpu, below, acts):
 
 
 @pytest.mark.parametrize(
-    ("installed", "version", "told"),
+    ("installed", "version", "expected"),
     [
         (None, (5,), None),
         ("5.0.0", (5,), True),
@@ -78,9 +78,9 @@ def test_a_fixer_for_old_cards_acts_on_known_old_cards_alone(gpu, below, acts):
         ("10.0", (5,), True),
     ],
 )
-def test_a_package_is_in_a_version_or_a_newer_one_or_nobody_looked(installed, version, told):
+def test_a_package_is_in_a_version_or_a_newer_one_or_nobody_looked(installed, version, expected):
     packages = {} if installed is None else {"transformers": installed}
-    assert Target(packages=packages).at_least("transformers", version) is told
+    assert Target(packages=packages).at_least("transformers", version) is expected
 
 
 A = FileChange("a", b"1", b"2", {"x": 1}, ("one",))

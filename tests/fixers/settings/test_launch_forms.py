@@ -123,7 +123,7 @@ HEREDOC = "a heredoc selects bfloat16; its purpose is unknown, so it was left as
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
+    ("before", "after", "findings"),
     [
         ("cat > c.yaml <<E\nbf16: true\nE\n", "cat > c.yaml <<E\nfp16: true\nE\n", []),
         ('tee c.json <<E\n{"dtype": "bf16"}\nE\n', 'tee c.json <<E\n{"dtype": "fp16"}\nE\n', []),
@@ -134,8 +134,8 @@ HEREDOC = "a heredoc selects bfloat16; its purpose is unknown, so it was left as
         ("cat > c.yaml <<E\nx: 1\nprecision: bf16_true\nE\n",) * 2 + ([("3", NO_TWIN, "precision: 16-mixed")],),
     ],
 )
-def test_a_heredoc_is_read_as_what_it_is_written_to(before, after, told):
-    assert outcome(before) == (after, told)
+def test_a_heredoc_is_read_as_what_it_is_written_to(before, after, findings):
+    assert outcome(before) == (after, findings)
 
 
 def test_a_script_that_cannot_be_read_is_told_and_a_config_of_commands_is_not():

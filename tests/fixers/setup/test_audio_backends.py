@@ -126,8 +126,8 @@ def test_torchcodec_loads_ffmpeg_4_to_8(releases, found):
 
 
 def test_a_misfit_and_missing_libraries_are_told_both():
-    told = judge_torchcodec({"torchcodec": "0.7", "torch": "2.9"}, AudioFacts())
-    assert told == (misfit("0.7", "2.8", "2.9", "torchcodec==0.9.*"), NO_FFMPEG)
+    findings = judge_torchcodec({"torchcodec": "0.7", "torch": "2.9"}, AudioFacts())
+    assert findings == (misfit("0.7", "2.8", "2.9", "torchcodec==0.9.*"), NO_FFMPEG)
 
 
 def plan_of(code, packages=None, python=THEIRS, look=FFMPEG, **known):

@@ -26,7 +26,7 @@ def error(message, where=FILE, hint="pipeline fix --only data-collator", code=Ex
     return Finding("data-collator", Severity.ERROR, message, where, hint, code)
 
 
-def copy_told(path, reach=""):
+def copy_warning(path, reach=""):
     message = f"another {path.rpartition('/')[2]} on the host differs{reach}"
     return Finding("data-collator", Severity.WARNING, message, path, f"rm {path}")
 
@@ -59,11 +59,11 @@ def test_a_collator_is_found_by_its_name_where_there_is_only_one(paths, found):
         (CollatorFacts(DIGEST, edited=True), ()),
         (CollatorFacts("bb"), (NOT_OURS,)),
         (CollatorFacts("bb", edited=True), (EDITED,)),
-        (CollatorFacts("zz", copies=(Copy("/a/b.py", "cc"),)), (NOT_OURS, copy_told("/a/b.py"))),
+        (CollatorFacts("zz", copies=(Copy("/a/b.py", "cc"),)), (NOT_OURS, copy_warning("/a/b.py"))),
         (CollatorFacts(DIGEST, copies=(Copy("/x", DIGEST), Copy("/y", ""))), ()),
         (
             CollatorFacts(DIGEST, copies=(Copy("/a/x.py", "cc"), Copy("/b/x.py", "zz", True))),
-            (copy_told("/a/x.py"), copy_told("/b/x.py", "; it is imported instead of the project's")),
+            (copy_warning("/a/x.py"), copy_warning("/b/x.py", "; it is imported instead of the project's")),
         ),
     ],
 )
@@ -103,10 +103,10 @@ def replacement(expected):
         (CollatorFacts(DIGEST), Plan()),
         (CollatorFacts("bb"), Plan((resolved(NOT_OURS),), (replacement("bb"),))),
         (CollatorFacts("bb", edited=True), Plan((resolved(EDITED),), (replacement("bb"),))),
-        (CollatorFacts(DIGEST, copies=(Copy("/c.py", "cc"),)), Plan((copy_told("/c.py"),))),
+        (CollatorFacts(DIGEST, copies=(Copy("/c.py", "cc"),)), Plan((copy_warning("/c.py"),))),
         (
             CollatorFacts("bb", copies=(Copy("/c.py", "cc"),)),
-            Plan((resolved(NOT_OURS), copy_told("/c.py")), (replacement("bb"),)),
+            Plan((resolved(NOT_OURS), copy_warning("/c.py")), (replacement("bb"),)),
         ),
     ],
 )

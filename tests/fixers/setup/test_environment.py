@@ -265,21 +265,21 @@ def impossible(card_words, driver):
 
 
 @pytest.mark.parametrize(
-    ("gpu", "driver", "setting", "told"),
+    ("gpu", "driver", "setting", "finding"),
     [
         (card(name="K80", capability=(3, 7)), "470.1", "create", impossible("K80 (3.7)", "470.1")),
         (TURING, "", "create", impossible("TITAN RTX (7.5)", "none")),
         (TURING, "550.1", {"torch": "2.7"}, impossible("TITAN RTX (7.5)", "550.1")),
     ],
 )
-def test_a_card_that_no_build_is_for_is_told(gpu, driver, setting, told):
-    assert plan_of(setting, gpu, driver) == Plan((UNFIT, told))
+def test_a_card_that_no_build_is_for_is_told(gpu, driver, setting, finding):
+    assert plan_of(setting, gpu, driver) == Plan((UNFIT, finding))
 
 
 def test_an_interpreter_outside_the_project_is_told_and_left():
     outside = Interpreter("/usr/bin/python3", error="gone")
     unfit = error("/usr/bin/python3 does not run: gone", "/usr/bin/python3")
     message = "/usr/bin/python3 is outside the project, so no venv is created there"
-    told = error(message, "/usr/bin/python3", "python: venv/bin/python in the host file")
-    assert plan_of("create", interpreter=outside) == Plan((unfit, told))
-    assert plan_of("create", None, "", outside) == Plan((unfit, told))
+    finding = error(message, "/usr/bin/python3", "python: venv/bin/python in the host file")
+    assert plan_of("create", interpreter=outside) == Plan((unfit, finding))
+    assert plan_of("create", None, "", outside) == Plan((unfit, finding))

@@ -47,8 +47,8 @@ def test_flash_attention_is_told_where_the_card_cannot_run_it(packages, capabili
 
 
 def test_both_flash_attentions_are_told_on_a_card_that_runs_neither():
-    told = judge_flash({"flash-attn": "2.8.3", "flash_attn_3": "3.0"}, card())
-    assert [finding.message.split()[0] for finding in told] == ["flash-attn", "flash_attn_3"]
+    findings = judge_flash({"flash-attn": "2.8.3", "flash_attn_3": "3.0"}, card())
+    assert [finding.message.split()[0] for finding in findings] == ["flash-attn", "flash_attn_3"]
 
 
 def test_it_needs_a_survey_and_a_known_card():

@@ -30,10 +30,10 @@ def test_a_repository_is_asked_for_once_per_revision():
         return {"commit": f"c{len(asked)}"}
 
     hub = HostHub(site_at(FakeHost(operations={"fix.tokenizer.hub": answer}), survey=RUNS))
-    told = [
+    commits = [
         hub.tree(*each)["commit"] for each in (("a/b", "x"), ("a/b", "y"), ("a/b", "x"), ("a/c", "x"), ("a/b", "y"))
     ]
-    assert told == ["c1", "c2", "c1", "c3", "c2"]
+    assert commits == ["c1", "c2", "c1", "c3", "c2"]
     assert asked == [("/v/bin/python", *each) for each in (("a/b", "x"), ("a/b", "y"), ("a/c", "x"))]
 
 

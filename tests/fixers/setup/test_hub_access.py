@@ -96,12 +96,12 @@ def test_the_judgement_of_what_the_hub_says(look, secrets, finding):
     assert judge_access(REPO, look, secrets) == (() if finding is None else (finding,))
 
 
-TOKEN_TOLD = warning("HF_TOKEN is set in env:", "secrets: [HF_TOKEN]", "HF_TOKEN")
+TOKEN_WARNING = warning("HF_TOKEN is set in env:", "secrets: [HF_TOKEN]", "HF_TOKEN")
 
 
 def test_a_token_in_env_is_told_without_its_value():
     assert judge_environment({"A": "1"}) == ()
-    assert judge_environment({"HF_TOKEN": "hf_secret", "A": "1"}) == (TOKEN_TOLD,)
+    assert judge_environment({"HF_TOKEN": "hf_secret", "A": "1"}) == (TOKEN_WARNING,)
     assert [finding.where for finding in judge_environment(("HUGGING_FACE_HUB_TOKEN", "HF_TOKEN"))] == [
         "HF_TOKEN",
         "HUGGING_FACE_HUB_TOKEN",
@@ -168,12 +168,12 @@ def test_an_interpreter_that_cannot_be_run_is_not_named(survey):
     ],
 )
 def test_what_is_no_hubs_or_on_no_host_is_not_asked_for_and_a_token_is_told_all_the_same(known):
-    assert asked_of(GATED, environment={"HF_TOKEN": "x"}, **known) == (Plan((TOKEN_TOLD,)), [])
+    assert asked_of(GATED, environment={"HF_TOKEN": "x"}, **known) == (Plan((TOKEN_WARNING,)), [])
 
 
 def test_a_hub_that_was_not_asked_is_a_warning_beside_what_was_seen():
     fault = RemoteFault("it hung", kind="timeout", exit_code=ExitCode.TEMPORARY)
     plan, _ = asked_of(fault, environment={"HF_TOKEN": "x"})
-    assert plan == Plan((TOKEN_TOLD, warning("the hub was not queried: it hung")))
-    told, _ = asked_of(GATED, environment={"HF_TOKEN": "x"})
-    assert told == Plan((TOKEN_TOLD, error(f"{SAYS} gated: m{NO_TOKEN}", LICENCE)))
+    assert plan == Plan((TOKEN_WARNING, warning("the hub was not queried: it hung")))
+    planned, _ = asked_of(GATED, environment={"HF_TOKEN": "x"})
+    assert planned == Plan((TOKEN_WARNING, error(f"{SAYS} gated: m{NO_TOKEN}", LICENCE)))

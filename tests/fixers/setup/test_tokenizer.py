@@ -16,16 +16,16 @@ from tests.lab.fake_host import FakeHost
 
 TREE = f"/home/fake/halfstep/{PROJECT.tree}"
 FILE = "model/tokenizer.json"
-THERE = f"{TREE}/{FILE}"
+REMOTE = f"{TREE}/{FILE}"
 REPO = "lab/speech"
 COMMIT = "c0ffee" * 6 + "beef"
 CUT, WHOLE = b'{"model": {', b'{"model": {"type": "BPE"}}'
 GOOD = digest_of(WHOLE)
 
 
-BAD = TokenizerFile(THERE, "/blobs/1", len(CUT), digest_of(CUT).sha256, Fault("truncated", "d"))
+BAD = TokenizerFile(REMOTE, "/blobs/1", len(CUT), digest_of(CUT).sha256, Fault("truncated", "d"))
 IS_BROKEN = "tokenizer.json is broken: truncated: d"
-BROKEN = Finding("tokenizer", Severity.ERROR, IS_BROKEN, THERE, exit_code=ExitCode.FIXER)
+BROKEN = Finding("tokenizer", Severity.ERROR, IS_BROKEN, REMOTE, exit_code=ExitCode.FIXER)
 HUB_HAS = {"commit": COMMIT, "digests": {"tokenizer.json": encode(GOOD)}}
 
 
@@ -62,7 +62,7 @@ def change(summary, **args):
 
 
 FROM_HUB = change(
-    f"replace {THERE} (11 bytes) by the file from lab/speech at c0ffeec0ffee (26 bytes)",
+    f"replace {REMOTE} (11 bytes) by the file from lab/speech at c0ffeec0ffee (26 bytes)",
     repo=REPO,
     revision=COMMIT,
     digest=encode(GOOD),
@@ -88,7 +88,7 @@ def test_a_copy_in_the_cache_of_the_same_revision_is_taken_without_asking_the_hu
     plan, asked = plan_of(BAD, CACHED)
     digest = encode(Digest(26, GOOD.sha256))
     assert plan.changes == (
-        change(f"replace {THERE} (11 bytes) by the file from /hub/b (26 bytes)", copy="/hub/b", digest=digest),
+        change(f"replace {REMOTE} (11 bytes) by the file from /hub/b (26 bytes)", copy="/hub/b", digest=digest),
     )
     assert len(asked) == 1
 
@@ -101,15 +101,15 @@ def test_a_copy_in_the_projects_folder_that_the_config_names_is_taken():
 
 
 def test_a_repair_that_was_cut_before_it_was_noted_is_noted():
-    noted = TokenizerFile(THERE, "/blobs/1", 26, GOOD.sha256, Fault("unrecorded", "d"))
-    (told,) = plan_of(noted)[0].changes
-    assert (told.args["copy"], told.args["expected"]) == ("/blobs/1", GOOD.sha256)
-    assert told.args["digest"] == encode(Digest(26, GOOD.sha256))
+    noted = TokenizerFile(REMOTE, "/blobs/1", 26, GOOD.sha256, Fault("unrecorded", "d"))
+    (repair,) = plan_of(noted)[0].changes
+    assert (repair.args["copy"], repair.args["expected"]) == ("/blobs/1", GOOD.sha256)
+    assert repair.args["digest"] == encode(Digest(26, GOOD.sha256))
 
 
 def unresolved(reason, hint):
     message = f"{IS_BROKEN}; no valid copy is available: {reason}"
-    return Finding("tokenizer", Severity.ERROR, message, THERE, hint, ExitCode.FIXER)
+    return Finding("tokenizer", Severity.ERROR, message, REMOTE, hint, ExitCode.FIXER)
 
 
 EXPLAIN = "pipeline explain tokenizer"
@@ -151,7 +151,7 @@ def test_one_file_that_cannot_be_mended_does_not_keep_the_others_from_it():
 
 @pytest.mark.parametrize("survey", [None, survey_of()])
 def test_a_library_that_is_not_known_is_not_too_old(survey):
-    pairs = TokenizerFile(THERE, "x", 9, "cc", paired_merges=True)
+    pairs = TokenizerFile(REMOTE, "x", 9, "cc", paired_merges=True)
     assert plan_of(pairs, survey=survey)[0] == Plan()
 
 
@@ -181,8 +181,8 @@ def test_a_file_that_is_broken_otherwise_or_has_no_copy_here_is_changed_there(tr
 
 def test_a_file_not_sent_yet_is_judged_from_the_laptop_and_one_that_was_by_the_host():
     plan, _ = plan_of(tree={FILE: CUT})
-    assert [(each.args["path"], each.args["expected"]) for each in plan.changes] == [(THERE, digest_of(CUT).sha256)]
-    sent = TokenizerFile(THERE, THERE, 26, GOOD.sha256)
+    assert [(each.args["path"], each.args["expected"]) for each in plan.changes] == [(REMOTE, digest_of(CUT).sha256)]
+    sent = TokenizerFile(REMOTE, REMOTE, 26, GOOD.sha256)
     assert plan_of(sent, tree={FILE: CUT})[0] == Plan()
 
 

@@ -11,7 +11,7 @@ from tests.fixers.setup_rig import PROJECT, MemoryTree
 
 TREE = f"/home/fake/halfstep/{PROJECT.tree}"
 FILE = "model/tokenizer.json"
-THERE = f"{TREE}/{FILE}"
+REMOTE = f"{TREE}/{FILE}"
 REPO = "lab/speech"
 
 
@@ -85,14 +85,14 @@ BESIDE = {"model/config.json": named("lab/beside")}
 def test_a_file_belongs_to_its_place_in_the_cache_or_the_model_beside_it_or_the_config(files, origin, known, whose):
     site = Site(MemoryTree(files))
     assert belongs_to(site, origin, TokenizerFile(FILE, FILE, 1, "aa", **known)) == whose
-    assert belongs_to(site, origin, TokenizerFile(THERE, THERE, 1, "aa", **known), TREE) == whose
+    assert belongs_to(site, origin, TokenizerFile(REMOTE, REMOTE, 1, "aa", **known), TREE) == whose
 
 
 def test_a_tokenizer_at_the_top_of_the_project_belongs_to_the_model_there():
     site = Site(MemoryTree({"config.json": named("lab/top")}))
     assert belongs_to(site, Origin(), TokenizerFile("tokenizer.json", "x", 1, "aa")) == ("lab/top", "")
-    there = TokenizerFile(f"{TREE}/tokenizer.json", "x", 1, "aa")
-    assert belongs_to(site, Origin(), there, TREE) == ("lab/top", "")
+    file = TokenizerFile(f"{TREE}/tokenizer.json", "x", 1, "aa")
+    assert belongs_to(site, Origin(), file, TREE) == ("lab/top", "")
 
 
 def test_the_laptops_files_are_those_beside_a_tokenizer():

@@ -21,8 +21,8 @@ PRINTED = {
 
 
 def test_every_build_has_the_architectures_that_it_prints():
-    told = {(build.tag, release): build.architectures for build in BUILDS for release in (build.since, build.until)}
-    assert {key: " ".join(f"sm_{major}{minor}" for major, minor in codes) for key, codes in told.items()} == PRINTED
+    codes_of = {(build.tag, release): build.architectures for build in BUILDS for release in (build.since, build.until)}
+    assert {key: " ".join(f"sm_{major}{minor}" for major, minor in codes) for key, codes in codes_of.items()} == PRINTED
 
 
 @pytest.mark.parametrize("build", BUILDS, ids=lambda build: f"{build.tag} since {build.since[1]}")

@@ -6,7 +6,7 @@ from fixers.sources.commands import is_dockerfile, is_makefile, is_shell, read_c
 from fixers.sources.config_commands import commands_in_config
 
 
-def said(path, text):
+def commands_of(path, text):
     script = commands_in_config(path, text.encode())
     for command in script.commands:
         for word in command.words:
@@ -40,11 +40,11 @@ def said(path, text):
     ],
 )
 def test_commands_under_keys_that_name_them(text, commands):
-    assert said("ci.yaml", text) == commands
+    assert commands_of("ci.yaml", text) == commands
 
 
 def test_json_holds_commands_too():
-    assert said("tasks.json", '{"cmd": "a b", "args": ["c", 1, null]}') == [["a", "b"], ["c", "1", "null"]]
+    assert commands_of("tasks.json", '{"cmd": "a b", "args": ["c", 1, null]}') == [["a", "b"], ["c", "1", "null"]]
 
 
 def test_a_heredoc_in_a_block_knows_its_bytes():

@@ -90,8 +90,8 @@ def test_a_key_written_twice_is_found_with_its_path(text, found):
 
 def test_a_walk_goes_in_order_and_enters_what_is_shared_once():
     document = compose("a: &x [1, {b: 2}]\nc: *x\n? [k]\n: 3\n")
-    told = [(path, key.text if isinstance(key, Scalar) else None) for path, key, _ in walk(document)]
-    assert told == [
+    found = [(path, key.text if isinstance(key, Scalar) else None) for path, key, _ in walk(document)]
+    assert found == [
         (("a",), "a"), (("a", 0), None), (("a", 1), None), (("a", 1, "b"), "b"), (("c",), "c"), (("?",), None),
     ]  # fmt: skip
     assert list(walk(None)) == []
@@ -115,8 +115,8 @@ def test_a_collection_in_brackets_knows_its_bytes_and_that_it_is_so_written(read
     text = '{"a": [1, {"b": "c"}], "d": []}'
     document = read(text)
     assert isinstance(document, Mapping) and document.flow
-    told = {path: text[node.place.start : node.place.end] for path, _, node in walk(document)}
-    assert told == {
+    found = {path: text[node.place.start : node.place.end] for path, _, node in walk(document)}
+    assert found == {
         ("a",): '[1, {"b": "c"}]',
         ("a", 0): "1",
         ("a", 1): '{"b": "c"}',

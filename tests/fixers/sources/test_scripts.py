@@ -8,7 +8,7 @@ from fixers.sources.shell_words import scan_shell
 from fixers.sources.unparsable import Unparsable
 
 
-def said(script):
+def commands_of(script):
     """Every command as words: `NAME=value` for what it sets, with an array's words in brackets; `?`: the shell says."""
     return [
         [
@@ -77,7 +77,7 @@ def items_of(assignment):
     ],
 )
 def test_a_shell_script_as_the_shell_reads_it(text, commands):
-    assert said(scan_shell(text.encode())) == commands
+    assert commands_of(scan_shell(text.encode())) == commands
 
 
 @pytest.mark.parametrize(
@@ -141,8 +141,8 @@ def test_forty_levels_of_substitution_are_read_and_one_more_is_refused():
 
 def test_a_part_is_scanned_by_itself_and_a_byte_order_mark_is_no_word():
     data = b"\xef\xbb\xbfa b; c d"
-    assert said(scan_shell(data)) == [["a", "b"], ["c", "d"]]
-    assert said(scan_shell(data, 5, 9)) == [["b"], ["c"]]
+    assert commands_of(scan_shell(data)) == [["a", "b"], ["c", "d"]]
+    assert commands_of(scan_shell(data, 5, 9)) == [["b"], ["c"]]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_part_is_scanned_by_itself_and_a_byte_order_mark_is_no_word():
     ],
 )
 def test_a_makefile_is_its_variables_and_its_recipes(text, commands):
-    assert said(scan_makefile(text.encode())) == commands
+    assert commands_of(scan_makefile(text.encode())) == commands
 
 
 @pytest.mark.parametrize(
@@ -199,4 +199,4 @@ def test_a_makefile_is_its_variables_and_its_recipes(text, commands):
     ],
 )
 def test_a_dockerfile_is_what_it_starts_and_sets(text, commands):
-    assert said(scan_dockerfile(text.encode())) == commands
+    assert commands_of(scan_dockerfile(text.encode())) == commands

@@ -41,8 +41,8 @@ def on_a_titan(root: Path, **texts: str) -> View:
 
 def with_rewrites(view: View, changes: tuple[FileChange, ...]) -> View:
     """The host's tree has those changes."""
-    here = view.scan.manifest.rows
-    fixed = {c.path: replace(here[c.path], installed=sha256(c.after), fixers=dict(c.fixers)) for c in changes}
+    rows = view.scan.manifest.rows
+    fixed = {c.path: replace(rows[c.path], installed=sha256(c.after), fixers=dict(c.fixers)) for c in changes}
     return view.with_survey(replace(view.survey, tree=replace(view.survey.tree, fixed=fixed)))
 
 
@@ -63,6 +63,6 @@ def test_one_more_fixer_leaves_what_others_made(tmp_path: Path, path: str) -> No
     host = FakeHost(operations={"tree.rewrite": lambda args: {"survey": encode(fixed.survey.tree)}})
     plan = fix_on_host(Context(host, fixed, NoListener()), ["bf16-probe"], show_only=False)
     assert path in {change.path for change in plan.changes if isinstance(change, FileChange)}
-    told = sent(host)
-    assert "bf16-probe" in told[path]
-    assert told.get("cast.py", ("bf16-to-fp16",))[-1] == "bf16-to-fp16", "what another fixer made was taken back"
+    fixers_of = sent(host)
+    assert "bf16-probe" in fixers_of[path]
+    assert fixers_of.get("cast.py", ("bf16-to-fp16",))[-1] == "bf16-to-fp16", "what another fixer made was taken back"

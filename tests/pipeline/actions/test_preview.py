@@ -41,7 +41,7 @@ def test_a_proof_and_a_training_of_other_files_do_not_hold(
 
 
 @pytest.mark.parametrize(
-    ("state", "checkpoints", "seen", "told"),
+    ("state", "checkpoints", "seen", "reason"),
     [
         (JobState.RUNNING, (), StageState.RUNNING, "{} runs, step 60"),
         (
@@ -56,14 +56,14 @@ def test_a_proof_and_a_training_of_other_files_do_not_hold(
     ],
 )
 def test_what_would_become_of_the_training_is_said(
-    tmp_path: Path, state: JobState | None, checkpoints: tuple[Checkpoint, ...], seen: StageState, told: str
+    tmp_path: Path, state: JobState | None, checkpoints: tuple[Checkpoint, ...], seen: StageState, reason: str
 ) -> None:
     view = view_of(tmp_path, state)
     runs = tuple(replace(run, checkpoints=checkpoints) for run in view.survey.runs)
     view = view.with_survey(replace(view.survey, runs=runs))
     claims = claims_of(view).without(("train",))
     train, logs = preview_stages(view, claims, files_change=False)[-2:]
-    assert (train.state, train.reason) == (seen, told.format(run_id(view)))
+    assert (train.state, train.reason) == (seen, reason.format(run_id(view)))
     assert (logs.state, logs.reason) == (StageState.PENDING, "after train")
     other = preview_stages(view, claims, files_change=True)[-2]
     assert (other.state, other.reason) == (StageState.PENDING, "not done yet"), "that run is of other files"
@@ -77,6 +77,6 @@ def test_without_a_record_every_stage_has_work(tmp_path: Path) -> None:
 def test_a_secret_file_is_told_by_what_a_sync_would_do_and_not_twice(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("TOKEN=1\n")
     view = view_of(tmp_path)
-    told = plan_sync(view.scan, view.survey.tree, view.scan.manifest).report.findings
-    assert [finding.check for finding in told] == ["secret-file"]
-    assert not set(told) & set(judge_without_proof(view).findings)
+    findings = plan_sync(view.scan, view.survey.tree, view.scan.manifest).report.findings
+    assert [finding.check for finding in findings] == ["secret-file"]
+    assert not set(findings) & set(judge_without_proof(view).findings)

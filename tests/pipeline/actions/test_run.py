@@ -76,10 +76,14 @@ def test_an_interrupted_run_tells_its_stages_its_run_and_its_job(tmp_path: Path)
     may_have_begun = outcome_of(context, ran)
     assert (may_have_begun.run, may_have_begun.job) == (name, None)
     note_job(view.records.run(name, "local"), JobState.RUNNING, Progress(7, 60))
-    told = outcome_of(context, ran)
-    assert (told.exit_code, told.run, [stage.name for stage in told.stages]) == (130, name, ["verify", "train"])
-    assert told.job is not None
-    assert (told.job.state, told.job.step) == (JobState.RUNNING, 7)
+    outcome = outcome_of(context, ran)
+    assert (outcome.exit_code, outcome.run, [stage.name for stage in outcome.stages]) == (
+        130,
+        name,
+        ["verify", "train"],
+    )
+    assert outcome.job is not None
+    assert (outcome.job.state, outcome.job.step) == (JobState.RUNNING, 7)
 
 
 @pytest.mark.parametrize(

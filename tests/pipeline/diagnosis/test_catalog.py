@@ -29,9 +29,9 @@ def test_a_sample_is_named_by_its_own_entry(name, sample):
 @pytest.mark.parametrize(("name", "sample"), SAMPLES)
 def test_a_log_with_nothing_but_the_sample_is_diagnosed_by_its_name_alone(name, sample):
     entry = find_entry(name)
-    told = diagnose_text(f"Epoch 1\n{sample}\n" * entry.repeats)
+    findings = diagnose_text(f"Epoch 1\n{sample}\n" * entry.repeats)
     expected = [] if entry.severity.value == "info" else [name]
-    assert [finding.check for finding in told] == expected
+    assert [finding.check for finding in findings] == expected
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)

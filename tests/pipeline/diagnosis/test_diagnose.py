@@ -162,7 +162,7 @@ def test_an_error_that_the_training_outlived_is_no_cause(log, expected):
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "counts"),
     [
         ('text="CUDA out of memory"', False),
         ('RuntimeError: "CUDA out of memory" was raised', True),
@@ -170,8 +170,8 @@ def test_an_error_that_the_training_outlived_is_no_cause(log, expected):
         ('said "no" and then CUDA out of memory', True),
     ],
 )
-def test_words_in_quotes_are_spoken_of_unless_an_error_or_a_json_log_says_them(line, told):
-    assert checks(line) == (["cuda-oom"] if told else [])
+def test_words_in_quotes_are_spoken_of_unless_an_error_or_a_json_log_says_them(line, counts):
+    assert checks(line) == (["cuda-oom"] if counts else [])
 
 
 def test_what_was_outlived_is_no_error_beside_a_warning():

@@ -16,10 +16,10 @@ from tests.pipeline.listeners import NoListener
 
 class Hears(NoListener):
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.texts: list[str] = []
 
     def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        self.told.append(text)
+        self.texts.append(text)
 
 
 class GoesAway:
@@ -41,7 +41,7 @@ def test_each_loss_is_told_with_its_wait() -> None:
     retry = replace(announcing_retries(ears), tries=3, sleep=lambda seconds: None)
     with pytest.raises(CannotConnect):
         list(follow_on(GoesAway(), "follow.log", dict, retry))
-    assert ears.told == [
+    assert ears.texts == [
         "the line to titan went away; retrying in 0.5 s",
         "titan timed out; retrying in 1.0 s",
     ]

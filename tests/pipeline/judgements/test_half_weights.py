@@ -85,13 +85,13 @@ def _folder(root: Path, files: dict[str, str]) -> DiskTree:
     return DiskTree(root)
 
 
-def _told(root: Path, files: dict[str, str]) -> list[tuple[str, str, str]]:
+def _findings(root: Path, files: dict[str, str]) -> list[tuple[str, str, str]]:
     findings = judge_half_weights(_folder(root, files))
     return [(each.severity.value, each.where, each.message.partition("(")[2].partition(")")[0]) for each in findings]
 
 
 @pytest.mark.parametrize(
-    ("files", "told"),
+    ("files", "findings"),
     [
         (PROJECT, [("error", "settings.py:5", "models/load.py:8")]),
         ({"train.py": ONE_FILE}, [("error", "train.py:5", "train.py:7")]),
@@ -107,8 +107,8 @@ def _told(root: Path, files: dict[str, str]) -> list[tuple[str, str, str]]:
         ({"train.py": CALLS, "net.py": NET}, [("warning", "train.py:5", "net.py:6")]),
     ],
 )
-def test_half_weights_without_autocast_or_scaler_are_found_with_their_line(tmp_path, files, told) -> None:
-    assert _told(tmp_path, files) == told
+def test_half_weights_without_autocast_or_scaler_are_found_with_their_line(tmp_path, files, findings) -> None:
+    assert _findings(tmp_path, files) == findings
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_half_weights_without_autocast_or_scaler_are_found_with_their_line(tmp_p
     ],
 )
 def test_mixed_precision_and_models_that_are_not_trained_in_half_are_left_alone(tmp_path, files) -> None:
-    assert _told(tmp_path, files) == []
+    assert _findings(tmp_path, files) == []
 
 
 def test_only_a_card_without_bfloat16_and_a_mixed_plan_are_judged(tmp_path) -> None:

@@ -122,10 +122,10 @@ def test_BI_45_a_card_that_others_fill_is_told_with_numbers_and_names() -> None:
     assert "stale-processes" in finding.hint
 
 
-@pytest.mark.parametrize(("share", "told"), [(0.0, 0), (0.09, 0), (0.11, 1), (1.0, 1)])
-def test_BI_45_a_desktop_on_the_card_is_not_called_busy(share: float, told: int) -> None:
+@pytest.mark.parametrize(("share", "findings"), [(0.0, 0), (0.09, 0), (0.11, 1), (1.0, 1)])
+def test_BI_45_a_desktop_on_the_card_is_not_called_busy(share: float, findings: int) -> None:
     used = replace(TITAN, used_bytes=int(share * TITAN.memory_bytes))
-    assert len(list(judge_cards(DRIVER, (used,), PYTHON, PLAIN))) == told
+    assert len(list(judge_cards(DRIVER, (used,), PYTHON, PLAIN))) == findings
 
 
 @pytest.mark.parametrize(

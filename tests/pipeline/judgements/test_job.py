@@ -10,7 +10,7 @@ from remote.protocol.jobs import Checkpoint, JobNews, JobResult, JobState, RunSu
 
 
 @pytest.mark.parametrize(
-    ("checkpoints", "told", "code"),
+    ("checkpoints", "words", "code"),
     [
         ((), "left no checkpoint", ExitCode.TRAINING),
         ((Checkpoint("checkpoint-8", 8, problem="cut"),), "left no checkpoint", ExitCode.TRAINING),
@@ -26,12 +26,12 @@ from remote.protocol.jobs import Checkpoint, JobNews, JobResult, JobState, RunSu
     ("result", "check"), [(JobResult(143, stopped=True), "stopped"), (JobResult(143, preempted=True), "preempted")]
 )
 def test_a_stopped_run_says_what_is_kept(
-    checkpoints: tuple[Checkpoint, ...], told: str, code: ExitCode, result: JobResult, check: str
+    checkpoints: tuple[Checkpoint, ...], words: str, code: ExitCode, result: JobResult, check: str
 ) -> None:
     run = RunSurvey("r", "c", "f", 1, JobState.FAILED, result=result, checkpoints=checkpoints)
     [finding] = judge_run(run, "r").findings
     assert (finding.check, finding.exit_code) == (check, code)
-    assert told in finding.message
+    assert words in finding.message
     assert judge_end("r", JobNews(1, JobState.FAILED, result=result)) is None, "only the next look knows what is kept"
 
 

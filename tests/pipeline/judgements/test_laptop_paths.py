@@ -32,7 +32,7 @@ def judged(files: dict[str, str], *argv: str, **environment: str) -> tuple[Findi
     return judge_laptop_paths(suspects(uses.uses, LAPTOP), LAPTOP, ON_HOST).findings
 
 
-def told(files: dict[str, str] | str, *argv: str, **environment: str) -> list[tuple[str, str]]:
+def path_findings(files: dict[str, str] | str, *argv: str, **environment: str) -> list[tuple[str, str]]:
     files = {"train.py": files} if isinstance(files, str) else files
     return [(found.severity.value, found.where) for found in judged(files, *argv, **environment)]
 
@@ -54,7 +54,7 @@ def told(files: dict[str, str] | str, *argv: str, **environment: str) -> list[tu
     ],
 )
 def test_a_path_of_the_laptop_that_the_start_reads_is_an_error(text: str) -> None:
-    assert [severity for severity, _ in told(text)] == ["error"]
+    assert [severity for severity, _ in path_findings(text)] == ["error"]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_path_of_the_laptop_that_the_start_reads_is_an_error(text: str) -> Non
     ],
 )
 def test_one_that_it_may_not_read_is_a_warning(text: str, line: int) -> None:
-    assert told(text) == [("warning", f"train.py:{line}")]
+    assert path_findings(text) == [("warning", f"train.py:{line}")]
 
 
 @pytest.mark.parametrize(
@@ -106,12 +106,12 @@ def test_one_that_it_may_not_read_is_a_warning(text: str, line: int) -> None:
     ],
 )
 def test_what_is_no_path_of_the_laptop_or_is_not_opened_is_left_alone(text: str) -> None:
-    assert told(text) == []
+    assert path_findings(text) == []
 
 
 def test_what_may_be_made_in_a_folder_of_the_same_text_is_no_error() -> None:
     text = "os.makedirs('/Users/me/a')\nopen('/Users/me/a/rows.json')\n"
-    assert [severity for severity, _ in told(text)] == ["warning", "warning"]
+    assert [severity for severity, _ in path_findings(text)] == ["warning", "warning"]
 
 
 @pytest.mark.parametrize(
@@ -132,9 +132,9 @@ def test_what_the_command_gives_instead_of_a_default_is_not_looked_at() -> None:
         "d = os.environ.get('SPEECH', '/home/me/corpus')\n"
         "class Args:\n    model_path: str = '/home/me/models/phi'\n"
     )
-    assert len(told(script)) == 3
+    assert len(path_findings(script)) == 3
     given = ("python", "train.py", "--data_dir=/data/hf", "--model-path", "/data/hf")
-    assert told({"train.py": script}, *given, SPEECH="/data/hf") == []
+    assert path_findings({"train.py": script}, *given, SPEECH="/data/hf") == []
 
 
 def test_only_what_the_command_reaches_is_read() -> None:
@@ -150,14 +150,14 @@ def test_only_what_the_command_reaches_is_read() -> None:
         "tests/test_data.py": "ROOT = '/home/me/corpus'\n",
         "tools/other.py": "ROOT = '/home/me/corpus'\n",
     }
-    assert [where for _, where in told(files, "bash", "run.sh")] == [
+    assert [where for _, where in path_findings(files, "bash", "run.sh")] == [
         "conf/exp.yaml:4",
         "conf/more.json:2",
         "run.sh:2",
         "run.sh:5",
         "src/data.py:1",
     ]
-    assert told(files, "bash", "-c", "cd /home/me/corpus && python tools/other.py") == [
+    assert path_findings(files, "bash", "-c", "cd /home/me/corpus && python tools/other.py") == [
         ("warning", "command:1"),
         ("warning", "tools/other.py:1"),
     ]

@@ -24,7 +24,7 @@ class Files:
         return self._files[path]
 
 
-def told(text, plan=TURING):
+def found_in(text, plan=TURING):
     return [(finding.check, finding.where) for finding in judge_static(Files(train_py=text), plan).findings]
 
 
@@ -68,7 +68,7 @@ def told(text, plan=TURING):
     ],
 )
 def test_what_cannot_work_is_told_with_its_line(text, check, line):
-    assert told(text) == [(check, f"train.py:{line}")]
+    assert found_in(text) == [(check, f"train.py:{line}")]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_what_cannot_work_is_told_with_its_line(text, check, line):
     ],
 )
 def test_what_is_right_or_only_mentioned_is_left_alone(text):
-    assert told(text) == []
+    assert found_in(text) == []
 
 
 def test_the_folk_fixes_are_refused_with_the_exit_code_of_precision():
@@ -104,7 +104,7 @@ def test_the_folk_fixes_are_refused_with_the_exit_code_of_precision():
 
 
 def test_a_card_that_needs_no_scaler_may_leave_clipping_out():
-    assert told("import torch\nTrainingArguments('o', bf16=True, max_grad_norm=None)\n", AMPERE) == []
+    assert found_in("import torch\nTrainingArguments('o', bf16=True, max_grad_norm=None)\n", AMPERE) == []
 
 
 def test_the_plans_own_findings_come_first():

@@ -20,7 +20,7 @@ CARD = CardTrial(0, "TITAN RTX", (7, 5), "out of memory")
 
 
 @pytest.mark.parametrize(
-    ("facts", "need", "told"),
+    ("facts", "need", "expected"),
     [
         (WELL, NAMED, []),
         (replace(WELL, cuda_available=False), PLAIN, []),
@@ -31,8 +31,10 @@ CARD = CardTrial(0, "TITAN RTX", (7, 5), "out of memory")
         (replace(WELL, disk=replace(WELL.disk, error="quota")), PLAIN, [("disk", ExitCode.DISK)]),
     ],
 )
-def test_what_the_trial_shows_is_told(facts: EnvironmentFacts, need: Need, told: list[tuple[str, ExitCode]]) -> None:
-    assert [(finding.check, finding.exit_code) for finding in judge_trial(facts, need, Driver())] == told
+def test_what_the_trial_shows_is_reported(
+    facts: EnvironmentFacts, need: Need, expected: list[tuple[str, ExitCode]]
+) -> None:
+    assert [(finding.check, finding.exit_code) for finding in judge_trial(facts, need, Driver())] == expected
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ def test_every_text_of_a_value_is_masked_and_the_rest_stays() -> None:
         (StepSeen(True, 0.5, float("inf")),),
         output_tail="hunter2hunter2\n",
     )
-    told = masked(report, ["hunter2hunter2"])
-    assert "hunter2" not in str(told)
-    assert (told.findings[0].message, told.output_tail) == ("token *** refused", "***\n")
-    assert told.steps == report.steps
+    shown = masked(report, ["hunter2hunter2"])
+    assert "hunter2" not in str(shown)
+    assert (shown.findings[0].message, shown.output_tail) == ("token *** refused", "***\n")
+    assert shown.steps == report.steps
     assert masked(report, []) is report
 
 

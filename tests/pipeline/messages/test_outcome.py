@@ -22,8 +22,8 @@ def test_errors_are_told_before_warnings_each_as_they_came() -> None:
         finding("secret-file", Severity.WARNING),
         finding("child-failed", Severity.ERROR),
     )
-    told = Outcome("run", ExitCode.PRECISION, findings=came).shown_findings
-    assert [one.check for one in told] == [
+    shown = Outcome("run", ExitCode.PRECISION, findings=came).shown_findings
+    assert [one.check for one in shown] == [
         "fp16-unscale",
         "child-failed",
         "card-assumed",

@@ -13,7 +13,7 @@ from pipeline.diagnosis.cures import CONFIG_CURES
 from pipeline.pages.checks import check_page, page_names, write_pages
 
 ROOT = Path(__file__).parents[3]
-TOLD = re.compile(
+CHECK_NAME = re.compile(
     r"\b(?:error|warning|good|Unseen|told|_error|_warning|Finding|Rule|Anomaly)\(\s*\"([a-z0-9]+(?:-[a-z0-9]+)*)\""
 )
 SOURCES = [
@@ -24,14 +24,14 @@ SOURCES = [
 
 
 def test_every_check_the_code_can_tell_has_a_page():
-    told = {name for source in SOURCES for name in TOLD.findall(source.read_text(encoding="utf-8"))}
-    assert len(told) > 40
-    assert sorted(told - set(page_names())) == []
+    names = {name for source in SOURCES for name in CHECK_NAME.findall(source.read_text(encoding="utf-8"))}
+    assert len(names) > 40
+    assert sorted(names - set(page_names())) == []
 
 
 def test_no_page_is_about_a_check_that_nobody_tells():
-    told = " ".join(path.read_text(encoding="utf-8") for path in [*SOURCES, *(ROOT / "pipeline").rglob("*.py")])
-    assert [check.name for check in load_checks() if f'"{check.name}"' not in told] == []
+    text = " ".join(path.read_text(encoding="utf-8") for path in [*SOURCES, *(ROOT / "pipeline").rglob("*.py")])
+    assert [check.name for check in load_checks() if f'"{check.name}"' not in text] == []
 
 
 @pytest.mark.parametrize("name", list(page_names()))

@@ -113,7 +113,7 @@ def test_a_project_whose_only_note_is_damaged_has_a_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "expected"),
     [
         ((), None),
         (("jobs/1/output.log",), None),
@@ -122,11 +122,11 @@ def test_a_project_whose_only_note_is_damaged_has_a_run(tmp_path: Path) -> None:
     ],
 )
 def test_curves_are_told_wherever_the_script_wrote_them(
-    tmp_path: Path, written: tuple[str, ...], told: str | None
+    tmp_path: Path, written: tuple[str, ...], expected: str | None
 ) -> None:
     _, note = remembered(tmp_path)
     for name in written:
         (note.parent / name).parent.mkdir(parents=True, exist_ok=True)
         (note.parent / name).write_bytes(b"")
     found = artifacts_in(note.parent).get("tensorboard")
-    assert found == (None if told is None else str(note.parent / told))
+    assert found == (None if expected is None else str(note.parent / expected))

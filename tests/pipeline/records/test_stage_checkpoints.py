@@ -68,9 +68,9 @@ def test_FI_27_a_flipped_byte_claims_nothing_or_the_same(tmp_path: Path) -> None
 def test_FI_28_a_record_of_another_version_is_not_believed(tmp_path: Path, version: object) -> None:
     path = tmp_path / "state.json"
     write_checkpoints(path, some_claims())
-    told = json.loads(path.read_bytes())
-    told["version"] = version
-    claims = parse_checkpoints(json.dumps(told).encode())
+    record = json.loads(path.read_bytes())
+    record["version"] = version
+    claims = parse_checkpoints(json.dumps(record).encode())
     assert claims.stages == {}
     assert "version" in claims.problem
 

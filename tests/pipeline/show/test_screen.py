@@ -15,14 +15,14 @@ from pipeline.show.failure import keep_traceback
 from pipeline.show.screen import Screen
 
 
-@pytest.mark.parametrize(("encoding", "told"), [("ascii", "3 -> 1"), ("utf-8", "3 █▁▁ 1")])
+@pytest.mark.parametrize(("encoding", "drawn"), [("ascii", "3 -> 1"), ("utf-8", "3 █▁▁ 1")])
 def test_a_curve_is_drawn_only_where_its_bars_can_be_written(
-    encoding: str, told: str, monkeypatch: pytest.MonkeyPatch
+    encoding: str, drawn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raw = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding=encoding, write_through=True))
     Screen().curve("loss", [3.0, 1.0, 1.0])
-    assert told in raw.getvalue().decode(encoding)
+    assert drawn in raw.getvalue().decode(encoding)
 
 
 def test_details_off_a_terminal_are_sparse_lines_whatever_they_say(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,7 @@ def test_why_no_environment_can_be_made_is_told_first(tmp_path: Path) -> None:
     view = view.with_survey(replace(view.survey, interpreter=python))
     facts = EnvironmentFacts(python, view.survey.disk, imports={"torch": "No module named 'torch'"})
     host = FakeHost(operations={"environment.probe": lambda _: encode(facts)})
-    told = Environment().run(Context(host, view, NoListener())).report.errors
-    assert told[0].message == "/usr/bin/python3 is outside the project, so no venv is created there"
-    assert told[0].hint == "python: venv/bin/python in the host file"
-    assert len({finding.message for finding in told}) == len(told) > 1
+    errors = Environment().run(Context(host, view, NoListener())).report.errors
+    assert errors[0].message == "/usr/bin/python3 is outside the project, so no venv is created there"
+    assert errors[0].hint == "python: venv/bin/python in the host file"
+    assert len({finding.message for finding in errors}) == len(errors) > 1

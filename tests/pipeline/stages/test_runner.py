@@ -124,21 +124,21 @@ def test_a_warning_of_a_look_is_told_once_whatever_the_stage_came_to(tmp_path: P
 
 
 def test_what_is_left_is_said_once_before_anything_acts_and_not_where_nothing_is_left(tmp_path: Path) -> None:
-    said: list[tuple[str, ...]] = []
+    announcements: list[tuple[str, ...]] = []
     stages = [Toy("sync"), Toy("fix"), Toy("train"), Toy("logs")]
     run(stages, tmp_path / "s.json", until="sync")
 
-    def told(**options: str) -> list[tuple[str, ...]]:
-        said.clear()
+    def announced(**options: str) -> list[tuple[str, ...]]:
+        announcements.clear()
         context = Context(cast("object", None), cast(View, None), NoListener(), RunOptions(**options))  # type: ignore[arg-type]
-        context.before_acting = said.append
+        context.before_acting = announcements.append
         run_stages(context, stages, tmp_path / "s.json", lambda context: None)
-        return list(said)
+        return list(announcements)
 
-    assert told(until="train") == [("fix", "train")]
-    assert told() == [("logs",)]
-    assert told() == []
-    assert told(force="train") == [("train", "logs")]
+    assert announced(until="train") == [("fix", "train")]
+    assert announced() == [("logs",)]
+    assert announced() == []
+    assert announced(force="train") == [("train", "logs")]
 
 
 class Impatient(Toy):

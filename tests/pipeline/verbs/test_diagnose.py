@@ -22,10 +22,10 @@ def test_the_object_has_the_folk_fix_and_the_cures(
     Path("train.log").write_text(LOG)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(LOG.encode())))
     assert run(["diagnose", what, "--json"]) == 40
-    told = json.loads(capsys.readouterr().out)
+    answer = json.loads(capsys.readouterr().out)
     name = {"-": "standard input"}.get(what, what)
-    assert told["findings"][0]["where"] == f"{name}, line 2"
-    [one] = told["diagnoses"]
+    assert answer["findings"][0]["where"] == f"{name}, line 2"
+    [one] = answer["diagnoses"]
     assert (one["check"], one["log"], one["line"], one["rank"], one["count"]) == ("fp16-unscale", name, 2, None, 1)
     assert "max_grad_norm" in one["folk_wrong"]
     assert "fixer:trainable-fp32" in one["cures"]
@@ -50,5 +50,5 @@ def test_SE_17_no_token_of_a_log_is_shown(
     monkeypatch.chdir(tmp_path)
     Path("train.log").write_text(log)
     assert run(["diagnose", "train.log", *(["--json"] if as_json else [])]) == 40
-    said = "".join(capsys.readouterr())
-    assert "Error" in said and TOKEN not in said and "x1x1" not in said
+    output = "".join(capsys.readouterr())
+    assert "Error" in output and TOKEN not in output and "x1x1" not in output

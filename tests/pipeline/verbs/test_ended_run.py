@@ -46,23 +46,23 @@ def types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 @pytest.mark.parametrize("verb", ["wait", "attach"])
 def test_a_job_that_left_no_checkpoint_exits_40_under_the_verb_that_was_typed(types: Types, verb: str) -> None:
-    code, told = types(verb)
-    assert (code, told["command"], told["run"]) == (40, verb, RUN)
-    [finding] = told["findings"]
+    code, answer = types(verb)
+    assert (code, answer["command"], answer["run"]) == (40, verb, RUN)
+    [finding] = answer["findings"]
     assert (finding["check"], "left no checkpoint" in finding["message"]) == ("stopped", True)
 
 
 def test_status_only_looks_so_it_is_well_and_says_what_is_not(types: Types) -> None:
-    code, told = types("status")
-    assert (code, told["ok"], told["job"]["state"]) == (0, True, "failed")
-    assert [(finding["check"], finding["severity"]) for finding in told["findings"]] == [("stopped", "warning")]
+    code, answer = types("status")
+    assert (code, answer["ok"], answer["job"]["state"]) == (0, True, "failed")
+    assert [(finding["check"], finding["severity"]) for finding in answer["findings"]] == [("stopped", "warning")]
 
 
 def test_weights_that_were_asked_for_and_are_not_there_are_an_error(types: Types, tmp_path: Path) -> None:
     (tmp_path / "work" / ProjectLayout("p-1").run(RUN).job(1).output).touch()
     assert types("pull")[0] == 0
-    code, told = types("pull", "--weights")
-    assert (code, [finding["check"] for finding in told["findings"]]) == (50, ["adapter-missing"])
+    code, answer = types("pull", "--weights")
+    assert (code, [finding["check"] for finding in answer["findings"]]) == (50, ["adapter-missing"])
 
 
 @pytest.mark.parametrize("verb", [("logs",), ("logs", "-f"), ("diagnose",), ("tail",)])
@@ -75,19 +75,19 @@ def test_of_a_run_that_its_host_has_no_more_what_came_home_is_told(
     (home / "jobs" / "1" / "output.log").write_text("step 1\n")
     (home / "tensorboard").mkdir()
     (home / "tensorboard" / "events.out.tfevents.1").write_bytes(point(1, 2.5))
-    code, told = types(*verb)
-    [finding] = told["findings"]
+    code, answer = types(*verb)
+    [finding] = answer["findings"]
     assert (code, finding["hint"]) == (41, "pipeline run --host here --config plain")
     assert f"here has no run {RUN} any more" in finding["message"]
     came = {"logs": ("lines", ["step 1"]), "diagnose": ("diagnoses", []), "tail": ("scalars", 1)}[verb[0]]
-    assert came[1] == (len(told[came[0]]) if verb[0] == "tail" else told[came[0]])
+    assert came[1] == (len(answer[came[0]]) if verb[0] == "tail" else answer[came[0]])
 
 
 @pytest.mark.parametrize("verb", ["logs", "diagnose", "tail"])
 def test_of_a_run_that_is_nowhere_the_error_says_what_to_type(types: Types, tmp_path: Path, verb: str) -> None:
     shutil.rmtree(tmp_path / "work" / ProjectLayout("p-1").run(RUN).root)
-    code, told = types(verb)
-    [finding] = told["findings"]
+    code, answer = types(verb)
+    [finding] = answer["findings"]
     assert (code, finding["hint"]) == (41, "pipeline run --host here --config plain")
 
 
@@ -100,16 +100,16 @@ def test_the_hint_of_a_run_is_the_line_that_started_it(types: Types, tmp_path: P
     assert finding["hint"] == "pipeline run --host here --config /elsewhere/plain.yaml --set 'env.N=\"3\"'"
 
 
-@pytest.mark.parametrize(("tag", "told_of"), [("los", []), ("accuracy", ["no-scalars"])])
+@pytest.mark.parametrize(("tag", "checks"), [("los", []), ("accuracy", ["no-scalars"])])
 def test_a_tag_that_nothing_has_is_answered_with_those_that_are_there(
-    types: Types, tmp_path: Path, tag: str, told_of: list[str]
+    types: Types, tmp_path: Path, tag: str, checks: list[str]
 ) -> None:
     curves = tmp_path / "work" / ProjectLayout("p-1").run(RUN).root / "tensorboard"
     curves.mkdir()
     (curves / "events.out.tfevents.1").write_bytes(point(1, 2.5))
-    code, told = types("tail", "--tag", tag)
-    assert (code, [finding["check"] for finding in told["findings"]]) == (0, told_of)
-    assert all("its tags: loss" in finding["message"] for finding in told["findings"])
+    code, answer = types("tail", "--tag", tag)
+    assert (code, [finding["check"] for finding in answer["findings"]]) == (0, checks)
+    assert all("its tags: loss" in finding["message"] for finding in answer["findings"])
 
 
 def test_ctrl_c_about_a_run_names_it(types: Types, tmp_path: Path) -> None:

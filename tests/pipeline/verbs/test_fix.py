@@ -40,7 +40,7 @@ def test_a_name_that_is_almost_right_is_put_right_in_the_line(
     assert shlex.join(["pipeline", "fix", str(project), *meant]) in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("card", "told"), [([], ["no-card"]), (["--card", "titan-rtx"], [])])
+@pytest.mark.parametrize(("card", "expected"), [([], ["no-card"]), (["--card", "titan-rtx"], [])])
 @pytest.mark.parametrize("words", [["fix", ".", "--diff"], ["plan"]], ids=["fix", "plan"])
 def test_that_no_card_was_named_is_a_finding(
     project: Path,
@@ -48,12 +48,12 @@ def test_that_no_card_was_named_is_a_finding(
     capsys: pytest.CaptureFixture[str],
     words: list[str],
     card: list[str],
-    told: list[str],
+    expected: list[str],
 ) -> None:
     monkeypatch.chdir(project)
     assert run([*words, *card, "--json"]) == 0
     findings = json.loads(capsys.readouterr().out)["findings"]
-    assert [finding["check"] for finding in findings if finding["check"] == "no-card"] == told
+    assert [finding["check"] for finding in findings if finding["check"] == "no-card"] == expected
 
 
 def test_what_is_in_the_way_of_the_originals_is_named(project: Path, capsys: pytest.CaptureFixture[str]) -> None:

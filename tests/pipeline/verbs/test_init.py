@@ -19,15 +19,15 @@ TRAIN = "trainer = Trainer(model)\nif __name__ == '__main__':\n    trainer.train
 WAITS = TRAIN + "size = input('size? ')\n"
 
 
-@pytest.mark.parametrize(("where", "told"), [("project/src", True), ("project", False)])
+@pytest.mark.parametrize(("where", "warned"), [("project/src", True), ("project", False)])
 def test_a_project_inside_a_project_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], where: str, told: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], where: str, warned: bool
 ) -> None:
     (tmp_path / "project" / "configs").mkdir(parents=True)
     (tmp_path / "project" / "src").mkdir()
     monkeypatch.chdir(tmp_path / where)
     assert run(["init", "--host", "local", "--config", "first"]) == 0
-    assert (f"{tmp_path / 'project'} is a project already" in capsys.readouterr().out) is told
+    assert (f"{tmp_path / 'project'} is a project already" in capsys.readouterr().out) is warned
     assert (tmp_path / where / "configs" / "first.yaml").is_file()
 
 
@@ -64,23 +64,23 @@ NAMES = ("--host", "local", "--config", "mine")
 
 @pytest.mark.parametrize("words", [(), ("--no-input",), ("--json",)])
 def test_several_scripts_are_listed_and_none_is_picked(user: User, words: tuple[str, ...]) -> None:
-    said = user.types("init", *NAMES, *words)
-    told = said.out + said.err
-    assert said.code == 2 and not (user.project / "configs").exists()
-    assert "train.py, src/train_teacher.py, train_ask.py (waits for input)" in told
-    assert "pipeline init --script train.py" in told
+    result = user.types("init", *NAMES, *words)
+    output = result.out + result.err
+    assert result.code == 2 and not (user.project / "configs").exists()
+    assert "train.py, src/train_teacher.py, train_ask.py (waits for input)" in output
+    assert "pipeline init --script train.py" in output
 
 
 def test_no_input_never_prompts_at_a_terminal(user: User) -> None:
-    code, told = typed(user, ["1"], *NAMES, "--no-input")
-    assert code == 2 and "which of these" not in told
+    code, output = typed(user, ["1"], *NAMES, "--no-input")
+    assert code == 2 and "which of these" not in output
 
 
 def test_the_only_script_is_no_choice_where_it_waits_for_somebody_to_type(user: User) -> None:
     for path in ("train.py", "src/train_teacher.py"):
         (user.project / path).unlink()
-    said = user.types("init", *NAMES)
-    assert said.code == 2 and "train_ask.py waits for keyboard input" in said.err
+    result = user.types("init", *NAMES)
+    assert result.code == 2 and "train_ask.py waits for keyboard input" in result.err
     assert user.types("init", *NAMES, "--script", "train_ask.py").code == 0, "who names it means it"
 
 
@@ -90,10 +90,10 @@ def test_the_user_chooses_and_is_offered_data_environment_and_card(user: User, a
     (user.project / ".gitignore").write_text("data/\n")
     (user.project / "data").mkdir()
     (user.project / "data" / "a.wav").write_text("x")
-    code, told = typed(user, [answer, "rig.example", "data", "y", "titan-rtx"], "--host", "rig", "--config", "mine")
-    assert code == 0, told
-    assert "1  train.py" in told and "2  src/train_teacher.py" in told and "train_ask.py" not in told
-    assert "this project has data/" in told and "requirements.txt" in told
+    code, output = typed(user, [answer, "rig.example", "data", "y", "titan-rtx"], "--host", "rig", "--config", "mine")
+    assert code == 0, output
+    assert "1  train.py" in output and "2  src/train_teacher.py" in output and "train_ask.py" not in output
+    assert "this project has data/" in output and "requirements.txt" in output
     config = load_config("mine", user.project).config
     assert (config.command, config.data.path) == (("python", "src/train_teacher.py"), "data")
     assert config.fixers.model_extra == {"environment": "create"}
@@ -102,8 +102,8 @@ def test_the_user_chooses_and_is_offered_data_environment_and_card(user: User, a
 
 def test_a_card_that_is_none_and_data_that_is_not_there_are_refused(user: User) -> None:
     for words, reason in ((("--card", "titan-rx"), "titan-rtx"), (("--data", "nowhere"), "nowhere does not exist")):
-        said = user.types("init", "--host", "rig", "--config", "mine", "--script", "train.py", *words)
-        assert said.code == 2 and reason in said.err and not (user.project / "configs").exists()
+        result = user.types("init", "--host", "rig", "--config", "mine", "--script", "train.py", *words)
+        assert result.code == 2 and reason in result.err and not (user.project / "configs").exists()
 
 
 def test_an_alias_needs_no_host_file(user: User) -> None:
@@ -116,6 +116,6 @@ def test_an_alias_needs_no_host_file(user: User) -> None:
 def test_a_project_without_a_training_script_says_that_the_trainer_is_the_built_in_one(user: User) -> None:
     for path in ("train.py", "src/train_teacher.py", "train_ask.py"):
         (user.project / path).write_text("import torch\n")
-    said = user.types("init", *NAMES)
-    assert said.code == 0 and "use --script PATH for your own" in said.out + said.err
+    result = user.types("init", *NAMES)
+    assert result.code == 0 and "use --script PATH for your own" in result.out + result.err
     assert "command: null" in (user.project / "configs" / "mine.yaml").read_text()

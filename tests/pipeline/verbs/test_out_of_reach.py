@@ -41,8 +41,8 @@ def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Records
 def types(records: Records, capsys: pytest.CaptureFixture[str]) -> Types:
     def typed(*words: str) -> tuple[int, dict[str, object], str]:
         code = run([*words, "--json"])
-        said = capsys.readouterr()
-        return code, json.loads(said.out), said.err
+        captured = capsys.readouterr()
+        return code, json.loads(captured.out), captured.err
 
     return typed
 
@@ -51,10 +51,10 @@ def types(records: Records, capsys: pytest.CaptureFixture[str]) -> Types:
     "verb", [("pull",), ("stop",), ("wait",), ("attach",), ("logs",), ("logs", "-f"), ("diagnose",)]
 )
 def test_the_object_names_host_config_and_run(types: Types, verb: tuple[str, ...]) -> None:
-    code, told, _ = types(*verb)
+    code, answer, _ = types(*verb)
     assert code == 10
-    assert (told["command"], told["host"], told["config"], told["run"]) == (verb[0], "titan", "plain", RUN)
-    assert "refused" in json.dumps(told["findings"])
+    assert (answer["command"], answer["host"], answer["config"], answer["run"]) == (verb[0], "titan", "plain", RUN)
+    assert "refused" in json.dumps(answer["findings"])
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_logs_shows_the_output_that_is_here_and_how_old_it_is(
     types: Types, records: Records, words: tuple[str, ...], lines: list[str]
 ) -> None:
     bring_home(records, UNSCALE)
-    code, told, _ = types("logs", *words)
-    assert (code, told["lines"]) == (10, lines)
-    [finding] = told["findings"]
+    code, answer, _ = types("logs", *words)
+    assert (code, answer["lines"]) == (10, lines)
+    [finding] = answer["findings"]
     assert finding["check"] == "unreachable"
     assert "jobs/2/output.log as pulled" in finding["message"]
     assert " ago" in finding["message"]
@@ -75,21 +75,21 @@ def test_logs_shows_the_output_that_is_here_and_how_old_it_is(
 
 def test_diagnose_reads_the_output_that_is_here(types: Types, records: Records) -> None:
     bring_home(records, UNSCALE)
-    code, told, _ = types("diagnose", RUN)
+    code, answer, _ = types("diagnose", RUN)
     assert code == 40, "what the log says counts for more than where it was read"
-    assert [finding["check"] for finding in told["findings"]] == ["fp16-unscale", "unreachable"]
-    assert told["findings"][0]["where"] == f"output of {RUN}, line 4"
-    assert (told["host"], told["config"], told["run"]) == ("titan", "plain", RUN)
+    assert [finding["check"] for finding in answer["findings"]] == ["fp16-unscale", "unreachable"]
+    assert answer["findings"][0]["where"] == f"output of {RUN}, line 4"
+    assert (answer["host"], answer["config"], answer["run"]) == ("titan", "plain", RUN)
 
 
 def test_tail_shows_the_scalars_that_are_here_and_ends_at_once(types: Types, records: Records) -> None:
     name = "tensorboard/events.out.tfevents.1"
     with Folder(records.run(RUN, "titan")) as folder:
         Mirror(folder).append(name, 0, point(1, 4.0), fresh=False)
-    code, told, _ = types("tail")
+    code, answer, _ = types("tail")
     assert code == 10
-    assert told["scalars"] == [{"step": 1, "tag": "loss", "value": 4.0}]
-    [finding] = told["findings"]
+    assert answer["scalars"] == [{"step": 1, "tag": "loss", "value": 4.0}]
+    [finding] = answer["findings"]
     assert (finding["check"], "local scalars are shown" in finding["message"]) == ("unreachable", True)
 
 

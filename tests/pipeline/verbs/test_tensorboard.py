@@ -80,10 +80,10 @@ def test_SE_03_the_object_says_where_to_look_and_no_tensorboard_of_the_project_i
     )
     assert verb.stdout and verb.stderr
     try:
-        told = json.loads(verb.stdout.readline())
-        assert (told["command"], told["ok"], told["run"]) == ("tensorboard", True, RUN)
-        assert told["mirror"] == str(project / ".halfstep" / "runs" / RUN)
-        with urllib.request.urlopen(f"{told['address']}run.json", timeout=60) as answer:
+        printed = json.loads(verb.stdout.readline())
+        assert (printed["command"], printed["ok"], printed["run"]) == ("tensorboard", True, RUN)
+        assert printed["mirror"] == str(project / ".halfstep" / "runs" / RUN)
+        with urllib.request.urlopen(f"{printed['address']}run.json", timeout=60) as answer:
             assert json.load(answer)["run"] == RUN
         while b"is unreachable" not in (line := verb.stderr.readline()):
             assert line, "the host that is off was not told"

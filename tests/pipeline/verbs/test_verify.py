@@ -30,6 +30,6 @@ def test_a_proof_left_out_is_got_by_typing_the_hint(
     keys = [f"host.workdir={tmp_path}/there", *overrides]
     typed = ["--host", "local", "--config", "plain", *(word for key in keys for word in ("--set", key))]
     run(["verify", *typed, "--no-proof", "--json"])
-    told = json.loads(capsys.readouterr().out)["findings"]
-    (proof,) = [finding for finding in told if finding["check"] == "proof"]
+    findings = json.loads(capsys.readouterr().out)["findings"]
+    (proof,) = [finding for finding in findings if finding["check"] == "proof"]
     assert (proof["message"], proof["hint"]) == (f"not checked: {reason}", shlex.join(["pipeline", "verify", *typed]))

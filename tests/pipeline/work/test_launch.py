@@ -66,15 +66,15 @@ def test_what_is_typed_and_what_a_cure_says_are_no_others(tmp_path):
 
 def test_what_is_started_otherwise_than_it_was_given_is_said(tmp_path):
     view = view_on(tmp_path, (7, 5), "command=[python, train.py, --bf16]", env="{ACCELERATE_MIXED_PRECISION: bf16}")
-    said = "started with --fp16 instead of --bf16, with ACCELERATE_MIXED_PRECISION=fp16 instead of"
-    assert describe_launch_changes(view).startswith(said)
+    description = "started with --fp16 instead of --bf16, with ACCELERATE_MIXED_PRECISION=fp16 instead of"
+    assert describe_launch_changes(view).startswith(description)
     assert describe_launch_changes(view_on(tmp_path, (8, 0), command="[python, train.py, --bf16]")) == ""
 
 
 def test_the_environment_is_the_card_s_too(tmp_path):
     view = view_on(tmp_path, (7, 5), command="[python, train.py]", env="{ACCELERATE_MIXED_PRECISION: bf16, A: 'b: c'}")
-    told = environment_of(view)
-    assert (told["ACCELERATE_MIXED_PRECISION"], told["A"]) == ("fp16", "b: c")
+    environment = environment_of(view)
+    assert (environment["ACCELERATE_MIXED_PRECISION"], environment["A"]) == ("fp16", "b: c")
 
 
 def test_inserted_words_are_named_without_the_words_that_follow_them(tmp_path):

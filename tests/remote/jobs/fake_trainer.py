@@ -18,7 +18,7 @@ LIFE = "import signal, sys, time\n{}\nprint('up', flush=True)\nwhile True: time.
 
 def say(event: str, **more: object) -> None:
     line = json.dumps({"event": event, "pid": os.getpid(), **more}) + "\n"
-    with open(f"{RUN}/said.jsonl", "a") as file:
+    with open(f"{RUN}/trainer.jsonl", "a") as file:
         file.write(line)
 
 

@@ -53,13 +53,13 @@ class Bench:
         assert found is not None
         return found
 
-    def said(self) -> list[dict]:
+    def trainer_rows(self) -> list[dict]:
         """What the fake trainer wrote about its life so far: one object per line."""
-        path = Path(self.layout.root) / "said.jsonl"
+        path = Path(self.layout.root) / "trainer.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
     def events(self, name: str) -> list[dict]:
-        return [row for row in self.said() if row["event"] == name]
+        return [row for row in self.trainer_rows() if row["event"] == name]
 
     def output(self, number: int = 1) -> str:
         return Path(self.job(number).output).read_text()

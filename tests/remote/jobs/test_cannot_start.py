@@ -17,7 +17,7 @@ SCRIPTS = {
 }
 
 
-def told(program: str) -> str:
+def failure_of(program: str) -> str:
     with pytest.raises(OSError) as caught:
         subprocess.run([program], check=False)
     return why_not_started(program, caught.value)
@@ -31,10 +31,10 @@ def test_a_script_that_cannot_be_started_is_told_with_the_reason(
     data, mode, words = SCRIPTS[name]
     (tmp_path / name).write_bytes(data)
     (tmp_path / name).chmod(mode)
-    assert words in told(f"./{name}")
+    assert words in failure_of(f"./{name}")
 
 
 def test_a_program_that_is_not_there_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert told("no-such-program") == "no program of that name is on PATH"
-    assert told("./no-such-program") == "No such file or directory"
+    assert failure_of("no-such-program") == "no program of that name is on PATH"
+    assert failure_of("./no-such-program") == "No such file or directory"

@@ -81,7 +81,7 @@ def hits(folder: Path) -> list[str]:
     return found
 
 
-def everything_told(host: Host, run: str) -> str:
+def all_output(host: Host, run: str) -> str:
     """The job's own output as the laptop reads it."""
     log = bytearray()
     read_log(host, PROJECT, run, log.extend)
@@ -107,14 +107,14 @@ def test_FI_58_secrets_of_a_job_that_crashes_are_in_no_command_line_log_or_recor
             *_, last = follow_job(host, PROJECT, bench.run)
         assert last.state is JobState.FAILED
         assert last.result.exit == 1
-        told = everything_told(host, bench.run)
-        assert "says the canary" in told, "the crash was really read"
+        text = all_output(host, bench.run)
+        assert "says the canary" in text, "the crash was really read"
         survey = repr(bench.look())
         with pytest.raises(HalfstepError) as refused:
             host.ask("no.such.operation", {"why": "x"})
         for value in CANARIES.values():
             assert not [line for line in sampled.seen if value.encode() in line]
-            assert value not in told + survey + str(refused.value)
+            assert value not in text + survey + str(refused.value)
         assert any(b"raise RuntimeError" in line for line in sampled.seen), "the trainer was among what was looked at"
         assert hits(sshd.home) == []
         assert hits(shm) == []

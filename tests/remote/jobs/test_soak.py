@@ -90,8 +90,8 @@ def test_any_kill_is_mended_by_carrying_on(bench: Bench, seed: int):
             carry_on(bench)
         until(lambda: _survey(bench).state is not JobState.RUNNING, "an end")
     begun = [row["resume"] for row in bench.events("begin")]
-    first_saved = next((number for number, row in enumerate(bench.said()) if row["event"] == "saved"), 10**9)
-    for number, row in enumerate(bench.said()):
+    first_saved = next((number for number, row in enumerate(bench.trainer_rows()) if row["event"] == "saved"), 10**9)
+    for number, row in enumerate(bench.trainer_rows()):
         if row["event"] == "begin" and number > first_saved:
             assert row["resume"], f"began anew although something was saved: {begun}"
     assert len(trainers(bench)) == 0

@@ -50,9 +50,9 @@ def test_a_job_finds_what_the_contract_promises(bench: Bench):
     )
     until(lambda: bench.survey().result, "the end")
     root = bench.layout.root
-    said = bench.output().strip().split("|")
-    assert said[:6] == [root, f"{root}/checkpoints", *[f"{root}/tensorboard"] * 2, "/somewhere/checkpoint-3", "7"]
-    assert said[6:11] == [
+    printed = bench.output().strip().split("|")
+    assert printed[:6] == [root, f"{root}/checkpoints", *[f"{root}/tensorboard"] * 2, "/somewhere/checkpoint-3", "7"]
+    assert printed[6:11] == [
         "$HALFSTEP_NOT_SET x",
         f"{root}/checkpoints",
         f"{root}/tensorboard",
@@ -60,7 +60,7 @@ def test_a_job_finds_what_the_contract_promises(bench: Bench):
         "{unknown}",
     ]
     with socket.socket() as probe:
-        probe.bind(("", int(said[11])))
+        probe.bind(("", int(printed[11])))
     assert bench.events("begin")[0]["cwd"] == f"{root}/code"
 
 

@@ -61,7 +61,7 @@ def test_a_service_that_a_trainer_saves_with_outlives_the_save(bench: Bench):
     until(lambda: bench.events("service") and bench.survey().progress, "a step")
     answer = stop_job(bench.host, PROJECT, bench.run)
     assert answer.result.stopped
-    names = [row["event"] for row in bench.said()]
+    names = [row["event"] for row in bench.trainer_rows()]
     assert names.index("saved") < names.index("service-told")
     assert not alive(bench.events("service")[0]["pid"])
 

@@ -69,14 +69,14 @@ def payload(bench: Bench) -> Path:
     return path
 
 
-def strike(argv: Sequence[str], log: Path, blow: tuple[str, int] | None, **more: object) -> int:
+def run_killed(argv: Sequence[str], log: Path, kill_point: tuple[str, int] | None, **more: object) -> int:
     """The exit status of `argv`, killed at the nth call of that name; without a blow its calls are written to `log`."""
-    inject = [f"--inject={blow[0]}:signal=KILL:when={blow[1]}"] if blow else []
+    inject = [f"--inject={kill_point[0]}:signal=KILL:when={kill_point[1]}"] if kill_point else []
     command = ["strace", "-qq", "-o", str(log), "-e", f"trace={CHANGES}", *inject, *argv]
     return subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **more).returncode
 
 
-def blows(log: Path) -> Iterator[tuple[str, int]]:
+def kill_points(log: Path) -> Iterator[tuple[str, int]]:
     """Every call in the log as (name, how many of that name so far)."""
     seen: collections.Counter[str] = collections.Counter()
     for line in log.read_text(errors="replace").splitlines():
@@ -118,31 +118,31 @@ def test_FI_40_a_start_killed_at_any_change_is_ended_well_by_the_next_start(
     log, asked = tmp_path / "calls", tmp_path / "request.json"
     secret, places = f"hf_{secrets.token_hex(16)}", (Path(secret_folder()), bench.workdir)
 
-    def start(name: str, blow: tuple[str, int] | None) -> int:
+    def start(name: str, kill_point: tuple[str, int] | None) -> int:
         bench.run = name
         argv = [sys.executable, "-I", "-S", "-B", "-c", START, str(payload), str(bench.workdir)]
-        return strike([*argv, str(request(bench, asked, secret))], log, blow)
+        return run_killed([*argv, str(request(bench, asked, secret))], log, kill_point)
 
     assert start("counted", None) == 0
     stop_job(bench.host, PROJECT, bench.run)
-    struck = exposed = 0
-    for number, blow in enumerate(list(blows(log))):
-        if start(f"run-{number}", blow) == 0:
+    kills = exposed = 0
+    for number, kill_point in enumerate(list(kill_points(log))):
+        if start(f"run-{number}", kill_point) == 0:
             stop_job(bench.host, PROJECT, bench.run, grace_s=0)
             continue
-        struck += 1
+        kills += 1
         exposed += bool(files_with(secret, *places))
         answer = bench.start(
             "--until", bench.workdir / "go", secrets=("HF_TOKEN",), request={"secrets": {"HF_TOKEN": secret}}
         )
-        assert answer.state is JobState.RUNNING, blow
-        until(lambda: bench.events("begin"), f"the trainer after {blow}")
-        assert bench.survey().orphans == (), blow
-        assert stop_job(bench.host, PROJECT, bench.run).result.stopped, blow
-        assert len(bench.events("begin")) == 1, blow
-        until(lambda: not ours(bench.workdir), f"no process of ours after {blow}")
-        assert files_with(secret, *places) == [], f"a file with the secret is left after {blow}"
-    assert struck > 20, "the kill must really have struck"
+        assert answer.state is JobState.RUNNING, kill_point
+        until(lambda: bench.events("begin"), f"the trainer after {kill_point}")
+        assert bench.survey().orphans == (), kill_point
+        assert stop_job(bench.host, PROJECT, bench.run).result.stopped, kill_point
+        assert len(bench.events("begin")) == 1, kill_point
+        until(lambda: not ours(bench.workdir), f"no process of ours after {kill_point}")
+        assert files_with(secret, *places) == [], f"a file with the secret is left after {kill_point}"
+    assert kills > 20, "the kill must really have struck"
     assert exposed > 0, "some kill must have left a file with the secret for the next start to remove"
 
 
@@ -151,7 +151,7 @@ def test_FI_42_a_supervisor_killed_at_any_change_never_leaves_a_trainer_that_nob
 ):
     log = tmp_path / "calls"
 
-    def supervise(name: str, blow: tuple[str, int] | None) -> int:
+    def supervise(name: str, kill_point: tuple[str, int] | None) -> int:
         bench.run = name
         job = Path(bench.job().root)
         job.mkdir(parents=True)
@@ -160,49 +160,51 @@ def test_FI_42_a_supervisor_killed_at_any_change_never_leaves_a_trainer_that_nob
         Path(bench.layout.record).write_text(json.dumps({"run": name, "config": "tiny", "fingerprint": "f"}))
         Path(bench.job().spec).write_bytes(dumps(spec))
         argv = [sys.executable, "-I", "-S", "-B", str(payload), "supervise", "stay", str(job)]
-        return strike(argv, log, blow, start_new_session=True)
+        return run_killed(argv, log, kill_point, start_new_session=True)
 
     assert supervise("counted", None) == 0
-    struck = 0
-    for number, blow in enumerate(list(blows(log))):
-        if supervise(f"run-{number}", blow) == 0:
+    kills = 0
+    for number, kill_point in enumerate(list(kill_points(log))):
+        if supervise(f"run-{number}", kill_point) == 0:
             continue
-        struck += 1
+        kills += 1
         run = bench.survey()
         trainers = [pid for pid in ours(bench.workdir) if b"fake_trainer" in command_of(pid)]
         if trainers:
-            assert run.state in (JobState.RUNNING, JobState.LOST), (blow, run)
+            assert run.state in (JobState.RUNNING, JobState.LOST), (kill_point, run)
         stop_job(bench.host, PROJECT, bench.run, grace_s=0)
-        until(lambda: not ours(bench.workdir), f"no process of ours after {blow}")
-        assert len(bench.events("begin")) <= 1, blow
-    assert struck > 20, "the kill must really have struck"
+        until(lambda: not ours(bench.workdir), f"no process of ours after {kill_point}")
+        assert len(bench.events("begin")) <= 1, kill_point
+    assert kills > 20, "the kill must really have struck"
 
 
 def test_FI_54_a_save_killed_at_any_change_is_resumed_from_the_one_before(tmp_path: Path):
     log = tmp_path / "calls"
     sources = str(Path(published.__file__).parents[3])
 
-    def save(run: Path, blow: tuple[str, int] | None) -> int:
+    def save(run: Path, kill_point: tuple[str, int] | None) -> int:
         folder = run / "checkpoints"
         folder.mkdir(parents=True)
         shutil.copytree(first, folder / "checkpoint-5")
         published.publish(str(folder / "checkpoint-5"))
         code = SAVE.format(folder=str(folder))
-        return strike([sys.executable, "-B", "-c", code, sources, str(TRAINER.parent)], log, blow, env=environment)
+        return run_killed(
+            [sys.executable, "-B", "-c", code, sources, str(TRAINER.parent)], log, kill_point, env=environment
+        )
 
     first = tmp_path / "first" / "checkpoint-5"
     environment = {**os.environ, "HALFSTEP_RUN_DIR": str(tmp_path), "HALFSTEP_OUTPUT_DIR": str(tmp_path)}
     save_checkpoints(first.parent, 5)
     assert save(tmp_path / "counted", None) == 0
     assert published.newest_verified(str(tmp_path / "counted")).step == 10
-    struck, taken = 0, collections.Counter()
-    for number, blow in enumerate(list(blows(log))):
+    kills, taken = 0, collections.Counter()
+    for number, kill_point in enumerate(list(kill_points(log))):
         run = tmp_path / f"run-{number}"
-        if save(run, blow) == 0:
+        if save(run, kill_point) == 0:
             continue
-        struck += 1
+        kills += 1
         newest = published.newest_verified(str(run))
-        assert newest is not None, blow
+        assert newest is not None, kill_point
         taken[newest.step] += 1
         for folder in published.unpublished(str(run)):
             try:
@@ -211,9 +213,9 @@ def test_FI_54_a_save_killed_at_any_change_is_resumed_from_the_one_before(tmp_pa
                 pass
         for folder in published.find_checkpoints(str(run)):
             if published.verify(folder):
-                assert "broken-checkpoint-10" in published.set_aside(folder), blow
-        assert published.newest_verified(str(run)) is not None, blow
-    assert struck > 20
+                assert "broken-checkpoint-10" in published.set_aside(folder), kill_point
+        assert published.newest_verified(str(run)) is not None, kill_point
+    assert kills > 20
     assert taken[5] > 0 and taken[10] > 0, "both sides of the commit record must have been struck"
 
 

@@ -108,11 +108,11 @@ def test_an_engine_that_is_down_is_reported_with_its_message_after_one_try(titan
     (engine.parent / "state").mkdir()
     (engine.parent / "state" / "down").touch()
     host = open_host(replace(titan.address(), container="torch"))
-    with pytest.raises(HostUnfit) as told:
+    with pytest.raises(HostUnfit) as caught:
         host.probe(["true"])
     host.close()
-    assert told.value.message == "titan: no container: Cannot connect to the daemon. Is it running?"
-    assert told.value.hint.startswith("docker run")
+    assert caught.value.message == "titan: no container: Cannot connect to the daemon. Is it running?"
+    assert caught.value.hint.startswith("docker run")
     verbs = [call.split()[0] for call in calls(engine)]
     assert verbs.count("version") == 1
     assert "pull" not in verbs

@@ -30,12 +30,12 @@ def test_a_host_that_is_well_has_a_row_for_everything_and_keeps_nothing(
     assert {"connect", "host key", "login", "agent", "round trip", "clock", "workdir", "python", "gpu"} <= set(
         states(found)
     )
-    told = {row.name: row.detail for row in found.rows}
-    assert f"127.0.0.1:{server.port}" in told["connect"]
-    assert server.fingerprint() in told["host key"]
-    assert str(server.user_key) in told["login"]
-    assert "strict key exchange" in told["login"]
-    assert told["gpu"].startswith("1: NVIDIA A100")
+    details = {row.name: row.detail for row in found.rows}
+    assert f"127.0.0.1:{server.port}" in details["connect"]
+    assert server.fingerprint() in details["host key"]
+    assert str(server.user_key) in details["login"]
+    assert "strict key exchange" in details["login"]
+    assert details["gpu"].startswith("1: NVIDIA A100")
     assert next(row.detail for row in found.rows if row.name == "gpu").startswith("0: NVIDIA TITAN RTX, capability 7.5")
     assert list(server.home.iterdir()) == []
 

@@ -25,6 +25,6 @@ from remote.protocol.exits import ExitCode
 def test_a_workdir_that_may_not_be_used_is_put_right_in_the_host_file(
     number: int, where: str, kind: str, code: ExitCode, hinted: bool
 ) -> None:
-    told = refusal_to_json(OSError(number, os.strerror(number), where or None), "/data")
-    assert (told["kind"], told["exit_code"], told["where"]) == (kind, code, where)
-    assert ("`workdir:`" in told.get("hint", "")) is hinted
+    answer = refusal_to_json(OSError(number, os.strerror(number), where or None), "/data")
+    assert (answer["kind"], answer["exit_code"], answer["where"]) == (kind, code, where)
+    assert ("`workdir:`" in answer.get("hint", "")) is hinted

@@ -61,14 +61,16 @@ def test_BI_50_what_is_no_file_of_the_project_is_named_and_not_opened(tmp_path):
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(root / "sock"))
         found = scan_project(root)
-    told = {finding.where: finding for finding in found.report.findings}
-    assert set(told) == {"loop", "passwd", "up", "dangling", "pipe", "sock"}
-    assert {finding.exit_code for finding in told.values()} == {ExitCode.SYNC}
+    findings = {finding.where: finding for finding in found.report.findings}
+    assert set(findings) == {"loop", "passwd", "up", "dangling", "pipe", "sock"}
+    assert {finding.exit_code for finding in findings.values()} == {ExitCode.SYNC}
     assert (
-        "circular" in told["loop"].message and "outside" in told["passwd"].message and "outside" in told["up"].message
+        "circular" in findings["loop"].message
+        and "outside" in findings["passwd"].message
+        and "outside" in findings["up"].message
     )
-    assert "does not exist" in told["dangling"].message
-    assert "FIFO" in told["pipe"].message and "socket" in told["sock"].message
+    assert "does not exist" in findings["dangling"].message
+    assert "FIFO" in findings["pipe"].message and "socket" in findings["sock"].message
     assert not found.manifest.rows
 
 
@@ -141,10 +143,10 @@ def test_any_name_a_file_system_takes_is_scanned_or_refused_by_name(tmp_path_fac
         with open(os.path.join(os.fsencode(root), name), "wb") as file:
             file.write(name)
     found = scan_project(root)
-    told = {finding.where for finding in found.report.findings}
+    findings = {finding.where for finding in found.report.findings}
     for name in names:
         if name.startswith(b".#") or name in {b".git", b".gitignore"}:
             continue
         path = os.fsdecode(name)
-        assert path in found.manifest.rows or name.decode("utf-8", "backslashreplace") in told
+        assert path in found.manifest.rows or name.decode("utf-8", "backslashreplace") in findings
     assert all(finding.where.isprintable() or finding.where.encode() for finding in found.report.findings)

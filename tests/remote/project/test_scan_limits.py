@@ -55,13 +55,13 @@ def test_BI_51_too_much_in_all_names_the_largest_folders(tmp_path):
 
 
 def test_BI_51_depth_500_is_told_and_ends(tmp_path):
-    here = os.open(tmp_path, os.O_RDONLY)
+    descriptor = os.open(tmp_path, os.O_RDONLY)
     for _ in range(500):
-        os.mkdir("d", dir_fd=here)
-        deeper = os.open("d", os.O_RDONLY, dir_fd=here)
-        os.close(here)
-        here = deeper
-    os.close(here)
+        os.mkdir("d", dir_fd=descriptor)
+        deeper = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = deeper
+    os.close(descriptor)
     (finding,) = scan_project(tmp_path).report.errors
     assert finding.check == "too-deep" and finding.exit_code == ExitCode.SYNC
 

@@ -175,12 +175,14 @@ def test_retrying_ends_with_the_error_and_waits_double(box):
             raise ConnectionLost("cut")
             yield
 
-    waits, told = [], []
-    retry = RetryPolicy(0.5, 3.0, tries=5, sleep=waits.append, on_lost=lambda error, wait: told.append(error.message))
+    waits, messages = [], []
+    retry = RetryPolicy(
+        0.5, 3.0, tries=5, sleep=waits.append, on_lost=lambda error, wait: messages.append(error.message)
+    )
     with pytest.raises(ConnectionLost):
         list(follow_on(Gone(), "follow.log", dict, retry))
     assert waits == [0.5, 1.0, 2.0, 3.0]
-    assert told == ["cut"] * 4
+    assert messages == ["cut"] * 4
 
 
 def test_a_host_that_was_never_reached_is_not_waited_for_and_one_that_was_is():

@@ -37,8 +37,8 @@ def test_FI_59_cut_at_any_byte_the_mirror_is_a_prefix_of_whole_records(box):
         with box.events.open("ab") as file:
             file.write(whole[box.events.stat().st_size : cut])
         pulled = box.pull_one()
-        here = box.mirrored.read_bytes() if box.mirrored.exists() else b""
-        assert here == whole[: max(end for end in ends if end <= cut)]
+        local = box.mirrored.read_bytes() if box.mirrored.exists() else b""
+        assert local == whole[: max(end for end in ends if end <= cut)]
         assert (pulled.state is PulledState.WHOLE) == (cut in ends)
 
 

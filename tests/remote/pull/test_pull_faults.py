@@ -73,9 +73,9 @@ def test_FI_62_killed_at_any_moment_the_mirror_is_a_prefix_and_the_next_pull_com
         process.kill()
         ended = process.wait()
         process.stdout.close()
-        here = box.mirrored.read_bytes() if box.mirrored.exists() else b""
-        assert BIG.startswith(here)
-        sizes.add(len(here))
+        local = box.mirrored.read_bytes() if box.mirrored.exists() else b""
+        assert BIG.startswith(local)
+        sizes.add(len(local))
         if ended != -signal.SIGKILL or seed.random() < 0.5:
             box.mirrored.unlink()
     assert len(sizes) > 2, "no kill hit a pull at work"
@@ -87,8 +87,8 @@ def test_FI_62_killed_at_any_moment_the_mirror_is_a_prefix_and_the_next_pull_com
 def test_FI_62_pulls_at_the_same_time_all_end_well_with_one_whole_file(box):
     box.events.write_bytes(BIG)
     processes = [pulling(box) for _ in range(3)]
-    told = [process.communicate(timeout=120)[0] for process in processes]
-    assert told == [b"pulling\nwhole\n"] * 3
+    outputs = [process.communicate(timeout=120)[0] for process in processes]
+    assert outputs == [b"pulling\nwhole\n"] * 3
     assert box.mirrored.read_bytes() == BIG
     assert sorted(path.name for path in box.mirrored.parent.iterdir()) == [box.events.name]
 
@@ -110,11 +110,11 @@ def test_FI_24_FI_62_a_full_disk_here_ends_as_22_and_with_room_the_pull_complete
     with pytest.raises(DiskFull) as caught:
         box.pull()
 
-    here = box.mirrored.read_bytes()
+    local = box.mirrored.read_bytes()
     assert caught.value.exit_code is ExitCode.DISK
     assert str(box.mirrored) in caught.value.message
-    assert BIG.startswith(here)
-    assert complete_prefix(here).size_bytes == len(here)
+    assert BIG.startswith(local)
+    assert complete_prefix(local).size_bytes == len(local)
     subprocess.run(["mount", "-o", "remount,size=8m", str(small_disk)], check=True)
     assert box.pull_one().state is PulledState.WHOLE
     assert box.mirrored.read_bytes() == box.events.read_bytes()

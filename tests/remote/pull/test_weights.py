@@ -42,14 +42,14 @@ def digest(path: Path) -> str:
 def test_the_adapter_is_here_whole_and_the_second_pull_brings_nothing(box, adapter):
     seen = []
     first = pull(box, progress=lambda done, total: seen.append((done, total)))
-    here = box.mirror / "adapter"
+    local = box.mirror / "adapter"
 
-    assert {path.name for path in here.iterdir()} == {"adapter_model.safetensors", "adapter_config.json"}
-    assert set(load_file(here / "adapter_model.safetensors")) == {f"layer.{n}.lora_A" for n in (4, 16, 64)}
+    assert {path.name for path in local.iterdir()} == {"adapter_model.safetensors", "adapter_config.json"}
+    assert set(load_file(local / "adapter_model.safetensors")) == {f"layer.{n}.lora_A" for n in (4, 16, 64)}
     assert {file.name: file.state for file in first.files}["optimizer.pt"] is PulledState.LEFT
     assert first.findings == ()
     assert seen[-1][0] == seen[-1][1] == first.added_bytes
-    assert (here / "adapter_config.json").stat().st_mode & 0o777 == 0o600
+    assert (local / "adapter_config.json").stat().st_mode & 0o777 == 0o600
     assert pull(box).added_bytes == 0
     assert sorted(path.name for path in box.mirror.iterdir()) == [".adapter.json", ".adapter.lock", "adapter"]
 

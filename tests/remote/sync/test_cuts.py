@@ -95,8 +95,8 @@ def test_FI_05_kill_9_here_at_a_random_point(bench, seed):
     bench.write({f"f{number}.py": noise(rng.randrange(50_000), number + seed) for number in range(40)})
     before = contents(bench.root)
     argv = [sys.executable, "-c", KILLED, bench.root, bench.workdir, str(rng.randrange(40))]
-    here = str(Path(remote.__file__).parents[1])
-    killed = subprocess.run(argv, env={**os.environ, "PYTHONPATH": here}, check=False, timeout=200)
+    root = str(Path(remote.__file__).parents[1])
+    killed = subprocess.run(argv, env={**os.environ, "PYTHONPATH": root}, check=False, timeout=200)
     assert killed.returncode == -signal.SIGKILL
     bench.close()
     assert contents(bench.root) == before

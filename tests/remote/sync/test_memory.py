@@ -38,6 +38,6 @@ def test_a_tree_of_200_mb_takes_less_than_100(tmp_path):
         (root / f"{number}.bin").write_bytes(number.to_bytes(4, "big") + block)
     argv = [sys.executable, "-c", SEND, root, tmp_path / "workdir"]
     environment = {**os.environ, "PYTHONPATH": str(Path(remote.__file__).parents[1])}
-    told = subprocess.run(argv, env=environment, capture_output=True, text=True, check=True, timeout=120)
-    sent, peak_mib = map(int, told.stdout.split())
+    completed = subprocess.run(argv, env=environment, capture_output=True, text=True, check=True, timeout=120)
+    sent, peak_mib = map(int, completed.stdout.split())
     assert sent == 200_000_040 and peak_mib < 100

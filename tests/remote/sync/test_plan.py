@@ -33,7 +33,7 @@ A, B, FIXED = row("a"), row("b"), row("a", installed="f", fix=1)
 
 
 @pytest.mark.parametrize(
-    ("here", "base", "deviations", "send", "delete", "left"),
+    ("local", "base", "deviations", "send", "delete", "left"),
     [
         ({"x": A}, {}, (), ["x"], [], []),
         ({"x": A}, {"x": A}, (), [], [], []),
@@ -51,8 +51,8 @@ A, B, FIXED = row("a"), row("b"), row("a", installed="f", fix=1)
         ({}, {"x": row("", installed="f", fix=1)}, (), [], [], []),
     ],
 )
-def test_three_ways(here, base, deviations, send, delete, left):
-    plan = plan_sync(scan(**here), tree(base, *deviations), Manifest(base))
+def test_three_ways(local, base, deviations, send, delete, left):
+    plan = plan_sync(scan(**local), tree(base, *deviations), Manifest(base))
     assert (list(plan.send), list(plan.delete), [d.path for d in plan.edited]) == (send, delete, left)
     assert [finding.check for finding in plan.report.findings] == ["edited-on-host"] * len(left)
 
@@ -75,11 +75,11 @@ def test_equal_contents_travel_once():
 
 
 @pytest.mark.parametrize(
-    ("count", "going", "told"), [(20, 20, False), (21, 11, True), (21, 10, False), (40, 20, False)]
+    ("count", "going", "found"), [(20, 20, False), (21, 11, True), (21, 10, False), (40, 20, False)]
 )
-def test_most_of_a_tree_is_not_deleted_unasked(count, going, told):
+def test_most_of_a_tree_is_not_deleted_unasked(count, going, found):
     base = {f"f{i}": A for i in range(count)}
     kept = {f"f{i}": A for i in range(going, count)}
     plan = plan_sync(scan(**kept), tree(base), Manifest(base))
-    assert [finding.check for finding in plan.report.findings] == ["mass-delete"] * told
+    assert [finding.check for finding in plan.report.findings] == ["mass-delete"] * found
     assert plan_sync(scan(**kept), tree(base), Manifest(base), force=True).report.ok

@@ -20,13 +20,13 @@ class Line:
     ends: list[Any]
     closed: int = 0
     waited: list[float] = field(default_factory=list)
-    told: list[int] = field(default_factory=list)
+    attempts: list[int] = field(default_factory=list)
 
     def close(self) -> None:
         self.closed += 1
 
     def send(self, lost: int) -> str:
-        self.told.append(lost)
+        self.attempts.append(lost)
         end = self.ends.pop(0)
         if isinstance(end, Exception):
             raise end
@@ -41,7 +41,7 @@ def test_up_to_five_cuts_are_waited_out_over_a_new_line(cuts: int) -> None:
     kinds = [ConnectionLost("cut"), DeadlineExceeded("silent")]
     line = Line([*(kinds[at % 2] for at in range(cuts)), "whole"])
     assert line.go() == "whole"
-    assert (line.closed, line.told) == (cuts, list(range(cuts + 1)))
+    assert (line.closed, line.attempts) == (cuts, list(range(cuts + 1)))
     assert line.waited == [0.5, 1.0, 2.0, 4.0, 8.0][:cuts]
 
 

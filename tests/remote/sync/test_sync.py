@@ -165,8 +165,8 @@ def test_what_stands_in_the_way_on_the_host_is_told_and_not_written_through(benc
         (bench.tree / "train.py").mkdir()
         (bench.tree / "train.py/theirs").write_text("x")
     report = bench.sync()
-    told = {finding.where for finding in report.report.errors}
-    assert told >= ({"train.py"} if stands == "folder" else {"src", "src/model.py"})
+    places = {finding.where for finding in report.report.errors}
+    assert places >= ({"train.py"} if stands == "folder" else {"src", "src/model.py"})
     assert not list((tmp_path / "elsewhere").iterdir())
     assert bench.sync(force=True).report.ok
     assert contents(bench.tree) == contents(bench.root)

@@ -19,8 +19,8 @@ class Line(torch.nn.Module):
         self.layer = torch.nn.Linear(4, 1)
 
     def forward(self, inputs: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
-        told = self.layer(inputs).squeeze(-1)
-        return {"loss": torch.nn.functional.mse_loss(told, labels)}
+        prediction = self.layer(inputs).squeeze(-1)
+        return {"loss": torch.nn.functional.mse_loss(prediction, labels)}
 
 
 def rows() -> list[dict[str, torch.Tensor]]:
@@ -67,7 +67,7 @@ def test_FI_57_without_its_optimizer_a_resume_goes_elsewhere_and_says_nothing(
     (half / "optimizer.pt").unlink()
     capfd.readouterr()
     resumed = train(tmp_path / "resumed", half)
-    said = capfd.readouterr()
-    assert "optimizer" not in said.out + said.err
+    captured = capfd.readouterr()
+    assert "optimizer" not in captured.out + captured.err
     assert resumed[: HALF + 1] == losses[: HALF + 1], "the loss of the first step was made by the weights alone"
     assert max(resumed[HALF + 1 :]) > 10 * max(losses[HALF + 1 :])

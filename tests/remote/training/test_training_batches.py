@@ -60,7 +60,7 @@ def test_tasks_take_turns() -> None:
 
 
 @pytest.mark.parametrize(
-    ("samples", "told", "steps"),
+    ("samples", "settings", "steps"),
     [
         (2500, {"batch_size": 8, "gradient_accumulation": 8, "epochs": 1, "tasks": 2}, 40),
         (2500, {"batch_size": 8, "gradient_accumulation": 8, "epochs": 3, "tasks": 2}, 120),
@@ -71,5 +71,5 @@ def test_tasks_take_turns() -> None:
         (2500, {"batch_size": 8, "gradient_accumulation": 8, "epochs": 3, "max_steps": 7}, 7),
     ],
 )
-def test_steps_are_known_before_training(samples: int, told: dict[str, int], steps: int) -> None:
-    assert planned_steps(samples, **told) == steps
+def test_steps_are_known_before_training(samples: int, settings: dict[str, int], steps: int) -> None:
+    assert planned_steps(samples, **settings) == steps

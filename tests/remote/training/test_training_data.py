@@ -67,8 +67,8 @@ def test_every_shipped_clip_can_be_trained_on_and_its_row_is_right_about_its_pho
     ],
 )
 def test_a_clip_that_cannot_be_trained_on_says_why(samples: Any, rate: int, problem: str | None) -> None:
-    told = judge_clip(samples.astype(np.float32), rate)
-    assert (problem is None and told is None) or (told is not None and problem is not None and problem in told)
+    reason = judge_clip(samples.astype(np.float32), rate)
+    assert (problem is None and reason is None) or (reason is not None and problem is not None and problem in reason)
 
 
 def test_stereo_becomes_mono() -> None:

@@ -83,8 +83,8 @@ def test_phi4_batches_are_those_of_its_extractor(made: Callable[[str], Any]) -> 
     ours = one.base.family.pad(one.base.extractor, [one.clip_of(r) for r in one.recordings[:4]])
     assert torch.equal(ours["audio_embed_sizes"], theirs["audio_embed_sizes"])
     assert torch.equal(ours["audio_attention_mask"], theirs["audio_attention_mask"])
-    heard = ours["audio_attention_mask"][..., None]
-    assert torch.allclose(ours["audio_input_features"] * heard, theirs["audio_input_features"] * heard, atol=1e-4)
+    mask = ours["audio_attention_mask"][..., None]
+    assert torch.allclose(ours["audio_input_features"] * mask, theirs["audio_input_features"] * mask, atol=1e-4)
 
 
 def test_qwen2_audio_batches_are_those_of_its_processor(made: Callable[[str], Any]) -> None:

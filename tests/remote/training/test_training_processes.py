@@ -35,11 +35,11 @@ def test_two_processes_share_the_work_and_leave_one_adapter_and_the_scores(
 def test_two_processes_go_on_within_an_epoch_to_the_very_same_weights(
     make_spec: Callable[..., Any], training: Callable[..., Any]
 ) -> None:
-    told = {"samples": 24, "epochs": 2, "gradient_accumulation": 1, "save_steps": 8}
-    whole = make_spec(run="whole", **told)
+    settings = {"samples": 24, "epochs": 2, "gradient_accumulation": 1, "save_steps": 8}
+    whole = make_spec(run="whole", **settings)
     assert training(whole).run(processes=2)[0] == 0
     middle = Path(whole.paths.checkpoints) / "checkpoint-8"
-    resumed = make_spec(run="resumed", resume_from=str(middle), **told)
+    resumed = make_spec(run="resumed", resume_from=str(middle), **settings)
     code, out, err = training(resumed).run(processes=2)
     assert code == 0, err
     assert "step 9/12" in out

@@ -160,8 +160,12 @@ def test_a_spec_that_cannot_be_read_is_named(words: str) -> None:
 
 
 def test_empty_paths_are_the_jobs_own() -> None:
-    told = {"HALFSTEP_RUN_DIR": "/r", "HALFSTEP_OUTPUT_DIR": "/elsewhere", "HALFSTEP_RESUME_FROM": "/r/checkpoint-3"}
-    assert fill_paths(TrainingPaths("", "", "", "", "/c"), told) == TrainingPaths(
+    environment = {
+        "HALFSTEP_RUN_DIR": "/r",
+        "HALFSTEP_OUTPUT_DIR": "/elsewhere",
+        "HALFSTEP_RESUME_FROM": "/r/checkpoint-3",
+    }
+    assert fill_paths(TrainingPaths("", "", "", "", "/c"), environment) == TrainingPaths(
         "/r", "/elsewhere", "/r/tensorboard", "/r/adapter", "/c", "/r/checkpoint-3"
     )
     assert fill_paths(TrainingPaths("/mine", "", "/tb", "", ""), {}) == TrainingPaths(

@@ -7,7 +7,7 @@ import pytest
 from fixers.setup import tokenizer
 from remote.protocol.findings import Severity
 from tests.fixers.hosts.tokenizer.model_site import FILE, REPO, site_of
-from tests.fixers.setup_rig import PROJECT, apply, lies_there, manifest_row, put
+from tests.fixers.setup_rig import PROJECT, apply, manifest_row, put, remote_content
 from tests.lab.hub import COMMIT, HTML, lfs_pointer
 
 BROKEN = {
@@ -32,10 +32,10 @@ def test_a_broken_file_in_the_project_is_replaced_and_can_be_put_back(host, hub,
     assert [f.severity for f in plan.findings] == [Severity.INFO]
     assert words in plan.findings[0].message
     assert tokenizer.plan(site) == plan
-    assert lies_there(host, FILE) == before
+    assert remote_content(host, FILE) == before
 
     apply(host, plan)
-    assert lies_there(host, FILE) == whole
+    assert remote_content(host, FILE) == whole
     row = manifest_row(host, FILE)
     assert (row.source, row.installed) == (hashlib.sha256(before).hexdigest(), hashlib.sha256(whole).hexdigest())
     assert row.fixers == {"tokenizer": 1}
@@ -44,7 +44,7 @@ def test_a_broken_file_in_the_project_is_replaced_and_can_be_put_back(host, hub,
 
     (change,) = plan.changes
     host.act(change.undo, change.args)
-    assert lies_there(host, FILE) == before
+    assert remote_content(host, FILE) == before
     assert manifest_row(host, FILE).installed == hashlib.sha256(before).hexdigest()
     assert manifest_row(host, FILE).fixers == {}
 
@@ -61,7 +61,7 @@ def test_a_whole_json_that_does_not_load_is_replaced(host, hub, whole):
     plan = tokenizer.plan(site_of(host, hub))
     assert "fails to load" in plan.findings[0].message
     apply(host, plan)
-    assert lies_there(host, FILE) == whole
+    assert remote_content(host, FILE) == whole
 
 
 def test_a_file_that_is_the_hubs_and_does_not_load_has_a_reader_that_is_too_old(host, hub, whole):

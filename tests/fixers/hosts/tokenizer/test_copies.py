@@ -7,7 +7,7 @@ import pytest
 
 from fixers.setup import tokenizer
 from tests.fixers.hosts.tokenizer.model_site import FILE, REPO, site_of
-from tests.fixers.setup_rig import PROJECT, apply, lies_there, put
+from tests.fixers.setup_rig import PROJECT, apply, put, remote_content
 from tests.lab.hub import COMMIT, git_sha1
 
 
@@ -55,7 +55,7 @@ def test_a_good_copy_in_the_cache_is_taken_without_asking_the_hub(host, hub, who
     cache(tmp_path / "hf", whole)
     put(host, FILE, whole[:32768])
     apply(host, tokenizer.plan(site_of(host, hub, environment={"HF_HOME": str(tmp_path / "hf")})))
-    assert lies_there(host, FILE) == whole
+    assert remote_content(host, FILE) == whole
     assert hub.requests == []
 
 
@@ -63,7 +63,7 @@ def test_a_good_copy_in_the_project_is_taken_where_the_config_names_its_folder(h
     put(host, FILE, whole[:32768])
     host.write_bytes(f"{PROJECT.tree}/assets/tokenizer.json", whole)
     apply(host, tokenizer.plan(site_of(host, hub, setting={"source": "assets"}, model={"id": "./model"})))
-    assert lies_there(host, FILE) == whole
+    assert remote_content(host, FILE) == whole
     assert hub.requests == []
 
 

@@ -5,7 +5,7 @@ import pytest
 from fixers.setup import tokenizer
 from remote.errors import RemoteFault
 from tests.fixers.hosts.tokenizer.model_site import FILE, REPO, leftovers, site_of
-from tests.fixers.setup_rig import apply, lies_there, put
+from tests.fixers.setup_rig import apply, put, remote_content
 from tests.lab.hub import HTML, Fault
 
 
@@ -15,7 +15,7 @@ def test_FI_36_a_download_that_is_cut_is_tried_again_and_never_seen(host, hub, w
     hub.faults["tokenizer.json"] = fault = Fault("cut", at % len(whole) if at >= 0 else len(whole) - 1, times=1)
     apply(host, tokenizer.plan(site_of(host, hub)))
     assert fault.fired == 1
-    assert lies_there(host, FILE) == whole
+    assert remote_content(host, FILE) == whole
     assert leftovers(host) == []
 
 
@@ -37,7 +37,7 @@ def test_FI_37_what_answers_200_with_other_bytes_is_refused(host, hub, whole, fa
     assert hub.faults["tokenizer.json"].fired == 3
     assert refusal.value.kind == "torn"
     assert words in refusal.value.message
-    assert lies_there(host, FILE) == before
+    assert remote_content(host, FILE) == before
     assert leftovers(host) == []
 
 
@@ -46,7 +46,7 @@ def test_FI_37_one_false_answer_is_followed_by_the_true_one(host, hub, whole):
     hub.faults["tokenizer.json"] = fault = Fault("html", times=1)
     apply(host, tokenizer.plan(site_of(host, hub)))
     assert fault.fired == 1
-    assert lies_there(host, FILE) == whole
+    assert remote_content(host, FILE) == whole
 
 
 def test_a_hub_that_does_not_know_the_repository_is_told_and_nothing_is_planned(host, hub, whole):
@@ -64,14 +64,14 @@ def test_a_gated_repository_says_how_to_get_in(host, hub, whole):
     with pytest.raises(RemoteFault) as refusal:
         apply(host, tokenizer.plan(site_of(host, hub)))
     assert refusal.value.kind == "gated"
-    assert lies_there(host, FILE) == whole[:32768]
+    assert remote_content(host, FILE) == whole[:32768]
 
 
 def test_a_gated_repository_opens_with_the_token_of_the_host(host, hub, whole):
     put(host, FILE, whole[:32768])
     hub.repositories[REPO].gated, hub.repositories[REPO].token = True, "hf_lab"
     apply(host, tokenizer.plan(site_of(host, hub, environment={"HF_TOKEN": "hf_lab"})))
-    assert lies_there(host, FILE) == whole
+    assert remote_content(host, FILE) == whole
 
 
 def test_a_hub_that_cannot_be_reached_is_told(host, hub, whole):

@@ -32,7 +32,7 @@ def test_the_model_beside_a_tokenizer_says_whose_it_is(host, hub, whole):
     (change,) = tokenizer.plan(Site(MemoryTree(files))).changes
     assert change.after == whole
     put(host, FILE, whole[:100])
-    (there,) = tokenizer.plan(site_of(host, hub, files, model={"id": "other/model"})).changes
-    assert there.args["repo"] == REPO
+    (planned,) = tokenizer.plan(site_of(host, hub, files, model={"id": "other/model"})).changes
+    assert planned.args["repo"] == REPO
     certain = tokenizer.plan(site_of(host, hub, files, setting={"repo": "lab/elsewhere"}))
     assert "lab/elsewhere" in certain.findings[0].message

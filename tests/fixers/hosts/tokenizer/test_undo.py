@@ -7,16 +7,16 @@ import pytest
 from fixers.setup import tokenizer
 from remote.errors import RemoteFault
 from tests.fixers.hosts.tokenizer.model_site import FILE, site_of
-from tests.fixers.setup_rig import PROJECT, apply, lies_there, manifest_row, put
+from tests.fixers.setup_rig import PROJECT, apply, manifest_row, put, remote_content
 
 
 def test_undoing_the_whole_tree_puts_a_tokenizer_back_too(host, hub, whole):
     put(host, FILE, whole[:32768])
     apply(host, tokenizer.plan(site_of(host, hub)))
     host.act("tree.undo", {"project": PROJECT.key, "owner": "", "paths": None})
-    assert lies_there(host, FILE) == whole[:32768]
+    assert remote_content(host, FILE) == whole[:32768]
     host.act("fix.undo", {"project": PROJECT.key, "fixer": "tokenizer"})
-    assert lies_there(host, FILE) == whole[:32768]
+    assert remote_content(host, FILE) == whole[:32768]
     assert manifest_row(host, FILE).fixers == {}
 
 
@@ -26,7 +26,7 @@ def test_an_edit_made_after_the_plan_is_never_overwritten(host, hub, whole):
     put(host, FILE, b"mine")
     with pytest.raises(RemoteFault, match="changed after the plan was made"):
         apply(host, plan)
-    assert lies_there(host, FILE) == b"mine"
+    assert remote_content(host, FILE) == b"mine"
 
 
 def test_undo_leaves_what_was_edited_after_the_repair(host, hub, whole):
@@ -36,7 +36,7 @@ def test_undo_leaves_what_was_edited_after_the_repair(host, hub, whole):
     host.write_bytes(f"{PROJECT.tree}/{FILE}", b"mine")
     with pytest.raises(RemoteFault, match="nothing was changed"):
         host.act("fix.undo", plan.changes[0].args)
-    assert lies_there(host, FILE) == b"mine"
+    assert remote_content(host, FILE) == b"mine"
 
 
 def test_what_a_sync_put_there_since_the_repair_is_left_and_repaired_anew_if_need_be(host, hub, whole):
@@ -45,11 +45,11 @@ def test_what_a_sync_put_there_since_the_repair_is_left_and_repaired_anew_if_nee
     apply(host, plan)
     put(host, FILE, whole[:100])
     assert host.act("fix.undo", plan.changes[0].args)["restored"] == []
-    assert lies_there(host, FILE) == whole[:100]
+    assert remote_content(host, FILE) == whole[:100]
     apply(host, tokenizer.plan(site_of(host, hub)))
-    assert lies_there(host, FILE) == whole
+    assert remote_content(host, FILE) == whole
     host.act("fix.undo", plan.changes[0].args)
-    assert lies_there(host, FILE) == whole[:100]
+    assert remote_content(host, FILE) == whole[:100]
 
 
 def test_a_repair_cut_before_the_manifest_was_written_is_finished(host, hub, whole):

@@ -79,7 +79,7 @@ def wait_for(condition: Callable[[], bool], seconds: float, step_s: float = 0.00
     return True
 
 
-def there(world: World) -> dict[int, str]:
+def host_processes(world: World) -> dict[int, str]:
     """Every living process on the host by pid: `agent`, `supervisor`, `trainer`, or `other` of ours."""
     mark = os.fsencode(f"HOME={world.server.home}") + b"\0"
     found = {}
@@ -110,14 +110,14 @@ def part_of(command: bytes) -> str:
 
 def end_all(world: World) -> None:
     """Nothing of ours is left on the host, whatever an earlier round left."""
-    while pids := list(there(world)):
+    while pids := list(host_processes(world)):
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.01)
 
 
-def strike(world: World, victim: str, typed: Typed) -> int:
+def kill_victim(world: World, victim: str, typed: Typed) -> int:
     """How many were hit."""
     if typed.over:
         return 0
@@ -130,7 +130,7 @@ def strike(world: World, victim: str, typed: Typed) -> int:
     if victim == "session":
         return world.server.kill_sessions()
     hit = 0
-    for pid, part in there(world).items():
+    for pid, part in host_processes(world).items():
         if victim in ("host", part):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

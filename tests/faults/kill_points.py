@@ -25,7 +25,7 @@ def run_traced(code: str, words: tuple[str, ...], log: Path, *inject: str) -> su
     return subprocess.run(argv, check=False, capture_output=True, text=True, env=environment)
 
 
-def blows(log: Path, folder: Path) -> Iterator[tuple[str, int]]:
+def kill_points(log: Path, folder: Path) -> Iterator[tuple[str, int]]:
     """Every call in the log that names something in the folder, as (name, how many of that name so far)."""
     seen: collections.Counter[str] = collections.Counter()
     for line in log.read_text(errors="replace").splitlines():
@@ -36,6 +36,6 @@ def blows(log: Path, folder: Path) -> Iterator[tuple[str, int]]:
                 yield name, seen[name]
 
 
-def killing(blow: tuple[str, int]) -> str:
+def kill_at(kill_point: tuple[str, int]) -> str:
     """What kills the program at that call."""
-    return f"--inject={blow[0]}:signal=KILL:when={blow[1]}"
+    return f"--inject={kill_point[0]}:signal=KILL:when={kill_point[1]}"
