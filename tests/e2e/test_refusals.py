@@ -56,7 +56,7 @@ def test_BI_30_a_key_the_server_does_not_know_is_named(user: User, sshd: Sshd, t
     refused(runs(user), 11, "stranger")
 
 
-def test_BI_26_a_closed_port_is_told(user: User, sshd: Sshd) -> None:
+def test_BI_26_a_closed_port_is_reported(user: User, sshd: Sshd) -> None:
     user.knows("titan", sshd, port=free_port())
     result = runs(user)
     refused(result, 10, "refused")
@@ -69,19 +69,21 @@ def test_an_unknown_key_in_a_config_names_the_nearest(user: User) -> None:
     refused(runs(user), 2, "learning_rate", "tiny.yaml:2")
 
 
-def test_malformed_yaml_is_told_with_its_line(user: User) -> None:
+def test_malformed_yaml_is_reported_with_its_line(user: User) -> None:
     (user.project / "configs").mkdir()
     (user.project / "configs" / "tiny.yaml").write_text("project: .\ntrain: [1, 2\nx: 3\n")
     refused(runs(user), 2, "tiny.yaml:3")
 
 
-def test_a_missing_config_is_told(user: User) -> None:
+def test_a_missing_config_is_reported(user: User) -> None:
     result = user.types("run", "--host", "local", "--config", "tinny", "--json")
     refused(result, 2, "tinny", "tiny")
 
 
 @pytest.mark.root
-def test_FI_17_a_full_disk_on_the_host_is_told_and_nothing_is_lost(user: User, sshd: Sshd, small_disk: Path) -> None:
+def test_FI_17_a_full_disk_on_the_host_is_reported_and_nothing_is_lost(
+    user: User, sshd: Sshd, small_disk: Path
+) -> None:
     (user.project / "big.bin").write_bytes(bytes(range(256)) * 4096 * 12)
     user.knows("titan", sshd, workdir=small_disk / "work")
     refused(runs(user), 22, "space")
@@ -93,5 +95,5 @@ def test_words_that_are_no_verb_and_options_that_are_none(user: User) -> None:
     refused(user.types("run", "--hots", "x", "--json"), 2, "--host")
 
 
-def test_a_stage_that_does_not_exist_is_told(user: User) -> None:
+def test_a_stage_that_does_not_exist_is_reported(user: User) -> None:
     refused(user.types("run", "--host", "local", "--config", "tiny", "--until", "trian", "--json"), 2, "train")

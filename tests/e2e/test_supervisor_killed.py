@@ -47,7 +47,7 @@ def test_run_and_logs_that_watch_end_with_the_trainer(user: User, held: Held) ->
     assert held.trainings == [trainer]
 
 
-def test_what_ended_while_nobody_looked_is_told_by_status_and_not_trained_again(user: User, held: Held) -> None:
+def test_status_reports_a_job_that_ended_meanwhile_and_run_does_not_repeat_it(user: User, held: Held) -> None:
     assert user.types(*RUN, "--detach").code == 0
     trainer = held.await_training()
     kill_supervisor(held)

@@ -29,7 +29,7 @@ TINY = ("run", "--host", "local", "--config", "tiny")
         (("hosts", "check"), "needs a host"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_meant_is_told_and_changes_nothing(user: User, words: tuple[str, ...], message: str) -> None:
+def test_invalid_arguments_are_an_error_and_change_nothing(user: User, words: tuple[str, ...], message: str) -> None:
     result = user.types(*words)
     assert result.code == 2, result.out + result.err
     assert message in result.err
@@ -37,7 +37,7 @@ def test_what_cannot_be_meant_is_told_and_changes_nothing(user: User, words: tup
     assert sorted(path.name for path in user.project.iterdir()) == ["look.py", "notes.md"]
 
 
-def test_a_secret_that_is_not_here_is_told_before_anything_is_sent(user: User) -> None:
+def test_a_missing_secret_is_reported_before_anything_is_sent(user: User) -> None:
     result = user.types(*TINY, "--set", "secrets=[NOT_EXPORTED]", "--json")
     assert (result.code, result.json["findings"][0]["hint"]) == (2, "export NOT_EXPORTED=...")
     assert list((user.home / "halfstep").glob("projects/*/tree/*")) == []

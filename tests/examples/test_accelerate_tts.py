@@ -88,7 +88,7 @@ def test_without_the_flip_the_cast_behind_it_is_enough(example):
     assert "healed" not in ran.checks
 
 
-def test_two_processes_on_one_exclusive_card_are_told_before_they_meet(example, tmp_path):
+def test_two_processes_on_one_exclusive_card_are_found_before_the_training(example, tmp_path):
     tts = on_cards(example, tmp_path, TITAN_ALONE)
     assert tts.go("--until", "sync").exit == 0
     fixed = tts.pipeline("fix", "--host", "local", "--config", NAME, "--only", "compute-mode")

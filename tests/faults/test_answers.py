@@ -102,7 +102,7 @@ def test_FI_38_a_banner_on_standard_output_is_passed_over(host: AgentHost, start
     ],
     ids=["half-json", "no-object", "banner", "4-gib", "zeros", "neither-result-nor-error"],
 )
-def test_FI_38_an_answer_of_garbage_is_told_once_and_the_next_is_believed(
+def test_FI_38_a_garbage_answer_is_reported_once_and_the_next_answer_is_accepted(
     host: AgentHost, starter: Starter, garbage: bytes
 ) -> None:
     assert host.probe(["true"]).ok

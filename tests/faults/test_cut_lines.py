@@ -27,7 +27,9 @@ def test_a_cut_while_looking_is_asked_again(sshd: Sshd, chaos: Chaos) -> None:
     host.close()
 
 
-def test_a_cut_while_changing_is_told_and_not_done_twice(sshd: Sshd, chaos: Chaos, tmp_path: Path) -> None:
+def test_a_change_whose_connection_is_cut_is_reported_and_not_repeated(
+    sshd: Sshd, chaos: Chaos, tmp_path: Path
+) -> None:
     proxy = chaos(("127.0.0.1", sshd.port))
     host = reach(sshd.through(proxy.port))
     host.ask("file.list", {"path": "."})
@@ -53,7 +55,7 @@ def test_FI_07_a_bit_that_turned_over_is_noticed_and_asked_for_again(sshd: Sshd,
     host.close()
 
 
-def test_FI_07_a_bit_that_turned_over_while_changing_is_told(sshd: Sshd, chaos: Chaos) -> None:
+def test_FI_07_a_flipped_bit_during_a_change_is_reported(sshd: Sshd, chaos: Chaos) -> None:
     proxy = chaos(("127.0.0.1", sshd.port))
     host = reach(sshd.through(proxy.port))
     host.write_bytes("before", b"x")

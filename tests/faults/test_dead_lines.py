@@ -125,7 +125,7 @@ host.close()
 """
 
 
-def test_FI_09_a_laptop_that_slept_drops_the_line_and_goes_on(sshd: Sshd) -> None:
+def test_FI_09_a_laptop_that_slept_drops_the_connection_and_continues(sshd: Sshd) -> None:
     process = laptop(SLEEPER, sshd.address(), stdin=subprocess.PIPE)
     assert process.stdout
     assert process.stdout.readline() == b"asleep\n"

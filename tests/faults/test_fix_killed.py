@@ -40,7 +40,7 @@ def apply_what_is_left(root: Path) -> None:
     apply_to_disk(root, Plan(changes=tuple(change for change in changes if change.before != change.after)))
 
 
-def test_FI_33_killed_at_any_change_the_originals_are_there_and_a_second_try_finishes(tmp_path: Path) -> None:
+def test_FI_33_killed_at_any_change_the_originals_are_kept_and_a_second_try_finishes(tmp_path: Path) -> None:
     log = tmp_path / "calls"
     counted = make(tmp_path / "counted")
     assert run_traced(FIX, (str(counted),), log).returncode == 0

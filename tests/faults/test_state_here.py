@@ -58,7 +58,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.root
-def test_FI_24_a_full_disk_here_is_exit_22_and_the_old_record_stands(full_disk: Path) -> None:
+def test_FI_24_a_full_local_disk_is_exit_22_and_keeps_the_old_record(full_disk: Path) -> None:
     path = full_disk / "state.json"
     write_checkpoints(path, old_claims())
     before = path.read_bytes()
@@ -105,7 +105,7 @@ def test_FI_24_without_room_for_the_lock_or_the_folder_s_marker_exit_22_names_th
     ("fault", "words"),
     [("EDQUOT", "over the disk quota"), ("ENOSPC", "no space left"), ("EROFS", "the file system is read-only")],
 )
-def test_FI_24_what_the_disk_says_is_told_in_words(record: Path, tmp_path: Path, fault: str, words: str) -> None:
+def test_FI_24_the_error_of_the_disk_is_reported_in_words(record: Path, tmp_path: Path, fault: str, words: str) -> None:
     before = record.read_bytes()
     log = tmp_path / "calls"
     completed = run_traced(WRITER, (str(record),), log, f"--inject=fsync:error={fault}")

@@ -204,7 +204,7 @@ class _BareTree:
         return b"import torch\nx = torch.bfloat16\n"
 
 
-def test_a_file_that_cannot_be_read_is_told_and_the_others_are_planned(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_reported_and_the_others_are_planned(tmp_path: Path) -> None:
     plan = plan_fixes(Site(_BareTree(), gpu=TITAN_RTX))
     assert [change.path for change in plan.changes] == ["there.py"]
     assert [(finding.check, finding.where) for finding in plan.findings] == [("unreadable-source", "gone.py")]
@@ -233,7 +233,7 @@ def test_a_diff_shows_reasons_lines_and_bytes_that_are_not_text(tmp_path: Path) 
     assert render_diff(Plan()) == ""
 
 
-def test_BI_59_a_huge_file_is_told_and_left(tmp_path: Path) -> None:
+def test_BI_59_a_huge_file_is_reported_and_left(tmp_path: Path) -> None:
     with (tmp_path / "big.py").open("wb") as file:
         file.write(b"import torch\nx = torch.bfloat16\n")
         file.truncate(50 * 2**20)

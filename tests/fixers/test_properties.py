@@ -168,7 +168,7 @@ JSON_VALUES = st.recursive(
 
 @MANY
 @given(JSON_VALUES, st.sampled_from([None, 1, "\t"]), st.booleans())
-def test_every_json_string_knows_its_bytes(value: object, indent, ascii_only: bool) -> None:
+def test_every_json_string_has_its_byte_range(value: object, indent, ascii_only: bool) -> None:
     data = json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
     try:
         parsed = read_json(data, strict=True)

@@ -29,7 +29,7 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize(("name", "data", "line"), UNREADABLE, ids=[name for name, _, _ in UNREADABLE])
-def test_BI_59_what_cannot_be_read_is_told_with_its_line_and_left(
+def test_BI_59_what_cannot_be_read_is_reported_with_its_line_and_left(
     tmp_path: Path, name: str, data: bytes, line: int
 ) -> None:
     (tmp_path / name).write_bytes(data)

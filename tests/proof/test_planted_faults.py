@@ -139,19 +139,19 @@ def test_a_scale_that_comes_down_is_followed_step_by_step(name, prove):
     assert [step.applied for step in report.steps[-2:]] == [True, True]
 
 
-def test_the_gradients_of_a_closure_are_those_of_its_own_step(prove):
+def test_the_gradients_of_a_closure_belong_to_its_step(prove):
     steps = prove(SCRIPTS / "healthy" / "closure.py").steps
     assert len({step.grad_norm for step in steps}) == len(steps) >= 2
 
 
-def test_adapters_that_were_asked_for_are_told_from_those_that_were_not(prove):
+def test_requested_adapters_are_distinguished_from_others(prove):
     report = prove(SCRIPTS / "faults" / "two_adapters.py", adapters=("speech",))
     finding = next(finding for finding in report.report.errors if finding.check == "trainable-set")
     assert "vision" in finding.message
     assert "speech" not in finding.message
 
 
-def test_what_could_not_be_seen_is_said_with_its_reason(prove):
+def test_what_could_not_be_observed_is_not_checked_with_its_reason(prove):
     report = prove(SCRIPTS / "healthy" / "distillation.py")
     reasons = {unseen.check: unseen.reason for unseen in report.unseen}
     assert "labels" in reasons["labels-padding"]
@@ -171,7 +171,7 @@ def test_a_command_that_leaves_the_hosts_card_alone_is_an_error(prove):
     assert [finding.check for finding in report.report.errors] == ["device"]
 
 
-def test_a_cpu_that_stands_for_a_card_is_said_to_be_one(prove):
+def test_a_proof_on_the_cpu_instead_of_a_card_is_reported(prove):
     report = prove(SCRIPTS / "healthy" / "lora_loop.py")
     assert "stands for a card of capability 7.5" in next(one.reason for one in report.unseen if one.check == "device")
 
@@ -191,7 +191,7 @@ def test_what_is_on_on_a_card_only_is_not_judged_on_the_cpu_that_stands_for_it(n
         ("every_second_micro_step_scaled", "some backward passes of one step begin at a scaled loss"),
     ],
 )
-def test_a_loss_scale_that_is_not_taken_out_again_is_told_by_what_was_done(name, words, prove):
+def test_a_loss_scale_that_is_not_divided_out_is_reported_with_its_cause(name, words, prove):
     report = prove(SCRIPTS / "faults" / f"{name}.py")
     [message] = [finding.message for finding in report.report.errors]
     assert words in message
@@ -224,7 +224,7 @@ def test_float32_copies_of_float16_weights_are_seen_to_be_what_is_stepped(prove)
 
 
 @pytest.mark.parametrize(("second", "severity"), [(0.52, "error"), (0.5000001, "info")])
-def test_ranks_that_apply_gradients_of_their_own_are_told(second, severity):
+def test_ranks_that_apply_different_gradients_are_reported(second, severity):
     ranks = tuple(_replicated(at, norm, weights_sum=norm) for at, norm in enumerate((0.5, second)))
     assert [finding.severity.value for finding in _gradient_reduced(ranks)] == [severity]
 

@@ -90,7 +90,7 @@ def test_a_proof_leaves_the_host_as_it_was_and_no_process_behind(place, host):
     assert living(place) == []
 
 
-def test_every_step_is_told_as_it_happens(place, host):
+def test_every_step_is_reported_as_it_happens(place, host):
     reported = []
     run_proof(host, request(place, script(place, SMALL.format(steps=1000)), requested="fp32"), on_step=reported.append)
     assert [step.applied for step in reported] == [True, True]
@@ -126,7 +126,7 @@ def test_the_hosts_own_sitecustomize_still_runs(place, host):
     assert checks(report) == [], report.output_tail
 
 
-def test_a_failing_command_is_told_with_its_stderr_text(place, host):
+def test_a_failing_command_is_reported_with_its_stderr_text(place, host):
     report = run_proof(host, request(place, script(place, "import torch\nraise ValueError('no such card')\n")))
     finding = next(finding for finding in report.findings if finding.check == "command-failed")
     assert "no such card" in finding.message
@@ -190,7 +190,7 @@ def test_a_command_that_takes_no_step_in_time_is_ended(place, host):
     assert living(place) == []
 
 
-def test_a_short_run_is_judged_by_what_was_seen_and_said_to_be_short(place, host):
+def test_a_short_run_is_judged_by_its_steps_and_reported_as_short(place, host):
     report = run_proof(host, request(place, script(place, SMALL.format(steps=1)), requested="fp32"))
     assert "proof-short" in checks(report, "warning")
     assert "adapter-moves" in [unseen.check for unseen in report.unseen]

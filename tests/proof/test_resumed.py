@@ -171,7 +171,7 @@ accelerator.save_state("state_6")
     assert findings == [("info", "resumed at step 6, from state_6")]
 
 
-def test_what_a_script_reads_of_its_own_making_is_no_checkpoint(train) -> None:
+def test_a_file_that_the_script_wrote_itself_is_no_checkpoint(train) -> None:
     progress, findings = train(loop(load="torch.save({}, 'optimizer.pt'); torch.load('optimizer.pt')"))
     assert (progress.step, progress.began, findings) == (9, 0, [])
 

@@ -104,7 +104,7 @@ def test_a_scale_that_collapses_late_is_an_error_once_no_step_is_applied_any_mor
     ]
 
 
-def test_steps_skipped_over_budget_are_told():
+def test_steps_skipped_over_budget_are_reported():
     monitor = StepMonitor()
     findings = []
     for number in range(1, 31):
@@ -131,7 +131,7 @@ def test_a_set_learnt_by_heart_may_end_without_loss_and_gradient():
     assert [one[1] for one in reported(learnt)] == ["warning", "error"]
 
 
-def test_memory_that_creeps_is_told_and_memory_that_stays_is_not():
+def test_memory_that_grows_is_reported_and_constant_memory_is_not():
     def held(number):
         return 2**30 + max(0, number - 2 * CREEP_WINDOW) * 2**24
 

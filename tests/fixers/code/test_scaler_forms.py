@@ -91,7 +91,7 @@ def test_a_plain_loop_gets_a_scaler(before, after):
         "l.backward()\n",
     ],
 )
-def test_a_loop_that_is_not_plain_is_told_and_left(loop):
+def test_a_loop_that_is_not_plain_is_reported_and_left(loop):
     assert outcome(scaler_gate, MADE + HALF + loop) == (MADE + HALF + loop, [(2, TOLD)])
 
 

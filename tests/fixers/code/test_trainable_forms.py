@@ -192,5 +192,5 @@ UNNAMED = "the model of this optimizer or trainer is not assigned to a name; its
         ("x.half()\nt = Trainer(model_init=f)\n", 2),
     ],
 )
-def test_a_model_without_a_name_is_told_with_its_line(code, line):
+def test_a_model_without_a_name_is_reported_with_its_line(code, line):
     assert outcome(trainable_fp32, code) == (code, [(line, UNNAMED)])

@@ -194,7 +194,7 @@ ARGUMENTS = "TrainingArguments({})"
         ("learning_rate=1", STAYS, ""),
     ],
 )
-def test_an_argument_has_the_name_that_transformers_5_knows(before, after, message):
+def test_an_argument_has_the_name_that_transformers_5_accepts(before, after, message):
     wanted = ARGUMENTS.format(before if after is STAYS else after)
     findings = [(1, message)] if message else []
     assert outcome(trainer_arguments, ARGUMENTS.format(before), {"transformers": "5.0"}) == (wanted, findings)
@@ -212,6 +212,6 @@ def test_an_argument_has_the_name_that_transformers_5_knows(before, after, messa
         ("AutoModel.from_config({}=x)", "torch_dtype", "dtype", "transformers", "4.55", "4.56"),
     ],
 )
-def test_an_argument_is_renamed_from_the_release_on_that_knows_the_new_name(call, earlier, later, package, old, new):
+def test_an_argument_is_renamed_from_the_release_that_accepts_the_new_name(call, earlier, later, package, old, new):
     assert outcome(trainer_arguments, call.format(earlier), {package: old}) == (call.format(earlier), [])
     assert outcome(trainer_arguments, call.format(earlier), {package: new}) == (call.format(later), [])

@@ -30,7 +30,7 @@ def test_the_libraries_of_ffmpeg_are_looked_for_where_a_process_finds_them(host,
     assert set(after) == before | {8}
 
 
-def test_a_foreign_interpreter_is_told_and_left(host):
+def test_an_interpreter_outside_the_project_is_reported_and_left(host):
     survey = survey_of(interpreter=Interpreter("/usr/bin/python3", packages={"torch": "2.9.0"}))
     plan = audio_backends.plan(site_at(host, {"a.py": b"import soundfile"}, survey=survey))
     assert plan.empty

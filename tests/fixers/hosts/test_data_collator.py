@@ -104,7 +104,7 @@ def test_no_path_leads_out_of_the_project(host, path):
     assert refusal.value.kind == "bad-path"
 
 
-def test_a_listed_copy_in_the_project_becomes_equal_here_and_on_the_host(host):
+def test_a_listed_copy_in_the_project_becomes_equal_on_both_machines(host):
     setting = {"path": FILE, "copies": ["AudioDataCollator.py"]}
     files = {FILE: NEW, "AudioDataCollator.py": OLD, "other/AudioDataCollator.py": OLD}
     for site in (
@@ -121,7 +121,7 @@ def test_a_listed_copy_in_the_project_becomes_equal_here_and_on_the_host(host):
     assert data_collator.plan(Site(MemoryTree(even), settings={"data-collator": setting})) == data_collator.Plan()
 
 
-def test_a_listed_copy_that_is_not_there_is_told():
+def test_a_missing_listed_copy_is_reported():
     setting = {"path": FILE, "copies": ["AudioCollator.py"]}
     plan = data_collator.plan(Site(MemoryTree({FILE: NEW}), settings={"data-collator": setting}))
     assert "fixers.data-collator.copies" in plan.findings[0].message

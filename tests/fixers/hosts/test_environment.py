@@ -217,7 +217,7 @@ def test_a_venv_whose_python_is_gone_is_made_anew(host):
     imports(host, "torch", "speechkit")
 
 
-def test_a_folder_that_is_there_and_empty_is_used(host):
+def test_an_existing_empty_folder_is_used(host):
     os.makedirs(venv(host))
     (change,) = environment.plan(site_of(host)).changes
     assert host.act(change.op, change.args)["made"] is True
@@ -265,7 +265,7 @@ def test_a_python_that_makes_no_venv_says_what_to_install(host, tmp_path, words,
     assert (refusal.value.hint, refusal.value.exit_code) == (hint, 20)
 
 
-def test_a_base_that_is_not_there_is_named(host):
+def test_a_missing_base_interpreter_is_named(host):
     (change,) = environment.plan(site_of(host, base="python9.9")).changes
     with pytest.raises(RemoteFault, match=r"python9\.9: No such file") as refusal:
         host.act(change.op, change.args)
@@ -299,7 +299,7 @@ begin_marked(sys.argv[1], {"state": "unfinished", "recipe": "new"})
 """
 
 
-def test_killed_at_any_change_the_folder_bears_a_mark_or_is_not_there(tmp_path):
+def test_killed_at_any_change_the_folder_has_a_mark_or_does_not_exist(tmp_path):
     def old(name):
         folder = tmp_path / name / "venv"
         (folder / "bin").mkdir(parents=True)

@@ -90,7 +90,7 @@ def test_a_mirror_that_does_not_answer_is_an_error(host, hub, tmp_path):
     assert "HF_ENDPOINT" in finding.hint
 
 
-def test_a_revision_that_is_not_there_is_an_error(host, hub, tmp_path):
+def test_a_missing_revision_is_an_error(host, hub, tmp_path):
     (finding,) = plan_of(host, hub, tmp_path, model={"id": REPO, "revision": "f" * 40}).findings
     assert "model.revision" in finding.hint
 

@@ -82,7 +82,7 @@ def test_a_rewrite_that_goes_wrong_leaves_the_file(path: str, data: bytes, edits
     assert words in finding.message
 
 
-def test_what_a_fixer_cannot_read_is_told_with_its_line() -> None:
+def test_what_a_fixer_cannot_read_is_reported_with_its_line() -> None:
     (finding,) = plan_file("a.py", b"x", [Fixer(_refuse)], Target()).findings
     assert (finding.check, finding.where, finding.message) == (
         "unparsable-source",

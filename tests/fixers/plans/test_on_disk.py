@@ -41,7 +41,7 @@ def test_a_new_file_can_be_read_by_all_and_written_by_its_owner(tmp_path):
     assert (tmp_path / "a").stat().st_mode & 0o7777 == 0o644
 
 
-def test_a_plan_for_the_host_alone_touches_nothing_here(tmp_path):
+def test_a_plan_for_the_host_changes_no_local_file(tmp_path):
     assert apply_to_disk(tmp_path, plan(HostChange("x", "s", "op"))) == ()
     assert undo_on_disk(tmp_path).restored == ()
     assert os.listdir(tmp_path) == []
@@ -89,7 +89,7 @@ def test_a_file_that_somebody_put_back_already_is_no_matter(tmp_path):
 @pytest.mark.parametrize(
     ("left", "what"), [(b"mine", "was edited after the fix"), (None, "no longer exists")], ids=["edited", "gone"]
 )
-def test_what_was_edited_since_is_told_and_its_original_kept(tmp_path, left, what):
+def test_a_file_that_was_edited_since_is_reported_and_its_original_kept(tmp_path, left, what):
     for name in ("a.py", "b.py"):
         (tmp_path / name).write_bytes(name.encode())
     apply_to_disk(tmp_path, plan(change(b"a.py", b"2"), change(b"b.py", b"2", "b.py")))

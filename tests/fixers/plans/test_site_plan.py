@@ -39,7 +39,7 @@ def test_the_config_and_the_command_line_choose_the_fixers(only, settings, confi
     assert chosen_names(Site(MemoryTree({}), settings=settings, config=config), only) == chosen
 
 
-def test_a_fixer_that_nobody_knows_is_bad_usage_with_a_hint():
+def test_an_unknown_fixer_is_bad_usage_with_a_hint():
     with pytest.raises(BadUsage) as refusal:
         chosen_names(Site(MemoryTree({})), ["zz-none", "a-none", "port"])
     assert refusal.value.message == "unknown fixer: 'a-none'"

@@ -115,7 +115,7 @@ NO_TWIN = "bf16_true has no safe float16 equivalent, and which word selects 16-m
         ("\nDTYPE=bf16\n", "DTYPE is bf16, and its purpose is unknown", "DTYPE=fp16"),
     ],
 )
-def test_what_cannot_be_decided_is_told_with_its_line_and_left(text, message, hint):
+def test_what_cannot_be_decided_is_reported_with_its_line_and_left(text, message, hint):
     assert outcome(text) == (text, [("2", message, hint)])
 
 
@@ -138,7 +138,7 @@ def test_a_heredoc_is_read_as_what_it_is_written_to(before, after, findings):
     assert outcome(before) == (after, findings)
 
 
-def test_a_script_that_cannot_be_read_is_told_and_a_config_of_commands_is_not():
+def test_a_script_that_cannot_be_read_is_reported_and_a_config_of_commands_is_not():
     message = "could not be read as a script (the ' that ends this string is missing); left as it was"
     assert outcome("\nt --bf16 'x\n") == ("\nt --bf16 'x\n", [("2", message, "check its flags by hand")])
     assert outcome("run: [t, --bf16\n", "c.yaml") == ("run: [t, --bf16\n", [])

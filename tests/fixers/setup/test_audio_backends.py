@@ -86,7 +86,7 @@ def test_releases_that_were_made_for_each_other_are_left_without_a_word(codec, t
         ("0.8.0", "2.9", "2.10.0", "torchcodec"),
     ],
 )
-def test_a_misfit_says_which_release_fits_the_torch_that_is_there(codec, wanted, torch, fitting):
+def test_a_mismatch_names_the_release_that_fits_the_installed_torch(codec, wanted, torch, fitting):
     packages = {"torchcodec": codec, "torch": torch}
     assert judge_torchcodec(packages, FFMPEG) == (misfit(codec, wanted, torch, fitting),)
 
@@ -125,7 +125,7 @@ def test_torchcodec_loads_ffmpeg_4_to_8(releases, found):
     assert judge_torchcodec(packages, AudioFacts(releases)) == (() if found else (NO_FFMPEG,))
 
 
-def test_a_misfit_and_missing_libraries_are_told_both():
+def test_a_mismatch_and_missing_libraries_are_both_reported():
     findings = judge_torchcodec({"torchcodec": "0.7", "torch": "2.9"}, AudioFacts())
     assert findings == (misfit("0.7", "2.8", "2.9", "torchcodec==0.9.*"), NO_FFMPEG)
 
@@ -157,7 +157,7 @@ DATASETS = b"from datasets import Audio\nd.cast_column('a', Audio())"
         (b"import soundfile, librosa", {"Librosa": "0.11"}, (lacks("soundfile"),)),
     ],
 )
-def test_what_is_missing_in_an_interpreter_that_is_not_ours_is_only_told(code, packages, findings):
+def test_missing_packages_of_an_interpreter_outside_the_project_are_only_reported(code, packages, findings):
     assert plan_of(code, packages) == (Plan(findings), [])
 
 
@@ -179,7 +179,7 @@ def test_what_is_missing_in_the_projects_own_venv_is_installed_at_once():
     assert plan.changes == (installation("librosa", "soundfile"),)
 
 
-def test_what_is_there_is_not_installed_again():
+def test_what_is_installed_is_not_installed_again():
     assert plan_of(b"import soundfile", {"soundfile": "0.13"}, OURS) == (Plan(), [])
 
 
@@ -203,7 +203,7 @@ def test_other_packages_are_installed_beside_it_in_the_release_that_pip_chooses(
     assert plan.changes == (installation("soundfile", "torchcodec==0.9.*"),)
 
 
-def test_missing_libraries_of_ffmpeg_are_told_beside_the_installation_and_beside_the_advice():
+def test_missing_libraries_of_ffmpeg_are_reported_beside_the_installation_and_beside_the_advice():
     packages = {"datasets": "4.1.0", "torch": "2.9.1"}
     ours, _ = plan_of(DATASETS, packages, OURS, AudioFacts())
     assert ours == Plan((resolved(lacks("torchcodec", OURS)), NO_FFMPEG), (installation("torchcodec==0.9.*"),))
@@ -211,7 +211,7 @@ def test_missing_libraries_of_ffmpeg_are_told_beside_the_installation_and_beside
     assert theirs == Plan((lacks("torchcodec"), NO_FFMPEG))
 
 
-def test_torchcodec_that_is_there_is_judged_and_kept():
+def test_an_installed_torchcodec_is_judged_and_kept():
     packages = {"datasets": "4.1.0", "torch": "2.9.1", "torchcodec": "0.7.0"}
     plan, _ = plan_of(DATASETS, packages, OURS)
     assert plan == Plan((misfit("0.7.0", "2.8", "2.9.1", "torchcodec==0.9.*"),))
@@ -232,7 +232,7 @@ def test_the_built_in_trainer_needs_soundfile(config, findings):
 
 
 @pytest.mark.parametrize("known", [{"survey": None}, {"project": None}, {"error": "gone"}])
-def test_without_an_interpreter_in_a_project_on_a_host_nothing_is_said(known):
+def test_without_an_interpreter_in_a_project_on_a_host_there_is_no_finding(known):
     assert plan_of(b"import soundfile", **known) == (Plan(), [])
 
 

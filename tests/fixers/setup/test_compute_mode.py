@@ -53,7 +53,7 @@ def test_an_exclusive_card_takes_one_process_and_a_prohibited_one_none(gpus, pro
     assert judge_modes(gpus, processes) == findings
 
 
-def test_every_card_is_told_by_itself():
+def test_every_card_has_its_own_finding():
     gpus = (EXCLUSIVE, card(uuid="GPU-2", name="A100", compute_mode="Exclusive_Process"))
     assert [(finding.where, finding.hint) for finding in judge_modes(gpus, 3)] == [
         ("GPU-1", "processes: 2"),
@@ -69,5 +69,5 @@ def test_the_number_of_processes_is_the_configs_and_one_where_it_says_none(confi
     assert compute_mode.plan(site_at(None, survey=survey_of(gpus=(EXCLUSIVE,)), config=config)) == Plan(findings)
 
 
-def test_without_a_survey_nothing_is_said():
+def test_without_a_survey_there_is_no_finding():
     assert compute_mode.plan(site_at(None, survey=None, config={"processes": 2})) == Plan()

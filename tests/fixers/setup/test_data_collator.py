@@ -46,7 +46,7 @@ EDITED = error("AudioDataCollator.py on the host was edited there")
         ([], ""),
     ],
 )
-def test_a_collator_is_found_by_its_name_where_there_is_only_one(paths, found):
+def test_a_collator_is_found_by_its_name_if_it_is_the_only_one(paths, found):
     assert collator_of(paths) == found
 
 
@@ -111,7 +111,7 @@ def replacement(expected):
     ],
 )
 @pytest.mark.parametrize("setting", ["auto", {"path": FILE}, {"path": None}], ids=["found", "named", "named nothing"])
-def test_the_hosts_collator_becomes_the_projects_and_other_copies_are_told(look, plan, setting):
+def test_the_hosts_collator_is_replaced_by_the_projects_and_other_copies_are_reported(look, plan, setting):
     assert plan_of(look, setting)[0] == plan
 
 

@@ -195,7 +195,7 @@ def test_a_venv_is_made_as_the_config_says(setting, wanted):
         ),
     ],
 )
-def test_torch_is_chosen_for_a_card_that_is_really_there(gpu, driver, setting, wanted):
+def test_torch_is_chosen_for_the_card_of_the_survey(gpu, driver, setting, wanted):
     assert plan_of(setting, gpu, driver) == Plan((resolved(UNFIT),), (wanted,))
 
 
@@ -272,11 +272,11 @@ def impossible(card_words, driver):
         (TURING, "550.1", {"torch": "2.7"}, impossible("TITAN RTX (7.5)", "550.1")),
     ],
 )
-def test_a_card_that_no_build_is_for_is_told(gpu, driver, setting, finding):
+def test_a_card_that_no_build_supports_is_reported(gpu, driver, setting, finding):
     assert plan_of(setting, gpu, driver) == Plan((UNFIT, finding))
 
 
-def test_an_interpreter_outside_the_project_is_told_and_left():
+def test_an_interpreter_outside_the_project_is_reported_and_left():
     outside = Interpreter("/usr/bin/python3", error="gone")
     unfit = error("/usr/bin/python3 does not run: gone", "/usr/bin/python3")
     message = "/usr/bin/python3 is outside the project, so no venv is created there"

@@ -42,11 +42,11 @@ THREE = warning(
         ({}, (7, 5), ()),
     ],
 )
-def test_flash_attention_is_told_where_the_card_cannot_run_it(packages, capability, findings):
+def test_flash_attention_is_reported_if_the_card_cannot_run_it(packages, capability, findings):
     assert judge_flash(packages, card(capability=capability)) == findings
 
 
-def test_both_flash_attentions_are_told_on_a_card_that_runs_neither():
+def test_both_flash_attentions_are_reported_on_a_card_that_runs_neither():
     findings = judge_flash({"flash-attn": "2.8.3", "flash_attn_3": "3.0"}, card())
     assert [finding.message.split()[0] for finding in findings] == ["flash-attn", "flash_attn_3"]
 

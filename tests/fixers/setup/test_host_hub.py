@@ -46,7 +46,7 @@ def test_without_an_interpreter_nothing_is_asked():
     assert host.calls == []
 
 
-def test_a_host_that_cannot_answer_is_told_in_its_words():
+def test_the_error_of_a_host_that_cannot_answer_is_quoted():
     def refuse(args):
         raise RemoteFault("no such module", kind="x", exit_code=ExitCode.BUG)
 

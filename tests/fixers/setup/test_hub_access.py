@@ -99,7 +99,7 @@ def test_the_judgement_of_what_the_hub_says(look, secrets, finding):
 TOKEN_WARNING = warning("HF_TOKEN is set in env:", "secrets: [HF_TOKEN]", "HF_TOKEN")
 
 
-def test_a_token_in_env_is_told_without_its_value():
+def test_a_token_in_env_is_reported_without_its_value():
     assert judge_environment({"A": "1"}) == ()
     assert judge_environment({"HF_TOKEN": "hf_secret", "A": "1"}) == (TOKEN_WARNING,)
     assert [finding.where for finding in judge_environment(("HUGGING_FACE_HUB_TOKEN", "HF_TOKEN"))] == [
@@ -167,7 +167,7 @@ def test_an_interpreter_that_cannot_be_run_is_not_named(survey):
         {"config": {"model": {}}, "settings": {"tokenizer": {"repo": REPO}}},
     ],
 )
-def test_what_is_no_hubs_or_on_no_host_is_not_asked_for_and_a_token_is_told_all_the_same(known):
+def test_a_token_is_reported_even_if_there_is_nothing_to_ask_the_hub(known):
     assert asked_of(GATED, environment={"HF_TOKEN": "x"}, **known) == (Plan((TOKEN_WARNING,)), [])
 
 

@@ -71,7 +71,7 @@ def test_the_client_is_our_payloads_with_the_question_on_its_input(monkeypatch, 
         ("exit 1", "the hub client ended without output"),
     ],
 )
-def test_a_client_that_gives_no_answer_is_told_by_its_last_word(monkeypatch, tmp_path, program, words):
+def test_a_client_that_gives_no_answer_is_reported_with_its_last_line(monkeypatch, tmp_path, program, words):
     client(monkeypatch, tmp_path, program)
     with pytest.raises(HubUnavailable) as refusal:
         ask_laptop_hub({"do": "tree"})

@@ -55,5 +55,5 @@ def test_the_number_of_processes_is_the_configs_and_one_where_it_says_none(confi
     assert shared_memory.plan(site_at(None, survey=survey, config=config)) == Plan(findings)
 
 
-def test_without_a_survey_nothing_is_said():
+def test_without_a_survey_there_is_no_finding():
     assert shared_memory.plan(site_at(None, survey=None)) == Plan()

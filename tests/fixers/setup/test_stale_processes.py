@@ -92,7 +92,7 @@ def test_an_orphan_is_an_error_until_it_is_terminated():
     assert (finding.severity, finding.exit_code) == (Severity.ERROR, ExitCode.GPU)
 
 
-def test_without_a_survey_or_a_project_nothing_is_said():
+def test_without_a_survey_or_a_project_there_is_no_finding():
     busy = survey_of(gpus=(card(processes=(OURS, ANN)),))
     assert stale_processes.plan(site_at(None, survey=None)) == Plan()
     assert stale_processes.plan(site_at(None, survey=busy, project=None)) == Plan()

@@ -128,11 +128,11 @@ EXPLAIN = "pipeline explain tokenizer"
         ),
     ],
 )
-def test_a_file_that_no_good_one_can_be_had_for_is_told_and_left(hub, reason, hint):
+def test_a_file_without_a_good_replacement_is_reported_and_left(hub, reason, hint):
     assert plan_of(BAD, hub=hub)[0] == Plan((unresolved(reason, hint),))
 
 
-def test_a_file_that_belongs_to_nothing_is_told_and_the_hub_is_not_asked():
+def test_a_file_of_no_known_model_is_reported_without_a_query_to_the_hub():
     plan, asked = plan_of(BAD, config={})
     assert plan.findings == (
         unresolved("the model of this tokenizer is unknown", "set fixers.tokenizer.repo in the config"),
@@ -161,7 +161,7 @@ REASON = f"{IS_BROKEN}; the valid file has 26 bytes"
 IN_TREE = FileChange(FILE, CUT, WHOLE, {"tokenizer": 1}, (REASON,))
 
 
-def test_a_file_as_broken_here_as_there_is_one_change_of_the_tree():
+def test_a_file_broken_on_both_machines_is_one_change_of_the_tree():
     assert plan_of(BAD, tree=ASSETS, settings=SOURCE)[0] == Plan((resolved(BROKEN),), (IN_TREE,))
 
 
@@ -174,7 +174,7 @@ def test_a_file_as_broken_here_as_there_is_one_change_of_the_tree():
         ({FILE: CUT}, SOURCE),
     ],
 )
-def test_a_file_that_is_broken_otherwise_or_has_no_copy_here_is_changed_there(tree, settings):
+def test_a_file_broken_differently_or_without_a_local_copy_is_changed_on_the_host(tree, settings):
     changes = plan_of(BAD, tree=tree, settings=settings)[0].changes
     assert [type(each) for each in changes] == [HostChange]
 
@@ -197,7 +197,7 @@ def test_on_the_laptop_a_copy_in_the_project_is_taken(known):
     assert [finding.severity for finding in plan.findings] == [Severity.INFO]
 
 
-def test_on_the_laptop_a_file_that_belongs_to_nothing_is_told():
+def test_on_the_laptop_a_file_of_no_known_model_is_reported():
     (finding,) = tokenizer.plan(Site(MemoryTree({FILE: CUT}))).findings
     assert (finding.where, finding.hint) == (FILE, "set fixers.tokenizer.repo in the config")
     assert tokenizer.plan(Site(MemoryTree({FILE: WHOLE}))) == Plan()

@@ -88,7 +88,7 @@ def test_a_file_belongs_to_its_place_in_the_cache_or_the_model_beside_it_or_the_
     assert belongs_to(site, origin, TokenizerFile(REMOTE, REMOTE, 1, "aa", **known), TREE) == whose
 
 
-def test_a_tokenizer_at_the_top_of_the_project_belongs_to_the_model_there():
+def test_a_tokenizer_at_the_top_of_the_project_belongs_to_the_model_beside_it():
     site = Site(MemoryTree({"config.json": named("lab/top")}))
     assert belongs_to(site, Origin(), TokenizerFile("tokenizer.json", "x", 1, "aa")) == ("lab/top", "")
     file = TokenizerFile(f"{TREE}/tokenizer.json", "x", 1, "aa")

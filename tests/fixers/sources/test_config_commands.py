@@ -47,7 +47,7 @@ def test_json_holds_commands_too():
     assert commands_of("tasks.json", '{"cmd": "a b", "args": ["c", 1, null]}') == [["a", "b"], ["c", "1", "null"]]
 
 
-def test_a_heredoc_in_a_block_knows_its_bytes():
+def test_a_heredoc_in_a_block_has_its_byte_range():
     text = "run: |\n  a\n  cat > f <<-E\n\tx\n\tE\n"
     script = commands_in_config("ci.json", b'{"run": "a b"}')
     assert script.heredocs == ()

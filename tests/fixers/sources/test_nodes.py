@@ -111,7 +111,7 @@ def test_a_node_is_found_by_its_path(path, text):
 
 
 @pytest.mark.parametrize("read", [lambda text: read_json(text.encode()), compose], ids=["json", "yaml"])
-def test_a_collection_in_brackets_knows_its_bytes_and_that_it_is_so_written(read):
+def test_a_collection_in_brackets_has_its_byte_range_and_its_style(read):
     text = '{"a": [1, {"b": "c"}], "d": []}'
     document = read(text)
     assert isinstance(document, Mapping) and document.flow

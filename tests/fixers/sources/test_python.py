@@ -119,7 +119,7 @@ MENTIONS = [
 
 
 @pytest.mark.parametrize(("code", "mentioned"), MENTIONS)
-def test_prose_is_told_from_code(code: str, mentioned: bool) -> None:
+def test_prose_is_distinguished_from_code(code: str, mentioned: bool) -> None:
     assert _read(code).mentions(re.compile(rb"word")) is mentioned
 
 

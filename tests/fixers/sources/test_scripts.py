@@ -109,7 +109,7 @@ def test_a_shell_script_as_the_shell_reads_it(text, commands):
         ("cat <<E\nx\nE", [("x\n", "cat", "")]),
     ],
 )
-def test_a_heredoc_knows_its_bytes_who_reads_it_and_where_its_line_writes(text, heredocs):
+def test_a_heredoc_has_its_byte_range_its_reader_and_the_file_that_its_line_writes(text, heredocs):
     script = scan_shell(text.encode())
     assert [(text[each.start : each.stop], each.program, each.target) for each in script.heredocs] == heredocs
 

@@ -55,7 +55,7 @@ def test_a_proof_and_a_training_of_other_files_do_not_hold(
         (None, (), StageState.PENDING, "not done yet"),
     ],
 )
-def test_what_would_become_of_the_training_is_said(
+def test_the_preview_states_what_a_run_would_do_with_the_training(
     tmp_path: Path, state: JobState | None, checkpoints: tuple[Checkpoint, ...], seen: StageState, reason: str
 ) -> None:
     view = view_of(tmp_path, state)
@@ -74,7 +74,7 @@ def test_without_a_record_every_stage_has_work(tmp_path: Path) -> None:
     assert {stage.state for stage in seen} == {StageState.PENDING}
 
 
-def test_a_secret_file_is_told_by_what_a_sync_would_do_and_not_twice(tmp_path: Path) -> None:
+def test_a_secret_file_is_reported_once_by_the_planned_sync(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("TOKEN=1\n")
     view = view_of(tmp_path)
     findings = plan_sync(view.scan, view.survey.tree, view.scan.manifest).report.findings

@@ -26,7 +26,7 @@ EVENTS = "tensorboard/events.out.tfevents.1"
 TRAIN_FAILED = StageOutcome("train", StageState.FAILED)
 
 
-def test_curves_and_output_of_a_failed_training_are_here(tmp_path: Path) -> None:
+def test_event_files_and_output_of_a_failed_training_are_pulled(tmp_path: Path) -> None:
     view = view_of(tmp_path, JobState.FAILED)
     curve = point(1, 4.0)
     ran = run_in(view, JobState.FAILED)
@@ -66,7 +66,7 @@ def test_a_host_that_gives_nothing_takes_nothing_from_what_is_known(tmp_path: Pa
     assert ran.findings == []
 
 
-def test_an_interrupted_run_tells_its_stages_its_run_and_its_job(tmp_path: Path) -> None:
+def test_an_interrupted_run_reports_its_stages_its_run_and_its_job(tmp_path: Path) -> None:
     view = view_of(tmp_path, None)
     name = run_id(view)
     context = Context(FakeHost(), view, NoListener())

@@ -17,7 +17,7 @@ def test_a_host_without_a_file_is_an_alias(tmp_path: Path) -> None:
     assert load_host("gpubox", tmp_path).config.host == "gpubox"
 
 
-def test_a_host_that_nobody_knows_has_its_nearest_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_host_is_an_error_that_lists_similar_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "ssh").write_text("Host gpubox other-*\n  HostName 10.0.0.1\nHost=titan2\n")
     monkeypatch.setenv("HALFSTEP_SSH_CONFIG", str(tmp_path / "ssh"))
     write(tmp_path, "host: a\n", "hosts/titan")
@@ -38,7 +38,7 @@ def test_a_host_that_nobody_knows_has_its_nearest_names(tmp_path: Path, monkeypa
         ("host: a\nproxy_jump: gate\n", "proxy_jump: [gate]"),
     ],
 )
-def test_a_bad_host_file_is_told(tmp_path: Path, text: str, word: str) -> None:
+def test_a_bad_host_file_is_an_error(tmp_path: Path, text: str, word: str) -> None:
     path = tmp_path / "h.yaml"
     path.write_text(text)
     with pytest.raises(HalfstepError) as caught:

@@ -132,6 +132,6 @@ def test_BI_17_two_precisions_cannot_be_asked_for(tmp_path: Path, text: str, wor
         assert word in text_of_problems, text_of_problems
 
 
-def test_a_number_among_words_is_hinted_at_as_it_would_stand_there(tmp_path: Path) -> None:
+def test_the_hint_for_a_number_among_words_quotes_it_as_a_string(tmp_path: Path) -> None:
     write(tmp_path, "project: .\ncommand: [torchrun, --nproc-per-node, 2, train.py]\n")
     assert [(one.message.partition(":")[0], one.hint) for one in problems(tmp_path)] == [("command.2", '"2"')]

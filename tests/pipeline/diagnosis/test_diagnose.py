@@ -27,7 +27,7 @@ def checks(text):
     return [finding.check for finding in diagnose_text(text)]
 
 
-def test_the_first_error_in_time_is_told_first_and_where_it_stands():
+def test_the_earliest_error_comes_first_with_its_line():
     first = diagnose_text("loading\n" + UNSCALE + "RuntimeError: CUDA out of memory.\n")[0]
     assert first.check == "fp16-unscale"
     assert first.where == "line 7"
@@ -53,7 +53,7 @@ def test_a_rank_is_taken_from_its_prefix():
     assert default.where == "line 6, rank 3"
 
 
-def test_code_shown_by_a_traceback_is_not_what_was_said():
+def test_source_lines_of_a_traceback_are_not_messages():
     log = (
         'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    raise MemoryError("CUDA out of memory")\n'
         '  File "b.py", line 2, in g\nValueError: Attempting to unscale FP16 gradients.\n'
@@ -72,7 +72,7 @@ def test_colours_and_progress_bars_hide_nothing():
     assert [line.text for line in parse_log("a\rb")] == ["a", "b"]
 
 
-def test_a_stranger_is_told_as_one_with_its_first_traceback():
+def test_an_unrecognised_error_is_reported_with_its_first_traceback():
     log = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nmylib.OddError: what now\n'
     finding = diagnose_text(log)[0]
     assert finding.check == UNKNOWN
@@ -80,7 +80,7 @@ def test_a_stranger_is_told_as_one_with_its_first_traceback():
     assert finding.where == "line 4"
 
 
-def test_a_stranger_is_told_before_the_consequences_we_know():
+def test_an_unrecognised_error_comes_before_its_recognised_consequences():
     log = (
         '[rank1]: Traceback (most recent call last):\n[rank1]:   File "a.py", line 1\n[rank1]: OddError: what\n'
         "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:\n"
@@ -88,7 +88,7 @@ def test_a_stranger_is_told_before_the_consequences_we_know():
     assert checks(log) == [UNKNOWN, "child-failed"]
 
 
-def test_a_warning_that_explains_an_error_is_told_after_it():
+def test_a_warning_that_explains_an_error_comes_after_it():
     log = (
         "UserWarning: None of the inputs have requires_grad=True. Gradients will be None\n"
         "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn\n"
@@ -236,7 +236,7 @@ def test_an_exception_that_is_only_mentioned_leaves_a_log_healthy(mention):
     assert checks(f"{STEP * 3}{mention}\n{STEP * 3}") == []
 
 
-def test_an_error_of_long_ago_is_none_where_the_same_rank_goes_on_and_one_where_another_does():
+def test_an_old_error_counts_only_if_its_own_rank_did_not_continue():
     error = "[rank1]: ValueError: bad clip\n"
     assert checks(error + f"[rank1]: {STEP}" * 300) == []
     assert checks(error + f"[rank0]: {STEP}" * 300) == [UNKNOWN]
@@ -279,7 +279,7 @@ def test_a_consequence_on_two_ranks_is_no_unrecognised_error():
     assert checks(f"[rank0]: {CUBLAS}[rank1]: {CUBLAS}") == ["cudnn-init"]
 
 
-def test_a_model_that_is_a_folder_of_the_laptop_is_told_once_with_the_path_as_its_cause():
+def test_a_model_that_is_a_folder_of_the_laptop_is_one_finding_with_the_path_as_its_cause():
     log = (
         "Traceback (most recent call last):\n"
         "huggingface_hub.errors.HFValidationError: Repo id must be in the form 'repo_name' or 'namespace/repo_name': "

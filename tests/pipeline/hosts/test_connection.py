@@ -12,7 +12,7 @@ from remote.errors import NameUnknown
 
 
 @pytest.mark.parametrize(("unknown", "instead"), [("titn", ("titn", "titan")), ("gateway", None)])
-def test_a_name_without_address_is_told_with_the_nearest_that_is_known(
+def test_a_host_name_without_address_is_an_error_with_similar_names(
     tmp_path: Path, unknown: str, instead: tuple[str, str] | None
 ) -> None:
     with (

@@ -36,7 +36,7 @@ class GoesAway:
         raise ConnectionLost("the line to titan went away")
 
 
-def test_each_loss_is_told_with_its_wait() -> None:
+def test_each_lost_connection_is_shown_with_its_wait() -> None:
     ears = Hears()
     retry = replace(announcing_retries(ears), tries=3, sleep=lambda seconds: None)
     with pytest.raises(CannotConnect):

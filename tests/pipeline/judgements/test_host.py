@@ -25,7 +25,7 @@ def words_of(findings: list[Finding]) -> str:
     return "\n".join(f"{finding.check}: {finding.message} [{finding.hint}]" for finding in findings)
 
 
-def test_an_interpreter_that_is_not_there_is_put_right_in_the_host_file() -> None:
+def test_the_hint_for_a_missing_interpreter_corrects_the_host_file() -> None:
     gone = replace(PYTHON, error="/venv/bin/python: there is no such file")
     [finding] = judge_interpreter(gone, replace(PLAIN, host_file="configs/hosts/t.yaml"))
     assert finding.where == "configs/hosts/t.yaml"
@@ -113,7 +113,7 @@ def test_BI_45_without_cards_a_cpu_build_is_what_one_has() -> None:
     assert list(judge_cards(Driver(error="no nvidia-smi"), (), python, PLAIN)) == []
 
 
-def test_BI_45_a_card_that_others_fill_is_told_with_numbers_and_names() -> None:
+def test_BI_45_a_card_that_others_fill_is_reported_with_memory_and_users() -> None:
     busy = replace(TITAN, used_bytes=20 * GIB, processes=(GpuProcess(4711, "python", 20 * GIB),))
     [finding] = judge_cards(DRIVER, (busy,), PYTHON, PLAIN)
     assert finding.severity is Severity.WARNING
@@ -165,7 +165,7 @@ def test_BI_46_a_disk_that_will_not_hold_the_run_is_exit_22(disk: Disk, words: l
         assert word in finding.message
 
 
-def test_a_disk_with_little_room_is_told_and_stops_nothing() -> None:
+def test_little_free_disk_space_is_only_a_warning() -> None:
     need = replace(PLAIN, usual_bytes=5 * 10**9)
     [finding] = judge_disk(Disk("/w", "/data", 4 * 10**9, 10**12, 10**6), need)
     assert (finding.check, finding.severity) == ("disk", Severity.WARNING)
@@ -181,6 +181,6 @@ def test_a_workdir_that_cannot_be_written_is_named_with_what_to_set() -> None:
     )
 
 
-def test_a_workdir_on_a_full_disk_is_told_with_how_full_it_is() -> None:
+def test_a_workdir_on_a_full_disk_is_reported_with_its_free_space() -> None:
     [finding] = judge_disk(Disk("/w", "/data", 10**12, 10**12, 10**6, error="no space left on the file system"), PLAIN)
     assert finding.hint == "df -h /data"

@@ -35,7 +35,7 @@ def test_a_stopped_run_says_what_is_kept(
     assert judge_end("r", JobNews(1, JobState.FAILED, result=result)) is None, "only the next look knows what is kept"
 
 
-def test_what_the_watch_ended_a_training_for_is_told_as_its_end_and_not_again():
+def test_the_reason_why_the_watch_ended_a_training_is_reported_once():
     watched = (WatchNote("loss-zero", "error", "0.0", 3), WatchNote("skipped-steps", "warning", "11 of 50", 60))
     [finding] = judge_watched("r", watched)
     assert (finding.check, finding.message, finding.where) == ("skipped-steps", "11 of 50 (step 60)", "r")

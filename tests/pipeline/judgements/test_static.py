@@ -67,7 +67,7 @@ def found_in(text, plan=TURING):
         ),
     ],
 )
-def test_what_cannot_work_is_told_with_its_line(text, check, line):
+def test_what_cannot_work_is_reported_with_its_line(text, check, line):
     assert found_in(text) == [(check, f"train.py:{line}")]
 
 
@@ -124,7 +124,7 @@ def test_gradients_may_be_unscaled_in_another_file():
     assert judge_static(Files(train_py=CLIPS, z_py=helper), TURING).findings == ()
 
 
-def test_what_is_only_suspected_stops_no_proof_and_is_not_told_where_the_proof_saw_it_well():
+def test_a_suspicion_stops_no_proof_and_is_dropped_if_the_proof_refutes_it():
     text = CLIPS + "TrainingArguments('o', max_grad_norm=None)\n"
     asked = judge_static(Files(train_py=text), TURING)
     assert [finding.check for finding in asked.errors] == ["folk-no-clipping"]

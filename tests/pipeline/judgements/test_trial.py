@@ -40,13 +40,13 @@ def test_what_the_trial_shows_is_reported(
 @pytest.mark.parametrize(
     "python", [replace(PYTHON, torch=None), replace(PYTHON, error="there is no such file")], ids=["no torch", "gone"]
 )
-def test_what_is_missing_is_told_once_and_as_a_look_tells_it(python: Interpreter) -> None:
+def test_a_missing_package_is_one_finding_with_the_words_of_the_look(python: Interpreter) -> None:
     imports = {"torch": "ModuleNotFoundError: No module named 'torch'"}
     found = list(judge_trial(replace(WELL, interpreter=python, imports=imports), PLAIN, Driver()))
     assert found == list(judge_interpreter(python, PLAIN))
     assert [finding.hint for finding in found] != [""]
 
 
-def test_a_card_that_torch_does_not_see_is_told_with_what_the_driver_says() -> None:
+def test_a_card_that_torch_does_not_see_is_reported_with_the_drivers_facts() -> None:
     [finding] = judge_trial(replace(WELL, cuda_available=False), NAMED, Driver(error="cannot communicate"))
     assert (finding.message.endswith(": cannot communicate"), finding.hint) == (True, "nvidia-smi")

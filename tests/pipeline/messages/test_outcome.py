@@ -14,7 +14,7 @@ def finding(check: str, severity: Severity) -> Finding:
     return Finding(check, severity, "it is so")
 
 
-def test_errors_are_told_before_warnings_each_as_they_came() -> None:
+def test_errors_come_before_warnings_each_in_their_order() -> None:
     came = (
         finding("card-assumed", Severity.WARNING),
         finding("fp16-unscale", Severity.ERROR),

@@ -87,7 +87,7 @@ def test_every_error_has_a_page(name: str) -> None:
     assert len(page_of(name)) > 40
 
 
-def test_every_error_that_is_raised_has_a_name_of_its_own() -> None:
+def test_every_error_that_is_raised_has_a_unique_name() -> None:
     bare = [
         f"{module.where}:{node.lineno}"
         for module in modules()

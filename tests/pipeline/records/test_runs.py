@@ -79,7 +79,7 @@ def test_a_run_is_named_by_its_id_its_config_or_how_it_begins(tmp_path: Path, na
         ("", "has no run", "tiny-5566aabb"),
     ],
 )
-def test_a_run_that_is_not_named_clearly_is_told_with_what_may_be_meant(
+def test_an_ambiguous_run_name_is_an_error_that_lists_the_candidates(
     tmp_path: Path, named: str, words: str, meant: str
 ) -> None:
     with pytest.raises(BadUsage, match=words) as caught:
@@ -121,7 +121,7 @@ def test_a_project_whose_only_note_is_damaged_has_a_run(tmp_path: Path) -> None:
         (("tensorboard/events.out.tfevents.1.box", "code/curves/events.out.tfevents.1.box"), "tensorboard"),
     ],
 )
-def test_curves_are_told_wherever_the_script_wrote_them(
+def test_event_files_are_found_wherever_the_script_wrote_them(
     tmp_path: Path, written: tuple[str, ...], expected: str | None
 ) -> None:
     _, note = remembered(tmp_path)

@@ -14,7 +14,7 @@ from pipeline.report.formatting import duration, number
 from remote.protocol.events import Scalar
 
 
-def test_a_resumed_job_goes_on_in_the_same_curve_and_its_telling_counts():
+def test_a_resumed_job_continues_the_same_curve_and_replaces_repeated_steps():
     first = [Scalar("loss", step, 1.0, 10.0 + step, "a/e1") for step in (1, 2, 3)]
     second = [Scalar("loss", step, 2.0, 100.0 + step, "b/e2") for step in (3, 4)]
     (curve,) = gather_curves([*second, *first])

@@ -40,7 +40,7 @@ def test_a_later_job_begins_where_its_optimizer_did() -> None:
     assert [(row.first_step, row.last_step) for row in jobs_of(run, ())] == [(0, 74)]
 
 
-def test_where_the_host_told_nothing_of_earlier_jobs_they_are_left_out() -> None:
+def test_earlier_jobs_that_the_host_does_not_report_are_left_out() -> None:
     [row] = jobs_of(RunSurvey("r", "c", "f", 3, JobState.RUNNING), ())
     assert (row.number, row.state) == (3, JobState.RUNNING)
 

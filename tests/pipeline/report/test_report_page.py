@@ -245,7 +245,7 @@ def test_a_hundred_thousand_points_make_a_page_of_modest_size():
     assert len(page) < 120_000
 
 
-def test_a_failed_run_tells_its_findings_before_its_curves():
+def test_a_failed_run_shows_its_findings_before_its_curves():
     page = render_report(replace(FULL, verdict=Verdict.FAILED))
     assert page.index("Findings") < page.index("Training") < page.index("Stages")
 

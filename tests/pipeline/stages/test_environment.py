@@ -18,7 +18,7 @@ from tests.pipeline.listeners import NoListener
 from tests.pipeline.views import view_of
 
 
-def test_what_the_screen_says_is_what_lies_there_after_the_environment_was_made(tmp_path: Path) -> None:
+def test_the_screen_shows_the_environment_as_installed(tmp_path: Path) -> None:
     view = view_of(tmp_path)
     with_torch = view.survey
     bare = replace(with_torch, interpreter=replace(with_torch.interpreter, version=(), torch=None, error="not there"))
@@ -43,7 +43,7 @@ def test_clocks_are_compared_at_the_moment_of_the_survey(tmp_path: Path, seen_un
     )
 
 
-def test_why_no_environment_can_be_made_is_told_first(tmp_path: Path) -> None:
+def test_the_reason_why_no_environment_can_be_made_is_the_first_finding(tmp_path: Path) -> None:
     view = view_of(tmp_path)
     view = replace(view, loaded=load_config("plain", tmp_path, ["fixers.environment=create"]))
     python = replace(view.survey.interpreter, torch=None)

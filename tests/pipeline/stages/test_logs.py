@@ -15,7 +15,7 @@ from tests.pipeline.views import run_in, survey_of, view_of
 from tests.remote.pull.event_records import point
 
 
-def test_a_run_without_event_files_or_adapter_is_said_to_have_none(tmp_path: Path) -> None:
+def test_a_run_without_event_files_or_adapter_is_reported(tmp_path: Path) -> None:
     view = view_of(tmp_path)
     host = FakeHost(operations={"log.read": lambda args: {}})
     neither = "; it wrote no event files; it saved no adapter"

@@ -109,7 +109,7 @@ def test_a_stage_that_says_done_and_is_not_has_failed(tmp_path: Path) -> None:
     assert read_checkpoints(tmp_path / "s.json").stages == {}
 
 
-def test_a_warning_of_a_look_is_told_once_whatever_the_stage_came_to(tmp_path: Path) -> None:
+def test_a_warning_of_a_look_is_shown_once_whatever_the_result_of_the_stage(tmp_path: Path) -> None:
     busy = Finding("gpu-occupied", Severity.WARNING, "somebody fills the card")
     for name, outcome in (
         ("silent", StageResult()),
@@ -123,7 +123,7 @@ def test_a_warning_of_a_look_is_told_once_whatever_the_stage_came_to(tmp_path: P
         assert len([finding for finding in ran.findings if finding.severity is Severity.ERROR]) == (name == "failed")
 
 
-def test_what_is_left_is_said_once_before_anything_acts_and_not_where_nothing_is_left(tmp_path: Path) -> None:
+def test_the_stages_to_do_are_announced_once_before_the_first_acts_and_only_if_there_are_any(tmp_path: Path) -> None:
     announcements: list[tuple[str, ...]] = []
     stages = [Toy("sync"), Toy("fix"), Toy("train"), Toy("logs")]
     run(stages, tmp_path / "s.json", until="sync")
@@ -186,7 +186,7 @@ def test_a_stage_that_cannot_act_has_failed_with_the_reason_and_what_to_type(tmp
     assert set(read_checkpoints(tmp_path / "s.json").stages) == {"sync"}
 
 
-def test_what_a_stage_found_is_told_also_where_the_line_is_lost_afterwards(tmp_path: Path) -> None:
+def test_findings_of_a_stage_are_shown_even_if_the_connection_is_lost_afterwards(tmp_path: Path) -> None:
     def lost(context: Context) -> None:
         raise ConnectionLost("the line went away")
 

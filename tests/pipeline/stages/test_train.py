@@ -88,7 +88,7 @@ def failing(output: bytes) -> FakeHost:
     )
 
 
-def test_the_output_of_a_failed_job_comes_home_and_its_error_is_told_by_file_and_line(tmp_path: Path) -> None:
+def test_the_output_of_a_failed_job_is_pulled_and_its_error_has_file_and_line(tmp_path: Path) -> None:
     output = b"progress\n" * 5000 + b"ValueError: Attempting to unscale FP16 gradients.\n"
     view = view_of(tmp_path, None)
     done = Train().run(Context(failing(output), view, NoListener()))
@@ -101,7 +101,7 @@ def test_the_output_of_a_failed_job_comes_home_and_its_error_is_told_by_file_and
     ]
 
 
-def test_a_secret_that_the_script_printed_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_that_the_script_printed_is_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVICE_TOKEN", "swordfish-4711")
     view = view_of(tmp_path, None)
     view = replace(view, loaded=load_config("plain", tmp_path, ["secrets=[SERVICE_TOKEN]"]))
@@ -141,7 +141,7 @@ def training(*news: JobNews) -> FakeHost:
     return FakeHost(operations={"job.start": lambda args: started}, streams={"job.wait": [encode(one) for one in news]})
 
 
-def test_who_leaves_a_training_is_told_the_way_back_and_its_step_is_remembered(tmp_path: Path) -> None:
+def test_detaching_from_a_training_prints_how_to_reattach_and_records_its_step(tmp_path: Path) -> None:
     view = view_of(tmp_path, None)
     done = Train().run(Context(training(JobNews(1, JobState.RUNNING, Progress(7, 60, 1.5))), view, LeavesAtNews()))
     note = find_note(view.records, None)
@@ -170,7 +170,7 @@ def test_a_run_that_has_begun_is_not_remembered_as_absent(
     assert (note.state, note.step) == (state, step)
 
 
-def test_what_the_watch_warned_of_is_told_when_it_comes_and_kept(tmp_path: Path) -> None:
+def test_a_warning_of_the_watch_is_shown_when_it_arrives_and_kept(tmp_path: Path) -> None:
     creep = WatchNote("memory-creep", "warning", "300 MiB more are held than 40 steps ago", 80)
     slow = WatchNote("skipped-steps", "warning", "11 of the last 50 steps were skipped", 90)
     news = (

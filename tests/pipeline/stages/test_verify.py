@@ -33,7 +33,7 @@ def error(check: str) -> Finding:
         ((error("loss-zero"),), "fp32 would not train"),
     ],
 )
-def test_only_what_was_seen_to_be_bad_is_said_not_to_train(
+def test_only_faults_that_were_observed_fail_the_verification(
     findings: tuple[Finding, ...], words: str, tmp_path: Path
 ) -> None:
     assert describe_proof(view_of(tmp_path), ProofReport(findings)) == words
@@ -63,7 +63,7 @@ def test_the_estimate_counts_steps_and_loading_apart(
         (Severity.WARNING, "fp32", "fp32 trains: 0.5 s per step"),
     ],
 )
-def test_a_command_that_trains_without_autocast_is_not_said_to_train_in_half_precision(
+def test_a_command_that_trains_without_autocast_is_not_reported_as_half_precision(
     severity: Severity, requested: str, words: str, tmp_path: Path
 ) -> None:
     view = view_of(tmp_path)
@@ -78,7 +78,7 @@ def test_a_short_run_is_estimated_in_seconds() -> None:
     assert facts["all steps"] == "about 5.0 s"
 
 
-def test_a_secret_that_the_proof_saw_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_secret_in_the_output_of_the_proof_is_masked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SERVICE_TOKEN", "swordfish-4711")
     view = view_of(tmp_path)
     view = replace(view, loaded=load_config("plain", tmp_path, ["secrets=[SERVICE_TOKEN]"]))

@@ -58,7 +58,7 @@ def test_status_only_looks_so_it_is_well_and_says_what_is_not(types: Types) -> N
     assert [(finding["check"], finding["severity"]) for finding in answer["findings"]] == [("stopped", "warning")]
 
 
-def test_weights_that_were_asked_for_and_are_not_there_are_an_error(types: Types, tmp_path: Path) -> None:
+def test_missing_weights_are_an_error_if_weights_were_requested(types: Types, tmp_path: Path) -> None:
     (tmp_path / "work" / ProjectLayout("p-1").run(RUN).job(1).output).touch()
     assert types("pull")[0] == 0
     code, answer = types("pull", "--weights")
@@ -66,7 +66,7 @@ def test_weights_that_were_asked_for_and_are_not_there_are_an_error(types: Types
 
 
 @pytest.mark.parametrize("verb", [("logs",), ("logs", "-f"), ("diagnose",), ("tail",)])
-def test_of_a_run_that_its_host_has_no_more_what_came_home_is_told(
+def test_a_run_that_its_host_has_no_longer_is_shown_from_local_data(
     types: Types, tmp_path: Path, verb: tuple[str, ...]
 ) -> None:
     shutil.rmtree(tmp_path / "work" / ProjectLayout("p-1").run(RUN).root)
@@ -101,7 +101,7 @@ def test_the_hint_of_a_run_is_the_line_that_started_it(types: Types, tmp_path: P
 
 
 @pytest.mark.parametrize(("tag", "checks"), [("los", []), ("accuracy", ["no-scalars"])])
-def test_a_tag_that_nothing_has_is_answered_with_those_that_are_there(
+def test_an_unknown_tag_is_reported_with_the_existing_tags(
     types: Types, tmp_path: Path, tag: str, checks: list[str]
 ) -> None:
     curves = tmp_path / "work" / ProjectLayout("p-1").run(RUN).root / "tensorboard"

@@ -53,7 +53,7 @@ def test_the_code_of_a_fixers_page_keeps_its_lines_on_a_terminal() -> None:
 
 
 @pytest.mark.parametrize("name", fixer_names())
-def test_every_section_of_a_fixers_page_has_a_heading_of_its_own_on_a_terminal(name: str) -> None:
+def test_every_section_of_a_fixers_page_has_its_heading_on_a_terminal(name: str) -> None:
     assert {"What it does", "Why", "Before", "After", "What it can break", "How to undo"} <= set(
         on_a_terminal(page_of(name))
     )

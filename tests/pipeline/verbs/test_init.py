@@ -20,7 +20,7 @@ WAITS = TRAIN + "size = input('size? ')\n"
 
 
 @pytest.mark.parametrize(("where", "warned"), [("project/src", True), ("project", False)])
-def test_a_project_inside_a_project_is_told(
+def test_a_project_inside_a_project_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], where: str, warned: bool
 ) -> None:
     (tmp_path / "project" / "configs").mkdir(parents=True)
@@ -100,7 +100,7 @@ def test_the_user_chooses_and_is_offered_data_environment_and_card(user: User, a
     assert 'card: "titan-rtx"' in (user.project / "configs/hosts/rig.yaml").read_text()
 
 
-def test_a_card_that_is_none_and_data_that_is_not_there_are_refused(user: User) -> None:
+def test_an_unknown_card_and_missing_data_are_refused(user: User) -> None:
     for words, reason in ((("--card", "titan-rx"), "titan-rtx"), (("--data", "nowhere"), "nowhere does not exist")):
         result = user.types("init", "--host", "rig", "--config", "mine", "--script", "train.py", *words)
         assert result.code == 2 and reason in result.err and not (user.project / "configs").exists()

@@ -61,7 +61,7 @@ def test_the_object_names_host_config_and_run(types: Types, verb: tuple[str, ...
     ("words", "lines"),
     [((), UNSCALE.splitlines()), (("--tail", "1"), UNSCALE.splitlines()[-1:]), (("-f",), UNSCALE.splitlines())],
 )
-def test_logs_shows_the_output_that_is_here_and_how_old_it_is(
+def test_logs_shows_the_local_output_and_its_age(
     types: Types, records: Records, words: tuple[str, ...], lines: list[str]
 ) -> None:
     bring_home(records, UNSCALE)
@@ -73,7 +73,7 @@ def test_logs_shows_the_output_that_is_here_and_how_old_it_is(
     assert " ago" in finding["message"]
 
 
-def test_diagnose_reads_the_output_that_is_here(types: Types, records: Records) -> None:
+def test_diagnose_reads_the_local_output(types: Types, records: Records) -> None:
     bring_home(records, UNSCALE)
     code, answer, _ = types("diagnose", RUN)
     assert code == 40, "what the log says counts for more than where it was read"
@@ -82,7 +82,7 @@ def test_diagnose_reads_the_output_that_is_here(types: Types, records: Records) 
     assert (answer["host"], answer["config"], answer["run"]) == ("titan", "plain", RUN)
 
 
-def test_tail_shows_the_scalars_that_are_here_and_ends_at_once(types: Types, records: Records) -> None:
+def test_tail_shows_the_local_scalars_and_ends_at_once(types: Types, records: Records) -> None:
     name = "tensorboard/events.out.tfevents.1"
     with Folder(records.run(RUN, "titan")) as folder:
         Mirror(folder).append(name, 0, point(1, 4.0), fresh=False)

@@ -19,7 +19,7 @@ from remote.protocol.jobs import Checkpoint, JobResult, JobState, Progress, RunS
         (True, JobResult(1), "r is not running (failed at step 5 of 60); newest checkpoint: step 4"),
     ],
 )
-def test_a_job_that_was_just_stopped_is_told_as_stopped(was_alive: bool, result: JobResult, words: str) -> None:
+def test_a_job_that_was_just_stopped_is_reported_as_stopped(was_alive: bool, result: JobResult, words: str) -> None:
     checkpoints = (Checkpoint("checkpoint-4", 4),)
     run = RunSurvey("r", "c", "f", 1, JobState.FAILED, None, result, Progress(5, 60), checkpoints)
     assert describe_stop("r", run, was_alive) == words

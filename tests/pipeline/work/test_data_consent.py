@@ -152,7 +152,7 @@ def test_SE_04_without_a_terminal_a_run_is_refused_and_the_line_of_its_hint_work
 
 
 @pytest.mark.parametrize("verb", ["run", "verify", "plan"])
-def test_SE_04_what_is_left_out_of_the_data_is_told_by_every_verb(
+def test_SE_04_every_verb_reports_what_is_left_out_of_the_data(
     project: Path, capsys: pytest.CaptureFixture[str], verb: str
 ) -> None:
     write_config(project, "data")

@@ -48,7 +48,7 @@ def test_one_file_is_named_itself(project: Path) -> None:
     assert data_at(view, place) == {"data/wavs/a.wav": f"{place.data}/a.wav"}
 
 
-def test_a_folder_that_is_a_link_here_has_the_name_of_the_link(project: Path, tmp_path: Path) -> None:
+def test_a_linked_local_folder_has_the_name_of_the_link(project: Path, tmp_path: Path) -> None:
     (project / "data").rename(tmp_path / "corpus")
     (project / "data").symlink_to(tmp_path / "corpus")
     view = view_with(project, "data")

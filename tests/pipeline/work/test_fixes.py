@@ -12,7 +12,7 @@ from tests.lab.fake_host import FakeHost
 from tests.pipeline.views import view_of
 
 
-def test_fixers_that_plan_may_ask_the_host_and_change_nothing_there(tmp_path: Path) -> None:
+def test_planning_fixers_may_query_the_host_and_change_nothing_on_it(tmp_path: Path) -> None:
     host = FakeHost(operations={"look": lambda args: {"seen": True}})
     seen = site_of(view_of(tmp_path), host).host
     assert seen is not None
@@ -22,5 +22,5 @@ def test_fixers_that_plan_may_ask_the_host_and_change_nothing_there(tmp_path: Pa
     assert host.changes == []
 
 
-def test_without_a_host_there_is_none_to_look_at(tmp_path: Path) -> None:
+def test_without_a_host_no_site_is_inspected(tmp_path: Path) -> None:
     assert site_of(view_of(tmp_path), None).host is None

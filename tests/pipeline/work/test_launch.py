@@ -64,7 +64,7 @@ def test_what_is_typed_and_what_a_cure_says_are_no_others(tmp_path):
     assert command_of(replace(view, cures=(cure,)), PLACE)[1:] == ("train.py", "--tf32", "False")
 
 
-def test_what_is_started_otherwise_than_it_was_given_is_said(tmp_path):
+def test_differences_from_the_given_command_are_reported(tmp_path):
     view = view_on(tmp_path, (7, 5), "command=[python, train.py, --bf16]", env="{ACCELERATE_MIXED_PRECISION: bf16}")
     description = "started with --fp16 instead of --bf16, with ACCELERATE_MIXED_PRECISION=fp16 instead of"
     assert describe_launch_changes(view).startswith(description)

@@ -58,7 +58,7 @@ def test_BI_57_checkpoints_of_other_work_are_another_run_s_and_never_resumed(tmp
 
 
 @pytest.mark.parametrize("override", ["grace_s=5", "secrets=[HF_TOKEN]", "fixers={port: off}"])
-def test_what_never_reaches_the_training_goes_on_in_the_same_run(tmp_path: Path, override: str) -> None:
+def test_a_change_that_does_not_affect_the_training_keeps_the_run(tmp_path: Path, override: str) -> None:
     view = view_of(tmp_path)
     assert run_id(asks(view, override)) == run_id(view)
 

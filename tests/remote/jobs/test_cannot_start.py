@@ -24,7 +24,7 @@ def failure_of(program: str) -> str:
 
 
 @pytest.mark.parametrize("name", sorted(SCRIPTS))
-def test_a_script_that_cannot_be_started_is_told_with_the_reason(
+def test_a_script_that_cannot_be_started_is_reported_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -34,7 +34,7 @@ def test_a_script_that_cannot_be_started_is_told_with_the_reason(
     assert words in failure_of(f"./{name}")
 
 
-def test_a_program_that_is_not_there_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_program_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert failure_of("no-such-program") == "no program of that name is on PATH"
     assert failure_of("./no-such-program") == "No such file or directory"

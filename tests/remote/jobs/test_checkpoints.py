@@ -151,7 +151,7 @@ def test_no_bytes_make_the_look_at_a_file_fail(tmp_path: Path, name: str, data: 
     assert read_step(str(tmp_path)) is None or isinstance(read_step(str(tmp_path)), int)
 
 
-def test_BI_57_every_rank_s_random_state_must_be_there(tmp_path: Path):
+def test_BI_57_every_ranks_random_state_must_exist(tmp_path: Path):
     folder = save(tmp_path / "checkpoints", 10)
     (folder / "rng_state.pth").rename(folder / "rng_state_0.pth")
     with pytest.raises(BrokenCheckpoint, match=r"rng_state_1\.pth is missing"):

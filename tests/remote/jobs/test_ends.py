@@ -86,7 +86,7 @@ def test_only_a_whole_run_succeeds(result: JobResult, state: JobState):
     assert judge_state(started=None, result=result, alive=False) is state
 
 
-def test_exit_status_and_signal_are_told_apart(bench: Bench):
+def test_exit_status_and_signal_are_distinguished(bench: Bench):
     bench.start("--exit", 137)
     result = until(lambda: bench.survey().result, "the end")
     assert (result.exit, result.signal) == (137, 0)

@@ -34,7 +34,7 @@ def test_FI_52_quick_steps_wait_for_the_least_time():
     assert clock.stalled(130.0)
 
 
-def test_FI_52_a_frozen_trainer_is_told_as_stalled_and_lives(bench: Bench):
+def test_FI_52_a_frozen_trainer_is_reported_as_stalled_and_not_killed(bench: Bench):
     bench.start("--steps", 100000, "--step-s", 0.02, stall_after_s=0.5)
     pid = until(lambda: bench.events("begin"), "the trainer")[0]["pid"]
     until(lambda: bench.survey().progress, "a step")
@@ -80,7 +80,7 @@ def test_FI_53_a_trainer_that_shouts_trains_on(bench: Bench):
     assert until(lambda: bench.survey().result, "the end").exit == 0
 
 
-def test_a_low_disk_is_told_once_and_for_all_to_see(tmp_path: Path, bench: Bench):
+def test_a_nearly_full_disk_is_reported_once(tmp_path: Path, bench: Bench):
     job = bench.job()
     Path(job.root).mkdir(parents=True)
     watch = JobMonitor(bench.layout, job, bench.spec(), Limits(low_disk=2**60))

@@ -108,7 +108,7 @@ def test_a_job_that_ended_while_nobody_supervised_it_ends_as_its_trainer_did(
     [(3, True, JobState.SUCCEEDED), (3, False, JobState.LOST), (4, True, JobState.LOST)],
     ids=["finished", "no adapter", "a step is missing"],
 )
-def test_without_any_witness_finished_work_is_told_by_the_last_step_and_the_adapter(
+def test_without_an_exit_status_the_last_step_and_the_adapter_show_success(
     bench: Bench, steps: int, adapter: bool, state: JobState
 ):
     pid = _orphan(bench, "--steps", 3, "--until", "/never", steps=steps)
@@ -176,7 +176,7 @@ def test_a_job_outlives_its_supervisor_and_the_agent_that_started_it(bench: Benc
     until(lambda: bench.survey().state is JobState.SUCCEEDED, "the end")
 
 
-def test_a_verb_that_leaves_nothing_behind_leaves_a_supervisor_with_a_payload_of_its_own(bench: Bench):
+def test_a_verb_that_removes_its_payload_leaves_the_supervisors_payload(bench: Bench):
     go = bench.workdir / "go"
     _orphan(bench, "--until", go)
     bench.host.close()

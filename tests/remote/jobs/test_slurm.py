@@ -117,14 +117,14 @@ def test_a_controller_that_does_not_answer_is_never_taken_for_a_dead_job(
 
 
 @pytest.mark.root
-def test_what_slurm_refuses_is_told_in_its_own_words(bench: Bench, cluster: Slurm):
+def test_a_refusal_of_slurm_is_quoted(bench: Bench, cluster: Slurm):
     with pytest.raises(RemoteFault, match=r"sbatch: .*partition") as fault:
         bench.start(request={**SLURM, "slurm": ("--partition=nowhere",), "secrets": {"HF_TOKEN": "x"}})
     assert fault.value.exit_code is ExitCode.ENVIRONMENT
     assert list(Path(bench.job().root).glob("launch-*")) == []
 
 
-def test_no_slurm_on_the_host_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+def test_missing_slurm_on_the_host_is_reported(bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     for name in ("sh", "python3"):
         (tmp_path / name).symlink_to(f"/usr/bin/{name}")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -149,6 +149,6 @@ def test_the_batch_script_becomes_the_supervisor():
 
 
 @pytest.mark.parametrize("option", ["rm -rf /", "--x=1\nrm -rf /", "x", "", "--a b"])
-def test_an_option_can_begin_no_line_of_its_own(option: str):
+def test_an_option_cannot_start_a_new_line(option: str):
     with pytest.raises(Refusal):
         render_script("name", "/log", ["true"], (option,), 60.0)

@@ -64,7 +64,7 @@ def test_a_job_finds_what_the_contract_promises(bench: Bench):
     assert bench.events("begin")[0]["cwd"] == f"{root}/code"
 
 
-def test_a_command_that_is_not_there_fails_with_its_name(bench: Bench):
+def test_a_missing_command_fails_with_its_name(bench: Bench):
     bench.python = "no-such-python"
     bench.start()
     result = until(lambda: bench.survey().result, "the end")

@@ -31,7 +31,7 @@ def _workers(bench: Bench, count: int) -> list[int]:
     return [row["worker"] for row in bench.events("worker")]
 
 
-def test_a_stop_leaves_no_worker_alive_even_in_a_session_of_its_own(bench: Bench):
+def test_a_stop_leaves_no_worker_alive_even_in_another_session(bench: Bench):
     bench.start("--workers", 2, "--stubborn", "--until", "/never", grace_s=0.5)
     workers = _workers(bench, 2)
     assert {os.getsid(pid) for pid in workers} == set(workers)
@@ -142,7 +142,7 @@ def test_FI_45_SIGTERM_from_outside_is_a_preemption_with_one_verified_checkpoint
     assert run.checkpoints[0].name in result.reason
 
 
-def test_FI_45_SIGTERM_before_the_first_checkpoint_is_told_as_such(bench: Bench):
+def test_FI_45_SIGTERM_before_the_first_checkpoint_is_reported_as_such(bench: Bench):
     bench.start("--until", "/never")
     _begin(bench)
     os.kill(bench.survey().started.pid, signal.SIGTERM)

@@ -90,7 +90,7 @@ def test_FI_50_a_hanging_nvidia_smi_is_given_up_after_its_deadline(smi):
     assert gpus == ()
 
 
-def test_FI_51_a_lost_card_is_told_with_the_kernel_s_words_and_never_assumed(bench: Bench, smi):
+def test_FI_51_a_lost_card_is_reported_with_the_kernels_message_and_never_assumed(bench: Bench, smi):
     smi("nvidia-smi", _answers("Unable to determine the device handle for GPU0000:01:00.0: Unknown Error", code=255))
     smi("dmesg", "echo '[ 9.1] NVRM: Xid (PCI:0000:01:00): 79, pid=1234, GPU has fallen off the bus.'; echo other")
     survey = bench.look(card=("titan-rtx", (7, 5)))
@@ -99,7 +99,7 @@ def test_FI_51_a_lost_card_is_told_with_the_kernel_s_words_and_never_assumed(ben
     assert survey.gpus == ()
 
 
-def test_a_driver_that_knows_no_compute_capability_is_told_so(bench: Bench, smi):
+def test_a_driver_that_reports_no_compute_capability_is_recorded_as_such(bench: Bench, smi):
     old = TITAN.replace(", 7.5", "").replace("550.54.15", "470.223.02")
     smi("nvidia-smi", f"""case "$1" in
 *compute_cap*) echo 'Field "compute_cap" is not a valid field to query.'; exit 2;;
@@ -164,7 +164,7 @@ def test_a_package_that_does_not_import_is_named_with_its_error(bench: Bench):
         (lambda path: path.write_text("#!/nowhere/python\n"), "no such file"),
     ],
 )
-def test_FI_35_an_interpreter_that_does_not_run_is_told_and_why(bench: Bench, make, words: str):
+def test_FI_35_an_interpreter_that_does_not_run_is_reported_with_the_reason(bench: Bench, make, words: str):
     path = bench.workdir / ProjectLayout(PROJECT).tree / "venv" / "bin" / "python"
     path.parent.mkdir(parents=True)
     make(path)

@@ -146,7 +146,7 @@ def test_FI_40_a_start_killed_at_any_change_is_ended_well_by_the_next_start(
     assert exposed > 0, "some kill must have left a file with the secret for the next start to remove"
 
 
-def test_FI_42_a_supervisor_killed_at_any_change_never_leaves_a_trainer_that_nobody_knows_of(
+def test_FI_42_a_supervisor_killed_at_any_change_never_leaves_an_unrecorded_trainer(
     bench: Bench, payload: Path, tmp_path: Path
 ):
     log = tmp_path / "calls"

@@ -35,7 +35,7 @@ def test_the_first_of_each_kind_counts_of_this_job_alone(tmp_path: Path):
     assert {note.check for note in read_watch_notes(run, None)} == {"memory-creep", "skipped-steps"}
 
 
-def test_who_follows_hears_it_at_once_and_who_looks_later_reads_it(bench: Bench):
+def test_a_note_of_the_watch_reaches_followers_at_once_and_later_surveys(bench: Bench):
     bench.start("--steps", 100000, "--step-s", 0.02)
     until(lambda: bench.survey().progress, "a step")
     news = follow_job(bench.host, PROJECT, bench.run)

@@ -52,7 +52,7 @@ def test_one_that_does_not_run_is_passed_over(tmp_path: Path) -> None:
     assert find_python(LocalStarter(), "here", "", str(tmp_path / "nope")) != str(tmp_path / "nope")
 
 
-def test_the_agent_runs_with_the_named_interpreter_if_there_is_no_other(named: Path, tmp_path: Path) -> None:
+def test_the_agent_runs_with_the_named_interpreter_if_it_is_the_only_one(named: Path, tmp_path: Path) -> None:
     starter = WithoutTheUsual()
     host = AgentHost("here", starter, workdir=str(tmp_path / "work"), python=str(named))
     assert host.probe(["true"]).ok

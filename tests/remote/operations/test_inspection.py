@@ -49,7 +49,7 @@ def test_a_host_that_is_well_has_a_row_for_everything_and_keeps_nothing(
         (lambda a, t: replace(a, host="no-such-host.invalid"), "connect", 10),
     ],
 )
-def test_the_step_that_failed_is_told_and_what_follows_was_not_checked(
+def test_the_failed_step_is_reported_and_later_steps_are_not_checked(
     sshd: Sshd, tmp_path: Path, break_it: Callable[[Address, Path], Address], step: str, code: int
 ) -> None:
     found = inspect_host(break_it(sshd.address(), tmp_path))

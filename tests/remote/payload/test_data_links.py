@@ -24,7 +24,7 @@ def code(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("place", ["data", "corpora/speech"])
-def test_the_data_is_found_where_it_lies_here(code: Path, data: Path, place: str) -> None:
+def test_the_data_is_found_at_its_local_path(code: Path, data: Path, place: str) -> None:
     place_data({place: str(data)}, str(code))
     place_data({place: str(data)}, str(code))
     assert (code / place / "wavs" / "a.wav").read_bytes() == b"RIFF"
@@ -40,7 +40,7 @@ def test_the_files_of_the_project_in_that_folder_stay(code: Path, data: Path) ->
     assert sorted(path.name for path in (data / "wavs").iterdir()) == ["a.wav"]
 
 
-def test_a_link_there_gives_way_to_what_was_sent(code: Path, data: Path, tmp_path: Path) -> None:
+def test_a_link_on_the_host_is_replaced_by_what_was_sent(code: Path, data: Path, tmp_path: Path) -> None:
     (code / "data").symlink_to(tmp_path / "elsewhere")
     place_data({"data": str(data)}, str(code))
     assert (code / "data").resolve() == data.resolve()

@@ -64,7 +64,7 @@ def test_the_law_holds_for_every_card_and_wish(capability, requested):
         (None, "fp16-mixed", "precision-on-cpu"),
     ],
 )
-def test_what_is_dubious_is_told_but_not_refused(capability, requested, check):
+def test_a_doubtful_precision_is_a_warning_and_not_refused(capability, requested, check):
     plan = judge_precision(capability=capability, requested=requested)
     assert plan.ok
     assert [finding.check for finding in plan.warnings] == [check]

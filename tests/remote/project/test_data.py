@@ -49,7 +49,7 @@ def test_links_are_followed_once(tmp_path, data):
     assert set(scan_data(data).files) == {"index.json", *(f"wavs/{n}.wav" for n in range(4)), "more/x.wav"}
 
 
-def test_secrets_beside_the_data_stay_here(data):
+def test_secrets_beside_the_data_stay_on_the_laptop(data):
     (data / ".env").write_text("A=1")
     scan = scan_data(data)
     assert ".env" not in scan.files and [finding.where for finding in scan.report.findings] == [".env"]

@@ -42,7 +42,7 @@ def test_BI_48_odd_names_are_scanned_byte_exact(tmp_path, name):
 @pytest.mark.parametrize(
     ("one", "other"), [("Model.py", "model.py"), ("\u00e9.py", "e\u0301.py"), ("STRASSE.py", "straße.py")]
 )
-def test_BI_49_two_names_that_are_one_elsewhere_are_both_told(tmp_path, one, other):
+def test_BI_49_two_names_that_collide_on_other_file_systems_are_both_reported(tmp_path, one, other):
     for name in (one, other):
         (tmp_path / name).write_text("")
     (finding,) = scan_project(tmp_path).report.findings

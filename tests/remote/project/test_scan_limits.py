@@ -54,7 +54,7 @@ def test_BI_51_too_much_in_all_names_the_largest_folders(tmp_path):
     assert message.startswith("1.2 MB in total, over 1.0 MB; most of it in a/ (900.0 kB), b/ (300.0 kB)")
 
 
-def test_BI_51_depth_500_is_told_and_ends(tmp_path):
+def test_BI_51_a_tree_500_folders_deep_is_reported(tmp_path):
     descriptor = os.open(tmp_path, os.O_RDONLY)
     for _ in range(500):
         os.mkdir("d", dir_fd=descriptor)

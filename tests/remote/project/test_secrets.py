@@ -61,7 +61,7 @@ def test_what_only_looks_like_a_secret_is_sent(tmp_path, name, data):
     assert set(scan_project(tmp_path).manifest.rows) == {name}
 
 
-def test_BI_52_git_itself_is_not_sent_and_not_told(tmp_path):
+def test_BI_52_the_git_folder_is_neither_sent_nor_reported(tmp_path):
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git/credentials").write_text("secret")
     (tmp_path / ".env").write_text("A=1")
@@ -151,7 +151,7 @@ def test_SE_04_binary_data_of_any_bytes_is_no_secret(tmp_path):
     assert set(scan_project(tmp_path).manifest.rows) == {"a.wav"}
 
 
-def test_SE_04_a_large_text_is_searched_no_further_than_is_said(tmp_path):
+def test_SE_04_a_large_text_is_searched_up_to_the_documented_limit(tmp_path):
     line = b'{"text": "the secret of the password token is: nothing at all, she said, 0123456789"}\n'
     (tmp_path / "corpus.txt").write_bytes(line * (20 * 2**20 // len(line)) + KEY.encode())
     (tmp_path / "start.txt").write_bytes(line * 1000 + KEY.encode() + line * 100_000)

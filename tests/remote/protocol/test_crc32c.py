@@ -47,7 +47,7 @@ def test_long_data_in_lanes_agrees_with_pieces(pattern, size):
 
 
 @given(st.binary(max_size=300), st.integers(0, 300))
-def test_a_sum_goes_on_where_it_stopped(data, cut):
+def test_a_checksum_continues_where_it_stopped(data, cut):
     assert crc32c(data[cut:], crc32c(data[:cut])) == crc32c(data)
 
 

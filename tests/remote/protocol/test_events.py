@@ -128,7 +128,7 @@ def test_a_file_of_torchs_writer_is_read_as_tensorboard_reads_it(tmp_path):
     assert list(split_records(path.read_bytes())) == list(RawEventFileLoader(str(path)).Load())
 
 
-def test_SE_08_a_tensor_of_more_dimensions_than_there_can_be_is_a_bad_event():
+def test_SE_08_a_tensor_of_too_many_dimensions_is_a_bad_event():
     shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=2**62)] * 400_000)
     tensor = TensorProto(dtype=DT_FLOAT, tensor_shape=shape, float_val=[1.0])
     with pytest.raises(BadEvent, match="254 dimensions"):

@@ -65,7 +65,7 @@ def test_a_write_that_is_cut_leaves_the_old_bytes_and_nothing_beside_them(tmp_pa
     assert {each.name: each.read_bytes() for each in tmp_path.iterdir()} == {"record": b"old"}
 
 
-def test_what_cannot_be_replaced_is_told_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_replaced_is_an_error_and_leaves_no_part(tmp_path: Path) -> None:
     (tmp_path / "record").mkdir()
     with pytest.raises(IsADirectoryError):
         write_beside(str(tmp_path / "record"), b"new", 0o644)
@@ -111,5 +111,5 @@ def test_a_pid_that_another_process_has_now_does_not_keep_a_part(tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_is_not_there_has_no_parts(tmp_path: Path) -> None:
+def test_a_missing_folder_has_no_parts(tmp_path: Path) -> None:
     sweep(str(tmp_path / "none"))

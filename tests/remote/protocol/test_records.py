@@ -53,7 +53,7 @@ def test_a_file_is_judged_as_its_bytes_are(check_from, bodies, tail):
         assert scan_file(file, check_from=check_from) == complete_prefix(data)
 
 
-def test_a_scan_goes_on_where_another_stopped():
+def test_a_scan_continues_where_another_stopped():
     with tempfile.TemporaryFile() as file:
         file.write(pack_record(b"one") + pack_record(b"two"))
         file.flush()

@@ -93,7 +93,7 @@ def test_BI_54_a_file_that_became_a_folder_or_link_after_the_survey_is_skipped(b
     assert not [path for path in box.mirror.rglob("*tfevents*") if path.is_file()]
 
 
-def test_a_folder_or_link_here_in_the_place_of_one_file_does_not_stop_the_others(box, tmp_path):
+def test_a_local_folder_or_link_in_place_of_one_file_does_not_stop_the_others(box, tmp_path):
     for name in ("a", "b", "c"):
         box.events.with_name(f"events.out.tfevents.{name}").write_bytes(RECORDS[0])
     (box.mirror / "tensorboard" / "events.out.tfevents.a").mkdir(parents=True)

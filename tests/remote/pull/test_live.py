@@ -41,7 +41,7 @@ def writing(write: Callable[[], None]) -> threading.Thread:
     return thread
 
 
-def test_records_are_here_as_they_are_written_and_it_ends_with_the_job(box):
+def test_records_are_pulled_as_they_are_written_until_the_job_ends(box):
     box.events.write_bytes(RECORDS[0])
     seen = []
 
@@ -87,7 +87,7 @@ def test_FI_59_a_line_lost_again_and_again_loses_and_repeats_no_byte(box):
     assert b"".join(seen) == b"".join(RECORDS[:25]) == box.mirrored.read_bytes()
 
 
-def test_FI_60_a_file_replaced_while_it_is_followed_goes_on_under_a_new_name(box):
+def test_FI_60_a_file_replaced_while_it_is_followed_continues_under_a_new_name(box):
     box.events.write_bytes(b"".join(RECORDS[:5]))
     paths = []
     following = follow_events(box.host, box.key, box.name, box.mirror, job=1)
@@ -113,7 +113,7 @@ def test_a_new_file_in_a_new_folder_is_followed_too(box):
     following.close()
 
 
-def test_scalars_come_first_from_here_and_then_from_there(box):
+def test_local_scalars_come_first_then_those_of_the_host(box):
     box.events.write_bytes(point(1, 4.0) + point(2, 3.0))
     box.pull()
     with box.events.open("ab") as file:
@@ -163,7 +163,7 @@ def test_output_is_followed_from_its_last_lines_and_over_a_lost_line(box):
     assert b"".join(seen) == b"".join(b"line %d\n" % n for n in range(98, 112))
 
 
-def test_a_job_that_has_ended_is_told_whole_and_ends_at_once(box):
+def test_following_a_job_that_has_ended_returns_everything_at_once(box):
     box.log.write_bytes(b"x" * 3_000_000)
     box.end_job()
     assert b"".join(follow_log(box.host, box.key, box.name)) == b"x" * 3_000_000

@@ -24,7 +24,7 @@ def test_only_new_output_travels(box):
     assert (pulled.state, pulled.added_bytes) == (PulledState.WHOLE, 10)
 
 
-def test_a_shortened_log_goes_on_under_a_new_name(box):
+def test_a_shortened_log_continues_under_a_new_name(box):
     box.log.write_bytes(b"a long first life\n")
     first = pull_log(box.host, box.key, box.name, 1, box.mirror)
     box.log.write_bytes(b"again\n")

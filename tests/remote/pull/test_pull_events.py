@@ -13,7 +13,7 @@ from tests.lab.records import pack_record
 from tests.remote.pull.event_records import RECORDS
 
 
-def test_what_the_host_has_is_here_and_the_second_pull_brings_nothing(box):
+def test_event_files_are_pulled_whole_and_the_second_pull_transfers_nothing(box):
     box.events.write_bytes(b"".join(RECORDS))
 
     first, second = box.pull_one(), box.pull_one()
@@ -42,7 +42,7 @@ def test_FI_59_cut_at_any_byte_the_mirror_is_a_prefix_of_whole_records(box):
         assert (pulled.state is PulledState.WHOLE) == (cut in ends)
 
 
-def test_FI_60_a_shorter_file_goes_on_under_a_new_name_and_the_old_one_stays(box):
+def test_FI_60_a_shorter_file_continues_under_a_new_name_and_the_old_one_stays(box):
     box.events.write_bytes(b"".join(RECORDS))
     box.pull()
     box.events.write_bytes(b"".join(RECORDS[:3]))
@@ -55,7 +55,7 @@ def test_FI_60_a_shorter_file_goes_on_under_a_new_name_and_the_old_one_stays(box
     assert box.pull_one().added_bytes == 0
 
 
-def test_FI_60_another_file_of_that_name_goes_on_under_a_new_name_and_grows_there(box):
+def test_FI_60_another_file_of_the_same_name_continues_under_a_new_name(box):
     box.events.write_bytes(b"".join(RECORDS))
     box.pull()
     box.events.unlink()

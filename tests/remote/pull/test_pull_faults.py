@@ -104,7 +104,7 @@ def small_disk(box) -> Iterator[Path]:
 
 
 @pytest.mark.root
-def test_FI_24_FI_62_a_full_disk_here_ends_as_22_and_with_room_the_pull_completes(box, small_disk):
+def test_FI_24_FI_62_a_full_local_disk_is_exit_22_and_with_space_the_pull_completes(box, small_disk):
     box.events.write_bytes(BIG[: complete_prefix(BIG[: 2**20]).size_bytes])
 
     with pytest.raises(DiskFull) as caught:
@@ -257,7 +257,7 @@ def test_BI_54_bytes_that_are_no_whole_records_are_not_written(tmp_path, data):
 
 
 @pytest.mark.parametrize("answer", [{}, {"files": []}, {"files": 3}, {"files": [None]}, {"files": [{"ending": "?"}]}])
-def test_an_answer_that_is_none_is_said_to_be_none(tmp_path, answer):
+def test_a_malformed_answer_is_reported(tmp_path, answer):
     try:
         report = pull_from(Hostile(segment(0, RECORD), answer=answer), tmp_path / "mirror")
     except PullRefused as refused:

@@ -39,7 +39,7 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def test_the_adapter_is_here_whole_and_the_second_pull_brings_nothing(box, adapter):
+def test_the_adapter_is_pulled_whole_and_the_second_pull_transfers_nothing(box, adapter):
     seen = []
     first = pull(box, progress=lambda done, total: seen.append((done, total)))
     local = box.mirror / "adapter"
@@ -93,7 +93,7 @@ class Cut:
         pass
 
 
-def test_a_cut_pull_publishes_nothing_and_goes_on_where_it_stopped(box, adapter):
+def test_a_cut_pull_publishes_nothing_and_continues_at_the_same_byte(box, adapter):
     big = os.urandom(3 * 2**20)
     header = json.dumps({"w": {"dtype": "U8", "shape": [len(big)], "data_offsets": [0, len(big)]}}).encode()
     (adapter / "adapter_model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + big)

@@ -58,7 +58,7 @@ def test_a_line_that_bytes_pile_up_in_gets_them_compressed_until_it_has_delivere
     assert levels == [0, 0, QUICK_LEVEL, QUICK_LEVEL, 0]
 
 
-def test_where_blocks_pile_up_here_they_are_made_smaller():
+def test_blocks_become_smaller_if_they_queue_on_the_laptop():
     made = threading.Semaphore(0)
     flying = BUSY_BYTES + 1
 

@@ -84,7 +84,7 @@ sync_project(host, scan, decode(TreeSurvey, host.ask("tree.survey", {"project": 
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_FI_05_kill_9_here_at_a_random_point(bench, seed):
+def test_FI_05_kill_9_of_the_laptop_at_a_random_point(bench, seed):
     """Every second one kills while an older tree is there, so that what is seen is whole: old or new."""
     rng = random.Random(seed)
     older = {}
@@ -114,7 +114,7 @@ def wait_for_lock(bench: Bench) -> None:
     until(lambda: holder(str(bench.home / "lock")) is None, "the end of who holds the lock")
 
 
-def test_FI_08_a_byte_that_flips_there_before_the_manifest_is_sent_again_once(bench, monkeypatch):
+def test_FI_08_a_byte_that_flips_on_the_host_before_the_manifest_is_sent_again_once(bench, monkeypatch):
     flips = flip_staged(bench, monkeypatch)
     report = bench.sync()
     assert len(flips) == 1 and report.report.ok
@@ -242,7 +242,7 @@ def test_FI_16_a_file_that_vanishes_while_it_is_sent_is_named(bench):
 
 
 @pytest.mark.ssh
-def test_FI_04_kill_9_of_the_session_there_is_taken_up(start_sshd, tmp_path):
+def test_FI_04_a_sync_continues_after_kill_9_of_the_session(start_sshd, tmp_path):
     server = start_sshd()
     host = open_host(server.address(workdir=str(tmp_path / "workdir")))
     bench = Bench(tmp_path / "speech", tmp_path / "workdir")

@@ -15,7 +15,7 @@ from tests.remote.sync.sync_bench import Bench, CuttingStarter, contents, no_wai
 KEY = "speech-12345678"
 
 
-def test_it_lies_there_whole_under_its_digest_and_is_sent_once(bench, data):
+def test_data_is_stored_whole_under_its_digest_and_sent_once(bench, data):
     scan = scan_data(data)
     place = send_data(bench.host, scan, KEY)
     assert place == str(bench.workdir / "projects" / KEY / "data" / scan.digest)

@@ -57,7 +57,7 @@ def test_three_ways(local, base, deviations, send, delete, left):
     assert [finding.check for finding in plan.report.findings] == ["edited-on-host"] * len(left)
 
 
-def test_force_sends_over_what_was_edited_there():
+def test_force_overwrites_what_was_edited_on_the_host():
     base = {"x": A, "y": A}
     survey = tree(base, edited("x"), edited("y"))
     plan = plan_sync(scan(x=A), survey, Manifest(base), force=True)

@@ -45,7 +45,7 @@ def test_up_to_five_cuts_are_waited_out_over_a_new_line(cuts: int) -> None:
     assert line.waited == [0.5, 1.0, 2.0, 4.0, 8.0][:cuts]
 
 
-def test_the_sixth_cut_is_told() -> None:
+def test_the_sixth_cut_is_an_error() -> None:
     line = Line([*(ConnectionLost("cut") for _ in range(5)), ConnectionLost("the last"), "whole"])
     with pytest.raises(ConnectionLost, match="the last"):
         line.go()

@@ -43,7 +43,7 @@ def test_a_fixed_tree_stays_fixed_over_the_next_sync(bench):
     assert (bench.tree / "src/model.py").read_bytes() == FIXED
 
 
-def test_a_change_here_is_sent_raw_and_fixed_anew(bench):
+def test_a_local_change_is_sent_unfixed_and_fixed_again(bench):
     bench.sync()
     fix(bench, change(bench))
     bench.write({"src/model.py": "dtype = 'bfloat16'  # newer\n"})

@@ -34,7 +34,7 @@ def test_a_host_that_has_nothing_gets_all_and_keeps_nothing(bench):
 
 
 @pytest.mark.parametrize("synced", [False, True])
-def test_a_project_without_a_file_has_an_empty_folder_there(bench, synced):
+def test_a_project_without_a_file_has_an_empty_remote_folder(bench, synced):
     shutil.rmtree(bench.root)
     bench.root.mkdir()
     if synced:
@@ -42,7 +42,7 @@ def test_a_project_without_a_file_has_an_empty_folder_there(bench, synced):
     assert list(scratch(bench).iterdir()) == []
 
 
-def test_what_the_tree_has_is_copied_there_and_the_rest_sent(bench, monkeypatch):
+def test_files_of_the_remote_tree_are_copied_and_the_rest_is_sent(bench, monkeypatch):
     bench.sync()
     fix(bench, change(bench))
     (bench.tree / "venv").mkdir()

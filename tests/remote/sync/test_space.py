@@ -27,7 +27,7 @@ def noise(size: int, seed: int = 0) -> bytes:
 class TestSmallDisk:
     pytestmark = pytest.mark.root
 
-    def test_BI_46_too_small_is_said_before_anything_is_sent(self, bench, mount):
+    def test_BI_46_too_little_space_is_reported_before_anything_is_sent(self, bench, mount):
         bench.workdir = mount("small", "-o", "size=24m")
         bench.write({"big.bin": noise(20 * MIB)})
         with pytest.raises(DiskFull) as full:

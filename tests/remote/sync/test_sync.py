@@ -29,7 +29,7 @@ def asked(host, monkeypatch) -> list[str]:
     return ops
 
 
-def test_the_tree_there_is_the_tree_here(bench):
+def test_the_remote_tree_equals_the_local_tree(bench):
     report = bench.sync()
     assert contents(bench.tree) == contents(bench.root)
     assert report.report.ok and set(report.sent) == set(contents(bench.root))
@@ -107,7 +107,7 @@ def test_a_file_becomes_a_folder_and_a_folder_a_file(bench):
     assert contents(bench.tree) == contents(bench.root)
 
 
-def test_an_edit_on_the_host_is_told_and_kept_while_the_rest_arrives(bench):
+def test_an_edit_on_the_host_is_reported_and_kept_while_the_rest_is_sent(bench):
     bench.sync()
     (bench.tree / "src/model.py").write_text("dtype = 'mine'\n")
     (bench.tree / "configs/run.yaml").write_text("lr: 1\n")
@@ -154,7 +154,7 @@ def test_a_stranger_s_file_is_not_overwritten_and_an_equal_one_is_adopted(bench)
 
 
 @pytest.mark.parametrize("stands", ["file", "link", "folder"])
-def test_what_stands_in_the_way_on_the_host_is_told_and_not_written_through(bench, tmp_path, stands):
+def test_an_obstacle_on_the_host_is_reported_and_not_written_through(bench, tmp_path, stands):
     bench.tree.mkdir(parents=True)
     (tmp_path / "elsewhere").mkdir()
     if stands == "file":
@@ -204,7 +204,7 @@ def test_bytes_that_a_crash_of_the_machine_took_are_sent_again_without_force(ben
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b'{"version":1}', b'{"version":1,"rows":{"a":[1]}}', b"[]"])
-def test_a_damaged_manifest_is_rebuilt_from_what_lies_there(bench, damage):
+def test_a_damaged_manifest_is_rebuilt_from_the_remote_files(bench, damage):
     bench.sync()
     (bench.home / "sync.json").write_bytes(damage)
     assert not bench.survey().files

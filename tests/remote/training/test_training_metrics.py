@@ -79,7 +79,7 @@ def test_an_alignment_visits_every_token_once_in_order(wanted: str, got: str) ->
         ("TH IH NG K", "TH IH NG K", set()),
     ],
 )
-def test_a_phone_is_mispronounced_where_another_or_none_is_said(expected: str, said: str, wrong: set[int]) -> None:
+def test_a_phone_is_mispronounced_if_another_or_none_is_spoken(expected: str, said: str, wrong: set[int]) -> None:
     assert mispronounced(expected.split(), said.split()) == wrong
 
 

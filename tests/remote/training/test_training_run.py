@@ -64,7 +64,7 @@ def test_a_run_leaves_checkpoints_curves_an_adapter_and_scores(
     assert scalars["eval/mdd/per"] == [(steps, pytest.approx(metrics["mdd"]["per"], rel=1e-6))]
 
 
-def test_a_stopped_run_goes_on_to_the_very_same_weights(
+def test_a_stopped_run_resumes_to_identical_weights(
     make_spec: Callable[..., Any], training: Callable[..., Any]
 ) -> None:
     whole, cut = make_spec(run="whole", epochs=3), make_spec(run="cut", epochs=3)

@@ -74,7 +74,7 @@ def test_a_file_that_is_the_hubs_and_does_not_load_has_a_reader_that_is_too_old(
     assert "pip install -U" in plan.findings[0].hint
 
 
-def test_merges_in_pairs_are_told_to_an_old_library_and_the_file_is_kept(host, hub, whole):
+def test_merges_in_pairs_are_reported_for_an_old_library_and_the_file_is_kept(host, hub, whole):
     put(host, FILE, whole)
     plan = tokenizer.plan(site_of(host, hub, packages={"tokenizers": "0.19.1"}))
     assert plan.empty
@@ -82,7 +82,7 @@ def test_merges_in_pairs_are_told_to_an_old_library_and_the_file_is_kept(host, h
     assert "tokenizers>=0.20" in plan.findings[0].hint
 
 
-def test_a_file_that_parses_but_differs_from_the_hubs_is_told_and_kept(host, hub, whole):
+def test_a_file_that_parses_but_differs_from_the_hubs_is_reported_and_kept(host, hub, whole):
     edited = whole.replace(b'"version":"1.0"', b'"version":"1.0" ', 1)
     assert edited != whole
     put(host, FILE, edited)

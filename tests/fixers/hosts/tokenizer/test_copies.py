@@ -67,7 +67,7 @@ def test_a_good_copy_in_the_project_is_taken_where_the_config_names_its_folder(h
     assert hub.requests == []
 
 
-def test_a_file_as_broken_here_as_there_with_a_good_copy_in_the_project_is_one_change_of_the_tree(host, hub, whole):
+def test_a_file_broken_on_both_machines_with_a_good_copy_in_the_project_is_one_change_of_the_tree(host, hub, whole):
     put(host, FILE, whole[:32768])
     files = {FILE: whole[:32768], "assets/tokenizer.json": whole}
     site = site_of(host, hub, files, setting={"source": "assets"}, model={"id": "./model"})

@@ -49,7 +49,7 @@ def test_FI_37_one_false_answer_is_followed_by_the_true_one(host, hub, whole):
     assert remote_content(host, FILE) == whole
 
 
-def test_a_hub_that_does_not_know_the_repository_is_told_and_nothing_is_planned(host, hub, whole):
+def test_a_repository_that_the_hub_does_not_have_is_reported_and_nothing_is_planned(host, hub, whole):
     put(host, FILE, whole[:32768])
     hub.repositories.clear()
     plan = tokenizer.plan(site_of(host, hub))
@@ -74,7 +74,7 @@ def test_a_gated_repository_opens_with_the_token_of_the_host(host, hub, whole):
     assert remote_content(host, FILE) == whole
 
 
-def test_a_hub_that_cannot_be_reached_is_told(host, hub, whole):
+def test_a_hub_that_cannot_be_reached_is_reported(host, hub, whole):
     put(host, FILE, whole[:32768])
     plan = tokenizer.plan(site_of(host, hub, environment={"HF_ENDPOINT": "http://127.0.0.1:9"}))
     assert plan.empty

@@ -18,7 +18,7 @@ def laptop_environment(hub, monkeypatch, tmp_path):
 
 
 @pytest.mark.usefixtures("laptop_environment")
-def test_a_tokenizer_on_the_laptop_is_fetched_there(hub, whole):
+def test_a_tokenizer_on_the_laptop_is_fetched_to_the_laptop(hub, whole):
     before = whole[:32768]
     site = Site(MemoryTree({FILE: before}), config={"model": {"id": REPO, "revision": COMMIT}})
     (change,) = tokenizer.plan(site).changes

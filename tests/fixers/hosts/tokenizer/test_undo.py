@@ -39,7 +39,7 @@ def test_undo_leaves_what_was_edited_after_the_repair(host, hub, whole):
     assert remote_content(host, FILE) == b"mine"
 
 
-def test_what_a_sync_put_there_since_the_repair_is_left_and_repaired_anew_if_need_be(host, hub, whole):
+def test_a_file_that_was_synced_since_the_repair_is_kept_and_repaired_again_if_broken(host, hub, whole):
     put(host, FILE, whole[:32768])
     plan = tokenizer.plan(site_of(host, hub))
     apply(host, plan)

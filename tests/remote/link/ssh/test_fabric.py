@@ -33,7 +33,7 @@ def test_configuration_files_and_variables_of_fabric_have_no_effect(
     assert not executed.exists()
 
 
-def test_an_ssh_configuration_that_fabric_would_read_has_no_effect_of_its_own(
+def test_an_ssh_configuration_that_only_fabric_reads_has_no_effect(
     sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = Path.home() / ".ssh"

@@ -98,7 +98,7 @@ def test_gateways_are_in_order_and_each_has_its_own_options(home: Path) -> None:
 
 
 @needs_ssh
-def test_a_gateway_may_have_gateways_of_its_own(home: Path) -> None:
+def test_a_gateway_may_have_gateways(home: Path) -> None:
     config = "Host titan\n  ProxyJump second\nHost second\n  ProxyJump first\n"
     assert [hop.alias for hop in route(home, config).hops] == ["first", "second", "titan"]
 
