@@ -181,6 +181,6 @@ def test_a_workdir_that_cannot_be_written_is_named_with_what_to_set() -> None:
     )
 
 
-def test_a_workdir_on_a_full_disk_is_reported_with_its_free_space() -> None:
+def test_the_hint_for_a_workdir_on_a_full_disk_is_df() -> None:
     [finding] = judge_disk(Disk("/w", "/data", 10**12, 10**12, 10**6, error="no space left on the file system"), PLAIN)
     assert finding.hint == "df -h /data"

@@ -33,7 +33,7 @@ def error(check: str) -> Finding:
         ((error("loss-zero"),), "fp32 would not train"),
     ],
 )
-def test_only_faults_that_were_observed_fail_the_verification(
+def test_a_proof_is_described_as_failed_only_for_faults_that_it_observed(
     findings: tuple[Finding, ...], words: str, tmp_path: Path
 ) -> None:
     assert describe_proof(view_of(tmp_path), ProofReport(findings)) == words

@@ -22,5 +22,5 @@ def test_planning_fixers_may_query_the_host_and_change_nothing_on_it(tmp_path: P
     assert host.changes == []
 
 
-def test_without_a_host_no_site_is_inspected(tmp_path: Path) -> None:
+def test_without_a_host_the_site_has_no_host(tmp_path: Path) -> None:
     assert site_of(view_of(tmp_path), None).host is None

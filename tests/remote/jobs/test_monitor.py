@@ -80,7 +80,7 @@ def test_FI_53_a_trainer_that_shouts_trains_on(bench: Bench):
     assert until(lambda: bench.survey().result, "the end").exit == 0
 
 
-def test_a_nearly_full_disk_is_reported_once(tmp_path: Path, bench: Bench):
+def test_a_low_disk_is_written_to_the_flags(tmp_path: Path, bench: Bench):
     job = bench.job()
     Path(job.root).mkdir(parents=True)
     watch = JobMonitor(bench.layout, job, bench.spec(), Limits(low_disk=2**60))

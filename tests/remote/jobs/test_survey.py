@@ -99,7 +99,7 @@ def test_FI_51_a_lost_card_is_reported_with_the_kernels_message_and_never_assume
     assert survey.gpus == ()
 
 
-def test_a_driver_that_reports_no_compute_capability_is_recorded_as_such(bench: Bench, smi):
+def test_a_driver_that_reports_no_compute_capability_is_an_error(bench: Bench, smi):
     old = TITAN.replace(", 7.5", "").replace("550.54.15", "470.223.02")
     smi("nvidia-smi", f"""case "$1" in
 *compute_cap*) echo 'Field "compute_cap" is not a valid field to query.'; exit 2;;
