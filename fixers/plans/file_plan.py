@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fixers.frame.change import FileChange, Left
-from fixers.frame.findings import error
+from fixers.frame.findings import error, warning
 from fixers.frame.scope import judge_scope
 from fixers.frame.source_fixer import Rewrite, SourceFixer
 from fixers.frame.target import Target
@@ -15,7 +15,9 @@ from fixers.sources.source import Source
 from fixers.sources.splice import EditRefused, line_of, splice
 from fixers.sources.unparsable import Unparsable
 from remote.protocol.findings import Finding
+from remote.protocol.tokenizer_files import LFS_POINTER
 
+LFS_MESSAGE = "this is a Git LFS pointer, not the file itself; it was not checked"
 LARGEST_SOURCE_BYTES = 16 * 2**20
 ASKS = (b"bfloat16", b"bf16", b"flash_att", b"flash-att")
 """A file that the training does not run is reported only if it contains one of these."""
@@ -40,6 +42,8 @@ class Refused(Exception):
 
 def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Target) -> FileOutcome:
     """Plan all fixers for one file; the result must parse and a second pass must change nothing."""
+    if data.startswith(LFS_POINTER) and any(fixer.matches(path) for fixer in fixers):
+        return FileOutcome(None, (warning("lfs-pointer", LFS_MESSAGE, path, "git lfs pull"),))
     if not wanted(path, data, fixers):
         return FileOutcome()
     if outside := judge_scope(path, data, target):

@@ -30,7 +30,7 @@ def fix_on_host(context: Context, only: Iterable[str] | None, *, show_only: bool
         for change in acts_of(plan):
             apply_host_change(change, context.host, context.listener)
     findings = plan.findings + judge_after_fixes(site_of(view, None), plan)
-    return Plan(findings, (*files, *acts_of(plan)))
+    return Plan(findings, (*files, *acts_of(plan)), plan.left)
 
 
 def fixers_on_host(view: View) -> tuple[str, ...]:

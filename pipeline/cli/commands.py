@@ -102,6 +102,7 @@ VERBS: dict[str, Verb] = {
             options.flag("--undo", help="restore what fixers changed"),
             options.card("fix for this card, such as titan-rtx or 7.5"),
             options.overrides(),
+            options.flag("-v", "--verbose", help="list every warning and every place that is left alone"),
         ],
     ),
     "status": Verb(

@@ -178,10 +178,14 @@ class Screen:
     def entry(self, heading: str, where: str, parts: Iterable[tuple[str, str]]) -> None:
         """Print labelled paragraphs under a heading, wrapped to the width of the terminal."""
         self.out.print(Text.assemble((safe_text(heading), "bold"), "  ", (safe_text(where), "dim")))
-        width = max(40, min(110, self.out.width) - 12)
+        self.labelled(parts)
+
+    def labelled(self, parts: Iterable[tuple[str, str]], label_width: int = 8) -> None:
+        """Print labelled paragraphs, wrapped to the width of the terminal."""
+        width = max(40, min(110, self.out.width) - label_width - 4)
         for label, words in parts:
-            for number, line in enumerate(wrap(safe_text(words), width) or [""]):
-                self.out.print(Text(f"    {label if number == 0 else '':<8}{line}"))
+            for number, line in enumerate(wrap(safe_text(words), width, break_on_hyphens=False) or [""]):
+                self.out.print(Text(f"    {label if number == 0 else '':<{label_width}}{line}"))
 
     def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Print a table. The last column is wrapped on a terminal; otherwise each row is one line."""

@@ -17,6 +17,7 @@ from pipeline.actions.fix import fix_on_host, undo_on_host
 from pipeline.actions.session import exclusive_lock, host_session
 from pipeline.config.load import load_config
 from pipeline.judgements.half_weights import judge_after_fixes
+from pipeline.messages.fix_summary import group_findings, list_left, summarise
 from pipeline.messages.outcome import Outcome
 from pipeline.records.files import disk_full_as_error
 from pipeline.show.screen import Screen
@@ -29,6 +30,9 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Severity
 from remote.protocol.quantities import count
 
+LABEL_WIDTH = 12
+LEFT_WIDTH = 40
+
 
 def fix(
     path: Path | None = None,
@@ -39,6 +43,7 @@ def fix(
     undo: bool = False,
     card: str = "",
     overrides: Sequence[str] = (),
+    verbose: bool = False,
     as_json: bool = False,
 ) -> int:
     """Correct known faults with the smallest possible edits; a second run changes nothing."""
@@ -48,15 +53,26 @@ def fix(
     if host and path is not None:
         raise BadUsage("fix takes PATH or --host, not both", hint="pipeline fix . --card titan-rtx")
     if host:
-        outcome = _on_host(screen, host, config, only, card, overrides, show_only=diff, undo=undo)
+        outcome, plan = _on_host(screen, host, config, only, card, overrides, show_only=diff, undo=undo)
     elif undo:
-        outcome = _undo_locally(screen, _folder(path))
+        outcome, plan = _undo_locally(screen, _folder(path)), Plan()
     else:
         root = _folder(path)
         loaded = load_config(config, root, overrides) if config else None
-        outcome = _fix_locally(screen, root, local_site(root, card, loaded), only, show_only=diff)
-    screen.closing(outcome)
+        outcome, plan = _fix_locally(screen, root, local_site(root, card, loaded), only, show_only=diff)
+    screen.closing(outcome if verbose or as_json else replace(outcome, findings=group_findings(outcome.findings)))
+    if not undo and not as_json:
+        _summarise(screen, replace(plan, findings=outcome.findings), verbose=verbose, done=not diff)
     return outcome.exit_code
+
+
+def _summarise(screen: Screen, plan: Plan, *, verbose: bool, done: bool) -> None:
+    """Print what changed, what is left alone and why, and what is for the user to decide."""
+    screen.labelled(summarise(plan, done=done), LABEL_WIDTH)
+    if verbose:
+        screen.labelled(list_left(plan.left), LEFT_WIDTH)
+    elif plan.left:
+        screen.note("`pipeline fix --diff -v` lists every place")
 
 
 def _folder(path: Path | None) -> Path:
@@ -66,7 +82,9 @@ def _folder(path: Path | None) -> Path:
     return root
 
 
-def _fix_locally(screen: Screen, root: Path, site: Site, only: Sequence[str], *, show_only: bool) -> Outcome:
+def _fix_locally(
+    screen: Screen, root: Path, site: Site, only: Sequence[str], *, show_only: bool
+) -> tuple[Outcome, Plan]:
     plan = plan_fixes(site, only=only or None)
     diff = render_diff(plan)
     _show(screen, plan, diff, only)
@@ -75,7 +93,7 @@ def _fix_locally(screen: Screen, root: Path, site: Site, only: Sequence[str], *,
     if changed:
         _note_undo(screen, count(len(changed), "file"), str(root))
     findings = plan.findings + judge_after_fixes(site, plan) + judge_card(site)
-    return _outcome(Plan(findings, plan.changes), changed, diff)
+    return _outcome(Plan(findings, plan.changes, plan.left), changed, diff), plan
 
 
 def _show(screen: Screen, plan: Plan, diff: str, only: Sequence[str]) -> None:
@@ -111,7 +129,7 @@ def _on_host(
     *,
     show_only: bool,
     undo: bool,
-) -> Outcome:
+) -> tuple[Outcome, Plan]:
     if not config:
         raise BadUsage("fix --host needs a config", where="--config", hint=f"pipeline fix --host {host} --config NAME")
     named = load_selection(host, config, overrides, Path.cwd(), card=card)
@@ -124,14 +142,14 @@ def _on_host(
         if undo:
             undone = undo_on_host(context)
             screen.note(f"{count(len(undone), 'file')} restored on {host}")
-            return Outcome("fix", host=host, config=named.loaded.name, more={"undone": list(undone)})
+            return Outcome("fix", host=host, config=named.loaded.name, more={"undone": list(undone)}), Plan()
         plan = fix_on_host(context, only or None, show_only=show_only)
     diff = render_diff(plan)
     _show(screen, plan, diff, only)
     changed = () if show_only else tuple(_name(change) for change in plan.changes)
     if changed:
         _note_undo(screen, count(len(changed), "place"), *named.given)
-    return replace(_outcome(plan, changed, diff), host=host, config=named.loaded.name, given=named.given)
+    return replace(_outcome(plan, changed, diff), host=host, config=named.loaded.name, given=named.given), plan
 
 
 def _name(change: FileChange | HostChange) -> str:
@@ -139,5 +157,6 @@ def _name(change: FileChange | HostChange) -> str:
 
 
 def _outcome(plan: Plan, changed: tuple[str, ...], diff: str) -> Outcome:
-    more = {"changed": list(changed), "diff": diff}
+    left = [{"where": each.where, "reason": each.reason} for each in plan.left]
+    more = {"changed": list(changed), "diff": diff, "left": left}
     return Outcome("fix", exit_code_of(plan.findings, ExitCode.FIXER), findings=plan.findings, more=more)

@@ -20,6 +20,8 @@ from pipeline.work.laptop_paths import laptop_paths
 from pipeline.work.runtime import describe_runtime, wants_runtime
 from pipeline.work.selection import load_selection
 from remote.errors import BadUsage
+from remote.protocol.exit_code_of import exit_code_of
+from remote.protocol.exits import ExitCode
 from remote.protocol.quantities import count, size
 
 
@@ -52,13 +54,15 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
     screen.diff(seen.diff or "no fixer would change anything\n")
     if runtime:
         screen.note(runtime)
+    findings = seen.sync.report.findings + seen.fixes.findings + left
     return Outcome(
         "plan",
+        exit_code_of(seen.fixes.findings, ExitCode.FIXER),
         host=named.host.name,
         config=named.loaded.name,
         run=seen.run.run if seen.run is not None else "",
         stages=seen.stages,
-        findings=seen.sync.report.findings + seen.fixes.findings + left,
+        findings=findings,
         job=job_outcome(seen.run) if seen.run is not None else None,
         more={
             "send": sorted(seen.sync.send),
@@ -86,9 +90,11 @@ def _for_card(screen: Screen, config: str, card: str, overrides: Sequence[str]) 
     screen.diff(diff or "no fixer would change anything\n")
     if loaded is not None and wants_runtime(loaded.config):
         screen.note("runtime: auto puts the precision plan in force inside the training process")
+    findings = made.findings + judge_after_fixes(site, made) + judge_card(site)
     return Outcome(
         "plan",
+        exit_code_of(findings, ExitCode.FIXER),
         config=config,
-        findings=made.findings + judge_after_fixes(site, made) + judge_card(site),
+        findings=findings,
         more={"diff": diff},
     )

@@ -61,3 +61,65 @@ def test_what_is_in_the_way_of_the_originals_is_named(project: Path, capsys: pyt
     assert run(["fix", str(project), "--card", "titan-rtx"]) == 2
     assert (project / "train.py").read_text() == BEFORE
     assert f"{project / '.halfstep'} is not a folder" in capsys.readouterr().err
+
+
+SUMMARY = """\
+    to change   1 file (bf16-to-fp16: 1)
+    left alone  tests: 2
+    for you     1 warning above to decide
+  `pipeline fix --diff -v` lists every place
+"""
+LISTED = """\
+    to change   1 file (bf16-to-fp16: 1)
+    left alone  tests: 2
+    for you     1 warning above to decide
+    tests                                   tests/test_a.py
+    tests                                   tests/test_b.py
+"""
+
+
+@pytest.mark.parametrize(("words", "end"), [([], SUMMARY), (["-v"], LISTED)])
+@pytest.mark.parametrize("columns", ["80", "100"])
+def test_the_output_ends_with_what_changed_what_is_left_and_what_to_decide(
+    project: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    words: list[str],
+    end: str,
+    columns: str,
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    (project / "tests").mkdir()
+    (project / "tests" / "test_a.py").write_text(BEFORE)
+    (project / "tests" / "test_b.py").write_text(BEFORE)
+    (project / "model.py").write_text(
+        f"# float16 overflows here\n{BEFORE.splitlines()[0]}\n# not fp16: NaN\ny = torch.bfloat16\n"
+    )
+    assert run(["fix", str(project), "--card", "titan-rtx", "--diff", *words]) == 0
+    assert capsys.readouterr().out.endswith(end)
+
+
+def test_the_places_left_alone_are_in_the_json(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "tests").mkdir()
+    (project / "tests" / "test_a.py").write_text(BEFORE)
+    assert run(["fix", str(project), "--card", "titan-rtx", "--diff", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["left"] == [{"where": "tests/test_a.py", "reason": "tests"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "code"), [("broken.py", "import torch\nx = (torch.bfloat16\n", 31), ("good.py", BEFORE, 0)]
+)
+def test_plan_and_fix_exit_with_the_same_code(
+    project: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str, code: int
+) -> None:
+    (project / name).write_text(text)
+    monkeypatch.chdir(project)
+    assert run(["plan", "--card", "titan-rtx"]) == run(["fix", ".", "--diff", "--card", "titan-rtx"]) == code
+
+
+@pytest.mark.parametrize("name", ["train.yaml", "demo.ipynb"])
+def test_a_git_lfs_pointer_is_named_as_one(project: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    (project / name).write_text("version https://git-lfs.example/spec/v1\noid sha256:00\nsize 9\n")
+    assert run(["fix", str(project), "--card", "titan-rtx", "--diff", "--json"]) == 0
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (finding["check"], finding["where"], finding["hint"]) == ("lfs-pointer", name, "git lfs pull")

@@ -1,0 +1,79 @@
+"""The summary at the end of `fix`: what changed, what is left alone and why, what is for the user to decide."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from fixers.frame.change import FileChange, Left, Plan
+from remote.protocol.findings import Finding, Severity
+from remote.protocol.quantities import count
+
+PLACES_SHOWN = 2
+GROUPS_SHOWN = 5
+"""Warnings take three lines each, so that the whole summary fits on a screen of 24 lines."""
+
+Rows = tuple[tuple[str, str], ...]
+
+
+def summarise(plan: Plan, *, done: bool) -> Rows:
+    """Return the rows of the summary as (label, text); a row without content is left out."""
+    warnings = [finding for finding in plan.findings if finding.severity is Severity.WARNING]
+    rows = (
+        ("changed" if done else "to change", _changes(plan)),
+        ("left alone", _left(plan.left)),
+        ("for you", f"{count(len(warnings), 'warning')} above to decide" if warnings else ""),
+    )
+    return tuple((label, text) for label, text in rows if text)
+
+
+def list_left(left: Sequence[Left]) -> Rows:
+    """Return one row for each place that is left alone, in the order of the reasons."""
+    return tuple((each.reason, each.where) for each in sorted(left, key=lambda one: (one.reason, one.where)))
+
+
+def group_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Merge equal warnings of several places, most frequent first; errors stay as they are.
+
+    At most GROUPS_SHOWN warnings are returned, the last of which counts those that are missing.
+    """
+    given = list(findings)
+    errors = [finding for finding in given if finding.severity is Severity.ERROR]
+    groups: dict[Finding, list[str]] = {}
+    for finding in given:
+        if finding.severity is Severity.WARNING:
+            groups.setdefault(replace(finding, where=""), []).append(finding.where)
+    merged = sorted(groups.items(), key=lambda group: -len(group[1]))
+    shown = [replace(finding, where=_places(places)) for finding, places in merged[:GROUPS_SHOWN]]
+    return (*errors, *shown, *_rest(merged[GROUPS_SHOWN:]))
+
+
+def _rest(groups: Sequence[tuple[Finding, list[str]]]) -> Iterator[Finding]:
+    if groups:
+        total = sum(len(places) for _, places in groups)
+        message = f"{count(total, 'more warning')} of {count(len(groups), 'other kind')}"
+        yield Finding.warning("fix", message, hint="pipeline fix --diff -v")
+
+
+def _places(places: Sequence[str]) -> str:
+    named = [place for place in places if place]
+    rest = len(named) - PLACES_SHOWN
+    return ", ".join(named[:PLACES_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def _changes(plan: Plan) -> str:
+    files = [change for change in plan.changes if isinstance(change, FileChange)]
+    fixers = Counter(line.rpartition("(")[2].rstrip(")") for change in files for line in change.why)
+    others = len(plan.changes) - len(files)
+    parts = [f"{count(len(files), 'file')} ({_ranked(fixers)})"] if files else []
+    parts += [count(others, "change of the host") if others == 1 else f"{others} changes of the host"] if others else []
+    return ", ".join(parts) or "nothing"
+
+
+def _left(left: Sequence[Left]) -> str:
+    return _ranked(Counter(each.reason for each in left), "; ")
+
+
+def _ranked(counts: Counter[str], separator: str = ", ") -> str:
+    return separator.join(f"{name}: {number}" for name, number in counts.most_common())

@@ -1,0 +1,57 @@
+"""The end of `fix`: what changed, what is left alone and why, and equal warnings told once."""
+
+from __future__ import annotations
+
+from fixers.frame.change import FileChange, HostChange, Left, Plan
+from pipeline.messages.fix_summary import GROUPS_SHOWN, group_findings, list_left, summarise
+from remote.protocol.findings import Finding
+
+WHY = ("line 1: no bfloat16 on this card (bf16-to-fp16)", "line 9: no bfloat16 on this card (bf16-to-fp16)")
+CHANGES = (
+    FileChange("a.py", b"1", b"2", {"bf16-to-fp16": 1}, WHY),
+    FileChange("b.sh", b"1", b"2", {"port": 1}, ("line 2: a free port (port)",)),
+)
+LEFT = (Left("tests/a.py", "tests"), Left("b.py:3", "weights that are saved"), Left("tests/c.py", "tests"))
+WARNINGS = tuple(Finding.warning("x", "the same", f"a.py:{line}", "do it") for line in (1, 2, 3, 4))
+
+
+def test_each_row_counts_its_places_by_fixer_or_reason() -> None:
+    assert summarise(Plan(WARNINGS, CHANGES, LEFT), done=True) == (
+        ("changed", "2 files (bf16-to-fp16: 2, port: 1)"),
+        ("left alone", "tests: 2; weights that are saved: 1"),
+        ("for you", "4 warnings above to decide"),
+    )
+
+
+def test_rows_without_content_are_left_out() -> None:
+    assert summarise(Plan(), done=False) == (("to change", "nothing"),)
+
+
+def test_changes_of_the_host_are_counted_beside_files() -> None:
+    plan = Plan(changes=(CHANGES[1], HostChange("tokenizer", "", ""), HostChange("environment", "", "")))
+    assert summarise(plan, done=True) == (("changed", "1 file (port: 1), 2 changes of the host"),)
+
+
+def test_equal_warnings_are_one_with_the_first_places() -> None:
+    (one,) = group_findings(WARNINGS)
+    assert (one.message, one.where, one.hint) == ("the same", "a.py:1, a.py:2 and 2 more", "do it")
+
+
+def test_errors_come_first_and_are_never_merged_or_cut() -> None:
+    errors = tuple(Finding.error("e", "bad", f"a.py:{line}") for line in range(9))
+    assert group_findings((*WARNINGS, *errors))[:9] == errors
+
+
+def test_the_kinds_that_do_not_fit_are_counted() -> None:
+    kinds = tuple(Finding.warning("x", f"kind {number}", "a.py:1") for number in range(GROUPS_SHOWN + 3))
+    *shown, rest = group_findings((*kinds, kinds[-1]))
+    assert [one.message for one in shown] == [kinds[-1].message, *(f"kind {n}" for n in range(GROUPS_SHOWN - 1))]
+    assert rest.message == "3 more warnings of 3 other kinds"
+
+
+def test_every_place_is_listed_under_its_reason() -> None:
+    assert list_left(LEFT) == (
+        ("tests", "tests/a.py"),
+        ("tests", "tests/c.py"),
+        ("weights that are saved", "b.py:3"),
+    )
