@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: every comparison, one after another; each is its own command too."""
+"""`python -m benchmarks`: run every comparison; each can also be run alone."""
 
 from __future__ import annotations
 

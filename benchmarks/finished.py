@@ -1,4 +1,4 @@
-"""A finished run looked at again, against one rsync that finds nothing to do: `python -m benchmarks.finished`.
+"""`run` on a finished run, compared with an rsync that has nothing to send: `python -m benchmarks.finished`.
 
 All six stages are checked by the whole program, a new process with a new connection each time; rsync likewise, on
 the same project, to the same server, in turn. Round trip 0 and 50 ms (real packets; needs root). `--help` is timed too.

@@ -1,4 +1,4 @@
-"""What a proof costs: the same command for the same number of optimizer steps, alone and under the proof.
+"""The overhead of a proof: the same command for the same number of optimizer steps, with and without it.
 
     python benchmarks/proof.py [STEPS]
 

@@ -1,4 +1,4 @@
-"""How long a scalar takes from the host's event file to the laptop: python -m benchmarks.tail [--scalars N] [--json].
+"""The delay of a scalar between the host's event file and the laptop:
 
 The writer is torch's SummaryWriter, as the transformers Trainer uses it (one flush per logged step); a scalar's wall
 time is taken when it is written, and both ends are on one machine and one clock. `far` is a real OpenSSH server behind

@@ -1,1 +1,1 @@
-"""The tests mirror the tree; lab/ holds real hosts, faults/ breaks them."""
+"""Tests, in the layout of the sources; lab/ holds real servers and networks, faults/ breaks them."""

@@ -1,4 +1,4 @@
-"""Fixtures of the lab; where a machine cannot carry one, the skip must be on the list in allowed_skips.txt."""
+"""Fixtures of the lab. A reason to skip one must be listed in allowed_skips.txt."""
 
 from __future__ import annotations
 

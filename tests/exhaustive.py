@@ -1,4 +1,4 @@
-"""Which tests `make test` leaves to `make test-rest`: the lines of exhaustive.txt, and nothing else.
+"""Which tests `make test` leaves to `make test-rest`: the lines of exhaustive.txt.
 
 A line is `FILE`, `FILE::TEST`, or `FILE::TEST keeps ID, ID`: of a parametrized test, all rows but these are exhaustive.
 """

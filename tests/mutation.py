@@ -1,4 +1,4 @@
-"""Mutation testing of fixers/: small faults are put into a sample of its lines, and the tests have to notice.
+"""Mutation testing of fixers/: small faults are put into a sample of its lines, and the tests must fail.
 
     python -m tests.mutation              # 300 faults, drawn from every place in fixers/
     MUTANTS=1000 SEED=3 JOBS=8 python -m tests.mutation

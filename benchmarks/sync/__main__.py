@@ -1,4 +1,4 @@
-"""Syncing against the tools one would use instead, in the same run: `python -m benchmarks.sync [--full] [--rounds N]`.
+"""Sync compared with rsync, scp and sftp: `python -m benchmarks.sync [--full] [--rounds N]`.
 
 2,000 Python files (20 MB, made from a seed) and one file of 200 MB go to a real OpenSSH server, on loopback and behind
 a line of real packets with 50 ms of round trip. `pipeline run` is the whole program in a fresh process, `sync alone`

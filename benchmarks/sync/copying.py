@@ -1,4 +1,4 @@
-"""Who copies: halfstep, and what one would use instead. Each opens a connection of its own."""
+"""Copying with halfstep and with other tools; each opens its own connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the laptop's process takes at its peak while a tree of 1 GB goes out."""
+"""Peak memory of the laptop's process while it sends a tree of 1 GB."""
 
 from __future__ import annotations
 

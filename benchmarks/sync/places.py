@@ -1,4 +1,4 @@
-"""Where it is copied to: a server on loopback, and one behind a line of real packets."""
+"""Destinations: a server on loopback, and one behind a link with delay."""
 
 from __future__ import annotations
 

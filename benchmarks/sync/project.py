@@ -1,4 +1,4 @@
-"""What is copied: 2,000 Python files that compress about as code does, and one file that does not."""
+"""The project that is copied: 2,000 Python files that compress like code, and one incompressible file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rounds: every case by us and by rsync, close to each other in time and in a random order; bytes are compared."""
+"""Rounds: halfstep and rsync copy the same cases at about the same time, in random order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table, and the goals in it."""
+"""The table of results, and its goals."""
 
 from __future__ import annotations
 

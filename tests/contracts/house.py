@@ -1,4 +1,4 @@
-"""The project's own modules as syntax trees: what they import, where, and how long they are."""
+"""Syntax trees of the project's modules: their imports, and the length of files and functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The layout is a promise: imports point down, each heavy thing has one room, files stay small."""
+"""Layout rules: imports point down, heavy packages have one importer, files are short."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every reason for which a test may be skipped is in tests/allowed_skips.txt, and nothing else is."""
+"""tests/allowed_skips.txt lists exactly the reasons for which a test may be skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A project whose training waits after its last step until a file lets it end, and counts how often it was trained."""
+"""A project whose training waits after its last step for a file, and counts how often it ran."""
 
 from __future__ import annotations
 

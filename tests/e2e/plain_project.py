@@ -1,4 +1,4 @@
-"""A project of one plain torch loop: small enough to be killed five hundred times, and it counts its own trainings."""
+"""A project with one short loop in plain torch, which counts how often it was trained."""
 
 from __future__ import annotations
 

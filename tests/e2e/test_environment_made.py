@@ -1,4 +1,4 @@
-"""An environment made on a far host, interrupted in the middle and run again."""
+"""Creating an environment on a remote host, interrupted and run again."""
 
 from __future__ import annotations
 

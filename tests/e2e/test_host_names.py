@@ -1,4 +1,4 @@
-"""Whose machine a name means, over a real connection: the user's alias, a shipped file, or a project's own file."""
+"""Which machine a host name means: an ssh alias, a shipped host file, or the project's own host file."""
 
 from __future__ import annotations
 

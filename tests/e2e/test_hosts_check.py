@@ -1,4 +1,4 @@
-"""`pipeline hosts check` as a person sees it: at a terminal, and in a script."""
+"""`pipeline hosts check` at a terminal and in a script."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A few rounds of the soak, one of each kind: whatever is struck, the same line again ends the same; see tests/soak."""
+"""One round of each kind from tests/soak: after any kill, the same command again ends with the same result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fixer that padded targets which their loss does not ignore is blamed by the proof, and `run` takes it back."""
+"""The proof finds a wrong change of label-padding, and `run` reverts it."""
 
 from __future__ import annotations
 

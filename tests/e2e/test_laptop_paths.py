@@ -1,4 +1,4 @@
-"""A path that only the laptop has is named, with file and line, before anything of the project runs on the host."""
+"""A path that exists on the laptop only is reported with file and line before anything runs on the host."""
 
 from __future__ import annotations
 

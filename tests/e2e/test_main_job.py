@@ -1,4 +1,4 @@
-"""The main job, as a user types it: through all stages, twice, here and over a real sshd."""
+"""`pipeline run` through all stages, then again, locally and over a real sshd."""
 
 from __future__ import annotations
 

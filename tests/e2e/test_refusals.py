@@ -1,4 +1,4 @@
-"""Everything that can be wrong before anything runs: its exit code, what, where, what to type; never a traceback."""
+"""Errors before anything runs: exit code, message, place and hint; never a traceback."""
 
 from __future__ import annotations
 

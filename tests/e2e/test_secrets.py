@@ -1,4 +1,4 @@
-"""FI-58 on the laptop: a secret that a config names is in nothing that a verb prints or keeps."""
+"""FI-58 on the laptop: no verb prints or stores the value of a secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A supervisor that is killed costs nothing: the trainer goes on, its end is seen, and it is not trained again."""
+"""After the supervisor is killed, the trainer continues, its end is recorded, and it is not started again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The laptop dies, the line is cut, the user stops it: the job goes on or resumes, and is never started twice."""
+"""The laptop dies, the connection is cut, the user stops it: the job continues or resumes, and never runs twice."""
 
 from __future__ import annotations
 

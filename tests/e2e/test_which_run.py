@@ -1,4 +1,4 @@
-"""A verb without RUN means the run that was started or resumed last, and never passes silently over one that trains."""
+"""Without RUN, a verb uses the last run that was started or resumed, and warns if another one is training."""
 
 from __future__ import annotations
 

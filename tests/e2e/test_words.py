@@ -1,4 +1,4 @@
-"""What can be typed wrong, and screens that are none: told with the published exit code, never a traceback."""
+"""Invalid arguments and screens that are no terminals: the published exit code, never a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A person at a terminal: a project's folder, a home, and the `pipeline` command, run as a program."""
+"""A user: a project folder, a home folder, and `pipeline` run as a program."""
 
 from __future__ import annotations
 

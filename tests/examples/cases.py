@@ -1,4 +1,4 @@
-"""The examples as facts: how each fails untouched, and what comes of it when one of its fixers is off."""
+"""What each example fails with unchanged, and what happens if one of its fixers is off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A copy of an example as its user has it: its own command run by hand, and `pipeline` run in its folder."""
+"""A copy of an example: its own command, and `pipeline` run in its folder."""
 
 from __future__ import annotations
 

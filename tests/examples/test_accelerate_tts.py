@@ -1,4 +1,4 @@
-"""accelerate-tts: a cast behind Adam's first step, bfloat16 and a taken port in its config, and an occupied card."""
+"""accelerate-tts: a cast after Adam was created, bfloat16 and a taken port in its config, an occupied card."""
 
 from __future__ import annotations
 from tests.lab.wait import PATIENCE_S

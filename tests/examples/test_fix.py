@@ -1,4 +1,4 @@
-"""Each example untouched fails with its literal error; after `pipeline fix` it trains; undone it is what it was."""
+"""Each example fails with its error, trains after `pipeline fix`, and is restored by `--undo`."""
 
 from __future__ import annotations
 

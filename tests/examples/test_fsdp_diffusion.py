@@ -1,4 +1,4 @@
-"""fsdp-diffusion: what the fixers make of a script of two processes, and the best model that it keeps."""
+"""fsdp-diffusion: the fixes of a script for two processes, and the best model that it keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pipeline run` takes each example from broken to trained, a second run has nothing to do, and it heals itself."""
+"""`pipeline run` trains each broken example, cures failures, and has nothing to do the second time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A Python program killed, or failed, at one system call of its own that changes a folder."""
+"""Run a Python program under strace and kill it, or fail it, at one system call that changes a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the tests of bad lines reach a host: as every day, with limits counted in tenths of seconds."""
+"""Hosts for tests of bad connections: the real code with time limits of tenths of a second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FI-38: what answers once with noise or garbage is refused once; noise before the answer is no answer."""
+"""FI-38: one garbage answer is one error; text before the answer is skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines that are cut or carry wrong bits: opened again where that is safe, told where not; and Ctrl-C."""
+"""Connections that are cut or deliver wrong bits: retried if that is safe, otherwise an error; and Ctrl-C."""
 
 from __future__ import annotations
 

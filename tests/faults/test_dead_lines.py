@@ -1,4 +1,4 @@
-"""Lines that are stuck or only slow: the dead are seen within seconds, the slow are waited for."""
+"""A dead connection is detected within seconds; a slow one is not given up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fix is killed at every change it makes here: every file whole, its original kept, and a second try finishes."""
+"""`fix` killed at each change on the laptop: all files are whole, originals are kept, the next try finishes."""
 
 from __future__ import annotations
 

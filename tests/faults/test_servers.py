@@ -1,4 +1,4 @@
-"""Servers that hang up, restart, are full or lack a subsystem: tried again with growing waits."""
+"""Servers that hang up, restart, are full or lack a subsystem are retried with growing waits."""
 
 from __future__ import annotations
 

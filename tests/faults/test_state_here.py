@@ -1,4 +1,4 @@
-"""The laptop's record of stages under a full disk, a quota and kill -9: the old record or the new one, whole."""
+"""The local record of stages under a full disk, a quota and kill -9 is the old or the new one, never a part."""
 
 from __future__ import annotations
 

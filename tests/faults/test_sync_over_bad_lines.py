@@ -1,4 +1,4 @@
-"""A sync over a line that is cut, silent, wrong or late: the tree ends whole, what had arrived is not sent again."""
+"""A sync over a bad connection ends with a complete tree and sends no block twice."""
 
 from __future__ import annotations
 

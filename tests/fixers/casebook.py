@@ -1,4 +1,4 @@
-"""Cases of source fixers, found by folder: cases/<fixer>/<case>/before.*, with after.* where the fixer must act."""
+"""Cases of source fixers: cases/<fixer>/<case>/before.*, and after.* if the fixer must change it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A site over a real local agent: project files in memory here, a project's tree and manifest there."""
+"""A site with a real local agent: project files in memory, tree and manifest on the host."""
 
 import hashlib
 import json

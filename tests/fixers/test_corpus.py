@@ -1,4 +1,4 @@
-"""Fixers over thousands of files that were not written for them: nothing breaks, and nothing moves that should not.
+"""Fixers over thousands of real files: nothing fails, and nothing else changes.
 
 A sample is taken by seed; HALFSTEP_CORPUS=all takes every file, HALFSTEP_CORPUS=<seed> another sample.
 """

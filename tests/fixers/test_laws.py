@@ -1,4 +1,4 @@
-"""What holds for every fixer: planning writes nothing and repeats itself, applying settles, undoing restores."""
+"""Laws of every fixer: planning writes nothing and is repeatable, applying is final, undo restores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every fixer has its page, and the pages in docs/ are those of the code."""
+"""Every fixer has a page, and the pages in docs/ are current."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever goes in: it comes out parsing, settled and otherwise untouched, or it does not come out at all."""
+"""For any input, a result parses, needs no second pass and changes nothing else; otherwise the input is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole small projects in the shapes of public repositories: every fixer together settles them for an older card."""
+"""Whole small projects in the shapes of public repositories: all fixers together adapt them to an older card."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A loop with an adapter, for real: a text flip alone manufactures the scaler error, the fixers' plan trains."""
+"""An adapter really trained: changing bfloat16 in the text causes the scaler error, the fixers' plan trains."""
 
 from __future__ import annotations
 

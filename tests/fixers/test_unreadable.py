@@ -1,4 +1,4 @@
-"""BI-59: a source file that cannot be read as what it is stays as it is, and is told with exit 31, file and line."""
+"""BI-59: a source file that cannot be parsed is not changed, and reported with exit code 31, file and line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holds the JSON of a `pipeline run` against what it should say: `done` (trained now) or `skipped` (nothing to do)."""
+"""Compare the JSON of a `pipeline run` with what it should be: `done` (trained now) or `skipped` (nothing to do)."""
 
 import json
 import sys

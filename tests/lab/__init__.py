@@ -1,1 +1,1 @@
-"""Real hosts on one machine: SSH servers, distance, bad lines and scripted cards. See README.md."""
+"""Real hosts on one machine: SSH servers, networks with delay and faults, scripted cards. See README.md."""

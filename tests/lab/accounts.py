@@ -1,4 +1,4 @@
-"""Accounts of this machine that last as long as a test."""
+"""Temporary user accounts on this machine."""
 
 from __future__ import annotations
 

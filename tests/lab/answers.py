@@ -1,4 +1,4 @@
-"""A person at a terminal, by script; and servers that are none."""
+"""A scripted person at a terminal; and servers that are not SSH servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scripted nvidia-smi: cards that this machine does not have, and what broken ones say."""
+"""A scripted nvidia-smi: cards that this machine does not have, and errors of broken ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A TCP proxy that makes a line bad: late, narrow, cut, silent or wrong, as its injector plans it."""
+"""A TCP proxy that delays, throttles, cuts, silences or corrupts a connection, as its injector plans it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A host far away: a network namespace of its own behind a line of real packets with delay and width."""
+"""A remote host: a network namespace behind a link with delay and limited bandwidth."""
 
 from __future__ import annotations
 

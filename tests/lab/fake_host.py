@@ -1,4 +1,4 @@
-"""A host that is a dictionary: for tests of whatever judges or drives a host, without one."""
+"""A host that answers from a dictionary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model hub on loopback: the endpoints that huggingface_hub asks, and faults that fire a counted number of times."""
+"""A model hub on loopback: the endpoints that huggingface_hub uses, and faults that happen a given number of times."""
 
 from __future__ import annotations
 

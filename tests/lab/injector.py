@@ -1,4 +1,4 @@
-"""Faults on a plan: each says where it strikes, counts its hits, and fails the test where it never fired."""
+"""Planned faults: each has a place, counts its hits, and fails the test if it never happened."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Answers as nvidia-smi does with --query-gpu, --query-compute-apps, -L or nothing; what it says is in cards.json."""
+"""A fake nvidia-smi for --query-gpu, --query-compute-apps, -L and no arguments; cards.json holds its answers."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Wheels made by hand, and an index over them that holds back one file: pip at work without a network."""
+"""Handmade wheels, and an index that delays one of them: pip without a network."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The processes of this machine, as /proc lists them."""
+"""The processes of this machine, from /proc."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An SSH server that is not OpenSSH: paramiko's own, for one account, with keys or keyboard-interactive."""
+"""An SSH server other than OpenSSH: paramiko's, for one account, with keys or keyboard-interactive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This machine's own file system booted once more under systemd, in a container, to log in to and out of."""
+"""This machine's file system booted under systemd in a container, for login and logout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The chaos proxy passes on how an end leaves: a connection must not stay open behind it."""
+"""The chaos proxy closes a connection in the same way as its peer did."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads of a process group that are left when Python ends.
+"""Threads of a process group that still run when Python exits.
 
 Such a thread aborts the process now and then: it may be about to ask for the lock of a Python that has ended.
 """

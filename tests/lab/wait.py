@@ -1,4 +1,4 @@
-"""Waiting for what must become true, with a deadline that no slow machine meets."""
+"""Wait for a condition, with a deadline that is long enough for a slow machine."""
 
 from __future__ import annotations
 

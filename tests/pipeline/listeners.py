@@ -1,4 +1,4 @@
-"""A listener of which nothing is wanted."""
+"""A listener that ignores everything."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What the command line makes of an end that no verb meant."""
+"""The exit codes and messages of the command line after Ctrl-C, broken pipes and defects."""
 
 from __future__ import annotations
 

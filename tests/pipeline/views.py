@@ -1,4 +1,4 @@
-"""A real, small project and a host where its run has succeeded, as a stage sees them."""
+"""A small real project, and a host on which its run has succeeded, as the stages get them."""
 
 from __future__ import annotations
 

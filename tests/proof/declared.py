@@ -1,4 +1,4 @@
-"""What the docstring of a training script declares: the findings that it must lead to, and the length of its run."""
+"""Read the docstring of a training script: the findings that it must lead to, and the length of its run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Torch is imported once; every script then runs in a fork of this process, under the hooks as a real command has them.
+"""Imports torch once; every script then runs in a fork of this process under the real hooks.
 
 Lines of JSON on stdin: {script, folder, environment, seconds}; one line of JSON back: {exit}, None where it was ended.
 """

@@ -1,4 +1,4 @@
-"""Why a proof saw no optimizer step: told from what its Python processes did, and never called a failure."""
+"""Why a proof saw no optimizer step, judged from its Python processes; this is never a failure."""
 
 from __future__ import annotations
 

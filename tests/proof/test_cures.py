@@ -1,4 +1,4 @@
-"""Every failure that names a cure: it fails by its literal words, the cure is applied, and the same thing ends well."""
+"""Every failure that has a cure: it fails with its error, the cure is applied, and the same command succeeds."""
 
 from __future__ import annotations
 

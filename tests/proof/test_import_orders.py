@@ -1,4 +1,4 @@
-"""The hooks see training whichever way torch comes to be imported; the live watch uses the same ones."""
+"""The hooks work however torch is imported; the live watch uses the same hooks."""
 
 from __future__ import annotations
 

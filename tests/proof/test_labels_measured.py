@@ -1,4 +1,4 @@
-"""Which targets a loss without an ignore_index takes for values, counted by the hooks."""
+"""Targets that a loss without ignore_index takes for values, counted by the hooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every planted fault is named by the proof, or by the output where it ends the command; healthy scripts by nothing."""
+"""The proof or the output reports every planted fault, and nothing for healthy scripts."""
 
 from __future__ import annotations
 

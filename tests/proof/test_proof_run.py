@@ -1,4 +1,4 @@
-"""The proof over the agent, with real processes: what it reports, and that nothing of it stays."""
+"""The proof over the agent with real processes: its report, and that it leaves nothing behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ranks' reports are read while they are written."""
+"""The ranks' reports are read while they are being written."""
 
 from __future__ import annotations
 

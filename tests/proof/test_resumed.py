@@ -1,4 +1,4 @@
-"""Steps are what the optimizer did: whether a job resumed is seen at its first step, never believed."""
+"""Steps are counted from the optimizer; whether a job resumed is observed at its first step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The live watch: progress of any script, anomalies told in the step they happen, a lost training ended."""
+"""The live watch: progress of any script, anomalies in the step in which they happen, ending a lost training."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Random kills of everything a run is made of, seeded: `python -m tests.soak`, or `make soak`."""
+"""Fault testing with seeded random kills: `python -m tests.soak`, or `make soak`."""

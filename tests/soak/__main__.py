@@ -1,4 +1,4 @@
-"""`python -m tests.soak --kills 500 --seed 1`: a `pipeline run` struck at a random moment, then typed again.
+"""`python -m tests.soak --kills 500 --seed 1`: kill a part of `pipeline run` at random, then run it again.
 
 Struck are the laptop's command, the line, sshd's session, the agent, the supervisor, the trainer, or all of the host's
 processes at once, with SIGKILL, over a real sshd. After each blow every invariant of tests/soak/oracle.py must hold.

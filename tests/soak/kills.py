@@ -1,4 +1,4 @@
-"""Whom a round strikes, found among the living, and how they are hit."""
+"""The processes of a run that a round can kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The user's laptop: `pipeline` is loaded once, and every command line runs in a fork of that, in a session of its own.
+"""The laptop: `pipeline` is imported once, and every command runs in a fork of that process.
 
 What is typed is the same program in a process of its own; only the half second in which it loads is spared.
 """

@@ -1,4 +1,4 @@
-"""What must be true whatever was struck: the invariants, each an AssertionError that begins with its number."""
+"""The invariants that hold after every kill; each failure begins with its number, such as I4."""
 
 from __future__ import annotations
 

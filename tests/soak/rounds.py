@@ -1,4 +1,4 @@
-"""The kinds of rounds: where each begins, what is typed, which stages and whom it may strike; and one round of it."""
+"""Rounds: the initial state, the command, the stages and victims of each kind of round, and how to play one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The soak's training: real torch under a proof, and in plain Python after it, so that five hundred runs are cheap.
+"""The training script of the soak: with torch under a proof, otherwise in plain Python, which is much cheaper.
 
 SOAK_TORCH in its environment keeps torch for the run too. SOAK_ROOT is where halfstep's own modules lie.
 """

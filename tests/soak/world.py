@@ -1,4 +1,4 @@
-"""A laptop, a line and a server whose state can be put back to what it was: every round begins in a known one."""
+"""A laptop, a connection and a server whose state can be saved and restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uses of bfloat16 and FlashAttention that are no wish for them stay; look-alikes are still changed."""
+"""Uses of bfloat16 and FlashAttention that do not select them stay; similar code that does is changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""bfloat16 in Python, one form to a row: what becomes of a line, what stays, and what is only told."""
+"""Forms of bfloat16 in Python, one per row: changed, kept, or only reported."""
 
 import pytest
 

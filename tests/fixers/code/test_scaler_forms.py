@@ -1,4 +1,4 @@
-"""A float16 loop without a loss scaler: one is put around a plain loop, any other is told."""
+"""A float16 loop without a loss scaler: a plain loop gets one, any other is reported."""
 
 import pytest
 

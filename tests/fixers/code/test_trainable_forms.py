@@ -1,4 +1,4 @@
-"""Trainables made float32, one form of training code to a row."""
+"""Trained weights cast to float32, one form of training code per row."""
 
 import pytest
 

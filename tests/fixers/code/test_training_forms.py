@@ -1,4 +1,4 @@
-"""Losses, devices, scalers and labels in training code, one form to a row."""
+"""Losses, devices, scalers and labels in training code, one form per row."""
 
 import pytest
 

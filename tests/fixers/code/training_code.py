@@ -1,4 +1,4 @@
-"""A line of training code behind its imports, and what one fixer makes of it."""
+"""Apply one fixer to a line of training code with its imports."""
 
 from fixers.frame.target import Target
 from fixers.plans.file_plan import plan_file

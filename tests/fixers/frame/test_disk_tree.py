@@ -1,4 +1,4 @@
-"""What belongs to a folder's tree, and what git, the user or common sense keeps out of it."""
+"""Which files of a folder belong to its tree, and which git or the user excludes."""
 
 from __future__ import annotations
 

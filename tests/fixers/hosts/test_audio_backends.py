@@ -1,4 +1,4 @@
-"""What a project decodes audio with, and whether the host has it."""
+"""The packages with which a project decodes audio, and whether the host has them."""
 
 import json
 import subprocess

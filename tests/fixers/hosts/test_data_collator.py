@@ -1,4 +1,4 @@
-"""The host runs the project's collator; other copies are named."""
+"""The host's data collator becomes the project's; other copies are reported."""
 
 import hashlib
 import sys

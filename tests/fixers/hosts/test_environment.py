@@ -1,4 +1,4 @@
-"""The environment fixer: the choice of a torch build, and a real venv from local wheels, resumed where it was cut."""
+"""The environment fixer: the choice of a torch build, and a real venv from local wheels, also interrupted."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Whether the host can have the model, asked of a hub on loopback, and the judgement of what it says."""
+"""Access of the host to a model, queried from a hub on loopback."""
 
 import sys
 

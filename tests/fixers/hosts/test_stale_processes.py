@@ -1,4 +1,4 @@
-"""Leftovers of an ended run are really ended, and nobody else is."""
+"""Processes left by an ended run are ended, and no others."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""One file through fixers that misbehave: it is left as it was, and told with its place."""
+"""A fixer that misbehaves leaves the file unchanged and is reported with file and line."""
 
 from __future__ import annotations
 

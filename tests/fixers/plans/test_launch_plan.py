@@ -1,4 +1,4 @@
-"""What fixers make of the command and the environment of a job."""
+"""Fixes of a job's command and environment."""
 
 import pytest
 

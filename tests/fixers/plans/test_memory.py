@@ -1,4 +1,4 @@
-"""What planning found is known the next time, and only for the same bytes and the same question."""
+"""Cached findings of a plan are used only for the same bytes and the same target."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Files rewritten on this machine: their modes, what is kept, and what is refused."""
+"""Rewriting local files: file modes, kept originals, and refusals."""
 
 import fcntl
 import json

@@ -1,4 +1,4 @@
-"""Files outside of the training on the card stay as they are, and the plan says why."""
+"""Files that take no part in the training on the card are not changed, and the plan gives the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which fixers are asked, and how what they say becomes one plan."""
+"""Which fixers run, and how their changes are combined into one plan."""
 
 import gc
 

@@ -1,4 +1,4 @@
-"""Projects whose readers are branches: ladders, match, tables, asserts, registries."""
+"""Projects that read their precision in branches: if ladders, match, tables, asserts, registries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Projects whose readers are parsers: argparse, click, typer, dataclasses, pydantic, enumerations."""
+"""Projects that read their precision with parsers: argparse, click, typer, dataclasses, pydantic, enumerations."""
 
 from __future__ import annotations
 

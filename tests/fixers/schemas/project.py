@@ -1,4 +1,4 @@
-"""A project of the corpus: its files, and what the fixers must make of it."""
+"""A project of the corpus: its files, and the expected result of the fixers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings in YAML and JSON, one form to a row: what becomes of it, and what is only told."""
+"""Settings in YAML and JSON, one form per row: changed, kept, or only reported."""
 
 import pytest
 

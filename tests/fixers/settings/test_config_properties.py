@@ -1,4 +1,4 @@
-"""Any configuration in: it parses out and is settled, or it is untouched; whatever was not planned stays."""
+"""For any configuration, the result parses and needs no second pass; whatever was not planned stays."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Commands, one form to a row: what becomes of a launch, and what is only told."""
+"""Launch commands, one form per row: changed, kept, or only reported."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A launch as bytes."""
+"""Launch commands as bytes."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

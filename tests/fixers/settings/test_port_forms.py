@@ -1,4 +1,4 @@
-"""Launches that insist on port 29500, one form to a row."""
+"""Launch commands with the fixed port 29500, one form per row."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a host lacks to decode a project's audio: tables, and a host that is a dictionary."""
+"""What a host lacks to decode a project's audio: tables, and a fake host."""
 
 import pytest
 

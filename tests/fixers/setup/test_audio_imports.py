@@ -1,4 +1,4 @@
-"""What a project decodes audio with, as its imports say."""
+"""The audio decoders that a project imports."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the compute mode of each card means for a run: tables, no host."""
+"""The compute mode of each card, and whether a run can use it: tables."""
 
 import pytest
 

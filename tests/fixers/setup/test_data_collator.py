@@ -1,4 +1,4 @@
-"""Which collator the host runs, and which copies are stale: tables, and a host that is a dictionary."""
+"""Which collator the host imports, and which copies are outdated: tables, and a fake host."""
 
 import base64
 import hashlib

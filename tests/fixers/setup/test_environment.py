@@ -1,4 +1,4 @@
-"""Whether an interpreter suits a card, and the venv that would: tables, and a host that is a dictionary."""
+"""Whether an interpreter suits a card, and which venv would: tables, and a fake host."""
 
 import pytest
 

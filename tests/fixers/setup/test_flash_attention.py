@@ -1,4 +1,4 @@
-"""Which flash-attn a card cannot run: tables, no host."""
+"""Versions of flash-attn that a card cannot run: tables."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is said to a host with every question about hubs, and that each is asked once."""
+"""Queries of a hub by the host: their arguments, and that each is sent once."""
 
 import pytest
 

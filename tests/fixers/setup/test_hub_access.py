@@ -1,4 +1,4 @@
-"""What keeps a host from its model, by what the hub said: tables, and a host that is a dictionary."""
+"""Why a host cannot download its model, judged from answers of the hub: tables, and a fake host."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The hub asked from the laptop: the real client in a process of its own, against a hub on loopback."""
+"""Queries of a hub by the laptop: the real client in its own process, against a hub on loopback."""
 
 import sys
 from pathlib import Path

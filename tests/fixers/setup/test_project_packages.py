@@ -1,4 +1,4 @@
-"""The packages that a project asks for, out of its requirement files or its pyproject.toml."""
+"""The packages that a project requires, read from requirements files or pyproject.toml."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whether /dev/shm of a container carries a run: tables, no host."""
+"""Whether /dev/shm of a container is large enough for a run: tables."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which GPU processes are orphans of ended runs, belong to others, or are still running: tables, no host."""
+"""Which GPU processes are orphans of ended runs, belong to others, or are still running: tables."""
 
 import pytest
 

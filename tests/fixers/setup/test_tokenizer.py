@@ -1,4 +1,4 @@
-"""Where a good tokenizer file comes from: plans for a host that is a dictionary, and for a laptop."""
+"""Where a good tokenizer file comes from: plans for a fake host, and for a laptop."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is wrong with a tokenizer file, and which other one can stand in for it: tables."""
+"""What is wrong with a tokenizer file, and which other file can replace it: tables."""
 
 import pytest
 

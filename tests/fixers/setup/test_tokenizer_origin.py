@@ -1,4 +1,4 @@
-"""Whose a tokenizer file is, and which files are looked at: tables."""
+"""Which model a tokenizer file belongs to, and which files are examined: tables."""
 
 import json
 

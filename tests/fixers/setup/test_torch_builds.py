@@ -1,4 +1,4 @@
-"""Which torch a card and a driver can run: the choices that users meet, and the facts behind them."""
+"""Which torch builds a card and a driver can run."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The torch setting: what pip is given for it, and the nearest valid spelling of what cannot be read."""
+"""The torch setting: its pip arguments, and the nearest valid spelling of an invalid value."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Commands that stand in YAML and JSON, and which files hold commands or settings at all."""
+"""Commands in YAML and JSON, and which files contain commands or settings."""
 
 import pytest
 

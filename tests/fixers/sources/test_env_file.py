@@ -1,4 +1,4 @@
-"""A file of variables: values as docker and python-dotenv read them, and nothing else."""
+"""Env files: values as docker and python-dotenv read them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The node at a place, found from the top."""
+"""Finding the innermost node at a position."""
 
 import ast
 

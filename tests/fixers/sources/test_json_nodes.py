@@ -1,4 +1,4 @@
-"""JSON nodes know their bytes; what json.loads says, they say."""
+"""JSON nodes have exact byte ranges, and the values of json.loads."""
 
 import json
 

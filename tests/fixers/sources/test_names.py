@@ -1,4 +1,4 @@
-"""What a name means where it stands."""
+"""Resolving a name at its position in a module."""
 
 from __future__ import annotations
 

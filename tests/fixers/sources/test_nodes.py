@@ -1,4 +1,4 @@
-"""What YAML's words mean, where its nodes lie, and how a document is walked."""
+"""Scalars of YAML, positions of its nodes, and walking a document."""
 
 import math
 

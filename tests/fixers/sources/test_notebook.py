@@ -1,4 +1,4 @@
-"""A notebook's code as one module: which cells, where their characters lie, and how new lines are written there."""
+"""A notebook's code as one module: its cells, the positions of their characters, and inserting lines."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Edits at places of a tree, in the file's own bytes."""
+"""Edits of Python source at byte positions."""
 
 from __future__ import annotations
 

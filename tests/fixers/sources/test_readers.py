@@ -1,4 +1,4 @@
-"""The readers of a precision that a file contains, and the spelling that all readers of an option accept."""
+"""The readers of a precision in a file, and the spelling that all readers of an option accept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shell, Makefiles and Dockerfiles as commands: what is started, what is set, and what a heredoc writes where."""
+"""Commands of shell scripts, Makefiles and Dockerfiles: programs, variables, heredocs."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Words of a shell script know their bytes, and nothing that is not an argument is taken for one."""
+"""Words of a shell script have exact byte ranges, and only arguments are taken for arguments."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Edits of byte ranges, and how lines end."""
+"""Edits of byte ranges, and line endings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TOML nodes: positions are exact, values are those of the standard library, and one value changes alone."""
+"""TOML nodes: exact positions, values of the standard library, and edits of one value."""
 
 import tomllib
 

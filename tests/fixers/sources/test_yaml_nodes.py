@@ -1,4 +1,4 @@
-"""YAML nodes know their bytes, and refuse what would cost too much."""
+"""YAML nodes have exact byte ranges, and documents that are too expensive are refused."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""Loaded by Python itself: at the end of a process it names the threads of a process group that are left."""
+"""Imported by Python at startup: at exit, prints the threads of a process group that still run."""
 
 import atexit
 import sys

@@ -1,4 +1,4 @@
-"""One fixer alone, on a host where others have been."""
+"""One fixer alone, on a host on which others have already made changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `verify` and `plan` foresee of each stage."""
+"""What `verify` and `plan` predict for each stage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a proof of a host that is only looked at is made on."""
+"""Which files a proof uses on a host that must not be changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `run` leaves here of a training that ended badly, and knows of one that somebody left."""
+"""Local files of `run` after a training that failed or that was detached."""
 
 from __future__ import annotations
 

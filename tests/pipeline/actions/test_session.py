@@ -1,4 +1,4 @@
-"""One verb's dealings with a host: what it needs here, and what it can do without."""
+"""The session of a verb with a host: what it requires locally, and what is optional."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are hardly YAML, or no files: each is read, or refused with its reason."""
+"""Unusual YAML files: each is read, or refused with its reason."""
 
 from __future__ import annotations
 

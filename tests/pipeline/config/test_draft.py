@@ -1,4 +1,4 @@
-"""What `init` guesses of a project's files."""
+"""What `init` infers from a project's files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which file a name means, and where a project begins: what is typed in a folder of it is about the whole of it."""
+"""Which file a name means, and where a project begins, also from one of its subfolders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A host's name: its file, an alias, the nearest names, and what is wrong with it."""
+"""A host's name: its file, an alias, similar names, and errors in it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalog: every sample is named by its own entry, and every entry is whole."""
+"""The catalog: its own entry recognises every sample, and every entry is complete."""
 
 from __future__ import annotations
 

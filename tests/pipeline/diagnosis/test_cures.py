@@ -1,4 +1,4 @@
-"""What may be tried after a failure: never the same twice, never more than two."""
+"""Which cures may be tried after a failure: none twice, and at most two."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a log to findings: time, ranks, colours, strangers, healthy logs."""
+"""Diagnosing a log: timestamps, ranks, terminal colours, unrecognised errors, logs without errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line of the user's own code in a traceback, from a log of the host or of this machine."""
+"""Finding the line of the user's own code in a traceback, in logs of the host and of the laptop."""
 
 from __future__ import annotations
 

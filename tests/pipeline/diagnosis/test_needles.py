@@ -1,4 +1,4 @@
-"""Words that a match cannot do without: never one too many, and enough of them that a long log is read fast."""
+"""Words that every match of a pattern contains: all are correct, and they make reading a long log fast."""
 
 from __future__ import annotations
 

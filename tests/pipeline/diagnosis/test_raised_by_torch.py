@@ -1,4 +1,4 @@
-"""Precision errors as the installed torch words them: each is raised for real, and named by its catalog entry."""
+"""Precision errors raised by the installed torch are recognised by their catalog entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A host's one connection, and what is said where nobody knows the host."""
+"""The connection to a host, and the error for an unknown host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Somebody who follows a run hears of each loss of the line, and how long it is waited for."""
+"""Following a run shows each lost connection and the wait before the next try."""
 
 from __future__ import annotations
 

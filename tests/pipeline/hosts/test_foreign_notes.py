@@ -1,4 +1,4 @@
-"""SE-12: what a cloned project brings in its own .halfstep/ is not believed."""
+"""SE-12: the .halfstep/ folder of a cloned project is not trusted."""
 
 from __future__ import annotations
 

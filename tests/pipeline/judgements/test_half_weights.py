@@ -1,4 +1,4 @@
-"""Float16 weights without mixed precision are found across files and dicts; look-alikes are left alone."""
+"""Float16 weights without mixed precision are found across files and dicts; similar code is accepted."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What a host lacks is told with its numbers and the exit code of its kind, before anything is sent."""
+"""What a host lacks is reported with numbers and the right exit code before anything is sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a run ended is told with what is left of it, and nothing that is not."""
+"""The finding about an ended job describes its result and its remaining checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The edits of label-padding are blamed for -100 in a loss that does not ignore it, and taken back."""
+"""The edits of label-padding are reverted if they put -100 into a loss that does not ignore it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which paths in what a run starts are the laptop's, and when that is an error."""
+"""Which paths in a run's commands and files exist on the laptop only, and when that is an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a script has anything to resume by is seen in its files and its command."""
+"""Whether a script can resume is judged from its files and its command."""
 
 from __future__ import annotations
 

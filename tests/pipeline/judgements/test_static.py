@@ -1,4 +1,4 @@
-"""What code asks for, judged without running it."""
+"""Findings about code that is not executed."""
 
 from __future__ import annotations
 

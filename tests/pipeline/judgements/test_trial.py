@@ -1,4 +1,4 @@
-"""What only a trial of the interpreter shows, and what a look would have said in the same words."""
+"""What only a trial of the interpreter shows; everything else has the words of the survey's findings."""
 
 from __future__ import annotations
 

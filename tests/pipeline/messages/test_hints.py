@@ -1,4 +1,4 @@
-"""A hint can be typed as it stands."""
+"""A hint is a command that works as printed."""
 
 from __future__ import annotations
 

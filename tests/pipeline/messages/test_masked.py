@@ -1,4 +1,4 @@
-"""A secret is taken out of whatever holds it, and nothing else is."""
+"""Secrets are masked in every kind of message, and nothing else is."""
 
 from __future__ import annotations
 

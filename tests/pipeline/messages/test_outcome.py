@@ -1,4 +1,4 @@
-"""What a verb says is told worst first."""
+"""A verb shows its findings with the most severe first."""
 
 from __future__ import annotations
 

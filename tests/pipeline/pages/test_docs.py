@@ -1,4 +1,4 @@
-"""What is documented is what there is: every key, every exit code, every verb, every finding."""
+"""The documentation covers every key, exit code, verb and finding, and nothing that does not exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a project remembers of its runs."""
+"""A project's local records of its runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A claim is believed whole or not at all."""
+"""The file of stage checkpoints is read completely or rejected."""
 
 from __future__ import annotations
 

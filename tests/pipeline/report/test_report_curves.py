@@ -1,4 +1,4 @@
-"""Scalars become curves and numbers become words as a reader expects them."""
+"""Scalars as curves, and numbers as text."""
 
 from __future__ import annotations
 

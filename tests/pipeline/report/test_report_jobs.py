@@ -1,4 +1,4 @@
-"""Every job of a run in its report, as the host tells it."""
+"""Every job of a run in its report, from the host's survey."""
 
 from __future__ import annotations
 

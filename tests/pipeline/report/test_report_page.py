@@ -1,4 +1,4 @@
-"""The report is one page that stands alone, says what happened, and lets no foreign word become markup."""
+"""The report is one self-contained page with all results, and escapes text from outside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of one chart can be told apart."""
+"""The lines of one chart can be distinguished."""
 
 from __future__ import annotations
 

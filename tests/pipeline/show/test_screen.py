@@ -1,4 +1,4 @@
-"""What a screen shows where the terminal is small, or speaks no Unicode."""
+"""Output on small terminals and on terminals without Unicode."""
 
 from __future__ import annotations
 

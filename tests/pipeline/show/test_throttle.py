@@ -1,4 +1,4 @@
-"""How often progress is printed where no spinner is shown."""
+"""How often progress is printed without a spinner."""
 
 from __future__ import annotations
 

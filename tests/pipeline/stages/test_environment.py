@@ -1,4 +1,4 @@
-"""What the stage says where an environment was asked for."""
+"""Results of the stage `environment` if the config asks for an environment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the stage `logs` says of what came home."""
+"""What the stage `logs` reports about pulled files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training is started once, found again by its name, and never doubled."""
+"""A training is started once, found again by its name, and never runs twice."""
 
 from __future__ import annotations
 

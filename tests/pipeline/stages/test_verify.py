@@ -1,4 +1,4 @@
-"""The words and the output of a proof."""
+"""How a proof and its output are described."""
 
 from __future__ import annotations
 

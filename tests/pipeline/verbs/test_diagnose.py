@@ -1,4 +1,4 @@
-"""`diagnose` says where in which log, and under --json everything that the catalog knows."""
+"""`diagnose` prints the line of the log, and with --json everything in the catalog entry."""
 
 from __future__ import annotations
 

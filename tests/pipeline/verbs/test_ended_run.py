@@ -1,4 +1,4 @@
-"""A run that ended badly, on a host that answers: each verb says so under its own name and with its own exit code."""
+"""A failed run on a reachable host: every verb reports it with its own name and exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pipeline fix` in a folder here: what is said can be typed as it stands."""
+"""`pipeline fix` in a local folder: the commands that it prints work as printed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`init`: what it writes, what it asks, and what it refuses to guess."""
+"""`init`: the files that it writes, its questions, and what it refuses to guess."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `list` says of runs that no host was asked about."""
+"""`list` shows runs from local records, without a connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A host that does not answer: verbs about a run say so at once, name the run, and tell what is here."""
+"""Verbs about a run whose host does not answer: an immediate error with the run's name, and local data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fix PATH`, `plan`, `run` and `init` have one answer to which files are the project's."""
+"""`fix PATH`, `plan`, `run` and `init` agree on which files belong to a project."""
 
 from __future__ import annotations
 

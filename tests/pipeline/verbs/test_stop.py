@@ -1,4 +1,4 @@
-"""What `stop` says of the run it has just ended, and of one that had ended before."""
+"""How `stop` describes a run that it has just stopped, and one that had ended before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tensorboard`: one object under --json once it listens; a port that is taken is named before anything starts."""
+"""`tensorboard`: one JSON object once it listens; a port in use is an error before anything starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pipeline verify`: what it says is not checked can be looked at with the line that it gives."""
+"""`pipeline verify`: what is not checked comes with a command that checks it."""
 
 from __future__ import annotations
 

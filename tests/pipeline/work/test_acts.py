@@ -1,4 +1,4 @@
-"""What the host reports while a fixer acts there, as the listener gets it."""
+"""Reports of a fixer that acts on the host, as the listener receives them."""
 
 from __future__ import annotations
 

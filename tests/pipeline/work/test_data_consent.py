@@ -1,4 +1,4 @@
-"""Data from outside of a project is sent once its user has confirmed that, and never because a config says so."""
+"""Data from outside the project is sent only after the user has confirmed it; a config alone is not enough."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command of one's own finds `data.path` where it is in the project, in its environment and in its words."""
+"""A user's own command finds `data.path` in the project, in its environment and in its arguments."""
 
 from __future__ import annotations
 

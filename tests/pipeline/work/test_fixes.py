@@ -1,4 +1,4 @@
-"""The site that fixers see."""
+"""The site that fixers get."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command and an environment are those of the card, wherever they were written."""
+"""Precision settings in a command and its environment are adapted to the card."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which run some work is: what would make a checkpoint unfit to go on from makes another run."""
+"""The run id changes with whatever makes old checkpoints unusable."""
 
 from __future__ import annotations
 

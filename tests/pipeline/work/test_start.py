@@ -1,4 +1,4 @@
-"""Which number the next job of a run has."""
+"""The number of the next job of a run."""
 
 from __future__ import annotations
 

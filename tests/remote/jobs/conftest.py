@@ -1,4 +1,4 @@
-"""A host in a folder of its own, a run in it, and no process left behind whatever the test does."""
+"""A host in its own folder with one run; all its processes are ended after the test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trainer in plain Python: counts steps, saves checkpoints of Hugging Face's layout, and misbehaves as told."""
+"""A trainer in plain Python: counts steps, saves checkpoints in Hugging Face's layout, fails on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of jobs share: one host with one run, and ways to wait and to look at processes."""
+"""Shared by tests of jobs: a host with one run, and functions to wait and to list processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The adapter's digest is its bytes', and a finished run's is known without reading them."""
+"""The digest of an adapter, and its cached value for a finished run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command that cannot be started is told with what keeps it from it."""
+"""A command that cannot be started is reported with the reason."""
 
 from __future__ import annotations
 

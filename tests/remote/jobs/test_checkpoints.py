@@ -1,4 +1,4 @@
-"""A trainer checkpoint is believed when every digest agrees, and never before."""
+"""A trainer checkpoint counts as verified only if every digest matches."""
 
 from __future__ import annotations
 

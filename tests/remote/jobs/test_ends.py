@@ -1,4 +1,4 @@
-"""However a job ends, its result says how."""
+"""The result of a job states how it ended."""
 
 from __future__ import annotations
 

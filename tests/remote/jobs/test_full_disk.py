@@ -1,4 +1,4 @@
-"""A job that fills the disk still says how it ended, and its last whole checkpoint stays the newest."""
+"""A job that fills the disk still records its result, and its last complete checkpoint stays the newest."""
 
 from __future__ import annotations
 

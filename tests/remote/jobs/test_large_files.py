@@ -1,4 +1,4 @@
-"""A large file of the project is not copied into every run, and no job that writes into it changes anything else."""
+"""Large project files are not copied into every run, and a job that writes to one changes no other copy."""
 
 from __future__ import annotations
 

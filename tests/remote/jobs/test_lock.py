@@ -1,4 +1,4 @@
-"""One holder at a time: by the kernel where it can, by a lease where the file system keeps no locks."""
+"""One holder at a time: a kernel lock, or a lease if the file system has no locks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FI-41: where a logout kills, a job lives on under the user's service manager."""
+"""FI-41: if a logout kills processes, a job continues under the user's service manager."""
 
 from __future__ import annotations
 

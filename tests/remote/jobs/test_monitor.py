@@ -1,4 +1,4 @@
-"""While a job runs: a step counter that stands still, output without end, checkpoints that a script saved itself."""
+"""Monitoring a job: a stalled step counter, endless output, checkpoints that the script saved itself."""
 
 from __future__ import annotations
 

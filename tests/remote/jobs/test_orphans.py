@@ -1,4 +1,4 @@
-"""A job whose supervisor was killed is neither lost nor started again; one that a reboot took is lost."""
+"""A job whose supervisor was killed is neither lost nor started again; after a reboot it is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FI-58: values of secrets are in the trainer's environment and nowhere that anybody else reads."""
+"""FI-58: values of secrets are in the trainer's environment and nowhere else."""
 
 from __future__ import annotations
 

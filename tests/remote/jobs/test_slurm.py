@@ -1,4 +1,4 @@
-"""A host with `scheduler: slurm`: the same job through the queue, on a real cluster of one node."""
+"""A host with `scheduler: slurm`: the same job through the queue of a real cluster of one node."""
 
 from __future__ import annotations
 

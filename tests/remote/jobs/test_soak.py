@@ -1,4 +1,4 @@
-"""Random kills of everything, seeded: never two trainers, never a lost checkpoint, never a start from nothing."""
+"""Seeded random kills: never two trainers, never a lost checkpoint, never a restart at step 0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job starts once, however often it is asked for, and needs nobody on the laptop afterwards."""
+"""A job starts once, however often it is requested, and does not need the laptop afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stop asks, waits and kills; a preemption keeps its checkpoint; a crash is neither."""
+"""A stop sends SIGTERM, waits and kills; a preemption keeps its checkpoint; a crash is neither."""
 
 from __future__ import annotations
 

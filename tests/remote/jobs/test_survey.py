@@ -1,4 +1,4 @@
-"""One look brings everything home, changes nothing, and is not fooled by a card that hangs, lies or is not there."""
+"""A survey returns the whole state of a host, changes nothing, and copes with missing and hanging cards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Killed at any system call that changes something, a start or a save leaves nothing a second try cannot mend."""
+"""Killed at any system call that changes something, a start or a save can be completed by the next try."""
 
 from __future__ import annotations
 

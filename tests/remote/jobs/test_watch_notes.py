@@ -1,4 +1,4 @@
-"""What the live watch saw reaches whoever follows a job, and whoever looks later."""
+"""Notes of the live watch reach followers of a job and later surveys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Large data is found at its place in a job's copy of the code, whatever lies there already."""
+"""Large data is linked into a job's copy of the code, whatever is at that place already."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""pip's output as events, its errors in words, and the room that an installation needs."""
+"""Events of pip's output, explanations of its errors, and the disk space that an installation needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Payloads of other versions on a host: removed once a newer one has come, never under somebody who still needs one."""
+"""Old payloads on a host are removed after an update, unless a process still uses them."""
 
 from __future__ import annotations
 

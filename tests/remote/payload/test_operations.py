@@ -1,4 +1,4 @@
-"""The table of operations: every row leads to a handler, and looking never changes."""
+"""The table of operations: every row has a handler, and reading operations change nothing."""
 
 from __future__ import annotations
 

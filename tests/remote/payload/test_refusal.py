@@ -1,4 +1,4 @@
-"""An error of the host's kernel in words that say where to put it right."""
+"""Errors of the host's kernel come with a hint where to correct them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a host file promises of its cards."""
+"""What a host file declares about its cards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The precision judge, as a table of cards and wishes."""
+"""The precision judge, as a table of cards and requested precisions."""
 
 import pytest
 

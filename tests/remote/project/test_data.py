@@ -1,4 +1,4 @@
-"""Which files data consists of, and the digest that names it."""
+"""Which files belong to data, and the digest that names it."""
 
 from __future__ import annotations
 

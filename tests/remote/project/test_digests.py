@@ -1,4 +1,4 @@
-"""What is remembered of files saves work and decides nothing."""
+"""Cached digests of files save work and never change a result."""
 
 from __future__ import annotations
 

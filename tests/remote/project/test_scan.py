@@ -1,4 +1,4 @@
-"""What the laptop would send, and what it refuses by name."""
+"""What the laptop would send, and which files it refuses."""
 
 from __future__ import annotations
 

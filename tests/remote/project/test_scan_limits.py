@@ -1,4 +1,4 @@
-"""What is too big to be code is named by what holds most, and not read."""
+"""Trees that are too large for code are not read, and their largest folder is named."""
 
 from __future__ import annotations
 

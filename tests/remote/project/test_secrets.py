@@ -1,4 +1,4 @@
-"""Secrets stay on the laptop and are told; what only looks like one is sent."""
+"""Secrets stay on the laptop and are reported; files that only look like secrets are sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CRC-32C agrees with published vectors and with its own definition, in one piece or many."""
+"""CRC-32C agrees with published vectors and with its definition, in one piece or many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scalars are read from events as TensorBoard reads them, and nothing else is, whatever the bytes."""
+"""Scalars are read from events as TensorBoard reads them, and every other record is skipped."""
 
 # ruff: noqa: TID253 - the official reader is what ours is held against
 from __future__ import annotations

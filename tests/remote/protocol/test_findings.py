@@ -1,4 +1,4 @@
-"""The exit code that findings lead to."""
+"""The exit code of a list of findings."""
 
 from __future__ import annotations
 

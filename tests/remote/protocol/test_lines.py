@@ -1,4 +1,4 @@
-"""Redrawn lines are shown as they were last."""
+"""Only the last state of a progress bar is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file appears whole or not at all; what a killed writer left is swept, what a living one writes is left alone."""
+"""Writing a file is atomic; parts of a killed writer are removed, those of a living one stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Record framing: what is whole, and what stopped the count."""
+"""Record framing: complete records, and why the count stopped."""
 
 from __future__ import annotations
 

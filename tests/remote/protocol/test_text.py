@@ -1,4 +1,4 @@
-"""What another machine says, on its way to a terminal."""
+"""Text of another machine is made safe for a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run on this machine behind a real agent, and the folder its files come home to."""
+"""A run on this machine behind a real agent, and the local folder for its files."""
 
 from __future__ import annotations
 

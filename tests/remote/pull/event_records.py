@@ -1,4 +1,4 @@
-"""Records of event files: of one whose first tells its version and each later one is longer, and of scalars."""
+"""Event files made of valid records, and of scalars."""
 
 from __future__ import annotations
 

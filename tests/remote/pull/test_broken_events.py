@@ -1,4 +1,4 @@
-"""Event files that are unfinished, damaged or no files at all: waited for, or skipped with a reason."""
+"""Unfinished event files are waited for; damaged or invalid ones are skipped with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which event files a run has, and how much of each is whole."""
+"""Which event files a run has, and how many of their bytes are complete records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job writes is here as it is written, each byte once, whatever happens to the line."""
+"""Followed records arrive as they are written, each byte once, over any connection."""
 
 from __future__ import annotations
 

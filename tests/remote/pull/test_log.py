@@ -1,4 +1,4 @@
-"""A job's output comes home by offset, and its last lines without the rest."""
+"""A job's output is pulled by offset, and its last lines without the rest."""
 
 from __future__ import annotations
 

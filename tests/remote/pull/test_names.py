@@ -1,4 +1,4 @@
-"""Which names a host may make us write."""
+"""Which file names from a host are accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Event files come home as whole records, append-only, whatever becomes of them on the host."""
+"""Event files are pulled as complete records, append-only, whatever happens to them on the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pull that is killed, doubled, out of disk or lied to leaves a mirror that the next pull completes."""
+"""After a pull that was killed, ran twice or hit a full disk, the next pull completes the mirror."""
 
 # ruff: noqa: TID253 - the official readers are what the mirror is held against
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The adapter comes home whole, verified, in one piece, or not at all."""
+"""The adapter is pulled completely and verified, or not at all."""
 
 from __future__ import annotations
 

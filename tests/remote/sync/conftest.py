@@ -1,4 +1,4 @@
-"""The bench for syncs."""
+"""Fixtures for tests of sync."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small project here, a real agent with a workdir of its own there, and ways to hurt both."""
+"""A small local project, a real agent with its own workdir, and functions to damage both."""
 
 from __future__ import annotations
 

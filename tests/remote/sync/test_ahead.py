@@ -1,4 +1,4 @@
-"""How hard a stream is compressed: as the line that takes it makes worth while, and the bytes are the same."""
+"""The compression level follows the speed of the connection, and the content is the same at each level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agent is killed at each system call that changes the disk; the next sync arrives where no fault would have.
+"""The agent is killed at each system call that changes the disk; the next sync ends as if it had not been.
 
 Counted per system call, because strace counts so. Every point of every call is tried with HALFSTEP_FULL=1 (about ten
 minutes), a spread of the telling ones without.

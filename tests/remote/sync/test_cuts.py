@@ -1,4 +1,4 @@
-"""Lines that are cut, processes that are killed, files that change: the next run arrives where no fault would have."""
+"""After cut connections, killed processes and changing files, the next sync ends as if nothing had happened."""
 
 from __future__ import annotations
 

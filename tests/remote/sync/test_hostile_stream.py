@@ -1,4 +1,4 @@
-"""What a laptop must not be able to write, whoever speaks for it: nothing outside the tree, nothing through a link."""
+"""A hostile laptop cannot write outside the tree or through a link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Many syncs, edits on both sides and fixes in any order: nothing of anybody's is lost, and it always ends the same."""
+"""Random sequences of syncs, fixes and edits on both machines: no edit is lost, and all orders end the same."""
 
 from __future__ import annotations
 

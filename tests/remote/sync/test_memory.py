@@ -1,4 +1,4 @@
-"""A tree is streamed: what it weighs is not what the laptop's process weighs."""
+"""A tree is streamed: the laptop's memory does not grow with its size."""
 
 from __future__ import annotations
 

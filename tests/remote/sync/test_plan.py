@@ -1,4 +1,4 @@
-"""What a sync would do, as a table without a host."""
+"""Sync plans, as a table without a host."""
 
 from __future__ import annotations
 

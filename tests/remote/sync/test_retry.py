@@ -1,4 +1,4 @@
-"""A cut line is waited out, twice as long each time; a refusal is not."""
+"""A cut connection is retried after twice the wait each time; a refusal is not retried."""
 
 from __future__ import annotations
 

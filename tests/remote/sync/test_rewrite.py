@@ -1,4 +1,4 @@
-"""Fixes of the host's tree: all or none, and back again; they and a sync do not fight."""
+"""Rewriting the host's tree: all changes or none, undo, and cooperation with sync."""
 
 from __future__ import annotations
 

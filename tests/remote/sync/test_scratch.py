@@ -1,4 +1,4 @@
-"""A proof's own copy of the project, on hosts that have it, have an older one, or have none."""
+"""A proof's own copy of the project, on hosts with a current, an older or no tree."""
 
 from __future__ import annotations
 

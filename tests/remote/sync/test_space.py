@@ -1,4 +1,4 @@
-"""Disks that are full, out of inodes, over quota or read-only: said with numbers, and the old tree stays."""
+"""Disks that are full, out of inodes, over quota or read-only: an error with numbers, and the old tree stays."""
 
 from __future__ import annotations
 

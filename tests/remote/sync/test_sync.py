@@ -1,4 +1,4 @@
-"""A project arrives on a host: whole, once, and never over somebody's edits."""
+"""A sync is complete, sends each file once, and never overwrites edits on the host."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training spec on the shipped speech set, small enough for a test, and what is made of it once."""
+"""A training spec on the shipped speech set, small enough for a test, and shared results of it."""
 
 from __future__ import annotations
 

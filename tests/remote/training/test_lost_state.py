@@ -1,4 +1,4 @@
-"""Why a checkpoint without its optimizer is refused: the Trainer of transformers goes on from it and says nothing."""
+"""Why a checkpoint without optimizer state is refused: the transformers Trainer resumes from it silently."""
 
 from __future__ import annotations
 

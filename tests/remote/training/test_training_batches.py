@@ -1,4 +1,4 @@
-"""The order of samples is a pure function, and an epoch is planned as Trainer counts it."""
+"""The order of samples is a pure function, and an epoch has as many steps as in the transformers Trainer."""
 
 from __future__ import annotations
 

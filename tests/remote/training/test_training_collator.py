@@ -1,4 +1,4 @@
-"""Labels stand where the answer stands and nowhere else."""
+"""Only the answer has labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read from a folder, from speechocean762's rows, and what is refused before training."""
+"""Reading recordings from a folder and from rows of speechocean762, and what is refused before training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Features are computed once, and a batch of them is what the model's own processor makes."""
+"""Features are computed once, and a batch equals that of the model's own processor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loss from label positions is the plain loss, and logits are computed nowhere else."""
+"""The loss from label positions equals the plain loss, and other logits are not computed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores against figures that were computed by hand or are in textbooks."""
+"""Metrics compared with values that were computed by hand or are in textbooks."""
 
 from __future__ import annotations
 

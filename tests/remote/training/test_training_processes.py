@@ -1,4 +1,4 @@
-"""The trainer in two processes under torchrun, with gloo: what they leave, and how they end and go on."""
+"""The trainer in two processes under torchrun, with gloo: its files, exits and resumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An answer in the asked form is read back; any other is no answer."""
+"""An answer in the requested form is parsed; any other is none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whole runs of the trainer as processes: what they leave, and how they end and go on."""
+"""Whole runs of the trainer as processes: their files, exits and resumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the built-in trainer reports of its steps, and how it stops between them."""
+"""What the built-in trainer reports about its steps, and how it stops between them."""
 
 from __future__ import annotations
 

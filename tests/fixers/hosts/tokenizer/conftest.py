@@ -1,4 +1,4 @@
-"""A real tokenizer, a hub on loopback that has it, and a host."""
+"""A real tokenizer, a hub on loopback that serves it, and a host."""
 
 import pytest
 from tokenizers import Tokenizer

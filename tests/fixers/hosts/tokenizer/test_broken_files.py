@@ -1,4 +1,4 @@
-"""A tokenizer file that is broken is replaced, one that only differs is told and kept."""
+"""A broken tokenizer file is replaced; one that only differs is reported and kept."""
 
 import hashlib
 

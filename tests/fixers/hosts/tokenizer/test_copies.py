@@ -1,4 +1,4 @@
-"""Good copies in the cache or the project are taken without asking the hub; broken ones in the cache are mended."""
+"""Good copies in the cache or the project are used without the hub; broken copies in the cache are repaired."""
 
 import hashlib
 import os

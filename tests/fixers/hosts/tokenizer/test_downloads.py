@@ -1,4 +1,4 @@
-"""The whole file comes from the hub, or a copy of it from nearer; what a hub answers is never believed unread."""
+"""Tokenizer files come from the nearest source, and answers of a hub are verified."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A tokenizer on the laptop: fetched there, for the model that lies beside it."""
+"""A tokenizer on the laptop is downloaded for the model beside it."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A repair is taken back where the file is still as the repair left it, and only there."""
+"""A repair is undone only if the file is still as the repair left it."""
 
 import hashlib
 
