@@ -52,7 +52,7 @@ Trainer(model=model, args=arguments, train_dataset=Samples()).train()
 
 
 def main() -> int:
-    """Prints one JSON object; exit 1 where the proof costs more than a quarter."""
+    """Print one JSON object; exit 1 if the proof costs more than a quarter."""
     steps = int(sys.argv[1]) if len(sys.argv) > 1 else 5
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
@@ -72,7 +72,7 @@ def main() -> int:
 
 
 def time_unproved(place: Path, steps: int) -> float:
-    """Seconds of the command by itself."""
+    """Seconds of the command without the proof."""
     began = time.perf_counter()
     subprocess.run(
         [sys.executable, "train.py", str(steps)],

@@ -32,13 +32,13 @@ ALLOWED_SKIPS = Path(__file__).parent / "allowed_skips.txt"
 
 @pytest.fixture(scope="session")
 def shared_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache folder for all tests of this process: what is kept there is never looked at by a test."""
+    """A cache folder for all tests of this process; no test examines its content."""
     return tmp_path_factory.mktemp("cache")
 
 
 @pytest.fixture(autouse=True)
 def _own_home(shared_cache: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads or writes the home of whoever runs it, or speaks to their ssh agent."""
+    """Tests neither use the real home folder nor connect to the real ssh agent."""
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home / ".config"))
@@ -64,7 +64,7 @@ def start_sshd(tmp_path: Path) -> Iterator[Callable[..., Sshd]]:
 
 @pytest.fixture
 def sshd(start_sshd: Callable[..., Sshd]) -> Sshd:
-    """One running server that knows one user key."""
+    """A running server that accepts one user key."""
     return start_sshd()
 
 
@@ -85,7 +85,7 @@ def go_far(tmp_path: Path) -> Iterator[Callable[..., Distance]]:
 
 @pytest.fixture
 def chaos() -> Iterator[Callable[..., ChaosProxy]]:
-    """Starts a bad line to a (host, port); see ChaosProxy. The test fails where a planned fault never fired."""
+    """Start a proxy for bad connections to (host, port); see ChaosProxy. Fails if a planned fault never happened."""
     proxies: list[ChaosProxy] = []
 
     def start(target: tuple[str, int], **options: Any) -> ChaosProxy:
@@ -111,7 +111,7 @@ def account() -> Iterator[Callable[..., str]]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what tests/exhaustive.txt lists."""
+    """Mark the tests that tests/exhaustive.txt lists."""
     missing = mark_exhaustive(items)
     # A test that was selected by its row is collected without the other rows.
     if missing and not any("::" in argument for argument in config.args):

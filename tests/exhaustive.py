@@ -54,7 +54,7 @@ def name_of(item: pytest.Item) -> tuple[str, str, str]:
 
 
 def is_exhaustive(sweeps: Iterable[Sweep], file: str, test: str, row: str) -> bool:
-    """Return True if a line covers the test and keeps none but other rows of it."""
+    """Return True if a line lists the test and does not keep this row."""
     covering = [sweep for sweep in sweeps if sweep.covers(file, test)]
     return bool(covering) and not any(row in sweep.keeps for sweep in covering)
 

@@ -70,7 +70,7 @@ QUIET = (
 
 @dataclass(frozen=True)
 class Place:
-    """Where a kind of fault can be put; `variants` are the operators that put it there, each with its occurrence."""
+    """A place for one kind of fault; `variants` are its operators, each with its occurrence."""
 
     module: str
     kind: str
@@ -137,8 +137,8 @@ def _not_evaluated(tree: ast.Module) -> Iterator[tuple[tuple[int, int], tuple[in
 
 
 def tests_for(module: str) -> tuple[str, ...]:
-    """What looks at a module: its table of setup; or its own tests, the cases and forms of source fixers, the laws of
-    the frame, the properties of parsers."""
+    """The tests of a module. For setup fixers, their tables; for others, the module's own tests, the cases and forms of
+    source fixers, the laws of the frame, and the properties of parsers."""
     name = module.rpartition(".")[2]
     if tables := sorted(str(file) for file in TABLES.glob(f"test_{name}*.py")):
         return tuple(tables)
@@ -151,7 +151,7 @@ def tests_for(module: str) -> tuple[str, ...]:
 
 
 def run_mutant(place: Place, operator: str, occurrence: int) -> int:
-    """In a process of its own: the exit status of the tests with the fault in place."""
+    """Put the fault in place and run the tests in this process; returns their exit status."""
     file = ROOT / (place.module.replace(".", "/") + ".py")
     source = mutate_code(file.read_text("utf-8"), cosmic_ray.plugins.get_operator(operator)(), occurrence)
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT_CPU_S, LIMIT_CPU_S))
@@ -160,7 +160,7 @@ def run_mutant(place: Place, operator: str, occurrence: int) -> int:
 
 
 def run_tests(tests: Sequence[str]) -> int:
-    """The exit status of pytest, whose words go nowhere, or to the file that SAID names."""
+    """The exit status of pytest. Its output is discarded, or written to the file in the variable SAID."""
     with Path(os.environ.get("SAID", os.devnull)).open("w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)
@@ -180,7 +180,7 @@ def in_a_fork(act: Callable[[], int]) -> int:
 
 
 def pass_without_a_fault(tests: Sequence[str]) -> bool:
-    """Otherwise every mutant would count as killed."""
+    """Return True if the tests pass unchanged; otherwise every mutant would count as killed."""
     _, status = os.waitpid(in_a_fork(lambda: run_tests(tests)), 0)
     return status == 0
 
@@ -217,7 +217,7 @@ def chosen_modules() -> list[Path]:
 
 
 def import_all_but_fixers() -> None:
-    """What the tests import is there before forking, but for what a fork may have to load with a fault in it."""
+    """Import before forking what the tests import, except the modules into which a fork may put a fault."""
     with redirect_stdout(io.StringIO()):
         pytest.main([*QUIET, "--collect-only", "--rootdir", str(ROOT), str(TESTS)])
     for name in list(sys.modules):

@@ -39,7 +39,7 @@ def ours(place: Place, root: Path) -> None:
 
 
 def program(place: Place, root: Path) -> None:
-    """`pipeline run --until sync`, as a process of its own: what the user waits for."""
+    """Run `pipeline run --until sync` as a process, as a user does."""
     server, beside = place.server, place.remote / "program"
     beside.mkdir(parents=True, exist_ok=True)
     host, config = beside / "bench-host.yaml", beside / "bench.yaml"

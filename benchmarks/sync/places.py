@@ -19,8 +19,7 @@ Row = tuple[str, str]
 
 @dataclass
 class Place:
-    """A server, and a folder of its own on it. `seconds` has what each copy took; `sampled` the rows of which only a
-    part was copied."""
+    """A server and a folder on it. `seconds`: the times of each copy; `sampled`: rows that copied only a part."""
 
     server: Sshd
     remote: Path
@@ -45,7 +44,7 @@ class Place:
 
 @contextlib.contextmanager
 def places(folder: Path) -> Iterator[list[Place]]:
-    """A server on loopback, and one 50 ms away where this machine can carry the line."""
+    """A server on loopback, and one 50 ms away if this machine can delay packets."""
     with contextlib.ExitStack() as stack:
         near = Sshd(folder / "near").start()
         stack.callback(near.close)

@@ -50,7 +50,7 @@ def measure_blob(place: Place, root: Path, rounds: int) -> None:
 
 
 def in_turn(place: Place, case: str, root: Path, *flags: str, twin: Path | None = None) -> None:
-    """The whole program (on `twin`), our sync alone, and rsync with each of `flags`, in random order."""
+    """The whole program (on `twin`), the sync alone, and rsync with each of `flags`, in random order."""
     acts: list[tuple[str, Callable[[], None]]] = [("sync alone", partial(ours, place, root))]
     if twin is not None:
         acts.append(("pipeline run", partial(program, place, twin)))
@@ -60,7 +60,8 @@ def in_turn(place: Place, case: str, root: Path, *flags: str, twin: Path | None 
 
 
 def measure_slow_peers(place: Place, root: Path, samples: tuple[Path, Path], *, full: bool) -> None:
-    """All files, or what two samples say of them: the connection is in both, the difference is what files cost."""
+    """Copy all files, or extrapolate from two samples: both include the connection, and the difference is the cost of
+    files."""
     forget(root / ".halfstep")
     for name, act in (("scp -r", scp), ("paramiko put", paramiko_put), ("fabric put", fabric_put)):
         seconds = []
@@ -77,7 +78,7 @@ def measure_slow_peers(place: Place, root: Path, samples: tuple[Path, Path], *, 
 
 
 def check_equal(one: Path, other: Path) -> None:
-    """Every file is there with its bytes."""
+    """Every file was copied, byte for byte."""
     for path in one.rglob("*"):
         if path.is_file() and ".halfstep" not in path.parts:
             assert filecmp.cmp(path, other / path.relative_to(one), shallow=False), path

@@ -13,7 +13,7 @@ PACKAGES = ("pipeline", "fixers", "remote")
 
 @dataclass(frozen=True)
 class Import:
-    """`name` is what is imported, dotted; `inside` where it stands within a function."""
+    """`name`: the imported module, dotted; `inside`: the function that contains the import."""
 
     name: str
     line: int
@@ -23,7 +23,7 @@ class Import:
 
 @dataclass(frozen=True)
 class Module:
-    """One file of ours."""
+    """One file of the project."""
 
     name: str
     path: Path
@@ -48,7 +48,7 @@ def modules() -> tuple[Module, ...]:
 
 
 def imports_of(module: Module) -> tuple[Import, ...]:
-    """Every import statement, with where it stands."""
+    """Every import statement, with its function."""
     found: list[Import] = []
     _collect(module.tree.body, found, inside=False, typing_only=False)
     return tuple(found)
@@ -73,7 +73,7 @@ def _collect(body: list[ast.stmt], found: list[Import], *, inside: bool, typing_
 
 @cache
 def module_named(name: str) -> str | None:
-    """The module of ours that an imported name lies in: `remote.host.Host` is in `remote.host`."""
+    """The project's module that contains an imported name: `remote.host` for `remote.host.Host`."""
     known = {module.name for module in modules()}
     while name:
         if name in known:

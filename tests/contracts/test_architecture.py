@@ -250,7 +250,7 @@ def test_only_the_screen_prints_on_the_laptop() -> None:
 
 
 def test_no_verb_of_the_laptop_imports_torch() -> None:
-    """One process imports them all, and names the first verb after which a heavy library is there."""
+    """One process imports all verbs, and prints the first verb that loads a heavy library."""
     program = (
         "import importlib, sys; import pipeline.cli.main, pipeline.cli.connecting, pipeline.cli.names\n"
         "for verb in sys.argv[1:]:\n"

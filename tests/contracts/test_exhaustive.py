@@ -23,7 +23,8 @@ def names_in(path: Path) -> set[str]:
 
 
 def imported_by(path: Path) -> Iterator[str]:
-    """The modules of ours that a test file imports, wherever in the file, and those of the test modules it imports."""
+    """The project's modules that a test file imports anywhere in the file, with those of the test modules it
+    imports."""
     for node in ast.walk(ast.parse(path.read_bytes(), str(path))):
         if isinstance(node, ast.ImportFrom) and node.module:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)

@@ -26,7 +26,7 @@ def beginning(node: ast.expr) -> str:
 
 
 def reasons_of(tree: ast.AST) -> Iterator[str]:
-    """What a test file gives to `pytest.skip` and to `skipif`, and what its `why_no_` functions return."""
+    """The reasons that a test file passes to `pytest.skip` and `skipif`, and those that `why_no_` functions return."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name.startswith("why_no_"):
             yield from filter(None, map(beginning, returned_by(node)))

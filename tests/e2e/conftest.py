@@ -14,7 +14,7 @@ from tests.lab.mounts import why_no_mounts
 
 @pytest.fixture
 def user(tmp_path: Path) -> User:
-    """Somebody whose project is one script and a note."""
+    """A user whose project consists of one script and a note."""
     person = User(tmp_path / "project", tmp_path / "laptop")
     (person.project / "notes.md").write_text("what I want to try\n")
     (person.project / "look.py").write_text("print('nothing yet')\n")

@@ -35,7 +35,7 @@ if "HALFSTEP_JOB" in os.environ and "HALFSTEP_PROOF" not in os.environ:
 
 @dataclass(frozen=True)
 class Held:
-    """What the test sees and says of the trainings; `folder` is where they look for `go`."""
+    """Lets the test watch and end the trainings; they wait for the file `go` in `folder`."""
 
     folder: Path
     workdir: Path

@@ -53,7 +53,7 @@ def test_SE_13_a_cloned_project_cannot_redirect_an_alias_unnoticed(user: User, s
 
 
 def answered(user: User, answer: str, *words: str) -> str:
-    """`pipeline WORDS` at a terminal where the one question is answered so; what the terminal showed."""
+    """The terminal output of `pipeline WORDS`, whose one question gets this answer."""
     ours, theirs = pty.openpty()
     os.write(ours, f"{answer}\n".encode())
     done = subprocess.run(

@@ -23,7 +23,7 @@ ARGV = [sys.executable, "-m", "pipeline", "hosts", "check"]
 
 @pytest.fixture
 def environment(sshd: Sshd, tmp_path: Path) -> dict[str, str]:
-    """Where `titan` is the server, by an ssh config alone."""
+    """An environment in which an ssh config defines `titan` as the server."""
     config = tmp_path / "ssh_config"
     config.write_text(sshd.ssh_config())
     return {**os.environ, "HALFSTEP_SSH_CONFIG": str(config), "PYTHONPATH": str(ROOT)}

@@ -39,7 +39,7 @@ for step in range(6):
 
 @pytest.fixture
 def multi_hot(user: User) -> User:
-    """A project that trains on multi-hot labels, whose collator does not say so."""
+    """A project that trains on multi-hot labels, which its collator does not show."""
     hosts = user.project / "configs" / "hosts"
     hosts.mkdir(parents=True)
     (user.project / "batches.py").write_text(COLLATE)

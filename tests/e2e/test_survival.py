@@ -37,7 +37,7 @@ def under_way(server: Sshd, step: int) -> Callable[[], bool]:
 
 
 def trainers(server: Sshd) -> list[int]:
-    """Training processes whose working folder lies in the server's home."""
+    """Training processes with a working folder in the server's home."""
     found = []
     for folder in Path("/proc").iterdir():
         if not folder.name.isdigit():

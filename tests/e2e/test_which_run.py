@@ -28,7 +28,7 @@ def detached(user: User, host: str = "one") -> str:
 
 
 def turn_clock_back(user: User) -> None:
-    """What was started so far seems to be an hour younger than it is, as after the laptop's clock went back."""
+    """Make earlier starts appear one hour later, as if the laptop's clock had been set back since."""
     for path in (user.project / ".halfstep" / "runs").glob("*/run.json"):
         note = json.loads(path.read_bytes())
         path.write_text(json.dumps({**note, "created_unix": note["created_unix"] + 3600.0}))

@@ -26,7 +26,7 @@ QUICK = tuple(
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What the command printed and how it ended."""
+    """The output and exit code of a command."""
 
     code: int
     out: str
@@ -45,7 +45,7 @@ class CommandResult:
 
 @dataclass
 class User:
-    """Somebody with a project."""
+    """A user with a project."""
 
     project: Path
     home: Path
@@ -78,7 +78,7 @@ class User:
         return CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def starts(self, *words: str) -> subprocess.Popen[bytes]:
-        """`pipeline WORDS`, under way, in a process group of its own."""
+        """Start `pipeline WORDS` in its own process group."""
         return subprocess.Popen(
             self._argv(words),
             cwd=self.project,

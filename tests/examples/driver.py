@@ -24,7 +24,7 @@ TIMEOUT_S = 480.0
 
 @dataclass(frozen=True)
 class CommandResult:
-    """What a command came to."""
+    """The output and exit code of a command."""
 
     exit: int
     stdout: str
@@ -57,7 +57,7 @@ class CommandResult:
 
 @dataclass(frozen=True)
 class Example:
-    """The example `name`, copied to `root`; `home` stands for the user's."""
+    """A copy of the example `name` in `root`; `home` is the user's home folder."""
 
     name: str
     root: Path
@@ -68,7 +68,7 @@ class Example:
         return load_config(self.name, self.root)
 
     def train(self) -> CommandResult:
-        """The config's own command as a user would type it in the project's folder."""
+        """Run the config's own command in the project's folder, as the user would."""
         return self.train_with()
 
     def train_with(self, *words: str) -> CommandResult:
@@ -86,7 +86,7 @@ class Example:
         return self._run(argv, ours)
 
     def fix(self, *words: str) -> CommandResult:
-        """`pipeline fix .` for the card that the example's host stands for."""
+        """Run `pipeline fix .` for the card of the example's host."""
         return self.pipeline("fix", ".", "--config", self.name, "--card", CARD, *words)
 
     def go(self, *words: str) -> CommandResult:

@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.train, pytest.mark.timeout(600)]
 
 @contextlib.contextmanager
 def port_held() -> Iterator[None]:
-    """Somebody listens on 29500: a job of another project, on an address that the launcher does not try first."""
+    """Another process listens on port 29500, on an address that the launcher does not try first."""
     with socket.socket() as held:
         with contextlib.suppress(OSError):
             held.bind(("127.0.0.2", PORT))
@@ -119,7 +119,7 @@ def test_what_an_earlier_run_left_on_the_card_is_ended_and_nobody_else(example, 
 
 
 def on_cards(example, folder: Path, *cards: Card) -> Example:
-    """A copy whose host has those cards, as far as nvidia-smi says."""
+    """A copy of the example on a host whose nvidia-smi reports those cards."""
     write_nvidia_smi(folder / "bin", cards)
     return example(NAME, PATH=path_with(folder / "bin"))
 
@@ -130,7 +130,7 @@ def path_with(folder: Path) -> str:
 
 @contextlib.contextmanager
 def sleeper(**environment: str) -> Iterator[subprocess.Popen[bytes]]:
-    """A process with a session of its own, as a worker of torch has."""
+    """A process in its own session, as a torch worker is."""
     argv = [sys.executable, "-c", "import time; time.sleep(600)"]
     with subprocess.Popen(argv, env={**os.environ, **environment}, start_new_session=True) as process:
         try:

@@ -30,7 +30,7 @@ def test_fixed_it_keeps_its_best_model_on_either_schedule(example, schedule):
 
 @pytest.mark.parametrize("fixer", ["local-rank", "trainable-fp32"])
 def test_on_one_machine_these_fixers_are_not_what_it_lacks(example, fixer):
-    """RANK is LOCAL_RANK here, and the weights that FSDP shards are float32 already."""
+    """RANK equals LOCAL_RANK on one machine, and the weights that FSDP shards are float32 already."""
     ran = example(NAME).go("--set", f"fixers.{fixer}=off")
     assert ran.exit == 0, ran.text
     assert "healed" not in ran.checks

@@ -37,5 +37,5 @@ def kill_points(log: Path, folder: Path) -> Iterator[tuple[str, int]]:
 
 
 def kill_at(kill_point: tuple[str, int]) -> str:
-    """What kills the program at that call."""
+    """Return the strace option that kills the program at that call."""
     return f"--inject={kill_point[0]}:signal=KILL:when={kill_point[1]}"

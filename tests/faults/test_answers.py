@@ -22,7 +22,7 @@ BANNER = (
 
 @dataclass
 class Meddled:
-    """A wire whose agent is real, and on which something else is heard `before` what the agent says from then on."""
+    """A connection to a real agent that delivers the bytes `before` ahead of the agent's output."""
 
     wire: ProcessStream
     before: list[bytes] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Meddled:
 
 
 class Starter:
-    """This machine's agents, over wires that a test can meddle with; `banners` are heard first on the next of them."""
+    """Starts local agents behind Meddled connections; `banners` are delivered first on the next ones."""
 
     def __init__(self, *banners: bytes) -> None:
         self._starter = LocalStarter()

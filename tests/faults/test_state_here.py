@@ -39,7 +39,7 @@ def old_claims() -> StageCheckpoints:
 
 @pytest.fixture
 def record(tmp_path: Path) -> Path:
-    """A record of one stage, alone in its folder."""
+    """A record of one stage in its own folder."""
     path = tmp_path / "state" / "titan" / "plain.json"
     write_checkpoints(path, old_claims())
     return path

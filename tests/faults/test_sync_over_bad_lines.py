@@ -49,7 +49,7 @@ def sync(host: AgentHost, scan: Scan, progress: Progress | None = None) -> SyncR
 
 
 def check(host: AgentHost, server: Sshd, project: Path, scan: Scan) -> None:
-    """Every byte is there, and both sides agree without another word."""
+    """Both trees are equal, byte for byte, and a second sync sends nothing."""
     tree = server.home / "halfstep/projects" / scan.project / "tree"
     assert {path.name: path.read_bytes() for path in tree.iterdir()} == {
         path.name: path.read_bytes() for path in project.iterdir() if path.is_file()

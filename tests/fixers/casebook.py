@@ -18,7 +18,8 @@ AMPERE = Gpu(0, "GPU-2", "NVIDIA A100", (8, 0), 40 * 2**30)
 
 @dataclass(frozen=True)
 class Case:
-    """One folder. `after` is None where the file must stay as it is; `findings` are `line severity words`."""
+    """One folder of cases/. `after` is None if the file must not change; `findings` are lines `LINE SEVERITY
+    MESSAGE`."""
 
     fixer: SourceFixer
     name: str
@@ -39,7 +40,7 @@ def read_cases() -> tuple[Case, ...]:
 
 
 def _read_case(fixer: SourceFixer, folder: Path) -> Case:
-    """`case.toml` may say path, packages, card (a capability, or false for none) and findings."""
+    """Read a case; `case.toml` may set path, packages, card (a capability, or false for none) and findings."""
     (before,) = folder.glob("before.*")
     after = list(folder.glob("after.*"))
     options_file = folder / "case.toml"

@@ -52,7 +52,7 @@ def site_at(host: Any, files: Mapping[str, bytes] | None = None, **known: Any) -
 
 
 def put(host: Any, name: str, data: bytes) -> None:
-    """The file lies in the host's tree, and its manifest says that the laptop sent it."""
+    """Write a file into the host's tree and record it in the manifest, as a sync would."""
     host.write_bytes(f"{PROJECT.tree}/{name}", data)
     digest = hashlib.sha256(data).hexdigest()
     manifest = Manifest({name: Row(digest, digest, 0o644, len(data))})

@@ -31,7 +31,7 @@ TARGET = Target(TITAN_RTX, {"transformers": "5.23.0"})
 
 @dataclass(frozen=True)
 class Looked:
-    """One file of the corpus and what was made of it."""
+    """One file of the corpus and its result."""
 
     path: str
     before: bytes

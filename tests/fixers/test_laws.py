@@ -280,7 +280,7 @@ def test_memory_that_cannot_be_read_or_written_is_done_without(project: Path) ->
 
 
 class _KnowingTree(DiskTree):
-    """Knows every digest from the start, as a scan does, and counts what is read all the same."""
+    """A tree that has every digest in advance, as after a scan, and counts the files that are read anyway."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)

@@ -17,18 +17,19 @@ _numbers = itertools.count()
 
 
 def why_no_accounts() -> str:
-    """Why this machine cannot have some; empty where it can."""
+    """The reason why this machine cannot create accounts; empty if it can."""
     return "" if os.getuid() == 0 and shutil.which("useradd") else "accounts of one's own need root and useradd"
 
 
 @dataclass
 class Accounts:
-    """Accounts whose homes lie beside pytest's folders, which are for their owner only."""
+    """Accounts with homes beside pytest's folders, which only their owner can read."""
 
     made: list[str] = field(default_factory=list)
 
     def make(self, *, shell: str = "/bin/sh", password: str = "*") -> str:
-        """The name of a new account; `password` is its line in the shadow file (`*`: none, `!`: locked)."""
+        """Create an account and return its name; `password` is its field in the shadow file (`*`: none, `!`:
+        locked)."""
         name = f"hs{os.getpid()}x{next(_numbers)}"
         home = Path(tempfile.mkdtemp(prefix="hs-home-"))
         home.chmod(0o755)
@@ -38,7 +39,7 @@ class Accounts:
         return name
 
     def close(self) -> None:
-        """They are gone, with whatever still ran in their name."""
+        """Delete the accounts and end their processes."""
         for name in self.made:
             account = pwd.getpwnam(name)
             end_processes_of(account.pw_uid)

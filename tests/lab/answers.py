@@ -38,7 +38,7 @@ class Leaves:
 
 @contextlib.contextmanager
 def server(speak: Callable[[socket.socket], None]) -> Iterator[int]:
-    """A port of 127.0.0.1 where every client meets `speak` in a thread of its own."""
+    """Listen on a port of 127.0.0.1 and run `speak` for every client in its own thread."""
     listener = socket.create_server(("127.0.0.1", 0))
     clients: list[socket.socket] = []
 

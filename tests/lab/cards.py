@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Card:
-    """One card as nvidia-smi tells it; sizes in MiB."""
+    """One card as nvidia-smi prints it; sizes in MiB."""
 
     name: str
     capability: str
@@ -47,7 +47,8 @@ def write_nvidia_smi(
     driver: str = "570.86.15",
     cuda: str = "12.8",
 ) -> Path:
-    """An executable `nvidia-smi` in `folder`, to be put first on a host's PATH. `fails` is what it says instead."""
+    """Write an executable `nvidia-smi` into `folder`, for the front of PATH. `fails`: an error that it prints
+    instead."""
     folder.mkdir(parents=True, exist_ok=True)
     rows = [_facts(index, card) for index, card in enumerate(cards)]
     script = {"cards": rows, "fails": fails, "hangs": hangs, "driver": driver, "cuda": cuda}

@@ -18,7 +18,7 @@ CHUNK = 16384
 
 @dataclass
 class ChaosProxy:
-    """Stands before `target` on a free port of 127.0.0.1. Delay and rate hold for each direction of each connection."""
+    """Forwards a free port of 127.0.0.1 to `target`. Delay and rate apply to each direction of each connection."""
 
     target: tuple[str, int]
     delay_s: float = 0.0
@@ -45,7 +45,7 @@ class ChaosProxy:
                 self._lines.append(_Connection(self, client))
 
     def black_hole(self) -> None:
-        """From now on every connection that is open swallows what it is given."""
+        """From now on, discard all data of the open connections."""
         for line in self._lines:
             line.swallow = True
 

@@ -16,7 +16,7 @@ _numbers = itertools.count()
 
 
 def why_no_distance() -> str:
-    """Why this machine cannot carry a delay line; empty where it can."""
+    """The reason why this machine cannot delay packets; empty if it can."""
     if os.getuid() != 0:
         return "network namespaces need root"
     if not os.access("/dev/net/tun", os.R_OK | os.W_OK):
@@ -70,7 +70,7 @@ class Distance:
         return ("ip", "netns", "exec", self.namespace)
 
     def cut(self) -> None:
-        """Packets are swallowed in both directions, and nobody is told."""
+        """Drop all packets in both directions, without an error on either side."""
         assert self.process
         self.process.send_signal(signal.SIGUSR1)
 

@@ -17,7 +17,7 @@ HTML = b"<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body>proxy</
 
 @dataclass
 class Fault:
-    """What goes wrong with the bytes of one file: `kind` cut, html, pointer, flip, or an HTTP status as text."""
+    """A fault in the bytes of one file: `kind` is cut, html, pointer, flip, or an HTTP status as text."""
 
     kind: str
     at: int = 0
@@ -38,7 +38,7 @@ class Repository:
 
 @dataclass
 class Hub:
-    """What is served, what goes wrong, and every request that came."""
+    """The served files, the planned faults, and every request so far."""
 
     repositories: dict[str, Repository]
     faults: dict[str, Fault] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Hub:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What points huggingface_hub here and nowhere else."""
+        """Variables that make huggingface_hub use this hub only."""
         return {"HF_ENDPOINT": self.url, "HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_XET": "1", "HF_TOKEN": ""}
 
 

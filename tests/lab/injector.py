@@ -8,7 +8,7 @@ from enum import Enum
 
 
 class Fault(Enum):
-    """What can happen to a line."""
+    """A fault of a connection."""
 
     RESET = "the connection is reset (RST)"
     CLOSE = "the connection is closed (FIN)"
@@ -20,7 +20,7 @@ class Fault(Enum):
 
 @dataclass
 class Plan:
-    """`fault` strikes the first `times` connections whose `direction` has carried `after` bytes."""
+    """`fault` happens to the first `times` connections whose `direction` has carried `after` bytes."""
 
     fault: Fault
     direction: str = "up"
@@ -38,13 +38,13 @@ class Injector:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def plan(self, fault: Fault, **where: object) -> Plan:
-        """A fault that is to strike; see Plan. Its `hits` say how often it did."""
+        """Add a planned fault; see Plan. Its `hits` count how often it happened."""
         plan = Plan(fault, **where)  # type: ignore[arg-type]
         self.plans.append(plan)
         return plan
 
     def strikes(self, direction: str, carried: int) -> Plan | None:
-        """The plan that strikes now; its hit is counted."""
+        """The plan whose fault happens now, after counting the hit."""
         with self._lock:
             for plan in self.plans:
                 if plan.direction == direction and plan.hits < plan.times and carried >= plan.after:
@@ -53,11 +53,11 @@ class Injector:
         return None
 
     def next_limit(self, direction: str, carried: int) -> int | None:
-        """How many bytes may still pass before the next plan may strike; None where none is left."""
+        """The number of bytes that may pass before the next planned fault; None if no plan is left."""
         open_plans = [p for p in self.plans if p.direction == direction and p.hits < p.times]
         return min((max(0, p.after - carried) for p in open_plans), default=None)
 
     def check(self) -> None:
-        """Raises AssertionError where a planned fault never fired: the test has proved nothing."""
+        """Raise AssertionError if a planned fault never happened, since the test has then proved nothing."""
         silent = [plan for plan in self.plans if plan.hits == 0]
         assert not silent, f"planned faults that did not fire: {silent}"

@@ -26,7 +26,7 @@ def wheel(folder: Path, name: str, version: str, code: str, requires: Sequence[s
 
 @dataclass
 class SlowIndex:
-    """`held` is served only once `gate` is set; `asked` is set when somebody wants it."""
+    """`held` is served only after `gate` is set; `asked` is set by the first request for it."""
 
     held: str
     url: str = ""

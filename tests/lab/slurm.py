@@ -39,7 +39,7 @@ PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 
 
 def why_no_slurm() -> str:
-    """Why no cluster can be started here; "" where one can."""
+    """The reason why no cluster can be started; empty if one can."""
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     missing = [name for name in COMMANDS if shutil.which(name, path=path) is None]
     if missing:
@@ -48,7 +48,7 @@ def why_no_slurm() -> str:
 
 
 class Slurm:
-    """The three daemons in the foreground under `folder`; `environment` lets a client find them."""
+    """The three daemons in the foreground under `folder`; clients need `environment` to find them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -81,7 +81,7 @@ class Slurm:
             self._daemons.append(daemon)
 
     def ask(self, *argv: str) -> str:
-        """What one of Slurm's commands prints."""
+        """The output of one of Slurm's commands."""
         done = subprocess.run(
             argv,
             capture_output=True,

@@ -81,7 +81,7 @@ def run(channel: paramiko.Channel, command: bytes) -> None:
 
 @contextlib.contextmanager
 def paramiko_server(folder: Path, account: Account) -> Iterator[Address]:
-    """The address of a running server whose host key is in a known_hosts file of its own."""
+    """The address of a running server, with its host key in a separate known_hosts file."""
     host_key = paramiko.PKey.from_path(make_key(folder / "host"))
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]

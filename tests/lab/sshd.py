@@ -38,7 +38,7 @@ def make_key(path: Path, *, kind: str = "ed25519", passphrase: str = "") -> Path
 
 
 def free_port(address: str = "127.0.0.1") -> int:
-    """A port that nobody listens on right now."""
+    """A port of 127.0.0.1 that is free right now."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as sock:
         sock.bind((address, 0))
@@ -47,7 +47,7 @@ def free_port(address: str = "127.0.0.1") -> int:
 
 @contextlib.contextmanager
 def nobody_listens(address: str = "127.0.0.1") -> Iterator[int]:
-    """A port that refuses every connection until the end of the block: it is taken, and nobody listens there."""
+    """A port that refuses every connection until the end of the block: bound, but not listening."""
     with socket.socket() as sock:
         sock.bind((address, 0))
         yield int(sock.getsockname()[1])
@@ -78,7 +78,7 @@ class Sshd:
 
     @property
     def log(self) -> str:
-        """What the server said so far: every attempt to log in has its line."""
+        """The server's log so far: one line per login attempt."""
         path = self.root / "sshd.log"
         return path.read_text(errors="replace") if path.exists() else ""
 
@@ -88,14 +88,14 @@ class Sshd:
 
     @property
     def known_hosts(self) -> Path:
-        """A file that knows exactly this server."""
+        """A known_hosts file with this server only."""
         return self.root / "known_hosts"
 
     def host_key(self, kind: str | None = None) -> Path:
         return self.root / f"host_{kind or self.host_kinds[0]}"
 
     def fingerprint(self, kind: str | None = None) -> str:
-        """SHA256:... as ssh-keygen tells it."""
+        """SHA256:... as ssh-keygen prints it."""
         argv = ["ssh-keygen", "-lf", f"{self.host_key(kind)}.pub"]
         return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()[1]
 
@@ -176,7 +176,7 @@ class Sshd:
         return path
 
     def stop(self) -> None:
-        """Nobody listens any more; sessions that are open stay open, as with a restart of the service."""
+        """Stop listening; open sessions stay open, as with a restart of the service."""
         if self.process and self.process.poll() is None:
             self._orphans = self.sessions()
             self.process.terminate()

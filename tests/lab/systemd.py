@@ -19,7 +19,7 @@ NUMBERS = itertools.count(1)
 
 
 def why_no_systemd() -> str:
-    """Why none can be booted here; "" where one can."""
+    """The reason why no container can be booted; empty if one can."""
     missing = [name for name in COMMANDS if shutil.which(name) is None]
     if missing:
         return f"no systemd to boot in a container on this machine ({', '.join(missing)})"
@@ -77,12 +77,12 @@ class Systemd:
         return self._leader
 
     def run(self, *argv: str) -> str:
-        """What a command prints inside, run by root and in no session."""
+        """The output of a command in the container, run by root outside any session."""
         command = ["nsenter", f"--target={self._leader}", "--all", *argv]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60).stdout
 
     def login(self, script: str) -> str:
-        """What a Python script prints, run by `trainer` in a login session that has ended afterwards."""
+        """The output of a Python script, run by `trainer` in a login session that has ended afterwards."""
         path = self._root / "opt" / "script.py"
         path.write_text(f"import sys\nsys.path.insert(0, {INSIDE!r})\n{script}")
         path.chmod(0o644)

@@ -64,7 +64,7 @@ runpy.run_module("pipeline", run_name="__main__")
 
 
 def typed(*words: str, shell: str = "", program: str = "") -> subprocess.CompletedProcess[str]:
-    """The command as a program of its own, its streams as the shell redirects them."""
+    """Run the command as a program, with its streams redirected by a shell."""
     argv = [sys.executable, *(["-c", program] if program else ["-m", "pipeline"]), *words]
     line = f"exec {shlex.join(argv)} {shell}"
     return subprocess.run(["sh", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
@@ -72,7 +72,7 @@ def typed(*words: str, shell: str = "", program: str = "") -> subprocess.Complet
 
 @pytest.mark.parametrize("module", ["pipeline.cli.main", "click", "pipeline.verbs.list_runs", "rich.console"])
 def test_BI_60_ctrl_c_while_the_command_loads_is_answered(module: str) -> None:
-    """Whatever is being imported when it comes; a traceback says nothing to anybody."""
+    """Whatever module is being imported, no traceback is printed."""
     done = typed(module, "list", "--json", program=IMPATIENT)
     assert (done.returncode, done.stderr) == (130, ""), done.stderr
     assert json.loads(done.stdout)["findings"][0]["check"] == "interrupted"

@@ -31,7 +31,7 @@ def survey_of(tree: TreeSurvey, *runs: RunSurvey) -> Survey:
 
 
 def view_of(root: Path, state: JobState | None = JobState.SUCCEEDED) -> View:
-    """The project at `root` on a host that has its files, and its run in that state (None: never started)."""
+    """The project at `root` on a host that has its files, with its run in that state (None: never started)."""
     (root / "configs").mkdir(parents=True, exist_ok=True)
     (root / "train.py").write_text("print('training')\n")
     (root / "configs" / "plain.yaml").write_text("project: .\ncommand: [python, train.py]\n")

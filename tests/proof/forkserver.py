@@ -49,7 +49,7 @@ def run_script(order):
 
 
 def wait_for(pid, order):
-    """The child's exit status, or None where it had reported, or taken too long, and was killed."""
+    """The child's exit status; None if it was killed because it had reported or taken too long."""
     until = time.monotonic() + order["seconds"]
     while time.monotonic() < until:
         ended, status = os.waitpid(pid, os.WNOHANG)

@@ -36,7 +36,7 @@ BY_CONFIG = {"gradient-finite", "loss-zero-or-nan", "cuda-oom", "port-in-use", "
 
 @pytest.fixture
 def job(forkserver, tmp_path):
-    """A function that runs a script in a folder of its own: its exit status and its output."""
+    """Run a script in its own folder: its exit status and its output."""
 
     def run(script, **environment):
         (tmp_path / "output.log").unlink(missing_ok=True)
@@ -102,7 +102,7 @@ def test_fragments_are_undone_where_the_batch_is_not_ours(job, tmp_path):
 
 @pytest.mark.parametrize("name", ["gradient-finite", "loss-zero-or-nan"])
 def test_a_precision_that_does_not_train_gives_way_to_the_one_that_does(name, job, tmp_path):
-    """The script trains in whatever plan it is given, as the built-in trainer does."""
+    """The script trains in the plan that it is given, as the built-in trainer does."""
     script = tmp_path / "train.py"
     log = "print({'loss': 0.0, 'grad_norm': float('nan')})\n    raise SystemExit(1)"
     script.write_text(

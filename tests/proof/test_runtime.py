@@ -97,7 +97,7 @@ def train(forkserver, tmp_path):
 
 
 class Ran:
-    """What a script left in its folder."""
+    """The files that a script left in its folder."""
 
     def __init__(self, folder, status):
         self.folder, self.status = folder, status

@@ -20,7 +20,7 @@ OF_THE_JOB = ("supervisor", "trainer", "host")
 
 
 class Typed:
-    """A command under way: its lines as they come, and its end."""
+    """A running command: its output, the end of each stage, and its exit code."""
 
     def __init__(self, running: Running) -> None:
         self._running = running
@@ -53,7 +53,7 @@ class Typed:
         return not self._waiter.is_alive()
 
     def finish(self, patience_s: float) -> int:
-        """Its exit code; all that it said is in `out` and `err`. Raises AssertionError where it takes longer."""
+        """Wait for the exit code; `out` and `err` have the whole output. Raises AssertionError if it takes longer."""
         self._waiter.join(patience_s)
         late = not self.over
         self.kill()
@@ -62,7 +62,7 @@ class Typed:
         return self.code
 
     def kill(self) -> None:
-        """It and everything in its session is gone, where it was not."""
+        """Kill the command and its session, if they still run."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._running.pid, signal.SIGKILL)
         for thread in (self._waiter, *self._threads):
@@ -70,7 +70,7 @@ class Typed:
 
 
 def wait_for(condition: Callable[[], bool], seconds: float, step_s: float = 0.003) -> bool:
-    """Whether it came true in that time."""
+    """Return True if the condition holds within that time."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > deadline:
@@ -80,7 +80,7 @@ def wait_for(condition: Callable[[], bool], seconds: float, step_s: float = 0.00
 
 
 def host_processes(world: World) -> dict[int, str]:
-    """Every living process on the host by pid: `agent`, `supervisor`, `trainer`, or `other` of ours."""
+    """Every living process on the host by pid: `agent`, `supervisor`, `trainer` or `other`."""
     mark = os.fsencode(f"HOME={world.server.home}") + b"\0"
     found = {}
     for folder in Path("/proc").iterdir():
@@ -98,7 +98,7 @@ def host_processes(world: World) -> dict[int, str]:
 
 
 def part_of(command: bytes) -> str:
-    """What a process with that command line is to us."""
+    """The kind of process with that command line."""
     words = command.split(b"\0")
     if b"supervise" in words:
         return "supervisor"
@@ -109,7 +109,7 @@ def part_of(command: bytes) -> str:
 
 
 def end_all(world: World) -> None:
-    """Nothing of ours is left on the host, whatever an earlier round left."""
+    """Kill all processes of halfstep on the host, including those of earlier rounds."""
     while pids := list(host_processes(world)):
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
@@ -118,7 +118,7 @@ def end_all(world: World) -> None:
 
 
 def kill_victim(world: World, victim: str, typed: Typed) -> int:
-    """How many were hit."""
+    """Kill the victim; returns the number of processes or connections that were hit."""
     if typed.over:
         return 0
     if victim == "laptop":

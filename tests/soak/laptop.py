@@ -22,7 +22,7 @@ MOST = 65536
 
 @dataclass
 class Running:
-    """A command line under way."""
+    """A running command."""
 
     pid: int
     stdout: int
@@ -31,14 +31,14 @@ class Running:
     _status: int | None = None
 
     def wait(self) -> int:
-        """Its exit code, or minus the signal that ended it."""
+        """The exit code, or minus the signal that ended the command."""
         if self._status is None:
             self._status = int(self.laptop.read()["status"])
         return self._status
 
 
 class Laptop:
-    """One command line at a time."""
+    """Runs one command at a time."""
 
     def __init__(self, modules: Path) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -55,7 +55,7 @@ class Laptop:
         self._line = ours
 
     def types(self, words: tuple[str, ...], folder: Path, environment: dict[str, str]) -> Running:
-        """The command line is under way; whoever asked for it closes its two streams."""
+        """Start a command; the caller closes its two streams."""
         order = {"words": words, "folder": str(folder), "environment": environment}
         out, out_end = os.pipe()
         err, err_end = os.pipe()
@@ -74,7 +74,7 @@ class Laptop:
 
 
 def become(order: dict[str, object], out: int, err: int, modules: Path) -> NoReturn:
-    """In the child: the command line, to its end; the first to end well tells what it had loaded."""
+    """Run the command in the forked child. The first successful one writes the list of loaded modules."""
     os.setsid()
     os.chdir(str(order["folder"]))
     os.environ.clear()
@@ -99,7 +99,7 @@ def become(order: dict[str, object], out: int, err: int, modules: Path) -> NoRet
 
 
 def load(modules: Path) -> None:
-    """Whatever a command line needed before is loaded for all that come."""
+    """Import the modules that an earlier command needed, once for all later ones."""
     if modules.exists():
         for name in modules.read_text().splitlines():
             with contextlib.suppress(Exception):
@@ -107,7 +107,7 @@ def load(modules: Path) -> None:
 
 
 def main(line: socket.socket, modules: Path) -> None:
-    """Until whoever types closes the line."""
+    """Fork a child for each request, until the socket is closed."""
     loaded = False
     while True:
         data, descriptors, _, _ = socket.recv_fds(line, MOST, 2)

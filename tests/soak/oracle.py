@@ -28,7 +28,7 @@ SAME_NAME = (
 
 @dataclass(frozen=True)
 class End:
-    """What an undisturbed run comes to: files there by content, and every name on both machines."""
+    """The result of an undisturbed run: the files on the host by digest, and all file names on both machines."""
 
     tree: dict[str, str]
     results: dict[str, str]
@@ -36,14 +36,14 @@ class End:
 
 
 def read_end(world: World) -> End:
-    """How it is now."""
+    """Read the current state."""
     runs = world.remote / "runs"
     results = {str(path.relative_to(runs)): path.read_text() for path in sorted(runs.glob("*/loss.json"))}
     return End(digests(world.remote / "tree"), results, frozenset(names_of(world)))
 
 
 def names_of(world: World) -> set[str]:
-    """Every file of ours on both machines; what counts jobs or names a process has the same name in every run."""
+    """The names of halfstep's files on both machines; numbers of jobs and processes are replaced by constants."""
     found = set()
     for label, root in (("here", world.place), ("there", world.server.home)):
         for path in root.rglob("*"):
@@ -61,14 +61,14 @@ def names_of(world: World) -> set[str]:
 
 
 def check_exit(code: int, err: str) -> None:
-    """The exit code is one of the published ones and no bug of ours, and nobody saw a traceback."""
+    """The exit code is published and no defect, and no traceback was printed."""
     assert "Traceback" not in err, f"I9: a traceback: {err[-2000:]}"
     known = {int(one) for one in ExitCode} - {int(ExitCode.BUG)}
     assert code in known, f"I9: exit {code}: {err[-2000:]}"
 
 
 def check_local(world: World, before: dict[str, str]) -> None:
-    """The project is untouched, and the record of its stages can be read."""
+    """The local project is unchanged, and the records of its stages are readable."""
     assert digests(world.project, without=".halfstep") == before, "I1: the local tree changed"
     records = world.project / ".halfstep"
     for path in records.rglob("*.json"):
@@ -78,7 +78,7 @@ def check_local(world: World, before: dict[str, str]) -> None:
 
 
 def check_record(path: Path) -> None:
-    """It is whole, or gone."""
+    """The record is complete, or does not exist."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -93,7 +93,7 @@ def check_record(path: Path) -> None:
 
 
 def check_tree(world: World, allowed: dict[str, set[str]]) -> None:
-    """Each file there is one of the whole versions that it may be."""
+    """Each file on the host is a complete copy of an allowed version."""
     if not (world.server.home / "halfstep" / "projects").is_dir():
         return
     for path, digest in digests(world.remote / "tree").items():
@@ -102,7 +102,7 @@ def check_tree(world: World, allowed: dict[str, set[str]]) -> None:
 
 
 def check_mirror(world: World, *, whole: bool) -> None:
-    """Each event file here is whole records and the beginning of the host's; all of it, where the run is over."""
+    """Each local event file is a prefix of the host's, in complete records; if `whole`, both are identical."""
     for remote_file in world.server.home.glob("halfstep/projects/*/runs/*/tensorboard/*tfevents*"):
         run = remote_file.parent.parent
         local = world.project / ".halfstep" / "runs" / run.name / "tensorboard" / remote_file.name
@@ -117,7 +117,7 @@ def check_mirror(world: World, *, whole: bool) -> None:
 
 
 def check_job(world: World, *, killed_jobs: int) -> None:
-    """One training at a time, each from the newest verified checkpoint, no more of them than were struck down."""
+    """One training at a time, each from the newest verified checkpoint, and at most one more than were killed."""
     for run in world.remote.glob("runs/*"):
         rows: list[dict[str, Any]] = [json.loads(line) for line in (run / "trainer.jsonl").read_text().splitlines()]
         assert not [row for row in rows if row["event"] == "overlap"], "I4: two trainings at once"
@@ -133,14 +133,14 @@ def check_job(world: World, *, killed_jobs: int) -> None:
 
 
 def check_nothing_verified(world: World) -> None:
-    """There are trainer checkpoints, and none of them has a manifest: a refusal to resume is right."""
+    """Trainer checkpoints exist and none is verified, so that the refusal to resume is correct."""
     folders = [*world.remote.glob("runs/*/checkpoints/checkpoint-*")]
     verified = [folder.name for folder in folders if (folder / MANIFEST).exists()]
     assert folders and not verified, f"I6: refused to resume from {verified}"
 
 
 def check_quiet(world: World) -> None:
-    """Nothing of ours runs there, and every lock can be had."""
+    """No process of halfstep runs on the host, and every lock is free."""
     gone = wait_for(lambda: not host_processes(world) and not world.server.sessions(), GONE_WITHIN_S, 0.02)
     assert gone, f"I4: still there: {host_processes(world)}, sessions {world.server.sessions()}"
     for root in (world.server.home, world.project / ".halfstep"):
@@ -153,7 +153,7 @@ def check_quiet(world: World) -> None:
 
 
 def check_end(world: World, honest: End) -> None:
-    """It came to the same as an undisturbed run, and nothing else lies about."""
+    """The result equals that of an undisturbed run, and no other file is left."""
     now = read_end(world)
     differ = sorted(path for path in now.tree | honest.tree if now.tree.get(path) != honest.tree.get(path))
     assert not differ, f"I10: other files there: {differ[:5]}"
@@ -166,7 +166,7 @@ def check_end(world: World, honest: End) -> None:
 
 @dataclass
 class Sampler:
-    """Reads every record of both machines again and again while a round runs; what was not whole is told at the end."""
+    """Reads all records of both machines repeatedly while a round runs, and collects those that were not readable."""
 
     world: World
     looks: int = 0

@@ -31,7 +31,7 @@ TRIES = 12
 
 @dataclass
 class Kind:
-    """`begins` is the saved state it starts from; `weight` of 32 rounds are of this kind. The rest is measured."""
+    """A kind of round. `begins`: its initial state; `weight`: its share of 32 rounds. The rest is measured."""
 
     name: str
     weight: int
@@ -50,7 +50,7 @@ class Kind:
 
     @property
     def end(self) -> End:
-        """What undisturbed runs come to."""
+        """The result of undisturbed runs."""
         assert self.honest is not None, f"{self.name} was not measured"
         return self.honest
 
@@ -60,7 +60,7 @@ class Kind:
 
 
 def make_kinds() -> list[Kind]:
-    """sync: a changed project goes over and is fixed; train: the job; the others need torch, which takes its time."""
+    """The kinds of rounds. `sync` and `train` need no torch, whose import takes most of a round."""
     return [
         Kind("sync", 11, "changed", "light", "fix", ("sync", "fix"), ON_THE_WAY),
         Kind("train", 16, "proved", "light", "logs", ("train", "train", "train", "logs"), ON_THE_WAY + OF_THE_JOB),
@@ -72,7 +72,7 @@ def make_kinds() -> list[Kind]:
 
 @dataclass
 class Soak:
-    """The world and its kinds, measured once."""
+    """The world, and its kinds after they have been measured."""
 
     world: World
     kinds: list[Kind]
@@ -82,7 +82,7 @@ class Soak:
 
 
 def prepare(world: World) -> Soak:
-    """Every state that a round begins in is saved, and what undisturbed runs come to is known."""
+    """Save every initial state, and measure the undisturbed runs."""
     kinds = {kind.name: kind for kind in make_kinds()}
     world.save("new")
     measure(world, kinds["environment"])
@@ -106,14 +106,14 @@ def prepare(world: World) -> Soak:
 
 
 def allow(kind: Kind, *versions: dict[str, str]) -> None:
-    """Files on the host may be as in any of these."""
+    """Allow files on the host to be as in any of these versions."""
     for version in versions:
         for path, digest in version.items():
             kind.allowed.setdefault(path, set()).add(digest)
 
 
 def run_through(world: World, kind: Kind) -> None:
-    """Typed once and undisturbed: how long each stage took, the first one from the connection on."""
+    """Run the command undisturbed and measure each stage, the first one from the connection on."""
     connections = world.proxy.connections
     typed = Typed(world.types(kind.config, kind.until))
     assert wait_for(lambda: world.proxy.connections > connections or typed.over, PATIENCE_S)
@@ -132,14 +132,15 @@ def measure(world: World, kind: Kind) -> None:
 
 
 def nothing_left(world: World, kind: Kind) -> None:
-    """Typed once more, every stage is skipped."""
+    """Run the command once more; every stage must be skipped."""
     states = typed_again(world, kind)
     assert set(states.values()) == {"skipped"}, f"I10: something was left to do: {states}"
     check_quiet(world)
 
 
 def typed_again(world: World, kind: Kind, *more: str) -> dict[str, str]:
-    """Typed to its end, it ends well; the state of each stage. Raises OnlyBroken where it may and does refuse."""
+    """Run the command to its end, which must succeed; returns the states of the stages. Raises OnlyBroken if it rightly
+    refuses to resume."""
     typed = Typed(world.types(kind.config, kind.until, "--json", *more))
     code = typed.finish(PATIENCE_S)
     check_exit(code, typed.err)
@@ -151,12 +152,12 @@ def typed_again(world: World, kind: Kind, *more: str) -> dict[str, str]:
 
 
 class OnlyBroken(Exception):
-    """What the training saved was cut, and nothing of it can be resumed from."""
+    """The only trainer checkpoint is incomplete, so that nothing can be resumed."""
 
 
 @dataclass(frozen=True)
 class Kill:
-    """One blow, and how the command that it met ended; -9 where it was the victim itself."""
+    """One kill, and the exit code of the command; -9 if it was the victim itself."""
 
     kind: Kind
     stage: str
@@ -169,7 +170,7 @@ class Kill:
 
 
 def play(soak: Soak, dice: random.Random, report: Callable[[str], None]) -> None:
-    """One round: a blow that hit, the line typed again, nothing left to do, and every invariant held."""
+    """Play one round: kill, run the same command again, then find nothing to do; check every invariant."""
     world, kind = soak.world, soak.roll(dice)
     for _ in range(TRIES):
         stage, victim = dice.choice(kind.kill_stages), dice.choice(kind.victims)
@@ -206,7 +207,7 @@ def play(soak: Soak, dice: random.Random, report: Callable[[str], None]) -> None
 
 
 def kill_once(world: World, kind: Kind, stage: str, victim: str, after_s: float) -> Kill | None:
-    """The command is begun and that victim hit so long into that stage; None where there was nothing to hit."""
+    """Start the command and kill the victim after that time in that stage; None if there was nothing to kill."""
     connections = world.proxy.connections
     typed = Typed(world.types(kind.config, kind.until))
     before = STAGES[: STAGES.index(stage)][-1:]

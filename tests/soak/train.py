@@ -32,7 +32,7 @@ STEP_S = 0.02
 
 @contextlib.contextmanager
 def report_overlap() -> Iterator[None]:
-    """This is the only training of that home; where another one lives, `overlap` is said."""
+    """Write an `overlap` event if another training runs in the same home."""
     with (Path.home() / "training.lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -42,7 +42,7 @@ def report_overlap() -> Iterator[None]:
 
 
 def train_in_torch(on_step: Callable[[int, float], None]) -> float:
-    """A small regression, the same every time."""
+    """A small regression with a fixed seed."""
     import torch
 
     torch.manual_seed(0)
@@ -61,7 +61,7 @@ def train_in_torch(on_step: Callable[[int, float], None]) -> float:
 
 
 def train_in_python(on_step: Callable[[int, float], None]) -> float:
-    """Steps that cost nothing, with checkpoints as the Trainer lays them."""
+    """Steps that only sleep, with checkpoints in the Trainer's layout."""
     begun = resumed_step()
     write_progress(begun, STEPS)
     for step in range(begun + 1, STEPS + 1):
@@ -75,7 +75,7 @@ def train_in_python(on_step: Callable[[int, float], None]) -> float:
 
 
 def scalar(step: int, value: float) -> bytes:
-    """One `train/loss` as TensorBoard's event: tensorflow/core/util/event.proto."""
+    """One `train/loss` event of TensorBoard (tensorflow/core/util/event.proto)."""
     tag = b"train/loss"
     point = b"\x0a" + bytes([len(tag)]) + tag + b"\x15" + struct.pack("<f", value)
     summary = b"\x0a" + bytes([len(point)]) + point

@@ -25,7 +25,7 @@ BFLOAT = "import torch\n\nDTYPE = torch.bfloat16\nNUMBER = {number}\n"
 
 @dataclass
 class World:
-    """Everything that a round changes lies in `place` or in the server's home, always under the same paths."""
+    """All changing files are in `place` or in the server's home, always under the same paths."""
 
     place: Path
     server: Sshd
@@ -45,16 +45,16 @@ class World:
 
     @property
     def hosts(self) -> Path:
-        """Where the host file lies: beside what is put back."""
+        """The folder of the host file, which is not restored between rounds."""
         return self.saved.parent / "hosts"
 
     def types(self, config: str, until: str, *more: str) -> Running:
-        """`pipeline run` as far as that stage is under way."""
+        """Start `pipeline run` up to that stage."""
         user = self.user
         return self.laptop.types((*self.words(config, until), *more), user.project, user.environment_of_commands)
 
     def words(self, config: str, until: str) -> tuple[str, ...]:
-        """What the user types."""
+        """The arguments of the command."""
         return ("run", "--host", str(self.hosts / "titan.yaml"), "--config", config, "--until", until)
 
     @property
@@ -64,13 +64,13 @@ class World:
         return folder
 
     def save(self, name: str) -> None:
-        """What is now can be put back under that name."""
+        """Save the current state under that name."""
         for source, label in ((self.place, "here"), (self.server.home, "there")):
             (self.saved / name).mkdir(parents=True, exist_ok=True)
             subprocess.run(["cp", "-a", source, self.saved / name / label], check=True)
 
     def put_back(self, name: str) -> None:
-        """All is as it was when it was saved under that name."""
+        """Restore the state that was saved under that name."""
         for target, label in ((self.place, "here"), (self.server.home, "there")):
             shutil.rmtree(target)
             subprocess.run(["cp", "-a", self.saved / name / label, target], check=True)
@@ -82,7 +82,7 @@ class World:
 
 
 def new_world(root: Path) -> World:
-    """A user who has never spoken to the server, and the project's first version."""
+    """A user who has never connected to the server, and the project's first version."""
     server = Sshd(root / "server", environment={"TMPDIR": str(root / "server" / "home" / "tmp")}).start()
     (server.home / "tmp").mkdir()
     proxy = ChaosProxy((server.listen, server.port)).start()
@@ -94,7 +94,7 @@ def new_world(root: Path) -> World:
 
 
 def write_project(root: Path) -> None:
-    """Two configs of one script, files that a fixer rewrites, and files that it leaves alone."""
+    """Two configs of one script, with files that a fixer rewrites and others."""
     (root / "src").mkdir(parents=True)
     (root / "configs").mkdir()
     shutil.copyfile(SCRIPT, root / "src" / "train.py")
@@ -107,7 +107,7 @@ def write_project(root: Path) -> None:
 
 
 def change_project(root: Path) -> None:
-    """The second version: files are changed, new and gone, among them such as a fixer has rewritten."""
+    """The second version: changed, new and deleted files, some of which a fixer has rewritten."""
     for number in (0, 5):
         (root / "src" / f"part_{number}.py").write_text("VALUE = 'second'\n" * 3000)
     (root / "src" / "half_0.py").write_text(BFLOAT.format(number="'second'"))

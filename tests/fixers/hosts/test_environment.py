@@ -134,7 +134,8 @@ host.act("fix.environment.create", json.loads(sys.argv[2]))
 
 
 def begin_and_hold(host, index):
-    """A laptop of its own has begun, and pip waits for the second package: the change, the laptop, its agent's pid."""
+    """Start an installation whose pip waits for the second package. Returns the change, the laptop and its agent's
+    pid."""
     (change,) = environment.plan(site_of(host, find_links=index.url)).changes
     path = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     argv = [sys.executable, "-c", LAPTOP, host.workdir, json.dumps(change.args)]

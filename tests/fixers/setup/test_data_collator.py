@@ -72,7 +72,7 @@ def test_the_judgement_of_what_lies_on_the_host(look, findings):
 
 
 def plan_of(look, setting="auto", files=None, **known):
-    """The plan, and what the host was asked for it."""
+    """The plan, and the requests to the host."""
     asked = []
 
     def answer(args):

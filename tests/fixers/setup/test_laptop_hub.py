@@ -47,7 +47,7 @@ def test_a_file_that_cannot_be_had_says_whose_and_why():
 
 
 def client(monkeypatch, tmp_path, program: str) -> None:
-    """What stands for our interpreter is a program of the test's."""
+    """Replaces the interpreter by a program of the test."""
     script = tmp_path / "client"
     script.write_text(f"#!/bin/sh\n{program}\n")
     script.chmod(0o755)

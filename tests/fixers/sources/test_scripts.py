@@ -9,7 +9,8 @@ from fixers.sources.unparsable import Unparsable
 
 
 def commands_of(script):
-    """Every command as words: `NAME=value` for what it sets, with an array's words in brackets; `?`: the shell says."""
+    """Every command as words: `NAME=value` for variables, arrays in brackets, `?` for what only the shell can
+    evaluate."""
     return [
         [
             *(f"{each.name}={words_of(each.value)}{items_of(each)}" for each in command.assignments),

@@ -47,7 +47,7 @@ def with_rewrites(view: View, changes: tuple[FileChange, ...]) -> View:
 
 
 def sent(host: FakeHost) -> dict[str, tuple[str, ...]]:
-    """The files that the host was told to rewrite, and the fixers each is then made by."""
+    """The files that the host was requested to rewrite, with their fixers."""
     [(_, data)] = host.sent
     stream = b"".join(unpack_blocks([data], "zlib"))
     length = int.from_bytes(stream[:8], "big")

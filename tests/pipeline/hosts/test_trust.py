@@ -19,7 +19,7 @@ ALIAS = "Host titan\n  HostName 10.0.0.1\n  User me\n"
 
 @dataclass
 class Person:
-    """Somebody at a terminal who always gives the same answer."""
+    """A person at a terminal who always gives the same answer."""
 
     answer: bool
     questions: list[str] = field(default_factory=list)

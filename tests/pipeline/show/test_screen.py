@@ -38,7 +38,7 @@ def test_details_off_a_terminal_are_sparse_lines_whatever_they_say(monkeypatch: 
 
 
 class Terminal(io.StringIO):
-    """A terminal, as far as anybody asks."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True

@@ -26,7 +26,7 @@ def bad(message: str, code: ExitCode = ExitCode.OK) -> Report:
 
 @dataclass
 class Toy:
-    """A stage whose world is two fields: what its inputs are, and whether a look finds it in order."""
+    """A stage with two fields: its inputs, and whether a survey finds it in order."""
 
     name: str
     depends_on: dict[str, str] = field(default_factory=lambda: {"files": "1"})

@@ -75,7 +75,7 @@ def test_ctrl_c_while_the_start_is_under_way_says_that_the_run_may_have_begun(tm
 
 
 def failing(output: bytes) -> FakeHost:
-    """A host where every job ends with exit 1 after printing that."""
+    """A host on which every job prints that and ends with exit 1."""
     return FakeHost(
         operations={
             "job.start": lambda args: encode(StartAnswer(args["spec"]["run"], 1, JobState.RUNNING, True)),
@@ -128,7 +128,7 @@ def test_a_job_that_ended_without_a_word_has_failed(tmp_path: Path) -> None:
 
 
 class LeavesAtNews(NoListener):
-    """Presses Ctrl-C once the first step is told."""
+    """Presses Ctrl-C when the first step is reported."""
 
     def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
         if done is not None:
@@ -136,7 +136,7 @@ class LeavesAtNews(NoListener):
 
 
 def training(*news: JobNews) -> FakeHost:
-    """A host where a job starts and says that."""
+    """A host on which a job starts and prints that."""
     started = encode(StartAnswer("r", 1, JobState.RUNNING, True))
     return FakeHost(operations={"job.start": lambda args: started}, streams={"job.wait": [encode(one) for one in news]})
 

@@ -26,7 +26,7 @@ Types = Callable[..., tuple[int, dict[str, object]]]
 
 @pytest.fixture
 def types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Types:
-    """Verbs of a project whose one run, here on `local`, was stopped before its first checkpoint."""
+    """Runs verbs in a project whose one run, on `local`, was stopped before its first checkpoint."""
     monkeypatch.chdir(tmp_path)
     workdir = tmp_path / "work"
     write_note(Records(tmp_path), RunNote(RUN, "here", "plain", "p-1", 1.0, {"host": "local", "workdir": str(workdir)}))

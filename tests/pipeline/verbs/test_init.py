@@ -32,7 +32,7 @@ def test_a_project_inside_a_project_is_reported(
 
 
 def typed(user: User, answers: Sequence[str], *words: str) -> tuple[int, str]:
-    """`pipeline init WORDS` at a terminal where those lines are typed: its exit code, and what it printed."""
+    """Run `pipeline init WORDS` at a terminal with those answers: its exit code and its output."""
     ours, theirs = pty.openpty()
     os.write(ours, "".join(f"{answer}\n" for answer in answers).encode())
     done = subprocess.run(

@@ -28,7 +28,7 @@ Types = Callable[..., tuple[int, dict[str, object], str]]
 
 @pytest.fixture
 def records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Records]:
-    """A project with one failed run, on a host where nobody listens."""
+    """A project with one failed run, on a host that does not answer."""
     monkeypatch.chdir(tmp_path)
     known = Records(tmp_path)
     with nobody_listens() as port:
@@ -94,7 +94,7 @@ def test_tail_shows_the_local_scalars_and_ends_at_once(types: Types, records: Re
 
 
 def bring_home(records: Records, text: str) -> None:
-    """Two jobs' outputs lie here, the newer with this text."""
+    """Store the outputs of two jobs locally, the newer with this text."""
     for number, output in ((1, "an older job\n"), (2, text)):
         path = records.run(RUN, "titan") / "jobs" / str(number) / "output.log"
         path.parent.mkdir(parents=True)

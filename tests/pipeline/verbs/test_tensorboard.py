@@ -43,7 +43,7 @@ def write_tensorboard(folder: Path, program: str) -> None:
 
 
 def environment_with(folder: Path) -> str:
-    """The interpreter of a virtual environment like ours whose own packages are those of the folder."""
+    """The interpreter of a virtual environment that also has the packages of the folder."""
     base = Path(sys.executable).resolve()
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder.parent / "venv")}))
     (folder.parent / "venv/bin").mkdir(parents=True)
@@ -56,7 +56,7 @@ def environment_with(folder: Path) -> str:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Path]:
-    """A project with a run on a host where nobody listens, and a stand-in for TensorBoard beside it."""
+    """A project with a run on a host that does not answer, and a replacement for TensorBoard."""
     write_tensorboard(tmp_path / "lib", STAND_IN)
     with nobody_listens() as port:
         nobody = {"host": "127.0.0.1", "port": port}

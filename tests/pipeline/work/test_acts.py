@@ -13,7 +13,7 @@ from tests.pipeline.listeners import NoListener
 
 
 class Notebook(NoListener):
-    """Writes down what it gets."""
+    """A listener that records its calls."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[object, ...]] = []

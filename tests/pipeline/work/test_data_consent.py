@@ -20,7 +20,7 @@ from remote.protocol.exits import ExitCode
 
 @dataclass
 class Person:
-    """Somebody at a terminal who always gives the same answer."""
+    """A person at a terminal who always gives the same answer."""
 
     answer: bool
     questions: list[str] = field(default_factory=list)
@@ -53,7 +53,7 @@ def write_config(project: Path, path: str) -> None:
 
 
 def place_data(project: Path, how: str) -> None:
-    """A config whose data lies elsewhere, in one of the ways in which it can."""
+    """A config with data outside the project, in one of the possible ways."""
     outside = project.parent / "documents"
     path = {"absolute": str(outside), "relative": "../documents", "home": "~", "file": f"{outside}/letter.txt"}
     if how == "link":

@@ -10,7 +10,7 @@ import sys
 
 
 def step():
-    """One optimizer step, by the names that a script would use."""
+    """One optimizer step through the names that a script would use."""
     torch = importlib.import_module("torch")
 
     model = torch.nn.Linear(2, 2)

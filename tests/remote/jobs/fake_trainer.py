@@ -59,7 +59,7 @@ def save(folder: str, step: int, *, scaler: bool = True, pause_s: float = 0.0) -
 
 
 def start_workers(count: int, stubborn: bool) -> None:
-    """Workers as torchrun starts them: in sessions of their own, each with a child that ignores SIGTERM where told."""
+    """Start workers as torchrun does: in their own sessions, each with a child that may ignore SIGTERM."""
     ignore = "signal.signal(signal.SIGTERM, signal.SIG_IGN)" if stubborn else ""
     for _ in range(count):
         worker = subprocess.Popen(
@@ -72,7 +72,7 @@ def start_workers(count: int, stubborn: bool) -> None:
 
 
 def resumed_step() -> int:
-    """Where the checkpoint we were told to go on from ends; it must be whole."""
+    """The last step of the checkpoint to resume from, which must be complete."""
     folder = os.environ.get("HALFSTEP_RESUME_FROM", "")
     if not os.path.isdir(folder):
         return 0

@@ -54,7 +54,7 @@ class Bench:
         return found
 
     def trainer_rows(self) -> list[dict]:
-        """What the fake trainer wrote about its life so far: one object per line."""
+        """The events that the fake trainer recorded so far: one object per line."""
         path = Path(self.layout.root) / "trainer.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 

@@ -52,7 +52,7 @@ def weights_of(bench: Bench) -> dict[str, str]:
 
 
 def end_after(bench: Bench, prepare: Callable[[Path], str], *words: object) -> str:
-    """What `prepare` returned; its files lie in the run's folder while the job ends."""
+    """Return the result of `prepare`, whose files are in the run's folder when the job ends."""
     go = bench.workdir / "go"
     bench.start("--until", go, *words)
     made = prepare(Path(bench.layout.root))

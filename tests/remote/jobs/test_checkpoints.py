@@ -59,7 +59,7 @@ def truncate(path: Path) -> None:
 
 
 def flip(path: Path) -> None:
-    """One bit of the last byte but three, the file's size and times as they were: only its digest tells."""
+    """Flip one bit near the end of a file and keep its size and times, so that only the digest differs."""
     status = path.stat()
     data = bytearray(path.read_bytes())
     data[-4] ^= 1

@@ -40,7 +40,7 @@ NO_LOCKS = (*STRACE, "--inject=flock:error=ENOLCK")
 
 @pytest.fixture
 def hold(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen]]:
-    """Starts a process that holds the lock at a path, behind other words of a command where given."""
+    """Start a process that holds the lock at a path, optionally as the argument of another command."""
     started: list[subprocess.Popen] = []
 
     def start(path: Path, *before: str) -> subprocess.Popen:
@@ -98,7 +98,7 @@ def test_FI_31_without_kernel_locks_a_lease_keeps_others_out_and_ends_with_its_h
 
 
 class LocklessStarter:
-    """Starts agents for whom, and for whose supervisors, the file system keeps no locks."""
+    """Starts agents and supervisors that see a file system without locks."""
 
     def start(self, argv: Sequence[str]) -> ProcessStream:
         return LocalProcessStream([*NO_LOCKS, *argv])

@@ -61,7 +61,7 @@ def _strace() -> None:
 
 @pytest.fixture
 def payload(bench: Bench) -> Path:
-    """Our payload where the agent would put it."""
+    """The payload at the agent's place for it."""
     bundle = payload_bundle()
     path = bench.workdir / "payload" / f"{bundle.sha256}.pyz"
     path.parent.mkdir(parents=True)
@@ -70,7 +70,7 @@ def payload(bench: Bench) -> Path:
 
 
 def run_killed(argv: Sequence[str], log: Path, kill_point: tuple[str, int] | None, **more: object) -> int:
-    """The exit status of `argv`, killed at the nth call of that name; without a blow its calls are written to `log`."""
+    """Run `argv`, killed at the nth call of that name; without a kill point, write its calls to `log`."""
     inject = [f"--inject={kill_point[0]}:signal=KILL:when={kill_point[1]}"] if kill_point else []
     command = ["strace", "-qq", "-o", str(log), "-e", f"trace={CHANGES}", *inject, *argv]
     return subprocess.run(command, check=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **more).returncode
@@ -87,7 +87,7 @@ def kill_points(log: Path) -> Iterator[tuple[str, int]]:
 
 
 def save_checkpoints(parent: Path, *steps: int) -> None:
-    """Checkpoints as the fake trainer saves them, in a process of its own."""
+    """Save checkpoints in a separate process, as the fake trainer does."""
     parent.mkdir(parents=True)
     environment = {**os.environ, "HALFSTEP_RUN_DIR": str(parent), "HALFSTEP_OUTPUT_DIR": str(parent)}
     code = f"import fake_trainer\nfor step in {steps}: fake_trainer.save({str(parent)!r}, step)"

@@ -21,7 +21,7 @@ KEY, RUN = "speech-1234abcd", "tiny-5678efab"
 
 @dataclass
 class Box:
-    """The host, the run's folder there, and the mirror here."""
+    """The host, the run's folder on it, and the local mirror."""
 
     host: AgentHost
     run: Path

@@ -22,7 +22,7 @@ RECORDS = [pack_record(bytes([n]) * n) for n in range(1, 200)]
 
 
 class Unsteady:
-    """A host whose line is lost after every few messages; what it follows goes on where it is asked to."""
+    """A host whose connection is lost after every few messages; following continues at the requested offset."""
 
     def __init__(self, box, after: int) -> None:
         self._box, self._after, self.lost = box, after, 0

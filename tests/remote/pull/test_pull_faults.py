@@ -170,7 +170,7 @@ def data_server(logdir: Path) -> Iterator[DataProvider]:
 
 
 class Hostile:
-    """A host that answers a pull with what it likes."""
+    """A host that answers a pull with arbitrary data."""
 
     def __init__(self, *segments: bytes, answer: object = None) -> None:
         self._stream = b"".join(segments)

@@ -120,7 +120,7 @@ def test_a_part_of_another_adapter_is_not_taken_for_this_ones(box, adapter):
 
 
 class Lying:
-    """A host that offers and sends what it likes."""
+    """A host that offers and sends arbitrary files."""
 
     def __init__(self, offer: object, stream: bytes = b"") -> None:
         self._offer, self._stream = offer, stream

@@ -26,7 +26,7 @@ PLAIN_PATH = {**os.environ, "PATH": "/usr/local/bin:/usr/bin:/bin"}
 
 
 def no_wait(_seconds: float) -> None:
-    """Backoff without the time: what is tested is what happens after it."""
+    """A retry policy that does not wait."""
 
 
 @dataclass
@@ -45,7 +45,7 @@ class Bench:
         return self._host
 
     def other_host(self, starter: Any = None) -> AgentHost:
-        """The same machine and workdir through an agent of its own."""
+        """The same machine and workdir through another agent."""
         return AgentHost("other", starter or LocalStarter(), workdir=str(self.workdir))
 
     def close(self) -> None:
@@ -152,7 +152,7 @@ class CuttingStarter:
 
 @dataclass
 class TracedStarter:
-    """The agent runs under strace, with what `options` inject; `log` says what was hit."""
+    """Runs the agent under strace, which injects `options`; `log` has the calls."""
 
     log: Path
     options: Sequence[str]
@@ -170,7 +170,7 @@ class TracedStarter:
 
 
 def mounted(folder: Path, *options: str) -> Callable[[], None]:
-    """A tmpfs lies on the folder until the answer is called."""
+    """Mount a tmpfs on the folder, until the returned function is called."""
     folder.mkdir(parents=True, exist_ok=True)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=0755", *options, "tmpfs", str(folder)], check=True)
     return lambda: subprocess.run(["umount", "-l", str(folder)], check=True) and None

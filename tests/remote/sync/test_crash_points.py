@@ -46,7 +46,7 @@ def begin(bench: Bench) -> None:
 
 
 def attempt_sync(bench: Bench, starter: TracedStarter) -> bool:
-    """Whether it came to its end."""
+    """Return True if the sync completed."""
     host, scan, tree = bench.other_host(starter), bench.scan(), survey_apart(bench)
     shutil.rmtree(bench.root / ".halfstep", ignore_errors=True)
     try:
@@ -80,7 +80,7 @@ def attempt_fix(bench: Bench, starter: TracedStarter) -> bool:
 
 
 class Stopped(Exception):
-    """The agent was killed, and this attempt is not to be taken up."""
+    """The agent was killed, and this attempt is not to be continued."""
 
 
 class OnceTraced(TracedStarter):

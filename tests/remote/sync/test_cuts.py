@@ -28,7 +28,7 @@ def noise(size: int, seed: int = 0) -> bytes:
 
 
 def settle(bench: Bench) -> None:
-    """A run without faults ends with both sides equal, and nothing is taken for an edit of the user's."""
+    """A sync without faults makes both sides equal, and reports no file as edited by the user."""
     report = bench.sync()
     assert report.report.ok, report.report.findings
     assert contents(bench.tree) == contents(bench.root)
@@ -85,7 +85,7 @@ sync_project(host, scan, decode(TreeSurvey, host.ask("tree.survey", {"project": 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_FI_05_kill_9_of_the_laptop_at_a_random_point(bench, seed):
-    """Every second one kills while an older tree is there, so that what is seen is whole: old or new."""
+    """In every second row, the host has an older tree, so that the tree must be the old or the new one."""
     rng = random.Random(seed)
     older = {}
     if seed % 2:
@@ -144,7 +144,7 @@ def test_FI_08_a_host_that_flips_again_is_named(bench, monkeypatch):
 
 
 def flip_staged(bench: Bench, monkeypatch) -> list[str]:
-    """While the stream is on its way and after `src/model.py` was verified there, a byte of it changes on that disk."""
+    """While the stream is being sent, and after `src/model.py` was verified on the host, flip one of its bytes."""
     digest = bench.scan().manifest.rows["src/model.py"].source
     staged = bench.home / "staging" / digest
     flips: list[str] = []

@@ -108,7 +108,7 @@ def test_a_stream_that_ends_early_is_refused(bench):
 
 
 def test_delete_names_only_what_was_sent(bench):
-    """A path that is not in the manifest is not deleted, whoever asks."""
+    """A path that is not in the manifest is never deleted."""
     bench.tree.mkdir(parents=True)
     (bench.tree / "theirs.txt").write_text("x")
     receive(bench, {"rows": [], "deletes": ["theirs.txt"], "contents": []})

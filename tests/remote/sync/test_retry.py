@@ -15,7 +15,7 @@ from remote.sync.retry import retry_lost_connection
 
 @dataclass
 class Line:
-    """A host of which only the line counts, with what each transfer over it ends with."""
+    """A host that only counts transfers; each ends with the next of `ends`."""
 
     ends: list[Any]
     closed: int = 0

@@ -240,7 +240,7 @@ def test_a_refused_project_sends_nothing(bench):
 
 
 def test_FI_22_two_at_once_one_waits_for_nobody(bench):
-    """The second is told who holds the project and changes nothing."""
+    """The second sync fails with the name of the lock's holder and changes nothing."""
     bench.home.mkdir(parents=True)
     with take_lock(str(bench.home / "lock"), "another laptop"), pytest.raises(Busy, match="another laptop") as busy:
         bench.sync()

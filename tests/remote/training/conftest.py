@@ -89,7 +89,7 @@ class Made:
 
 @pytest.fixture(scope="session")
 def made(cache: Path) -> Callable[[str], Made]:
-    """What is prepared for a tiny model, by its id."""
+    """Prepared files for a tiny model, by its id."""
     kept: dict[str, Made] = {}
 
     def make(model: str) -> Made:
@@ -108,7 +108,7 @@ def made(cache: Path) -> Callable[[str], Made]:
 
 @dataclass
 class Training:
-    """`payload train SPEC` as a process of its own."""
+    """`payload train SPEC` as a process."""
 
     spec: TrainingSpec
     environment: dict[str, str] = field(default_factory=dict)
@@ -134,7 +134,7 @@ class Training:
 
     @property
     def sample_ids(self) -> list[list[str]]:
-        """What each optimizer step trained on."""
+        """The samples of each optimizer step."""
         lines = (Path(self.spec.paths.run) / "samples.jsonl").read_text().splitlines()
         return [json.loads(line)["ids"] for line in lines]
 

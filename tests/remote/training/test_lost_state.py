@@ -12,7 +12,7 @@ ROWS, BATCH, HALF = 64, 4, 96
 
 
 class Line(torch.nn.Module):
-    """A regression that can be met exactly, so that its loss is near 0 once AdamW's moments have settled."""
+    """A regression with an exact solution: its loss is near 0 once AdamW's moments have settled."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ from tests.lab.hub import Hub, Repository, serve
 
 @pytest.fixture(scope="session")
 def whole():
-    """A real byte-level BPE tokenizer.json, a little over 40 kB, so that a cut at 32,768 lies inside it."""
+    """A real byte-level BPE tokenizer.json of a little over 40 kB, so that byte 32,768 is inside it."""
     words = [f"phone{i} mispronounced{i * 7} café{i} {chr(0x4E00 + i)}" for i in range(900)]
     made = Tokenizer(BPE())
     made.pre_tokenizer = ByteLevel(add_prefix_space=False)

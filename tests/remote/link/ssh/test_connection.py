@@ -178,7 +178,7 @@ def test_a_proxy_command_carries_the_connection(sshd: Sshd, tmp_path: Path, monk
 
 @pytest.fixture
 def dropbear(tmp_path: Path, account: Callable[..., str]) -> Iterator[Address]:
-    """An SSH server that is not OpenSSH, for what must not depend on OpenSSH."""
+    """An SSH server other than OpenSSH."""
     program, keygen = shutil.which("dropbear"), shutil.which("dropbearkey")
     if program is None or keygen is None:
         pytest.skip("no dropbear on this machine")
