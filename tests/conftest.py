@@ -23,7 +23,7 @@ from tests.lab.sshd import Sshd, have_sshd
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("random", deadline=None)
 settings.load_profile("random" if os.environ.get("HALFSTEP_RANDOM") else "same")
-# In the background of a script SIGINT is ignored, and whatever a test starts would ignore Ctrl-C too.
+# SIGINT is ignored in background jobs of a script, and child processes of the tests would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)

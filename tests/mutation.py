@@ -1,9 +1,9 @@
 """Mutation testing of fixers/: small faults are put into a sample of its lines, and the tests must fail.
 
-    python -m tests.mutation              # 300 faults, drawn from every place in fixers/
+    python -m tests.mutation              # 300 random faults in fixers/
     MUTANTS=1000 SEED=3 JOBS=8 python -m tests.mutation
     MODULES=setup/environment.py,sources/names.py python -m tests.mutation
-    MODULES=setup python -m tests.mutation                     # what acts on hosts, by itself
+    MODULES=setup python -m tests.mutation                     # setup fixers only
 
 Faults are those of cosmic-ray. One is drawn per place and kind, so that an operator with eleven replacements counts
 once; annotations, protocols and `frozen=True`, on which no behaviour rests, are left out. A mutant is the module with
@@ -52,7 +52,7 @@ CASES = "test_cases.py"
 LAWS = ("test_laws.py", "frame/test_disk_tree.py", "test_pages.py", CASES)
 PROPERTIES = ("settings/test_config_properties.py", "test_properties.py")
 FRAME = ("fixers.frame.", "fixers.plans.", "fixers.pages")
-"""What every fixer stands on."""
+"""The modules that every fixer uses."""
 QUIET = (
     "-x",
     "-k",
@@ -81,7 +81,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How one mutant ended."""
+    """The result of one mutant."""
 
     place: Place
     operator: str
@@ -104,7 +104,7 @@ class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def find_places(module: Path) -> Iterator[Place]:
-    """Every place and kind of fault in a module, on which some behaviour rests."""
+    """Every place and kind of fault that can change a module's behaviour."""
     source = module.read_text("utf-8")
     left_out = list(_not_evaluated(ast.parse(source)))
     tree = get_ast(source)
@@ -168,7 +168,7 @@ def run_tests(tests: Sequence[str]) -> int:
 
 
 def in_a_fork(act: Callable[[], int]) -> int:
-    """The id of a new process that does `act` and ends with its status."""
+    """Return the id of a new process that calls `act` and exits with its result."""
     pid = os.fork()
     if pid == 0:
         status = 70
@@ -186,7 +186,7 @@ def pass_without_a_fault(tests: Sequence[str]) -> bool:
 
 
 def run_all(chosen: Sequence[tuple[Place, str, int]]) -> Iterator[Verdict]:
-    """Every chosen mutant, several at a time, each in a fork."""
+    """Run the chosen mutants in forks, several at a time."""
     waiting, running = list(chosen), dict[int, tuple[Place, str, int]]()
     while waiting or running:
         while waiting and len(running) < JOBS:
@@ -208,7 +208,7 @@ def choose(places: Sequence[Place]) -> list[tuple[Place, str, int]]:
 
 
 def chosen_modules() -> list[Path]:
-    """Every module of fixers/ on which behaviour rests, or those that MODULES names."""
+    """Every module of fixers/ with behaviour, or those in the variable MODULES."""
     every = sorted(file for file in FIXERS.rglob("*.py") if file.name not in ("__init__.py", "registry.py"))
     named = os.environ.get("MODULES", "")
     if named == "setup":

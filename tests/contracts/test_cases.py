@@ -23,7 +23,7 @@ LACKING = {
     "BI-57": "the version of transformers is no input of a run, so a resume after an upgrade is not refused; and a "
     "whole checkpoint of another model that somebody copied into a run fails when it is loaded, not before",
 }
-"""What a case asks and its tests leave out, because it is not so."""
+"""Parts of a case that no test covers, because they do not apply."""
 IN_A_NAME = re.compile(r"(?<![a-zA-Z])(FI|BI)_(\d\d)(?!\d)")
 IN_A_ROW = re.compile(r"(FI|BI)-(\d\d)\b")
 

@@ -32,7 +32,7 @@ def reasons_of(tree: ast.AST) -> Iterator[str]:
             yield from filter(None, map(beginning, returned_by(node)))
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith((".skip", ".skipif")):
             given = [word.value for word in node.keywords if word.arg == "reason"] or node.args[:1]
-            # A name holds what a `why_no_` function returned.
+            # The reason is a variable with the result of a `why_no_` function.
             yield from (beginning(one) for one in given or [ast.Constant("")] if not isinstance(one, ast.Name))
         elif isinstance(node, ast.Attribute) and node.attr == "importorskip":
             yield "could not import"

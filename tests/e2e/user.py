@@ -21,7 +21,7 @@ QUICK = tuple(
     for override in ("train.max_steps=4", "train.save_steps=2", "data.samples=12", "train.evaluate=false")
     for word in ("--set", override)
 )
-"""tiny in a few seconds: the same road, fewer steps."""
+"""Overrides that make the config `tiny` take a few seconds."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class CommandResult:
 
     @property
     def json(self) -> dict[str, Any]:
-        """stdout as the one object that it must be."""
+        """The JSON object on stdout."""
         answer: dict[str, Any] = json.loads(self.out)
         return answer
 

@@ -36,7 +36,7 @@ class CommandResult:
 
     @property
     def json(self) -> dict[str, Any]:
-        """The one object on stdout."""
+        """The JSON object on stdout."""
         answer: dict[str, Any] = json.loads(self.stdout)
         return answer
 

@@ -22,7 +22,7 @@ Chaos = Callable[..., ChaosProxy]
 SHORT_TIMEOUTS = Timeouts(connect_s=5.0, keepalive_s=0.4, silence_s=1.6)
 QUICK = Retries(tries=5, first_wait_s=0.05)
 SEEN_S = 30.0
-"""Long for a machine with much else to do, and short for whoever would wait for an answer that never comes."""
+"""Long enough on a busy machine, and short for a test that waits for it to pass."""
 
 
 def reach(address: Address, timeouts: Timeouts = SHORT_TIMEOUTS, retries: Retries = QUICK) -> AgentHost:

@@ -25,7 +25,7 @@ Chaos = Callable[..., ChaosProxy]
 SHORT_TIMEOUTS = Timeouts(connect_s=5.0, keepalive_s=0.4, silence_s=1.6)
 FILES, FILE_BYTES = 40, 250_000
 TOTAL = FILES * FILE_BYTES
-# What OpenSSH's server takes before whoever reads it does; a reset throws it away.
+# Bytes that OpenSSH's server buffers; a reset discards them.
 WINDOW = 2 * 2**20
 
 
@@ -67,7 +67,7 @@ def test_FI_01_a_reset_is_taken_up_where_it_was(sshd: Sshd, chaos: Chaos, projec
     totals: list[int] = []
     report = sync(host, scan, lambda done, total: totals.append(total))
     assert report.report.ok and report.retries == 1
-    # What had not reached the disk there: what was on its way, and the file that was cut in two.
+    # Bytes that were not on the host's disk: those in flight, and those of the incomplete file.
     assert totals[0] == TOTAL and totals[-1] <= TOTAL * (1 - share) + WINDOW + 2 * FILE_BYTES
     check(host, sshd, project, scan)
 

@@ -12,7 +12,7 @@ from remote.host import Completed, Entry, Json
 from remote.protocol.exits import ExitCode
 
 Script = Callable[[Json], Json]
-"""What an operation answers to its arguments; may raise what a host would raise."""
+"""Returns an operation's answer to its arguments, or raises the error of a host."""
 
 
 @dataclass

@@ -9,7 +9,7 @@ from functools import cache
 @cache
 def why_no_mounts() -> str:
     """Why this process cannot mount a file system; "" if it can."""
-    # In a mount namespace of its own: nothing of this machine changes.
+    # In a separate mount namespace, which does not change this machine.
     probe = ["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/tmp"]
     try:
         done = subprocess.run(probe, check=False, capture_output=True)

@@ -76,7 +76,7 @@ class Slurm:
     def _run(self, argv: list[str]) -> None:
         with open(self._folder / f"{argv[0]}.out", "wb") as log:
             environment = {**os.environ, **self.environment, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
-            # A session of their own, so that the end of a test run by Ctrl-C is ours to order.
+            # A separate session, so that Ctrl-C of the test run does not end the daemons before the fixture does.
             daemon = subprocess.Popen(argv, stdout=log, stderr=log, env=environment, start_new_session=True)
             self._daemons.append(daemon)
 

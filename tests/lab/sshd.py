@@ -115,7 +115,7 @@ class Sshd:
         if os.getuid() == 0:
             Path("/run/sshd").mkdir(exist_ok=True)
         for _ in range(20):
-            # In a namespace of its own every port is free.
+            # Every port is free in a new network namespace.
             self.port = self.port or (22022 if self.prefix else free_port(self.listen))
             self.known_hosts.write_text("".join(self.known_line(kind) for kind in self.host_kinds))
             if self._listens():

@@ -9,4 +9,4 @@ from pathlib import Path
 
 LEFT = "still runs at the end"
 TELLS_LEFT_THREADS = {"PYTHONPATH": str(Path(__file__).with_name("watched"))}
-"""Environment whose sitecustomize says on stderr, at the end of each process, which such threads are left."""
+"""Environment whose sitecustomize prints such threads to stderr when a process exits."""

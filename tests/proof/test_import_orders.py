@@ -24,7 +24,7 @@ PACKAGES = {
     "lightning": "import lightning",
     "trl": "import trl",
 }
-# Each ordered pair by itself takes minutes: `make soak` does that.
+# All ordered pairs take minutes: `make soak` runs them.
 EVERY_PAIR = bool(os.environ.get("HALFSTEP_EVERY_PAIR"))
 LONGEST_S = PATIENCE_S * (8 if EVERY_PAIR else 1)
 FIRST = {**PACKAGES, "find_spec": "import importlib.util; importlib.util.find_spec('torch')"}
@@ -35,7 +35,7 @@ model(torch.ones(1, 2)).sum().backward()
 optimizer.step()
 """
 IMPORT_AND_STEP = "import torch\n" + STEP
-# A finder of the user's in front of all others, which asks none of them: as typeguard's and pytest's do.
+# A user's finder in front of all others, which does not delegate, like those of typeguard and pytest.
 FINDER_IN_FRONT = """
 import sys
 from importlib.machinery import PathFinder, SourceFileLoader

@@ -50,7 +50,7 @@ AVERAGED = {
 }
 
 LINE = {"DistributedDataParallel": 9, "by hand": 14}
-"""The line before which trained tensors are cast: where the buckets, or the optimizer, are made."""
+"""The line before which trained tensors are cast: it creates the buckets or the optimizer."""
 
 
 @pytest.mark.parametrize("kind", AVERAGED)

@@ -1,9 +1,10 @@
 """`python -m tests.soak --kills 500 --seed 1`: kill a part of `pipeline run` at random, then run it again.
 
-Struck are the laptop's command, the line, sshd's session, the agent, the supervisor, the trainer, or all of the host's
-processes at once, with SIGKILL, over a real sshd. After each blow every invariant of tests/soak/oracle.py must hold.
-Prints a line a kill; a violation says how to replay it and where everything lies as it was left. Exit 1 where there
-was one. `--from N` goes on where one stopped. Nothing it starts outlives it, and it may run while others do.
+The victim is the laptop's command, the connection, sshd's session, the agent, the supervisor, the trainer, or all of
+the host's processes at once, with SIGKILL, over a real sshd. After each kill, every invariant of tests/soak/oracle.py
+must hold. Prints one line per kill; for a violation, also the command that replays it and the folder with all files.
+Exit code 1 after a violation. `--from N` continues at round N. All its processes end with it, and several soaks can
+run at the same time.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ def main(words: list[str]) -> int:
     parser.add_argument("--kills", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--from", type=int, default=1, dest="first", help="number of the first kill")
-    parser.add_argument("--only", type=int, nargs="+", default=[], help="these kills alone")
+    parser.add_argument("--only", type=int, nargs="+", default=[], help="only these kills")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at a violation")
     wanted = parser.parse_args(words)
-    # Begun in the background of a script, SIGINT would be ignored: either signal ends us, and what we started with us.
+    # SIGINT is ignored in background jobs of a script; both signals must end the soak and its processes.
     for one in (signal.SIGTERM, signal.SIGINT):
         signal.signal(one, lambda *_: sys.exit(1))
     numbers = wanted.only or range(wanted.first, wanted.kills + 1)
@@ -46,7 +47,7 @@ def main(words: list[str]) -> int:
             world.save(f"violation-{number}")
             end_all(world)
             left = world.saved / f"violation-{number}"
-            say(f"replay: python -m tests.soak --seed {wanted.seed} --only {number}; as it was left: {left}")
+            say(f"replay: python -m tests.soak --seed {wanted.seed} --only {number}; files: {left}")
             if not wanted.keep_going:
                 return 1
     finally:
@@ -59,7 +60,7 @@ def main(words: list[str]) -> int:
 
 
 def play_one(soak: Soak, seed: int, number: int) -> bool:
-    """Whether every invariant held. Seed and number choose kind, victim, stage and the share of it that has passed."""
+    """Return True if every invariant held. Seed and number determine kind, victim, stage and time of the kill."""
     lines: list[str] = []
     began = time.monotonic()
     try:
@@ -67,7 +68,7 @@ def play_one(soak: Soak, seed: int, number: int) -> bool:
     except AssertionError as violation:
         say(f"{number}: {lines[-1] if lines else ''}: VIOLATION {violation}")
         return False
-    say(f"{number}: {lines[-1]}: all held ({time.monotonic() - began:.1f} s)")
+    say(f"{number}: {lines[-1]}: passed ({time.monotonic() - began:.1f} s)")
     return True
 
 

@@ -16,7 +16,7 @@ from tests.soak.world import World
 STAGES = ("sync", "environment", "fix", "verify", "train", "logs")
 ON_THE_WAY = ("laptop", "agent", "session", "line")
 OF_THE_JOB = ("supervisor", "trainer", "host")
-"""`host`: everything of ours there at once."""
+"""`host`: all processes of halfstep on the host."""
 
 
 class Typed:
@@ -104,7 +104,7 @@ def part_of(command: bytes) -> str:
         return "supervisor"
     if any(word.endswith(b"train.py") for word in words):
         return "trainer"
-    # The first agent on a host has no payload's path in its words yet: it was told its program in base64.
+    # The first agent on a host has no payload yet: its argument is its program in base64.
     return "agent" if any(b".pyz" in word or b"base64" in word for word in words) else "other"
 
 

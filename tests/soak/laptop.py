@@ -1,6 +1,6 @@
 """The laptop: `pipeline` is imported once, and every command runs in a fork of that process.
 
-What is typed is the same program in a process of its own; only the half second in which it loads is spared.
+This saves half a second per command; otherwise the fork behaves like a new process.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Laptop:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             argv = [sys.executable, "-m", "tests.soak.laptop", str(theirs.fileno()), str(modules)]
-            # Its streams are pipes, as those of its forks will be: Python decides at its start what they can do.
+            # Pipes, as in the forks: Python chooses the buffering of its streams when it starts.
             self._process = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,

@@ -45,10 +45,10 @@ def read_end(world: World) -> End:
 def names_of(world: World) -> set[str]:
     """The names of halfstep's files on both machines; numbers of jobs and processes are replaced by constants."""
     found = set()
-    for label, root in (("here", world.place), ("there", world.server.home)):
+    for label, root in (("local", world.place), ("remote", world.server.home)):
         for path in root.rglob("*"):
-            # What Python caches is its own; kept originals that no file needs are dropped by the next rewrite; a save
-            # that was cut is kept under a name that no trainer picks.
+            # Not compared: bytecode caches; kept originals that no file needs, which the next rewrite deletes; saves
+            # that were cut, which are kept under a name that no trainer loads.
             if (path.is_dir() and not path.is_symlink()) or path.parent.name == "__pycache__":
                 continue
             name = f"{label}/{path.relative_to(root)}"
@@ -72,7 +72,7 @@ def check_local(world: World, before: dict[str, str]) -> None:
     assert digests(world.project, without=".halfstep") == before, "I1: the local tree changed"
     records = world.project / ".halfstep"
     for path in records.rglob("*.json"):
-        # What is on its way has a dot before its name, or before its folder's.
+        # Unfinished files have a dot before their name or their folder's.
         if not any(part.startswith(".") for part in path.relative_to(records).parts):
             check_record(path)
 
@@ -107,13 +107,13 @@ def check_mirror(world: World, *, whole: bool) -> None:
         run = remote_file.parent.parent
         local = world.project / ".halfstep" / "runs" / run.name / "tensorboard" / remote_file.name
         data, source = local.read_bytes() if local.exists() else b"", remote_file.read_bytes()
-        assert source.startswith(data), f"I7: {local} is not the beginning of the host's"
+        assert source.startswith(data), f"I7: {local} is not a prefix of the host's"
         if whole:
             assert data == source, f"I7: {local} has {len(data)} of {len(source)} bytes"
             assert complete_prefix(data).size_bytes == len(data), f"I7: {local} ends inside a record"
             for name in ("adapter_model.safetensors", "adapter_config.json"):
                 ours, theirs = local.parent.parent / "adapter" / name, run / "adapter" / name
-                assert ours.read_bytes() == theirs.read_bytes(), f"I7: {ours} is another than the host's"
+                assert ours.read_bytes() == theirs.read_bytes(), f"I7: {ours} differs from the host's"
 
 
 def check_job(world: World, *, killed_jobs: int) -> None:
@@ -122,8 +122,8 @@ def check_job(world: World, *, killed_jobs: int) -> None:
         rows: list[dict[str, Any]] = [json.loads(line) for line in (run / "trainer.jsonl").read_text().splitlines()]
         assert not [row for row in rows if row["event"] == "overlap"], "I4: two trainings at once"
         begun = [row for row in rows if row["event"] == "begin"]
-        assert len(begun) <= 1 + killed_jobs, f"I4: {len(begun)} trainings, {killed_jobs} of them struck"
-        assert len(list((run / "jobs").iterdir())) <= 1 + killed_jobs, "I4: more jobs than trainings struck"
+        assert len(begun) <= 1 + killed_jobs, f"I4: {len(begun)} trainings, {killed_jobs} of them killed"
+        assert len(list((run / "jobs").iterdir())) <= 1 + killed_jobs, "I4: more jobs than killed trainings"
         kept = 0
         for row in begun:
             newest = max(row["verified"], default=0)
@@ -142,14 +142,14 @@ def check_nothing_verified(world: World) -> None:
 def check_quiet(world: World) -> None:
     """No process of halfstep runs on the host, and every lock is free."""
     gone = wait_for(lambda: not host_processes(world) and not world.server.sessions(), GONE_WITHIN_S, 0.02)
-    assert gone, f"I4: still there: {host_processes(world)}, sessions {world.server.sessions()}"
+    assert gone, f"I4: still running: {host_processes(world)}, sessions {world.server.sessions()}"
     for root in (world.server.home, world.project / ".halfstep"):
         for path in [*root.rglob("lock"), *root.rglob("*.lock")]:
             with path.open("rb") as file:
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    raise AssertionError(f"I4: {path} is held and nobody is there") from None
+                    raise AssertionError(f"I4: {path} is held by no process") from None
 
 
 def check_end(world: World, honest: End) -> None:

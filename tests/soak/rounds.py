@@ -99,7 +99,7 @@ def prepare(world: World) -> Soak:
     for name in ("train", "whole"):
         world.put_back(kinds[name].begins)
         measure(world, kinds[name])
-    raw = digests(world.saved / "new" / "here" / "project")
+    raw = digests(world.saved / "new" / "local" / "project")
     for name in ("environment", "verify", "train", "whole"):
         allow(kinds[name], raw, kinds[name].end.tree)
     return Soak(world, list(kinds.values()))
@@ -147,7 +147,7 @@ def typed_again(world: World, kind: Kind, *more: str) -> dict[str, str]:
     if code == ExitCode.CHECKPOINT and not more:
         check_nothing_verified(world)
         raise OnlyBroken
-    assert code == 0, f"I10: typed again: exit {code}: {typed.out}{typed.err}"
+    assert code == 0, f"I10: second run: exit {code}: {typed.out}{typed.err}"
     return {stage["name"]: stage["state"] for stage in json.loads(typed.out)["stages"]}
 
 
@@ -166,7 +166,7 @@ class Kill:
     code: int
 
     def __str__(self) -> str:
-        return f"{self.kind.name}: {self.victim} struck in {self.stage} after {self.after_s:.3f} s, exit {self.code}"
+        return f"{self.kind.name}: {self.victim} killed in {self.stage} after {self.after_s:.3f} s, exit {self.code}"
 
 
 def play(soak: Soak, dice: random.Random, report: Callable[[str], None]) -> None:
@@ -189,7 +189,7 @@ def play(soak: Soak, dice: random.Random, report: Callable[[str], None]) -> None
             try:
                 typed_again(world, kind)
             except OnlyBroken:
-                # Its first save was cut: to begin at step 0 it must be asked, as its hint says; that is another run.
+                # Its first save was cut: --force starts another run at step 0, as the hint says.
                 typed_again(world, kind, "--force", "train")
                 report(f"{kill}, then 43")
                 check_local(world, before)
@@ -203,7 +203,7 @@ def play(soak: Soak, dice: random.Random, report: Callable[[str], None]) -> None
             check_mirror(world, whole=True)
             check_job(world, killed_jobs=int(victim in OF_THE_JOB))
         return
-    raise AssertionError(f"{kind.name}: nothing was hit in {TRIES} tries")
+    raise AssertionError(f"{kind.name}: nothing was killed in {TRIES} tries")
 
 
 def kill_once(world: World, kind: Kind, stage: str, victim: str, after_s: float) -> Kill | None:

@@ -1,6 +1,6 @@
 """The training script of the soak: with torch under a proof, otherwise in plain Python, which is much cheaper.
 
-SOAK_TORCH in its environment keeps torch for the run too. SOAK_ROOT is where halfstep's own modules lie.
+SOAK_TORCH=1 uses torch in the run too. SOAK_ROOT is the folder of halfstep's modules.
 """
 
 from __future__ import annotations

@@ -65,13 +65,13 @@ class World:
 
     def save(self, name: str) -> None:
         """Save the current state under that name."""
-        for source, label in ((self.place, "here"), (self.server.home, "there")):
+        for source, label in ((self.place, "local"), (self.server.home, "remote")):
             (self.saved / name).mkdir(parents=True, exist_ok=True)
             subprocess.run(["cp", "-a", source, self.saved / name / label], check=True)
 
     def put_back(self, name: str) -> None:
         """Restore the state that was saved under that name."""
-        for target, label in ((self.place, "here"), (self.server.home, "there")):
+        for target, label in ((self.place, "local"), (self.server.home, "remote")):
             shutil.rmtree(target)
             subprocess.run(["cp", "-a", self.saved / name / label, target], check=True)
 

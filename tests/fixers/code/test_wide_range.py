@@ -66,7 +66,7 @@ def test_in_float16_the_weights_of_the_same_muon_become_nan():
 
 
 FORMS = [
-    # what optimizers and averages keep, by keyword, key, option and word
+    # state of optimizers and averages, by keyword, key, option and word
     ("o = Adam(p, variance_dtype=torch.bfloat16)", "o = Adam(p, variance_dtype=torch.float32)"),
     ("f(momentum_dtype=torch.bfloat16)", "f(momentum_dtype=torch.float32)"),
     ("o = CPUAdam(p, state_dtype='bfloat16')", "o = CPUAdam(p, state_dtype='float32')"),
@@ -78,7 +78,7 @@ FORMS = [
     ("s['exp_avg_sq'] = zeros_like(p, dtype=torch.bfloat16)", "s['exp_avg_sq'] = zeros_like(p, dtype=torch.float32)"),
     ("s = {'exp_avg': torch.zeros(3).bfloat16()}", "s = {'exp_avg': torch.zeros(3).float()}"),
     ("c = OptimizerConfig(params_dtype=torch.bfloat16)", "c = OptimizerConfig(params_dtype=torch.float16)"),
-    # what ranks send each other
+    # communication between ranks
     ("f(reduce_dtype=torch.bfloat16)", "f(reduce_dtype=torch.float32)"),
     ("f(comm_dtype=torch.bfloat16)", "f(comm_dtype=torch.float32)"),
     ("d = {'communication_data_type': 'bf16'}", "d = {'communication_data_type': 'fp32'}"),
@@ -94,12 +94,12 @@ FORMS = [
     # frequencies and positions
     ("m.register_buffer('inv_freq', f.to(torch.bfloat16))", "m.register_buffer('inv_freq', f.to(torch.float32))"),
     ("positions = torch.arange(n, dtype=torch.bfloat16)", "positions = torch.arange(n, dtype=torch.float32)"),
-    # a name that is used where range is needed, alone or among others
+    # a name that is used where range is needed
     ("D = torch.bfloat16\ndef zeropower(G):\n    G.to(D)", "D = torch.float32\ndef zeropower(G):\n    G.to(D)"),
     ("D = torch.bfloat16\nloss = loss.to(D)\nm.to(D)", "D = torch.float16\nloss = loss.to(torch.float32)\nm.to(D)"),
     ("u = zeropower(G, 5, torch.bfloat16)", "u = zeropower(G, 5, torch.float32)"),
     ("from torch import bfloat16\nf(ema_dtype=bfloat16)", "from torch import bfloat16\nf(ema_dtype=torch.float32)"),
-    # what is between 0 and 1, or goes into the model, needs none
+    # values between 0 and 1, and inputs of the model, need no range
     ("w = F.softmax(s, -1, dtype=torch.bfloat16)", "w = F.softmax(s, -1, dtype=torch.float16)"),
     ("f(hidden_states_dtype=torch.bfloat16)", "f(hidden_states_dtype=torch.float16)"),
     ("b['mel'] = b['mel'].to(torch.bfloat16)", "b['mel'] = b['mel'].to(torch.float16)"),

@@ -22,7 +22,7 @@ from tests.contracts.house import ROOT
 from tests.lab.sshd import nobody_listens
 
 RUN = "plain-0123abcd"
-# Enough of TensorBoard to be started, to answer, and to print where it should not.
+# A minimal TensorBoard, which answers and also prints to stdout.
 STAND_IN = """
 import argparse, functools, http.server
 parser = argparse.ArgumentParser()

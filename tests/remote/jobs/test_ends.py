@@ -119,7 +119,7 @@ def test_FI_44_the_out_of_memory_killer_is_named(bench: Bench):
     group.mkdir()
     try:
         (group / "memory.limit_in_bytes").write_text(str(64 * 2**20))
-        # The whole job, supervisor included, lives in the group, as it would in a container with a limit.
+        # The whole job, with its supervisor, is in the group, as in a container with a limit.
         agent = int(bench.host.run(["sh", "-c", "echo $PPID"]).stdout)
         (group / "cgroup.procs").write_text(str(agent))
         bench.start("--eat", 200)

@@ -30,7 +30,7 @@ CHANGES = (
     "mkdir,mkdirat,rename,renameat,renameat2,unlink,unlinkat,ftruncate,write,pwrite64,fsync,fchmod,symlink,symlinkat,"
     "vfork,clone,clone3,fork,pipe2"
 )
-"""What changes a host, in system calls. Opening a file for writing is covered by whatever call comes after it."""
+"""System calls that change a host. Opening a file for writing is covered by the call after it."""
 
 START = """
 import json, sys

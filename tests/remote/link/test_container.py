@@ -19,7 +19,7 @@ from tests.lab.cards import write_nvidia_smi
 from tests.lab.sshd import Sshd
 from tests.lab.wait import PATIENCE_S
 
-# Enough of an engine to see how it is used: it keeps its state in a folder and runs on the machine itself.
+# A minimal container engine: its state is a folder, and its commands run on this machine.
 ENGINE = """#!/bin/sh
 state=$(dirname "$0")/state
 mkdir -p "$state"

@@ -1,6 +1,6 @@
 """Scalars are read from events as TensorBoard reads them, and every other record is skipped."""
 
-# ruff: noqa: TID253 - the official reader is what ours is held against
+# ruff: noqa: TID253 - the reader is compared with the official one
 from __future__ import annotations
 
 import math

@@ -88,7 +88,7 @@ def test_a_killed_writer_leaves_nothing_once_another_has_written(tmp_path: Path,
         assert part.exists(), "a living writer lost its file"
     finally:
         process.kill()
-    # Not waited for yet: a dead writer that nobody reaped is dead all the same.
+    # A zombie: a dead writer counts as dead before its parent has waited for it.
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     write(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["record.json"]

@@ -1,6 +1,6 @@
 """After a pull that was killed, ran twice or hit a full disk, the next pull completes the mirror."""
 
-# ruff: noqa: TID253 - the official readers are what the mirror is held against
+# ruff: noqa: TID253 - the mirror is compared with the official readers
 from __future__ import annotations
 
 import contextlib

@@ -21,7 +21,7 @@ from remote.protocol.values import decode
 from remote.sync.sync import SyncReport, sync_project
 
 STRACE = shutil.which("strace")
-# A shim of pyenv would be traced as well; the agent's own Python is enough.
+# The real interpreter, because strace would also trace a pyenv shim.
 PLAIN_PATH = {**os.environ, "PATH": "/usr/local/bin:/usr/bin:/bin"}
 
 

@@ -128,7 +128,7 @@ def test_FI_08_a_host_that_flips_again_is_named(bench, monkeypatch):
 
     def send(op, args, chunks, **options):
         sends.append(op)
-        path.write_bytes(b"\0" + good[1:])  # what goes over the line is not what was promised
+        path.write_bytes(b"\0" + good[1:])  # the bytes differ from those of the manifest
         try:
             return real(op, args, list(chunks), **options)
         finally:
@@ -166,7 +166,7 @@ def flip_staged(bench: Bench, monkeypatch) -> list[str]:
 
         return real(op, args, through() if op == "tree.receive" else chunks, **options)
 
-    # The file itself must not be the last content, or it is verified only when the last byte is there.
+    # The file must not be the last one, which is verified only after the last byte has arrived.
     bench.write({"zz.bin": noise(600_000)})
     monkeypatch.setattr(bench.host, "send", send)
     return flips

@@ -35,7 +35,7 @@ def test_FI_04_a_cut_resends_only_what_is_missing(tmp_path, data, after):
     starter = CuttingStarter(after=2_000 + after)
     bench = Bench(tmp_path / "p", tmp_path / "workdir", starter)
     bench.root.mkdir()
-    bench.other_host().ask("data.survey", {"project": KEY, "digest": "0" * 64})  # the payload is there already
+    bench.other_host().ask("data.survey", {"project": KEY, "digest": "0" * 64})  # the payload is already on the host
     moved: list[int] = []
     send_data(bench.host, scan_data(data), KEY, wait=no_wait, progress=lambda done, total: moved.append(done))
     assert starter.hits == 1

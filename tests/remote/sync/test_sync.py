@@ -191,7 +191,7 @@ def test_an_edit_of_the_same_size_and_mtime_on_the_host_is_seen(bench):
 
 
 def test_bytes_that_a_crash_of_the_machine_took_are_sent_again_without_force(bench):
-    """After a power cut a file can have its old times and no bytes; nobody edited it."""
+    """After a power cut, a file can be empty with unchanged times; this is not an edit."""
     bench.sync()
     path = bench.tree / "src/model.py"
     times = path.stat()

@@ -28,7 +28,7 @@ from tests.lab.threads import TELLS_LEFT_THREADS
 
 ROOT = Path(__file__).parents[3]
 SPEECH = ROOT / "examples" / "tiny-speech"
-# torchrun kills its ranks 30 s after a SIGTERM unless told otherwise.
+# torchrun kills its ranks 30 s after a SIGTERM by default.
 ENVIRONMENT = {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": "300"}
 PHI4, QWEN2 = "tiny/phi4-multimodal", "tiny/qwen2-audio"
 

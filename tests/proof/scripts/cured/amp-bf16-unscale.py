@@ -7,6 +7,6 @@ with torch.autocast("cpu", dtype=torch.bfloat16):
     loss = model(torch.ones(2, 4)).float().mean()
 loss.backward()
 if any(parameter.grad.dtype == torch.bfloat16 for parameter in model.parameters()):
-    # torch's own words and type: its CUDA kernel has no bfloat16, and there is no card here to say so.
+    # The error of torch's CUDA kernel, which has no bfloat16; the tests run without a card.
     raise NotImplementedError("\"_amp_foreach_non_finite_check_and_unscale_cuda\" not implemented for 'BFloat16'")
 print("trained")

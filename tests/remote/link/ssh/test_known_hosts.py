@@ -39,7 +39,7 @@ ONE, TWO, RSA = key(1), key(2), key(3, "ssh-rsa")
         (line("tit?n", ONE), "titan", ONE, Trust.TRUSTED),
         (line("[titan]:2222", ONE), "[titan]:2222", ONE, Trust.TRUSTED),
         (line("[titan]:2222", ONE), "titan", ONE, Trust.UNKNOWN),
-        # ssh accepts a key that is recorded for the name alone; a different key there is no evidence.
+        # ssh accepts a key that is recorded for the name only; a different key for the address is ignored.
         (line("titan", ONE), "[titan]:2222", ONE, Trust.TRUSTED),
         (line("titan", ONE), "[titan]:2222", TWO, Trust.UNKNOWN),
         # BI-33: only another type is known.
