@@ -66,8 +66,8 @@ def places(folder: Path) -> Iterator[list[Place]]:
 
 
 def fresh(place: Place, number: int) -> Place:
-    """A place for one round, with our payload there: nothing is deleted before a round, because a file system that has
-    just lost 2,000 files is slow to make new ones (ext4 looks at every inode it has freed within the last minute)."""
+    """A place for one round, with the payload on it. Nothing is deleted before a round, because a file system that has
+    just deleted 2,000 files creates new ones slowly (ext4 examines every inode freed within the last minute)."""
     folder = place.remote / f"round-{number}"
     (folder / "halfstep").mkdir(parents=True)
     shutil.copytree(place.remote / "halfstep" / "payload", folder / "halfstep" / "payload")

@@ -85,7 +85,7 @@ def test_nothing_else_lies_loose_at_the_top_of_a_package(package: str, loose: se
 
 @pytest.mark.parametrize("package", ["pipeline", "fixers", "remote", "remote/payload"])
 def test_a_room_imports_only_from_rooms_below_it(package: str) -> None:
-    """The command line is left out: it imports none of them, and the pages read its table of verbs."""
+    """Except the command line, which imports no room, and whose table of verbs the pages read."""
     dotted = package.replace("/", ".")
     floor = {f"{dotted}.{room}": number for number, room in enumerate(rooms_of(package)) if room != "cli"}
     upwards = [

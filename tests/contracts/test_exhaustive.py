@@ -63,7 +63,7 @@ def read(file: Path) -> str:
 
 
 def test_make_test_uses_every_package_of_the_product() -> None:
-    """A test imports a module of the package, or one that imports such a module, or uses it through the agent."""
+    """A test imports the package directly or indirectly, or uses it through the agent."""
     kept = [path for path in FILES if in_make_test(path)]
     used = {named for path in kept for name in imported_by(path) if (named := module_named(name))}
     used |= {imported for module in used for imported in graph()[module]}

@@ -49,7 +49,7 @@ def multi_hot(user: User) -> User:
     return user
 
 
-def test_run_takes_back_padding_that_the_loss_does_not_ignore(multi_hot: User) -> None:
+def test_run_reverts_padding_that_the_loss_does_not_ignore(multi_hot: User) -> None:
     refused = multi_hot.types("run", "--host", "local", "--config", "hot", "--no-heal", "--json")
     (error,) = (one for one in refused.json["findings"] if one["check"] == "labels-ignored")
     assert refused.code == 23, refused.err

@@ -52,7 +52,7 @@ def trainers(server: Sshd) -> list[int]:
     return found
 
 
-def test_a_killed_laptop_leaves_one_job_that_the_next_run_joins(user: User, sshd: Sshd) -> None:
+def test_a_killed_laptop_leaves_one_job_to_which_the_next_run_attaches(user: User, sshd: Sshd) -> None:
     user.knows("titan", sshd)
     words = ("run", "--host", "titan", "--config", "tiny", *LONG)
     first = user.starts(*words)
@@ -94,7 +94,7 @@ def test_stop_ends_every_process_and_keeps_a_checkpoint_that_run_resumes_from(us
     assert f"step 1/{STEPS} " not in log, "the second job began at step 1"
 
 
-def test_ctrl_c_while_training_leaves_the_job_and_says_how_to_come_back(user: User, sshd: Sshd) -> None:
+def test_ctrl_c_while_training_keeps_the_job_and_prints_how_to_reattach(user: User, sshd: Sshd) -> None:
     user.knows("titan", sshd)
     first = user.starts("run", "--host", "titan", "--config", "tiny", *LONG)
     until(under_way(sshd, 1), "the first step", PATIENCE_S)

@@ -34,7 +34,7 @@ def turn_clock_back(user: User) -> None:
         path.write_text(json.dumps({**note, "created_unix": note["created_unix"] + 3600.0}))
 
 
-def test_a_resumed_run_is_the_one_that_is_meant(user: User, held: Held) -> None:
+def test_a_resumed_run_is_the_default_run(user: User, held: Held) -> None:
     script = user.project / "train.py"
     first_text = script.read_text()
     first = detached(user)

@@ -70,7 +70,7 @@ def test_each_fixer_uncovers_the_next_fault(example):
         (["bf16-to-fp16", "trainable-fp32"], "fp16-unscale", ["bf16-to-fp16", "trainable-fp32"]),
     ],
 )
-def test_without_fixers_what_comes_of_it_is_named_and_healed(example, off, named, cures):
+def test_without_its_fixers_each_fault_is_diagnosed_and_cured(example, off, named, cures):
     tts = example(NAME)
     with port_held():
         healed = tts.go(*(word for fixer in off for word in ("--set", f"fixers.{fixer}=off")))
@@ -81,8 +81,8 @@ def test_without_fixers_what_comes_of_it_is_named_and_healed(example, off, named
     assert healed.json["cures"] == [f"fixer:{cure}" for cure in cures]
 
 
-def test_without_the_flip_the_cast_behind_it_is_enough(example):
-    """trainable-fp32 makes float32 again of what `.to(torch.bfloat16)` has touched, so nothing is left to heal."""
+def test_without_bf16_to_fp16_the_later_cast_is_enough(example):
+    """trainable-fp32 casts what `.to(torch.bfloat16)` has changed back to float32, so that no cure is needed."""
     ran = example(NAME).go("--set", "fixers.bf16-to-fp16=off")
     assert ran.exit == 0, ran.text
     assert "healed" not in ran.checks
@@ -98,7 +98,7 @@ def test_two_processes_on_one_exclusive_card_are_found_before_the_training(examp
     assert "allows one process (Exclusive_Process); 2 would share 1 card(s)" in finding["message"]
 
 
-def test_what_an_earlier_run_left_on_the_card_is_ended_and_nobody_else(example, tmp_path):
+def test_only_processes_of_an_earlier_run_on_the_card_are_ended(example, tmp_path):
     first = example(NAME)
     synced = first.go("--until", "sync")
     assert synced.exit == 0, synced.text

@@ -34,7 +34,7 @@ def test_run_goes_from_broken_to_trained_and_then_has_nothing_to_do(case, exampl
     [(case, fixer) for case in CASES for fixer in case.off],
     ids=[f"{case.name} without {fixer}" for case in CASES for fixer in case.off],
 )
-def test_without_one_of_its_fixers_the_failure_is_named_and_healed(case, fixer, example):
+def test_without_one_of_its_fixers_the_failure_is_diagnosed_and_cured(case, fixer, example):
     one = example(case.name)
     ran = one.go("--set", f"fixers.{fixer}=off")
     assert ran.exit == 0, ran.text
@@ -50,7 +50,7 @@ def test_a_loss_in_float16_whose_gradients_are_finite_is_a_warning(example):
     assert {f["severity"] for f in ran.json["findings"] if f["check"] == "loss-dtype"} == {"warning"}
 
 
-def test_without_healing_the_failure_is_named_and_left(example):
+def test_without_cures_the_failure_is_diagnosed_only(example):
     one = example("kaggle-distill")
     ran = one.go("--set", "fixers.trainable-fp32=off", "--no-heal")
     assert ran.exit == 23
@@ -58,7 +58,7 @@ def test_without_healing_the_failure_is_named_and_left(example):
     assert ran.stages["train"] == "pending"
 
 
-def test_without_a_copy_at_hand_the_tokenizer_comes_from_the_hub(example):
+def test_without_a_local_copy_the_tokenizer_comes_from_the_hub(example):
     one = example("titan-phi4")
     whole = (one.root / "mirror" / "tokenizer.json").read_bytes()
     (one.root / "mirror" / "tokenizer.json").unlink()

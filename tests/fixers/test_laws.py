@@ -109,7 +109,7 @@ def test_FI_33_killed_between_any_two_writes_the_next_run_arrives_at_the_same_by
     assert _digests(project) == before
 
 
-def test_two_fixes_in_a_row_are_taken_back_to_before_the_first(project: Path) -> None:
+def test_undo_reverts_two_fixes_in_a_row(project: Path) -> None:
     before = _digests(project)
     apply_to_disk(project, plan_fixes(Site(DiskTree(project), gpu=TITAN_RTX), only=["bf16-probe"]))
     between = _digests(project)

@@ -33,7 +33,7 @@ MANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthChe
 
 
 def _statements() -> list[str]:
-    """Statements of every Python case, each a piece to build other files from."""
+    """The statements of all Python cases, from which other files are built."""
     pieces: list[str] = []
     for case in read_cases():
         if not case.path.endswith(".py"):
@@ -56,7 +56,7 @@ def _plan(path: str, data: bytes) -> FileOutcome:
 
 
 def _holds(path: str, data: bytes) -> FileOutcome:
-    """The promises of one file."""
+    """Check the laws for one file."""
     outcome = _plan(path, data)
     assert outcome == _plan(path, data)
     assert not [each for each in outcome.findings if any(words in each.message for words in OUR_FAULTS)]
@@ -124,7 +124,7 @@ def test_any_notebook(cells: list[tuple[list[str], str, bool]], indent, ascii_on
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.text("ab .é-", min_size=1, max_size=6).filter(lambda n: n.strip(" .")), PIECES, max_size=4))
-def test_any_folder_is_fixed_once_and_taken_back(files: dict[str, list[str]]) -> None:
+def test_any_folder_is_fixed_once_and_restored(files: dict[str, list[str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         before = {f"{name}.py": "\n".join(pieces).encode() for name, pieces in files.items()}
@@ -139,7 +139,7 @@ def test_any_folder_is_fixed_once_and_taken_back(files: dict[str, list[str]]) ->
 
 @MANY
 @given(st.binary(max_size=60), st.lists(st.tuples(st.integers(0, 60), st.integers(0, 6), st.binary(max_size=4))))
-def test_splices_change_their_ranges_alone_or_nothing(data: bytes, ranges: list[tuple[int, int, bytes]]) -> None:
+def test_splices_change_only_their_ranges_or_nothing(data: bytes, ranges: list[tuple[int, int, bytes]]) -> None:
     edits = [Edit(start, data[start : start + length], new, "") for start, length, new in ranges if start <= len(data)]
     try:
         after = splice(data, edits)

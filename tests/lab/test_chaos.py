@@ -14,7 +14,9 @@ RST = struct.pack("ii", 1, 0)
 
 
 @pytest.mark.parametrize("linger", [None, RST], ids=["closed", "reset"])
-def test_an_end_that_leaves_is_gone_for_the_other_too(chaos: Callable[..., ChaosProxy], linger: bytes | None) -> None:
+def test_a_connection_closed_by_one_end_is_closed_for_the_other(
+    chaos: Callable[..., ChaosProxy], linger: bytes | None
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         proxy = chaos(server.getsockname())
         client = socket.create_connection(("127.0.0.1", proxy.port), timeout=60)

@@ -78,7 +78,7 @@ def planned(text: str, path: str = "src/model.py") -> FileOutcome:
 
 
 @pytest.mark.parametrize("text", LEFT.values(), ids=LEFT.keys())
-def test_a_use_that_is_no_wish_stays(text: str) -> None:
+def test_a_use_that_does_not_select_bfloat16_stays(text: str) -> None:
     assert planned(text).change is None
 
 

@@ -95,11 +95,11 @@ def test_a_loop_that_is_not_plain_is_reported_and_left(loop):
     assert outcome(scaler_gate, MADE + HALF + loop) == (MADE + HALF + loop, [(2, TOLD)])
 
 
-def test_an_old_torch_has_the_scaler_where_it_was():
+def test_an_old_torch_gets_the_scaler_of_its_own_module():
     code = MADE + HALF + LOOP
     assert outcome(scaler_gate, code, {"torch": "2.2.1"})[0] == made("torch.cuda.amp.GradScaler()") + HALF + SCALED
     assert outcome(scaler_gate, code, {"torch": "2.3.0"})[0] == made() + HALF + SCALED
 
 
-def test_a_flip_to_float16_brings_the_scaler():
+def test_a_change_to_float16_adds_the_scaler():
     assert scaler_gate.name in brings

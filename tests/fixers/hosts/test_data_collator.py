@@ -32,7 +32,7 @@ def site_of(host, setting=None, **known):
 
 
 @pytest.mark.parametrize("setting", [{"path": FILE}, "auto"], ids=["named", "found by its name"])
-def test_a_collator_edited_on_the_host_becomes_the_projects_and_can_be_put_back(host, setting):
+def test_a_collator_edited_on_the_host_is_replaced_by_the_projects_and_can_be_restored(host, setting):
     put(host, FILE, NEW)
     host.write_bytes(f"{PROJECT.tree}/{FILE}", OLD)
     plan = data_collator.plan(site_of(host, setting))

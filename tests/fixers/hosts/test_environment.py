@@ -110,7 +110,7 @@ def test_an_environment_of_the_users_is_never_touched(host):
     assert host.read_bytes(f"{PROJECT.tree}/venv/bin/python") == b"mine"
 
 
-def test_one_that_was_cut_while_it_was_made_is_made_anew(host):
+def test_a_venv_that_was_interrupted_during_creation_is_created_again(host):
     host.write_bytes(f"{PROJECT.tree}/venv/halfstep.json", b'{"state": "unfinished", "recipe": "x"}')
     host.write_bytes(f"{PROJECT.tree}/venv/bin/python", b"half of it")
     (change,) = environment.plan(site_of(host)).changes
@@ -209,7 +209,7 @@ def test_a_package_whose_files_were_cut_is_installed_again(host):
     subprocess.run([f"{venv(host)}/bin/python", "-c", "import speechkit; assert speechkit.answer == 42"], check=True)
 
 
-def test_a_venv_whose_python_is_gone_is_made_anew(host):
+def test_a_venv_whose_python_is_gone_is_created_again(host):
     (change,) = environment.plan(site_of(host)).changes
     host.act(change.op, change.args)
     for name in ("python", "python3"):

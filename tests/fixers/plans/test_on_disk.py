@@ -54,7 +54,7 @@ def test_what_is_kept_is_out_of_gits_sight_and_one_fix_at_a_time_writes(tmp_path
     assert originals(tmp_path) == {b"1"}
 
 
-def test_any_number_of_fixes_is_taken_back_to_before_the_first_in_one_step(tmp_path):
+def test_undo_reverts_any_number_of_fixes_in_one_step(tmp_path):
     file = tmp_path / "a.py"
     file.write_bytes(b"1")
     for before, after in ((b"1", b"2"), (b"2", b"3"), (b"3", b"4")):
@@ -66,7 +66,7 @@ def test_any_number_of_fixes_is_taken_back_to_before_the_first_in_one_step(tmp_p
     assert json.loads((tmp_path / UNDO / "journal.json").read_bytes()) == {"steps": {}}
 
 
-def test_a_fix_after_an_edit_is_taken_back_to_the_edit(tmp_path):
+def test_undo_of_a_fix_after_an_edit_restores_the_edit(tmp_path):
     file = tmp_path / "a.py"
     file.write_bytes(b"1")
     apply_to_disk(tmp_path, plan(change(b"1", b"2")))
@@ -76,7 +76,7 @@ def test_a_fix_after_an_edit_is_taken_back_to_the_edit(tmp_path):
     assert file.read_bytes() == b"mine"
 
 
-def test_a_file_that_somebody_put_back_already_is_no_matter(tmp_path):
+def test_undo_accepts_a_file_that_was_restored_already(tmp_path):
     file = tmp_path / "a.py"
     file.write_bytes(b"1")
     apply_to_disk(tmp_path, plan(change(b"1", b"2")))

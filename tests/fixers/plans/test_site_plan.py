@@ -78,7 +78,7 @@ def test_a_fixer_for_old_cards_acts_on_known_old_cards_alone(gpu, below, acts):
         ("10.0", (5,), True),
     ],
 )
-def test_a_package_is_in_a_version_or_a_newer_one_or_nobody_looked(installed, version, expected):
+def test_at_least_compares_versions_and_is_none_for_an_unknown_package(installed, version, expected):
     packages = {} if installed is None else {"transformers": installed}
     assert Target(packages=packages).at_least("transformers", version) is expected
 

@@ -140,7 +140,7 @@ def test_a_file_of_no_known_model_is_reported_without_a_query_to_the_hub():
     assert len(asked) == 1
 
 
-def test_one_file_that_cannot_be_mended_does_not_keep_the_others_from_it():
+def test_one_file_that_cannot_be_repaired_does_not_stop_the_others():
     lost = TokenizerFile(f"{TREE}/model/vocab.json", "v", 0, "bb", Fault("empty", "d"))
     old = TokenizerFile(f"{TREE}/b/tokenizer.json", "x", 9, "cc", paired_merges=True)
     plan, _ = plan_of(old, lost, BAD, packages={"tokenizers": "0.19.1"})

@@ -36,7 +36,7 @@ REPO = "lab/speech"
         ({"model": {"id": REPO}}, {"repo": None, "source": None}, Origin(REPO)),
     ],
 )
-def test_the_config_says_where_a_good_copy_can_be_had(config, setting, origin):
+def test_the_config_determines_the_origin_of_a_good_copy(config, setting, origin):
     settings = {} if setting is None else {"tokenizer": setting}
     assert origin_of(Site(MemoryTree({"models/speech/config.json": b"{}"}), config=config, settings=settings)) == origin
 
@@ -62,7 +62,7 @@ def named(repo):
         ({"config.json": named("a/b"), "n/config.json": named("a/b")}, ""),
     ],
 )
-def test_only_a_hubs_id_beside_it_says_whose_a_tokenizer_is(files, repo):
+def test_a_tokenizer_belongs_to_the_hub_id_beside_it(files, repo):
     assert named_beside(MemoryTree(files), "m") == repo
 
 

@@ -72,7 +72,7 @@ def _value(node: ast.AST) -> ast.expr | None:
     return None
 
 
-def test_nodes_stand_in_the_order_of_the_file_and_know_what_holds_them() -> None:
+def test_nodes_are_in_the_order_of_the_file_and_have_their_ancestors() -> None:
     tree = ast.parse("a = 1\nif b:\n    c(d)\nelse:\n    e = lambda f: g\nh\n")
     names = index_names(tree)
     assert [name.id for name in names.of_type(ast.Name)] == ["a", "b", "c", "d", "e", "g", "h"]

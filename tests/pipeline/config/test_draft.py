@@ -58,7 +58,7 @@ def test_every_script_that_may_train_is_a_candidate_the_likeliest_first() -> Non
         (b"batch.input(3)", False),
     ],
 )
-def test_a_script_that_waits_for_somebody_to_type_is_no_candidate(line: bytes, waits: bool) -> None:
+def test_a_script_that_waits_for_keyboard_input_is_no_candidate(line: bytes, waits: bool) -> None:
     guess = guess_project([("train.py", SCRIPT + line + b"\n")])
     assert (guess.scripts, guess.interactive) == (((), ("train.py",)) if waits else (("train.py",), ()))
 

@@ -58,7 +58,7 @@ def test_the_projects_config_comes_before_the_shipped_one(tmp_path: Path) -> Non
     assert load_config("tiny", tmp_path).config.train.epochs == 7
 
 
-def test_a_config_that_is_a_folder_or_leads_nowhere_is_none(tmp_path: Path) -> None:
+def test_a_config_that_is_a_folder_or_a_broken_link_is_ignored(tmp_path: Path) -> None:
     write(tmp_path, GOOD)
     (tmp_path / "configs" / "folder.yaml").mkdir()
     (tmp_path / "configs" / "gone.yaml").symlink_to("nowhere")

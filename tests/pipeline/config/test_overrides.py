@@ -30,7 +30,7 @@ def test_set_reaches_lists_and_new_sections(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("override", ["train.epochs", "=3", "train.epochs=[1"])
-def test_a_set_that_cannot_be_meant_is_refused(tmp_path: Path, override: str) -> None:
+def test_an_invalid_set_is_refused(tmp_path: Path, override: str) -> None:
     write(tmp_path, GOOD)
     assert "--set" in problem_text(tmp_path, overrides=(override,))
 

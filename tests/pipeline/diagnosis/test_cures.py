@@ -76,7 +76,7 @@ def test_what_the_proof_finds_is_cured_before_anything_long_runs(check, cure):
     assert next_cure([], (failed, Finding(check, Severity.ERROR, "")), BUILT_IN).name == cure
 
 
-def test_a_known_failure_without_a_cure_is_not_healed_by_that_of_a_later_one():
+def test_a_failure_without_a_cure_is_not_cured_by_that_of_a_later_one():
     findings = diagnose_text("CUDA error: device-side assert triggered\ntorch.OutOfMemoryError: CUDA out of memory.")
     assert next_cure([], findings, BUILT_IN) is None
 

@@ -170,7 +170,7 @@ def test_an_error_that_the_training_outlived_is_no_cause(log, expected):
         ('said "no" and then CUDA out of memory', True),
     ],
 )
-def test_words_in_quotes_are_spoken_of_unless_an_error_or_a_json_log_says_them(line, counts):
+def test_quoted_words_count_only_in_an_error_or_a_json_log(line, counts):
     assert checks(line) == (["cuda-oom"] if counts else [])
 
 

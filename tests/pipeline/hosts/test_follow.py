@@ -23,7 +23,7 @@ class Hears(NoListener):
 
 
 class GoesAway:
-    """A host that pushes one message, and is off from then on."""
+    """A host that pushes one message and is unreachable afterwards."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -32,7 +32,7 @@ def brought(records: Records, folder: str, one: RunNote) -> Path:
 
 
 @pytest.mark.parametrize("run", ["../../../victim", "/victim", "", "other-0123abcd"])
-def test_SE_12_a_note_of_another_run_than_its_folder_is_not_believed(tmp_path: Path, run: str) -> None:
+def test_SE_12_a_note_of_another_run_than_its_folder_is_rejected(tmp_path: Path, run: str) -> None:
     place = tmp_path / ".halfstep/runs/plain-0123abcd"
     place.mkdir(parents=True)
     (place / NOTE).write_text(
@@ -73,7 +73,7 @@ def test_a_note_that_came_with_the_project_may_name_the_host_that_is_configured(
     assert found is not None and host_of_note(found, records).path is not None
 
 
-def test_a_note_of_ones_own_is_believed_though_its_host_has_changed_since(tmp_path: Path) -> None:
+def test_a_note_written_by_this_laptop_is_accepted_after_its_host_file_changed(tmp_path: Path) -> None:
     records = Records(tmp_path)
     write_note(records, note())
     note_job(records.run("plain-0123abcd", "rig"), JobState.RUNNING)
@@ -83,7 +83,7 @@ def test_a_note_of_ones_own_is_believed_though_its_host_has_changed_since(tmp_pa
     assert host_of_note(found, records).config.port == 2222
 
 
-def test_SE_12_a_note_of_ones_own_that_somebody_changed_is_not_ones_own(tmp_path: Path) -> None:
+def test_SE_12_a_note_that_was_modified_is_rejected(tmp_path: Path) -> None:
     records = Records(tmp_path)
     write_note(records, note())
     path = records.run("plain-0123abcd", "rig") / NOTE

@@ -34,7 +34,7 @@ def test_names_are_added_where_a_verb_needs_them(hint: str, typed: str) -> None:
     assert complete_hint(hint, "titan", "my run") == typed
 
 
-def test_what_overrides_keys_is_typed_again() -> None:
+def test_overrides_are_part_of_a_hint() -> None:
     given = overrides_in(["verify", "--set", "host.python=/my env/python", "--json", "--set=train.epochs=2"])
     assert complete_hint("pipeline run", "titan", "a", given) == (
         "pipeline run --host titan --config a --set 'host.python=/my env/python' --set train.epochs=2"
@@ -50,11 +50,11 @@ def test_what_overrides_keys_is_typed_again() -> None:
         (["plan", "--config", "other"], "tny", ""),
     ],
 )
-def test_a_word_that_was_wrong_is_put_right_in_the_line_that_was_typed(words: list[str], wrong: str, line: str) -> None:
+def test_the_hint_corrects_a_wrong_word_in_the_command(words: list[str], wrong: str, line: str) -> None:
     assert corrected_command(words, wrong, "tiny") == line
 
 
-def test_nothing_is_made_up_where_no_config_is_known() -> None:
+def test_a_hint_invents_no_config() -> None:
     assert complete_hint("pipeline run", "titan", "") == "pipeline run"
 
 
@@ -64,7 +64,7 @@ def test_a_hint_names_host_and_config_as_they_were_typed() -> None:
     assert complete_hint("pipeline run", "my box", "a", given) == typed
 
 
-def test_words_that_are_kept_name_files_from_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recorded_arguments_name_files_by_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("a.yaml", "titan"):
         (tmp_path / name).touch()

@@ -87,7 +87,7 @@ def test_an_ambiguous_run_name_is_an_error_that_lists_the_candidates(
     assert caught.value.instead == (named, meant)
 
 
-def test_a_run_that_nobody_remembers_is_not_invented(tmp_path: Path) -> None:
+def test_an_unknown_run_is_not_invented(tmp_path: Path) -> None:
     note_job(Records(tmp_path).run("r", "titan"), JobState.RUNNING)
     assert list(tmp_path.iterdir()) == []
 

@@ -65,7 +65,7 @@ def test_FI_27_a_flipped_byte_claims_nothing_or_the_same(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("version", [0, 2, 99, "1"])
-def test_FI_28_a_record_of_another_version_is_not_believed(tmp_path: Path, version: object) -> None:
+def test_FI_28_a_record_of_another_version_is_rejected(tmp_path: Path, version: object) -> None:
     path = tmp_path / "state.json"
     write_checkpoints(path, some_claims())
     record = json.loads(path.read_bytes())

@@ -28,7 +28,7 @@ def test_a_job_that_started_again_leaves_nothing_of_the_one_before_in_its_curve(
     assert curve == Curve("loss", tuple((step, 2.0) for step in range(1, 31)))
 
 
-def test_a_job_that_resumed_takes_back_what_came_after_its_checkpoint():
+def test_a_resumed_job_discards_the_points_after_its_checkpoint():
     first = [Scalar("loss", step, 1.0, 10.0 + step, "a/e1") for step in (80, 90, 100, 110)]
     second = [Scalar("loss", step, 2.0, 200.0 + step, "b/e2") for step in (95, 105)]
     (curve,) = gather_curves([*first, *second])

@@ -45,7 +45,7 @@ def test_earlier_jobs_that_the_host_does_not_report_are_left_out() -> None:
     assert (row.number, row.state) == (3, JobState.RUNNING)
 
 
-def test_what_the_watch_saw_is_in_the_report_once_also_where_nobody_followed() -> None:
+def test_notes_of_the_watch_are_in_the_report_once_even_without_a_follower() -> None:
     watched = judge_watched("r", (WatchNote("memory-creep", "warning", "300 MiB more", 80),))
     other = Finding("autocast", Severity.WARNING, "off")
     fine = Finding("sync", Severity.INFO, "well")

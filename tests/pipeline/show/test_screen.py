@@ -16,7 +16,7 @@ from pipeline.show.screen import Screen
 
 
 @pytest.mark.parametrize(("encoding", "drawn"), [("ascii", "3 -> 1"), ("utf-8", "3 █▁▁ 1")])
-def test_a_curve_is_drawn_only_where_its_bars_can_be_written(
+def test_a_curve_is_drawn_only_if_the_encoding_has_its_bars(
     encoding: str, drawn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     raw = io.BytesIO()
@@ -25,7 +25,7 @@ def test_a_curve_is_drawn_only_where_its_bars_can_be_written(
     assert drawn in raw.getvalue().decode(encoding)
 
 
-def test_details_off_a_terminal_are_sparse_lines_whatever_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_few_details_are_printed_as_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     err, now = io.StringIO(), [100.0]
     monkeypatch.setattr(sys, "stderr", err)
     monkeypatch.setattr("pipeline.show.screen.time.monotonic", lambda: now[0])
@@ -74,15 +74,15 @@ def test_a_table_without_rows_is_its_headings(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("word", ["\x7f", "\x9b2J", "\u202egpj", "\u2066", "\ud800", "\udcff", "\x1b]52;c;x\x07"])
-def test_SE_16_the_json_object_moves_no_cursor_and_says_the_same(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_SE_16_the_json_object_has_no_control_characters_and_the_same_content(
+    word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     Screen(as_json=True).closing(Outcome("status", host=f"a {word}"))
     out = capsys.readouterr().out
     assert out.rstrip("\n").isprintable() and json.loads(out)["host"] == f"a {word}"
 
 
-def test_SE_05_the_traceback_of_a_defect_is_kept_whatever_text_it_holds(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_SE_05_the_traceback_of_a_defect_is_kept_for_any_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     kept = Path(keep_traceback(["Traceback:\n", "KeyError: \ud800\x1b]52;c;x\x07\x9b\n"]))
     assert kept.read_text() == "Traceback:\nKeyError: \\ud800\\x1b]52;c;x\\x07\\x9b\n"

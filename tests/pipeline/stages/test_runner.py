@@ -158,7 +158,7 @@ def test_what_ran_before_ctrl_c_is_known_and_how_to_come_back(tmp_path: Path) ->
     assert set(read_checkpoints(tmp_path / "s.json").stages) == {"sync"}
 
 
-def test_a_host_is_not_asked_again_for_somebody_who_left(tmp_path: Path) -> None:
+def test_after_ctrl_c_the_host_is_not_queried_again(tmp_path: Path) -> None:
     def asked(context: Context) -> None:
         raise AssertionError("the host was asked")
 

@@ -15,7 +15,7 @@ LOG = "loading\nValueError: Attempting to unscale FP16 gradients.\nOddError: wha
 
 
 @pytest.mark.parametrize("what", ["train.log", "-"])
-def test_the_object_has_the_folk_fix_and_the_cures(
+def test_the_json_object_has_the_wrong_advice_and_the_cures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], what: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -33,7 +33,7 @@ def test_the_line_that_takes_a_rewrite_back_does(project: Path, capsys: pytest.C
     ("words", "meant"),
     [(["--card", "RTX4090"], ["--card", "rtx-4090"]), (["--only", "tokeniser"], ["--only", "tokenizer"])],
 )
-def test_a_name_that_is_almost_right_is_put_right_in_the_line(
+def test_the_hint_corrects_a_misspelt_name_in_the_command(
     project: Path, capsys: pytest.CaptureFixture[str], words: list[str], meant: list[str]
 ) -> None:
     assert run(["fix", str(project), *words]) == 2

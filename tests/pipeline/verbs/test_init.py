@@ -76,7 +76,7 @@ def test_no_input_never_prompts_at_a_terminal(user: User) -> None:
     assert code == 2 and "which of these" not in output
 
 
-def test_the_only_script_is_no_choice_where_it_waits_for_somebody_to_type(user: User) -> None:
+def test_the_only_script_is_not_chosen_if_it_waits_for_keyboard_input(user: User) -> None:
     for path in ("train.py", "src/train_teacher.py"):
         (user.project / path).unlink()
     result = user.types("init", *NAMES)

@@ -13,7 +13,7 @@ from pipeline.verbs.list_runs import list_runs
 from remote.protocol.jobs import JobState, Progress
 
 
-def test_a_run_whose_start_was_cut_short_is_not_called_absent(
+def test_a_run_whose_start_was_interrupted_is_not_reported_as_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     records = Records(tmp_path)

@@ -117,7 +117,7 @@ def test_data_of_the_project_and_of_halfstep_needs_no_confirmation(project: Path
         ("host.port=1", False),
     ],
 )
-def test_a_path_that_was_typed_is_meant(project: Path, override: str, typed: bool) -> None:
+def test_a_path_in_an_override_counts_as_typed(project: Path, override: str, typed: bool) -> None:
     write_config(project, "../documents")
     assert names_data([override]) is typed
     assert load_selection("local", "plain", [override], project).data_typed is typed

@@ -19,5 +19,5 @@ from remote.protocol.jobs import JobState, RunSurvey
         (RunSurvey("r", "c", "f", 3, JobState.ABSENT), 3),
     ],
 )
-def test_a_job_that_was_claimed_and_never_begun_is_begun(run: RunSurvey | None, number: int):
+def test_a_job_number_that_was_reserved_and_never_started_is_used(run: RunSurvey | None, number: int):
     assert next_number(run) == number

@@ -110,7 +110,7 @@ def test_a_flipped_bit_in_a_zip_is_found_before_the_manifest_too(tmp_path: Path)
         (lambda folder: _forget(folder, "scaler.pt"), "scaler.pt is missing"),
     ],
 )
-def test_a_manifest_is_not_believed_more_than_the_files(run: Path, change, words: str):
+def test_a_manifest_that_differs_from_the_files_is_rejected(run: Path, change, words: str):
     change(run / "checkpoints" / "checkpoint-10")
     rows = published.survey_checkpoints(str(run), digests=True)
     assert words in rows[0].problem
@@ -250,7 +250,7 @@ def test_checkpoints_of_a_running_job_are_left_to_it(bench: Bench):
     assert fault.value.exit_code is ExitCode.BUSY
 
 
-def test_after_a_reboot_a_save_without_its_manifest_is_not_believed(bench: Bench):
+def test_after_a_reboot_a_save_without_its_manifest_is_not_verified(bench: Bench):
     bench.start("--steps", 10, "--save-every", 5)
     until(lambda: bench.survey().result, "the end")
     (Path(bench.layout.checkpoints) / "checkpoint-10" / MANIFEST).unlink()

@@ -108,9 +108,7 @@ def test_a_run_that_is_taken_up_again_has_its_file_to_itself(synced: Bench) -> N
     assert large_of(first).read_bytes() != BEFORE and large_of(second).read_bytes() == BEFORE
 
 
-def test_the_copy_of_a_file_that_was_sent_anew_is_the_new_one_and_the_old_one_goes(
-    synced: Bench, tmp_path: Path
-) -> None:
+def test_a_file_that_was_sent_again_replaces_the_old_copy(synced: Bench, tmp_path: Path) -> None:
     first = train(synced, "run-a", QUIET)
     (tmp_path / "project" / LARGE).write_bytes(BEFORE[::-1])
     send(synced, tmp_path / "project")

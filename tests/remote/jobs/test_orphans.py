@@ -91,7 +91,7 @@ def test_an_adopted_job_whose_witness_was_killed_too_is_judged_by_what_it_left(b
 
 
 @pytest.mark.parametrize(("words", "state", "exit_code"), [((), "succeeded", 0), (("--exit", 3), "failed", 3)])
-def test_a_job_that_ended_while_nobody_supervised_it_ends_as_its_trainer_did(
+def test_a_job_that_ended_without_a_supervisor_has_the_result_of_its_trainer(
     bench: Bench, words: tuple[object, ...], state: str, exit_code: int
 ):
     go = bench.workdir / "go"
@@ -134,7 +134,7 @@ def test_an_adapter_of_an_earlier_job_proves_nothing_of_a_later_one(bench: Bench
     assert bench.survey().state is JobState.LOST
 
 
-def test_whoever_watches_a_job_sees_its_end_although_its_supervisor_is_killed_meanwhile(bench: Bench):
+def test_followers_see_the_end_of_a_job_whose_supervisor_was_killed(bench: Bench):
     go = bench.workdir / "go"
     bench.start("--steps", 2, "--until", go)
     until(lambda: bench.events("begin"), "the trainer")
@@ -285,7 +285,7 @@ def test_FI_48_after_a_reboot_the_job_is_lost_although_its_pid_lives_again(bench
     assert bench.survey().state is JobState.LOST
 
 
-def test_FI_49_a_pid_that_another_process_has_now_is_neither_believed_nor_signalled(bench: Bench):
+def test_FI_49_a_reused_pid_is_neither_trusted_nor_signalled(bench: Bench):
     bench.start()
     until(lambda: bench.survey().result, "the end")
     Path(bench.job().result).unlink()
@@ -304,7 +304,7 @@ def test_FI_49_a_pid_that_another_process_has_now_is_neither_believed_nor_signal
         os.waitpid(bystander, 0)
 
 
-def test_FI_49_a_signal_reaches_only_the_process_that_was_meant():
+def test_FI_49_a_signal_reaches_only_the_intended_process():
     child = os.fork()
     if child == 0:
         signal.pause()

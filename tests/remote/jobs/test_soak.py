@@ -66,7 +66,7 @@ def strike(bench: Bench, victim: str, chance: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_any_kill_is_mended_by_carrying_on(bench: Bench, seed: int):
+def test_after_any_kill_the_next_run_continues(bench: Bench, seed: int):
     chance = random.Random(seed)
     newest = 0
     for _ in range(chance.randint(2, 5)):

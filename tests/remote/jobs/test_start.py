@@ -225,7 +225,7 @@ def test_FI_58_secrets_reach_the_trainer_and_nothing_else(bench: Bench):
                 assert canary.encode() not in path.read_bytes(), path
 
 
-def test_what_an_earlier_job_came_to_is_no_progress_of_the_next(bench: Bench):
+def test_the_progress_of_an_earlier_job_is_not_that_of_the_next(bench: Bench):
     bench.start("--steps", 5, "--exit", 1, steps=5)
     until(lambda: bench.survey().result, "the end of the first job")
     assert bench.survey().progress.step == 5

@@ -84,7 +84,7 @@ def test_downloads_need_their_size_twice_and_local_archives_once(
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"install": 1}', b'{"install": [1, "x"]}'])
-def test_a_report_that_is_none_has_no_packages(data: bytes) -> None:
+def test_an_invalid_report_has_no_packages(data: bytes) -> None:
     assert parse_report(data) == []
     assert sum_downloads(parse_report(data)).packages == 0
 

@@ -10,13 +10,13 @@ from remote.payload.operations import OPERATIONS
 
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
-def test_every_row_leads_to_a_function_that_takes_a_call(name: str) -> None:
+def test_every_row_has_a_function_that_accepts_a_call(name: str) -> None:
     handler = OPERATIONS[name].handler
     assert handler.__code__.co_varnames[: handler.__code__.co_argcount] == ("call",)
     assert handler.__doc__
 
 
-def test_an_operation_that_changes_refuses_to_be_asked(tmp_path: object) -> None:
+def test_an_operation_that_changes_something_cannot_be_called_as_a_query(tmp_path: object) -> None:
     host = local_host(str(tmp_path), keep=False)
     changing = [name for name, operation in OPERATIONS.items() if operation.changes]
     try:

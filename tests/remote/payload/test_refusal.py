@@ -22,7 +22,7 @@ from remote.protocol.exits import ExitCode
         (errno.ENOENT, "/data/projects/p", "not-found", ExitCode.ENVIRONMENT, False),
     ],
 )
-def test_a_workdir_that_may_not_be_used_is_put_right_in_the_host_file(
+def test_the_hint_for_an_unusable_workdir_is_a_setting_of_the_host_file(
     number: int, where: str, kind: str, code: ExitCode, hinted: bool
 ) -> None:
     answer = refusal_to_json(OSError(number, os.strerror(number), where or None), "/data")

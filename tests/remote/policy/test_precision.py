@@ -26,7 +26,7 @@ from remote.protocol.values import decode, encode
         (None, "bf16", Mode.BF16),
     ],
 )
-def test_a_card_and_a_wish_decide_the_mode(capability, requested, mode):
+def test_card_and_requested_precision_determine_the_mode(capability, requested, mode):
     plan = judge_precision(capability=capability, requested=requested)
     assert plan.mode is mode
     assert plan.ok
@@ -46,7 +46,7 @@ def test_bf16_below_8_0_is_refused_and_the_plan_is_the_one_that_works(capability
 
 @pytest.mark.parametrize("capability", [None, (6, 0), (7, 5), (8, 0), (9, 0)])
 @pytest.mark.parametrize("requested", ["auto", "bf16", "fp16-mixed", "fp32"])
-def test_the_law_holds_for_every_card_and_wish(capability, requested):
+def test_the_law_holds_for_every_card_and_requested_precision(capability, requested):
     plan = judge_precision(capability=capability, requested=requested)
     assert plan.trainable_dtype == "float32"
     assert plan.reduce_dtype == "float32"
@@ -70,12 +70,12 @@ def test_a_doubtful_precision_is_a_warning_and_not_refused(capability, requested
     assert [finding.check for finding in plan.warnings] == [check]
 
 
-def test_a_plain_case_has_nothing_to_warn_of():
+def test_a_plain_case_has_no_warning():
     assert judge_precision(capability=(7, 5)).findings == ()
     assert judge_precision(capability=(8, 0)).findings == ()
 
 
-def test_a_plan_crosses_the_wire_unchanged():
+def test_a_plan_is_encoded_without_loss():
     plan = judge_precision(capability=(7, 5), requested="bf16", card="TITAN RTX")
     assert decode(PrecisionPlan, encode(plan)) == plan
 
@@ -99,12 +99,12 @@ def test_a_card_can_be_named_or_numbered(written, name, capability):
 
 
 @pytest.mark.parametrize("written", ["titan-rxt", "banana", "0.5", True, "", "75"])
-def test_what_names_no_card_is_refused(written):
+def test_an_unknown_card_name_is_refused(written):
     with pytest.raises(UnknownCard):
         parse_card(written)
 
 
-def test_a_misspelt_card_is_answered_with_the_nearest():
+def test_a_misspelt_card_is_an_error_with_similar_names():
     with pytest.raises(UnknownCard, match="titan-rtx"):
         parse_card("titan-rxt")
 

@@ -165,7 +165,7 @@ TREES = st.fixed_dictionaries(
 @needs_git
 @given(tree=TREES)
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-def test_tracked_files_excludes_and_nested_repositories_are_judged_as_git_judges_them(tree, tmp_path_factory):
+def test_tracked_files_excludes_and_nested_repositories_are_the_same_as_in_git(tree, tmp_path_factory):
     root = tmp_path_factory.mktemp("repo")
     text = {where: tree["newline"].join([*tree[where], ""]) for where in ("exclude", "personal")}
     make(root, {folder + name: "x" for folder in FOLDERS for name in ("a.py", "b.log", "keep.log", "Foo.PY", "é.txt")})
@@ -244,7 +244,7 @@ def test_the_personal_ignore_file_counts_as_it_does_for_git(tmp_path, monkeypatc
 
 
 @needs_git
-def test_a_git_hook_s_environment_changes_nothing(tmp_path, monkeypatch):
+def test_the_environment_of_a_git_hook_changes_nothing(tmp_path, monkeypatch):
     make(tmp_path, {"mine/a.py": "", "mine/b.log": "", "other/x.py": "", "ignore": "*.log\n"})
     for name in ("mine", "other"):
         git(tmp_path / name, "init", "-q")
@@ -299,7 +299,7 @@ def test_repositories_of_every_kind_keep_what_git_keeps(tmp_path, kind):
 
 @needs_git
 @pytest.mark.parametrize("git_file", ["gitdir: ../nowhere\n", "nonsense", "\0\udcff", "", "gitdir: \n"])
-def test_a_git_file_that_leads_nowhere_makes_no_repository(tmp_path, git_file):
+def test_a_git_file_with_a_missing_target_makes_no_repository(tmp_path, git_file):
     make(tmp_path, {"sub/a.py": "", "sub/b.log": "", ".gitignore": "*.log\n"})
     (tmp_path / "sub/.git").write_bytes(os.fsencode(git_file))
     git(tmp_path, "init", "-q")
@@ -326,12 +326,12 @@ def test_installed_packages_that_git_tracks_belong_to_the_project(tmp_path, path
 
 
 @pytest.mark.parametrize(("file", "line"), [(".pipelineignore", "!node_modules/"), (".gitignore", "!node_modules")])
-def test_an_ignore_file_takes_back_what_is_left_out_by_default(tmp_path, file, line):
+def test_an_ignore_file_can_include_what_is_excluded_by_default(tmp_path, file, line):
     make(tmp_path, {"node_modules/x.js": "", ".tox/x.py": "", file: line})
     assert kept_by_us(tmp_path) == {"node_modules/x.js", file}
 
 
-def test_pipelineignore_takes_back_an_environment(tmp_path):
+def test_pipelineignore_can_include_an_environment(tmp_path):
     make(tmp_path, {"env/x.py": "", "env/pyvenv.cfg": "", ".pipelineignore": "!env/"})
     assert kept_by_us(tmp_path) == {"env/x.py", "env/pyvenv.cfg", ".pipelineignore"}
 
@@ -364,7 +364,7 @@ def test_without_the_git_program_the_index_and_the_rules_in_the_tree_still_count
 
 
 @needs_git
-def test_what_git_tracks_is_the_project_s_even_where_it_is_ignored(tmp_path):
+def test_what_git_tracks_belongs_to_the_project_even_if_it_is_ignored(tmp_path):
     make(
         tmp_path,
         {"out/best.json": "{}", "out/other.json": "{}", ".gitignore": "out/\n*.bin\n", "w.bin": "", "v.bin": ""},
@@ -414,7 +414,7 @@ def test_a_project_inside_an_ignored_folder_is_still_a_project(tmp_path):
     assert kept_by_us(tmp_path / "inner") == {"a.py"}
 
 
-def test_pipelineignore_has_the_last_word(tmp_path):
+def test_pipelineignore_overrides_all_other_rules(tmp_path):
     make(
         tmp_path,
         {
@@ -436,7 +436,7 @@ def test_pipelineignore_leaves_out_a_folder_that_git_tracks(tmp_path):
 
 
 @pytest.mark.parametrize("name", [".git/config", ".halfstep/state.json", "__pycache__/a.pyc", "env311/bin/python"])
-def test_what_is_never_code_is_left_out_without_being_asked(tmp_path, name):
+def test_what_is_never_code_is_excluded_by_default(tmp_path, name):
     make(tmp_path, {name: "x", "a.py": "x", "env311/pyvenv.cfg": "home = /usr"})
     assert kept_by_us(tmp_path) == {"a.py"}
 

@@ -23,12 +23,12 @@ CASES = [
 
 
 def collapse_progress(text: str) -> str:
-    """The text as one piece."""
+    """Collapse the text in one call."""
     return "".join(LineCollapser().feed(text, final=True))
 
 
 @pytest.mark.parametrize(("text", "shown"), CASES)
-def test_a_line_is_shown_as_it_was_last(text, shown):
+def test_a_redrawn_line_has_its_last_state(text, shown):
     assert collapse_progress(text) == shown
 
 
@@ -49,7 +49,7 @@ def test_showing_again_changes_nothing(text):
     assert "\r" not in once
 
 
-def test_a_line_that_never_ends_is_given_in_parts():
+def test_a_line_without_end_is_returned_in_parts():
     collapser = LineCollapser()
     given_out = "".join(piece for _ in range(30) for piece in collapser.feed("x" * 100_000))
     assert len(given_out) > 1_000_000

@@ -66,7 +66,7 @@ def test_BI_54_a_damaged_first_record_is_skipped_and_a_later_one_ends_the_file(b
     assert f"at byte {len(RECORDS[0])}" in later.reason
 
 
-def test_BI_54_an_empty_file_is_waited_for_and_a_folder_of_that_name_is_none(box):
+def test_BI_54_an_empty_file_is_waited_for_and_a_folder_of_that_name_is_ignored(box):
     box.events.write_bytes(b"")
     box.events.with_name("events.out.tfevents.folder").mkdir()
     os.mkfifo(box.events.with_name("events.out.tfevents.fifo"))

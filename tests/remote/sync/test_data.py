@@ -46,7 +46,7 @@ def test_FI_04_a_cut_resends_only_what_is_missing(tmp_path, data, after):
     bench.close()
 
 
-def test_a_part_that_was_damaged_meanwhile_is_not_built_upon(bench, data):
+def test_a_part_that_was_damaged_meanwhile_is_discarded(bench, data):
     scan = scan_data(data)
     part = bench.workdir / "projects" / KEY / "data" / f"{scan.digest}.partial/wavs/.hs-part-0.wav"
     part.parent.mkdir(parents=True)

@@ -62,14 +62,14 @@ def test_a_better_fixer_rewrites_what_an_older_one_had_rewritten(bench):
     assert tree.fixed["src/model.py"].fixers == {"bf16-to-fp16": 2}
 
 
-def test_a_fixer_that_is_off_now_leaves_the_file_as_it_was_sent(bench):
+def test_a_fixer_that_is_turned_off_leaves_the_file_as_it_was_sent(bench):
     bench.sync()
     fix(bench, change(bench))
     _, tree = fix(bench)
     assert contents(bench.tree) == contents(bench.root) and not tree.fixed and not tree.deviations
 
 
-def test_a_fixer_may_make_a_file_and_a_sync_leaves_it(bench):
+def test_a_sync_keeps_a_file_that_a_fixer_created(bench):
     bench.sync()
     made = Change("sitecustomize.py", b"", b"import this\n", {"shim": 1})
     _, tree = fix(bench, made)
@@ -79,7 +79,7 @@ def test_a_fixer_may_make_a_file_and_a_sync_leaves_it(bench):
     assert contents(bench.tree) == contents(bench.root)
 
 
-def test_undo_brings_back_what_was_sent(bench):
+def test_undo_restores_what_was_sent(bench):
     bench.sync()
     fix(bench, change(bench), change(bench, "train.py"))
     assert (bench.tree / "train.py").stat().st_mode & 0o777 == 0o755

@@ -60,7 +60,7 @@ def test_files_of_the_remote_tree_are_copied_and_the_rest_is_sent(bench, monkeyp
     assert contents(bench.tree) == before
 
 
-def test_a_tree_that_was_edited_meanwhile_is_not_believed(bench):
+def test_a_tree_that_was_edited_meanwhile_is_not_used(bench):
     bench.sync()
     scan, tree = bench.scan(), bench.survey()
     (bench.tree / "train.py").write_text("mine")
@@ -117,7 +117,7 @@ def test_a_file_that_fixers_made_on_the_host_is_the_host_s(bench):
     assert (later / "tokenizer.json").read_bytes() == b'{"another'
 
 
-def test_what_a_killed_look_left_is_swept_by_the_next(bench):
+def test_files_left_by_a_killed_look_are_deleted_by_the_next(bench):
     place = scratch(bench, change(bench))
     os.kill(bench.host.greeting["pid"], signal.SIGKILL)
     bench.close()

@@ -16,7 +16,7 @@ from tests.remote.sync.sync_bench import contents
 
 
 def asked(host, monkeypatch) -> list[str]:
-    """The operations that go over the line from now on."""
+    """The operations that are called from now on."""
     ops = []
     for name in ("ask", "act", "send", "fetch"):
         real = getattr(host, name)
@@ -58,7 +58,7 @@ def test_one_change_costs_one_exchange_and_its_own_bytes(bench, monkeypatch):
     assert contents(bench.tree) == contents(bench.root) and not (bench.tree / "configs").exists()
 
 
-def test_without_memory_of_the_last_sync_one_more_question_is_asked(bench, monkeypatch):
+def test_without_a_record_of_the_last_sync_one_more_request_is_sent(bench, monkeypatch):
     bench.sync()
     bench.write({"src/model.py": "dtype = 'float16'\n"})
     for path in (bench.root / ".halfstep/agreed").iterdir():
@@ -69,7 +69,7 @@ def test_without_memory_of_the_last_sync_one_more_question_is_asked(bench, monke
     assert ops == ["tree.manifest", "tree.receive"]
 
 
-def test_a_stale_survey_is_noticed_and_looked_at_again(bench):
+def test_an_outdated_survey_is_detected_and_repeated(bench):
     bench.sync()
     tree = bench.survey()
     bench.write({"src/model.py": "dtype = 'float16'\n"})
@@ -142,7 +142,7 @@ def test_an_edit_after_the_survey_is_not_overwritten_either(bench):
     assert report.sent == ("train.py",) and (bench.tree / "train.py").read_text() == "changed\n"
 
 
-def test_a_stranger_s_file_is_not_overwritten_and_an_equal_one_is_adopted(bench):
+def test_an_unknown_file_is_not_overwritten_and_an_equal_one_is_adopted(bench):
     bench.tree.mkdir(parents=True)
     (bench.tree / "train.py").write_text("a stranger's\n")
     (bench.tree / "configs").mkdir()
@@ -173,7 +173,7 @@ def test_an_obstacle_on_the_host_is_reported_and_not_written_through(bench, tmp_
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
-def test_what_went_missing_on_the_host_is_sent_again(bench):
+def test_a_file_missing_on_the_host_is_sent_again(bench):
     bench.sync()
     (bench.tree / "src/model.py").unlink()
     assert [d.kind for d in bench.survey().deviations] == ["missing"]
@@ -190,7 +190,7 @@ def test_an_edit_of_the_same_size_and_mtime_on_the_host_is_seen(bench):
     assert [(d.path, d.kind) for d in bench.survey().deviations] == [("configs/run.yaml", "edited")]
 
 
-def test_bytes_that_a_crash_of_the_machine_took_are_sent_again_without_force(bench):
+def test_bytes_lost_in_a_crash_of_the_machine_are_sent_again_without_force(bench):
     """After a power cut, a file can be empty with unchanged times; this is not an edit."""
     bench.sync()
     path = bench.tree / "src/model.py"
@@ -239,7 +239,7 @@ def test_a_refused_project_sends_nothing(bench):
     assert [finding.check for finding in report.report.errors] == ["not-regular"] and not bench.tree.exists()
 
 
-def test_FI_22_two_at_once_one_waits_for_nobody(bench):
+def test_FI_22_the_second_of_two_simultaneous_syncs_fails_at_once(bench):
     """The second sync fails with the name of the lock's holder and changes nothing."""
     bench.home.mkdir(parents=True)
     with take_lock(str(bench.home / "lock"), "another laptop"), pytest.raises(Busy, match="another laptop") as busy:

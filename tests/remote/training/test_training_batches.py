@@ -46,7 +46,7 @@ def test_batches_waste_less_padding_than_the_given_order() -> None:
     assert padding(grouped) < padding(list(range(256))) / 4
 
 
-def test_an_epochs_order_is_asked_for_anew_each_epoch() -> None:
+def test_each_epoch_requests_its_order() -> None:
     order = EpochOrder(lambda epoch: [epoch, epoch + 1], [5, 5, 5, 5], 1, 42)
     order.set_epoch(2)
     assert len(order) == 2

@@ -109,7 +109,7 @@ def test_a_folder_that_is_no_data_set_is_refused_by_name(tmp_path: Path, text: s
     assert failed.value.name == name
 
 
-def test_a_data_set_nobody_can_read_is_refused_by_name() -> None:
+def test_an_unreadable_data_set_is_refused_by_name() -> None:
     with pytest.raises(TrainingFailed, match="some/other") as failed:
         read_recordings(DataSpec(dataset="some/other"), "train")
     assert failed.value.name == "data-unknown"

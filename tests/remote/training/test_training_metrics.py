@@ -29,7 +29,7 @@ def test_equal_values_share_their_mean_rank() -> None:
 
 
 @pytest.mark.parametrize(("xs", "ys"), [([], []), ([1], [2]), ([1, 2, 3], [4, 4, 4])])
-def test_a_correlation_of_nothing_is_none(xs: list[float], ys: list[float]) -> None:
+def test_the_correlation_of_no_values_is_none(xs: list[float], ys: list[float]) -> None:
     assert pearson(xs, ys) is None
     assert spearman(xs, ys) is None
 

@@ -32,7 +32,7 @@ def test_two_processes_share_the_work_and_leave_one_adapter_and_the_scores(
     assert (Path(spec.paths.run) / "metrics.json").exists()
 
 
-def test_two_processes_go_on_within_an_epoch_to_the_very_same_weights(
+def test_two_processes_resume_within_an_epoch_to_identical_weights(
     make_spec: Callable[..., Any], training: Callable[..., Any]
 ) -> None:
     settings = {"samples": 24, "epochs": 2, "gradient_accumulation": 1, "save_steps": 8}

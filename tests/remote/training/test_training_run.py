@@ -138,7 +138,7 @@ def test_a_checkpoint_that_lost_a_file_is_not_gone_on_from(
     assert "optimizer.pt" in err
 
 
-def test_a_model_that_nobody_registered_is_a_usage_error(make_spec: Callable[..., Any]) -> None:
+def test_an_unregistered_model_is_a_usage_error(make_spec: Callable[..., Any]) -> None:
     spec = dataclasses.replace(make_spec(), model=ModelSpec("tiny/llama"))
     with pytest.raises(TrainingFailed, match="tiny/phi4-multimodal, tiny/qwen2-audio") as failed:
         train(spec, StopRequest())

@@ -23,7 +23,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("broken", "words"), BROKEN.values(), ids=BROKEN)
-def test_a_broken_file_in_the_project_is_replaced_and_can_be_put_back(host, hub, whole, broken, words):
+def test_a_broken_file_in_the_project_is_replaced_and_can_be_restored(host, hub, whole, broken, words):
     before = broken(whole)
     put(host, FILE, before)
     site = site_of(host, hub)
@@ -49,14 +49,14 @@ def test_a_broken_file_in_the_project_is_replaced_and_can_be_put_back(host, hub,
     assert manifest_row(host, FILE).fixers == {}
 
 
-def test_a_whole_file_is_left_alone_without_a_word(host, hub, whole):
+def test_a_good_file_is_kept_without_a_finding(host, hub, whole):
     put(host, FILE, whole)
     plan = tokenizer.plan(site_of(host, hub))
     assert plan.empty and plan.findings == ()
     assert hub.requests == []
 
 
-def test_a_whole_json_that_does_not_load_is_replaced(host, hub, whole):
+def test_valid_json_that_does_not_load_is_replaced(host, hub, whole):
     put(host, FILE, whole.replace(b'"type":"BPE"', b'"type":"BPQ"', 1))
     plan = tokenizer.plan(site_of(host, hub))
     assert "fails to load" in plan.findings[0].message
@@ -64,7 +64,7 @@ def test_a_whole_json_that_does_not_load_is_replaced(host, hub, whole):
     assert remote_content(host, FILE) == whole
 
 
-def test_a_file_that_is_the_hubs_and_does_not_load_has_a_reader_that_is_too_old(host, hub, whole):
+def test_a_file_equal_to_the_hubs_that_does_not_load_needs_a_newer_library(host, hub, whole):
     newer = whole.replace(b'"type":"BPE"', b'"type":"BPQ"', 1)
     hub.repositories[REPO].files["tokenizer.json"] = newer
     put(host, FILE, newer)

@@ -12,7 +12,7 @@ from tests.lab.hub import COMMIT, git_sha1
 
 
 def cache(root, data, *, blob=None, name="tokenizer.json", content=None):
-    """A hub cache in which the snapshot's file is a link to a blob named by its digest."""
+    """A hub cache in which the snapshot's file is a link to a blob whose name is its digest."""
     model = root / "hub" / ("models--" + REPO.replace("/", "--"))
     (model / "blobs").mkdir(parents=True, exist_ok=True)
     (model / "snapshots" / COMMIT).mkdir(parents=True, exist_ok=True)
@@ -26,7 +26,7 @@ def cache(root, data, *, blob=None, name="tokenizer.json", content=None):
 
 
 @pytest.mark.parametrize("revision", [COMMIT, None], ids=["pinned", "main"])
-def test_a_cached_blob_that_is_not_its_name_is_fetched_again(host, hub, whole, tmp_path, revision):
+def test_a_cached_blob_whose_digest_is_not_its_name_is_downloaded_again(host, hub, whole, tmp_path, revision):
     blob = cache(tmp_path / "hf", whole, content=whole[:32768])
     site = site_of(host, hub, environment={"HF_HOME": str(tmp_path / "hf")}, model={"id": REPO, "revision": revision})
     plan = tokenizer.plan(site)
@@ -38,7 +38,7 @@ def test_a_cached_blob_that_is_not_its_name_is_fetched_again(host, hub, whole, t
     assert blob.read_bytes() == whole[:32768]
 
 
-def test_a_cached_companion_with_one_wrong_byte_is_seen_by_its_git_digest(host, hub, tmp_path):
+def test_a_cached_companion_with_one_wrong_byte_is_found_by_its_git_digest(host, hub, tmp_path):
     config = hub.repositories[REPO].files["tokenizer_config.json"]
     blob = cache(
         tmp_path / "hf", config, blob=git_sha1(config), name="tokenizer_config.json",
@@ -51,7 +51,7 @@ def test_a_cached_companion_with_one_wrong_byte_is_seen_by_its_git_digest(host, 
     assert blob.read_bytes() == config
 
 
-def test_a_good_copy_in_the_cache_is_taken_without_asking_the_hub(host, hub, whole, tmp_path):
+def test_a_good_copy_in_the_cache_is_used_without_querying_the_hub(host, hub, whole, tmp_path):
     cache(tmp_path / "hf", whole)
     put(host, FILE, whole[:32768])
     apply(host, tokenizer.plan(site_of(host, hub, environment={"HF_HOME": str(tmp_path / "hf")})))
@@ -59,7 +59,7 @@ def test_a_good_copy_in_the_cache_is_taken_without_asking_the_hub(host, hub, who
     assert hub.requests == []
 
 
-def test_a_good_copy_in_the_project_is_taken_where_the_config_names_its_folder(host, hub, whole):
+def test_a_good_copy_in_the_project_is_used_if_the_config_names_its_folder(host, hub, whole):
     put(host, FILE, whole[:32768])
     host.write_bytes(f"{PROJECT.tree}/assets/tokenizer.json", whole)
     apply(host, tokenizer.plan(site_of(host, hub, setting={"source": "assets"}, model={"id": "./model"})))

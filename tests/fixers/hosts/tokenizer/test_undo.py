@@ -10,7 +10,7 @@ from tests.fixers.hosts.tokenizer.model_site import FILE, site_of
 from tests.fixers.setup_rig import PROJECT, apply, manifest_row, put, remote_content
 
 
-def test_undoing_the_whole_tree_puts_a_tokenizer_back_too(host, hub, whole):
+def test_undoing_the_whole_tree_also_restores_a_tokenizer(host, hub, whole):
     put(host, FILE, whole[:32768])
     apply(host, tokenizer.plan(site_of(host, hub)))
     host.act("tree.undo", {"project": PROJECT.key, "owner": "", "paths": None})
