@@ -43,7 +43,7 @@ class Terminal:
     def wait_for(self, words: str, seconds: float = PATIENCE_S) -> None:
         deadline = time.monotonic() + seconds
         while words not in self.seen:
-            assert time.monotonic() < deadline, f"never said {words!r}: {self.seen}"
+            assert time.monotonic() < deadline, f"did not print {words!r}: {self.seen}"
             if not self._more():
                 break
         assert words in self.seen, self.seen

@@ -53,7 +53,7 @@ def test_a_resumed_run_is_the_default_run(user: User, held: Held) -> None:
     assert not living(trainer)
 
 
-def test_stop_names_the_run_that_trains_where_the_last_one_has_ended(user: User, held: Held) -> None:
+def test_stop_names_the_run_that_trains_if_the_last_one_has_ended(user: User, held: Held) -> None:
     script = user.project / "train.py"
     older = detached(user)
     trainer = held.await_training(1)

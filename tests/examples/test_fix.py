@@ -31,7 +31,7 @@ def test_untouched_it_fails_with_the_literal_error_which_has_a_name(case, exampl
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_fixed_it_trains_fixed_again_nothing_changes_and_undone_it_is_what_it_was(case, example):
+def test_it_trains_after_fix_and_a_second_fix_changes_nothing_and_undo_restores_it(case, example):
     one = example(case.name)
     before = one.files()
     assert one.fix().exit == 0

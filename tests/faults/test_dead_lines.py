@@ -29,7 +29,7 @@ def test_the_limits_of_every_day() -> None:
     assert Retries().tries == 5
 
 
-def test_FI_02_a_black_hole_in_the_middle_of_sending_is_seen(sshd: Sshd, chaos: Chaos) -> None:
+def test_FI_02_a_connection_that_goes_silent_during_a_send_is_detected(sshd: Sshd, chaos: Chaos) -> None:
     proxy = chaos(("127.0.0.1", sshd.port))
     proxy.injector.plan(Fault.BLACK_HOLE, direction="up", after=3_000_000)
     host = reach(sshd.through(proxy.port))

@@ -242,7 +242,7 @@ def test_BI_59_a_huge_file_is_reported_and_left(tmp_path: Path) -> None:
     assert [(f.check, f.where, f.exit_code) for f in plan.findings] == [("unparsable-source", "big.py:1", 31)]
 
 
-def test_memory_answers_without_reading_and_forgets_what_changed(project: Path) -> None:
+def test_cached_findings_are_used_without_reading_and_dropped_after_a_change(project: Path) -> None:
     first = _plan(project)
     tree = _KnowingTree(project)
     assert plan_fixes(Site(tree, gpu=TITAN_RTX)) == first

@@ -17,7 +17,7 @@ Script = Callable[[Json], Json]
 
 @dataclass
 class FakeHost:
-    """Files in memory, scripted operations and commands, and every call written down in order.
+    """Files in memory, scripted operations and commands, and a record of every call.
 
     `operations` answers ask, act, send and fetch by name; `streams` are the chunks a fetch gives, or the events a
     follow or an act pushes; `commands` answers probe and run by argv[0]. What is not scripted is refused as a real

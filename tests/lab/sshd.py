@@ -55,7 +55,7 @@ def nobody_listens(address: str = "127.0.0.1") -> Iterator[int]:
 
 @dataclass
 class Sshd:
-    """One server. `root` holds its keys, configuration, log and the home of whoever logs in.
+    """One server. `root` holds its keys, configuration, log and its users' home.
 
     Everybody logs in as the user who runs the tests, with HOME set to an empty folder, so that it works without
     root and nothing of the real home is read; `shell` puts another login shell in between, as sshd would run it.

@@ -30,7 +30,7 @@ def why_no_systemd() -> str:
 
 
 class Systemd:
-    """One booted container with a user `trainer` who lingers, and a logind that kills what a logout leaves behind.
+    """A booted container with a user `trainer` who lingers, and a logind that kills processes left at logout.
 
     The repository lies read-only at /opt/halfstep-lab. All it writes stays in `folder`.
     """

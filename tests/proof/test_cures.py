@@ -128,7 +128,7 @@ def test_a_precision_that_does_not_train_gives_way_to_the_one_that_does(name, jo
     assert (status, output) == (0, "trained\n")
 
 
-def test_a_port_that_is_taken_gives_way_to_a_free_one(job, tmp_path):
+def test_a_port_in_use_is_replaced_by_a_free_one(job, tmp_path):
     script = tmp_path / "train.py"
     script.write_text(
         "import os, socket\nport = int(os.environ['MASTER_PORT'])\n"

@@ -119,7 +119,7 @@ def test_a_training_whose_every_step_overflows_is_an_error():
     assert [(one.check, one.step) for one in findings] == [("scaler-trajectory", 8)]
 
 
-def test_the_first_overflows_of_a_scaler_are_nothing():
+def test_the_first_overflows_of_a_scaler_are_no_finding():
     monitor = StepMonitor()
     assert [one for number in range(1, 20) for one in monitor.observe(step(number, skipped=number < 5))] == []
 

@@ -1,4 +1,4 @@
-"""No cast to float32 is inserted where the trained model is float32 already, or where the script casts by itself."""
+"""No cast to float32 is inserted where the trained model is float32 already, or if the script already casts it."""
 
 from __future__ import annotations
 

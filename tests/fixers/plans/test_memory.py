@@ -93,12 +93,12 @@ def test_a_folder_that_cannot_be_written_is_done_without(tmp_path):
     assert (tmp_path / ".halfstep").read_bytes() == b"a file"
 
 
-def test_a_change_anywhere_in_fixers_is_another_question():
+def test_a_change_anywhere_in_fixers_invalidates_cached_findings():
     every = sorted(Path(fixers.__file__).parent.rglob("*.py"))
     assert memory.code_digest() == hashlib.sha256(b"".join(file.read_bytes() for file in every)).hexdigest()
 
 
-def test_another_card_package_setting_or_fixer_is_another_question():
+def test_another_card_package_setting_or_fixer_invalidates_cached_findings():
     targets = [
         Target(),
         Target(TITAN_RTX),

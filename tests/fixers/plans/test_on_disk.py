@@ -125,7 +125,7 @@ def test_a_record_that_cannot_be_read_is_refused_with_its_place(tmp_path):
         undo_on_disk(tmp_path)
 
 
-def test_a_fix_at_work_keeps_another_and_its_undo_out(tmp_path):
+def test_a_running_fix_excludes_another_fix_and_undo(tmp_path):
     (tmp_path / "a.py").write_bytes(b"1")
     apply_to_disk(tmp_path, plan(change(b"1", b"2")))
     with (tmp_path / UNDO / "lock").open("wb") as lock:

@@ -42,7 +42,7 @@ def test_what_is_no_notebook_is_refused_with_its_line(data, line, words):
 
 
 @pytest.mark.parametrize("ascii_only", [True, False])
-def test_every_character_of_the_module_lies_where_the_notebook_writes_it(ascii_only):
+def test_every_character_of_the_module_has_its_position_in_the_notebook(ascii_only):
     sources = ['s = "é\\t"\n', "x = '😀'  # \\ü\n", "y"]
     data = notebook(cell(sources[:2]), cell(sources[2]), ensure_ascii=ascii_only)
     placement = Placement(data, code_cells(data))

@@ -23,7 +23,7 @@ def named_in(root: Path) -> Selection:
     return load_selection("local", "plain", [f"host.workdir={root}/there"], project)
 
 
-def test_looking_needs_no_place_to_remember_in(tmp_path: Path) -> None:
+def test_a_look_needs_no_writable_folder(tmp_path: Path) -> None:
     named = named_in(tmp_path)
     (tmp_path / "project" / ".halfstep").write_text("a file of somebody's")
     with host_session(named, NoListener(), RunOptions(), keep=False) as context:
@@ -31,7 +31,7 @@ def test_looking_needs_no_place_to_remember_in(tmp_path: Path) -> None:
     assert (tmp_path / "project" / ".halfstep").read_text() == "a file of somebody's"
 
 
-def test_changing_says_what_is_in_the_way_of_remembering(tmp_path: Path) -> None:
+def test_a_verb_that_changes_reports_what_blocks_its_records(tmp_path: Path) -> None:
     named = named_in(tmp_path)
     (tmp_path / "project" / ".halfstep").write_text("a file of somebody's")
     with pytest.raises(BadUsage, match=r"\.halfstep is not a folder"), exclusive_lock(named, "test"):

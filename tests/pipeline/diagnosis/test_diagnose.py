@@ -174,7 +174,7 @@ def test_quoted_words_count_only_in_an_error_or_a_json_log(line, counts):
     assert checks(line) == (["cuda-oom"] if counts else [])
 
 
-def test_what_was_outlived_is_no_error_beside_a_warning():
+def test_a_non_fatal_error_is_no_error_beside_a_warning():
     log = "UserWarning: None of the inputs have requires_grad=True. Gradients will be None\n" + OOM + FINISH
     assert [(one.check, one.severity.value) for one in diagnose_text(log)] == [
         ("none-inputs-grad", "warning"),

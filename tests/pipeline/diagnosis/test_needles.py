@@ -51,7 +51,7 @@ def test_every_entry_has_words_and_each_line_that_it_matches_contains_one(entry)
 
 
 @pytest.mark.parametrize("at", [0, BLOCK - 1, BLOCK, 3 * BLOCK + 1])
-def test_an_error_is_found_wherever_it_stands_in_a_long_log(at: int) -> None:
+def test_an_error_is_found_anywhere_in_a_long_log(at: int) -> None:
     lines = [f"step {number}" for number in range(4 * BLOCK)]
     lines[at] = "ValueError: Attempting to unscale FP16 gradients."
     [found] = diagnose_log("\n".join(lines))

@@ -142,7 +142,7 @@ def test_BI_45_a_desktop_on_the_card_is_not_called_busy(share: float, findings: 
         (("gfx90a",), (9, 0), False),
     ],
 )
-def test_BI_45_a_card_too_old_for_the_build_is_seen(
+def test_BI_45_a_build_runs_only_on_cards_of_its_architectures(
     arch_list: tuple[str, ...], capability: tuple[int, int], runs: bool
 ) -> None:
     assert runs_on(arch_list, capability) is runs

@@ -30,7 +30,7 @@ NAMES = "--host titan --config 'my run'"
         ("", ""),
     ],
 )
-def test_names_are_added_where_a_verb_needs_them(hint: str, typed: str) -> None:
+def test_a_hint_adds_names_that_its_verb_needs(hint: str, typed: str) -> None:
     assert complete_hint(hint, "titan", "my run") == typed
 
 

@@ -21,7 +21,7 @@ def test_a_resumed_job_continues_the_same_curve_and_replaces_repeated_steps():
     assert curve == Curve("loss", ((1, 1.0), (2, 1.0), (3, 2.0), (4, 2.0)))
 
 
-def test_a_job_that_started_again_leaves_nothing_of_the_one_before_in_its_curve():
+def test_the_curve_of_a_job_that_restarted_has_no_points_of_the_earlier_job():
     first = [Scalar("loss", step, 1.0, 10.0 + step, "t/e1") for step in range(1, 91)]
     second = [Scalar("loss", step, 2.0, 200.0 + step, "t/e2") for step in range(1, 31)]
     (curve,) = gather_curves([*first, *second])

@@ -20,7 +20,7 @@ def states(inspection: Inspection) -> dict[str, State]:
     return {row.name: row.state for row in inspection.rows}
 
 
-def test_a_host_that_is_well_has_a_row_for_everything_and_keeps_nothing(
+def test_a_healthy_host_has_a_row_for_everything_and_no_new_files(
     start_sshd: Callable[..., Sshd], tmp_path: Path
 ) -> None:
     smi = write_nvidia_smi(tmp_path / "bin", [TITAN_RTX, A100])
@@ -83,7 +83,7 @@ def test_a_workdir_that_cannot_be_written_fails_with_the_disk_code(
     assert found.exit_code == 22
 
 
-def test_a_driver_that_does_not_answer_is_a_failure_where_the_host_file_names_a_card(
+def test_a_driver_that_does_not_answer_is_an_error_if_the_host_file_names_a_card(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     smi = write_nvidia_smi(tmp_path / "bin", fails=NO_DRIVER)

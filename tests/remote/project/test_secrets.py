@@ -138,7 +138,7 @@ def test_SE_04_a_secret_is_found_by_what_a_file_holds(tmp_path, name, data):
         ("long.txt", "Password: hunter22\n" + "a line of a transcript\n" * 4000),
     ],
 )
-def test_SE_04_what_only_talks_about_secrets_is_sent(tmp_path, name, data):
+def test_SE_04_text_that_only_mentions_secrets_is_sent(tmp_path, name, data):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text(data)
     found = scan_project(tmp_path)

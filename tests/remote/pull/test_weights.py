@@ -165,7 +165,7 @@ def test_what_does_not_hold_together_is_refused_and_not_published(tmp_path, offe
     assert not (tmp_path / "adapter").exists()
 
 
-def test_BI_53_a_name_that_would_leave_the_folder_is_refused_and_the_rest_comes(tmp_path):
+def test_BI_53_a_name_that_would_leave_the_folder_is_refused_and_the_rest_is_pulled(tmp_path):
     offer = {"files": [["config.json", 9, SHA], ["../evil.json", 9, SHA], ["/etc/evil.json", 9, SHA]]}
     report = pull_weights(Lying(offer, segment(CONFIG)), "p", "r", tmp_path / "home")
     assert [finding.severity for finding in report.findings] == [Severity.ERROR, Severity.ERROR]

@@ -60,7 +60,7 @@ def test_with_its_whole_state_a_resume_is_the_same_run(whole: tuple[list[float],
     assert train(tmp_path / "resumed", half) == losses
 
 
-def test_FI_57_without_its_optimizer_a_resume_goes_elsewhere_and_says_nothing(
+def test_FI_57_without_its_optimizer_a_resume_silently_reaches_other_weights(
     whole: tuple[list[float], Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     losses, half = whole

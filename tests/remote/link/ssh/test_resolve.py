@@ -130,7 +130,7 @@ def test_an_invalid_configuration_is_reported_with_the_message_of_ssh(home: Path
 
 @needs_ssh
 @pytest.mark.parametrize(("setting", "taken"), [("accept-new", True), ("no", False), ("ask", False), ("yes", False)])
-def test_only_accept_new_spares_the_question(home: Path, setting: str, taken: bool) -> None:
+def test_only_accept_new_avoids_the_prompt(home: Path, setting: str, taken: bool) -> None:
     assert target(home, f"Host titan\n  StrictHostKeyChecking {setting}\n").accept_new is taken
 
 
