@@ -101,7 +101,7 @@ def test_fragments_are_undone_where_the_batch_is_not_ours(job, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["gradient-finite", "loss-zero-or-nan"])
-def test_a_precision_that_does_not_train_gives_way_to_the_one_that_does(name, job, tmp_path):
+def test_a_precision_that_does_not_train_is_replaced_by_one_that_does(name, job, tmp_path):
     """The script trains in the plan that it is given, as the built-in trainer does."""
     script = tmp_path / "train.py"
     log = "print({'loss': 0.0, 'grad_norm': float('nan')})\n    raise SystemExit(1)"

@@ -65,7 +65,7 @@ def test_every_card_has_its_own_finding():
     ("config", "findings"),
     [({"processes": 2}, (SHARED,)), ({"processes": 1}, ()), ({"processes": None}, ()), ({}, ())],
 )
-def test_the_number_of_processes_is_the_configs_and_one_where_it_says_none(config, findings):
+def test_the_number_of_processes_is_that_of_the_config_or_one(config, findings):
     assert compute_mode.plan(site_at(None, survey=survey_of(gpus=(EXCLUSIVE,)), config=config)) == Plan(findings)
 
 

@@ -42,7 +42,7 @@ def error(size, processes):
         (False, 64 * MIB, 8, ()),
     ],
 )
-def test_shared_memory_of_a_container_is_measured_by_what_passes_through_it(container, size, processes, findings):
+def test_shared_memory_is_compared_with_the_data_that_passes_through_it(container, size, processes, findings):
     assert judge_shared_memory(machine(container=container, shm_bytes=size), processes) == findings
 
 
@@ -50,7 +50,7 @@ def test_shared_memory_of_a_container_is_measured_by_what_passes_through_it(cont
     ("config", "findings"),
     [({"processes": 2}, (error(64, 2),)), ({"processes": None}, (warning(64),)), ({}, (warning(64),))],
 )
-def test_the_number_of_processes_is_the_configs_and_one_where_it_says_none(config, findings):
+def test_the_number_of_processes_is_that_of_the_config_or_one(config, findings):
     survey = survey_of(machine=machine(container=True, shm_bytes=64 * MIB))
     assert shared_memory.plan(site_at(None, survey=survey, config=config)) == Plan(findings)
 

@@ -38,7 +38,7 @@ def test_any_json_is_read_as_json_reads_it(value, indent, ascii_only):
             assert json.loads(raw) == value_of(child)
 
 
-def test_comments_trailing_commas_and_a_byte_order_mark_are_read_over():
+def test_comments_trailing_commas_and_a_byte_order_mark_are_skipped():
     node = read_json(b'\xef\xbb\xbf// a\n{"a": [1, 2,], /* b */ "c": "d",}\r\n// e')
     assert value_of(node) == {"a": [1, 2], "c": "d"}
 

@@ -77,7 +77,7 @@ def test_an_edit_over_two_strings_or_before_all_code_is_refused():
     ],
 )
 @pytest.mark.parametrize("indent", [None, 1])
-def test_whole_lines_become_strings_of_their_own_laid_out_as_their_neighbours(source, at, text, after, indent):
+def test_inserted_lines_become_separate_strings_with_the_layout_of_their_neighbours(source, at, text, after, indent):
     data = notebook(cell(source), indent=indent)
     placement = Placement(data, code_cells(data))
     start, _ = placement.place(at, at)
@@ -85,7 +85,7 @@ def test_whole_lines_become_strings_of_their_own_laid_out_as_their_neighbours(so
     assert written == notebook(cell(after), indent=indent)
 
 
-def test_lines_before_an_only_string_are_laid_out_as_it_is():
+def test_lines_before_a_single_string_have_its_layout():
     data = notebook(cell(["a\n"]), indent=1)
     placement = Placement(data, code_cells(data))
     start, _ = placement.place(0, 0)

@@ -18,7 +18,7 @@ def test_half_the_batch_comes_with_twice_the_accumulation():
     assert cure.overrides == {"train.batch_size": 4, "train.gradient_accumulation": 8}
 
 
-def test_the_second_cure_is_another_one_and_there_is_no_third():
+def test_the_second_cure_differs_from_the_first_and_there_is_no_third():
     first = next_cure([], OOM, BUILT_IN)
     second = next_cure([first.name], OOM, BUILT_IN)
     assert second.name == "config:expandable-segments"
@@ -35,7 +35,7 @@ def test_the_batch_of_a_command_of_the_users_is_not_ours_to_change():
     assert cure.name == "config:expandable-segments"
 
 
-def test_a_fixer_that_may_never_run_is_not_run_behind_the_users_back():
+def test_a_fixer_that_is_set_to_never_is_no_cure():
     findings = diagnose_text("ValueError: Attempting to unscale FP16 gradients.")
     assert next_cure([], findings, {}) == Cure(
         "fixer:trainable-fp32", "running the fixer trainable-fp32", fixer="trainable-fp32"
@@ -44,7 +44,7 @@ def test_a_fixer_that_may_never_run_is_not_run_behind_the_users_back():
     assert next_cure([], findings, {"fixers": {"trainable-fp32": "off"}}) is not None
 
 
-def test_a_fixer_that_was_asked_already_is_passed_over_for_what_comes_next():
+def test_a_fixer_that_was_tried_is_skipped_for_the_next_cure():
     findings = diagnose_text(
         "DistNetworkError: port: 29500, code: -98, name: EADDRINUSE, message: address already in use"
     )
@@ -52,13 +52,13 @@ def test_a_fixer_that_was_asked_already_is_passed_over_for_what_comes_next():
     assert next_cure([], findings, {}, spent=["port"]).name == "config:free-port"
 
 
-def test_a_precision_that_does_not_train_gives_way_but_auto_stays():
+def test_a_precision_that_does_not_train_is_replaced_but_auto_stays():
     findings = diagnose_text("halfstep stopped this training: gradient-finite: the gradient norm is nan")
     assert next_cure([], findings, {"precision": "fp16-pure"}).overrides == {"precision": "auto"}
     assert next_cure([], findings, {"precision": "auto"}) is None
 
 
-def test_a_failure_without_a_cure_or_without_a_name_is_left_to_people():
+def test_a_failure_without_a_cure_or_unrecognised_is_not_cured():
     assert next_cure([], diagnose_text("RuntimeError: CUDA error: device-side assert triggered"), {}) is None
     assert next_cure([], (), {}) is None
 
@@ -71,7 +71,7 @@ def test_a_failure_without_a_cure_or_without_a_name_is_left_to_people():
         ("peak-memory", "config:halve-batch"),
     ],
 )
-def test_what_the_proof_finds_is_cured_before_anything_long_runs(check, cure):
+def test_findings_of_the_proof_are_cured_before_the_training(check, cure):
     failed = Finding("command-failed", Severity.ERROR, "the training command failed")
     assert next_cure([], (failed, Finding(check, Severity.ERROR, "")), BUILT_IN).name == cure
 
@@ -81,7 +81,7 @@ def test_a_failure_without_a_cure_is_not_cured_by_that_of_a_later_one():
     assert next_cure([], findings, BUILT_IN) is None
 
 
-def test_no_cure_touches_data_or_how_much_is_learnt():
+def test_no_cure_changes_the_data_or_the_amount_of_training():
     for entry in load_catalog():
         findings = diagnose_text(f"{entry.samples[0]}\n" * entry.repeats)
         history: list[str] = []

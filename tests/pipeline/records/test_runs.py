@@ -21,7 +21,7 @@ def remembered(root: Path) -> tuple[Records, Path]:
 
 
 @pytest.mark.parametrize(("state", "result"), ENDS)
-def test_what_has_ended_and_is_known_is_not_written_again(
+def test_the_record_of_an_ended_run_is_not_written_again(
     tmp_path: Path, state: JobState, result: JobResult | None
 ) -> None:
     _, path = remembered(tmp_path)
@@ -35,7 +35,7 @@ def test_what_has_ended_and_is_known_is_not_written_again(
     assert (note.state, note.step, note.exit) == (JobState.RUNNING, 61, None)
 
 
-def test_a_run_under_way_is_as_old_as_its_last_look(tmp_path: Path) -> None:
+def test_the_age_of_a_running_job_is_that_of_its_last_survey(tmp_path: Path) -> None:
     _, path = remembered(tmp_path)
     note_job(path.parent, JobState.RUNNING, Progress(1, 60))
     before = read_note(path.parent)
@@ -93,7 +93,7 @@ def test_an_unknown_run_is_not_invented(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("written", ["", "{", "[]", '{"run": 3}'])
-def test_a_note_that_cannot_be_read_is_named_and_hides_no_other(tmp_path: Path, written: str) -> None:
+def test_an_unreadable_note_is_reported_and_the_others_are_listed(tmp_path: Path, written: str) -> None:
     records = several(tmp_path)
     path = records.run("plain-0022ccdd", "titan") / NOTE
     path.write_text(written)

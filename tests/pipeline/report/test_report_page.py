@@ -24,7 +24,7 @@ VOID = {"meta", "br", "line", "circle", "path"}
 
 
 class Reader(HTMLParser):
-    """Tags, attributes and visible words; every tag must be closed in order."""
+    """Collects tags, attributes and visible text; fails if a tag is not closed in order."""
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -103,7 +103,7 @@ FULL = replace(
 )
 
 
-def test_a_full_report_says_what_happened():
+def test_a_full_report_has_every_section():
     words = Reader(render_report(FULL)).text
     for expected in (
         "tiny-0a1b2c3d",
@@ -125,7 +125,7 @@ def test_a_full_report_says_what_happened():
         assert expected in words
 
 
-def test_a_run_that_never_began_still_has_a_page():
+def test_a_run_that_never_started_has_a_page():
     reader = Reader(render_report(BARE))
     assert "no optimizer step was made" in reader.text
     assert not [tag for tag, _ in reader.tags if tag in ("svg", "table")]
@@ -164,7 +164,7 @@ HOSTILE = "</title></style><script>alert(1)</script><img src=x onerror=alert(1)>
 
 
 def hostile(report: RunReport) -> RunReport:
-    """Every word of the report replaced."""
+    """Return the report with all texts replaced."""
     return RunReport(
         run=HOSTILE,
         config=HOSTILE,
@@ -202,7 +202,7 @@ def hostile(report: RunReport) -> RunReport:
     )
 
 
-def test_BI_55_hostile_words_stay_words_everywhere():
+def test_BI_55_markup_in_any_text_is_escaped():
     page = render_report(hostile(FULL))
     reader = Reader(page)
     assert not {tag for tag, _ in reader.tags} & {"script", "img"}
@@ -214,7 +214,7 @@ def test_BI_55_hostile_words_stay_words_everywhere():
 
 
 @given(st.text(max_size=60))
-def test_any_word_leaves_the_page_well_formed(word):
+def test_the_page_is_well_formed_for_any_text(word):
     Reader(
         render_report(
             replace(FULL, run=word, reason=word, config_text=word, findings=(Finding(word, Severity.INFO, word),))
@@ -257,7 +257,7 @@ def test_a_files_change_becomes_a_diff_of_lines():
     assert fix_of(FileChange("a.bin", b"\xff", b"\xfe\xff", {"a": 1})).diff == "1 bytes before, 2 after"
 
 
-def test_a_long_diff_is_cut_and_says_so():
+def test_a_long_diff_is_cut_with_a_note():
     diff = "\n".join(f"+line {n}" for n in range(1000))
     words = Reader(render_report(replace(FULL, fixes=(FixRow(("x",), "a", (), diff),)))).text
     assert "line 399" in words

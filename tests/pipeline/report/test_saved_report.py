@@ -18,7 +18,7 @@ def test_only_results_that_exist_are_named(tmp_path: Path, made: tuple[str, ...]
     assert {name for name in ("tensorboard", "adapter") if str(tmp_path / name) in page} == set(made)
 
 
-def test_an_adapter_that_was_pulled_later_is_named_and_one_that_an_older_report_promised_is_not(tmp_path: Path) -> None:
+def test_an_adapter_is_named_only_if_it_exists_locally(tmp_path: Path) -> None:
     promised = (("adapter", str(tmp_path / "adapter")),)
     page = save_report(tmp_path, RunReport("r", "c", "h", Verdict.TRAINED, artifacts=promised))
     assert str(tmp_path / "adapter") not in page.read_text()

@@ -55,7 +55,7 @@ def tree(bench: Bench) -> Path:
 
 
 def train(bench: Bench, run: str, code: str, *, number: int = 1, to_its_end: bool = True) -> Bench:
-    """A run of that name whose job is that Python; it has ended, or runs."""
+    """Start a run of that name whose job is that Python code; returns after its end if it ends."""
     one = replace(bench, run=run)
     spec = replace(one.spec(number=number), argv=(one.python, "-c", code), grace_s=0.1)
     start_job(one.host, StartRequest(PROJECT, spec, "tiny"))
@@ -93,7 +93,7 @@ def test_a_job_that_writes_into_a_large_file_changes_neither_the_tree_nor_the_ne
     assert large_of(third).stat().st_nlink == 1, "a file that jobs write into is copied from then on"
 
 
-def test_two_living_runs_never_share(synced: Bench) -> None:
+def test_two_active_runs_never_share_a_copy(synced: Bench) -> None:
     waits = "import time; time.sleep(1000)"
     first = train(synced, "run-a", waits, to_its_end=False)
     second = train(synced, "run-b", WRITES["appends"])
@@ -101,7 +101,7 @@ def test_two_living_runs_never_share(synced: Bench) -> None:
     stop_job(first.host, PROJECT, first.run, grace_s=0.1)
 
 
-def test_a_run_that_is_taken_up_again_has_its_file_to_itself(synced: Bench) -> None:
+def test_a_resumed_run_shares_its_large_file_with_no_other(synced: Bench) -> None:
     first, second = (train(synced, f"run-{name}", QUIET) for name in "ab")
     assert inode(first) == inode(second)
     train(first, first.run, WRITES["patches"], number=2)

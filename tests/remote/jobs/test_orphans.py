@@ -24,14 +24,14 @@ from tests.remote.jobs.jobs_bench import PROJECT, Bench, ours
 
 
 def _kill_witness(bench: Bench) -> None:
-    """The process that keeps the trainer's exit status is gone too."""
+    """Also kill the process that keeps the trainer's exit status."""
     witness = bench.survey().started.child_pid
     os.kill(witness, signal.SIGKILL)
     until(lambda: not alive(witness), "the witness's end")
 
 
 def _orphan(bench: Bench, *words: object, **settings: object) -> int:
-    """A running trainer whose supervisor was killed; its pid."""
+    """Start a trainer and kill its supervisor; returns the trainer's pid."""
     bench.start(*words, **settings)
     pid = until(lambda: bench.events("begin"), "the trainer")[0]["pid"]
     supervisor = bench.survey().started.pid
@@ -79,7 +79,7 @@ def test_FI_42_an_adopted_job_that_did_not_finish_its_work_failed(bench: Bench):
     assert (result.exit, result.signal) == (137, 9)
 
 
-def test_an_adopted_job_whose_witness_was_killed_too_is_judged_by_what_it_left(bench: Bench):
+def test_an_adopted_job_without_an_exit_status_is_judged_by_its_files(bench: Bench):
     pid = _orphan(bench, "--steps", 3, "--until", "/never", steps=10)
     _kill_witness(bench)
     assert adopt_job(bench.host, PROJECT, bench.run).started.backend == "adopted"
@@ -122,7 +122,7 @@ def test_without_an_exit_status_the_last_step_and_the_adapter_show_success(
     assert bench.survey().state is state
 
 
-def test_an_adapter_of_an_earlier_job_proves_nothing_of_a_later_one(bench: Bench):
+def test_an_adapter_of_an_earlier_job_does_not_show_success_of_a_later_one(bench: Bench):
     Path(bench.layout.adapter).mkdir(parents=True)
     os.utime(bench.layout.adapter, (1.0, 1.0))
     pid = _orphan(bench, "--steps", 3, "--until", "/never", steps=3)
@@ -264,7 +264,7 @@ def _edit_started(bench: Bench, **changes: object) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
 
 
-def test_what_a_lost_job_held_back_is_free_once_another_is_started(bench: Bench):
+def test_space_reserved_by_a_lost_job_is_released_when_another_starts(bench: Bench):
     pid = _orphan(bench, "--until", "/never")
     os.kill(pid, signal.SIGKILL)
     until(lambda: bench.survey().state is JobState.LOST, "the job is lost")
@@ -274,7 +274,7 @@ def test_what_a_lost_job_held_back_is_free_once_another_is_started(bench: Bench)
     assert list(Path(bench.layout.root).glob("jobs/*/reserve")) == []
 
 
-def test_FI_48_after_a_reboot_the_job_is_lost_although_its_pid_lives_again(bench: Bench):
+def test_FI_48_after_a_reboot_the_job_is_lost_even_if_its_pid_is_reused(bench: Bench):
     bench.start()
     until(lambda: bench.survey().result, "the end")
     Path(bench.job().result).unlink()

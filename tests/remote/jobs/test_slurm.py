@@ -77,7 +77,7 @@ def test_a_SIGTERM_of_slurm_s_own_is_a_preemption(bench: Bench, cluster: Slurm):
 
 
 @pytest.mark.root
-def test_a_waiting_job_is_running_says_what_it_waits_for_and_can_be_taken_out(bench: Bench, cluster: Slurm):
+def test_a_waiting_job_counts_as_running_with_its_reason_and_can_be_cancelled(bench: Bench, cluster: Slurm):
     waiting = {**SLURM, "slurm": ("--begin=now+1hour",)}
     assert bench.start(request=waiting).state is JobState.RUNNING
     run = bench.survey()

@@ -26,7 +26,7 @@ def test_BI_51_a_file_of_50_gb_is_named_and_not_read(tmp_path):
     assert "weights.bin (50.0 GB)" in finding.message and ".pipelineignore" in finding.hint
 
 
-def test_BI_51_what_is_too_large_hides_nothing_else_that_is_wrong(tmp_path):
+def test_BI_51_other_errors_are_reported_beside_a_file_that_is_too_large(tmp_path):
     with (tmp_path / "big.bin").open("wb") as file:
         file.truncate(2 * 2**20)
     (tmp_path / ".env").write_text("A=1\n")
@@ -37,7 +37,7 @@ def test_BI_51_what_is_too_large_hides_nothing_else_that_is_wrong(tmp_path):
     assert scan.manifest.rows == {}
 
 
-def test_BI_51_too_many_files_names_the_folders_that_hold_most(tmp_path):
+def test_BI_51_too_many_files_is_an_error_with_the_largest_folders(tmp_path):
     for folder, count in (("images", 40), ("src", 3), ("logs/old", 20)):
         (tmp_path / folder).mkdir(parents=True)
         for number in range(count):
@@ -46,7 +46,7 @@ def test_BI_51_too_many_files_names_the_folders_that_hold_most(tmp_path):
     assert message == "63 files, over 50; most of them in images/ (40 files), logs/old/ (20 files), src/ (3 files)"
 
 
-def test_BI_51_too_much_in_all_names_the_largest_folders(tmp_path):
+def test_BI_51_too_many_bytes_is_an_error_with_the_largest_folders(tmp_path):
     for name in ("a/big", "b/small"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_bytes(bytes(900_000 if "big" in name else 300_000))

@@ -75,7 +75,7 @@ def test_a_newer_adapter_is_published_and_the_older_one_kept(box, adapter):
 
 
 class Cut:
-    """A host whose line is lost after some bytes of each stream."""
+    """A host whose connection is lost after some bytes of each stream."""
 
     def __init__(self, host, after: int) -> None:
         self._host, self._after = host, after
@@ -109,7 +109,7 @@ def test_a_cut_pull_publishes_nothing_and_continues_at_the_same_byte(box, adapte
     assert not (box.mirror / ".adapter.part").exists()
 
 
-def test_a_part_of_another_adapter_is_not_taken_for_this_ones(box, adapter):
+def test_a_part_of_another_adapter_is_not_reused(box, adapter):
     part = box.mirror / ".adapter.part" / "adapter_model.safetensors"
     part.parent.mkdir(parents=True)
     part.write_bytes(b"x" * 100)
@@ -159,7 +159,7 @@ SHA = hashlib.sha256(CONFIG).hexdigest()
         ({"files": [["a.safetensors", 9, SHA]]}, segment(CONFIG), "safetensors"),
     ],
 )
-def test_what_does_not_hold_together_is_refused_and_not_published(tmp_path, offer, stream, words):
+def test_an_inconsistent_adapter_is_refused_and_not_published(tmp_path, offer, stream, words):
     with pytest.raises(PullRefused, match=words):
         pull_weights(Lying(offer, stream), "p", "r", tmp_path)
     assert not (tmp_path / "adapter").exists()

@@ -10,7 +10,7 @@ from tests.lab.hub import HTML, Fault
 
 
 @pytest.mark.parametrize("at", [0, 1, 32768, -1], ids=["0", "1", "32768", "size-1"])
-def test_FI_36_a_download_that_is_cut_is_tried_again_and_never_seen(host, hub, whole, at):
+def test_FI_36_a_download_that_is_cut_is_retried_and_never_published(host, hub, whole, at):
     put(host, FILE, whole[:100])
     hub.faults["tokenizer.json"] = fault = Fault("cut", at % len(whole) if at >= 0 else len(whole) - 1, times=1)
     apply(host, tokenizer.plan(site_of(host, hub)))
@@ -27,7 +27,7 @@ FALSE_BYTES = {
 
 
 @pytest.mark.parametrize(("fault", "words"), FALSE_BYTES.values(), ids=FALSE_BYTES)
-def test_FI_37_what_answers_200_with_other_bytes_is_refused(host, hub, whole, fault, words):
+def test_FI_37_a_response_200_with_wrong_bytes_is_refused(host, hub, whole, fault, words):
     before = whole[:32768]
     put(host, FILE, before)
     hub.faults["tokenizer.json"] = Fault(fault.kind)
@@ -41,7 +41,7 @@ def test_FI_37_what_answers_200_with_other_bytes_is_refused(host, hub, whole, fa
     assert leftovers(host) == []
 
 
-def test_FI_37_one_false_answer_is_followed_by_the_true_one(host, hub, whole):
+def test_FI_37_one_wrong_response_is_retried(host, hub, whole):
     put(host, FILE, whole[:32768])
     hub.faults["tokenizer.json"] = fault = Fault("html", times=1)
     apply(host, tokenizer.plan(site_of(host, hub)))
@@ -58,7 +58,7 @@ def test_a_repository_that_the_hub_does_not_have_is_reported_and_nothing_is_plan
     assert "fixers.tokenizer.repo" in plan.findings[0].hint
 
 
-def test_a_gated_repository_says_how_to_get_in(host, hub, whole):
+def test_a_gated_repository_is_reported_with_how_to_get_access(host, hub, whole):
     put(host, FILE, whole[:32768])
     hub.repositories[REPO].gated = True
     with pytest.raises(RemoteFault) as refusal:
@@ -67,7 +67,7 @@ def test_a_gated_repository_says_how_to_get_in(host, hub, whole):
     assert remote_content(host, FILE) == whole[:32768]
 
 
-def test_a_gated_repository_opens_with_the_token_of_the_host(host, hub, whole):
+def test_a_gated_repository_is_accessible_with_the_token_of_the_host(host, hub, whole):
     put(host, FILE, whole[:32768])
     hub.repositories[REPO].gated, hub.repositories[REPO].token = True, "hf_lab"
     apply(host, tokenizer.plan(site_of(host, hub, environment={"HF_TOKEN": "hf_lab"})))
@@ -81,7 +81,7 @@ def test_a_hub_that_cannot_be_reached_is_reported(host, hub, whole):
     assert "HF_ENDPOINT" in plan.findings[0].hint
 
 
-def test_offline_is_obeyed(host, hub, whole):
+def test_offline_mode_sends_no_request(host, hub, whole):
     put(host, FILE, whole[:32768])
     plan = tokenizer.plan(site_of(host, hub, environment={"HF_HUB_OFFLINE": "1"}))
     assert plan.empty
