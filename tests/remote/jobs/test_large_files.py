@@ -55,7 +55,7 @@ def tree(bench: Bench) -> Path:
 
 
 def train(bench: Bench, run: str, code: str, *, number: int = 1, to_its_end: bool = True) -> Bench:
-    """Start a run of that name whose job is that Python code; returns after its end if it ends."""
+    """Start a run of that name whose job is that Python code; with `to_its_end`, wait until it has succeeded."""
     one = replace(bench, run=run)
     spec = replace(one.spec(number=number), argv=(one.python, "-c", code), grace_s=0.1)
     start_job(one.host, StartRequest(PROJECT, spec, "tiny"))
