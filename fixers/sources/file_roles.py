@@ -36,7 +36,8 @@ TRAINS = re.compile(
     rb"\.backward\(|\.step\(|\b\w*[Oo]ptim(?:izer)?s?\b\w*[ ]*[.(=]|\w*Trainer\b|TrainingArguments|\.fit\("
     rb"|\bGradScaler|\bAccelerator\(|\b(?:\w+\.)*(?:train|finetune|fine_tune)\w*\("
     rb"|^[ \t]*(?:from|import)[ \t][^\n]*\btrain(?!ed)|\bsubprocess\b"
-    rb"|[\"'](?:fp16|bf16|mixed_precision)[\"'][ ]*:|requires_grad[ ]*=[ ]*True|requires_grad_\((?!False)",
+    rb"|[\"'](?:fp16|bf16|mixed_precision)[\"'][ ]*:(?![ ]*torch\.)"
+    rb"|requires_grad[ ]*=[ ]*True|requires_grad_\((?!False)",
     re.MULTILINE,
 )
 
@@ -64,7 +65,8 @@ def is_for_accelerator(source: bytes) -> bool:
 def never_trains(path: str, source: bytes) -> bool:
     """Return True for a script that converts, evaluates or serves a model: it is run, and nothing in it trains."""
     stem = splitext(basename(path))[0].lower()
-    named, guarded = INFERS.search(stem) is not None, b"__name__" in source[-TAIL_BYTES:]
+    named = INFERS.search(stem) is not None
+    guarded = b"__name__" in (source if named else source[-TAIL_BYTES:])
     if not (named or guarded) or "train" in stem or "tune" in stem:
         return False
     if not DEFINES.search(source):

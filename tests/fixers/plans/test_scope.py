@@ -57,6 +57,8 @@ def plan_of(root: Path, files: dict[str, str], **config: object) -> tuple[set[st
         ("xla_train.py", f"import torch_xla.core.xla_model as xm\n{HALF}", ACCELERATORS),
         ("cpu.py", f"import intel_extension_for_pytorch as ipex\n{HALF}", ACCELERATORS),
         ("tools/to_hub.py", CONVERTS, INFERENCE),
+        ("tools/to_hub.py", f'{CONVERTS}\nDTYPES = {{"bf16": torch.bfloat16, "fp16": torch.float16}}\n', INFERENCE),
+        ("tools/convert_model.py", CONVERTS + "\n" + "    # a long block\n" * 300, INFERENCE),
         ("demo.py", TALKS, INFERENCE),
     ],
 )
@@ -79,6 +81,7 @@ def test_a_file_that_no_training_on_the_card_runs_is_left_with_its_reason(
         ("input.sh", LAUNCH),
         ("finetune.py", TRAINS),
         ("demo_train.py", TALKS),
+        ("tools/to_hub.py", f'{CONVERTS}\nSETTINGS = {{"bf16": True}}\n'),
         ("model.py", f"import torch.nn as nn\n\n\nclass Net(nn.Module):\n    pass\n\n\n{CONVERTS}"),
     ],
 )
