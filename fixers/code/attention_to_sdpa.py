@@ -34,12 +34,13 @@ import re
 from fixers.code.bf16_forms.exclusions import Verdict, judge_place
 from fixers.code.command_strings import edit_command_strings, runs_commands
 from fixers.code.draft import Draft
-from fixers.code.flash_fallbacks import FALLS_BACK, keep_half
+from fixers.code.flash_fallbacks import keep_half, may_fall_back
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.settings.precision_words import as_false, is_true
 from fixers.sources.chosen_words import constant_of, is_chosen, rewritten_literal
 from fixers.sources.gates import is_gated
+from fixers.sources.lines import lines_with
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
@@ -52,6 +53,8 @@ below = BF16_FROM
 brings: tuple[str, ...] = ()
 matches = reads_python
 
+WORDS = (b"flash_att", b"flash-att", b"flashatt", b"FLASH_ATT", b"kernels-community/", b"padding_free", b"padding-free")
+"""Every match of the two patterns below is in a line with one of these."""
 ASKS = re.compile(
     rb"""["'=]flash_?att(?:ention|n)|kernels-community/"""
     rb"""|\b(?:(?:use[_-])?flash[_-]att(?:ention|n)(?:[_-]2)?|padding[_-]free)["'\]]*[ ]*[=:,]"""
@@ -69,14 +72,17 @@ WHY = "FlashAttention needs compute capability 8.0"
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Replace FlashAttention by SDPA."""
-    chosen = ASKS.search(source.data) is not None and source.python.mentions(ASKS)
-    in_command = IN_COMMAND.search(source.data) is not None and runs_commands(source.data)
-    if not (chosen or in_command or FALLS_BACK.search(source.data)):
+    lines = lines_with(source.data, WORDS)
+    chosen = ASKS.search(lines) is not None and source.python.mentions(ASKS)
+    in_command = IN_COMMAND.search(lines) is not None and runs_commands(source.data)
+    if not (chosen or in_command or may_fall_back(source.data)):
         return NOTHING
     draft = Draft(source.python, name)
     edit_command_strings(draft)
     keep_half(draft)
     for node in draft.source.names.nodes:
+        if not isinstance(node, (ast.Constant, ast.keyword)):
+            continue
         match node:
             case ast.Constant(value=str(word)) if FLASH.fullmatch(word):
                 _judge_word(draft, node)

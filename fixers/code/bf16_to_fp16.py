@@ -51,6 +51,7 @@ from fixers.code.command_strings import edit_command_strings, runs_commands
 from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
+from fixers.sources.lines import holds_any, lines_with
 from fixers.sources.python import reads_python
 from fixers.sources.source import Source
 from remote.policy.precision import BF16_FROM
@@ -63,14 +64,16 @@ below = BF16_FROM
 brings = ("scaler-gate", "trainable-fp32")
 matches = reads_python
 
-ASKS = re.compile(rb"bfloat16|bf16|BF16|tf32")
+WORDS = (b"bfloat16", b"bf16", b"BF16", b"tf32")
+ASKS = re.compile(b"|".join(WORDS))
+LOADERS = (b"transformers", b"trl")
 IMPORTS_LOADER = re.compile(rb"""^[ \t"]*(?:from|import)[ \t]+(?:transformers|trl)\b""", re.MULTILINE)
 
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Select float16 wherever bfloat16 is selected, explicitly or by a library's default."""
-    loads = IMPORTS_LOADER.search(source.data) is not None
-    if not loads and not (ASKS.search(source.data) and (runs_commands(source.data) or source.python.mentions(ASKS))):
+    loads = IMPORTS_LOADER.search(lines_with(source.data, LOADERS)) is not None
+    if not loads and not (holds_any(source.data, WORDS) and (runs_commands(source.data) or source.python.mentions(ASKS))):
         return NOTHING
     draft = Draft(source.python, name)
     consumers = consumers_beside(draft.source, target.own.consumers)

@@ -11,10 +11,12 @@ from fixers.code.draft import Draft
 from fixers.settings.edit_list import EditList
 from fixers.settings.launch_forms import Launch
 from fixers.sources.gates import is_gated
+from fixers.sources.lines import lines_with
 from fixers.sources.python import PythonSource
 from fixers.sources.shell_words import scan_shell
 from fixers.sources.unparsable import Unparsable
 
+COMMANDS = (b"subprocess", b"os.system", b"os.popen")
 RUNS_COMMANDS = re.compile(rb"\bsubprocess\b|\bos[.](?:system|popen)\b")
 RUNS = re.compile(r"(?:subprocess\.\w+|os\.(?:system|popen))")
 SPLITS = ("shlex.split",)
@@ -25,7 +27,7 @@ LEFT = "the command in this string contains {}; it was left as it is, because it
 
 def runs_commands(data: bytes) -> bool:
     """Return True if the file may run commands."""
-    return RUNS_COMMANDS.search(data) is not None
+    return RUNS_COMMANDS.search(lines_with(data, COMMANDS)) is not None
 
 
 def edit_command_strings(draft: Draft) -> None:

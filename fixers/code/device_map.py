@@ -37,6 +37,7 @@ from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.imports import imported
+from fixers.sources.lines import lines_with
 from fixers.sources.python import reads_python
 from fixers.sources.source import Source
 from fixers.sources.trained_models import may_train
@@ -50,7 +51,9 @@ brings: tuple[str, ...] = ()
 matches = reads_python
 
 SPREADS = ("auto", "balanced", "balanced_low_0", "sequential")
+TRAINERS = (b"Trainer(", b"Accelerator(")
 PLACES_MODEL = re.compile(rb"\w*Trainer\(|\bAccelerator\(")
+PROCESSES = (b"init_process_group", b"DataParallel", b"LOCAL_RANK", b"DDP(", b"FSDP(")
 DISTRIBUTED = re.compile(
     rb"init_process_group|DistributedDataParallel|FullyShardedDataParallel|LOCAL_RANK|\bDDP\(|\bFSDP\("
 )
@@ -60,8 +63,8 @@ WHY = "the whole model is placed on the card of its process"
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Place trained models on one card."""
-    placed = PLACES_MODEL.search(source.data) is not None
-    if not placed and not DISTRIBUTED.search(source.data):
+    placed = PLACES_MODEL.search(lines_with(source.data, TRAINERS)) is not None
+    if not placed and not DISTRIBUTED.search(lines_with(source.data, PROCESSES)):
         return NOTHING
     draft = Draft(source.python, name)
     for call in draft.source.names.of_type(ast.Call):

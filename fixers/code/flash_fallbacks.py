@@ -9,6 +9,7 @@ from typing import TypeVar
 from fixers.code.draft import Draft
 from fixers.sources.chosen_words import rewritten_literal
 from fixers.sources.gates import is_gated
+from fixers.sources.lines import lines_with
 from fixers.sources.python import PythonSource
 
 FALLS_BACK = re.compile(rb"if[ (][^\n]*flash_?att[^\n]*(?:\belse\b|:[ ]*(?:#[^\n]*)?$)", re.IGNORECASE | re.MULTILINE)
@@ -22,9 +23,14 @@ TWINS = {"float32": "float16", "fp32": "fp16"}
 WHY = "the dtype must not follow FlashAttention: float32 doubles the memory"
 
 
+def may_fall_back(text: bytes) -> bool:
+    """Return True if a condition on FlashAttention has an alternative in its line or opens a branch."""
+    return FALLS_BACK.search(lines_with(text.lower(), (b"flash",))) is not None
+
+
 def keep_half(draft: Draft) -> None:
     """Select float16 where a dtype is float32 only without FlashAttention, if the file trains in mixed precision."""
-    if not FALLS_BACK.search(draft.source.text):
+    if not may_fall_back(draft.source.text):
         return
     for choice in draft.source.names.of_type(ast.IfExp):
         if stays_half(draft.source, choice.test):

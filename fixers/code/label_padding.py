@@ -37,6 +37,7 @@ from fixers.frame.target import Target
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.expressions import tail_of
 from fixers.sources.label_masks import INTEGERS, LABELS, doubt, is_padding, is_shifted, masks_padding, mentions_labels
+from fixers.sources.lines import holds, holds_any
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
 from fixers.sources.splice import Edit
@@ -49,10 +50,13 @@ below = None
 brings: tuple[str, ...] = ()
 matches = reads_python
 
-PADS = re.compile(
-    rb"pad_sequence\(|pad\(\s*[\w.\[\]\"']*[Ll]abel|[Ll]abel\w*[\"']?\]?\s*[:=]\s*[\w.]*(?:pad|full|full_like|zeros)\("
-    rb"|[Ll]abel[^\n]*\+\s*\[|(?:\]\s*\*|\*\s*\[)[^\n]*[Ll]abel"
+FILLS = (b"pad(", b"full(", b"full_like(", b"zeros(")
+FILLS_LABELS = re.compile(
+    rb"pad\(\s*[\w.\[\]\"']*[Ll]abel|[Ll]abel\w*[\"']?\]?\s*[:=]\s*[\w.]*(?:pad|full|full_like|zeros)\("
 )
+ADDS_LIST = re.compile(rb"\+\s*\[")
+ADDS_TO_LABELS = re.compile(rb"[Ll]abel[^\n]*\+\s*\[")
+REPEATS_LIST = re.compile(rb"(?:\]\s*\*|\*\s*\[)[^\n]*[Ll]abel")
 PADDING = re.compile(rb"pad_sequence|\bpad\b|\bfull|[Ll]abel")
 OWN_RULES = re.compile(rb"ctc|CTC|ignore_index(?!\s*=\s*-100\b)")
 IGNORED = "-100"
@@ -62,7 +66,7 @@ WHY = "the loss ignores only -100"
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Pad labels with -100."""
-    if not PADS.search(source.data) or OWN_RULES.search(source.data) or not source.python.mentions(PADDING):
+    if not _may_pad(source.data) or OWN_RULES.search(source.data) or not source.python.mentions(PADDING):
         return NOTHING
     draft = Draft(source.python, name)
     for node in draft.source.names.nodes:
@@ -71,6 +75,14 @@ def rewrite(source: Source, target: Target) -> Rewrite:
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             _judge_sum(draft, node)
     return draft.rewrite
+
+
+def _may_pad(data: bytes) -> bool:
+    """Return True if the file may pad labels: cheap tests that skip most files."""
+    if holds(data, b"pad_sequence(") or (holds_any(data, FILLS) and FILLS_LABELS.search(data)):
+        return True
+    adds = ADDS_LIST.search(data) is not None and ADDS_TO_LABELS.search(data) is not None
+    return adds or REPEATS_LIST.search(data) is not None
 
 
 def _judge_call(draft: Draft, call: ast.Call) -> None:
@@ -83,7 +95,7 @@ def _judge_call(draft: Draft, call: ast.Call) -> None:
     elif meaning in ("torch.full", "torch.full_like"):
         if _becomes_labels(draft.source, call):
             _judge_value(draft, call, "fill_value", 1, absent=False)
-    elif not (mentions_labels(call.args[0]) or _becomes_labels(draft.source, call)):
+    elif tail not in ("pad_sequence", "pad") or not (mentions_labels(call.args[0]) or _becomes_labels(draft.source, call)):
         return
     elif tail == "pad_sequence":
         _judge_value(draft, call, "padding_value", 2, absent=True)

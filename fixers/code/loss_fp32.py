@@ -33,6 +33,7 @@ from fixers.code.draft import Draft
 from fixers.frame.source_fixer import NOTHING, Rewrite
 from fixers.frame.target import Target
 from fixers.sources.expressions import tail_of, written
+from fixers.sources.lines import holds_any
 from fixers.sources.losses import losses_of
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
@@ -46,8 +47,9 @@ below = BF16_FROM
 brings: tuple[str, ...] = ()
 matches = reads_python
 
-USES_HALF = re.compile(rb"float16|fp16|\.half\(\)|autocast|GradScaler|MixedPrecision|mixed_precision")
-CALLS_LOSS = re.compile(rb"(?:_loss|cross_entropy|kl_div|_logits|Loss)\(")
+HALF_WORDS = (b"float16", b"fp16", b".half()", b"autocast", b"GradScaler", b"MixedPrecision", b"mixed_precision")
+USES_HALF = re.compile(b"|".join(map(re.escape, HALF_WORDS)))
+LOSSES = (b"_loss(", b"cross_entropy(", b"kl_div(", b"_logits(", b"Loss(")
 SOFTMAXES = ("softmax", "log_softmax", "logsigmoid", "sigmoid")
 NOT_PROMOTED = ("huber_loss",)
 FLOAT32 = ("torch.float32", "torch.float")
@@ -58,7 +60,8 @@ WHY = "the loss is computed in float32"
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Cast the inputs of every loss to float32 in a file that uses half precision."""
-    if not (CALLS_LOSS.search(source.data) and USES_HALF.search(source.data) and source.python.mentions(USES_HALF)):
+    calls_loss, uses_half = holds_any(source.data, LOSSES), holds_any(source.data, HALF_WORDS)
+    if not (calls_loss and uses_half and source.python.mentions(USES_HALF)):
         return NOTHING
     draft = Draft(source.python, name)
     widened: dict[ast.expr, None] = {}

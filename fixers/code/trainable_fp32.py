@@ -47,6 +47,7 @@ from fixers.sources.expressions import tail_of
 from fixers.sources.float_casts import is_cast
 from fixers.sources.float_models import is_float32
 from fixers.sources.later_casts import is_called_later, is_cast_again
+from fixers.sources.lines import holds_any
 from fixers.sources.model_wraps import before_wrap, calls_in, flattening, shards_by_arguments
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
@@ -70,8 +71,9 @@ below = BF16_FROM
 brings: tuple[str, ...] = ()
 matches = reads_python
 
-TRAINS_IN_HALF = re.compile(
-    rb"float16|fp16|\.half\(\)|GradScaler|16-mixed|get_peft_model|load_adapter|PeftModel|mixed_precision"
+TRAINS_IN_HALF = (
+    *(b"float16", b"fp16", b".half()", b"GradScaler", b"16-mixed", b"get_peft_model", b"load_adapter", b"PeftModel"),
+    b"mixed_precision",
 )
 MAKES_OPTIMIZER = re.compile(rb"Trainer\(|(?:Adam|SGD|Adafactor|Lion|RMSprop|Adagrad|LAMB)\w*\(")
 OWN_MASTER_WEIGHTS = re.compile(rb"deepspeed\.initialize\(")
@@ -100,7 +102,7 @@ EACH = ("parameter", "trainable_parameter", "trained_parameter")
 
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Cast trainable parameters to float32 before the optimizer or trainer of a half-precision model is created."""
-    if not (TRAINS_IN_HALF.search(source.data) and _may_make_optimizer(source.data)):
+    if not (holds_any(source.data, TRAINS_IN_HALF) and _may_make_optimizer(source.data)):
         return NOTHING
     if OWN_MASTER_WEIGHTS.search(source.data):
         return NOTHING

@@ -11,6 +11,7 @@ from fixers.frame.scope import judge_scope
 from fixers.frame.source_fixer import Rewrite, SourceFixer
 from fixers.frame.target import Target
 from fixers.sources.languages import Unchecked, parse_again
+from fixers.sources.lines import holds_any
 from fixers.sources.source import Source
 from fixers.sources.splice import EditRefused, line_of, splice
 from fixers.sources.unparsable import Unparsable
@@ -47,7 +48,7 @@ def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Tar
     if not wanted(path, data, fixers):
         return FileOutcome()
     if outside := judge_scope(path, data, target):
-        asks = any(word in data for word in ASKS)
+        asks = holds_any(data, ASKS)
         return FileOutcome(left=(Left(path, outside),) if asks else ())
     if len(data) > LARGEST_SOURCE_BYTES:
         return FileOutcome(None, (_unparsable(path, f"{len(data)} bytes: too large to be a source file", 1),))
@@ -66,7 +67,7 @@ def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Tar
 
 def wanted(path: str, data: bytes, fixers: Sequence[SourceFixer]) -> bool:
     """Return True if a fixer reads files of this name and the file contains one of its needles."""
-    return any(fixer.matches(path) and any(needle in data for needle in fixer.needles) for fixer in fixers)
+    return any(fixer.matches(path) and holds_any(data, fixer.needles) for fixer in fixers)
 
 
 def _compose(

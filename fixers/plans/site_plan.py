@@ -29,7 +29,11 @@ OFF = ("off", False, "never")
 
 def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
     """Plan the chosen fixers, one FileChange per file. Raises BadUsage for unknown names."""
-    chosen = chosen_names(site, only)
+    with _without_gc():
+        return _plan(site, chosen_names(site, only))
+
+
+def _plan(site: Site, chosen: set[str]) -> Plan:
     target = full_target(site)
     sources = [fixer for fixer in source_fixers() if fixer.name in chosen and applies(fixer, target)]
     setups = [fixer for fixer in setup_fixers() if fixer.name in chosen]
@@ -96,11 +100,10 @@ def _plan_sources(site: Site, fixers: Sequence[SourceFixer], target: Target) -> 
     changes: list[FileChange] = []
     findings: list[Finding] = []
     left: list[Left] = []
-    with _without_gc():
-        for outcome in _outcomes(site, fixers, target):
-            findings += outcome.findings
-            left += outcome.left
-            changes += [outcome.change] if outcome.change else []
+    for outcome in _outcomes(site, fixers, target):
+        findings += outcome.findings
+        left += outcome.left
+        changes += [outcome.change] if outcome.change else []
     return Plan(tuple(findings), tuple(changes), tuple(left))
 
 

@@ -1,8 +1,34 @@
-"""The lines of a file that contain certain words, found without searching the rest of the file."""
+"""Words in a file, and the lines that contain them, found without running patterns over the whole file."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
+
+
+@lru_cache(maxsize=512)
+def holds(source: bytes, word: bytes) -> bool:
+    """Return True if the file contains the word; several fixers search one file for the same words.
+
+    `no_cuda` and `no-cuda` are searched together, because most files contain neither.
+    """
+    folded = word.replace(b"-", b"_")
+    return (b"_" not in folded or _holds_folded(source, folded)) and word in source
+
+
+@lru_cache(maxsize=512)
+def _holds_folded(source: bytes, word: bytes) -> bool:
+    return word in _folded(source)
+
+
+@lru_cache(maxsize=4)
+def _folded(source: bytes) -> bytes:
+    return source.replace(b"-", b"_")
+
+
+def holds_any(source: bytes, words: Iterable[bytes]) -> bool:
+    """Return True if the file contains one of the words."""
+    return any(holds(source, word) for word in words)
 
 
 def lines_with(source: bytes, words: Iterable[bytes]) -> bytes:

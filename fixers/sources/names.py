@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
@@ -10,9 +11,11 @@ from typing import TypeVar, cast
 Node = TypeVar("Node", bound=ast.AST)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-OPENS_SCOPE = (*FUNCTIONS, ast.ClassDef, *COMPREHENSIONS)
+OPENS_SCOPE = frozenset({*FUNCTIONS, ast.ClassDef, *COMPREHENSIONS})
 LEAVES = (ast.Name, ast.Constant, ast.alias)
-NO_NODES = frozenset({"ctx", "op", "ops", "id", "attr", "level", "module", "type_comment"})
+NO_NODES = frozenset({"ctx", "op", "ops", "id", "attr", "level", "module", "type_comment"}) | frozenset(
+    {"arg", "conversion", "simple", "is_async", "type_ignores", "rest", "kwd_attrs"}
+)
 """Fields that contain no nodes, or contexts and operators, which are shared objects."""
 KINDS = [kind for kind in vars(ast).values() if isinstance(kind, type) and issubclass(kind, ast.AST)]
 FIELDS = {
@@ -53,15 +56,11 @@ class Names:
         self.nodes: list[ast.AST] = []
         self.parents: dict[ast.AST, ast.AST] = {}
         self.scopes: dict[ast.AST, Scope] = {module.node: module}
-        self._by_kind: dict[type[ast.AST], list[ast.AST]] = {}
-
-    def add(self, node: ast.AST) -> None:
-        self.nodes.append(node)
-        self._by_kind.setdefault(node.__class__, []).append(node)
+        self.by_kind: defaultdict[type[ast.AST], list[ast.AST]] = defaultdict(list)
 
     def of_type(self, kind: type[Node]) -> tuple[Node, ...]:
         """Return all nodes of exactly this type, in file order."""
-        return cast(tuple[Node, ...], tuple(self._by_kind.get(kind, ())))
+        return cast(tuple[Node, ...], tuple(self.by_kind.get(kind, ())))
 
     def parent(self, node: ast.AST) -> ast.AST | None:
         return self.parents.get(node)
@@ -124,23 +123,24 @@ def index_names(tree: ast.Module) -> Names:
     """Index the parents, scopes and bindings of all nodes in one walk."""
     module = Scope(tree, None)
     names = Names(module)
-    add, parents, scopes = names.add, names.parents, names.scopes
+    nodes, by_kind, parents, scopes = names.nodes, names.by_kind, names.parents, names.scopes
     stack: list[ast.AST] = [tree]
     while stack:
         node = stack.pop()
-        add(node)
-        children = _children(node)
+        nodes.append(node)
+        by_kind[node.__class__].append(node)
+        children = _children(node) if FIELDS[node.__class__] else None
         if not children:
             continue
         scope = scopes[node]
-        inner = Scope(node, scope) if isinstance(node, OPENS_SCOPE) else scope
+        inner = Scope(node, scope) if node.__class__ in OPENS_SCOPE else scope
         within = _within(node) if inner is not scope else frozenset()
         for child in children:
             parents[child] = node
             scopes[child] = here = inner if within and id(child) in within else scope
             if child.__class__ in BINDS and not (isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load)):
                 _bind(child, here, node)
-        if isinstance(node, FUNCTIONS):
+        if inner is not scope and isinstance(node, FUNCTIONS):
             _bind_arguments(node.args, inner)
         children.reverse()
         stack += children
@@ -152,7 +152,7 @@ def _children(node: ast.AST) -> list[ast.AST]:
     children: list[ast.AST] = []
     for name in FIELDS[node.__class__]:
         value = getattr(node, name, None)
-        if isinstance(value, list):
+        if value.__class__ is list:
             children += [each for each in value if isinstance(each, ast.AST)]
         elif isinstance(value, ast.AST):
             children.append(value)
