@@ -73,7 +73,8 @@ IMPORTS_LOADER = re.compile(rb"""^[ \t"]*(?:from|import)[ \t]+(?:transformers|tr
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Select float16 wherever bfloat16 is selected, explicitly or by a library's default."""
     loads = IMPORTS_LOADER.search(lines_with(source.data, LOADERS)) is not None
-    if not loads and not (holds_any(source.data, WORDS) and (runs_commands(source.data) or source.python.mentions(ASKS))):
+    asks = loads or holds_any(source.data, WORDS)
+    if not asks or not (loads or runs_commands(source.data) or source.python.mentions(ASKS)):
         return NOTHING
     draft = Draft(source.python, name)
     consumers = consumers_beside(draft.source, target.own.consumers)

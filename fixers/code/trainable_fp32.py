@@ -47,7 +47,7 @@ from fixers.sources.expressions import tail_of
 from fixers.sources.float_casts import is_cast
 from fixers.sources.float_models import is_float32
 from fixers.sources.later_casts import is_called_later, is_cast_again
-from fixers.sources.lines import holds_any
+from fixers.sources.lines import holds_any, lines_with
 from fixers.sources.model_wraps import before_wrap, calls_in, flattening, shards_by_arguments
 from fixers.sources.python import PythonSource, reads_python
 from fixers.sources.source import Source
@@ -75,6 +75,7 @@ TRAINS_IN_HALF = (
     *(b"float16", b"fp16", b".half()", b"GradScaler", b"16-mixed", b"get_peft_model", b"load_adapter", b"PeftModel"),
     b"mixed_precision",
 )
+OPTIMIZERS = (b"Trainer(", b"Adam", b"SGD", b"Adafactor", b"Lion", b"RMSprop", b"Adagrad", b"LAMB")
 MAKES_OPTIMIZER = re.compile(rb"Trainer\(|(?:Adam|SGD|Adafactor|Lion|RMSprop|Adagrad|LAMB)\w*\(")
 OWN_MASTER_WEIGHTS = re.compile(rb"deepspeed\.initialize\(")
 TRAINABLES = (
@@ -114,7 +115,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
 
 
 def _may_make_optimizer(data: bytes) -> bool:
-    if MAKES_OPTIMIZER.search(data) or BUILDS.search(data):
+    if MAKES_OPTIMIZER.search(lines_with(data, OPTIMIZERS)) or BUILDS.search(lines_with(data, (b"ptim",))):
         return True
     return b"parameters(" in data and GIVES_RATE.search(data) is not None
 

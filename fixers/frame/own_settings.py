@@ -11,7 +11,7 @@ from fixers.sources.commands import reads_commands
 from fixers.sources.config_files import reads_config
 from fixers.sources.file_roles import half_models_in, is_jax, never_trains
 from fixers.sources.lines import lines_with
-from fixers.sources.python import read_python
+from fixers.sources.python import TREES
 from fixers.sources.readers.asked import asked_in_python, asked_in_text
 from fixers.sources.readers.consumers import Answer, Consumers, merge_consumers
 from fixers.sources.readers.find import find_fields, find_readers, holds_readers, is_test
@@ -76,7 +76,7 @@ def _consumers(path: str, data: bytes) -> Consumers:
     if is_test(path) or not holds_readers(data):
         return Consumers()
     try:
-        source = read_python(path, data)
+        source = TREES.read(path, data)
         readers = tuple(found.reader for found in find_readers(source))
         scripts = (path,) if is_started(data) else ()
         return Consumers(readers, find_fields(source), scripts, asked_in_python(source))

@@ -19,6 +19,7 @@ from fixers.plans.file_plan import FileOutcome, plan_file
 from fixers.plans.memory import Digested, Memory, question_of
 from fixers.plans.own_code import read_own_code
 from fixers.registry import setup_fixers, source_fixers
+from fixers.sources.python import TREES
 from remote.errors import BadUsage
 from remote.protocol.findings import Finding
 
@@ -30,7 +31,10 @@ OFF = ("off", False, "never")
 def plan_fixes(site: Site, *, only: Iterable[str] | None = None) -> Plan:
     """Plan the chosen fixers, one FileChange per file. Raises BadUsage for unknown names."""
     with _without_gc():
-        return _plan(site, chosen_names(site, only))
+        try:
+            return _plan(site, chosen_names(site, only))
+        finally:
+            TREES.clear()
 
 
 def _plan(site: Site, chosen: set[str]) -> Plan:

@@ -194,7 +194,32 @@ def reads_python(path: str) -> bool:
     return path.endswith((".py", ".pyw", ".ipynb")) or is_shell(path)
 
 
+class KeptTrees:
+    """Modules that one step of planning has parsed and a later step needs again, up to a limit of bytes of source."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._held: dict[tuple[str, bytes], PythonSource] = {}
+
+    def read(self, path: str, data: bytes) -> PythonSource:
+        """Parse the file, and keep the result while there is room. Raises Unparsable with the line."""
+        source = read_python(path, data)
+        if sum(len(held) for _, held in self._held) + len(data) <= self._limit:
+            self._held[path, data] = source
+        return source
+
+    def take(self, path: str, data: bytes) -> PythonSource:
+        """Return the file's tree, which is not kept any longer; parse the file if it is not kept."""
+        return self._held.pop((path, data), None) or read_python(path, data)
+
+    def clear(self) -> None:
+        self._held.clear()
+
+
 def read_python(path: str, data: bytes) -> PythonSource:
     """Parse the file as Python. Raises Unparsable with the line."""
     placed = place_python(path, data)
     return PythonSource(path, data, placed, parse_module(placed.text))
+
+
+TREES = KeptTrees(2 * 2**20)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from fixers.sources.python import PythonSource, read_python
+from fixers.sources.python import TREES, PythonSource
 from fixers.sources.splice import line_of
 from fixers.sources.unparsable import Unparsable
 
@@ -24,7 +24,7 @@ class Source:
     @cached_property
     def python(self) -> PythonSource:
         """Return the file as Python, notebooks included. Raises Unparsable."""
-        return read_python(self.path, self.data)
+        return TREES.take(self.path, self.data)
 
     @property
     def unread(self) -> tuple[Unparsable, ...]:

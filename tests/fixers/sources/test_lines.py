@@ -1,0 +1,53 @@
+"""Words are found in files as if each were searched by itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from fixers.code.label_padding import _may_pad
+from fixers.sources.lines import holds, holds_any, lines_with
+
+
+@pytest.mark.parametrize(
+    ("source", "word", "held"),
+    [
+        (b"args.no_cuda", b"no_cuda", True),
+        (b"args.no_cuda", b"no-cuda", False),
+        (b"--no-cuda", b"no-cuda", True),
+        (b"--no-cuda", b"no_cuda", False),
+        (b"--no-cuda and no_cuda", b"no_cuda", True),
+        (b"--push-to_hub-token", b"push_to_hub_token", False),
+        (b"label", b"label", True),
+        (b"", b"label", False),
+    ],
+)
+def test_a_word_with_dashes_is_not_the_word_with_underscores(source: bytes, word: bytes, held: bool) -> None:
+    assert holds(source, word) is held
+    assert holds_any(source, (b"absent", word)) is held
+
+
+def test_only_lines_with_a_word_are_returned_in_file_order() -> None:
+    assert lines_with(b"b = 1\nx\na = b\n\nb", (b"a", b"b")) == b"b = 1\na = b\nb"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        b"labels = pad_sequence(rows)",
+        b"F.pad(\n    batch['Labels'], (0, 1))",
+        b"batch['labels'] = torch.full((2, 3), 0)",
+        b"Labels = torch.zeros(\n2)",
+        b"labels = (labels +\n [0] * 3)",
+        b"row = [0] * n + labels",
+        b"row = n *\n [0] + Label",
+    ],
+)
+def test_every_form_of_padded_labels_is_searched(source: bytes) -> None:
+    assert _may_pad(source)
+
+
+@pytest.mark.parametrize(
+    "source", [b"labels = a + b\nx = [0]", b"x = torch.zeros(2)\nlabels = 1", b"x = [0] * 2\nlabel"]
+)
+def test_a_label_beside_other_padding_is_not_searched(source: bytes) -> None:
+    assert not _may_pad(source)
