@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from itertools import accumulate, repeat
 
 
 @lru_cache(maxsize=512)
@@ -28,7 +29,13 @@ def _folded(source: bytes) -> bytes:
 
 def holds_any(source: bytes, words: Iterable[bytes]) -> bool:
     """Return True if the file contains one of the words."""
-    return any(holds(source, word) for word in words)
+    return any(map(holds, repeat(source), words))
+
+
+def line_starts(text: bytes) -> list[int]:
+    """Return the offset after every line end, and 0 first."""
+    starts = [0, *accumulate(map(len, text.splitlines(keepends=True)))]
+    return starts if text.endswith((b"\n", b"\r")) or not text else starts[:-1]
 
 
 def lines_with(source: bytes, words: Iterable[bytes]) -> bytes:

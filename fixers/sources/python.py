@@ -11,8 +11,9 @@ from typing import Any, TypeVar, cast
 
 from fixers.sources.commands import is_shell
 from fixers.sources.innermost import innermost
+from fixers.sources.lines import line_starts
 from fixers.sources.names import Names, index_names
-from fixers.sources.python_text import LINE_END, Placed, parse_module, place_python
+from fixers.sources.python_text import Placed, parse_module, place_python
 from fixers.sources.splice import Edit, EditRefused, line_of, newline_of
 
 T = TypeVar("T")
@@ -36,7 +37,7 @@ class PythonSource:
         self.unread = placed.unread
         self._placed = placed
         self._remembered: dict[str, Any] = {}
-        self._lines = [0, *(end.end() for end in LINE_END.finditer(placed.text))]
+        self._lines = line_starts(placed.text)
 
     @cached_property
     def names(self) -> Names:

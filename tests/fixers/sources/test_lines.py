@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fixers.code.label_padding import _may_pad
-from fixers.sources.lines import holds, holds_any, lines_with
+from fixers.sources.lines import holds, holds_any, line_starts, lines_with
+from fixers.sources.python_text import LINE_END
 
 
 @pytest.mark.parametrize(
@@ -28,6 +29,11 @@ def test_a_word_with_dashes_is_not_the_word_with_underscores(source: bytes, word
 
 def test_only_lines_with_a_word_are_returned_in_file_order() -> None:
     assert lines_with(b"b = 1\nx\na = b\n\nb", (b"a", b"b")) == b"b = 1\na = b\nb"
+
+
+@pytest.mark.parametrize("text", [b"", b"a", b"a\n", b"\n\r\n\ra", b"a\x0cb\x0b\x1c\xc2\x85\r", b"a\n\rb\r\r\n"])
+def test_only_line_feeds_and_carriage_returns_end_a_line(text: bytes) -> None:
+    assert line_starts(text) == [0, *(end.end() for end in LINE_END.finditer(text))]
 
 
 @pytest.mark.parametrize(
