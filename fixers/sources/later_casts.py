@@ -10,7 +10,7 @@ from fixers.sources.python import PythonSource
 from fixers.sources.training_setup import Consumer, casts_to_half, changes_dtype, function_of, is_same_model
 
 NOT_TRAINED = re.compile(r"not [\w.]*train\w*\b")
-TRAINS = ("backward", "train", "step", "fit")
+TRAINS = re.compile(r"(?:\w*_)?(?:backward|train|step|fit)(?:_\w*)?")
 
 
 def is_called_later(python: PythonSource, call: ast.Call, consumer: Consumer) -> bool:
@@ -55,5 +55,17 @@ def _is_not_trained(python: PythonSource, call: ast.Call) -> bool:
 
 
 def _trains_behind(python: PythonSource, call: ast.Call) -> bool:
-    later = (each for each in python.names.of_type(ast.Call) if each.lineno > call.lineno and tail_of(each) in TRAINS)
-    return any(function_of(python, each) is function_of(python, call) for each in later)
+    function = function_of(python, call)
+    later = (each for each in python.names.of_type(ast.Call) if each.lineno > call.lineno)
+    return any(function_of(python, each) is function and _trains(python, each) for each in later)
+
+
+def _trains(python: PythonSource, call: ast.Call) -> bool:
+    """Return True if the call is named after training, or calls a function of this file that makes such a call."""
+    if TRAINS.fullmatch(tail_of(call)):
+        return True
+    called = call.func.id if isinstance(call.func, ast.Name) else ""
+    return bool(called) and any(
+        getattr(function_of(python, each), "name", "") == called and TRAINS.fullmatch(tail_of(each))
+        for each in python.names.of_type(ast.Call)
+    )

@@ -137,7 +137,10 @@ def _rate_rises(evidence: Evidence) -> bool:
 
 
 def _between(evidence: Evidence) -> Iterator[Result]:
-    """Weights may be clamped, averaged or projected between steps by design; rounding them to float16 loses steps."""
+    """Weights may be clamped, averaged or projected between steps by design; rounding them to float16 loses steps.
+
+    Rounding that was seen once is a warning: a script may cast its model once, after a warm-up.
+    """
     between = evidence.first.trained.between
     if max((rank.trained.put_back for rank in evidence.ranks), default=0):
         return
@@ -149,7 +152,8 @@ def _between(evidence: Evidence) -> Iterator[Result]:
     if between.rounded:
         message = f"between steps, {len(between.rounded)} trained tensors are rounded to float16: small steps are lost"
         hint = "keep a copy in half precision for evaluating or saving, and leave the model as it is"
-        yield error("weights-between", message, where=some(between.rounded), hint=hint)
+        grade = error if between.steps > 1 else warning
+        yield grade("weights-between", message, where=some(between.rounded), hint=hint)
     else:
         message = f"{len(between.changed)} trained tensors change between steps, by something else than the optimizer"
         yield warning("weights-between", message, where=where)

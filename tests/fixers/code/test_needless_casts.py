@@ -101,6 +101,7 @@ SAVES = """if args.save_dtype == "fp16":
 model.to(dtype)
 model.save_pretrained("out")
 """
+LEARN = "def learn(model, batch):\n    model(batch).backward()\n"
 
 
 @pytest.mark.parametrize(
@@ -110,6 +111,8 @@ model.save_pretrained("out")
         ("model = model.to(torch.float16)\nstate = model.state_dict()\ntorch.save(state, 'out')\n", 1),
         ("if not args.train_encoder:\n    model.half()\ntrain(model)\n", 1),
         ("model.half()\nfor batch in data:\n    model(batch).backward()\n", 2),
+        ("model.half()\nfor batch in data:\n    learn(model, batch)\nmodel.save_pretrained('out')\n" + LEARN, 2),
+        ("model.half()\ntrain_one_epoch(model)\nmodel.save_pretrained('out')\n", 2),
         ("if args.half:\n    model.half()\nfit(model)\nmodel.save_pretrained('out')\n", 2),
     ],
 )

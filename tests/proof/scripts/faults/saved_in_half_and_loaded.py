@@ -2,7 +2,7 @@
 
 A second form.
 
-expects: weights-between (error)
+expects: weights-between (warning)
 """
 
 import mini

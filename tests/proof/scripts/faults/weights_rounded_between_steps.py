@@ -1,6 +1,6 @@
 """After each step, a look at the loss in half precision rounds the weights that are trained.
 
-expects: weights-between (error)
+expects: weights-between (warning)
 """
 
 import mini
