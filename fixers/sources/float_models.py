@@ -15,13 +15,16 @@ KEEPS = frozenset({"to", "cuda", "cpu", "train", "eval", "requires_grad_", "comp
 KEEPS_TOO = frozenset({"DistributedDataParallel", "prepare_model", "unwrap_model", "extract_model_from_parallel"})
 MAY_BE_HALF = re.compile(rb"set_default_|assign=|load_adapter|autocast_adapter_dtype|PeftModel")
 CASTS = frozenset({"half", "bfloat16", "type"})
-NAMES_MODULE = re.compile(r"(?:\w+_)?(?:model|net|module|m|layer|encoder|decoder|transformer)s?$")
+NAMES_MODULE = re.compile(
+    r"(?!(?:d|n|num|dim|max|min|size)_)(?:\w+_)?(?:model|net|module|m|layer|encoder|decoder|transformer)s?$"
+)
 CLASS = re.compile(r"_*[A-Z]\w*$")
 BUILDS = re.compile(r"init_\w+|build\w*|create\w*|from_scratch")
 DERIVES = frozenset({"from_unet", "from_transformer"})
 WRITES_HALF = re.compile(r"torch_dtype|\.half\(\)|float16|load_in_|from_pretrained")
 DEVICE = re.compile(r"device|rank|cuda|cpu")
 FULL = ("torch.float32", "torch.float")
+WIDE = (*FULL, "torch.float64", "torch.double")
 NOT_PLAIN = ("quantization_config", "load_in_4bit", "load_in_8bit", None)
 
 
@@ -95,7 +98,8 @@ def _may_be(source: PythonSource, node: ast.expr, owner: str) -> bool:
     """Return True for the owner, an object that holds it, and an argument or loop variable called like a module."""
     name = written(source, node)
     if not name:
-        return isinstance(node, ast.Call) and any(_may_be(source, each, owner) for each in _holders(node))
+        holds = isinstance(node, ast.Call) and tail_of(node) != "deepcopy"
+        return holds and any(_may_be(source, each, owner) for each in _holders(node))
     if name == owner or owner.startswith(f"{name}.") or name.startswith(f"{owner}."):
         return True
     return NAMES_MODULE.fullmatch(name) is not None and _is_passed(source, node, name)
@@ -118,6 +122,8 @@ def _is_passed(source: PythonSource, node: ast.expr, name: str) -> bool:
 def _may_be_dtype(source: PythonSource, value: ast.expr) -> bool:
     if isinstance(value, ast.Call):
         return source.names.meaning(value.func) != "torch.device"
+    if source.names.meaning(value) in WIDE:
+        return False
     return not isinstance(value, (ast.Constant, ast.JoinedStr)) and DEVICE.search(written(source, value)) is None
 
 
@@ -183,8 +189,27 @@ def _is_made_float32(source: PythonSource, value: ast.expr | None, making: Makin
         case ast.Call(args=[base, *_]) if tail_of(value) in DERIVES and _is_of(source, value, "diffusers."):
             return _is_base_float32(source, written(source, base), making)
         case ast.Call():
-            return _is_built_plainly(source, value, making)
+            return _is_built_plainly(source, value, making) or _is_returned_float32(source, value, making)
     return False
+
+
+def _is_returned_float32(source: PythonSource, call: ast.Call, making: Making) -> bool:
+    """Return True for a call of a function of this file that returns only models that it creates in float32."""
+    name = call.func.id if isinstance(call.func, ast.Name) else ""
+    named = [each for each in source.names.of_type(ast.FunctionDef) if each.name == name]
+    if len(named) != 1 or name in making.asked or WRITES_HALF.search(source.segment(named[0])):
+        return False
+    inside = Making(named[0], making.half_models, making.asked | {name})
+    returned = [node.value for node in source.names.of_type(ast.Return) if source.names.function(node) is named[0]]
+    return bool(returned) and all(_is_model_returned(source, value, inside) for value in returned)
+
+
+def _is_model_returned(source: PythonSource, value: ast.expr | None, making: Making) -> bool:
+    name = written(source, value) if value is not None else ""
+    if name:
+        made = replace(making, asked=making.asked - {name})
+        return not _casts(source, name) and _is_made_so(source, name, made)
+    return _is_made_float32(source, value, making)
 
 
 def _is_built_plainly(source: PythonSource, call: ast.Call, making: Making) -> bool:

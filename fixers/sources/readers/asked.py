@@ -13,7 +13,8 @@ from fixers.sources.readers.subjects import NAMES_PRECISION
 
 CHOSEN = re.compile(r"(?:.*[._-])?(?:d_?type|\w*_type|precision|amp|weights)$", re.IGNORECASE)
 IN_TEXT = re.compile(
-    rb"(?<![\w.-])([\w.-]{1,120})[\"']?[ \t]{0,40}[:= \t][ \t]*\\?\n?[ \t]*[\"']?(?:\$\{\w*:-)?((?:torch\.)?b(?:f|float)16(?:[-_]mixed)?)\b",
+    rb"(?<![\w.-])([\w.-]{1,120})[\"']?[ \t]{0,40}[:= \t][ \t]*\\?\n?[ \t]*[\"']?(?:\$\{\w*:-)?"
+    rb"((?:torch\.)?b(?:f|float)16(?:[-_]mixed)?)\b",
     re.IGNORECASE,
 )
 OF_ACCELERATE = b"compute_environment"

@@ -34,6 +34,15 @@ STAYS = {
     "one of two float32 models": "model = Vits(a) if args.a else GAN(b)\n" + TAKES,
     "derived from one": 'unet = UNet2DConditionModel.from_pretrained("a/b")\nmodel = ControlNetModel.from_unet(unet)\n'
     + TAKES,
+    "built by a function of the file": "def get_model(p):\n    model = Vits(p)\n    return model\n\n\n"
+    "model = get_model(args)\n" + TAKES,
+    "built of parts by functions of the file": "def get_encoder(p):\n    return GAN(p)\n\n\n"
+    "def get_model(p):\n    encoder = get_encoder(p)\n    model = Vits(encoder=encoder, size=p.size)\n"
+    "    return model\n\n\n"
+    "model = get_model(args)\nmodel.to(device)\n" + TAKES,
+    "its average is kept in float64": "import copy\n\nmodel = Vits(config)\n"
+    "average = copy.deepcopy(model).to(torch.float64)\n" + TAKES,
+    "sizes are no models": "model = Vits(d_model=p.d_model, n_layer=p.n_layer, num_layers=p.num_layers)\n" + TAKES,
     "other models are half": 'model = Vits(config)\nvae = load("vae")\nvae.to("cuda", dtype=weight_dtype)\n' + TAKES,
     "unwrapped at the end": "model = Vits(config)\n" + TAKES + "model = accelerator.unwrap_model(model)\n",
     "an argument elsewhere": "def log(model):\n    model(1)\n\n\nmodel = Vits(config)\n" + TAKES,
@@ -64,6 +73,14 @@ CAST = {
     "built of a half model": HALF.replace("model =", "base_model =") + "model = Vits(base_model)\n" + TAKES,
     "cast by a function of this file": "def halve(model):\n    model.to(dtype)\n\n\nmodel = Vits(c)\nhalve(model)\n"
     + TAKES,
+    "built and cast by a function of the file": "def get_model(p):\n    model = Vits(p)\n    model.half()\n"
+    "    return model\n"
+    "\n\nmodel = get_model(args)\n" + TAKES,
+    "loaded by a function of the file": "def get_model(p):\n    return load_model(p)\n\n\nmodel = get_model(args)\n"
+    + TAKES,
+    "built of a part that is loaded": "def get_model(p):\n    encoder = load_model(p)\n"
+    "    return Vits(encoder=encoder)\n"
+    "\n\nmodel = get_model(args)\n" + TAKES,
     "cast under another flag": HALF
     + "if args.fast:\n    for p in model.parameters():\n        p.data = p.data.float()\n"
     + TAKES,
