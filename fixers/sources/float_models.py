@@ -98,8 +98,9 @@ def _may_be(source: PythonSource, node: ast.expr, owner: str) -> bool:
     """Return True for the owner, an object that holds it, and an argument or loop variable called like a module."""
     name = written(source, node)
     if not name:
-        holds = isinstance(node, ast.Call) and tail_of(node) != "deepcopy"
-        return holds and any(_may_be(source, each, owner) for each in _holders(node))
+        if not isinstance(node, ast.Call) or tail_of(node) == "deepcopy":
+            return False
+        return any(_may_be(source, each, owner) for each in _holders(node))
     if name == owner or owner.startswith(f"{name}.") or name.startswith(f"{owner}."):
         return True
     return NAMES_MODULE.fullmatch(name) is not None and _is_passed(source, node, name)

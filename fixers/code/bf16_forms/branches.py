@@ -10,6 +10,7 @@ from fixers.sources.expressions import written
 from fixers.sources.python import PythonSource
 
 NAMES_IT = re.compile(r"bf16|bfloat", re.IGNORECASE)
+OTHER_DEVICES = ("cpu", "xla", "hpu", "npu", "xpu", "mps", "tpu")
 NAMES_HALF = re.compile(r"fp16|float16(?<!bfloat16)|\bhalf\b", re.IGNORECASE)
 
 
@@ -49,6 +50,17 @@ def is_selected_branch(source: PythonSource, branch: ast.If, child: ast.AST) -> 
         return True
     beside = (_before(source, top), _behind(source, top))
     return any(isinstance(each, ast.If) and NAMES_HALF.search(source.segment(each.test)) for each in beside)
+
+
+def selects_other_device(test: ast.expr) -> bool:
+    """Return True for `device == "cpu"`, `device.type in ("cpu", "mps")`, and such a comparison joined by `and`."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return any(selects_other_device(each) for each in test.values)
+    if not (isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Eq, ast.In))):
+        return False
+    compared = test.comparators[0]
+    words = compared.elts if isinstance(compared, (ast.Tuple, ast.List, ast.Set)) else [compared]
+    return all(isinstance(each, ast.Constant) and each.value in OTHER_DEVICES for each in words)
 
 
 def _names_it(source: PythonSource, test: ast.expr) -> bool:

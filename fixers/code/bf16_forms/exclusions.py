@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from fixers.code.bf16_forms.branches import is_selected_branch, is_selected_choice
+from fixers.code.bf16_forms.branches import OTHER_DEVICES, is_selected_branch, is_selected_choice, selects_other_device
 from fixers.code.bf16_forms.intent import SAID, is_explained, reason_to_leave
 from fixers.code.flash_fallbacks import stays_half
 from fixers.sources.expressions import tail_of
@@ -20,7 +20,6 @@ HALVES = ("torch.float16", "torch.half")
 HALF_WORDS = ("fp16", "float16", "half", "16")
 FLOATS = ("torch.float32", "torch.float")
 OTHER_DTYPES = (*HALVES, *FLOATS, "torch.float64", "torch.double", "torch.int8")
-OTHER_DEVICES = ("cpu", "xla", "hpu", "npu", "xpu", "mps", "tpu")
 SAFETENSORS = ("F32", "F16", "F64")
 OTHER_WORDS = frozenset({"float16", "fp16", "half", "float32", "fp32", "float", "no", "auto", "fp8", "32", "16"})
 
@@ -77,7 +76,7 @@ def _judge_display(source: PythonSource, parent: ast.List | ast.Tuple | ast.Set,
 def _judge_choice(source: PythonSource, parent: ast.IfExp, child: ast.AST) -> Judged | None:
     if child is parent.test:
         return None
-    if child is parent.body and _is_row_of_choices(source, parent):
+    if child is parent.body and (_is_row_of_choices(source, parent) or selects_other_device(parent.test)):
         return NEVER
     if is_selected_choice(source, parent, child):
         return NEVER
@@ -89,9 +88,11 @@ def _judge_choice(source: PythonSource, parent: ast.IfExp, child: ast.AST) -> Ju
 
 
 def _judge_branch(source: PythonSource, parent: ast.If, child: ast.AST) -> Judged | None:
-    if child in parent.body and (names_bf16(source, parent.test) or is_selected_branch(source, parent, child)):
+    if child not in parent.body:
+        return None
+    if selects_other_device(parent.test) or names_bf16(source, parent.test):
         return NEVER
-    return None
+    return NEVER if is_selected_branch(source, parent, child) else None
 
 
 def _judge_case(source: PythonSource, parent: ast.match_case, child: ast.AST) -> Judged | None:

@@ -34,6 +34,16 @@ KEPT = TORCH + "y = y.bfloat16() if x.dtype == torch.bfloat16 else y.half()\n"
 KEPT_BRANCH = TORCH + "if x.dtype == torch.bfloat16:\n    y = y.to(torch.bfloat16)\n"
 XLA = TORCH + 'with torch.autocast("xla", dtype=torch.bfloat16):\n    pass\n'
 HPU = TORCH + 'with torch.autocast(device_type="hpu", dtype=torch.bfloat16):\n    pass\n'
+BRANCH_OF_CPU = """hparams = {"precision": "bf16" if device == "cpu" else "fp16"}
+if device == "cpu" and hparams["precision"] == "fp16":
+    hparams["precision"] = "bf16"
+"""
+BRANCH_OF_TYPE = """import torch
+
+dtype = torch.float16
+if device.type in ("cpu", "mps"):
+    dtype = torch.bfloat16
+"""
 ON_CPU = """import torch
 from transformers import AutoModel
 
@@ -110,6 +120,8 @@ def test_a_reason_against_float16_in_the_code_becomes_a_warning(text: str) -> No
 
 
 CHANGED = {
+    "a branch for cards": BRANCH_OF_TYPE.replace('("cpu", "mps")', '("cuda", "cpu")'),
+    "a branch for anything but the CPU": BRANCH_OF_TYPE.replace('in ("cpu", "mps")', '!= "cpu"'),
     "a list of devices and dtypes": TORCH + 'jobs = [["cuda:0", torch.bfloat16]]\n',
     "another flag": TORCH + 'dtype = torch.bfloat16 if "5b" in name else torch.float16\n',
     "a flag without float16": TORCH + "if args.bf16:\n    model.to(torch.bfloat16)\n",
