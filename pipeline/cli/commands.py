@@ -20,7 +20,7 @@ CONFIG = "a file in configs/, or a path"
 
 @dataclass(frozen=True)
 class Connects:
-    """`keep` False: the verb changes nothing, and halfstep leaves no files on the host."""
+    """`keep`: whether files of halfstep may stay on the host after the verb has ended."""
 
     keep: bool
 
@@ -33,9 +33,9 @@ class Verb:
     help: str
     params: Sequence[click.Parameter] = ()
     module: str = ""
-    """The module of `pipeline/verbs/` if its name differs from the verb's; its function has the module's name."""
+    """The name of the module in `pipeline/verbs/` and of its function, if it differs from the name of the verb."""
     connects: Connects | None = None
-    """The verb takes a loaded selection and a pending connection instead of the names of a config and a host."""
+    """Set if the verb connects: its function receives the loaded config and host, and a connection in progress."""
 
 
 VERBS: dict[str, Verb] = {
@@ -76,7 +76,7 @@ VERBS: dict[str, Verb] = {
             options.host(HOST, required=True),
             options.config(CONFIG, required=True),
             options.overrides(),
-            options.flag("--no-proof", help="skip the two real optimizer steps"),
+            options.flag("--no-proof", help="skip the proof: two optimizer steps of the real command"),
         ],
         connects=Connects(keep=False),
     ),
