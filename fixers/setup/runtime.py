@@ -1,11 +1,11 @@
-"""runtime: the precision plan is put in force inside the training process, without an edit.
+"""runtime: the precision plan is applied inside the training process, without an edit.
 
 What it does
     Only with `fixers: {runtime: auto}`; it is off by default. In the proof and in the job, hooks of torch follow the
     precision plan (docs/precision.md) while your command runs:
     trained parameters are cast to float32 before an optimizer or DistributedDataParallel holds them, and tied ones
     stay tied; below capability 8.0, frozen bfloat16 parameters become float16, and autocast, Accelerate and
-    TrainingArguments use float16 instead of bfloat16; a model whose parameters were cast is computed under autocast,
+    TrainingArguments use float16 instead of bfloat16; a model whose parameters were cast runs under autocast,
     if your command has none; a plain loop (`loss.backward()`, `optimizer.step()`) under float16 autocast gets a loss
     scale, if it has no GradScaler, Accelerator or Trainer.
 

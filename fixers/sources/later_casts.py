@@ -1,4 +1,4 @@
-"""Casts to half precision that follow the optimizer and concern the model that is still trained."""
+"""Casts to half precision after the optimizer is created, of a model that is trained afterwards."""
 
 from __future__ import annotations
 

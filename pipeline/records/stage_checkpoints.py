@@ -16,7 +16,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class StageCheckpoint:
-    """The record of a completed stage, with the fingerprint of its inputs. A record alone is never proof."""
+    """The record of a completed stage, with the fingerprint of its inputs. The stage is checked again before it counts."""
 
     stage: str
     fingerprint: str

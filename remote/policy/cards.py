@@ -107,7 +107,7 @@ def requires_card(
 ) -> bool:
     """Return True if the host file's `gpus:` or `card:` requires a card on the host where `seen` was found.
 
-    A card that is assumed because there is no driver at all is excused; a driver that does not answer is not.
+    A card that is assumed because there is no driver is not required; with a driver that does not answer, it is.
     `elsewhere`: jobs run on other machines (a login node), so a named card is a plan for those.
     """
     if seen and all(gpu.assumed for gpu in seen):

@@ -77,7 +77,7 @@ class LoopSpec:
 class TrainingPaths:
     """Absolute folders on the host. `run` gets progress.json, samples.jsonl and metrics.json.
 
-    Empty ones are the job's own, which the host names in the job's environment. `cache` keeps
+    A path that is empty is in the job's own folder, which the job's environment names. `cache` keeps
     features and tiny models and may be shared by runs; `resume_from`: the checkpoint to resume from, or "".
     """
 

@@ -1,4 +1,4 @@
-"""The values for bfloat16 that a file selects, by option."""
+"""The options that a file sets to bfloat16, and the spelling that it uses."""
 
 from __future__ import annotations
 

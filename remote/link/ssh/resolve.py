@@ -66,7 +66,7 @@ def _hop(
     folder = home(environment)
     host = judge_host(_one(options, "hostname") or hop.host)
     port = hop.port or int(_one(options, "port") or 22)
-    # The identity, the known hosts and the pinned key of the host file are about the target only.
+    # The identity, the known hosts and the pinned key of the host file apply to the target only.
     identity_file, known_hosts = (address.identity_file, address.known_hosts) if is_target else (None, None)
     files = (identity_file,) if identity_file else options.get("identityfile", DEFAULT_IDENTITIES)
     known = [_expand(known_hosts, folder)] if known_hosts else _known_hosts(options, folder)

@@ -35,7 +35,7 @@ def _seal_path(run: RunLayout) -> str:
 
 
 def adapter_folder(run: RunLayout) -> str:
-    """The run's adapter/, or the folder where its script had saved one when its job ended."""
+    """Return the run's adapter/, or the folder in which its script had saved an adapter by the end of the job."""
     seal = read_record(_seal_path(run), Seal)
     if seal is None or _weights(run.adapter):
         return run.adapter

@@ -15,7 +15,7 @@ from remote.protocol.layout import PAYLOAD, RunLayout
 
 
 def ensure_supervised(call: Call, run: RunLayout, number: int) -> None:
-    """Start a supervisor for the job if it has lost its own and is alive, or if its end can still be judged."""
+    """Start a supervisor for the job whose supervisor is gone, if it still runs or its end can still be judged."""
     observed = observe_job(run, number)
     state = observed.answer.state
     if observed.orphans or (state is JobState.LOST and can_judge_unsupervised(run, run.job(number))):

@@ -1,4 +1,4 @@
-"""The interpreter that trains: run once, stored while its files stay the same. Imports nothing heavy."""
+"""Facts about the project's interpreter: it is run once, and the answer is kept until its files change."""
 
 from __future__ import annotations
 

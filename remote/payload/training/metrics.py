@@ -41,7 +41,7 @@ def ranks(values: Sequence[float]) -> List[float]:
 def align(wanted: Sequence[str], got: Sequence[str]) -> List[Tuple[Optional[int], Optional[int]]]:
     """Return pairs of positions in a minimal edit; None on one side is a deletion or an insertion.
 
-    Among equal costs, from the end: a substitution before a deletion before an insertion.
+    Ties, traced back from the end, prefer substitution, then deletion, then insertion.
     """
     cost = [[i + j if i == 0 or j == 0 else 0 for j in range(len(got) + 1)] for i in range(len(wanted) + 1)]
     for i in range(1, len(wanted) + 1):

@@ -17,8 +17,8 @@ from remote.protocol.training import TrainingSpec
 class EpochSetter(TrainerCallback):  # type: ignore[misc]
     """Sets the epoch of the order before the epoch begins.
 
-    When several processes resume in the middle of an epoch, accelerate 1.15 does not: it unwraps two batch samplers,
-    and then there are three.
+    When several processes resume in the middle of an epoch, accelerate 1.15 does not: it unwraps only two
+    of the three nested batch samplers.
     """
 
     def __init__(self, order: EpochOrder) -> None:

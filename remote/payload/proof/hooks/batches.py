@@ -60,7 +60,7 @@ class Batches:
             self._ends.append(ends)
 
     def _keep_call(self, root: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> None:
-        """Keep the last call of the largest model, unless an input carries a graph."""
+        """Keep the last call of the largest model, unless an input requires gradients."""
         size = sum(p.numel() for p in root.parameters())
         given = [*args, *kwargs.values()]
         if size < self._size or any(getattr(one, "requires_grad", False) for one in given):

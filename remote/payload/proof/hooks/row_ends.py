@@ -1,4 +1,4 @@
-"""The token that follows the last label of each row: an end marker that is never learnt, perhaps."""
+"""The token that follows the last label of each row, to detect an end marker that is never learnt."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ NEARLY_ALL = 0.95
 
 
 def labels_ahead(labels: Any, tokens: Any) -> Optional[int]:
-    """Return by how many positions labels are ahead of the tokens that they repeat: 0, 1, or None if neither."""
+    """Return the shift of the labels against the tokens: 0, 1, or None if neither fits."""
     counted = labels != IGNORED
     total = int(counted.sum())
     same = int(((labels == tokens) & counted).sum())
     next_one = int(((labels == tokens.roll(-1, dims=-1)) & counted).sum())
-    # The last label of a row that was shifted before it was cut off is the token that was cut off.
+    # If rows are shifted and then truncated, the last label is a token that the input no longer has.
     if total and next_one >= min(NEARLY_ALL * total, total - labels.shape[0]) and next_one > same:
         return 1
     return 0 if total and same >= NEARLY_ALL * total and same > next_one else None
