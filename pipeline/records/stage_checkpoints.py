@@ -16,7 +16,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class StageCheckpoint:
-    """The record of a completed stage, with the fingerprint of its inputs. The stage is checked again before it counts."""
+    """The record of a completed stage, with the fingerprint of its inputs; the stage itself is checked too."""
 
     stage: str
     fingerprint: str
