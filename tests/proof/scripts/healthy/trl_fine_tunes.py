@@ -31,7 +31,7 @@ arguments = SFTConfig(
     learning_rate=1e-3,
     report_to=[],
     use_cpu=True,
-    bf16=False,
+    fp16=True,
     save_strategy="no",
     disable_tqdm=True,
 )
