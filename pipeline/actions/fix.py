@@ -9,8 +9,8 @@ from fixers.registry import SETUP_NAMES, SOURCE_NAMES
 from pipeline.judgements.half_weights import judge_after_fixes
 from pipeline.stages.stage import Context
 from pipeline.stages.sync import Sync
-from pipeline.work.acts import apply_host_change
-from pipeline.work.fixes import acts_of, plan_for, rewrites_left, site_of
+from pipeline.work.fixes import host_changes_of, plan_for, rewrites_left, site_of
+from pipeline.work.host_changes import apply_host_change
 from pipeline.work.view import View
 from remote.errors import SyncRefused
 from remote.sync.rewrite import rewrite_tree, undo_rewrites
@@ -27,10 +27,10 @@ def fix_on_host(context: Context, only: Iterable[str] | None, *, show_only: bool
         _require_synced(context)
         if rewrites:
             rewrite_tree(context.host, view.scan, rewrites)
-        for change in acts_of(plan):
+        for change in host_changes_of(plan):
             apply_host_change(change, context.host, context.listener)
     findings = plan.findings + judge_after_fixes(site_of(view, None), plan)
-    return Plan(findings, (*files, *acts_of(plan)), plan.left)
+    return Plan(findings, (*files, *host_changes_of(plan)), plan.left)
 
 
 def fixers_on_host(view: View) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from pipeline.stages.order import STAGES
 from pipeline.stages.stage import Context, StageStatus, judge_status
 from pipeline.stages.sync import data_report
 from pipeline.stages.train import Train
-from pipeline.work.fixes import acts_of, plan_for, rewrites_left, tree_as_fixed
+from pipeline.work.fixes import host_changes_of, plan_for, rewrites_left, tree_as_fixed
 from pipeline.work.run_id import run_of
 from pipeline.work.view import View
 from remote.protocol.findings import Report
@@ -25,7 +25,7 @@ from remote.protocol.jobs import JobState, RunSurvey
 from remote.sync.agreed import ask_base, known_base
 from remote.sync.plan import SyncPlan, plan_sync
 
-REST_ON_FILES = ("verify", "train", "logs")
+DEPEND_ON_FILES = ("verify", "train", "logs")
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def preview(context: Context) -> Preview:
     plan = plan_for(view, context.host)
     paths = {rewrite.path for rewrite in rewrites_left(plan, view)}
     changes = tuple(
-        change for change in plan.changes if getattr(change, "path", "") in paths or change in acts_of(plan)
+        change for change in plan.changes if getattr(change, "path", "") in paths or change in host_changes_of(plan)
     )
     files_change = bool(paths) or not sync.empty
     stages = preview_stages(view, checkpoints, files_change=files_change)
@@ -70,7 +70,7 @@ def preview_stages(view: View, checkpoints: StageCheckpoints, *, files_change: b
     trained = True
     for stage in STAGES:
         status = judge_status(stage, view, checkpoints.of(stage.name))
-        if status.done and files_change and stage.name in REST_ON_FILES:
+        if status.done and files_change and stage.name in DEPEND_ON_FILES:
             status = StageStatus(False, "its input files will change")
         state, reason = StageState.SKIPPED if status.done else StageState.PENDING, status.reason
         if isinstance(stage, Train) and not status.done:

@@ -18,7 +18,7 @@ from remote.sync.scratch import remove_scratch, send_scratch
 LARGEST_SCRATCH_DATA = 64 * 10**6
 
 
-def can_be_proved(view: View) -> str:
+def obstacle_to_proof(view: View) -> str:
     """Return why only `run` can make the proof; empty if `verify` can."""
     if not view.data_digest or view.data_digest in view.survey.data or data_files(view):
         return ""

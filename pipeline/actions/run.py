@@ -135,7 +135,7 @@ def earlier_jobs(context: Context, run: RunSurvey) -> tuple[StartAnswer, ...]:
 def outcome_of(context: Context, ran: RunResult) -> Outcome:
     """Return the outcome of running the stages."""
     view = context.view
-    run, left = run_of(view), left_training(context, ran)
+    run, left = run_of(view), run_after_interrupt(context, ran)
     if run is not None and left is None:
         if read_note(folder_of(view)) is None:
             write_note(view.records, replace(note_of(view, run.run), created_unix=run.created_unix or time.time()))
@@ -157,7 +157,7 @@ def outcome_of(context: Context, ran: RunResult) -> Outcome:
     )
 
 
-def left_training(context: Context, ran: RunResult) -> RunNote | None:
+def run_after_interrupt(context: Context, ran: RunResult) -> RunNote | None:
     """Return the record of the run if Ctrl-C interrupted the wait for its job, because the view is then out of date."""
     trained = any(stage.name == "train" and stage.state is not StageState.PENDING for stage in ran.stages)
     if ran.exit_code is not ExitCode.INTERRUPTED or not trained:

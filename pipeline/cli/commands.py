@@ -41,7 +41,7 @@ class Verb:
 VERBS: dict[str, Verb] = {
     "init": Verb(
         "write configs/ for this project",
-        "Write configs/NAME.yaml. Also write configs/hosts/HOST.yaml, unless the host has a file or is an SSH alias.",
+        "Write configs/NAME.yaml, and configs/hosts/HOST.yaml unless the host already has a file or is an SSH alias.",
         [
             options.text("--host", metavar="NAME", help="name of the host; init prompts for its address"),
             options.text("--config", "name", metavar="NAME", help="name of the config"),
@@ -64,7 +64,7 @@ VERBS: dict[str, Verb] = {
             options.stage("--until", help="stop after this stage"),
             options.stage("--force", help="redo this stage and all after it"),
             options.flag("--detach", help="return as soon as the job is running"),
-            options.flag("--no-heal", help="stop at a failure; apply no known repair"),
+            options.flag("--no-heal", help="stop at a failure instead of applying its cure"),
             options.flag("--yes", help="never prompt; fail instead"),
         ],
         connects=Connects(keep=True),
@@ -181,7 +181,7 @@ VERBS: dict[str, Verb] = {
         "Name the errors in a log, the earliest first. Exit codes: 0 if there is no error, 40 if there is one.",
         [
             click.Argument(
-                ["what"], required=False, default="", metavar="FILE|RUN|-", shell_complete=options.completes("runs")
+                ["what"], required=False, default="", metavar="[FILE|RUN|-]", shell_complete=options.completes("runs")
             )
         ],
     ),
@@ -201,7 +201,7 @@ VERBS: dict[str, Verb] = {
     ),
     "hosts": Verb(
         "list hosts; `hosts check NAME` tests one",
-        "List every host that has a file. `hosts check NAME` tests a host or SSH alias: its connection and its GPU.",
+        "List all host files. `hosts check NAME` tests a host or SSH alias: its connection and its GPU.",
         [
             click.Argument(
                 ["action"],

@@ -12,13 +12,13 @@ from remote.errors import BadUsage
 
 COMPLETE = "_PIPELINE_COMPLETE"
 """The environment variable by which a shell asks click for completions."""
-PLACES = {
+SCRIPT_PATHS = {
     "bash": ".local/share/bash-completion/completions/pipeline",
     "zsh": ".zfunc/_pipeline",
     "fish": ".config/fish/completions/pipeline.fish",
 }
 """Under the home folder; bash needs the package bash-completion to look there."""
-THEN = {
+NEXT_STEPS = {
     "bash": "open a new shell",
     "zsh": "add `fpath+=~/.zfunc; autoload -Uz compinit; compinit` to ~/.zshrc and open a new shell",
     "fish": "open a new shell",
@@ -32,13 +32,13 @@ def install_completion(context: click.Context, parameter: click.Parameter, wante
         return
     shell = Path(os.environ.get("SHELL", "")).name
     kind = get_completion_class(shell)
-    if kind is None or shell not in PLACES:
+    if kind is None or shell not in SCRIPT_PATHS:
         raise BadUsage(
             f"no completion for the shell {shell or '(SHELL is not set)'}: bash, zsh and fish have one",
             hint="SHELL=bash pipeline --install-completion",
         )
-    path = Path.home() / PLACES[shell]
+    path = Path.home() / SCRIPT_PATHS[shell]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(kind(context.command, {}, "pipeline", COMPLETE).source(), "utf-8")
-    click.echo(f"wrote {path}; {THEN[shell]}")
+    click.echo(f"wrote {path}; {NEXT_STEPS[shell]}")
     context.exit(0)

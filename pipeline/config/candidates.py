@@ -8,12 +8,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-NAMED = re.compile(r"train|fine_?-?tun", re.IGNORECASE)
+TRAINING_FILE_NAME = re.compile(r"train|fine_?-?tun", re.IGNORECASE)
 TRAINS = re.compile(r"^(run_?|do_?|pre_?)*(train|fine_?tune)(?!_?(test|val|load|data|set|dl))")
 OPTIMIZER = re.compile(r"opt|scaler", re.IGNORECASE)
-WORDS = (b"Trainer(", b"optimizer.step(", b"Accelerator(", b"scaler.step(", b".backward(")
-ASKS = ("input", "raw_input")
-ASKS_OF = {"getpass": "getpass", "click": "prompt", "typer": "prompt", "Prompt": "ask", "questionary": "text"}
+TRAINING_TEXTS = (b"Trainer(", b"optimizer.step(", b"Accelerator(", b"scaler.step(", b".backward(")
+INPUT_FUNCTIONS = ("input", "raw_input")
+INPUT_METHODS = {"getpass": "getpass", "click": "prompt", "typer": "prompt", "Prompt": "ask", "questionary": "text"}
 
 
 @dataclass(frozen=True)
@@ -31,20 +31,20 @@ class Candidate:
 
 def judge_script(path: str, data: bytes) -> Candidate | None:
     """Return the file as a candidate; None if it trains nothing. A file that does not parse is searched as text."""
-    named = NAMED.search(posixpath.basename(path)) is not None and bool(data.strip())
+    named = TRAINING_FILE_NAME.search(posixpath.basename(path)) is not None and bool(data.strip())
     try:
         tree = ast.parse(data)
     except (SyntaxError, ValueError):
-        score = sum(word in data for word in WORDS) + 2 * named
+        score = sum(word in data for word in TRAINING_TEXTS) + 2 * named
         return Candidate(path, score, interactive=b"input(" in data) if score > 1 else None
-    signs = sum({_sign(node) for node in ast.walk(tree)})
-    if not (signs or named) or not _does_something(tree):
+    kinds = sum({_training_call_kind(node) for node in ast.walk(tree)})
+    if not (kinds or named) or not _runs_code(tree):
         return None
     relative = any(isinstance(node, ast.ImportFrom) and node.level for node in ast.walk(tree))
-    return Candidate(path, signs + 2 * named + (b"__main__" in data), relative, _is_interactive(tree))
+    return Candidate(path, kinds + 2 * named + (b"__main__" in data), relative, _is_interactive(tree))
 
 
-def _sign(node: ast.AST) -> int:
+def _training_call_kind(node: ast.AST) -> int:
     """Return 1, 2 or 4 for one of three kinds of training call, else 0; the sum over the kinds in a file ranks it."""
     if not isinstance(node, ast.Call):
         return 0
@@ -61,14 +61,14 @@ def _sign(node: ast.AST) -> int:
     return 1 if TRAINS.search(node.func.attr) and node.func.attr != "train" else 0  # model.train() is a mode
 
 
-def _does_something(tree: ast.Module) -> bool:
+def _runs_code(tree: ast.Module) -> bool:
     """Return True if running the file does more than define names: it trains, calls a function or tests `__name__`."""
     own = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     for statement in tree.body:
         if isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test):
             return True
         inside = list(_outside_definitions(statement))
-        if any(_sign(node) for node in inside):
+        if any(_training_call_kind(node) for node in inside):
             return True
         starts = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
         if starts and any(isinstance(node, ast.Name) and (node.id in own or _is_entry(node.id)) for node in inside):
@@ -96,16 +96,16 @@ def _is_interactive(tree: ast.Module) -> bool:
     own |= {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
     own |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
-    return any(_asks(function, own) for function in calls)
+    return any(_waits_for_input(function, own) for function in calls)
 
 
-def _asks(function: ast.expr, own: set[str]) -> bool:
+def _waits_for_input(function: ast.expr, own: set[str]) -> bool:
     if isinstance(function, ast.Name):
-        return function.id in (*ASKS, "getpass") and function.id not in own
+        return function.id in (*INPUT_FUNCTIONS, "getpass") and function.id not in own
     owner = function.value if isinstance(function, ast.Attribute) else None
     return (
         isinstance(function, ast.Attribute)
         and isinstance(owner, ast.Name)
-        and ASKS_OF.get(owner.id) == function.attr
+        and INPUT_METHODS.get(owner.id) == function.attr
         and owner.id not in own
     )

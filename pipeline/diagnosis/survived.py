@@ -1,4 +1,4 @@
-"""Detects errors that ended nothing: quoted in data, or handled in a training that completed. Pure."""
+"""Detects errors that did not end the training: quoted in data, or handled in a training that completed. Pure."""
 
 from __future__ import annotations
 

@@ -21,9 +21,9 @@ from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState, RunSurvey
 from remote.protocol.survey import Survey, SurveyRequest
 
-OUT_OF_REACH = (ExitCode.CONNECT, ExitCode.AUTH, ExitCode.HOST_KEY, ExitCode.TEMPORARY)
+UNREACHABLE = (ExitCode.CONNECT, ExitCode.AUTH, ExitCode.HOST_KEY, ExitCode.TEMPORARY)
 """Exit codes of an unreachable host: the run's last known state may still be valid."""
-NOT_THERE = (*OUT_OF_REACH, ExitCode.JOB_LOST)
+UNREACHABLE_OR_GONE = (*UNREACHABLE, ExitCode.JOB_LOST)
 """Exit codes after which only pulled data can be shown: the host is unreachable, or the run is gone."""
 
 
@@ -113,7 +113,7 @@ def host_of_note(note: RunNote, records: Records) -> LoadedHost:
     return host
 
 
-def out_of_reach(note: RunNote, error: HalfstepError, instead: str) -> Finding:
+def unreachable_warning(note: RunNote, error: HalfstepError, instead: str) -> Finding:
     """Return a warning that the host is unreachable or lacks the run; `instead` says what is shown instead.
 
     Its exit code is the error's.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from pipeline.hosts.open_run import NOT_THERE, open_note, out_of_reach
+from pipeline.hosts.open_run import UNREACHABLE_OR_GONE, open_note, unreachable_warning
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote
 from remote.errors import HalfstepError
@@ -47,11 +47,11 @@ def read_output(
                     take(chunk)
     except HalfstepError as error:
         path = mirrored_log(folder)
-        if path is None or seen or error.exit_code not in NOT_THERE:
+        if path is None or seen or error.exit_code not in UNREACHABLE_OR_GONE:
             raise
         sink(last_lines(path.read_bytes(), lines))
         age = duration(max(0.0, time.time() - path.stat().st_mtime))
-        return (out_of_reach(note, error, f"this is {path.relative_to(folder).as_posix()} as pulled {age} ago"),)
+        return (unreachable_warning(note, error, f"this is {path.relative_to(folder).as_posix()} as pulled {age} ago"),)
     return ()
 
 

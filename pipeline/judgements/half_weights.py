@@ -41,7 +41,7 @@ LOOP_HINT = 'torch.autocast("cuda", dtype=torch.float16), and scaler = torch.amp
 
 
 def judge_after_fixes(site: Site, plan: Plan) -> tuple[Finding, ...]:
-    """Return what the fixers leave of it on a card below compute capability 8.0."""
+    """Return the findings that remain after the fixers, on a card below compute capability 8.0."""
     if site.gpu is None or supports_bf16(site.gpu.capability) or site.config.get("precision") in NOT_MIXED:
         return ()
     return judge_half_weights(as_planned(site.tree, plan))

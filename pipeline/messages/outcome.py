@@ -81,9 +81,10 @@ class Outcome:
 
 
 def job_outcome(run: RunSurvey) -> JobOutcome:
-    """Return the job's state and step: that of its newest checkpoint if progress, written at intervals, is behind it.
+    """Return the job's state and its step.
 
-    Checkpoints are not counted if a later job started again at step 0, since earlier jobs wrote them.
+    The step is that of the newest checkpoint if the recorded progress, which is written at intervals, is behind it.
+    Checkpoints of earlier jobs do not count if the newest job started again at step 0.
     """
     progress = run.progress
     restarted = run.job > 1 and progress is not None and progress.began == 0

@@ -1,4 +1,4 @@
-"""Confirmations of the user, stored in the user's configuration folder and never in a project."""
+"""Confirmations of the user, stored in the user's configuration folder never in a project."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def keep_consent(path: Path, line: str) -> None:
             file.write(f"{line}\n".encode("utf-8", "surrogateescape"))
 
 
-def seal(body: bytes, environment: Mapping[str, str] | None = None) -> str:
+def hmac_of(body: bytes, environment: Mapping[str, str] | None = None) -> str:
     """Return an HMAC of the bytes, with a key in the user's configuration folder.
 
     The key is created if there is none. Raises OSError if it can be neither read nor created.

@@ -15,7 +15,7 @@ from typing import Any
 from pipeline.config.find import find_project
 from pipeline.messages.hints import complete_hint
 from pipeline.messages.outcome import JobOutcome
-from pipeline.records.consents import seal
+from pipeline.records.consents import hmac_of
 from pipeline.records.files import locked, write_atomic
 from pipeline.records.layout import NOTE, Records, safe_name
 from remote.errors import BadUsage
@@ -23,7 +23,7 @@ from remote.protocol.findings import Finding
 from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey
 from remote.protocol.values import Malformed, decode, dumps, encode
 
-SEAL = "seal"
+SIGNATURE = "seal"
 AGAIN = "pipeline run --host HOST --config NAME   (as when it was started; it finds the run on its host)"
 ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.LOST)
 
@@ -79,7 +79,7 @@ def _write(records: Records, note: RunNote, start: int) -> None:
     if known is not None:
         note = replace(note, created_unix=known.created_unix)
         start = start or known.start
-    _write_sealed(folder, replace(note, start=start, name=folder.name))
+    _write_signed(folder, replace(note, start=start, name=folder.name))
 
 
 def read_note(folder: Path) -> RunNote | None:
@@ -95,16 +95,16 @@ def is_own_note(folder: Path) -> bool:
     """Return True if this user wrote the note, which is false for one in a cloned project."""
     try:
         body = json.loads((folder / NOTE).read_bytes())
-        kept = str(body.pop(SEAL, ""))
-        return hmac.compare_digest(seal(dumps(body)).encode(), kept.encode())
+        kept = str(body.pop(SIGNATURE, ""))
+        return hmac.compare_digest(hmac_of(dumps(body)).encode(), kept.encode())
     except (OSError, ValueError, AttributeError, TypeError):
         return False
 
 
-def _write_sealed(folder: Path, note: RunNote) -> None:
+def _write_signed(folder: Path, note: RunNote) -> None:
     body = encode(note)
     with contextlib.suppress(OSError):  # without a configuration folder the note stays unsealed
-        body[SEAL] = seal(dumps(body))
+        body[SIGNATURE] = hmac_of(dumps(body))
     write_atomic(folder / NOTE, dumps(body))
 
 
@@ -208,7 +208,7 @@ def note_job(folder: Path, state: JobState, progress: Progress | None = None, re
     )
     if state in ENDED and replace(seen, seen_unix=note.seen_unix) == note:
         return
-    _write_sealed(folder, seen)
+    _write_signed(folder, seen)
 
 
 def job_last_seen(note: RunNote, now_unix: float) -> JobOutcome:

@@ -164,11 +164,11 @@ class Screen:
                 self.out.print(Text.assemble("  ", (f"{finding.check:<22}", "dim"), safe_text(finding.message)))
 
     def curve(self, name: str, values: Sequence[float]) -> None:
-        """Print a sparkline of the values between the first and the last."""
+        """Print a sparkline between the means of the first and of the last values (see ENDS)."""
         if len(values) > 1:
             first, last = group_means(values, ENDS)[0], group_means(values, ENDS)[-1]
             bars = sparkline(values) if self.out.encoding.startswith("utf") else "->"
-            self.out.print(Text(f"  {name:<12}{first:.3g} {bars} {last:.3g}"))
+            self.out.print(Text(f"  {f'mean {name}':<12}{first:.3g} {bars} {last:.3g}"))
 
     def diff(self, text: str) -> None:
         """Print a unified diff, in colour on a terminal."""

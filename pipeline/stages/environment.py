@@ -8,8 +8,8 @@ from pipeline.judgements.host import Need, card_name, facts_of, judge_host
 from pipeline.judgements.trial import judge_trial
 from pipeline.records.inputs import Inputs
 from pipeline.stages.stage import Context, StageResult
-from pipeline.work.acts import apply_host_change
-from pipeline.work.fixes import acts_of, plan_for
+from pipeline.work.fixes import host_changes_of, plan_for
+from pipeline.work.host_changes import apply_host_change
 from pipeline.work.run_id import machine_inputs
 from pipeline.work.view import View
 from remote.operations.jobs import probe_environment
@@ -48,7 +48,7 @@ class Environment:
         """
         view = context.view
         plan = plan_for(view, context.host, only=("environment",))
-        for change in acts_of(plan):
+        for change in host_changes_of(plan):
             apply_host_change(change, context.host, context.listener)
         context.listener.progress("running the interpreter: importing torch, computing on each card")
         request = survey_request(view.host, view.layout.key)

@@ -8,8 +8,8 @@ from pipeline.records.inputs import Inputs, digest
 from pipeline.report.model import fix_rows
 from pipeline.stages.stage import Context, StageResult
 from pipeline.stages.sync import Sync
-from pipeline.work.acts import apply_host_change
-from pipeline.work.fixes import acts_of, fixer_settings_of, fixer_versions, plan_for, rewrites_left
+from pipeline.work.fixes import fixer_settings_of, fixer_versions, host_changes_of, plan_for, rewrites_left
+from pipeline.work.host_changes import apply_host_change
 from pipeline.work.view import View, card_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report
@@ -47,7 +47,7 @@ class Fix:
         notes = [describe_rewrite(rewrite) for rewrite in rewrites]
         if rewrites:
             rewrite_tree(context.host, context.view.scan, rewrites)
-        for change in acts_of(plan):
+        for change in host_changes_of(plan):
             apply_host_change(change, context.host, context.listener)
             notes.append(f"{change.fixer}: {change.summary}")
         for note in notes:

@@ -179,5 +179,5 @@ def result_of(name: str, number: int, news: JobNews | None) -> StageResult:
     if news is not None and news.progress:
         resumed = f" (resumed at step {news.progress.began})" if news.progress.began else ""
         steps = f"{news.progress.step} steps{resumed}"
-    loss = f", loss {news.progress.loss:.4g}" if news and news.progress and news.progress.loss is not None else ""
+    loss = f", last loss {news.progress.loss:.4g}" if news and news.progress and news.progress.loss is not None else ""
     return StageResult(Report(watched), f"{name}: {steps}{loss}", (f"job {number}",))

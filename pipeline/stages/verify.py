@@ -121,26 +121,26 @@ def with_label_edits(view: View, proof: ProofReport) -> ProofReport:
 
 
 def describe_proof(view: View, proof: ProofReport) -> str:
-    """Return 'fp16-mixed trains: 1.2 s per step, about 3 min for all steps after 40 s of loading, peak ...'."""
+    """Return 'fp16-mixed works: 1.2 s per step, about 3 min for all steps, 40 s to load, peak ...'."""
     mode = _mode(view)
     unproved = proof.too_slow or (proof.blind if proof.ok else None)
     if unproved:
         return f"{mode}: not proved: {unproved.message}"
     if not proof.ok:
         return f"{mode} would not train"
-    trains = _without_autocast(view, proof) or f"{mode} trains"
+    trains = _without_autocast(view, proof) or f"{mode} works"
     measured = []
     if proof.step_seconds is not None:
         measured.append(f"{duration(proof.step_seconds)} per step")
     if proof.eta_s is not None:
-        measured.append(f"about {duration(proof.eta_s)} for all steps after {duration(proof.loading_s)} of loading")
+        measured.append(f"about {duration(proof.eta_s)} for all steps, {duration(proof.loading_s)} to load")
     if proof.peak_bytes is not None and proof.total_bytes:
         measured.append(f"peak {proof.peak_bytes / 2**30:.1f} of {proof.total_bytes / 2**30:.1f} GiB")
     return f"{trains}: {', '.join(measured)}" if measured else trains
 
 
 def _mode(view: View) -> str:
-    """Return the precision mode, and that the hooks put it in force if they do."""
+    """Return the precision mode, and whether the hooks apply it."""
     mode = view.precision.mode.value
     return f"{mode} (runtime: auto)" if runtime_of(view) else mode
 

@@ -20,7 +20,7 @@ SEVERITIES = {State.FAILED: Severity.ERROR, State.WARNING: Severity.WARNING}
 
 
 def hosts(action: str = "", name: str = "", as_json: bool = False) -> int:
-    """List every host that has a file; with `check NAME`, test that host, which may also be an ssh alias."""
+    """List all host files; with `check NAME`, test one host, which may also be an ssh alias."""
     screen = Screen(as_json=as_json)
     if action not in ("", "check"):
         # A single word is taken as NAME; of two words, the first is a misspelt `check`.

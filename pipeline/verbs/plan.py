@@ -89,7 +89,7 @@ def _for_card(screen: Screen, config: str, card: str, overrides: Sequence[str]) 
     diff = render_diff(made)
     screen.diff(diff or "no fixer would change anything\n")
     if loaded is not None and wants_runtime(loaded.config):
-        screen.note("runtime: auto puts the precision plan in force inside the training process")
+        screen.note("runtime: auto applies the precision plan inside the training process")
     findings = made.findings + judge_after_fixes(site, made) + judge_card(site)
     return Outcome(
         "plan",

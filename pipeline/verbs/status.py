@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.hosts.open_run import OUT_OF_REACH, open_note, out_of_reach
+from pipeline.hosts.open_run import UNREACHABLE, open_note, unreachable_warning
 from pipeline.hosts.which_run import judge_others
 from pipeline.judgements.job import judge_run, judge_watched
 from pipeline.messages.outcome import Outcome, job_outcome
@@ -31,7 +31,7 @@ def status(run: str | None = None, as_json: bool = False) -> int:
             survey, training = opened.look()
         outcome = _from_host(note, records, survey, judge_others("status", run, note, survey.state, training))
     except HalfstepError as error:
-        if error.exit_code not in OUT_OF_REACH:
+        if error.exit_code not in UNREACHABLE:
             raise
         outcome = _from_records(note, records, error)
     screen.heading(f"{note.name} on {note.host}")
@@ -61,7 +61,7 @@ def _from_records(note: RunNote, records: Records, error: HalfstepError) -> Outc
     return replace(
         outcome_for("status", note),
         exit_code=error.exit_code,
-        findings=(out_of_reach(note, error, "the last known state is shown"),),
+        findings=(unreachable_warning(note, error, "the last known state is shown"),),
         job=job_last_seen(note, time.time()),
         artifacts=artifacts_in(records.folder_named(note.name)),
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipeline.hosts.follow import announcing_retries
-from pipeline.hosts.open_run import NOT_THERE, open_note, out_of_reach
+from pipeline.hosts.open_run import UNREACHABLE_OR_GONE, open_note, unreachable_warning
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, named_run
 from pipeline.show.screen import Screen
@@ -39,9 +39,9 @@ def tail(run: str | None = None, only: Sequence[str] = (), new: bool = False, as
         for scalar in _scalars(note, records, screen, new=new):
             _show(screen, scalar, only, shown)
     except HalfstepError as error:
-        if error.exit_code not in NOT_THERE:
+        if error.exit_code not in UNREACHABLE_OR_GONE:
             raise
-        findings = (out_of_reach(note, error, "local scalars are shown"),)
+        findings = (unreachable_warning(note, error, "local scalars are shown"),)
     if not new and not findings and not shown.any:
         findings = (_no_such_tag(note.name, only, shown.tags) if shown.tags else _no_scalars(note.name),)
     rows = [{"step": scalar.step, "tag": scalar.tag, "value": scalar.value} for scalar in shown.scalars]

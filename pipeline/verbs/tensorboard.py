@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pipeline.hosts.follow import announcing_retries
-from pipeline.hosts.open_run import OUT_OF_REACH, OpenRun, open_note
+from pipeline.hosts.open_run import UNREACHABLE, OpenRun, open_note
 from pipeline.hosts.which_run import judge_others
 from pipeline.messages.errors import outcome_of_error
 from pipeline.messages.outcome import Outcome
@@ -125,7 +125,7 @@ def _keep_live(
                 screen.note(f"{other.message}: {other.hint}")
             _mirror(opened, screen, viewer)
     except HalfstepError as error:
-        if error.exit_code not in OUT_OF_REACH:
+        if error.exit_code not in UNREACHABLE:
             raise
         screen.note(f"{note.host} is unreachable ({error.message}): local curves are shown")
 

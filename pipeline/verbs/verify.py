@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pipeline.actions.preview import judge_without_proof, preview
-from pipeline.actions.proof import can_be_proved, prove_in_scratch
+from pipeline.actions.proof import obstacle_to_proof, prove_in_scratch
 from pipeline.actions.session import host_session
 from pipeline.hosts.pending import PendingHost
 from pipeline.judgements.static import without_refuted
@@ -43,7 +43,7 @@ def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
     screen.note(announce(view.precision))
     report = judge_without_proof(view).and_also(Report(seen.sync.report.findings + seen.fixes.findings))
     report = report.and_also(laptop_paths(context.host, view))
-    why_not = can_be_proved(view) if proof_wanted else "--no-proof was given"
+    why_not = obstacle_to_proof(view) if proof_wanted else "--no-proof was given"
     if not report.ok:
         why_not = "the errors must be fixed first"
     if why_not:

@@ -36,7 +36,7 @@ def site_of(view: View, host: Host | None) -> Site:
 
 
 def fixer_settings_of(view: View) -> dict[str, Any]:
-    """Return the config's `fixers:` entries by name; a fixer of a cure runs even if it is turned off.
+    """Return the config's `fixers:` entries by name. A fixer that a cure needs runs even if it is turned off.
 
     It then gets the settings in the config's file, even if `--set` turned it off.
     """
@@ -73,6 +73,6 @@ def rewrites_left(plan: Plan, view: View) -> tuple[Rewrite, ...]:
     return plan_rewrites(view.scan, view.survey.tree, files, MADE_ON_HOST)
 
 
-def acts_of(plan: Plan) -> tuple[HostChange, ...]:
+def host_changes_of(plan: Plan) -> tuple[HostChange, ...]:
     """Return the changes of a plan that are not edits of the tree."""
     return tuple(change for change in plan.changes if isinstance(change, HostChange))

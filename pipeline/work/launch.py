@@ -1,7 +1,7 @@
 """The command and environment of a run, as changed by the source fixers for its card. Pure.
 
-A job is started with the laptop's config, which may have overrides and cures or be outside of the project, and not
-with the rewritten copy on the host. Therefore the fixers also change this command and environment.
+A job's command comes from the laptop's config, not from the rewritten copy of it on the host: the config may have
+overrides and cures, or lie outside of the project. The fixers therefore change this command and environment too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`fixers: {runtime: auto}`: whether the hooks put the precision plan in force inside the training process."""
+"""`fixers: {runtime: auto}`: whether the hooks apply the precision plan inside the training process."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from remote.protocol.runtime import runtime_environment
 
 
 def wants_runtime(config: RunConfig) -> bool:
-    """Return True if the config has the plan put in force; the built-in trainer follows it by itself."""
+    """Return True if the hooks are to apply the plan; the built-in trainer follows it without them."""
     return config.command is not None and (config.fixers.model_extra or {}).get("runtime") == "auto"
 
 
 def runtime_of(view: View) -> dict[str, str]:
-    """Return the environment variables that put the view's precision plan in force; nothing if that is not wanted."""
+    """Return the environment variables that make the hooks apply the view's precision plan; none if not wanted."""
     return runtime_environment(view.precision) if wants_runtime(view.config) else {}
 
 
@@ -24,4 +24,4 @@ def describe_runtime(view: View) -> str:
     mode = view.precision.mode.value
     if not runtime_of(view):
         return f"runtime: auto changes nothing in precision {mode}"
-    return f"runtime: auto puts {mode} in force inside the training process (pipeline explain runtime)"
+    return f"runtime: auto applies {mode} inside the training process (pipeline explain runtime)"

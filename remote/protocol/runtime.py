@@ -1,4 +1,4 @@
-"""The precision plan that `fixers: {runtime: auto}` puts in force inside the training process, as it is passed on."""
+"""The precision plan that `fixers: {runtime: auto}` applies inside the training process, encoded in its environment."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ RUNTIME = "HALFSTEP_RUNTIME"
 """The environment variable of a job and of its proof that holds the plan as JSON."""
 VERSION = 1
 MODES = (Mode.BF16, Mode.FP16_MIXED)
-"""The modes that can be put in force; others leave the command as it is."""
+"""The modes that the hooks can apply; other modes leave the command unchanged."""
 
 
 def runtime_environment(plan: PrecisionPlan) -> Dict[str, str]:
-    """Return the variables that have the hooks put this plan in force; nothing for a mode that needs no change."""
+    """Return the variables that make the hooks apply this plan; none for a mode that needs no change."""
     if plan.mode not in MODES:
         return {}
     values = {

@@ -59,7 +59,7 @@ def test_installed_code_in_half_is_refused_and_trains_with_the_runtime(tmp_path:
     assert "float16 entered at speechpack.py:6, called at train.py:5" in dtype["message"]
     assert dtype["hint"] == "fixers: {runtime: auto}"
     assert (
-        "runtime: auto puts fp16-mixed in force"
+        "runtime: auto applies fp16-mixed"
         in user.pipeline(
             "plan", "--host", "local", "--config", "plain", "--set", "fixers.runtime=auto", as_json=False
         ).text

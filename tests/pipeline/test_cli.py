@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.cli.commands import VERBS, command
-from pipeline.cli.completion import PLACES
+from pipeline.cli.completion import SCRIPT_PATHS
 from pipeline.cli.main import run
 from remote.protocol.exits import ExitCode
 
@@ -114,7 +114,7 @@ def test_the_table_of_verbs_and_each_verbs_function_take_the_same_parameters(nam
     assert typed == list(inspect.signature(function).parameters)
 
 
-@pytest.mark.parametrize(("shell", "file"), PLACES.items())
+@pytest.mark.parametrize(("shell", "file"), SCRIPT_PATHS.items())
 def test_completion_is_installed_where_the_shell_looks_for_it(
     shell: str, file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

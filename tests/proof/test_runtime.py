@@ -1,4 +1,4 @@
-"""`fixers: {runtime: auto}` puts the precision plan in force inside the process; without it the same script fails."""
+"""`fixers: {runtime: auto}` applies the precision plan inside the process; without it the same script fails."""
 
 from __future__ import annotations
 

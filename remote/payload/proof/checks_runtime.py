@@ -1,4 +1,4 @@
-"""Whether the precision plan of `fixers: {runtime: auto}` is in force in the processes that train."""
+"""Whether the precision plan of `fixers: {runtime: auto}` was applied in the processes that train."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from remote.payload.proof.evidence import Evidence, Result, error, passed
 
 
 def judge(evidence: Evidence) -> Iterator[Result]:
-    """Yield the finding `runtime`, if the request has the plan put in force."""
+    """Yield the finding `runtime`, if the request has a plan to apply."""
     if not evidence.has_runtime:
         return
     if not evidence.ranks:
-        message = "the plan of `fixers: {runtime: auto}` is not in force: no process trained a model under the hooks"
+        message = "the plan of `fixers: {runtime: auto}` was not applied: no process trained a model under the hooks"
         yield error("runtime", message, hint="pipeline explain runtime")
         return
     yield passed("runtime", "; ".join(evidence.runtime_lines) or "nothing had to be changed in the process")

@@ -91,12 +91,12 @@ class Evidence:
 
     @property
     def has_runtime(self) -> bool:
-        """Return True if the hooks put the precision plan in force in the command's processes."""
+        """Return True if the hooks applied the precision plan in the command's processes."""
         return RUNTIME in self.request.environment
 
     @property
     def runtime_lines(self) -> List[str]:
-        """What the plan in force changed in the processes, each once."""
+        """The changes that the applied plan made in the processes, each once."""
         return list(dict.fromkeys(line for rank in self.ranks for line in rank.provenance.runtime))
 
     @property

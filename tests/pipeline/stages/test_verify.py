@@ -26,7 +26,7 @@ def error(check: str) -> Finding:
 @pytest.mark.parametrize(
     ("findings", "words"),
     [
-        ((), "fp32 trains"),
+        ((), "fp32 works"),
         ((Finding("proof-blind", Severity.WARNING, "no step was seen"),), "fp32: not proved: no step was seen"),
         ((error("proof-timeout"),), "fp32: not proved: proof-timeout is bad"),
         ((error("proof-timeout"), error("loss-zero")), "fp32 would not train"),
@@ -42,9 +42,9 @@ def test_a_proof_is_described_as_failed_only_for_faults_that_it_observed(
 @pytest.mark.parametrize(
     ("step_s", "eta_s", "wall_s", "words"),
     [
-        (0.1, 5.0, 4.5, "fp32 trains: 0.1 s per step, about 5.0 s for all steps after 4.3 s of loading"),
-        (0.01, 0.4, 0.5, "fp32 trains: 10 ms per step, about 0.4 s for all steps after 0.5 s of loading"),
-        (1.2, 144.0, 62.4, "fp32 trains: 1.2 s per step, about 2 min for all steps after 60 s of loading"),
+        (0.1, 5.0, 4.5, "fp32 works: 0.1 s per step, about 5.0 s for all steps, 4.3 s to load"),
+        (0.01, 0.4, 0.5, "fp32 works: 10 ms per step, about 0.4 s for all steps, 0.5 s to load"),
+        (1.2, 144.0, 62.4, "fp32 works: 1.2 s per step, about 2 min for all steps, 60 s to load"),
     ],
 )
 def test_the_estimate_counts_steps_and_loading_apart(
@@ -59,8 +59,8 @@ def test_the_estimate_counts_steps_and_loading_apart(
     ("severity", "requested", "words"),
     [
         (Severity.WARNING, "fp16-mixed", "trains without the autocast of fp16-mixed: 0.5 s per step"),
-        (Severity.INFO, "fp16-mixed", "fp16-mixed trains: 0.5 s per step"),
-        (Severity.WARNING, "fp32", "fp32 trains: 0.5 s per step"),
+        (Severity.INFO, "fp16-mixed", "fp16-mixed works: 0.5 s per step"),
+        (Severity.WARNING, "fp32", "fp32 works: 0.5 s per step"),
     ],
 )
 def test_a_command_that_trains_without_autocast_is_not_reported_as_half_precision(

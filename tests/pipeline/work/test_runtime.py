@@ -35,7 +35,7 @@ def test_the_plan_of_the_card_is_passed_to_the_proof_and_to_the_job(
     job, proof = start_request(view, "run-1", 2, "checkpoint-5").spec.environment, proof_request(view).environment
     assert job[RUNTIME] == proof[RUNTIME]
     assert json.loads(job[RUNTIME])["autocast"] == autocast
-    assert "in force" in describe_runtime(view)
+    assert "runtime: auto applies" in describe_runtime(view)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""`fixers: {runtime: auto}`: the precision plan put in force inside the training process, and what was done for it."""
+"""`fixers: {runtime: auto}`: applies the precision plan inside the training process, and records each change."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RuntimePlan:
 
 
 def plan_of_environment() -> Optional[RuntimePlan]:
-    """Return the plan to put in force, if any."""
+    """Return the plan to apply, if any."""
     text = os.environ.get(RUNTIME, "")
     return RuntimePlan(**json.loads(text)) if text else None
 

@@ -1,4 +1,4 @@
-"""The patches of torch, Accelerate and transformers that put a RuntimePlan in force; installed below the recorder's."""
+"""The patches of torch, Accelerate and transformers that apply a RuntimePlan; installed before the recorder's hooks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ACCELERATE = "ACCELERATE_MIXED_PRECISION"
 
 
 class Runtime:
-    """The state of a plan in force in this process."""
+    """The state of the plan that is applied in this process."""
 
     def __init__(self, plan: RuntimePlan) -> None:
         self.plan = plan

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fixers.frame.change import HostChange
-from pipeline.work.acts import apply_host_change
+from pipeline.work.host_changes import apply_host_change
 from tests.lab.fake_host import FakeHost
 from tests.pipeline.listeners import NoListener
 
