@@ -47,6 +47,7 @@ def run_project(
 ) -> Outcome:
     """Run all stages; the outcome says which stage failed, if any, and what to type next."""
     records = Records(selection.loaded.root)
+    listener.stage_started("connect")
     with (
         exclusive_lock(selection, f"run {selection.loaded.name} on {selection.host.name}", sign=False) as lock,
         host_session(selection, listener, options, prompter=prompter, pending=pending) as context,

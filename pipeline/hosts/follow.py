@@ -8,7 +8,7 @@ from pipeline.messages.listener import Listener
 from remote.errors import HalfstepError
 from remote.host import Host
 from remote.operations.jobs import follow_job
-from remote.protocol.jobs import JobNews, JobState, WatchNote
+from remote.protocol.jobs import JobNews, WatchNote
 from remote.protocol.quantities import duration
 from remote.pull.reconnect import RetryPolicy
 
@@ -16,17 +16,17 @@ from remote.pull.reconnect import RetryPolicy
 def follow_to_end(
     host: Host, project: str, run: str, listener: Listener, on_news: Callable[[JobNews], None] = lambda _: None
 ) -> JobNews | None:
-    """Follow a job and return its last event; None if there was none. `on_news` is called with each event."""
+    """Follow a job and return its last event; None if there was none. `on_news` is called with each event.
+
+    A lost connection is opened again, and the job followed further.
+    """
     last: JobNews | None = None
-    for news in follow_job(host, project, run):
+    for news in follow_job(host, project, run, retry=announcing_retries(listener)):
         for note in news.watched[len(last.watched) if last is not None else 0 :]:
             listener.note(note_in_words(run, note))
         last = news
         on_news(news)
-        if news.progress is not None:
-            listener.progress(in_words(news), news.progress.step, news.progress.steps)
-        elif news.state is JobState.RUNNING:
-            listener.progress("the job is starting")
+        listener.training(news)
     return last
 
 
@@ -44,14 +44,3 @@ def announcing_retries(listener: Listener) -> RetryPolicy:
         listener.progress(f"{error.message}; retrying in {duration(wait_s)}")
 
     return RetryPolicy(on_lost=report)
-
-
-def in_words(news: JobNews) -> str:
-    """'step 40 of 120, loss 1.83'."""
-    progress = news.progress
-    if progress is None:
-        return news.state.value
-    steps = f" of {progress.steps}" if progress.steps else ""
-    loss = f", loss {progress.loss:.4g}" if progress.loss is not None else ""
-    slow = ", no new step for a long time" if news.stalled else ""
-    return f"step {progress.step}{steps}{loss}{slow}"

@@ -15,7 +15,7 @@ def judge_run(run: RunSurvey | None, name: str) -> Report:
         return Report((_finding("job", f"{name} is still running", ExitCode.TRAINING),))
     if run.state is JobState.LOST:
         return Report((_lost(name),))
-    if run.state is JobState.FAILED:
+    if run.state in (JobState.FAILED, JobState.STOPPED):
         assert run.result is not None
         return Report((_failure(name, run.result, newest_kept(run)),))
     newest = max(run.checkpoints, key=lambda checkpoint: checkpoint.step, default=None)
@@ -60,7 +60,7 @@ def judge_end(name: str, news: JobNews | None) -> Finding | None:
         return _finding("job", f"{name} could not be followed to its end", ExitCode.CONNECT)
     if news.state is JobState.LOST:
         return _lost(name)
-    if news.result is None or news.result.stopped or news.result.preempted or news.state is not JobState.FAILED:
+    if news.state is not JobState.FAILED or news.result is None or news.result.preempted:
         return None
     return _failure(name, news.result, None)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from pipeline.messages.outcome import JobOutcome, Outcome, StageOutcome
 from remote.protocol.findings import Finding
+from remote.protocol.values import encode
 
 PROTOCOL = 1
 
@@ -25,7 +26,7 @@ def outcome_to_json(outcome: Outcome) -> dict[str, Any]:
         fields["stages"] = [_stage(stage) for stage in outcome.stages]
     fields["findings"] = [_finding(finding) for finding in outcome.shown_findings]
     if outcome.job is not None:
-        fields["job"] = _job(outcome.job)
+        fields["job"] = job_to_json(outcome.job)
     if outcome.artifacts:
         fields["artifacts"] = dict(outcome.artifacts)
     return {**fields, **outcome.more}
@@ -50,6 +51,27 @@ def _finding(finding: Finding) -> dict[str, Any]:
     }
 
 
-def _job(job: JobOutcome) -> dict[str, Any]:
-    fields = {"step": job.step, "steps": job.steps, "exit": job.exit, "loss": job.loss, "age_s": job.age_s}
-    return {"state": job.state.value, **{name: value for name, value in fields.items() if value is not None}}
+def job_to_json(job: JobOutcome) -> dict[str, Any]:
+    """Return the object `job`, without the values that are unknown."""
+    fields = {
+        "step": job.step,
+        "steps": job.steps,
+        "exit": job.exit,
+        "loss": job.loss,
+        "best_loss": job.best_loss,
+        "started_unix": job.started_unix,
+        "elapsed_s": _rounded(job.elapsed_s),
+        "eta_s": _rounded(job.eta_s),
+        "step_s": _rounded(job.step_s),
+        "gpus": [_known(encode(gpu)) for gpu in job.gpus] or None,
+        "age_s": job.age_s,
+    }
+    return {"state": job.state.value, **_known(fields)}
+
+
+def _known(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from pipeline.messages.outcome import StageOutcome
+from remote.protocol.jobs import JobNews
 
 
 class Listener(Protocol):
@@ -25,6 +26,10 @@ class Listener(Protocol):
 
     def detail(self, text: str, done: float | None = None, total: float | None = None) -> None:
         """One of many small steps; a listener may drop most of them."""
+        ...
+
+    def training(self, news: JobNews) -> None:
+        """The newest state of the job that the stage waits for."""
         ...
 
     def note(self, text: str) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 from pipeline.messages.hints import complete_hint
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
-from remote.protocol.jobs import JobState, RunSurvey
+from remote.protocol.gauges import GpuUse
+from remote.protocol.jobs import JobState, RunSurvey, seconds_left
 
 
 class StageState(StrEnum):
@@ -37,7 +38,10 @@ class StageOutcome:
 
 @dataclass(frozen=True)
 class JobOutcome:
-    """The job as last seen. `age_s` is set if the values are local records because the host was not reached."""
+    """The job as last seen. `age_s` is set if the values are local records because the host was not reached.
+
+    `elapsed_s`: from its start to its end, or to now. `eta_s`: the time that its remaining steps take.
+    """
 
     state: JobState
     step: int | None = None
@@ -45,6 +49,13 @@ class JobOutcome:
     exit: int | None = None
     loss: float | None = None
     age_s: float | None = None
+    best_loss: float | None = None
+    started_unix: float | None = None
+    elapsed_s: float | None = None
+    eta_s: float | None = None
+    step_s: float | None = None
+    gpus: tuple[GpuUse, ...] = ()
+    losses: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,7 +97,7 @@ def job_outcome(run: RunSurvey) -> JobOutcome:
     The step is that of the newest checkpoint if the recorded progress, which is written at intervals, is behind it.
     Checkpoints of earlier jobs do not count if the newest job started again at step 0.
     """
-    progress = run.progress
+    progress, running = run.progress, run.state is JobState.RUNNING
     restarted = run.job > 1 and progress is not None and progress.began == 0
     saved = (one.step for one in run.checkpoints if not one.problem)
     newest = max(saved, default=0) if run.result and not restarted else 0
@@ -96,4 +107,11 @@ def job_outcome(run: RunSurvey) -> JobOutcome:
         progress.steps if progress else None,
         run.result.exit if run.result else None,
         progress.loss if progress else None,
+        best_loss=progress.best_loss if progress else None,
+        started_unix=run.started.started_unix or None if run.started else None,
+        elapsed_s=run.elapsed_s,
+        eta_s=seconds_left(progress) if running else None,
+        step_s=(progress.pace_seconds or progress.step_seconds) if progress else None,
+        gpus=run.gauges.gpus if running else (),
+        losses=run.gauges.losses,
     )

@@ -20,12 +20,14 @@ from pipeline.records.files import locked, write_atomic
 from pipeline.records.layout import NOTE, Records, safe_name
 from remote.errors import BadUsage
 from remote.protocol.findings import Finding
-from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey
+from remote.protocol.gauges import Gauges, GpuUse
+from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey, seconds_left
+from remote.protocol.layout import GPU_EVENTS
 from remote.protocol.values import Malformed, decode, dumps, encode
 
 SIGNATURE = "seal"
 AGAIN = "pipeline run --host HOST --config NAME   (as when it was started; it finds the run on its host)"
-ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.LOST)
+ENDED = (JobState.SUCCEEDED, JobState.FAILED, JobState.STOPPED, JobState.LOST)
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,11 @@ class RunNote:
     given: tuple[str, ...] = ()
     start: int = 0
     name: str = ""
+    best_loss: float | None = None
+    started_unix: float | None = None
+    elapsed_s: float | None = None
+    eta_s: float | None = None
+    gpus: tuple[GpuUse, ...] = ()
 
     @property
     def again(self) -> str:
@@ -88,6 +95,8 @@ def read_note(folder: Path) -> RunNote | None:
         note = replace(decode(RunNote, json.loads((folder / NOTE).read_bytes())), name=folder.name)
     except (OSError, ValueError, Malformed):
         return None
+    if note.stopped:  # older versions recorded a stopped job as failed
+        note = replace(note, state=JobState.STOPPED)
     return note if folder.name in (note.run, f"{note.run}@{safe_name(note.host)}") else None
 
 
@@ -175,7 +184,9 @@ def artifacts_in(folder: Path) -> dict[str, str]:
 def _curves_in(folder: Path) -> Path:
     """Return the folder for TensorBoard: the usual one, or the run's if the script wrote elsewhere."""
     usual = folder / "tensorboard"
-    own = not usual.exists() and any(folder.rglob("*tfevents*"))
+    of_gpus = usual / GPU_EVENTS
+    written = [path for path in folder.rglob("*tfevents*") if path.parent != of_gpus]
+    own = bool(written) and not any(path.is_relative_to(usual) for path in written)
     return folder if own else usual
 
 
@@ -187,14 +198,24 @@ def named_run(run: str | None, here: Path) -> tuple[RunNote, Records]:
 
 def note_seen(folder: Path, run: RunSurvey) -> None:
     """Record the surveyed state of the run's job."""
-    note_job(folder, run.state, run.progress, run.result)
+    started = run.started.started_unix or None if run.started else None
+    note_job(folder, run.state, run.progress, run.result, run.gauges, run.elapsed_s, started)
 
 
-def note_job(folder: Path, state: JobState, progress: Progress | None = None, result: JobResult | None = None) -> None:
+def note_job(
+    folder: Path,
+    state: JobState,
+    progress: Progress | None = None,
+    result: JobResult | None = None,
+    gauges: Gauges | None = None,
+    elapsed_s: float | None = None,
+    started_unix: float | None = None,
+) -> None:
     """Record the state of a job, unless it has ended and is already recorded."""
     note = read_note(folder)
     if note is None:
         return
+    running = state is JobState.RUNNING
     seen = replace(
         note,
         state=state,
@@ -205,6 +226,11 @@ def note_job(folder: Path, state: JobState, progress: Progress | None = None, re
         stopped=result is not None and result.stopped,
         preempted=result is not None and result.preempted,
         seen_unix=time.time(),
+        best_loss=progress.best_loss if progress else note.best_loss,
+        started_unix=started_unix or note.started_unix,
+        elapsed_s=elapsed_s if elapsed_s is not None else note.elapsed_s,
+        eta_s=seconds_left(progress) if running else None,
+        gpus=gauges.gpus if gauges is not None and running else (),
     )
     if state in ENDED and replace(seen, seen_unix=note.seen_unix) == note:
         return
@@ -215,5 +241,15 @@ def job_last_seen(note: RunNote, now_unix: float) -> JobOutcome:
     """Return the recorded state of a run's job, with its age."""
     age = max(0.0, now_unix - note.seen_unix) if note.seen_unix else None
     return JobOutcome(
-        note.state if note.seen_unix else JobState.ABSENT, note.step, note.steps, note.exit, note.loss, age
+        note.state if note.seen_unix else JobState.ABSENT,
+        note.step,
+        note.steps,
+        note.exit,
+        note.loss,
+        age,
+        best_loss=note.best_loss,
+        started_unix=note.started_unix,
+        elapsed_s=note.elapsed_s,
+        eta_s=note.eta_s,
+        gpus=note.gpus,
     )

@@ -60,13 +60,14 @@ def merge_findings(findings: tuple[Finding, ...], watched: tuple[Finding, ...]) 
 
 def verdict_of(run: RunSurvey) -> Verdict:
     """Return the state of the run in one word."""
-    if run.state is JobState.FAILED and run.result is not None and (run.result.stopped or run.result.preempted):
+    if run.state is JobState.FAILED and run.result is not None and run.result.preempted:
         return Verdict.STOPPED
     return {
         JobState.ABSENT: Verdict.NOT_STARTED,
         JobState.RUNNING: Verdict.RUNNING,
         JobState.SUCCEEDED: Verdict.TRAINED,
         JobState.FAILED: Verdict.FAILED,
+        JobState.STOPPED: Verdict.STOPPED,
         JobState.LOST: Verdict.LOST,
     }[run.state]
 

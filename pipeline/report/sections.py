@@ -22,7 +22,13 @@ STAGE_TONES = {
     StageState.PENDING: "quiet",
     StageState.RUNNING: "calm",
 }
-JOB_TONES = {JobState.SUCCEEDED: "good", JobState.RUNNING: "calm", JobState.FAILED: "bad", JobState.LOST: "bad"}
+JOB_TONES = {
+    JobState.SUCCEEDED: "good",
+    JobState.RUNNING: "calm",
+    JobState.STOPPED: "calm",
+    JobState.FAILED: "bad",
+    JobState.LOST: "bad",
+}
 FINDING_TONES = {Severity.ERROR: "bad", Severity.WARNING: "warn", Severity.INFO: "good"}
 SEVERE = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 KINDS = {"trainable": "trainable", "frozen": "frozen", "buffer": "buffers", "state": "optimizer state"}

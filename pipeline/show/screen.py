@@ -11,16 +11,19 @@ from textwrap import wrap
 from typing import Self
 
 from rich.cells import cell_len, set_cell_size
-from rich.markup import escape
-from rich.status import Status
 from rich.text import Text
 
 from pipeline.messages.as_json import outcome_to_json
 from pipeline.messages.outcome import JobOutcome, Outcome, StageOutcome, StageState
+from pipeline.show.columns import fitting_columns
 from pipeline.show.console import open_console
+from pipeline.show.job import job_details
+from pipeline.show.live_view import LiveView
 from pipeline.show.spark import group_means, sparkline
 from pipeline.show.throttle import Throttle
+from pipeline.show.training import describe_news
 from remote.protocol.findings import Finding, Severity
+from remote.protocol.jobs import JobNews, JobState
 from remote.protocol.quantities import duration
 from remote.protocol.text import safe_json, safe_text
 
@@ -45,18 +48,19 @@ class Screen:
         self.as_json = as_json
         self.out = open_console(stderr=as_json or on_stderr, soft_wrap=True)
         self.err = open_console(stderr=True, soft_wrap=True)
-        self._status: Status | None = None
+        self._live: LiveView | None = None
         self._throttle = Throttle()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop the spinner and show the cursor, however the block ends."""
-        self._stop_status()
+        """Erase the live view and show the cursor, however the block ends."""
+        self._stop_live()
 
     def heading(self, text: str) -> None:
-        """Print a bold line."""
+        """Print a bold line; what is shown live ends."""
+        self._stop_live()
         self.out.print(Text(safe_text(text), style="bold"))
 
     def line(self, text: str) -> None:
@@ -75,24 +79,33 @@ class Screen:
         sys.stdout.flush()
 
     def stage_started(self, stage: str) -> None:
-        """On a terminal, show a spinner until the stage has ended."""
-        self._stop_status()
-        if self.err.is_terminal:
-            self._status = self.err.status(f"{stage} ...", spinner="dots")
-            self._status.start()
+        """On a terminal that can redraw lines, show the stage and its progress until it has ended."""
+        self._stop_live()
+        if self.err.is_terminal and not self.err.is_dumb_terminal:
+            self._live = LiveView(self.err, keeps_stdout=not self.out.is_terminal)
+            self._live.start(stage)
 
     def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        """Update the spinner; without one, print a line to stderr at limited intervals (see `Throttle`)."""
+        """Update the live view; without one, print a line to stderr at limited intervals (see `Throttle`)."""
         share = f"  {100 * done / total:3.0f} %" if done is not None and total else ""
-        if self._status is not None:
-            self._status.update(escape(safe_text(text)) + share)
+        if self._live is not None:
+            self._live.message(text, done / total if done is not None and total else None)
         elif self._throttle.due(text, time.monotonic(), done, total):
             self.err.print(Text(f"  {safe_text(text)}{share}", style="dim"))
 
     def detail(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        """Like `progress`, but without a spinner at most one line is printed in DETAIL_S seconds."""
-        if self._status is not None or self._throttle.waited(time.monotonic(), DETAIL_S):
+        """Like `progress`, but without a live view at most one line is printed in DETAIL_S seconds."""
+        if self._live is not None or self._throttle.waited(time.monotonic(), DETAIL_S):
             self.progress(text, done, total)
+
+    def training(self, news: JobNews) -> None:
+        """Show the newest state of a job in the live view; without one, as a progress line."""
+        if self._live is not None:
+            self._live.training(news)
+        elif news.progress is not None:
+            self.progress(describe_news(news), news.progress.step, news.progress.steps)
+        elif news.state is JobState.RUNNING:
+            self.progress(describe_news(news))
 
     def note(self, text: str) -> None:
         """Print one indented line."""
@@ -100,7 +113,7 @@ class Screen:
 
     def stage_ended(self, stage: StageOutcome) -> None:
         """Print the stage's line: its name, state, reason and duration."""
-        self._stop_status()
+        self._stop_live()
         word, style = MARKS[stage.state]
         reason = stage.reason.partition(". ")[0] if stage.state is StageState.FAILED else stage.reason
         took = duration(stage.seconds) if stage.seconds >= 0.05 else ""
@@ -114,16 +127,16 @@ class Screen:
             )
         )
 
-    def _stop_status(self) -> None:
-        if self._status is not None:
-            self._status.stop()
-            self._status = None
+    def _stop_live(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
 
     def confirm(self, question: str) -> bool:
         """Ask a yes/no question; return False without a terminal."""
         if not sys.stdin.isatty():
             return False
-        self._stop_status()
+        self._stop_live()
         self.err.print(Text(f"{safe_text(question)} [y/N] "), end="")
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -131,7 +144,7 @@ class Screen:
         """Read a secret without echo; return None without a terminal."""
         if not sys.stdin.isatty():
             return None
-        self._stop_status()
+        self._stop_live()
         return getpass.getpass(safe_text(prompt), stream=sys.stderr) or None
 
     def ask(self, question: str, *, default: str = "") -> str:
@@ -187,9 +200,14 @@ class Screen:
             for number, line in enumerate(wrap(safe_text(words), width, break_on_hyphens=False) or [""]):
                 self.out.print(Text(f"    {label if number == 0 else '':<{label_width}}{line}"))
 
-    def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Print a table. The last column is wrapped on a terminal; otherwise each row is one line."""
+    def table(self, headings: Sequence[str], rows: Iterable[Sequence[str]], optional: Sequence[str] = ()) -> None:
+        """Print a table. The last column is wrapped on a terminal; otherwise each row is one line.
+
+        On a terminal that is too narrow, the columns in `optional` are left out, the first of them first.
+        """
         cells = [[safe_text(cell) for cell in row] for row in rows]
+        if self.out.is_terminal:
+            headings, cells = fitting_columns(headings, cells, optional, self.out.width)
         widths = [max(cell_len(cell) for cell in column) for column in zip(headings, *cells, strict=True)]
         indent = sum(width + 2 for width in widths[:-1])
         room = max(20, self.out.width - indent) if self.out.is_terminal else None
@@ -206,10 +224,12 @@ class Screen:
         loss = f", loss {job.loss:.4g}" if job.loss is not None else ""
         age = f" (seen {duration(job.age_s)} ago)" if job.age_s is not None else ""
         self.out.print(Text(f"  job          {job.state.value}{steps}{loss}{age}"))
+        for label, words in job_details(job, bars=self.out.encoding.startswith("utf")):
+            self.out.print(Text(f"  {label:<13}{words}"))
 
     def closing(self, outcome: Outcome) -> None:
         """End the verb's output with its findings and artifacts, or print the JSON object."""
-        self._stop_status()
+        self._stop_live()
         if self.as_json:
             sys.stdout.write(safe_json(json.dumps(outcome_to_json(outcome), ensure_ascii=False)) + "\n")
             sys.stdout.flush()

@@ -10,6 +10,7 @@ from pipeline.work.view import View
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.jobs import RunSurvey
+from remote.protocol.layout import GPU_EVENTS
 from remote.protocol.quantities import moment, size
 
 
@@ -50,7 +51,8 @@ def _missing(run: RunSurvey | None) -> str:
     """Say which of the usual results the run did not write."""
     if run is None:
         return ""
-    return ("" if run.events else "; it wrote no event files") + ("" if run.adapter_sha256 else "; it saved no adapter")
+    written = any(not file.name.startswith(f"tensorboard/{GPU_EVENTS}/") for file in run.events)
+    return ("" if written else "; it wrote no event files") + ("" if run.adapter_sha256 else "; it saved no adapter")
 
 
 def _folder(view: View) -> str:

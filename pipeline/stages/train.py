@@ -75,7 +75,7 @@ class Train:
             return interrupted_result(name)
         finally:
             for seen in last:
-                note_job(folder, seen.state, seen.progress, seen.result)
+                note_job(folder, seen.state, seen.progress, seen.result, seen.gauges, seen.elapsed_s)
         result = result_of(name, number, news)
         if result.exit_code is ExitCode.OK:
             return result

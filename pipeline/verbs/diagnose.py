@@ -85,10 +85,10 @@ def _log(screen: Screen, what: str) -> Log:
 
 def _ending(note: RunNote | None) -> str:
     """Say how the job ended, as last seen, if it did not succeed."""
+    if note is not None and note.state is JobState.STOPPED:
+        return "; the job was stopped on request"
     if note is None or note.state is not JobState.FAILED or note.exit is None:
         return ""
-    if note.stopped:
-        return "; the job was stopped on request"
     if note.preempted:
         return "; the job was preempted; its checkpoint is kept"
     known = note.exit > 128 and note.exit - 128 in set(signal.Signals)

@@ -7,11 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config.find import find_project
+from pipeline.messages.as_json import job_to_json
 from pipeline.messages.outcome import Outcome
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, job_last_seen, judge_notes, list_notes
 from pipeline.show.screen import Screen
+from pipeline.show.training import clock
 from remote.protocol.quantities import duration
+
+HEADINGS = ("run", "host", "last seen", "step", "loss", "best", "elapsed", "ETA", "GPU", "started")
+OPTIONAL = ("GPU", "best", "elapsed", "loss", "ETA")
 
 
 def list_runs(as_json: bool = False) -> int:
@@ -20,22 +25,36 @@ def list_runs(as_json: bool = False) -> int:
     now = time.time()
     records = Records(find_project(Path.cwd()))
     notes, damaged = list_notes(records), judge_notes(records)
-    rows = []
-    for note in notes:
-        job = job_last_seen(note, now)
-        step = f"{job.step}/{job.steps}" if job.steps else str(job.step or "")
-        seen = job.state.value if note.seen_unix else "not seen yet"
-        rows.append((note.name, note.host, seen, step, duration(now - note.created_unix) + " ago"))
+    rows = [_row(note, now) for note in notes]
     if not as_json:
         if not rows and not damaged:
             screen.note("this project has no runs yet")
             return 0
-        screen.table(("run", "host", "last seen", "step", "started"), rows)
+        screen.table(HEADINGS, rows, optional=OPTIONAL)
     screen.closing(Outcome("list", findings=damaged, more={"runs": [_as_json(note) for note in notes]}))
     return 0
 
 
+def _row(note: RunNote, now: float) -> tuple[str, ...]:
+    job = job_last_seen(note, now)
+    return (
+        note.name,
+        note.host,
+        job.state.value if note.seen_unix else "not seen yet",
+        f"{job.step}/{job.steps}" if job.steps else str(job.step or ""),
+        f"{job.loss:.4g}" if job.loss is not None else "",
+        f"{job.best_loss:.4g}" if job.best_loss is not None else "",
+        clock(job.elapsed_s) if job.elapsed_s is not None else "",
+        clock(job.eta_s) if job.eta_s else "",
+        ", ".join(f"{gpu.utilization_percent:.0f} %" for gpu in job.gpus if gpu.utilization_percent is not None),
+        duration(now - note.created_unix) + " ago",
+    )
+
+
 def _as_json(note: RunNote) -> dict[str, Any]:
     """Encode a run. The state is left out if it is unknown because the start of its job was interrupted."""
-    seen = {"state": note.state.value} if note.seen_unix else {}
-    return {"run": note.name, "host": note.host, "config": note.config, **seen, "step": note.step}
+    job = job_to_json(job_last_seen(note, time.time()))
+    seen = {} if note.seen_unix else {"state": None}
+    fields = {**job, **seen, "exit": None, "age_s": None, "seen_unix": note.seen_unix or None}
+    known = {name: value for name, value in fields.items() if value is not None}
+    return {"run": note.name, "host": note.host, "config": note.config, **known, "step": note.step}

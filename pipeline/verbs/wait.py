@@ -25,11 +25,12 @@ def wait(run: str | None = None, as_json: bool = False) -> int:
 
 def wait_for(run: str | None, screen: Screen, verb: str) -> int:
     """Wait for the run's job to end, show how it ended, and return the exit code; `verb` is the typed command."""
-    with open_run(run, Path.cwd(), prompter=None if screen.as_json else screen) as opened:
+    with screen, open_run(run, Path.cwd(), prompter=None if screen.as_json else screen) as opened:
         note = opened.note
         survey, training = opened.look()
         others = judge_others(verb, run, note, survey.state, training)
         while survey.state is JobState.RUNNING:
+            screen.stage_started(note.name)
             follow_to_end(opened.host, note.project, survey.run, screen)
             survey = opened.survey()
     findings = judge_run(survey, note.name).findings

@@ -9,6 +9,7 @@ from remote.protocol.environment import EnvironmentFacts, EnvironmentRequest
 from remote.protocol.jobs import JobNews, JobState, ResumePoint, RunSurvey, StartAnswer, StartRequest, StopAnswer
 from remote.protocol.survey import Survey, SurveyRequest
 from remote.protocol.values import encode
+from remote.pull.reconnect import RetryPolicy, follow_on
 
 SILENCE_S = 45.0
 """Longer than the 10 s between two heartbeats of a host that waits for a job to end."""
@@ -43,9 +44,15 @@ def stop_job(host: Host, project: str, run: str, *, grace_s: float | None = None
     return read_answer(StopAnswer, host, host.act("job.stop", args, timeout_s=SILENCE_S))
 
 
-def follow_job(host: Host, project: str, run: str, *, job: int | None = None) -> Iterator[JobNews]:
-    """Yield every new step and state of a job (None: the newest), as the host pushes them, until it ends."""
-    for news in host.follow("job.wait", {"project": project, "run": run, "job": job}):
+def follow_job(
+    host: Host, project: str, run: str, *, job: int | None = None, retry: RetryPolicy | None = None
+) -> Iterator[JobNews]:
+    """Yield every new step and state of a job (None: the newest), as the host pushes them, until it ends.
+
+    After a lost connection, the job is followed again. Raises what the host raises once the retries are exhausted.
+    """
+    args = {"project": project, "run": run, "job": job}
+    for news in follow_on(host, "job.wait", lambda: args, retry or RetryPolicy()):
         yield read_answer(JobNews, host, news)
 
 

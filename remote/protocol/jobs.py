@@ -6,14 +6,17 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Dict, Optional, Tuple
 
+from remote.protocol.gauges import Gauges
+
 
 class JobState(str, Enum):
-    """The state of a job. LOST: it started and left no result, and no supervisor is alive to write one."""
+    """The state of a job. STOPPED: ended on the user's request. LOST: it left no result, and no supervisor is alive."""
 
     ABSENT = "absent"
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
+    STOPPED = "stopped"
     LOST = "lost"
 
 
@@ -77,7 +80,8 @@ class JobResult:
 class Progress:
     """The newest optimizer step that the trainer or the hooks recorded; `at_unix` is the host's time.
 
-    `began` is the step at which this job's training began: 0 if not resumed, None if unknown.
+    `began` is the step at which this job's training began: 0 if not resumed, None if unknown. `best_loss` is the
+    lowest of this training, `pace_seconds` the mean time from step to step in this job.
     """
 
     step: int
@@ -90,6 +94,9 @@ class Progress:
     peak_bytes: Optional[int] = None
     at_unix: float = 0.0
     began: Optional[int] = None
+    best_loss: Optional[float] = None
+    pace_seconds: Optional[float] = None
+    tokens_per_second: Optional[float] = None
 
 
 @dataclass(frozen=True)
@@ -140,7 +147,7 @@ class EventFile:
 
 @dataclass(frozen=True)
 class RunSurvey:
-    """One run on the host, with the state of its newest job."""
+    """One run on the host, with the state of its newest job; `elapsed_s` from its start to its end or to now."""
 
     run: str
     config: str
@@ -158,6 +165,8 @@ class RunSurvey:
     created_unix: float = 0.0
     warnings: Tuple[str, ...] = ()
     watched: Tuple[WatchNote, ...] = ()
+    gauges: Gauges = field(default_factory=Gauges)
+    elapsed_s: Optional[float] = None
 
 
 @dataclass(frozen=True)
@@ -213,7 +222,10 @@ class StopAnswer:
 
 @dataclass(frozen=True)
 class JobNews:
-    """The progress and state of a job, sent when either changes; the last has a state other than RUNNING."""
+    """The state, progress and gauges of a job, sent when any of them changes; the last has a state other than RUNNING.
+
+    `elapsed_s`: from the job's start to the sending of this message.
+    """
 
     number: int
     state: JobState
@@ -221,6 +233,8 @@ class JobNews:
     result: Optional[JobResult] = None
     stalled: bool = False
     watched: Tuple[WatchNote, ...] = ()
+    gauges: Gauges = field(default_factory=Gauges)
+    elapsed_s: Optional[float] = None
 
 
 def judge_state(*, started: Optional[Started], result: Optional[JobResult], alive: bool) -> JobState:
@@ -228,9 +242,27 @@ def judge_state(*, started: Optional[Started], result: Optional[JobResult], aliv
 
     `alive`: the supervisor's kernel lock is held, or a process with the recorded pid, start time and boot id lives.
     """
+    if result is not None and result.stopped:
+        return JobState.STOPPED
     if result is not None:
-        ended_well = result.exit == 0 and not (result.signal or result.stopped or result.preempted)
+        ended_well = result.exit == 0 and not (result.signal or result.preempted)
         return JobState.SUCCEEDED if ended_well else JobState.FAILED
     if started is None and not alive:
         return JobState.ABSENT
     return JobState.RUNNING if alive else JobState.LOST
+
+
+def seconds_elapsed(started: Optional[Started], result: Optional[JobResult], now: float) -> Optional[float]:
+    """Return how long a job has run, or ran; None before its start and for a job without times."""
+    if started is None or not started.started_unix:
+        return None
+    end = result.ended_unix if result is not None and result.ended_unix else now
+    return max(0.0, end - started.started_unix)
+
+
+def seconds_left(progress: Optional[Progress]) -> Optional[float]:
+    """Return the time that the remaining steps take at the job's pace; None if the pace or the total is unknown."""
+    pace = (progress.pace_seconds or progress.step_seconds) if progress is not None else None
+    if progress is None or pace is None or not progress.steps:
+        return None
+    return pace * max(0, progress.steps - progress.step)

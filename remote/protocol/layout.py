@@ -25,6 +25,7 @@ from dataclasses import dataclass
 
 PAYLOAD = "payload"
 PROJECTS = "projects"
+GPU_EVENTS = "gpu"
 OTHER_WORKDIR = "set `workdir:` to a folder of your own"
 """The hint if the workdir is not writable."""
 
@@ -122,6 +123,11 @@ class RunLayout:
         return f"{self.root}/tensorboard"
 
     @property
+    def gpu_events(self) -> str:
+        """The event files with the load of the GPUs, written by the supervisor."""
+        return f"{self.tensorboard}/{GPU_EVENTS}"
+
+    @property
     def checkpoints(self) -> str:
         return f"{self.root}/checkpoints"
 
@@ -167,6 +173,11 @@ class JobLayout:
     @property
     def flags(self) -> str:
         return f"{self.root}/flags.json"
+
+    @property
+    def gauges(self) -> str:
+        """GPU load and losses of the running job, rewritten every few seconds; see gauges.Gauges."""
+        return f"{self.root}/gauges.json"
 
     @property
     def stop(self) -> str:

@@ -90,7 +90,7 @@ def test_the_same_work_on_two_hosts_is_remembered_twice(user: User, held: Held) 
     assert (result.code, result.json["findings"][0]["hint"]) == (60, f"pipeline stop {first}")
     assert living(trainer)
     states = {run["run"]: (run["host"], run["state"]) for run in user.types("list", "--json").json["runs"]}
-    assert states == {first: ("one", "running"), second: ("two", "failed")}
+    assert states == {first: ("one", "running"), second: ("two", "stopped")}
     assert user.types("status", first, "--json").json["job"]["state"] == "running"
     assert user.types("logs", second).code == 0
     held.go()

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from pipeline.messages.outcome import StageOutcome
+from remote.protocol.jobs import JobNews
 
 
 class NoListener:
@@ -19,6 +20,9 @@ class NoListener:
 
     def detail(self, text: str, done: float | None = None, total: float | None = None) -> None:
         del text, done, total
+
+    def training(self, news: JobNews) -> None:
+        del news
 
     def note(self, text: str) -> None:
         del text

@@ -28,7 +28,7 @@ def follow_job(call: Call) -> Dict[str, Any]:
     while not call.connection.closed():
         ensure_supervised(call, run, number)
         news = read_news(run, number)
-        current = (news.state, news.progress, news.stalled, news.watched)
+        current = (news.state, news.progress, news.stalled, news.watched, news.gauges)
         if current != pushed:
             pushed = current
             call.push(encode(news))

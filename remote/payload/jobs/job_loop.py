@@ -138,8 +138,12 @@ class JobLoop:
     def _begin_ending(self, exited: bool, request: Optional[StopRequest], now: float) -> Optional[Ending]:
         """End the job after a SIGTERM, and what is left of it after its first process has exited."""
         if self._signals.sigterm_received:
-            return Ending(self._members, now, request.grace_s if request is not None else self._spec.grace_s)
-        return Ending(self._members, now, LEFTOVER_GRACE_S) if exited else None
+            return Ending(self._processes, now, request.grace_s if request is not None else self._spec.grace_s)
+        return Ending(self._processes, now, LEFTOVER_GRACE_S) if exited else None
+
+    def _processes(self) -> List[Process]:
+        """The living processes of the job, without one that the monitor has started."""
+        return [process for process in self._members() if process.pid != self._monitor.own_pid]
 
     def _has_exited(self) -> bool:
         """Return True if the first process has exited. Reaps every child that has ended."""
@@ -160,4 +164,4 @@ class JobLoop:
         if is_alive(self._child.pid, self._child.ticks, boot_id()):
             return False
         self._status = read_exit(self._job)
-        return self._status is not None or not self._members()
+        return self._status is not None or not self._processes()

@@ -1,4 +1,4 @@
-"""What the supervisor monitors while a job runs: the step counter, the disk, the output's size, new checkpoints."""
+"""What the supervisor monitors while a job runs: steps, disk, size of the output, new checkpoints, gauges."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Dict, List, Optional, Tuple
 from remote.payload.checkpoints.files import BrokenCheckpoint, list_names
 from remote.payload.checkpoints.published import publish, signature, unpublished
 from remote.payload.files.records import write_record
+from remote.payload.jobs.gauge_recorder import GaugeRecorder
 from remote.payload.jobs.records import Flags
 from remote.protocol.jobs import JobSpec
 from remote.protocol.layout import JobLayout, RunLayout
@@ -54,11 +55,18 @@ class JobMonitor:
         self._seen: Dict[str, Tuple[str, float]] = {}
         self._cut = 0
         self._publisher: Optional[threading.Thread] = None
+        self._gauges = GaugeRecorder(run, job, spec)
         self._flags = Flags()
         self._complaints: Dict[str, str] = {}
 
+    @property
+    def own_pid(self) -> Optional[int]:
+        """The running nvidia-smi, which is no process of the job."""
+        return self._gauges.sampler.pid
+
     def check(self, now: float) -> None:
         """Do every check that is due at `now` (monotonic seconds), and write the flags if they changed."""
+        self._gauges.check(now, self._progress_time())
         if now >= self._next_check:
             self._next_check = now + CHECK_EVERY_S
             self._steps.note(self._progress_time(), now)
@@ -73,6 +81,7 @@ class JobMonitor:
         """Publish the remaining checkpoints, or warn why not; call it once every process of the job has ended."""
         if self._publisher is not None:
             self._publisher.join()
+        self._gauges.finish()
         with contextlib.suppress(OSError):
             self.publish_found(now, 0.0)
         self._write_flags(Flags(False, tuple(self._warnings()), time.time()))

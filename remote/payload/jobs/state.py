@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from dataclasses import dataclass
 from typing import Tuple
 
@@ -15,7 +16,17 @@ from remote.payload.jobs.watch_notes import read_watch_notes
 from remote.payload.processes.identity import Process, is_alive
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
-from remote.protocol.jobs import JobNews, JobResult, JobState, Progress, StartAnswer, Started, judge_state
+from remote.protocol.gauges import Gauges
+from remote.protocol.jobs import (
+    JobNews,
+    JobResult,
+    JobState,
+    Progress,
+    StartAnswer,
+    Started,
+    judge_state,
+    seconds_elapsed,
+)
 from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
 
 
@@ -80,4 +91,18 @@ def read_news(run: RunLayout, number: int) -> JobNews:
     flags = read_record(run.job(number).flags, Flags)
     stalled = now.state is JobState.RUNNING and flags is not None and flags.stalled
     watched = read_watch_notes(run, now.started)
-    return JobNews(number, now.state, read_record(run.progress, Progress), now.result, stalled, watched)
+    return JobNews(
+        number,
+        now.state,
+        read_record(run.progress, Progress),
+        now.result,
+        stalled,
+        watched,
+        read_gauges(run.job(number)),
+        seconds_elapsed(now.started, now.result, time.time()),
+    )
+
+
+def read_gauges(job: JobLayout) -> Gauges:
+    """The recorded gauges of a job; empty for a job of an older payload."""
+    return read_record(job.gauges, Gauges) or Gauges()

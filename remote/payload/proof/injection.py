@@ -37,6 +37,7 @@ MODULES = (
     "patches.py",
     "patching.py",
     "places.py",
+    "progress.py",
     "proof.py",
     "quiet.py",
     "recorder.py",

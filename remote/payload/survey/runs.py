@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import List, Tuple
 
 from remote.payload.checkpoints.adapter import adapter_digest
 from remote.payload.checkpoints.published import survey_checkpoints
 from remote.payload.files.records import read_record
 from remote.payload.jobs.records import Flags
-from remote.payload.jobs.state import JobObservation, observe_job
+from remote.payload.jobs.state import JobObservation, observe_job, read_gauges
 from remote.payload.jobs.watch_notes import read_watch_notes
 from remote.payload.output.events import survey_events
 from remote.payload.output.job_folder import newest_job
-from remote.protocol.jobs import JobState, Progress, RunRecord, RunSurvey
+from remote.protocol.jobs import JobState, Progress, RunRecord, RunSurvey, seconds_elapsed
 from remote.protocol.layout import ProjectLayout, RunLayout
 
 
@@ -60,6 +61,8 @@ def survey_run(run: RunLayout, record: RunRecord, *, digests: bool) -> RunSurvey
         created_unix=record.created_unix,
         warnings=(*flags.warnings, *_queue_warning(observed)),
         watched=read_watch_notes(run, now.started),
+        gauges=read_gauges(run.job(number)),
+        elapsed_s=seconds_elapsed(now.started, now.result, time.time()),
     )
 
 

@@ -34,6 +34,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self.began = 0.0
         self.first = 0
         self.seconds = 0.0
+        self.first_ended = 0.0
         self.tokens_per_second = 0.0
         self.progress = Progress(0)
 
@@ -56,7 +57,9 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self.trainer.step_samples, self.trainer.step_tokens = [], 0
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        self.seconds = time.monotonic() - self.began
+        now = time.monotonic()
+        self.seconds = now - self.began
+        self.first_ended = self.first_ended or now
         self.tokens_per_second = self.trainer.step_tokens * args.world_size / max(self.seconds, 1e-9)
         if state.is_world_process_zero:
             line = json.dumps({"step": state.global_step, "ids": self.trainer.step_samples})
@@ -87,6 +90,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             self.writer.close()
 
     def _write_progress(self, state: Any, scalars: Dict[str, float], optimizer: Any) -> None:
+        since = state.global_step - self.first - 1
         self.progress = Progress(
             step=state.global_step,
             steps=state.max_steps,
@@ -97,6 +101,9 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             step_seconds=self.seconds or None,
             peak_bytes=peak_bytes(),
             began=self.first,
+            best_loss=min((row["loss"] for row in state.log_history if "loss" in row), default=None),
+            pace_seconds=(time.monotonic() - self.first_ended) / since if since > 0 else None,
+            tokens_per_second=scalars.get("tokens_per_second"),
         )
         self.refresh_progress()
 

@@ -28,11 +28,12 @@ from remote.protocol.jobs import Checkpoint, JobNews, JobResult, JobState, RunSu
 def test_a_stopped_run_says_what_is_kept(
     checkpoints: tuple[Checkpoint, ...], words: str, code: ExitCode, result: JobResult, check: str
 ) -> None:
-    run = RunSurvey("r", "c", "f", 1, JobState.FAILED, result=result, checkpoints=checkpoints)
+    state = JobState.STOPPED if result.stopped else JobState.FAILED
+    run = RunSurvey("r", "c", "f", 1, state, result=result, checkpoints=checkpoints)
     [finding] = judge_run(run, "r").findings
     assert (finding.check, finding.exit_code) == (check, code)
     assert words in finding.message
-    assert judge_end("r", JobNews(1, JobState.FAILED, result=result)) is None, "only the next look knows what is kept"
+    assert judge_end("r", JobNews(1, state, result=result)) is None, "only the next look knows what is kept"
 
 
 def test_the_reason_why_the_watch_ended_a_training_is_reported_once():

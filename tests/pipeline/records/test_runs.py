@@ -11,7 +11,12 @@ from pipeline.records.runs import RunNote, artifacts_in, find_note, judge_notes,
 from remote.errors import BadUsage
 from remote.protocol.jobs import JobResult, JobState, Progress
 
-ENDS = [(JobState.SUCCEEDED, JobResult(0)), (JobState.FAILED, JobResult(1)), (JobState.LOST, None)]
+ENDS = [
+    (JobState.SUCCEEDED, JobResult(0)),
+    (JobState.FAILED, JobResult(1)),
+    (JobState.STOPPED, JobResult(143, stopped=True)),
+    (JobState.LOST, None),
+]
 
 
 def remembered(root: Path) -> tuple[Records, Path]:

@@ -17,7 +17,7 @@ def test_an_earlier_job_ends_as_it_ended() -> None:
     known = (
         StartAnswer("r", 1, JobState.LOST, fresh=False, started=began),
         StartAnswer(
-            "r", 2, JobState.FAILED, False, began, JobResult(143, stopped=True, reason="stopped", ended_unix=160)
+            "r", 2, JobState.STOPPED, False, began, JobResult(143, stopped=True, reason="stopped", ended_unix=160)
         ),
         StartAnswer("r", 3, JobState.RUNNING, fresh=False, started=began),
     )
@@ -25,7 +25,7 @@ def test_an_earlier_job_ends_as_it_ended() -> None:
     rows = jobs_of(run, known)
     assert [(row.number, row.state) for row in rows] == [
         (1, JobState.LOST),
-        (2, JobState.FAILED),
+        (2, JobState.STOPPED),
         (3, JobState.SUCCEEDED),
     ]
     assert [(row.seconds, row.reason, row.last_step) for row in rows] == [

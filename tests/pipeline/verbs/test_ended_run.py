@@ -54,7 +54,7 @@ def test_a_job_that_left_no_checkpoint_exits_40_under_the_verb_that_was_typed(ty
 
 def test_status_only_looks_so_it_is_well_and_says_what_is_not(types: Types) -> None:
     code, answer = types("status")
-    assert (code, answer["ok"], answer["job"]["state"]) == (0, True, "failed")
+    assert (code, answer["ok"], answer["job"]["state"]) == (0, True, "stopped")
     assert [(finding["check"], finding["severity"]) for finding in answer["findings"]] == [("stopped", "warning")]
 
 

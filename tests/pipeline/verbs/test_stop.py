@@ -8,31 +8,32 @@ import pytest
 
 from pipeline.messages.outcome import job_outcome
 from pipeline.verbs.stop import describe_stop
-from remote.protocol.jobs import Checkpoint, JobResult, JobState, Progress, RunSurvey
+from remote.protocol.jobs import Checkpoint, JobResult, JobState, Progress, RunSurvey, judge_state
 
 
 @pytest.mark.parametrize(
     ("was_alive", "result", "words"),
     [
         (True, JobResult(143, stopped=True), "r was stopped at step 5 of 60; newest checkpoint: step 4"),
-        (False, JobResult(143, stopped=True), "r is not running (failed at step 5 of 60); newest checkpoint: step 4"),
+        (False, JobResult(143, stopped=True), "r is not running (stopped at step 5 of 60); newest checkpoint: step 4"),
         (True, JobResult(1), "r is not running (failed at step 5 of 60); newest checkpoint: step 4"),
     ],
 )
 def test_a_job_that_was_just_stopped_is_reported_as_stopped(was_alive: bool, result: JobResult, words: str) -> None:
     checkpoints = (Checkpoint("checkpoint-4", 4),)
-    run = RunSurvey("r", "c", "f", 1, JobState.FAILED, None, result, Progress(5, 60), checkpoints)
+    state = judge_state(started=None, result=result, alive=False)
+    run = RunSurvey("r", "c", "f", 1, state, None, result, Progress(5, 60), checkpoints)
     assert describe_stop("r", run, was_alive) == words
 
 
 def test_a_run_without_steps_or_checkpoints_says_so() -> None:
-    run = RunSurvey("r", "c", "f", 1, JobState.FAILED, None, JobResult(143, stopped=True))
+    run = RunSurvey("r", "c", "f", 1, JobState.STOPPED, None, JobResult(143, stopped=True))
     assert describe_stop("r", run, True) == "r was stopped; it has no checkpoint"
 
 
 def test_a_whole_checkpoint_that_is_further_than_the_last_progress_is_the_step() -> None:
     checkpoints = (Checkpoint("checkpoint-8", 8), Checkpoint("checkpoint-9", 9, problem="cut short"))
-    run = RunSurvey("r", "c", "f", 1, JobState.FAILED, None, JobResult(143, stopped=True), Progress(5), checkpoints)
+    run = RunSurvey("r", "c", "f", 1, JobState.STOPPED, None, JobResult(143, stopped=True), Progress(5), checkpoints)
     assert describe_stop("r", run, True) == "r was stopped at step 8; newest checkpoint: step 8"
     assert job_outcome(run).step == 8
     assert job_outcome(replace(run, state=JobState.RUNNING, result=None)).step == 5

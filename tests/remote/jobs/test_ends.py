@@ -77,7 +77,7 @@ def test_the_end_is_judged_from_the_evidence(seen: Evidence, wanted: JobResult):
     [
         (JobResult(0), JobState.SUCCEEDED),
         (JobResult(1), JobState.FAILED),
-        (JobResult(0, stopped=True), JobState.FAILED),
+        (JobResult(0, stopped=True), JobState.STOPPED),
         (JobResult(0, preempted=True), JobState.FAILED),
         (JobResult(0, signal=15), JobState.FAILED),
     ],

@@ -11,10 +11,11 @@ import sys
 import time
 from typing import Any, Dict, List, Optional, Set, Tuple
 
-from .device import held_bytes, peak_bytes
+from .device import held_bytes
 from .interruptions import Interruptions
 from .loss_graph import Start
 from .monitor import Anomaly, StepMonitor
+from .progress import ProgressRecord
 from .quiet import Ledger, quiet
 from .recorder import DetailRecorder
 from .report import write_json
@@ -59,7 +60,7 @@ class WatchRecorder:
         self.rank = int(os.environ.get("RANK", "0"))
         self.stops = os.environ.get("HALFSTEP_WATCH_STOP", "1") != "0"
         self.writes_progress = os.environ.get("HALFSTEP_WATCH_PROGRESS", "1") != "0" and self.rank == 0
-        self.planned_steps = int(os.environ.get("HALFSTEP_STEPS") or 0) or None
+        self.progress = ProgressRecord()
         self.ledger = Ledger()
         self.main: Optional[Any] = None
         self.scaler: Optional[Any] = None
@@ -107,7 +108,8 @@ class WatchRecorder:
             self.main = optimizer
             if not self.attempts:
                 self.start = find_start(optimizer, self.reads)
-                left = self.planned_steps and self.planned_steps - (self.start.step or 0)
+                self.progress.find_planned()
+                left = self.progress.planned and self.progress.planned - (self.start.step or 0)
                 self.monitor = StepMonitor(trained_before=self.start.resumed, planned=left)
         self.scaler = scaler
         if optimizer is self.main:
@@ -192,7 +194,7 @@ class WatchRecorder:
             self.interruptions.after_step(parameters_of(optimizer), step.learning_rate)
         for anomaly in anomalies:
             self._report(anomaly)
-        self.pending = self._progress(step)
+        self.pending = self.progress.row(step, began=self.start.step, skipped=self.skipped)
         self.stepping, self.losses, self.clip_norm, self.norm, self.since = False, [], None, None, now
         if now - self.last_written >= PROGRESS_EVERY_S or anomalies or self.attempts == 1:
             self.flush()
@@ -217,21 +219,6 @@ class WatchRecorder:
         if applied and strange and nonfinite(fingerprint(_numbered(optimizer))):
             return dataclasses.replace(step, nonfinite_weights=True)
         return step
-
-    def _progress(self, step: Step) -> Dict[str, Any]:
-        """Return the fields of progress.json; `loss` is the sum over the step's micro-batches."""
-        return {
-            "step": (self.start.step or 0) + step.number,
-            "steps": self.planned_steps,
-            "began": self.start.step,
-            "loss": _finite(sum(step.losses)) if step.losses else None,
-            "grad_norm": _finite(step.grad_norm),
-            "loss_scale": step.loss_scale,
-            "skipped_steps": self.skipped,
-            "step_seconds": step.seconds,
-            "peak_bytes": peak_bytes(),
-            "at_unix": time.time(),
-        }
 
     def _uncovered(self) -> List[Anomaly]:
         """Report trained tensors that got no gradient in any step so far."""
@@ -288,8 +275,3 @@ def _has_gradients(optimizer: Any) -> bool:
 
 def _size(optimizer: Any) -> int:
     return sum(p.numel() for p in parameters_of(optimizer))
-
-
-def _finite(value: Optional[float]) -> Optional[float]:
-    """Return None for NaN and infinity, which JSON does not have; watch.jsonl reports them."""
-    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,33 @@
+"""The facts of a job beside its state, step and loss, as labelled lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pipeline.messages.outcome import JobOutcome
+from pipeline.show.spark import sparkline
+from pipeline.show.training import clock, gpu_parts
+from remote.protocol.quantities import moment
+
+
+def job_details(job: JobOutcome, *, bars: bool) -> Iterator[tuple[str, str]]:
+    """Yield labels and values for best loss, times and GPUs, as far as they are known."""
+    best = f"best {job.best_loss:.4g}" if job.best_loss is not None else ""
+    curve = sparkline(job.losses) if bars and len(job.losses) > 1 else ""
+    if best or curve:
+        yield "loss", "  ".join(filter(None, (best, curve)))
+    if times := ", ".join(_times(job)):
+        yield "time", times
+    for gpu in job.gpus:
+        yield f"GPU {gpu.index}", ", ".join(gpu_parts(gpu))
+
+
+def _times(job: JobOutcome) -> Iterator[str]:
+    if job.started_unix is not None:
+        yield f"started {moment(job.started_unix)}"
+    if job.elapsed_s is not None:
+        yield f"elapsed {clock(job.elapsed_s)}"
+    if job.eta_s:
+        yield f"ETA {clock(job.eta_s)}"
+    if job.step_s is not None:
+        yield f"{job.step_s:.3g} s/step"

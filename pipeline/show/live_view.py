@@ -1,0 +1,135 @@
+"""The running stage at the bottom of a terminal: a spinner, or the training with its bar, redrawn until it ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from pipeline.show.spark import WIDTH, sparkline
+from pipeline.show.training import clock, describe_age, describe_step, fold, gpu_lines, scale_parts, time_parts
+from remote.protocol.jobs import JobNews, JobState, Progress
+from remote.protocol.text import safe_text
+
+REDRAWS_PER_S = 8
+INDENT = 4
+BAR_COLUMNS = 40
+QUIET_S = 15.0
+"""An update that is older than this, and than three steps take, is shown with its age."""
+
+
+@dataclass(frozen=True)
+class RunningStage:
+    """What is known of the running stage; times are monotonic seconds."""
+
+    name: str
+    began: float
+    message: str = ""
+    share: float | None = None
+    news: JobNews | None = None
+    news_at: float = 0.0
+
+
+class LiveView:
+    """Shows one running stage. Text printed to the terminal meanwhile appears above it."""
+
+    def __init__(self, console: Console, *, keeps_stdout: bool, time_s: Callable[[], float] = time.monotonic) -> None:
+        """`keeps_stdout`: stdout is not the terminal of `console`, so that what is printed there stays there."""
+        self._console = console
+        self._keeps_stdout = keeps_stdout
+        self._time_s = time_s
+        self._live: Live | None = None
+        self._stage = RunningStage("", 0.0)
+        self._spinner = Spinner("dots" if console.encoding.startswith("utf") else "line", style="cyan")
+
+    def start(self, stage: str) -> None:
+        """Show the stage of that name."""
+        self._stage = RunningStage(stage, self._time_s())
+        self._live = Live(
+            console=self._console,
+            get_renderable=self.render,
+            refresh_per_second=REDRAWS_PER_S,
+            transient=True,
+            redirect_stdout=not self._keeps_stdout,
+        )
+        self._live.start(refresh=True)
+
+    def stop(self) -> None:
+        """Erase the view and show the cursor."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def message(self, text: str, share: float | None) -> None:
+        """Show what the stage does now, and how much of it is done (0 to 1)."""
+        self._stage = replace(self._stage, message=text, share=share)
+
+    def training(self, news: JobNews) -> None:
+        """Show the newest state of the job that the stage waits for."""
+        self._stage = replace(self._stage, message="", share=None, news=news, news_at=self._time_s())
+
+    def render(self) -> RenderableType:
+        """Return the stage as it is now."""
+        now, stage, width = self._time_s(), self._stage, self._console.width
+        spinner = self._spinner.render(now)
+        head = Text.assemble(spinner if isinstance(spinner, Text) else "", " ", (f"{stage.name:<12}", "bold"))
+        took = clock(now - stage.began)
+        if stage.news is None:
+            share = f"  {100 * stage.share:.0f} %" if stage.share is not None else ""
+            words = Text(safe_text(stage.message or "..."))
+            words.truncate(max(10, width - head.cell_len - len(share) - len(took) - 3), overflow="ellipsis")
+            return Text.assemble(head, words, share, (f"  {took}", "dim"), no_wrap=True, overflow="crop")
+        head.append_text(Text(took, style="dim"))
+        return Group(head, *_training(stage, stage.news, now - stage.news_at, width, unicode=self._unicode))
+
+    @property
+    def _unicode(self) -> bool:
+        return self._console.encoding.startswith("utf")
+
+
+def _training(
+    stage: RunningStage, news: JobNews, age_s: float, width: int, *, unicode: bool
+) -> Iterator[RenderableType]:
+    """Yield the lines of a job, indented: bar, loss, times, loss scale, GPUs, and what is wrong."""
+    progress, room = news.progress, width - INDENT - 1
+    if progress is None:
+        yield _line("the job is starting" if news.state is JobState.RUNNING else news.state.value)
+    else:
+        yield _bar(progress, room, unicode=unicode)
+        if progress.loss is not None:
+            best = f"  best {progress.best_loss:.4g}" if progress.best_loss is not None else ""
+            words, losses = f"loss {progress.loss:.4g}{best}", news.gauges.losses
+            if unicode and len(losses) > 1:
+                words += f"  {sparkline(losses, min(WIDTH, room - len(words) - 2))}"
+            yield _line(words)
+    scale = scale_parts(progress) if progress is not None else ()
+    yield from map(_line, fold((*time_parts(progress, news.elapsed_s, age_s), *scale), room))
+    yield from map(_line, gpu_lines(news.gauges.gpus))
+    if news.stalled:
+        yield _line("no new step for a long time", "yellow")
+    if stage.message:
+        yield from (_line(line, "yellow") for line in fold((safe_text(stage.message), describe_age(age_s)), room))
+    elif age_s > max(QUIET_S, 3 * ((progress and progress.pace_seconds) or 0.0)):
+        yield _line(describe_age(age_s), "dim")
+
+
+def _bar(progress: Progress, room: int, *, unicode: bool) -> Text:
+    """Return the bar, whose two halves also differ without colours."""
+    words, steps = describe_step(progress), progress.steps
+    if not steps:
+        return _line(words)
+    words += f"  {100 * progress.step / steps:.0f} %"
+    columns = max(8, min(BAR_COLUMNS, room - len(words) - 2))
+    filled = min(columns, columns * progress.step // steps)
+    done, left = ("━", "─") if unicode else ("#", "-")
+    bar = ((done * filled, "green"), (left * (columns - filled), "dim"))
+    return Text.assemble(" " * INDENT, *bar, "  ", words, no_wrap=True, overflow="ellipsis")
+
+
+def _line(words: str, style: str = "") -> Text:
+    return Text(" " * INDENT + words, style=style, no_wrap=True, overflow="ellipsis")

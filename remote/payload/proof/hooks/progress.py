@@ -1,0 +1,88 @@
+"""The contents of progress.json: the newest step, and what is known of the whole training."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import time
+from typing import Any, Dict, Iterator, Optional
+
+from .device import peak_bytes
+from .step import Step
+
+LIGHTNING = ("lightning.", "pytorch_lightning.")
+
+
+class ProgressRecord:
+    """Collects the best loss and the pace of this training. `planned`: its optimizer steps, if known."""
+
+    def __init__(self) -> None:
+        self.planned = int(os.environ.get("HALFSTEP_STEPS") or 0) or None
+        self.best_loss: Optional[float] = None
+        self._first: Optional[int] = None
+        self._first_ended = 0.0
+
+    def find_planned(self) -> None:
+        """Look for the planned steps in the trainers on the stack, unless they are known."""
+        self.planned = self.planned or planned_steps_of(_callers())
+
+    def row(self, step: Step, *, began: Optional[int], skipped: int) -> Dict[str, Any]:
+        """Return the fields of jobs.Progress; `loss` is the sum over the step's micro-batches."""
+        now = time.monotonic()
+        if self._first is None:
+            self._first, self._first_ended = step.number, now
+        done = step.number - self._first
+        loss = _finite(sum(step.losses)) if step.losses else None
+        self.best_loss = min((value for value in (loss, self.best_loss) if value is not None), default=None)
+        return {
+            "step": (began or 0) + step.number,
+            "steps": self.planned,
+            "began": began,
+            "loss": loss,
+            "best_loss": self.best_loss,
+            "grad_norm": _finite(step.grad_norm),
+            "loss_scale": step.loss_scale,
+            "skipped_steps": skipped,
+            "step_seconds": step.seconds,
+            "pace_seconds": (now - self._first_ended) / done if done else None,
+            "peak_bytes": peak_bytes(),
+            "at_unix": time.time(),
+        }
+
+
+def planned_steps_of(owners: Iterator[Any]) -> Optional[int]:
+    """Return the total optimizer steps of the first trainer of transformers (or TRL) or Lightning among `owners`."""
+    for owner in owners:
+        modules = [kind.__module__ for kind in type(owner).__mro__]
+        if "transformers.trainer" in modules:
+            return _count(getattr(getattr(owner, "state", None), "max_steps", None))
+        trainer = getattr(owner, "trainer", None) if modules[0].startswith(LIGHTNING) else None
+        module = getattr(trainer, "lightning_module", None)
+        if getattr(module, "automatic_optimization", False):
+            return _count(getattr(trainer, "estimated_stepping_batches", None))
+    return None
+
+
+def _callers() -> Iterator[Any]:
+    """The objects whose methods are running, innermost first."""
+    frame: Any = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_argcount and frame.f_code.co_varnames[0] == "self":
+            variables = frame.f_locals
+            owner = variables.get("self")
+            # Before Python 3.13 this is a copy that lives as long as the frame; it would hold on to the first batch.
+            if isinstance(variables, dict):
+                variables.clear()
+            yield owner
+        frame = frame.f_back
+
+
+def _count(value: Any) -> Optional[int]:
+    """Return a number of steps; None for -1 and infinity, which mean that it is not limited."""
+    return int(value) if isinstance(value, (int, float)) and math.isfinite(value) and value > 0 else None
+
+
+def _finite(value: Optional[float]) -> Optional[float]:
+    """Return None for NaN and infinity, which JSON does not have; watch.jsonl reports them."""
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,185 @@
+"""The live view of a running stage: recorded screens, lost connections, and a clean terminal afterwards.
+
+To record the screens again: HALFSTEP_RECORD=1 pytest tests/pipeline/show/test_live_view.py, then read the diff.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from pipeline.show.live_view import LiveView
+from pipeline.show.screen import Screen
+from remote.protocol.gauges import Gauges, GpuUse
+from remote.protocol.jobs import JobNews, JobState, Progress
+
+SCREENS = Path(__file__).parent / "screens"
+GIB = 2**30
+CARD = GpuUse(0, 97.0, int(18.2 * GIB), 24 * GIB, 71.0)
+LOSSES = tuple(2.0 / (1 + step / 8) for step in range(40))
+MIXED = Progress(
+    40,
+    120,
+    loss=0.3333,
+    loss_scale=65536.0,
+    skipped_steps=2,
+    best_loss=0.3312,
+    pace_seconds=1.82,
+    tokens_per_second=4210.0,
+)
+NEWS = {
+    "training": JobNews(1, JobState.RUNNING, MIXED, gauges=Gauges((CARD,), LOSSES), elapsed_s=94.0),
+    "starting": JobNews(1, JobState.RUNNING, gauges=Gauges((CARD,)), elapsed_s=12.0),
+    "own-script": JobNews(1, JobState.RUNNING, Progress(40, loss=0.33, step_seconds=0.4), elapsed_s=94.0),
+    "stalled": JobNews(1, JobState.RUNNING, MIXED, stalled=True, elapsed_s=94.0),
+    "eight-gpus": JobNews(
+        1,
+        JobState.RUNNING,
+        MIXED,
+        gauges=Gauges(tuple(GpuUse(n, 90.0 + n, n * GIB, 80 * GIB, 60.0 + n) for n in range(8))),
+        elapsed_s=94.0,
+    ),
+}
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def view_of(width: int, encoding: str = "utf-8") -> tuple[LiveView, Console, Clock]:
+    clock = Clock()
+    file = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    console = Console(file=file, width=width, height=30, force_terminal=True, color_system=None)
+    return LiveView(console, keeps_stdout=False, time_s=clock), console, clock
+
+
+def drawn(view: LiveView, console: Console) -> str:
+    paper = Console(file=io.StringIO(), width=console.width, color_system=None)
+    paper.print(view.render())
+    return "".join(f"{line.rstrip()}\n" for line in paper.file.getvalue().splitlines())
+
+
+def check_recorded(name: str, text: str) -> None:
+    path = SCREENS / f"{name}.txt"
+    if os.environ.get("HALFSTEP_RECORD"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("width", [100, 60])
+@pytest.mark.parametrize("name", NEWS)
+def test_the_training_is_drawn_as_recorded(name: str, width: int) -> None:
+    view, console, clock = view_of(width)
+    view.start("train")
+    view.training(NEWS[name])
+    clock.now += 3.0
+    text = drawn(view, console)
+    view.stop()
+    assert max(map(len, text.splitlines())) <= width
+    check_recorded(f"{name}-{width}", text)
+
+
+def test_a_terminal_without_unicode_gets_ascii_only() -> None:
+    view, console, _ = view_of(80, encoding="ascii")
+    view.start("train")
+    view.training(NEWS["training"])
+    text = drawn(view, console)
+    view.stop()
+    assert text.isascii(), text
+
+
+def test_a_lost_connection_shows_the_age_of_the_last_update_until_the_next_one() -> None:
+    view, console, clock = view_of(100)
+    view.start("train")
+    view.training(NEWS["training"])
+    clock.now += 35.0
+    view.message("the line to titan went away; retrying in 4.0 s", None)
+    assert "    the line to titan went away; retrying in 4.0 s  last update 35 s ago\n" in drawn(view, console)
+    view.training(NEWS["training"])
+    assert "ago" not in drawn(view, console)
+    view.stop()
+
+
+def test_a_silent_host_shows_the_age_of_the_last_update() -> None:
+    view, console, clock = view_of(100)
+    view.start("train")
+    view.training(NEWS["training"])
+    clock.now += 14.0
+    assert "ago" not in drawn(view, console)
+    clock.now += 6.0
+    assert "    last update 20 s ago\n" in drawn(view, console)
+    view.stop()
+
+
+@pytest.mark.parametrize(("message", "share"), [("sending 12 files", 0.4), ("x" * 200, None), ("", None)])
+def test_another_stage_is_one_line(message: str, share: float | None) -> None:
+    view, console, clock = view_of(60)
+    view.start("sync")
+    view.message(message, share)
+    clock.now += 3.0
+    text = drawn(view, console)
+    view.stop()
+    assert len(text.splitlines()) == 1 and len(text.rstrip("\n")) <= 60
+    assert text.rstrip().endswith("0:03") and (share is None or "40 %" in text)
+
+
+class Terminal(io.StringIO):
+    """A stream that claims to be a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch, kind: str = "xterm") -> Terminal:
+    """Stderr is a terminal of 80 columns."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    for name, value in {"TERM": kind, "COLUMNS": "80", "LINES": "24"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    return terminal
+
+
+def test_after_ctrl_c_the_view_is_erased_and_the_cursor_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_a_terminal(monkeypatch)
+    with pytest.raises(KeyboardInterrupt), Screen() as screen:
+        screen.stage_started("train")
+        screen.training(NEWS["training"])
+        raise KeyboardInterrupt
+    written = terminal.getvalue()
+    assert written.rindex("\x1b[?25h") > written.rindex("\x1b[?25l"), "the cursor is hidden"
+    assert written.endswith(("\x1b[2K", "\x1b[1A\x1b[2K")), "the last thing written erases the view"
+
+
+def test_lines_for_a_pipe_stay_in_it_while_the_view_is_on_the_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    terminal, pipe = on_a_terminal(monkeypatch), io.StringIO()
+    monkeypatch.setattr("sys.stdout", pipe)
+    with Screen() as screen:
+        screen.stage_started("train")
+        screen.note("resuming from checkpoint-8")
+    assert pipe.getvalue() == "  resuming from checkpoint-8\n"
+    assert "resuming" not in terminal.getvalue()
+
+
+def test_a_dumb_terminal_gets_few_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_a_terminal(monkeypatch, "dumb")
+    with Screen() as screen:
+        screen.stage_started("train")
+        screen.training(NEWS["starting"])
+        for _ in range(20):
+            screen.training(NEWS["training"])
+    assert terminal.getvalue().splitlines() == ["  the job is starting", "  step 40 of 120, loss 0.3333   33 %"]
