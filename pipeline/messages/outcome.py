@@ -10,7 +10,7 @@ from pipeline.messages.hints import complete_hint
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.gauges import GpuUse
-from remote.protocol.jobs import JobState, RunSurvey, seconds_left
+from remote.protocol.jobs import JobState, Progress, RunSurvey, seconds_left
 
 
 class StageState(StrEnum):
@@ -101,17 +101,18 @@ def job_outcome(run: RunSurvey) -> JobOutcome:
     restarted = run.job > 1 and progress is not None and progress.began == 0
     saved = (one.step for one in run.checkpoints if not one.problem)
     newest = max(saved, default=0) if run.result and not restarted else 0
+    known = progress or Progress(0)
     return JobOutcome(
         run.state,
         max(progress.step, newest) if progress else None,
-        progress.steps if progress else None,
+        known.steps,
         run.result.exit if run.result else None,
-        progress.loss if progress else None,
-        best_loss=progress.best_loss if progress else None,
+        known.loss,
+        best_loss=known.best_loss,
         started_unix=run.started.started_unix or None if run.started else None,
         elapsed_s=run.elapsed_s,
         eta_s=seconds_left(progress) if running else None,
-        step_s=(progress.pace_seconds or progress.step_seconds) if progress else None,
+        step_s=known.pace_seconds or known.step_seconds,
         gpus=run.gauges.gpus if running else (),
         losses=run.gauges.losses,
     )

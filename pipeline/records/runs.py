@@ -217,16 +217,12 @@ def note_job(
         return
     running = state is JobState.RUNNING
     seen = replace(
-        note,
+        _with_progress(note, progress),
         state=state,
-        step=progress.step if progress else note.step,
-        steps=progress.steps if progress else note.steps,
-        loss=progress.loss if progress else note.loss,
         exit=result.exit if result else None,
         stopped=result is not None and result.stopped,
         preempted=result is not None and result.preempted,
         seen_unix=time.time(),
-        best_loss=progress.best_loss if progress else note.best_loss,
         started_unix=started_unix or note.started_unix,
         elapsed_s=elapsed_s if elapsed_s is not None else note.elapsed_s,
         eta_s=seconds_left(progress) if running else None,
@@ -235,6 +231,12 @@ def note_job(
     if state in ENDED and replace(seen, seen_unix=note.seen_unix) == note:
         return
     _write_signed(folder, seen)
+
+
+def _with_progress(note: RunNote, progress: Progress | None) -> RunNote:
+    if progress is None:
+        return note
+    return replace(note, step=progress.step, steps=progress.steps, loss=progress.loss, best_loss=progress.best_loss)
 
 
 def job_last_seen(note: RunNote, now_unix: float) -> JobOutcome:
