@@ -25,10 +25,11 @@ class Tree(Protocol):
 class Site:
     """The project and its target. `gpu` is None if no card is known: card-specific fixers then do nothing.
 
-    `host`, `survey` and `project` (its location on the host) are None if only a local tree is fixed
-    (`pipeline fix PATH`). `environment` holds the variables of the training command: the host's `env:`, then the
-    run's. `secrets` holds the values of configured secrets that exist locally; they are used for hub requests and never
-    stored. `settings` are the config's `fixers:` entries by fixer name; `config` is the whole run config as JSON.
+    `host`, `survey` and `project` (its location on the host) are None if only a local tree is fixed (`pipeline fix
+    PATH`). `environment` holds the variables of the training command: the host's `env:`, then the run's. `secrets`
+    holds the values of configured secrets that exist locally; they are used for hub requests and never stored. `python`
+    is the configured interpreter; empty if it is searched for. `settings` are the config's `fixers:` entries by fixer
+    name; `config` is the whole run config as JSON.
     """
 
     tree: Tree
@@ -37,6 +38,7 @@ class Site:
     survey: Survey | None = None
     project: ProjectLayout | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
+    python: str = ""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     settings: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)

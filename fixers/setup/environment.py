@@ -2,15 +2,15 @@
 
 What it does
     Runs only with `fixers: {environment: create}` or with settings: `base` (the Python that creates the venv),
-    `requirements` (files of the project; default: requirements.txt, else the dependencies in pyproject.toml), `torch`
-    (a version "2.13.0", a specifier ">=2.4,<2.14" or a requirement "torch==2.13.0+cu126"), `index` (a package index for
-    torch only, with {build} for the tag), `find_links` and `no_index` (a folder of wheels).
-    Creates the venv that `python:` in the host file names and installs torch, the requirements and, for the built-in
-    trainer, its packages. The torch build matches the card and its driver; without a driver it is the CPU build. These
-    builds come from download.pytorch.org/whl; if that is unreachable, the host's default index is used, whose torch for
-    Linux on x86-64 is a CUDA build of several GB. The size is shown before the download and compared with the free disk
-    space. The next run resumes an interrupted installation. The project itself is not installed as a package; put
-    `-e .` into requirements.txt for that.
+    `requirements` (files of the project; default: requirements.txt, else the dependencies in pyproject.toml),
+    `torch` (a version "2.13.0", a specifier ">=2.4,<2.14" or a requirement "torch==2.13.0+cu126"), `index` (a
+    package index for torch only, with {build} for the tag), `find_links` and `no_index` (a folder of wheels).
+    Creates the venv that `python:` in the host file names, else venv/ in the project's folder on the host, and
+    installs torch, the requirements and, for the built-in trainer, its packages. The torch build matches the card
+    and its driver; without a driver it is the CPU build. These builds come from download.pytorch.org/whl; if that
+    is unreachable, the host's default index is used, whose torch for Linux on x86-64 is a CUDA build of several GB.
+    The size is shown before the download and compared with the free disk space. The next run resumes an interrupted
+    installation. The project itself is not installed as a package; put `-e .` into requirements.txt for that.
 
 Why
     A torch wheel contains code for some cards only: the builds of torch 2.11 for CUDA 12.8 and 13.0 start at Turing,
@@ -18,7 +18,7 @@ Why
     are `no kernel image is available for execution on the device` and `The NVIDIA driver on your system is too old`.
 
 Before
-    python: venv/bin/python, and no such file on the host
+    a host whose only Python has no torch
 
 After
     a venv with torch 2.13 for CUDA 12.9, for a TITAN RTX under driver 550
@@ -52,11 +52,13 @@ from remote.protocol.machine import Driver, Gpu, Interpreter
 from remote.protocol.survey import Survey
 
 name = "environment"
-version = 2
+version = 3
 safety = "unsafe"
 
 ASKED = ("create", True)
 MARK = "halfstep.json"
+VENV = "venv"
+"""The folder of the venv, relative to the project, if no interpreter is configured."""
 OFFICIAL_INDEX = "https://download.pytorch.org/whl/{build}"
 """PyTorch's own package indexes, one for each build (https://pytorch.org/get-started/locally)."""
 CPU = "cpu"
@@ -71,7 +73,7 @@ def plan(site: Site) -> Plan:
     if survey is None or site.project is None or site.host is None or not (settings or setting in ASKED):
         return Plan()
     tree = posixpath.join(site.host.workdir, site.project.tree)
-    venv = venv_of(survey.interpreter.path, tree)
+    venv = _venv_for(site, venv_of(survey.interpreter.path, tree))
     unfit = judge_interpreter(survey.interpreter, site.gpu, survey.driver) or _unfinished(site.host, tree, venv)
     if unfit is None:
         return Plan()
@@ -88,6 +90,11 @@ def plan(site: Site) -> Plan:
     args = _request(site, settings, torch, choice, packages)
     change = HostChange(name, _summary(venv, args), "fix.environment.create", {**args, "venv": venv}, undo="fix.undo")
     return Plan((resolved(unfit),), (change,))
+
+
+def _venv_for(site: Site, of_interpreter: str | None) -> str | None:
+    """Return the venv to create, relative to the tree; None if an interpreter outside the project is configured."""
+    return of_interpreter or (None if site.python else VENV)
 
 
 def _request(

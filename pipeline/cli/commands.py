@@ -14,7 +14,7 @@ import click
 from pipeline.cli import options
 from pipeline.cli.loading import load
 
-HOST = "a file in configs/hosts/, an alias in ~/.ssh/config, or local"
+HOST = "a file in configs/hosts/, an alias in ~/.ssh/config, user@address:port, an ssh command, or local"
 CONFIG = "a file in configs/, or a path"
 
 
@@ -41,8 +41,11 @@ class Verb:
 VERBS: dict[str, Verb] = {
     "init": Verb(
         "write configs/ for this project",
-        "Write configs/NAME.yaml, and configs/hosts/HOST.yaml unless the host already has a file or is an SSH alias.",
+        "Write configs/NAME.yaml, and configs/hosts/HOST.yaml unless the host already has a file or is an SSH alias. "
+        "DESTINATION is user@address:port, or the ssh command that a console prints, in quotes: the host is then "
+        "queried for torch and for a volume that outlives it.",
         [
+            click.Argument(["destination"], required=False, default="", metavar="[DESTINATION]"),
             options.text("--host", metavar="NAME", help="name of the host; init prompts for its address"),
             options.text("--config", "name", metavar="NAME", help="name of the config"),
             options.text("--script", metavar="PATH", help="script that starts the training"),

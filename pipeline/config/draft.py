@@ -6,8 +6,9 @@ import contextlib
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from pipeline.config.candidates import Candidate, judge_script
 
@@ -102,7 +103,8 @@ def _commands(page: bytes) -> Iterator[tuple[str, ...]]:
 class Answers:
     """The values of the configs that `init` writes. `found_data` is a data folder that is not sent with the code.
 
-    `offers_environment`: the project lists its requirements, and the host may lack torch.
+    `offers_environment`: the project lists its requirements, and the host may lack torch. `reach` are the other keys of
+    the host file that say how the host is reached.
     """
 
     name: str
@@ -116,6 +118,8 @@ class Answers:
     environment: bool = False
     offers_environment: bool = False
     card: str = ""
+    reach: Mapping[str, Any] = field(default_factory=dict)
+    workdir: str = "~/halfstep"
 
 
 def render_config(answers: Answers) -> str:
@@ -157,7 +161,8 @@ def render_host(answers: Answers) -> str:
     lines = [
         f"# pipeline hosts check {answers.host}",
         f"host: {answers.address}",
-        "workdir: ~/halfstep      # the parent folder of projects on the host",
+        *(f"{key}: {json.dumps(value)}" for key, value in answers.reach.items()),
+        f"workdir: {answers.workdir}      # the parent folder of projects on the host",
         "# python: venv/bin/python   the interpreter with torch, if it is not found automatically",
         f"{card}      # assumed for plans if the host has no driver",
     ]

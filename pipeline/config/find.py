@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipeline.config.destination import is_destination
 from pipeline.config.shipped import shipped_configs
 from remote.errors import BadUsage
 from remote.link.address import LOCAL
@@ -52,7 +53,10 @@ def find_host(name: str, cwd: Path, beside: Path | None = None) -> HostSource:
     """Find a host: a file of the project comes first, then an alias of ~/.ssh/config, then a built-in file.
 
     `beside` is the file of a run's config: the hosts in its folder come first, unless the config is a built-in one.
+    An ssh command, and a name with a user or a port, is never the name of a file.
     """
+    if is_destination(name):
+        return HostSource()
     first = [beside.parent] if beside is not None and beside.parent != shipped_configs() else []
     path = _file_of(name, cwd, [folder / "hosts" for folder in (*first, *config_folders(cwd))])
     if path is None or is_path(name) or name == LOCAL or not is_alias(name):

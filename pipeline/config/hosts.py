@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pipeline.config.destination import is_destination, parse_destination
 from pipeline.config.document import BadConfig, Document, read_document
 from pipeline.config.find import HostSource, find_host, known_hosts
 from pipeline.config.model import HostConfig
@@ -49,7 +50,7 @@ class LoadedHost:
 def load_host(
     name: str, cwd: Path, overrides: Sequence[str] = (), *, card: str = "", beside: Path | None = None
 ) -> LoadedHost:
-    """Load a host: a file of the project, an alias of ~/.ssh/config, a built-in file, or an address.
+    """Load a host: a file of the project, an alias of ~/.ssh/config, a built-in file, an address, or an ssh command.
 
     `overrides` are `host.a=b`; `card` overrides the card of its file; `beside` is the file of the run's config, whose
     hosts come first. Raises BadUsage, BadConfig.
@@ -58,7 +59,9 @@ def load_host(
     path = source.path
     parsed = [parse_override(override, HOST_PREFIX) for override in overrides]
     parsed += [Override(("card",), card, f"--card {card}")] if card else []
-    file = read_document(path) if path else Document("--host", {"host": name})
+    destination = parse_destination(name) if is_destination(name) else None
+    values = destination.values(cwd) if destination else {"host": name}
+    file = read_document(path) if path else Document("--host", values)
     document = file.with_overrides(parsed)
     config = validate(HostConfig, document)
     problems = (
@@ -68,8 +71,9 @@ def load_host(
     )
     if problems:
         raise BadConfig(f"{document.path}: {len(problems)} problems", findings=problems)
-    similar = () if path else _similar_names(name, cwd)
-    return LoadedHost(path.stem if path else name, path, config, similar, source, file.values, name)
+    similar = () if path or destination else _similar_names(name, cwd)
+    label = path.stem if path else destination.name if destination else name
+    return LoadedHost(label, path, config, similar, source, file.values, name)
 
 
 def _similar_names(name: str, cwd: Path) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 
 from pipeline.config.hosts import LoadedHost
@@ -30,8 +31,9 @@ def address_of(host: LoadedHost) -> Address:
 
 
 def python_of(config: HostConfig) -> str:
-    """Return the interpreter: the host file's, or the current one for `local`.
+    """Return the interpreter: the host file's, or for `local` the current one if it has torch.
 
     Empty: the project's own, else the one on PATH.
     """
-    return config.python or (sys.executable if config.host == LOCAL else "")
+    current = sys.executable if config.host == LOCAL and importlib.util.find_spec("torch") is not None else ""
+    return config.python or current

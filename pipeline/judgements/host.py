@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fixers.setup.trainer_packages import requirements_for
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report
-from remote.protocol.layout import OTHER_WORKDIR
+from remote.protocol.layout import OTHER_WORKDIR, WORKDIR_OF_VOLUME
 from remote.protocol.machine import Disk, Driver, Gpu, Interpreter, Machine
 from remote.protocol.quantities import size
 from remote.protocol.survey import Survey
@@ -22,7 +22,7 @@ OLDEST_TORCH = (2, 6)
 OCCUPIED_SHARE = 0.10
 CLOCK_SKEW_S = 60.0
 FULL_WORDS = ("no space", "quota")
-NEW_ENVIRONMENT = "pipeline run --set host.python=venv/bin/python --set fixers.environment=create"
+NEW_ENVIRONMENT = "pipeline run --set fixers.environment=create"
 """Creates a virtual environment in the project's folder on the host, with a torch build for the card."""
 TRAINER_PACKAGES = ("transformers", "peft", "accelerate", "tensorboard", "soundfile")
 
@@ -188,7 +188,7 @@ def _occupied(gpu: Gpu) -> Iterator[Finding]:
 
 
 def judge_disk(disk: Disk, need: Need) -> Iterator[Finding]:
-    """Yield the problems of the disk: not writable, too little space, too few inodes."""
+    """Yield the problems of the disk: not writable, too little space, not kept, too few inodes."""
     if disk.error:
         yield unwritable(disk)
     if disk.free_bytes < need.free_bytes:
@@ -197,6 +197,12 @@ def judge_disk(disk: Disk, need: Need) -> Iterator[Finding]:
     elif disk.free_bytes < need.usual_bytes:
         words = f"{size(disk.free_bytes)} free on {disk.mount}; a model and its checkpoints often take more"
         yield Finding.warning("disk", words, disk.path, f"df -h {disk.mount}")
+    if disk.volume:
+        words = (
+            f"{disk.path} is in the container's own file system, which is deleted with it; {disk.volume} is a volume"
+        )
+        hint = f"pipeline run --set host.workdir={disk.volume}/{WORKDIR_OF_VOLUME}"
+        yield Finding.warning("disk", words, disk.path, hint)
     if 0 <= disk.free_inodes < 1000:
         words = f"{disk.free_inodes} free inodes on {disk.mount}"
         yield Finding.error("disk", words, disk.path, f"df -i {disk.mount}", ExitCode.DISK)

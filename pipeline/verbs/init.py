@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Protocol
 
 from fixers.frame.disk_tree import DiskTree
+from pipeline.config.destination import is_destination
 from pipeline.config.draft import READMES, REQUIREMENTS, Answers, Guess, guess_project, render_config, render_host
 from pipeline.config.find import find_host, find_project
 from pipeline.messages.outcome import Outcome
 from pipeline.records.files import write_atomic
 from pipeline.records.layout import safe_name
 from pipeline.show.screen import Screen
+from pipeline.verbs.first_look import FirstLook, look_at
 from remote.errors import BadUsage
 from remote.link.address import LOCAL, judge_host
 from remote.link.ssh.aliases import is_alias
@@ -44,6 +46,7 @@ class Defaults:
 
 
 def init(
+    destination: str = "",
     host: str = "",
     name: str = "",
     script: str = "",
@@ -56,19 +59,19 @@ def init(
     """Write configs/NAME.yaml, and configs/hosts/HOST.yaml if the host needs a file and has none."""
     screen = Screen(as_json=as_json)
     questions: Questions = Defaults() if no_input or as_json else screen
+    destination, host = _split(destination, host)
     _check_names(name, host)
     here = Path.cwd()
     tree = DiskTree(here)
-    read = [path for path in tree.paths() if path.endswith((".py", ".sh")) or path in (*REQUIREMENTS, *READMES)]
-    guess = guess_project((path, tree.read(path)) for path in read)
+    guess = _guess(tree)
     script = _script_of(guess, script, here, screen, questions)
     name = name or questions.ask("name of the config", default=safe_name(here.name))
-    host = host or questions.ask("host (an ssh alias, a name, or local)", default=LOCAL)
+    prompter = None if no_input or as_json else screen
+    destination, host, look = _choose_host(destination, host, here, screen, questions, prompter)
     _check_names(name, host)
-    known = find_host(host, here).path is not None
-    address = "" if known else judge_host(questions.ask(f"address or ssh alias of {host}", default=host))
+    known = not look.address and find_host(host, here).path is not None
+    address = look.address or ("" if known else _asked_address(host, questions))
     found = next(_data_folders(here, set(tree.paths())), "")
-    lacks_torch = _may_lack_torch(guess, host)
     answers = Answers(
         name,
         host,
@@ -78,12 +81,56 @@ def init(
         guess.command_of(script),
         data=_data_of(data, found, here, questions),
         found_data=found,
-        environment=lacks_torch
-        and questions.confirm(f"if {host} has no torch, create a virtual environment from {guess.requirements}?"),
-        offers_environment=lacks_torch,
-        card=_card_of(card, host, questions) if not known else "",
+        environment=_creates_environment(guess, host, look, script, screen, questions),
+        offers_environment=look.has_torch is None and _may_lack_torch(guess, host),
+        card=_card_of(card, host, Defaults() if look.has_card else questions) if not known else "",
+        reach=look.reach,
+        workdir=look.workdir,
     )
-    return _write(_files(here, answers, needs_host=not known), answers, screen, here, force=force)
+    return _write(_files(here, answers, needs_host=not known), answers, screen, here, destination, force=force)
+
+
+def _guess(tree: DiskTree) -> Guess:
+    read = [path for path in tree.paths() if path.endswith((".py", ".sh")) or path in (*REQUIREMENTS, *READMES)]
+    return guess_project((path, tree.read(path)) for path in read)
+
+
+def _choose_host(
+    destination: str, host: str, here: Path, screen: Screen, questions: Questions, prompter: Screen | None
+) -> tuple[str, str, FirstLook]:
+    """Ask for the host if none was given. Return its destination, its name, and a first look at the destination."""
+    if not destination and not host:
+        asked = questions.ask("host (an alias, a name, user@address:port, an ssh command, or local)", default=LOCAL)
+        destination, host = _split("", asked)
+    look = look_at(destination, here, screen, prompter) if destination else FirstLook()
+    return destination, host or questions.ask("name of the host", default=safe_name(look.address)), look
+
+
+def _split(destination: str, host: str) -> tuple[str, str]:
+    """Return what is connected to, if it was given as an address or an ssh command, and the host's name if given."""
+    if not destination and is_destination(host):
+        return host, ""
+    if destination and not host and not is_destination(destination):
+        return "", destination
+    return destination, host
+
+
+def _asked_address(host: str, questions: Questions) -> str:
+    return judge_host(questions.ask(f"address or ssh alias of {host}", default=host))
+
+
+def _creates_environment(
+    guess: Guess, host: str, look: FirstLook, script: str, screen: Screen, questions: Questions
+) -> bool:
+    """Whether the config creates an environment: the host has no torch, or it is unknown and the user says so."""
+    if look.has_torch is None:
+        question = f"if {host} has no torch, create a virtual environment from {guess.requirements}?"
+        return _may_lack_torch(guess, host) and questions.confirm(question)
+    if look.has_torch or not (guess.requirements or not script):
+        return False
+    source = guess.requirements or "the packages of the built-in trainer"
+    screen.note(f"{host} has no torch: `environment: create` in the config makes a virtual environment from {source}")
+    return True
 
 
 def _may_lack_torch(guess: Guess, host: str) -> bool:
@@ -91,18 +138,22 @@ def _may_lack_torch(guess: Guess, host: str) -> bool:
 
 
 def _files(here: Path, answers: Answers, *, needs_host: bool) -> dict[Path, str]:
-    """Return the files to write. An ssh alias needs a host file only if it has another address or a card."""
+    """Return the files to write. An ssh alias needs a host file only if it has another address, user, key or card."""
     files = {here / "configs" / f"{answers.name}.yaml": render_config(answers)}
-    if needs_host and (answers.card or not is_alias(answers.host) or answers.address != answers.host):
+    if needs_host and (answers.reach or answers.card or not is_alias(answers.host) or answers.address != answers.host):
         files[here / "configs" / "hosts" / f"{answers.host}.yaml"] = render_host(answers)
     return files
 
 
-def _write(files: dict[Path, str], answers: Answers, screen: Screen, here: Path, *, force: bool) -> int:
+def _write(
+    files: dict[Path, str], answers: Answers, screen: Screen, here: Path, destination: str, *, force: bool
+) -> int:
     host, name = answers.host, answers.name
     for path in files:
         if path.exists() and not force:
-            again = shlex.join(["pipeline", "init", "--host", host, "--config", name, "--force"])
+            again = shlex.join(
+                ["pipeline", "init", *filter(None, [destination]), "--host", host, "--config", name, "--force"]
+            )
             raise BadUsage(f"{path} exists already", where=str(path), hint=again)
     around = find_project(here.parent)
     if find_project(here) != here.resolve() and around in here.resolve().parents:

@@ -10,6 +10,7 @@ from fixers.frame.fixed_tree import as_planned
 from fixers.frame.site import Site, Tree
 from fixers.plans.site_plan import plan_fixes
 from fixers.registry import SETUP_NAMES, SOURCE_NAMES, setup_fixers, source_fixers
+from pipeline.hosts.address import python_of
 from pipeline.work.secrets import secret_values
 from pipeline.work.view import View
 from remote.host import Host
@@ -28,6 +29,7 @@ def site_of(view: View, host: Host | None) -> Site:
         host=ReadOnlyHost(host) if host is not None else None,
         survey=view.survey,
         project=view.layout,
+        python=python_of(view.host.config),
         environment={**view.host.config.env, **view.config.env},
         secrets=secret_values(view.host.config, view.config),
         settings=fixer_settings_of(view),

@@ -16,7 +16,7 @@ from remote.link.prompter import Prompter
 from remote.link.reach import open_host
 from remote.policy.cards import parse_card, requires_card
 from remote.protocol.exits import ExitCode
-from remote.protocol.layout import OTHER_WORKDIR
+from remote.protocol.layout import OTHER_WORKDIR, WORKDIR_OF_VOLUME
 from remote.protocol.quantities import memory, size
 from remote.protocol.survey import Survey, SurveyRequest
 from remote.protocol.values import encode
@@ -152,6 +152,9 @@ def _rows_of(survey: Survey, now: float, workdir: str) -> Iterator[Row]:
     free = f"{workdir}: {size(disk.free_bytes)} free on {disk.mount}"
     if disk.error:
         yield Row("workdir", State.FAILED, f"{workdir}: {disk.error}", OTHER_WORKDIR)
+    elif disk.volume:
+        words = f"{free}, the container's own file system, which is deleted with it; {disk.volume} is a volume"
+        yield Row("workdir", State.WARNING, words, f"workdir: {disk.volume}/{WORKDIR_OF_VOLUME}   (in the host file)")
     else:
         yield Row("workdir", State.OK, free)
     yield _python_row(survey)
@@ -165,7 +168,10 @@ def _python_row(survey: Survey) -> Row:
     version = ".".join(map(str, python.version[:3]))
     if python.torch is None:
         return Row(
-            "python", State.WARNING, f"{python.path}: Python {version}, no torch", "pip install torch on the host"
+            "python",
+            State.WARNING,
+            f"{python.path}: Python {version}, no torch",
+            "fixers: {environment: create}   (in the config)",
         )
     return Row("python", State.OK, f"{python.path}: Python {version}, torch {python.torch.version}")
 

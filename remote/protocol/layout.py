@@ -28,6 +28,8 @@ PROJECTS = "projects"
 GPU_EVENTS = "gpu"
 OTHER_WORKDIR = "set `workdir:` to a folder of your own"
 """The hint if the workdir is not writable."""
+WORKDIR_OF_VOLUME = "halfstep"
+"""The name of the workdir on a mounted volume."""
 
 
 @dataclass(frozen=True)

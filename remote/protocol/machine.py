@@ -65,7 +65,10 @@ class Driver:
 
 @dataclass(frozen=True)
 class Disk:
-    """The file system under one path, from statvfs; `error` is the error of a small test write."""
+    """The file system under one path, from statvfs; `error` is the error of a small test write.
+
+    `volume` is a mounted volume to use instead, if the path is in a container's own file system, which ends with it.
+    """
 
     path: str
     mount: str
@@ -73,6 +76,7 @@ class Disk:
     total_bytes: int
     free_inodes: int
     error: str = ""
+    volume: str = ""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import http.server
+import importlib.metadata
 import threading
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,15 @@ def wheel(folder: Path, name: str, version: str, code: str, requires: Sequence[s
         file.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needs}")
         file.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         file.writestr(f"{info}/RECORD", "")
+
+
+def installed_wheel(folder: Path, name: str) -> None:
+    """A wheel of a package of this interpreter, made of its installed files."""
+    found = importlib.metadata.distribution(name)
+    with zipfile.ZipFile(folder / f"{name}-{found.version}-py3-none-any.whl", "w") as file:
+        for path in found.files or ():
+            if ".." not in path.parts and path.suffix != ".pyc":
+                file.write(path.locate(), path.as_posix())
 
 
 @dataclass

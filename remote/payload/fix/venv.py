@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 from dataclasses import asdict, dataclass
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple
 
 from remote.payload.fix.downloads import PLANS_WITHOUT_DOWNLOADING, parse_report, reachable, require_room, sum_downloads
 from remote.payload.fix.installing import PIP, ParseLine, run_command
@@ -21,6 +21,7 @@ RAW_PROGRESS: PipVersion = (24, 1)
 """The first pip that prints `Progress BYTES of BYTES` when its output is not a terminal."""
 APT = re.compile(r"apt(?:-get)? install (\S+)")
 NO_VENV = ("ensurepip is not", "No module named venv", "No module named ensurepip")
+UV_FOLDERS = ("~/.local/bin", "~/.cargo/bin")
 ATTEMPTS = ("--retries", "1")
 
 
@@ -43,18 +44,29 @@ class Venv:
         return run_command(self.call, argv, self.environment, complaint, cwd=self.tree, keep=(self.lock,), parse=parse)
 
     def make(self, base: str) -> None:
-        """Create the venv with pip. If `base` has no ensurepip, as on Debian, use uv if it is installed."""
+        """Create the venv with pip. If `base` has no ensurepip, as on Debian, use uv, else the pip of `base`."""
         self.call.push({"doing": f"creating {os.path.basename(self.path)} with {base}"})
         try:
             self.run([base, "-m", "venv", self.path], f"{base} could not create a venv")
         except Refusal as refusal:
             if not any(words in refusal.message for words in NO_VENV):
                 raise
-            uv = shutil.which("uv", path=self.environment.get("PATH"))
-            if uv is None:
+            if uv := _find_uv(self.environment):
+                words = [uv, "venv", "--seed", "--allow-existing", "--no-project", "--python", base, self.path]
+                self.run(words, f"{base} has no ensurepip, and uv could not create a venv with it")
+            elif not self._made_with_pip_of(base):
                 raise _without_venv(base, refusal) from None
-            words = [uv, "venv", "--seed", "--allow-existing", "--no-project", "--python", base, self.path]
-            self.run(words, f"{base} has no ensurepip, and uv could not create a venv with it")
+
+    def _made_with_pip_of(self, base: str) -> bool:
+        """Create the venv without ensurepip, and let the pip of `base` install pip. False if it has no venv or pip."""
+        install = ["--python", self.python, "install", *ATTEMPTS, "pip"]
+        try:
+            self.run([base, "-m", "venv", "--without-pip", self.path], f"{base} could not create a venv")
+            self.run([base, *PIP, *install], f"the pip of {base} could not install pip")
+        except Refusal as refusal:
+            self.call.push({"note": refusal.message.splitlines()[0]})
+            return False
+        return True
 
     def newest_pip(self, sources: Sequence[str], *, offline: bool) -> PipVersion:
         """Upgrade pip if an index answers, and return its version: old versions cannot plan a download."""
@@ -102,13 +114,20 @@ class Venv:
         self.run(argv, f"{what} could not be installed", PipOutput().event)
 
 
+def _find_uv(environment: Mapping[str, str]) -> Optional[str]:
+    """The path of uv. Its installer writes to the home folder, which is not on the PATH of an SSH command."""
+    at_home = [os.path.expanduser(folder) for folder in UV_FOLDERS]
+    return shutil.which("uv", path=os.pathsep.join([environment.get("PATH", os.defpath), *at_home]))
+
+
 def _without_venv(base: str, refusal: Refusal) -> Refusal:
     apt = APT.search(refusal.message)
     package = apt.group(1) if apt else "python3-venv"
+    sudo = "" if os.geteuid() == 0 else "sudo "
     return Refusal(
         "no-venv",
         f"{base} on the host cannot create a venv: its module venv or ensurepip is missing",
         where=base,
-        hint=f"sudo apt install {package}",
+        hint=f"{sudo}apt-get update && {sudo}apt-get install -y {package}",
         exit_code=ExitCode.ENVIRONMENT,
     )

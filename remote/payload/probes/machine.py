@@ -7,10 +7,12 @@ import os
 import platform
 import socket
 import time
-from typing import Optional
+from typing import Optional, Tuple
 
 from remote.protocol.machine import Disk, Machine
 
+VOLUMES = ("/workspace",)
+"""Where RunPod and Vast.ai mount the disk that outlives a container."""
 CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 
 
@@ -71,23 +73,27 @@ def read_disk(path: str) -> Disk:
         error = f"{user_name()} cannot write to {place}"
     free = status.f_bavail * status.f_frsize
     inodes = status.f_favail if status.f_files else -1
-    return Disk(path, _mount(place), free, status.f_blocks * status.f_frsize, inodes, error)
+    mount, kind = _mount(place)
+    volumes = (volume for volume in VOLUMES if os.path.ismount(volume) and os.access(volume, os.W_OK | os.X_OK))
+    volume = next(volumes, "") if kind == "overlay" else ""
+    return Disk(path, mount, free, status.f_blocks * status.f_frsize, inodes, error, volume)
 
 
-def _mount(path: str) -> str:
+def _mount(path: str) -> Tuple[str, str]:
+    """The mount point of the path, and the type of its file system."""
     real = os.path.realpath(path)
-    best = "/"
+    best, kind = "/", ""
     try:
         with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as file:
             for line in file:
-                _, where, *_ = line.split(" ")
+                _, where, this, *_ = line.split(" ")
                 where = where.encode("utf-8", "surrogateescape").decode("unicode_escape")
                 inside = real == where or real.startswith(where.rstrip("/") + "/")
                 if inside and len(where) >= len(best):
-                    best = where
+                    best, kind = where, this
     except OSError:
         pass
-    return best
+    return best, kind
 
 
 def lingers(user: str) -> Optional[bool]:

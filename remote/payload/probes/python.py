@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import re
@@ -15,6 +16,8 @@ from remote.protocol.machine import Interpreter, Torch
 
 DEADLINE_S = 20.0
 PROJECT_VENVS = ("venv", ".venv")
+IMAGE_PYTHONS = ("/opt/conda/bin/python3", "/venv/main/bin/python3", "/opt/venv/bin/python3")
+"""Where images of rented machines have their Python with torch. An SSH command gets no PATH that leads there."""
 PACKAGES = (
     "accelerate", "bitsandbytes", "datasets", "deepspeed", "flash-attn", "flash-attn-3", "huggingface-hub", "librosa",
     "numpy", "peft", "safetensors", "soundfile", "tensorboard", "tokenizers", "torch", "torchaudio", "torchcodec",
@@ -52,14 +55,31 @@ class StoredInterpreters:
 def find_python(python: str, tree: str) -> str:
     """The interpreter's absolute path: a bare name is searched on PATH, a path is relative to the project's tree.
 
-    Empty: the project's venv/ or .venv/ if it has one, else python3.
+    Empty: the project's venv/ or .venv/ if it has one, else python3; if that has no torch, the image's that has.
     """
     if not python:
         own = (os.path.join(tree, folder, "bin", "python") for folder in PROJECT_VENVS)
-        return next((path for path in own if os.path.exists(path)), shutil.which("python3") or "python3")
+        return next((path for path in own if os.path.exists(path)), None) or _python_of_machine()
     if "/" not in python:
         return shutil.which(python) or python
     return os.path.join(tree, os.path.expanduser(python))
+
+
+def _python_of_machine() -> str:
+    first = shutil.which("python3") or "python3"
+    with_torch = [path for path in IMAGE_PYTHONS if os.path.exists(path) and _torch_beside(path)]
+    if not with_torch or first in with_torch:
+        return first
+    try:
+        paths = ask_interpreter(first).paths
+    except InterpreterFault:
+        paths = ()
+    return first if any(os.path.exists(os.path.join(path, "torch")) for path in paths) else with_torch[0]
+
+
+def _torch_beside(python: str) -> bool:
+    prefix = os.path.dirname(os.path.dirname(python))
+    return bool(glob.glob(os.path.join(prefix, "lib", "python3*", "site-packages", "torch", "version.py")))
 
 
 def read_interpreter(python: str, tree: str, cache: str) -> Interpreter:

@@ -17,7 +17,7 @@ from remote.protocol.machine import Driver, Gpu, Interpreter
 from tests.faults.kill_points import kill_at, kill_points, run_traced
 from tests.fixers.setup_rig import PROJECT, site_at, survey_of
 from tests.lab.mounts import why_no_mounts
-from tests.lab.package_index import slow_index, wheel
+from tests.lab.package_index import installed_wheel, slow_index, wheel
 from tests.lab.wait import until
 
 TITAN_RTX = Gpu(0, "GPU-1", "TITAN RTX", (7, 5), 24 * 2**30)
@@ -248,22 +248,47 @@ Failing command: /w/tree/venv/bin/python3
 
 
 @pytest.mark.parametrize(
-    ("words", "hint"),
+    ("words", "package"),
     [
-        (DEBIAN, "sudo apt install python3.11-venv"),
-        ("/usr/bin/python3: No module named venv", "sudo apt install python3-venv"),
+        (DEBIAN, "python3.11-venv"),
+        ("/usr/bin/python3: No module named venv", "python3-venv"),
     ],
     ids=["without ensurepip", "without venv"],
 )
-def test_a_python_that_makes_no_venv_says_what_to_install(host, tmp_path, words, hint):
+def test_a_python_that_makes_no_venv_says_what_to_install(host, tmp_path, words, package):
     base = tmp_path / "python3"
     base.write_text(f"#!/bin/sh\ncat <<'EOF'\n{words}\nEOF\nexit 1\n")
     base.chmod(0o755)
     (change,) = environment.plan(site_of(host, base=str(base))).changes
     args = {**change.args, "environment": {"PATH": "/usr/bin:/bin"}}
+    sudo = "" if os.geteuid() == 0 else "sudo "
+    hint = f"{sudo}apt-get update && {sudo}apt-get install -y {package}"
     with pytest.raises(RemoteFault, match="cannot create a venv") as refusal:
         host.act(change.op, args)
     assert (refusal.value.hint, refusal.value.exit_code) == (hint, 20)
+
+
+NO_ENSUREPIP = f"""#!/bin/sh
+case "$*" in
+"-m venv --without-pip "*) exec {sys.executable} "$@" ;;
+"-m venv "*) echo "ensurepip is not available."; exit 1 ;;
+esac
+exec {sys.executable} "$@"
+"""
+
+
+def test_without_ensurepip_the_pip_of_the_base_interpreter_installs_pip(host, tmp_path):
+    base = tmp_path / "python3"
+    base.write_text(NO_ENSUREPIP)
+    base.chmod(0o755)
+    installed_wheel(tmp_path, "pip")
+    (change,) = environment.plan(site_of(host, base=str(base))).changes
+    args = {
+        **change.args,
+        "environment": {"PATH": "/usr/bin:/bin", "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)},
+    }
+    assert host.act(change.op, args)["made"] is True
+    imports(host, "torch", "speechkit")
 
 
 def test_a_missing_base_interpreter_is_named(host):

@@ -281,5 +281,11 @@ def test_an_interpreter_outside_the_project_is_reported_and_left():
     unfit = error("/usr/bin/python3 does not run: gone", "/usr/bin/python3")
     message = "/usr/bin/python3 is outside the project, so no venv is created there"
     finding = error(message, "/usr/bin/python3", "python: venv/bin/python in the host file")
-    assert plan_of("create", interpreter=outside) == Plan((unfit, finding))
-    assert plan_of("create", None, "", outside) == Plan((unfit, finding))
+    assert plan_of("create", interpreter=outside, python="/usr/bin/python3") == Plan((unfit, finding))
+    assert plan_of("create", None, "", outside, python="/usr/bin/python3") == Plan((unfit, finding))
+
+
+def test_without_a_configured_interpreter_the_venv_is_made_in_the_project():
+    for outside in (Interpreter("/usr/bin/python3"), Interpreter("/usr/bin/python3", torch=CPU)):
+        (planned,) = plan_of("create", interpreter=outside).changes
+        assert planned.args["venv"] == "venv"

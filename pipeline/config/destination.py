@@ -1,0 +1,167 @@
+"""A host as `user@address:port` or as the ssh command that a console prints, as values of a host file. Pure."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from remote.errors import BadUsage
+from remote.link.address import Hop, judge_port, parse_hop
+
+COMMAND = "ssh "
+URL = "ssh://"
+WHERE = "host"
+OTHER_COMMANDS = {
+    "gcloud": "gcloud compute config-ssh   (writes aliases to ~/.ssh/config; use one as the host)",
+    "ssh-keygen": "pipeline init 'ssh root@203.0.113.9 -p 12345'",
+}
+TAKES_VALUE = frozenset("BbcDEeFIiJLlmOoPpQRSWw")
+"""The options of ssh(1) that take a value."""
+KEYS = {"p": "port", "l": "user", "i": "identityfile", "J": "proxyjump"}
+USED = ("hostname", "identityfile", "port", "user", "userknownhostsfile")
+REFUSED = frozenset("BbFIPQW")
+"""The options that decide how the host is reached, or make ssh do something else, and that a host file cannot hold."""
+REFUSED_SETTINGS = ("hostkeyalias", "proxycommand")
+
+
+@dataclass(frozen=True)
+class Destination:
+    """What ssh would connect to. A part that is None is left to ~/.ssh/config. `ignored` are options without effect."""
+
+    hop: Hop
+    identity_file: str | None = None
+    proxy_jump: tuple[str, ...] = ()
+    known_hosts: str | None = None
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """`user@host:port`, the same for each way to write this destination."""
+        host = f"[{self.hop.host}]" if ":" in self.hop.host and self.hop.port else self.hop.host
+        user = f"{self.hop.user}@" if self.hop.user else ""
+        return f"{user}{host}{f':{self.hop.port}' if self.hop.port else ''}"
+
+    def values(self, folder: Path) -> dict[str, Any]:
+        """Return the keys of a host file. Relative paths of keys are in `folder`."""
+        found = {
+            "host": self.hop.host,
+            "port": self.hop.port,
+            "user": self.hop.user,
+            "identity_file": _absolute(self.identity_file, folder),
+            "known_hosts": _absolute(self.known_hosts, folder),
+            "proxy_jump": list(self.proxy_jump),
+        }
+        return {key: value for key, value in found.items() if value}
+
+
+def _absolute(path: str | None, folder: Path) -> str | None:
+    if path is None or path.startswith("~"):
+        return path
+    return f"~{path.removeprefix('$HOME')}" if path.startswith("$HOME/") else str(folder / path)
+
+
+def is_destination(name: str) -> bool:
+    """Return True if `name` is an ssh command, an ssh:// address, or has a user or a port: never the name of a file."""
+    if name.startswith((COMMAND, URL)) or name.split(" ", maxsplit=1)[0] in OTHER_COMMANDS:
+        return True
+    host, _, port = name.rpartition(":")
+    has_port = bool(host) and port.isdigit() and (":" not in host or host.endswith("]"))
+    return "/" not in name and ("@" in name or has_port)
+
+
+def parse_destination(text: str) -> Destination:
+    """Parse `[user@]host[:port]`, `ssh://user@host:port` or an ssh command. Raises BadUsage."""
+    program = text.split(" ", maxsplit=1)[0]
+    if program in OTHER_COMMANDS:
+        raise BadUsage(f"{program} does not name a host", where=WHERE, hint=OTHER_COMMANDS[program])
+    return _parse_command(text) if text.startswith(COMMAND) else Destination(_hop(text))
+
+
+def _hop(text: str) -> Hop:
+    try:
+        return parse_hop(text.removesuffix("/") if text.startswith(URL) else text)
+    except BadUsage as error:
+        error.where = WHERE
+        raise
+
+
+def _parse_command(text: str) -> Destination:
+    try:
+        words = shlex.split(text)[1:]
+    except ValueError as error:
+        raise BadUsage(f"invalid ssh command: {error}", where=WHERE) from None
+    hosts: list[str] = []
+    settings: dict[str, str] = {}
+    jumps: list[str] = []
+    ignored: list[str] = []
+    for option, value in _options(words):
+        key, setting = _setting(option, value)
+        if not option:
+            hosts.append(value)
+        elif key == "proxyjump":
+            jumps = setting.split(",")
+        elif key in USED:
+            settings.setdefault(key, setting)
+        elif option in REFUSED or key in REFUSED_SETTINGS:
+            hint = "write it into a Host block of ~/.ssh/config, and use that alias as the host"
+            raise BadUsage(f"the ssh option -{option} {value} cannot be used here", where=WHERE, hint=hint)
+        else:
+            ignored.append(f"-{option} {value}".rstrip())
+    return _destination(hosts, settings, tuple(jumps), tuple(ignored))
+
+
+def _options(words: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield (letter, value) of each option, before or after the host as ssh takes them, and ("", word) of the rest."""
+    rest = iter(words)
+    for word in rest:
+        if not word.startswith("-") or word == "-":
+            yield "", word
+            continue
+        letters = word[1:]
+        while letters:
+            letter, letters = letters[0], letters[1:]
+            if letter not in TAKES_VALUE:
+                yield letter, ""
+                continue
+            value = letters or next(rest, "")
+            if not value:
+                raise BadUsage(f"the ssh option -{letter} lacks its value", where=WHERE)
+            yield letter, value
+            break
+
+
+def _setting(option: str, value: str) -> tuple[str, str]:
+    """Return the name of the setting in lower case, as in ssh_config, and its value."""
+    if option != "o":
+        return KEYS.get(option, ""), value
+    key, _, after = value.replace("=", " ", 1).strip().partition(" ")
+    return key.lower(), after.strip()
+
+
+def _destination(
+    hosts: list[str], settings: dict[str, str], jumps: tuple[str, ...], ignored: tuple[str, ...]
+) -> Destination:
+    if len(hosts) != 1:
+        what = f"a command to run: {' '.join(hosts[1:])}" if hosts else "no host"
+        raise BadUsage(f"the ssh command has {what}", where=WHERE, hint="pipeline init 'ssh root@203.0.113.9 -p 12345'")
+    hop = _hop(hosts[0])
+    port = settings.get("port", "")
+    if port and not (port.isascii() and port.isdigit()):
+        raise BadUsage(f"invalid port {port!r}", where=WHERE)
+    judge_port(int(port) if port else None)
+    known = settings.get("userknownhostsfile")
+    return Destination(
+        Hop(
+            settings.get("hostname", hop.host),
+            hop.user or settings.get("user"),
+            hop.port or (int(port) if port else None),
+        ),
+        settings.get("identityfile"),
+        jumps,
+        None if known == os.devnull else known,
+        ignored,
+    )

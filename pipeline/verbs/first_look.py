@@ -1,0 +1,74 @@
+"""The first look at a host that `pipeline init` is given as an address or as an ssh command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.config.destination import parse_destination
+from pipeline.config.hosts import load_host
+from pipeline.hosts.connection import connected, survey_host
+from pipeline.show.screen import Screen
+from remote.errors import HalfstepError
+from remote.link.prompter import Prompter
+from remote.protocol.layout import WORKDIR_OF_VOLUME
+from remote.protocol.survey import Survey
+
+HOME_WORKDIR = "~/halfstep"
+PROJECT = "init"
+
+
+@dataclass(frozen=True)
+class FirstLook:
+    """A host's address, the other keys of its file that reach it, and its survey; None if it was not surveyed."""
+
+    address: str = ""
+    reach: Mapping[str, Any] = field(default_factory=dict)
+    survey: Survey | None = None
+
+    @property
+    def has_torch(self) -> bool | None:
+        """Return whether the interpreter of the host has torch; None if that is unknown."""
+        return None if self.survey is None else self.survey.interpreter.torch is not None
+
+    @property
+    def has_card(self) -> bool:
+        """Return True if the host reported a card."""
+        return self.survey is not None and bool(self.survey.gpus)
+
+    @property
+    def workdir(self) -> str:
+        """Return the folder for projects: on a mounted volume if the home folder is lost with the container."""
+        volume = self.survey.disk.volume if self.survey is not None else ""
+        return f"{volume}/{WORKDIR_OF_VOLUME}" if volume else HOME_WORKDIR
+
+
+def look_at(destination: str, here: Path, screen: Screen, prompter: Prompter | None) -> FirstLook:
+    """Survey the host without leaving files on it; report what decides its configs. Raises BadUsage."""
+    parsed = parse_destination(destination)
+    values = parsed.values(here)
+    look = FirstLook(values.pop("host"), values)
+    if parsed.ignored:
+        screen.note(f"not used by halfstep: {' '.join(parsed.ignored)}")
+    host = load_host(destination, here)
+    try:
+        with connected(host, keep=False, prompter=prompter) as link:
+            survey = survey_host(link, host, PROJECT)
+    except HalfstepError as error:
+        screen.note(f"{host.name} could not be queried: {error.message}")
+        return look
+    look = FirstLook(look.address, look.reach, survey)
+    screen.note(f"{host.name}: {_described(survey)}")
+    if survey.disk.volume:
+        screen.note(f"its home folder is deleted with the container, so workdir is {look.workdir}, on a volume")
+    return look
+
+
+def _described(survey: Survey) -> str:
+    python = survey.interpreter
+    version = ".".join(map(str, python.version[:3]))
+    torch = f"torch {python.torch.version}" if python.torch else "no torch"
+    cards = ", ".join(gpu.name for gpu in survey.gpus) or "no card"
+    return f"Python {version}, {torch}, {cards}" if version else f"{python.path} does not run, {cards}"

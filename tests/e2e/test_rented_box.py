@@ -1,0 +1,153 @@
+"""A rented box: root in a container, no systemd, no sftp, no sudo, a banner, nothing but Python, no host file."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.config.hosts import load_host
+from tests.e2e.user import QUICK, User
+from tests.lab.bare_box import BANNER, BareBox
+from tests.lab.mounts import why_no_mounts
+from tests.lab.package_index import slow_index, wheel
+from tests.lab.sshd import Sshd, children, have_sshd
+
+STAGES = ("sync", "environment", "fix", "verify", "train", "logs")
+TRAIN = "import torch\n\ndef train(): ...\n\nif __name__ == '__main__':\n    train()\n"
+TORCH = """
+__version__ = "2.13.1"
+class cuda:
+    @staticmethod
+    def is_available():
+        return False
+    @staticmethod
+    def get_arch_list():
+        return []
+"""
+pytestmark = [pytest.mark.ssh, pytest.mark.root]
+StartBox = Callable[..., Sshd]
+
+
+@pytest.fixture
+def start_box(tmp_path: Path, user: User) -> Iterator[StartBox]:
+    """Starts a box by keyword (see BareBox), which the user's own key and known_hosts open."""
+    if reason := why_no_mounts():
+        pytest.skip(reason)
+    if not have_sshd():
+        pytest.skip("no OpenSSH server on this machine")
+    started: list[Sshd] = []
+
+    def start(**options: object) -> Sshd:
+        server = BareBox(tmp_path / "box", **options).start()  # type: ignore[arg-type]
+        started.append(server)
+        folder = user.home / ".ssh"
+        folder.mkdir(mode=0o700)
+        shutil.copy(server.user_key, folder / "id_ed25519")
+        shutil.copy(server.known_hosts, folder / "known_hosts")
+        return server
+
+    yield start
+    for server in started:
+        BareBox.close(server)
+
+
+def console_command(server: Sshd) -> str:
+    return f"ssh root@{server.listen} -p {server.port} -i ~/.ssh/id_ed25519 -L 8080:localhost:8080"
+
+
+def cut_connections(server: Sshd) -> None:
+    """End every session of the box. Its sshd is a child of the process that entered the namespaces."""
+    assert server.process is not None
+    for listener in children(server.process.pid):
+        for session in children(listener):
+            os.kill(session, signal.SIGKILL)
+
+
+def test_a_box_is_checked_by_its_address_alone(user: User, start_box: StartBox) -> None:
+    server = start_box()
+    result = user.types("hosts", "check", f"root@{server.listen}:{server.port}")
+    assert result.code == 0, result.out + result.err
+    assert "no torch" in result.out and "/workspace is a volume" in result.out
+    assert BANNER.strip() not in result.out + result.err
+    assert "subsystem request" not in server.log, "sftp was asked for"
+
+
+def test_init_writes_the_files_that_the_box_needs_from_the_command_of_its_console(
+    user: User, start_box: StartBox
+) -> None:
+    server = start_box()
+    (user.project / "look.py").write_text(TRAIN)
+    (user.project / "requirements.txt").write_text("torch\n")
+    words = ("init", console_command(server), "--host", "box", "--config", "mine", "--script", "look.py")
+    result = user.types(*words)
+    assert result.code == 0, result.out + result.err
+    assert "-L 8080:localhost:8080" in result.out and "no torch" in result.out
+    assert "environment: create" in (user.project / "configs" / "mine.yaml").read_text()
+    config = load_host("box", user.project).config
+    assert (config.port, config.user, config.identity_file) == (server.port, "root", "~/.ssh/id_ed25519")
+    assert config.workdir == "/workspace/halfstep"
+    checked = user.types("hosts", "check", "box")
+    assert checked.code == 0 and "/workspace/halfstep: " in checked.out and "is a volume" not in checked.out
+    assert user.types(*words).code == 2, "existing files are not overwritten"
+
+
+def test_init_writes_the_files_of_a_box_that_cannot_be_reached(user: User) -> None:
+    (user.project / "look.py").write_text(TRAIN)
+    result = user.types("init", "root@box.invalid:4022", "--config", "mine", "--script", "look.py")
+    assert result.code == 0, result.err
+    assert "root@box.invalid:4022 could not be queried" in result.out
+    config = load_host("box.invalid", user.project).config
+    assert (config.host, config.port, config.user, config.workdir) == ("box.invalid", 4022, "root", "~/halfstep")
+
+
+def test_the_environment_of_a_box_is_made_in_the_project_and_resumed_after_a_cut(
+    user: User, start_box: StartBox, tmp_path: Path
+) -> None:
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    wheel(wheels, "torch", "2.13.1", TORCH)
+    wheel(wheels, "speechkit", "1.2", "answer = 42\n")
+    server = start_box()
+    (user.project / "requirements.txt").write_text("speechkit\n")
+    (user.project / "configs").mkdir()
+    with slow_index(wheels, "speechkit-1.2-py3-none-any.whl") as index:
+        (user.project / "configs" / "mine.yaml").write_text(
+            "project: .\ncommand: [python, look.py]\n"
+            f"fixers: {{environment: {{find_links: '{index.url}', no_index: true}}}}\n"
+        )
+        words = ("run", "--host", console_command(server), "--config", "mine", "--until", "environment")
+        first = user.starts(*words)
+        assert index.asked.wait(120), "pip never asked for the package"
+        cut_connections(server)
+        out, err = first.communicate(timeout=120)
+        assert first.returncode not in (0, 70), (out + err).decode()
+        index.gate.set()
+        second = user.types(*words)
+    assert second.code == 0, second.out + second.err
+    assert "torch 2.13.1" in second.out
+    assert "resuming the unfinished installation" in second.out
+    assert "nothing to do" in user.types(*words).out
+
+
+@pytest.mark.train
+@pytest.mark.timeout(1800)
+def test_tiny_trains_on_a_box_with_nothing_but_python_and_has_nothing_to_do_the_second_time(
+    user: User, start_box: StartBox
+) -> None:
+    constraints = user.home / "constraints.txt"
+    constraints.parent.mkdir(exist_ok=True)
+    shutil.copy(Path(__file__).parents[2] / "constraints.txt", constraints)
+    server = start_box(environment={"PIP_CONSTRAINT": str(constraints)})
+    words = ("--host", f"root@{server.listen}:{server.port}", "--config", "tiny", *QUICK)
+    first = user.types("run", *words, "--json", patience_s=1700)
+    assert first.code == 0, first.err + first.out
+    assert first.states == dict.fromkeys(STAGES, "done")
+    second = user.types("run", *words, "--json")
+    assert (second.code, second.states) == (0, dict.fromkeys(STAGES, "skipped")), second.err + second.out
+    status = user.types("status", "--json")
+    assert status.json["job"]["state"] == "succeeded", "the run is found again without a host file"

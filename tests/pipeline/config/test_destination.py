@@ -1,0 +1,106 @@
+"""Hosts written as `user@address:port` and as the ssh commands that consoles print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.config.destination import is_destination, parse_destination
+from pipeline.config.hosts import load_host
+from pipeline.hosts.address import address_of
+from remote.errors import BadUsage
+
+HERE = Path("/home/me/project")
+BOX = {"host": "203.0.113.9", "port": 12345, "user": "root"}
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "values"),
+    [
+        ("root@203.0.113.9:12345", "root@203.0.113.9:12345", BOX),
+        ("ssh root@203.0.113.9 -p 12345", "root@203.0.113.9:12345", BOX),
+        ("ssh -p12345 -l root 203.0.113.9", "root@203.0.113.9:12345", BOX),
+        ("ssh -o Port=12345 -o 'User root' 203.0.113.9", "root@203.0.113.9:12345", BOX),
+        ("ssh ssh://root@203.0.113.9:12345", "root@203.0.113.9:12345", BOX),
+        ("ssh://root@203.0.113.9:12345/", "root@203.0.113.9:12345", BOX),
+        (
+            "ssh root@203.0.113.9 -p 12345 -i ~/.ssh/id",
+            "root@203.0.113.9:12345",
+            {**BOX, "identity_file": "~/.ssh/id"},
+        ),
+        ("ssh -p 12345 root@203.0.113.9 -L 8080:localhost:8080", "root@203.0.113.9:12345", BOX),
+        (
+            "ssh -tvAo StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -p 12345 root@203.0.113.9",
+            "root@203.0.113.9:12345",
+            BOX,
+        ),
+        (
+            'ssh -i "my key.pem" ubuntu@ec2-203-0-113-9.example',
+            "ubuntu@ec2-203-0-113-9.example",
+            {"host": "ec2-203-0-113-9.example", "user": "ubuntu", "identity_file": str(HERE / "my key.pem")},
+        ),
+        (
+            "ssh pod-64411@ssh.gateway -i $HOME/.ssh/id",
+            "pod-64411@ssh.gateway",
+            {"host": "ssh.gateway", "user": "pod-64411", "identity_file": "~/.ssh/id"},
+        ),
+        (
+            "ssh -J me@gateway:2222,inner lab",
+            "lab",
+            {"host": "lab", "proxy_jump": ["me@gateway:2222", "inner"]},
+        ),
+        (
+            "root@[2001:db8::1]:2222",
+            "root@[2001:db8::1]:2222",
+            {"host": "2001:db8::1", "port": 2222, "user": "root"},
+        ),
+        ("[2001:db8::1]:2222", "[2001:db8::1]:2222", {"host": "2001:db8::1", "port": 2222}),
+        ("root@2001:db8::1", "root@2001:db8::1", {"host": "2001:db8::1", "user": "root"}),
+        ("titan:2222", "titan:2222", {"host": "titan", "port": 2222}),
+    ],
+)
+def test_what_a_console_prints_names_host_port_user_and_key(text: str, name: str, values: dict[str, object]) -> None:
+    assert is_destination(text)
+    found = parse_destination(text)
+    assert (found.name, found.values(HERE)) == (name, values)
+
+
+@pytest.mark.parametrize("name", ["titan", "titan.lab", "10.0.0.1", "2001:db8::1", "local", "hosts/a@b.yaml", "./x:1"])
+def test_names_addresses_and_paths_are_no_destinations(name: str) -> None:
+    assert not is_destination(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("root@host:port", "invalid port 'port'"),
+        ("root@host:0", "invalid port 0"),
+        ("ssh -p x root@host", "invalid port 'x'"),
+        ("root@-oProxyCommand=x", "invalid host"),
+        ("me;id@host", "invalid user"),
+        ("ssh -p 22", "no host"),
+        ("ssh root@host nvidia-smi", "command to run: nvidia-smi"),
+        ("ssh root@host -i", "-i lacks its value"),
+        ("ssh 'root@host", "invalid ssh command"),
+        ("ssh -o ProxyCommand='cloud tunnel' root@host", "cannot be used here"),
+        ("ssh -F other root@host", "-F other cannot be used here"),
+        ("gcloud compute ssh box --zone a", "gcloud does not name a host"),
+    ],
+)
+def test_what_names_no_host_is_refused_with_the_reason(text: str, reason: str) -> None:
+    assert is_destination(text)
+    with pytest.raises(BadUsage) as refused:
+        parse_destination(text)
+    assert reason in refused.value.message and refused.value.where in ("host", "port", "user")
+
+
+def test_a_host_is_loaded_from_an_ssh_command_and_keeps_one_name(tmp_path: Path) -> None:
+    command = "ssh root@203.0.113.9 -p 12345 -i ~/.ssh/id"
+    for text in (command, "root@203.0.113.9:12345"):
+        host = load_host(text, tmp_path, ["host.workdir=/workspace/halfstep"])
+        assert (host.name, host.argument, host.path) == ("root@203.0.113.9:12345", text, None)
+        address = address_of(host)
+        assert (address.host, address.port, address.user) == ("203.0.113.9", 12345, "root")
+        assert (address.workdir, address.destination) == ("/workspace/halfstep", text)
+    assert address_of(load_host(command, tmp_path)).identity_file == "~/.ssh/id"
