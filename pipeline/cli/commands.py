@@ -202,6 +202,30 @@ VERBS: dict[str, Verb] = {
         "Write an HTML report of a run from local data: stages, fixes, proofs, curves, cures.",
         [options.run()],
     ),
+    "evaluate": Verb(
+        "score an adapter and its base model, beside published results",
+        "Answer the evaluation split with an adapter and with its base model, as a job on the host, and print the "
+        "scores. A second run answers only what is left.",
+        [
+            options.run(),
+            click.Option(
+                ["--adapter"],
+                default="",
+                metavar="PATH",
+                type=click.Path(file_okay=False),
+                help="a local folder with a LoRA adapter, instead of a run; needs --host and --config",
+            ),
+            options.host("with --adapter: the host that evaluates it"),
+            options.config("with --adapter: the config that names model and data"),
+            options.several(
+                "--set",
+                "overrides",
+                metavar="KEY=VALUE",
+                help="override a key, such as evaluation.samples=100; repeatable",
+            ),
+            options.flag("--detach", help="return as soon as the job is running"),
+        ],
+    ),
     "hosts": Verb(
         "list hosts; `hosts check NAME` tests one",
         "List all host files. `hosts check NAME` tests a host or SSH alias: its connection and its GPU.",

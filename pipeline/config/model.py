@@ -103,6 +103,19 @@ class TrainConfig(Frozen):
     evaluate: StrictBool = True
 
 
+class EvaluationConfig(Frozen):
+    """How the model answers in an evaluation. `temperature` 0: greedy decoding."""
+
+    samples: Positive | None = None
+    batch_size: Annotated[StrictInt, Field(gt=0, le=65536)] | None = None
+    temperature: Annotated[FiniteFloat, Field(ge=0, le=10)] = 0.0
+    top_p: Annotated[FiniteFloat, Field(gt=0, le=1)] = 1.0
+    max_new_tokens: Annotated[StrictInt, Field(gt=0, le=65536)] | None = None
+    seed: Annotated[StrictInt, Field(ge=0, lt=2**32)] = 42
+    base: StrictBool = True
+    resamples: Annotated[StrictInt, Field(ge=0, le=100_000)] = 1000
+
+
 class FixersConfig(Frozen):
     """By name of the fixer: `auto` (run if it applies), `off`, `never`, or its settings."""
 
@@ -125,6 +138,7 @@ class RunConfig(Frozen):
     lora: LoraConfig = LoraConfig()
     data: DataConfig = DataConfig()
     train: TrainConfig = TrainConfig()
+    evaluation: EvaluationConfig = EvaluationConfig()
     fixers: FixersConfig = FixersConfig()
     logs: LogsConfig = LogsConfig()
     env: dict[VariableName, Text] = {}

@@ -49,9 +49,9 @@ class OpenRun:
 
         A job whose supervisor was killed gets a new one first.
         """
-        survey = self._survey()
+        survey = self.survey_host()
         if take_up_job(self.host, self.note.project, survey.run(self.note.run)):
-            survey = self._survey()
+            survey = self.survey_host()
         run = survey.run(self.note.run)
         if run is None:
             words = f"{self.host.name} has no run {self.note.name}"
@@ -60,7 +60,8 @@ class OpenRun:
         others = (one.run for one in survey.runs if one.state is JobState.RUNNING and one.run != run.run)
         return run, tuple(self.records.run_name(other, self.note.host) for other in others)
 
-    def _survey(self) -> Survey:
+    def survey_host(self) -> Survey:
+        """Survey the host with all runs of the project."""
         request = SurveyRequest(self.note.project, self.note.host_config.get("python") or "python3")
         return take_survey(self.host, request)
 

@@ -41,6 +41,7 @@ class JobOutcome:
     """The job as last seen. `age_s` is set if the values are local records because the host was not reached.
 
     `elapsed_s`: from its start to its end, or to now. `eta_s`: the time that its remaining steps take.
+    `unit`: what `step` counts; an evaluation counts answers.
     """
 
     state: JobState
@@ -56,6 +57,7 @@ class JobOutcome:
     step_s: float | None = None
     gpus: tuple[GpuUse, ...] = ()
     losses: tuple[float, ...] = ()
+    unit: str = "step"
 
 
 @dataclass(frozen=True)
@@ -115,4 +117,5 @@ def job_outcome(run: RunSurvey) -> JobOutcome:
         step_s=known.pace_seconds or known.step_seconds,
         gpus=run.gauges.gpus if running else (),
         losses=run.gauges.losses,
+        unit=known.unit,
     )

@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import hmac
 import json
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -13,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.config.find import find_project
-from pipeline.messages.hints import complete_hint
+from pipeline.messages.hints import complete_hint, override_arguments, overrides_in
 from pipeline.messages.outcome import JobOutcome
 from pipeline.records.consents import hmac_of
 from pipeline.records.files import locked, write_atomic
 from pipeline.records.layout import NOTE, Records, safe_name
 from remote.errors import BadUsage
+from remote.protocol.evaluation import ANSWERS
 from remote.protocol.findings import Finding
 from remote.protocol.gauges import Gauges, GpuUse
 from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey, seconds_left
@@ -35,7 +37,8 @@ class RunNote:
     """The record of a run. `state`, `step` and `seen_unix` describe its job when it was last seen.
 
     `given` are the options that started it. `start` counts the project's starts and resumes: the highest is the newest,
-    independent of clocks. `name` is the run's name in this project, see Records.
+    independent of clocks. `name` is the run's name in this project, see Records. `evaluates` is the name of the run
+    whose adapter an evaluation evaluates, or the path of the adapter; empty for a training.
     """
 
     run: str
@@ -61,10 +64,15 @@ class RunNote:
     elapsed_s: float | None = None
     eta_s: float | None = None
     gpus: tuple[GpuUse, ...] = ()
+    evaluates: str = ""
 
     @property
     def again(self) -> str:
         """The command that resumes the run."""
+        if self.evaluates:
+            own = [word for word in overrides_in(self.given) if word.startswith("evaluation.")]
+            words = ["--adapter", self.evaluates, *self.given] if "/" in self.evaluates else [self.evaluates]
+            return shlex.join(["pipeline", "evaluate", *words, *override_arguments(own if len(words) == 1 else ())])
         return complete_hint("pipeline run", self.host, self.config, self.given)
 
 
@@ -138,12 +146,12 @@ def judge_notes(records: Records) -> tuple[Finding, ...]:
     )
 
 
-def find_note(records: Records, run: str | None) -> RunNote:
+def find_note(records: Records, run: str | None, *, trained: bool = False) -> RunNote:
     """Return the run of that name, the newest of that config, the only one with that prefix, or the newest of all.
 
-    Raises BadUsage with the nearest name.
+    `trained` leaves out evaluations. Raises BadUsage with the nearest name.
     """
-    notes = list_notes(records)
+    notes = tuple(note for note in list_notes(records) if not (trained and note.evaluates))
     damaged = next((path for path in damaged_notes(records) if path.parent.name == run or not (run or notes)), None)
     if damaged is not None:
         words = f"the record of {damaged.parent.name} cannot be read"
@@ -169,15 +177,21 @@ def notes_named(notes: Sequence[RunNote], run: str) -> tuple[RunNote, ...]:
 
     `notes` are sorted, the newest first.
     """
-    for found in ([n for n in notes if n.name == run], [n for n in notes if n.config == run]):
+    of_config = [note for note in notes if note.config == run and not note.evaluates]
+    for found in ([note for note in notes if note.name == run], of_config):
         if found:
             return (found[0],)
     return tuple(note for note in notes if run and note.name.startswith(run))
 
 
 def artifacts_in(folder: Path) -> dict[str, str]:
-    """Return the paths of the local files of a run by kind: tensorboard, adapter, report."""
-    places = {"tensorboard": _curves_in(folder), "adapter": folder / "adapter", "report": folder / "report.html"}
+    """Return the paths of the local files of a run by kind: tensorboard, adapter, answers, report."""
+    places = {
+        "tensorboard": _curves_in(folder),
+        "adapter": folder / "adapter",
+        "answers": folder / ANSWERS,
+        "report": folder / "report.html",
+    }
     return {name: str(path) for name, path in places.items() if path.exists()}
 
 
@@ -190,10 +204,13 @@ def _curves_in(folder: Path) -> Path:
     return folder if own else usual
 
 
-def named_run(run: str | None, here: Path) -> tuple[RunNote, Records]:
-    """Return the run of that name, or the last started one of the project, with its records. Raises BadUsage."""
+def named_run(run: str | None, here: Path, *, trained: bool = False) -> tuple[RunNote, Records]:
+    """Return the run of that name, or the last started one of the project, with its records. Raises BadUsage.
+
+    `trained` leaves out evaluations.
+    """
     records = Records(find_project(here))
-    return find_note(records, run), records
+    return find_note(records, run, trained=trained), records
 
 
 def note_seen(folder: Path, run: RunSurvey) -> None:
@@ -254,4 +271,5 @@ def job_last_seen(note: RunNote, now_unix: float) -> JobOutcome:
         elapsed_s=note.elapsed_s,
         eta_s=note.eta_s,
         gpus=note.gpus,
+        unit="answer" if note.evaluates else "step",
     )

@@ -8,6 +8,7 @@ from enum import Enum
 
 from fixers.frame.change import FileChange, HostChange, Plan
 from pipeline.messages.outcome import StageOutcome
+from remote.protocol.evaluation import EvaluationResult
 from remote.protocol.events import Scalar
 from remote.protocol.findings import Finding
 from remote.protocol.jobs import JobState
@@ -25,6 +26,7 @@ class Verdict(Enum):
     FAILED = "failed"
     LOST = "lost"
     NOT_STARTED = "not started"
+    EVALUATED = "evaluated"
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ class RunReport:
     config_text: str = ""
     artifacts: Facts = ()
     not_checked: Facts = ()
+    evaluation: EvaluationResult | None = None
 
     @property
     def seconds(self) -> float | None:

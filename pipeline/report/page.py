@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pipeline.report import sections
 from pipeline.report.curves import Curve, gather_curves, smooth
+from pipeline.report.evaluation_section import evaluation, scores
 from pipeline.report.formatting import duration, moment, number, text
 from pipeline.report.model import Facts, RunReport, Verdict
 from pipeline.report.panels import LOSS, draw_loss, draw_panels, is_evaluation, last_part
@@ -21,10 +22,11 @@ TONES = {
     Verdict.FAILED: "bad",
     Verdict.LOST: "bad",
     Verdict.NOT_STARTED: "quiet",
+    Verdict.EVALUATED: "good",
 }
 Figure = tuple[str, str, str]
 """A name, its value and a note."""
-WELL = (Verdict.TRAINED, Verdict.RUNNING)
+WELL = (Verdict.TRAINED, Verdict.RUNNING, Verdict.EVALUATED)
 # Forbid loading and scripts even if untrusted text were not escaped.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
@@ -37,7 +39,7 @@ def render_report(report: RunReport) -> str:
         _numbers(report, curves),
         sections.findings(report.findings) if report.verdict not in WELL else "",
         sections.charts(draw_loss(curves), draw_panels(curves)),
-        sections.scores(judge_scores(curves)),
+        evaluation(report.evaluation) if report.evaluation else scores(judge_scores(curves)),
         sections.cures(report.cures),
         sections.side_by_side(sections.stages(report.stages), sections.jobs(report.jobs)),
         sections.findings(report.findings) if report.verdict in WELL else "",
@@ -65,7 +67,9 @@ def lead(report: RunReport, curves: tuple[Curve, ...]) -> str:
     where = f"on <b>{text(report.host)}</b>" + (f" ({text(report.card)})" if report.card else "")
     name, _, _ = report.precision.partition(": ")
     mode = f" in <b>{text(name)}</b>" if name else ""
-    if report.step is None:
+    if report.verdict is Verdict.EVALUATED:
+        first = f"An adapter for <b>{text(report.config)}</b>, evaluated {where}{mode}."
+    elif report.step is None:
         first = f"<b>{text(report.config)}</b> {where}{mode}: no optimizer step was made."
     else:
         of = f" of {number(report.steps)}" if report.steps else ""

@@ -11,6 +11,7 @@ from pipeline.records.files import write_atomic
 from pipeline.records.runs import artifacts_in
 from pipeline.report.model import RunReport
 from pipeline.report.page import render_report
+from remote.protocol.evaluation import RESULT, EvaluationResult
 from remote.protocol.values import Malformed, decode, dumps
 from remote.pull.live import mirrored_scalars
 
@@ -29,9 +30,20 @@ def render_saved_report(folder: Path) -> Path:
     report = decode(RunReport, json.loads((folder / VALUES).read_bytes()))
     scalars = tuple(mirrored_scalars(folder))
     results = tuple((name, path) for name, path in artifacts_in(folder).items() if name != "report")
-    page = render_report(replace(report, scalars=scalars, artifacts=results, written_unix=time.time()))
+    evaluation = read_evaluation(folder) or report.evaluation
+    page = render_report(
+        replace(report, scalars=scalars, artifacts=results, evaluation=evaluation, written_unix=time.time())
+    )
     write_atomic(folder / PAGE, page.encode())
     return folder / PAGE
+
+
+def read_evaluation(folder: Path) -> EvaluationResult | None:
+    """Return the newest result of `pipeline evaluate` in a run's folder; None if there is none."""
+    try:
+        return decode(EvaluationResult, json.loads((folder / RESULT).read_bytes()))
+    except (OSError, ValueError, Malformed):
+        return None
 
 
 def is_reported(folder: Path) -> bool:

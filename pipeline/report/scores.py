@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pipeline.report.curves import Curve
 from pipeline.report.panels import is_evaluation, last_part
+from remote.protocol.evaluation import VARIANTS
 
 CORRELATIONS = ("pearson", "spearman")
 NAMES = {
@@ -42,7 +43,7 @@ def judge_scores(curves: Iterable[Curve]) -> Scores | None:
     scored = [
         curve for curve in curves if is_evaluation(curve.tag) and last_part(curve.tag) not in ("loss", "eval_loss")
     ]
-    scored = [curve for curve in scored if curve.finite]
+    scored = [curve for curve in scored if curve.finite and not curve.tag.endswith(VARIANTS)]
     if not scored:
         return None
     aspects: dict[str, dict[str, float]] = {}

@@ -8,7 +8,6 @@ from pipeline.messages.outcome import StageOutcome, StageState
 from pipeline.report.formatting import duration, number, text
 from pipeline.report.model import CureRow, Facts, FixRow, JobRow
 from pipeline.report.panels import Drawn
-from pipeline.report.scores import Scores
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState
 from remote.protocol.proof import DtypeRow, ProofReport
@@ -65,39 +64,6 @@ def table(rows: Iterable[Sequence[str]], head: str = "") -> str:
     """Return a table, or an empty string if there are no rows."""
     body = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
     return f"<table>{head}{body}</table>" if body else ""
-
-
-def scores(found: Scores | None) -> str:
-    """Return correlations per aspect as bars, and the other scores as a table."""
-    if found is None:
-        return ""
-    head = (
-        '<tr><th>aspect</th><th class="n"><span class="key"></span>Pearson</th>'
-        '<th class="n"><span class="key second"></span>Spearman</th><th></th></tr>'
-    )
-    aspects = [
-        (
-            td(text(aspect.name), "name"),
-            td(_share(aspect.pearson), "n"),
-            td(_share(aspect.spearman), "n"),
-            td(_bar(aspect.pearson) + _bar(aspect.spearman, " second")),
-        )
-        for aspect in found.aspects
-    ]
-    others = [(td(text(name)), td(text(number(value)), "n")) for name, value in found.others]
-    half = 0 if aspects else -(-len(others) // 2)
-    left = table(aspects, head) or table(others[:half])
-    return section(f"Evaluation at step {found.step}", side_by_side(left, table(others[half:])))
-
-
-def _share(value: float | None) -> str:
-    return "–" if value is None else text(f"{value:.3f}".replace("-", "−"))
-
-
-def _bar(value: float | None, kind: str = "") -> str:
-    if value is None:
-        return ""
-    return f'<span class="bar{kind}"><i style="width:{max(0.0, min(1.0, value)) * 100:.0f}%"></i></span>'
 
 
 def stages(rows: Iterable[StageOutcome]) -> str:

@@ -220,7 +220,7 @@ class Screen:
 
     def job(self, job: JobOutcome) -> None:
         """Print the job's state, step and loss, and the age of this information if it is not from the host."""
-        steps = f" step {job.step}" + (f" of {job.steps}" if job.steps else "") if job.step is not None else ""
+        steps = f" {job.unit} {job.step}" + (f" of {job.steps}" if job.steps else "") if job.step is not None else ""
         loss = f", loss {job.loss:.4g}" if job.loss is not None else ""
         age = f" (seen {duration(job.age_s)} ago)" if job.age_s is not None else ""
         self.out.print(Text(f"  job          {job.state.value}{steps}{loss}{age}"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from dataclasses import replace
+from pathlib import Path
 
 from pipeline.diagnosis.diagnose import diagnose_text
 from pipeline.hosts.follow import follow_to_end
@@ -22,6 +24,7 @@ from pipeline.work.secrets import secret_values
 from pipeline.work.start import next_number, note_of, start_request
 from pipeline.work.view import View
 from remote.errors import Busy, HalfstepError, Interrupted
+from remote.host import Host
 from remote.operations.jobs import prepare_resume, start_job
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
@@ -79,7 +82,9 @@ class Train:
         result = result_of(name, number, news)
         if result.exit_code is ExitCode.OK:
             return result
-        return replace(result, report=_diagnose_output(context, run, number).and_also(result.report))
+        secrets = tuple(secret_values(context.view.host.config, context.view.config).values())
+        found = diagnose_output(context.host, context.view.layout.key, run, number, folder, secrets)
+        return replace(result, report=found.and_also(result.report))
 
     def _start_job(self, context: Context, run: str, name: str) -> int:
         if words := describe_runtime(context.view):
@@ -138,18 +143,17 @@ def _resume_point(context: Context, name: str) -> str:
     return point.path
 
 
-def _diagnose_output(context: Context, name: str, number: int) -> Report:
-    """Download the output of a failed job and diagnose its end."""
-    view = context.view
+def diagnose_output(host: Host, project: str, run: str, number: int, folder: Path, secrets: Collection[str]) -> Report:
+    """Download the output of a failed job to the run's local folder and diagnose its end."""
     try:
-        output = pull_log(context.host, view.layout.key, name, number, folder_of(view)).path
+        output = pull_log(host, project, run, number, folder).path
     except HalfstepError as error:
         words = f"the output of job {number} could not be downloaded: {error.message}"
-        return Report((Finding("output", Severity.WARNING, words, error.where, f"pipeline diagnose {name_of(view)}"),))
+        return Report((Finding("output", Severity.WARNING, words, error.where, f"pipeline diagnose {folder.name}"),))
     # A job that printed nothing has no local output file.
     text, first = end_of(output.read_bytes() if output.exists() else b"", DIAGNOSED_LINES)
-    secrets = secret_values(view.host.config, view.config).values()
-    return Report(diagnose_text(mask(text, secrets), str(output.relative_to(view.loaded.root)), first))
+    root = folder.parents[2]
+    return Report(diagnose_text(mask(text, secrets), str(output.relative_to(root)), first))
 
 
 def interrupted_result(name: str) -> StageResult:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from pipeline.hosts.open_run import open_run
+from pipeline.hosts.open_run import open_note
 from pipeline.hosts.pull import pull_run
 from pipeline.hosts.which_run import judge_others
 from pipeline.messages.outcome import job_outcome
 from pipeline.records.files import locked
-from pipeline.records.runs import artifacts_in
+from pipeline.records.runs import artifacts_in, named_run
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
 from remote.protocol.exit_code_of import exit_code_of
@@ -22,7 +22,8 @@ from remote.protocol.quantities import size
 def pull(run: str | None = None, weights: bool = False, as_json: bool = False) -> int:
     """Download what is missing locally; local event files are only appended to."""
     screen = Screen(as_json=as_json)
-    with open_run(run, Path.cwd(), prompter=None if as_json else screen, keep=False) as opened:
+    named = named_run(run, Path.cwd(), trained=weights)
+    with open_note(*named, prompter=None if as_json else screen, keep=False) as opened:
         note = opened.note
         survey, training = opened.look()
         with locked(opened.folder / "pull.lock", f"pull {note.name}"):

@@ -15,7 +15,7 @@ from remote.errors import BadUsage
 def report(run: str | None = None, as_json: bool = False) -> int:
     """Write the run's page: stages, fixes, proof, curves, cures."""
     screen = Screen(as_json=as_json)
-    note, records = named_run(run, Path.cwd())
+    note, records = named_run(run, Path.cwd(), trained=True)
     folder = records.folder_named(note.name)
     if not is_reported(folder):
         raise BadUsage(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from pipeline.config.model import RunConfig
 from pipeline.work.launch import launch_of
 from pipeline.work.runtime import runtime_of
 from pipeline.work.view import View, data_name
 from remote.protocol.training import (
+    AnswerSpec,
     DataSpec,
     LoopSpec,
     LoraSpec,
@@ -112,7 +114,13 @@ def training_spec(view: View, place: Place) -> TrainingSpec:
         paths=TrainingPaths("", "", "", "", place.cache),
         lora=LoraSpec(config.lora.r, config.lora.alpha, config.lora.dropout, config.lora.targets),
         train=LoopSpec(**config.train.model_dump()),
+        evaluation=answer_spec(config),
     )
+
+
+def answer_spec(config: RunConfig) -> AnswerSpec:
+    """Return how the model answers in an evaluation."""
+    return AnswerSpec(**config.evaluation.model_dump())
 
 
 def steps_of(view: View) -> int | None:

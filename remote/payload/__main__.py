@@ -8,6 +8,7 @@ import sys
 VERBS = {
     "agent": "remote.payload.agent.answerer",
     "train": "remote.payload.training.run",
+    "evaluate": "remote.payload.training.evaluation_job",
     "probe-cuda": "remote.payload.probes.cuda",
     "probe-torch": "remote.payload.probes.torch",
     "supervise": "remote.payload.jobs.supervisor",

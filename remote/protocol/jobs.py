@@ -81,7 +81,8 @@ class Progress:
     """The newest optimizer step that the trainer or the hooks recorded; `at_unix` is the host's time.
 
     `began` is the step at which this job's training began: 0 if not resumed, None if unknown. `best_loss` is the
-    lowest of this training, `pace_seconds` the mean time from step to step in this job.
+    lowest of this training, `pace_seconds` the mean time from step to step in this job. An evaluation counts answers
+    instead of steps, as `unit` says.
     """
 
     step: int
@@ -97,6 +98,7 @@ class Progress:
     best_loss: Optional[float] = None
     pace_seconds: Optional[float] = None
     tokens_per_second: Optional[float] = None
+    unit: str = "step"
 
 
 @dataclass(frozen=True)

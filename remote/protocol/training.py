@@ -49,7 +49,6 @@ class DataSpec:
     evaluation_split: Optional[str] = None
     tasks: Tuple[str, ...] = TASKS
     samples: Optional[int] = None
-    evaluation_samples: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +70,25 @@ class LoopSpec:
     gradient_checkpointing: bool = True
     keep_checkpoints: int = 2
     evaluate: bool = True
+
+
+@dataclass(frozen=True)
+class AnswerSpec:
+    """How a model answers in an evaluation, with the names of `evaluation:` in a config.
+
+    `samples` None: all recordings; `batch_size` None: that of the training; `temperature` 0: greedy; `max_new_tokens`
+    None: the longest reference answer and a few more. `base`: also evaluate the base model without the adapter.
+    `resamples`: how many bootstrap resamples give the intervals; 0: no intervals.
+    """
+
+    samples: Optional[int] = None
+    batch_size: Optional[int] = None
+    temperature: float = 0.0
+    top_p: float = 1.0
+    max_new_tokens: Optional[int] = None
+    seed: int = 42
+    base: bool = True
+    resamples: int = 1000
 
 
 @dataclass(frozen=True)
@@ -99,6 +117,7 @@ class TrainingSpec:
     paths: TrainingPaths
     lora: LoraSpec = field(default_factory=LoraSpec)
     train: LoopSpec = field(default_factory=LoopSpec)
+    evaluation: AnswerSpec = field(default_factory=AnswerSpec)
 
 
 def task_of(recording: int, epoch: int, tasks: int) -> int:

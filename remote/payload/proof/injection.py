@@ -11,6 +11,7 @@ from remote.payload.files.atomic import write_atomic
 PACKAGE = "halfstep_hooks"
 SITE = "site.py"
 # If another sitecustomize comes first on the path, Python still imports usercustomize, except in most venvs.
+BUILT_IN = (("{payload}", "train"), ("{payload}", "evaluate"))
 CUSTOMIZE = ("sitecustomize.py", "usercustomize.py")
 MODULES = (
     "__init__.py",
@@ -98,5 +99,5 @@ def watch_environment(run_dir: str, folder: str, environment: Mapping[str, str],
 
 
 def runs_built_in_trainer(argv: Sequence[str]) -> bool:
-    """Return True if the command runs the built-in trainer, which writes its own progress."""
-    return any(pair == ("{payload}", "train") for pair in zip(argv, argv[1:]))
+    """Return True if the command runs the built-in trainer or its evaluation, which write their own progress."""
+    return any(pair in BUILT_IN for pair in zip(argv, argv[1:]))

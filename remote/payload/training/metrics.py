@@ -1,9 +1,8 @@
-"""Correlations, error rates and detection scores by their textbook definitions; None if undefined."""
+"""Correlations and edit distances by their textbook definitions; None if undefined."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import FrozenSet, List, Optional, Sequence, Tuple
 
 
@@ -63,45 +62,9 @@ def align(wanted: Sequence[str], got: Sequence[str]) -> List[Tuple[Optional[int]
     return pairs[::-1]
 
 
-def error_rate(wanted: Sequence[Sequence[str]], got: Sequence[Sequence[str]]) -> Optional[float]:
-    """Return edits per reference token: WER for words, PER for phones. Can be above 1."""
-    total = sum(len(row) for row in wanted)
-    if not total:
-        return None
-    edits = sum(
-        sum(i is None or j is None or row[i] != said[j] for i, j in align(row, said)) for row, said in zip(wanted, got)
-    )
-    return edits / total
-
-
-@dataclass(frozen=True)
-class Detection:
-    """How well mispronounced phones were found; a score without anything to count is None."""
-
-    precision: Optional[float]
-    recall: Optional[float]
-    f1: Optional[float]
-
-
-def detection(
-    expected: Sequence[Sequence[str]], said: Sequence[Sequence[str]], recognised: Sequence[Sequence[str]]
-) -> Detection:
-    """Mispronunciation detection over expected phones.
-
-    A phone is mispronounced if the phone said differs from the expected one, and flagged if the recognised one does.
-    Precision: flagged phones that are mispronounced; recall: mispronounced phones that are flagged. Insertions do not
-    count.
-    """
-    hits = flagged = truths = 0
-    for want, really, model in zip(expected, said, recognised):
-        wrong, found = mispronounced(want, really), mispronounced(want, model)
-        hits += len(wrong & found)
-        flagged += len(found)
-        truths += len(wrong)
-    precision = hits / flagged if flagged else None
-    recall = hits / truths if truths else None
-    f1 = 2 * hits / (flagged + truths) if flagged + truths else None
-    return Detection(precision, recall, f1)
+def edits(wanted: Sequence[str], got: Sequence[str]) -> int:
+    """Return the number of substitutions, deletions and insertions in a minimal edit."""
+    return sum(i is None or j is None or wanted[i] != got[j] for i, j in align(wanted, got))
 
 
 def mispronounced(expected: Sequence[str], said: Sequence[str]) -> FrozenSet[int]:

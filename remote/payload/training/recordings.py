@@ -30,6 +30,7 @@ class Recording:
     expected: Tuple[str, ...] = ()
     said: Tuple[str, ...] = ()
     scores: Dict[str, float] = field(default_factory=dict)
+    speaker: str = ""
 
 
 def read_recordings(data: DataSpec, split: str) -> List[Recording]:
@@ -66,6 +67,7 @@ def _from_row(folder: str, path: str, number: int, row: Dict[str, Any]) -> Recor
         expected=tuple(row.get("phones_expected", ())),
         said=tuple(row.get("phones_said", ())),
         scores={name: float(value) for name, value in row.get("scores", {}).items()},
+        speaker=str(row.get("speaker", "")),
     )
 
 
@@ -112,6 +114,7 @@ def _from_speechocean_row(table: Any, number: int, name: str) -> Recording:
         expected=tuple(expected),
         said=tuple(said),
         scores={name: float(row[name]) for name in ("accuracy", "fluency", "prosodic", "total")},
+        speaker=str(row.get("speaker", "")),
     )
 
 

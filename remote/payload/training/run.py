@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
-import sys
-import warnings
 from dataclasses import dataclass, replace
 from typing import List, Mapping, Optional
 
@@ -17,8 +14,10 @@ from remote.payload.training.base_model import BaseModel, load_model, read_base
 from remote.payload.training.batches import EpochOrder
 from remote.payload.training.collator import Collator, check_labels
 from remote.payload.training.evaluate import evaluate
-from remote.payload.training.failure import Preempted, TrainingFailed
+from remote.payload.training.failure import TrainingFailed
 from remote.payload.training.features import FeatureCache, extractor_settings
+from remote.payload.training.generate import Generator
+from remote.payload.training.job_process import read_spec, run_job
 from remote.payload.training.preflight import ClipReader, check_clips
 from remote.payload.training.process_group import leave_process_group
 from remote.payload.training.prompts import target_of
@@ -29,11 +28,9 @@ from remote.payload.training.saving import Publisher, check_resume, export_adapt
 from remote.payload.training.stop_request import StopRequest
 from remote.payload.training.tiny_models import PREFIX, tiny_model
 from remote.payload.training.trainer import AudioTrainer, training_arguments
-from remote.protocol.exits import ExitCode
 from remote.protocol.layout import RunLayout
 from remote.protocol.precision import announce
 from remote.protocol.training import TASKS, TrainingPaths, TrainingSpec
-from remote.protocol.values import decode
 
 log = logging.getLogger("halfstep")
 
@@ -49,40 +46,13 @@ class Prepared:
 
 
 def main(spec_path: str) -> int:
-    """Train according to the spec and return the exit code; a failure is one line with its name on stderr."""
-    first = os.environ.get("RANK", "0") == "0"
-    logging.basicConfig(level=logging.INFO if first else logging.ERROR, stream=sys.stdout, format="%(message)s")
-    # Names that transformers 5.23 deprecates work in every 5.x; its warnings would drown the user's own.
-    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
-    transformers.utils.logging.disable_progress_bar()
-    stop = StopRequest()
-    stop.listen()
-    try:
-        train(read_spec(spec_path), stop)
-    except Preempted:
-        log.info("stopped; the run can resume from its newest checkpoint")
-        return ExitCode.PREEMPTED
-    except TrainingFailed as failed:
-        hint = f" (try: {failed.hint})" if failed.hint else ""
-        print(f"halfstep stopped this training: {failed.name}: {failed.message}{hint}", file=sys.stderr, flush=True)
-        return failed.exit_code
-    return ExitCode.OK
+    """Train according to the spec and return the exit code."""
 
+    def work(stop: StopRequest) -> None:
+        spec = read_spec(TrainingSpec, spec_path)
+        train(replace(spec, paths=fill_paths(spec.paths, os.environ)), stop)
 
-def read_spec(argument: str) -> TrainingSpec:
-    """Read the spec from that file, or from the argument itself if it is JSON. Raises TrainingFailed.
-
-    Empty paths are filled from the job's environment.
-    """
-    text = argument
-    try:
-        if not argument.startswith("{"):
-            with open(argument, encoding="utf-8") as file:
-                text = file.read()
-        spec = decode(TrainingSpec, json.loads(text))
-    except (OSError, ValueError) as error:
-        raise TrainingFailed("spec-unreadable", f"{argument[:200]}: {error}", exit_code=ExitCode.BUG) from error
-    return replace(spec, paths=fill_paths(spec.paths, os.environ))
+    return run_job(work, "stopped; the run can resume from its newest checkpoint")
 
 
 def fill_paths(paths: TrainingPaths, environment: Mapping[str, str]) -> TrainingPaths:
@@ -107,10 +77,7 @@ def train(spec: TrainingSpec, stop: StopRequest) -> None:
         check_resume(spec.paths.resume_from)
     for folder in (spec.paths.run, spec.paths.checkpoints, spec.paths.tensorboard, spec.paths.cache):
         os.makedirs(folder, exist_ok=True)
-    if spec.model.id.startswith(PREFIX):
-        # Matrices this small gain nothing from a second thread. On busy cores a step of 0.4 s with one thread took 15 s
-        # with two, which wait for each other.
-        torch.set_num_threads(1)
+    limit_threads(spec)
     log.info("%s", announce(spec.precision))
     prepared = prepare(spec)
     reporter = Reporter(spec.paths.run, spec.paths.tensorboard)
@@ -126,7 +93,18 @@ def train(spec: TrainingSpec, stop: StopRequest) -> None:
     )
     log.info("adapter in %s, sha256 %s", spec.paths.adapter, digest)
     if prepared.evaluation is not None:
-        evaluate(trainer, prepared.evaluation, prepared.base, prepared.collator, spec, reporter.refresh_progress)
+        model = trainer.accelerator.unwrap_model(trainer.model)
+        generator = Generator(model, prepared.base, prepared.collator, prepared.evaluation, spec, trainer.args.device)
+        evaluate(generator, digest, trainer.state.global_step, reporter.refresh_progress)
+
+
+def limit_threads(spec: TrainingSpec) -> None:
+    """Give a tiny model one thread: its matrices gain nothing from a second one.
+
+    On busy cores a step of 0.4 s with one thread took 15 s with two, which wait for each other.
+    """
+    if spec.model.id.startswith(PREFIX):
+        torch.set_num_threads(1)
 
 
 def prepare(spec: TrainingSpec) -> Prepared:
@@ -143,7 +121,8 @@ def prepare(spec: TrainingSpec) -> Prepared:
         "%d recordings, %d samples, longest %d tokens, %.1f%% of the positions labelled",
         len(training.by_recording), len(training), max(training.lengths), 100 * share,
     )  # fmt: skip
-    return Prepared(base, collator, training, _evaluation(spec, base, reader))
+    evaluation = read_evaluation_samples(spec, base, reader) if spec.train.evaluate else None
+    return Prepared(base, collator, training, evaluation)
 
 
 def model_source(spec: TrainingSpec, recordings: List[Recording]) -> str:
@@ -162,10 +141,9 @@ def _samples(spec: TrainingSpec, recordings: List[Recording], base: BaseModel, r
     return samples
 
 
-def _evaluation(spec: TrainingSpec, base: BaseModel, reader: ClipReader) -> Optional[SampleSet]:
-    if not spec.train.evaluate:
-        return None
-    recordings = read_recordings(spec.data, spec.data.evaluation_split or "test")[: spec.data.evaluation_samples]
+def read_evaluation_samples(spec: TrainingSpec, base: BaseModel, reader: ClipReader) -> SampleSet:
+    """Return the samples that an evaluation answers."""
+    recordings = read_recordings(spec.data, spec.data.evaluation_split or "test")[: spec.evaluation.samples]
     return _samples(spec, recordings, base, reader)
 
 

@@ -22,7 +22,7 @@ from remote.payload.training.recordings import Recording, read_recordings
 from remote.payload.training.run import model_source
 from remote.payload.training.samples import SampleSet, make_samples
 from remote.policy.precision import judge_precision
-from remote.protocol.training import DataSpec, LoopSpec, LoraSpec, ModelSpec, TrainingPaths, TrainingSpec
+from remote.protocol.training import AnswerSpec, DataSpec, LoopSpec, LoraSpec, ModelSpec, TrainingPaths, TrainingSpec
 from remote.protocol.values import dumps
 from tests.lab.threads import TELLS_LEFT_THREADS
 
@@ -57,7 +57,7 @@ def make_spec(tmp_path: Path, cache: Path) -> Callable[..., TrainingSpec]:
         root = tmp_path / run
         return TrainingSpec(
             model=ModelSpec(model),
-            data=DataSpec(folder=str(SPEECH), samples=samples, evaluation_samples=4),
+            data=DataSpec(folder=str(SPEECH), samples=samples),
             precision=judge_precision(capability=None, requested=requested),
             paths=TrainingPaths(
                 run=str(root),
@@ -68,6 +68,7 @@ def make_spec(tmp_path: Path, cache: Path) -> Callable[..., TrainingSpec]:
                 resume_from=resume_from,
             ),
             lora=LoraSpec(r=8, alpha=16, dropout=0.1),
+            evaluation=AnswerSpec(samples=4, resamples=100),
             train=replace(
                 LoopSpec(epochs=2, batch_size=2, gradient_accumulation=2, learning_rate=5e-3, evaluate=False), **loop
             ),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
+from remote.payload.training.answers import AnswerLog
 from remote.payload.training.base_model import load_model
-from remote.payload.training.evaluate import answer_all
+from remote.payload.training.generate import Generator
 
 pytestmark = pytest.mark.train
 
@@ -28,11 +28,8 @@ def test_a_model_that_prefers_the_audio_placeholder_still_answers(
         return logits
 
     model.get_output_embeddings().register_forward_hook(prefer)
-    trainer = SimpleNamespace(
-        model=model,
-        accelerator=SimpleNamespace(unwrap_model=lambda wrapped: wrapped),
-        args=SimpleNamespace(device=torch.device("cpu")),
-    )
-    answers = list(answer_all(trainer, one.samples, one.base, one.collator, spec))
-    assert len(answers) == len(one.samples)
-    assert all(one.base.family.placeholder not in text for _, text in answers)
+    generator = Generator(model, one.base, one.collator, one.samples, spec, torch.device("cpu"))
+    answers = AnswerLog(spec.paths.run)
+    generator.answer_all("key", answers, lambda: None)
+    assert len(answers.known) == len(one.samples)
+    assert all(one.base.family.placeholder not in text for text in answers.known.values())

@@ -60,7 +60,9 @@ def test_a_run_leaves_checkpoints_curves_an_adapter_and_scores(
     metrics = json.loads((Path(spec.paths.run) / "metrics.json").read_text())
     assert metrics["step"] == steps
     assert set(metrics["apa"]) == {"answered", "accuracy", "fluency", "prosodic", "total"}
-    assert set(metrics["mdd"]) == {"answered", "wer", "per", "precision", "recall", "f1"}
+    assert {"answered", "wer", "per", "precision", "recall", "f1"} < set(metrics["mdd"])
+    rows = [json.loads(line) for line in (Path(spec.paths.run) / "answers.jsonl").read_text().splitlines()]
+    assert [row["task"] for row in rows] == ["apa", "mdd"] * 4
     assert scalars["eval/mdd/per"] == [(steps, pytest.approx(metrics["mdd"]["per"], rel=1e-6))]
 
 

@@ -1,0 +1,141 @@
+"""Evaluate a local adapter: the stages up to `fix`, then the adapter is sent, then the evaluation runs."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pipeline import __version__
+from pipeline.actions.evaluate import Evaluation, Progress, run_evaluation
+from pipeline.actions.session import exclusive_lock, host_session, refresh_view
+from pipeline.hosts.connection import survey_host
+from pipeline.judgements.host import facts_of
+from pipeline.messages.listener import Listener
+from pipeline.messages.outcome import StageOutcome, StageState
+from pipeline.report.model import RunReport, Verdict
+from pipeline.report.saved import save_report
+from pipeline.stages.environment import Environment
+from pipeline.stages.fix import Fix
+from pipeline.stages.runner import run_stages
+from pipeline.stages.stage import Context, RunOptions, Stage
+from pipeline.stages.sync import Sync
+from pipeline.work.evaluation import Adapter, evaluation_work
+from pipeline.work.secrets import require_secrets, secret_values
+from pipeline.work.selection import Selection
+from pipeline.work.start import note_of, start_request
+from pipeline.work.view import View, card_of
+from remote.errors import BadUsage
+from remote.link.prompter import Prompter
+from remote.project.data import scan_data
+from remote.protocol.exits import ExitCode
+from remote.protocol.quantities import size
+from remote.sync.data import send_data
+
+WEIGHTS = "adapter_model.safetensors"
+CONFIG = "adapter_config.json"
+FILES = (WEIGHTS, CONFIG, "halfstep-adapter.json")
+STAGES: Sequence[Stage] = (Sync(), Environment(), Fix())
+
+
+def evaluate_folder(
+    adapter: Path, selection: Selection, listener: Listener, *, prompter: Prompter | None, detach: bool = False
+) -> tuple[Evaluation, Progress]:
+    """Evaluate the adapter in a local folder, with the model and data of a config. Raises BadUsage."""
+    adapter = adapter.expanduser().absolute()
+    for name in (CONFIG, WEIGHTS):
+        if not (adapter / name).is_file():
+            raise BadUsage(f"there is no {name} in {adapter}", where="--adapter")
+    require_secrets(selection.host.config, selection.loaded.config)
+    with (
+        exclusive_lock(selection, f"evaluate {adapter.name} on {selection.host.name}"),
+        host_session(selection, listener, RunOptions(), prompter=prompter) as context,
+    ):
+        listener.heading(f"evaluating {adapter} on {selection.host.name}")
+        record = context.view.records.checkpoints(selection.host.name, selection.loaded.name)
+        built_in(context.view)
+        ran = run_stages(context, STAGES, record, refresh_view)
+        if ran.exit_code is not ExitCode.OK:
+            return _wanted(context, adapter, Adapter("", "")), Progress(ran.stages, ran.findings, ran.exit_code)
+        sent = _send(context, adapter)
+        ran.stages.append(sent[1])
+        listener.stage_ended(sent[1])
+        wanted = _wanted(context, adapter, sent[0])
+        view = context.view
+        progress = run_evaluation(
+            context.host,
+            lambda: survey_host(context.host, view.host, view.layout.key),
+            wanted,
+            listener,
+            detach=detach,
+        )
+        progress.stages[:0] = ran.stages
+        progress.findings[:0] = ran.findings
+        if progress.result is not None:
+            save_report(wanted.folder, report_of(view, wanted, progress))
+    return wanted, progress
+
+
+def built_in(view: View) -> View:
+    """Return the view with the built-in trainer as its command. Raises BadUsage without a model or data."""
+    config = view.loaded.config
+    if config.model is None or (config.data.dataset is None and config.data.path is None):
+        raise BadUsage(
+            f"{view.loaded.path} names no model or no data",
+            where="model" if config.model is None else "data",
+            hint="write `model: {id: ...}` and `data: {...}` into the config",
+        )
+    return replace(view, loaded=replace(view.loaded, config=config.model_copy(update={"command": None})))
+
+
+def _send(context: Context, adapter: Path) -> tuple[Adapter, StageOutcome]:
+    """Send the adapter's files, unless the host has them. Other files of the folder stay on the laptop."""
+    started = time.monotonic()
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch, "adapter")
+        folder.mkdir()
+        for name in FILES:
+            if (adapter / name).is_file():
+                shutil.copyfile(adapter / name, folder / name)
+        scan = scan_data(folder)
+        known = scan.digest in context.view.survey.data
+
+        def report_progress(done: int, total: int) -> None:
+            context.listener.progress("sending the adapter", done, total)
+
+        path = send_data(context.host, scan, context.view.layout.key, progress=report_progress)
+    state = StageState.SKIPPED if known else StageState.DONE
+    reason = "on the host already" if known else f"{size(scan.size_bytes)} sent"
+    return Adapter(path, scan.files[WEIGHTS][0]), StageOutcome("adapter", state, time.monotonic() - started, reason)
+
+
+def _wanted(context: Context, path: Path, adapter: Adapter) -> Evaluation:
+    view = built_in(context.view)
+    host = view.host.config
+    job = start_request(view, "evaluation", 1, "").spec
+    work = evaluation_work(job, adapter, view.loaded, project=view.layout.key, config=view.loaded.name)
+    note = replace(note_of(view, work.run), evaluates=str(path))
+    backend = "slurm" if host.scheduler == "slurm" else "auto"
+    return Evaluation(work, note, view.records, backend, secret_values(host, view.loaded.config))
+
+
+def report_of(view: View, wanted: Evaluation, progress: Progress) -> RunReport:
+    """Return the report of an evaluation whose adapter is not from a run of this project."""
+    precision = view.precision
+    return RunReport(
+        run=wanted.name,
+        config=view.loaded.name,
+        host=view.host.name,
+        verdict=Verdict.EVALUATED,
+        project=str(view.loaded.root),
+        card=card_of(view),
+        precision=f"{precision.mode.value}: {precision.because}",
+        version=__version__,
+        stages=tuple(progress.stages),
+        findings=tuple(progress.findings),
+        environment=tuple(facts_of(view.survey)),
+        config_text=view.loaded.path.read_text("utf-8", "replace"),
+    )

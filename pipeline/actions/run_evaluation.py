@@ -1,0 +1,110 @@
+"""Evaluate the adapter of a recorded run, with the model, data and precision of its training."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pipeline.actions.evaluate import Evaluation, Progress, run_evaluation
+from pipeline.config.find import find_config
+from pipeline.config.load import LoadedConfig, load_file
+from pipeline.config.overrides import run_overrides
+from pipeline.hosts.open_run import OpenRun, host_of_note, open_note
+from pipeline.messages.hints import override_arguments
+from pipeline.messages.listener import Listener
+from pipeline.records.runs import RunNote, named_run
+from pipeline.work.evaluation import Adapter, EvaluationWork, evaluation_work
+from pipeline.work.secrets import require_secrets, secret_values
+from remote.errors import BadUsage, Busy, RemoteFault
+from remote.host import read_answer
+from remote.link.prompter import Prompter
+from remote.protocol.exits import ExitCode
+from remote.protocol.jobs import JobSpec, JobState, RunSurvey
+from remote.protocol.layout import ProjectLayout
+
+SECTION = "evaluation."
+
+
+def evaluate_run(
+    run: str | None, overrides: Sequence[str], listener: Listener, *, prompter: Prompter | None, detach: bool = False
+) -> tuple[Evaluation, Progress]:
+    """Evaluate the adapter of a run on the run's host. Without `run`, that of the training started last.
+
+    Raises BadUsage for overrides outside of `evaluation:`, Busy while the run trains, RemoteFault without an adapter.
+    """
+    for override in overrides:
+        if not override.startswith(SECTION):
+            words = f"--set {override}: only {SECTION}KEY can be set; model, data and precision are those of the run"
+            raise BadUsage(words, where="--set", hint="pipeline evaluate --adapter PATH --host HOST --config NAME")
+    note, records = named_run(run, Path.cwd(), trained=not run)
+    if note.evaluates:
+        raise BadUsage(f"{note.name} is an evaluation", where="RUN", hint=note.again)
+    loaded = config_of(note, overrides)
+    host = host_of_note(note, records)
+    require_secrets(host.config, loaded.config)
+    with open_note(note, records, prompter=prompter) as opened:
+        listener.heading(f"evaluating {note.name} on {note.host}")
+        work = work_of(opened, loaded)
+        wanted = Evaluation(
+            work,
+            replace(
+                note,
+                run=work.run,
+                created_unix=time.time(),
+                state=JobState.ABSENT,
+                step=None,
+                steps=None,
+                loss=None,
+                exit=None,
+                seen_unix=0.0,
+                given=(*note.given, *override_arguments(overrides)),
+                evaluates=note.name,
+            ),
+            records,
+            "slurm" if host.config.scheduler == "slurm" else "auto",
+            secret_values(host.config, loaded.config),
+            opened.folder,
+        )
+        return wanted, _evaluate(opened, wanted, listener, detach=detach)
+
+
+def _evaluate(opened: OpenRun, wanted: Evaluation, listener: Listener, *, detach: bool) -> Progress:
+    return run_evaluation(opened.host, opened.survey_host, wanted, listener, detach=detach)
+
+
+def config_of(note: RunNote, overrides: Sequence[str]) -> LoadedConfig:
+    """Load the config of a run as it is now, with the overrides of its start; its `evaluation:` applies."""
+    words = dict(zip(note.given, note.given[1:], strict=False))
+    recorded = [after for word, after in zip(note.given, note.given[1:], strict=False) if word == "--set"]
+    here = Path.cwd()
+    path = find_config(words.get("--config", note.config), here)
+    return load_file(path, here, [*run_overrides(recorded), *overrides])
+
+
+def work_of(opened: OpenRun, loaded: LoadedConfig) -> EvaluationWork:
+    """Return the evaluation of the run's adapter, from the spec of the run's newest job."""
+    note, run = opened.note, opened.survey()
+    require_adapter(note, run)
+    layout = ProjectLayout(note.project).run(note.run)
+    data = opened.host.read_bytes(layout.job(run.job).spec)
+    job = read_answer(JobSpec, opened.host, json.loads(data))
+    adapter = Adapter(f"{opened.host.workdir}/{layout.adapter}", run.adapter_sha256)
+    return evaluation_work(job, adapter, loaded, project=note.project, config=note.config)
+
+
+def require_adapter(note: RunNote, run: RunSurvey) -> None:
+    """Raise Busy while the run trains, and RemoteFault if it has no adapter."""
+    if run.state is JobState.RUNNING:
+        words = f"{note.name} is still training; its adapter is exported at the end"
+        raise Busy(words, where=note.host, hint=f"pipeline wait {note.name} && pipeline evaluate {note.name}")
+    if not run.adapter_sha256:
+        raise RemoteFault(
+            f"{note.name} has no adapter: its training {run.state.value}",
+            kind="no-adapter",
+            where=note.host,
+            hint=note.again,
+            exit_code=ExitCode.PULL,
+        )

@@ -1,0 +1,87 @@
+"""The result of an evaluation as a table: a row for each metric, a column for each model and published result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pipeline.report.published import CLOSEST, PUBLISHED, SOURCE, UNTUNED, differences
+from remote.protocol.evaluation import ADAPTER, BASE, INTERVAL, VARIANTS, Estimate, EvaluationResult
+from remote.protocol.values import encode
+
+LABELS = {
+    "wer": "word error rate",
+    "per": "phone error rate",
+    "f1": "F1",
+    "precision": "precision",
+    "recall": "recall",
+    "answered": "well-formed answers",
+    "pearson": "Pearson",
+    "spearman": "Spearman",
+}
+ORDER = ("apa", "mdd", "answered", "", "accuracy", "fluency", "prosodic", "total", "wer", "per", "f1", "precision",
+         "recall", "pearson", "spearman")  # fmt: skip
+HEADINGS = {ADAPTER: "adapter", BASE: "base model"}
+
+
+def headings(result: EvaluationResult) -> tuple[str, ...]:
+    """Return the headings of the table's columns."""
+    return ("", *(HEADINGS.get(scores.model, scores.model) for scores in result.scores), *_published_headings())
+
+
+def _published_headings() -> tuple[str, str]:
+    return f"paper: {CLOSEST.name}", f"paper: {UNTUNED.name}"
+
+
+def table(result: EvaluationResult, *, variants: bool = False) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each metric; `variants`: also those over all and over the well-formed answers."""
+    published = [row.metrics for row in (CLOSEST, UNTUNED)]
+    for name in sorted(result.scores[0].metrics if result.scores else (), key=_place):
+        if name.endswith(VARIANTS) and not variants:
+            continue
+        ours = (in_words(scores.metrics.get(name, Estimate(None))) for scores in result.scores)
+        yield label(name), *ours, *(_number(row.get(name)) for row in published)
+
+
+def _place(name: str) -> tuple[int, ...]:
+    """Return the sort key of a metric: by task, then the share of answers, then by aspect and measure."""
+    task, *parts = name.split("/")
+    words = (task, parts[0] if len(parts) > 1 else "", parts[-1].partition("_")[0])
+    return (*(ORDER.index(word) if word in ORDER else len(ORDER) for word in words), len(name))
+
+
+def label(name: str) -> str:
+    """Return 'fluency, Pearson' for `apa/fluency/pearson`."""
+    task, *parts = name.split("/")
+    suffix = next((suffix for suffix in VARIANTS if name.endswith(suffix)), "")
+    last = parts[-1].removesuffix(suffix)
+    over = {"_all": " over all", "_answered": " over well-formed answers", "": ""}[suffix]
+    place = parts[0] if len(parts) > 1 else task.upper()
+    return f"{place}, {LABELS.get(last, last)}{over}"
+
+
+def in_words(estimate: Estimate) -> str:
+    """Return '0.656 [0.62, 0.69]', without an interval if there is none."""
+    if estimate.low is None or estimate.high is None:
+        return _number(estimate.value)
+    return f"{_number(estimate.value)} [{estimate.low:.2f}, {estimate.high:.2f}]"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def describe(result: EvaluationResult) -> str:
+    """Return one line on what was evaluated, and how."""
+    intervals = f", {INTERVAL * 100:g} % intervals from {result.resamples} resamples" if result.resamples else ""
+    return (
+        f"{result.recordings} recordings of {result.data or 'the data'} ({result.split}), {result.answers} answers, "
+        f"{result.decoding} decoding in {result.precision}{intervals}"
+    )
+
+
+def evaluation_as_json(result: EvaluationResult) -> dict[str, Any]:
+    """Return the result with the published rows and what differs from their experiment."""
+    rows = [{"name": row.name, "metrics": row.metrics} for row in PUBLISHED]
+    published = {"source": SOURCE, "differs": list(differences(result)), "rows": rows}
+    return {**encode(result), "published": published}

@@ -1,0 +1,77 @@
+"""`pipeline evaluate`: score an adapter and its base model on the evaluation split, beside the published results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pipeline.actions.adapter_evaluation import evaluate_folder
+from pipeline.actions.evaluate import Evaluation, Progress
+from pipeline.actions.run_evaluation import evaluate_run
+from pipeline.messages.outcome import Outcome, job_outcome
+from pipeline.records.runs import artifacts_in
+from pipeline.report.evaluation import describe, evaluation_as_json, headings, table
+from pipeline.report.published import differences
+from pipeline.show.screen import Screen
+from pipeline.work.selection import load_selection
+from remote.errors import BadUsage
+
+
+def evaluate(
+    run: str | None = None,
+    adapter: str = "",
+    host: str = "",
+    config: str = "",
+    overrides: Sequence[str] = (),
+    detach: bool = False,
+    as_json: bool = False,
+) -> int:
+    """Evaluate the adapter of a run, or a local one, as a job on the host."""
+    screen = Screen(as_json=as_json)
+    if not adapter and (host or config):
+        raise BadUsage(
+            "--host and --config need --adapter; a run is evaluated on its own host",
+            where="--adapter",
+            hint="pipeline evaluate RUN",
+        )
+    prompter = None if as_json else screen
+    with screen:
+        if adapter:
+            if run or not (host and config):
+                raise BadUsage(
+                    "--adapter needs --host and --config, and no RUN",
+                    where="--adapter",
+                    hint=f"pipeline evaluate --adapter {adapter} --host HOST --config NAME",
+                )
+            selection = load_selection(host, config, overrides, Path.cwd())
+            wanted, progress = evaluate_folder(Path(adapter), selection, screen, prompter=prompter, detach=detach)
+        else:
+            wanted, progress = evaluate_run(run, overrides, screen, prompter=prompter, detach=detach)
+    outcome = _outcome(wanted, progress)
+    if progress.result is not None and not as_json:
+        screen.note(describe(progress.result))
+        screen.table(headings(progress.result), table(progress.result))
+        for difference in differences(progress.result):
+            screen.note(f"differs from the paper: {difference}")
+    screen.closing(outcome)
+    return outcome.exit_code
+
+
+def _outcome(wanted: Evaluation, progress: Progress) -> Outcome:
+    note = wanted.note
+    outcome = Outcome(
+        "evaluate",
+        progress.exit_code,
+        host=note.host,
+        config=note.config,
+        run=wanted.name,
+        stages=tuple(progress.stages),
+        findings=tuple(progress.findings),
+        job=job_outcome(progress.run) if progress.run is not None else None,
+        artifacts={**artifacts_in(wanted.trained or wanted.folder), **artifacts_in(wanted.folder)},
+        given=note.given,
+    )
+    if progress.result is None:
+        return outcome
+    return replace(outcome, more={"evaluation": evaluation_as_json(progress.result)})

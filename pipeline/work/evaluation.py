@@ -1,0 +1,89 @@
+"""The job of an evaluation, derived from that of a training: same interpreter, model, data and precision. Pure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import PurePath
+
+from pipeline.config.load import LoadedConfig
+from pipeline.records.inputs import digest
+from pipeline.work.command import answer_spec
+from remote.errors import BadUsage
+from remote.protocol.evaluation import EvaluationSpec
+from remote.protocol.jobs import JobSpec, StartRequest
+from remote.protocol.layout import run_name
+from remote.protocol.training import TrainingPaths, TrainingSpec
+from remote.protocol.values import Malformed, decode, dumps, encode
+
+EVALUATION_VERSION = 1
+TRAIN = ("{payload}", "train")
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A LoRA adapter on the host: its absolute folder, and the SHA-256 of its weights."""
+
+    folder: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class EvaluationWork:
+    """One evaluation: the id of its run, which is the same for the same work, and the spec of its job."""
+
+    run: str
+    project: str
+    config: str
+    job: JobSpec
+
+    def start_request(self, number: int, secrets: dict[str, str], backend: str) -> StartRequest:
+        """Return the request that starts the job of that number."""
+        job = replace(self.job, number=number)
+        return StartRequest(self.project, job, self.config, {"evaluation": True}, secrets, backend)
+
+
+def evaluation_work(
+    job: JobSpec, adapter: Adapter, loaded: LoadedConfig, *, project: str, config: str
+) -> EvaluationWork:
+    """Return the evaluation of an adapter with the interpreter, model and data of a training job.
+
+    Of the config, only `evaluation:` and the name of the data are used.
+
+    Raises BadUsage if the job did not run the built-in trainer.
+    """
+    settings, data = answer_spec(loaded.config), loaded.config.data
+    spec = replace(training_spec_of(job), evaluation=settings)
+    spec = replace(spec, paths=TrainingPaths("", "", "", "", spec.paths.cache))
+    fingerprint = digest(
+        {
+            "version": EVALUATION_VERSION,
+            "adapter": adapter.sha256,
+            "model": encode(spec.model),
+            "data": encode(spec.data),
+            "precision": spec.precision.mode.value,
+            "answers": encode(replace(settings, batch_size=settings.batch_size or spec.train.batch_size)),
+        }
+    )
+    run = run_name(f"evaluate-{config}", fingerprint)
+    at = job.argv.index(TRAIN[0])
+    name = data.dataset or PurePath(data.path or "").name
+    argument = dumps(EvaluationSpec(spec, adapter.folder, adapter.sha256, name)).decode()
+    argv = (*job.argv[:at], TRAIN[0], "evaluate", argument)
+    kept = JobSpec(run, 1, fingerprint, argv, environment=job.environment, secrets=job.secrets, grace_s=job.grace_s)
+    return EvaluationWork(run, project, config, kept)
+
+
+def training_spec_of(job: JobSpec) -> TrainingSpec:
+    """Return the spec in the command of a training job. Raises BadUsage if it did not run the built-in trainer."""
+    for number, pair in enumerate(zip(job.argv, job.argv[1:], strict=False)):
+        if pair == TRAIN and number + 2 < len(job.argv):
+            try:
+                return decode(TrainingSpec, json.loads(job.argv[number + 2]))
+            except (ValueError, Malformed):
+                break
+    raise BadUsage(
+        f"{job.run} was trained by a command of the project, which does not name its model and data",
+        where="RUN",
+        hint="pipeline evaluate --adapter PATH --host HOST --config NAME, with `model:` and `data:` in the config",
+    )

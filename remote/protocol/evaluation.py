@@ -1,0 +1,65 @@
+"""An evaluation of an adapter: the spec of its job, and its result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Dict, Optional, Tuple
+
+from remote.protocol.training import TrainingSpec
+
+RESULT = "evaluation.json"
+ANSWERS = "answers.jsonl"
+ADAPTER = "adapter"
+BASE = "base"
+INTERVAL = 0.95
+VARIANTS = ("_all", "_answered")
+"""Suffixes of metrics over all answers, or only over those of the requested form, where the other is the main one."""
+
+
+@dataclass(frozen=True)
+class EvaluationSpec:
+    """Everything that the evaluation job needs; `training` names model, data, precision and decoding.
+
+    `adapter` is an absolute folder on the host, `adapter_sha256` the expected digest of its weights; `data` is the name
+    of the data set in the config.
+    """
+
+    training: TrainingSpec
+    adapter: str
+    adapter_sha256: str = ""
+    data: str = ""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A metric with its bootstrap interval; None where it is undefined."""
+
+    value: Optional[float]
+    low: Optional[float] = None
+    high: Optional[float] = None
+
+
+@dataclass(frozen=True)
+class ModelScores:
+    """The metrics of one model, `adapter` or `base`, by name: `apa/accuracy/pearson`, `mdd/wer`."""
+
+    model: str
+    metrics: Dict[str, Estimate] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """The result of an evaluation, written last. `step` is the adapter's optimizer step, 0 if it is unknown."""
+
+    scores: Tuple[ModelScores, ...]
+    recordings: int
+    answers: int
+    data: str = ""
+    split: str = ""
+    model: str = ""
+    adapter_sha256: str = ""
+    rank: Optional[int] = None
+    step: int = 0
+    decoding: str = "greedy"
+    precision: str = ""
+    resamples: int = 0
