@@ -16,8 +16,8 @@ import click
 from click.shell_completion import shell_complete
 
 from pipeline import __version__
-from pipeline.cli.commands import Verbs
 from pipeline.cli.completion import COMPLETE, install_completion
+from pipeline.cli.group import Verbs
 from pipeline.cli.loading import uninterrupted
 from remote.errors import BadUsage, Defect, DiskFull, HalfstepError, Interrupted
 from remote.protocol.exits import ExitCode

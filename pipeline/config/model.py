@@ -83,6 +83,12 @@ class DataConfig(Frozen):
     samples: Positive | None = None
 
 
+Scheduler = Literal[
+    "linear", "cosine", "cosine_with_restarts", "polynomial", "constant", "constant_with_warmup", "inverse_sqrt"
+]
+"""transformers' schedules of the learning rate that need no parameters of their own."""
+
+
 class TrainConfig(Frozen):
     """Hyperparameters. Batch size counts samples per device and micro-batch."""
 
@@ -90,7 +96,7 @@ class TrainConfig(Frozen):
     batch_size: Annotated[StrictInt, Field(gt=0, le=65536)] = 8
     gradient_accumulation: Annotated[StrictInt, Field(gt=0, le=65536)] = 8
     learning_rate: Annotated[FiniteFloat, Field(gt=0, le=10)] = 2.0e-5
-    scheduler: Text = "cosine"
+    scheduler: Scheduler = "cosine"
     warmup_steps: Annotated[StrictInt, Field(ge=0, le=10**9)] = 0
     weight_decay: Annotated[FiniteFloat, Field(ge=0, le=10)] = 0.0
     max_grad_norm: Annotated[FiniteFloat, Field(gt=0)] = 1.0

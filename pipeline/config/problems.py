@@ -16,6 +16,7 @@ from remote.protocol.findings import Finding
 M = TypeVar("M", bound=BaseModel)
 PLAIN_WORD = re.compile(r"-{0,2}[A-Za-z_./][\w./@+-]*")
 YAML_WORDS = ("yes", "no", "on", "off", "true", "false", "null", "y", "n")
+QUOTED = re.compile(r"'([^']*)'")
 LISTS = ("list_type", "tuple_type")
 MAPPINGS = ("dict_type", "model_type", "model_attributes_type")
 
@@ -118,6 +119,8 @@ def _suggested_value(model: type[BaseModel], key: KeyPath, problem: Any) -> str:
         return f"{{{inner[0] if inner else 'NAME'}: {_quoted(got)}}}"
     if problem["type"] == "string_type" and isinstance(got, int | float):
         return f'"{got}"'
+    if problem["type"] == "literal_error" and isinstance(got, str):
+        return next(iter(difflib.get_close_matches(got, QUOTED.findall(problem["ctx"]["expected"]), n=1)), "")
     return ""
 
 

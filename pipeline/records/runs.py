@@ -152,10 +152,7 @@ def find_note(records: Records, run: str | None, *, trained: bool = False) -> Ru
     `trained` leaves out evaluations. Raises BadUsage with the nearest name.
     """
     notes = tuple(note for note in list_notes(records) if not (trained and note.evaluates))
-    damaged = next((path for path in damaged_notes(records) if path.parent.name == run or not (run or notes)), None)
-    if damaged is not None:
-        words = f"the record of {damaged.parent.name} cannot be read"
-        raise BadUsage(words, where=str(damaged), hint=AGAIN)
+    _refuse_damaged(records, run, notes)
     if not notes:
         raise BadUsage(
             "this project has no runs yet", where=str(records.root), hint="pipeline run --host HOST --config NAME"
@@ -170,6 +167,13 @@ def find_note(records: Records, run: str | None, *, trained: bool = False) -> Ru
         near = difflib.get_close_matches(run, [note.name for note in notes], n=1, cutoff=0.4) or [notes[0].name]
         raise BadUsage(f"this project has no run {run!r}", where="RUN", hint="pipeline list", instead=(run, near[0]))
     return found[0]
+
+
+def _refuse_damaged(records: Records, run: str | None, notes: Sequence[RunNote]) -> None:
+    """Raise BadUsage if the note of that run, or the only note, cannot be read."""
+    for path in damaged_notes(records):
+        if path.parent.name == run or not (run or notes):
+            raise BadUsage(f"the record of {path.parent.name} cannot be read", where=str(path), hint=AGAIN)
 
 
 def notes_named(notes: Sequence[RunNote], run: str) -> tuple[RunNote, ...]:

@@ -104,8 +104,8 @@ def test_a_local_adapter_is_evaluated_with_the_model_and_data_of_a_config(user: 
     assert result.json["evaluation"]["scores"] == of_run.json["evaluation"]["scores"]
     second = user.types(*words)
     assert set(second.states.values()) == {"skipped"}
-    sent = [path.name for path in (user.home / "halfstep").rglob("*") if path.is_file()]
-    assert "optimizer.pt" not in sent
+    sent = [path.name for path in (user.home / "halfstep" / "projects").glob("*/data/*/*")]
+    assert "adapter_model.safetensors" in sent and "optimizer.pt" not in sent
     assert second.json["run"] == of_run.json["run"]
 
 

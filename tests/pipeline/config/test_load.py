@@ -132,6 +132,22 @@ def test_BI_17_two_precisions_cannot_be_asked_for(tmp_path: Path, text: str, wor
         assert word in text_of_problems, text_of_problems
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("train: {scheduler: cosin}\n", "scheduler: cosine"),
+        ("train: {scheduler: liner}\n", "scheduler: linear"),
+        ("precision: fp16_mixed\n", "precision: fp16-mixed"),
+        ("train: {scheduler: bogus}\n", ""),
+    ],
+)
+def test_the_hint_for_an_unknown_choice_is_the_nearest_one(tmp_path: Path, text: str, hint: str) -> None:
+    write(tmp_path, GOOD + text)
+    [problem] = problems(tmp_path)
+    assert "should be 'linear', 'cosine'" in problem.message or "'fp16-mixed'" in problem.message
+    assert problem.hint == hint
+
+
 def test_the_hint_for_a_number_among_words_quotes_it_as_a_string(tmp_path: Path) -> None:
     write(tmp_path, "project: .\ncommand: [torchrun, --nproc-per-node, 2, train.py]\n")
     assert [(one.message.partition(":")[0], one.hint) for one in problems(tmp_path)] == [("command.2", '"2"')]
