@@ -17,13 +17,13 @@ def describe_news(news: JobNews) -> str:
     if progress is None:
         return "the job is starting" if news.state is JobState.RUNNING else news.state.value
     loss = f", loss {progress.loss:.4g}" if progress.loss is not None else ""
-    slow = ", no new step for a long time" if news.stalled else ""
+    slow = f", no new {progress.unit} for a long time" if news.stalled else ""
     return f"{describe_step(progress)}{loss}{slow}"
 
 
 def describe_step(progress: Progress) -> str:
-    """Return 'step 40 of 120'."""
-    return f"step {progress.step}" + (f" of {progress.steps}" if progress.steps else "")
+    """Return 'step 40 of 120', or 'answer 40 of 120' for an evaluation."""
+    return f"{progress.unit} {progress.step}" + (f" of {progress.steps}" if progress.steps else "")
 
 
 def time_parts(progress: Progress | None, elapsed_s: float | None, waited_s: float = 0.0) -> Iterator[str]:
@@ -35,7 +35,7 @@ def time_parts(progress: Progress | None, elapsed_s: float | None, waited_s: flo
         yield f"ETA {clock(left - waited_s)}"
     pace = (progress.pace_seconds or progress.step_seconds) if progress is not None else None
     if pace:
-        yield f"{pace:.3g} s/step"
+        yield f"{pace:.3g} s/{progress.unit if progress is not None else 'step'}"
     if progress is not None and progress.tokens_per_second:
         yield f"{progress.tokens_per_second:,.0f} tokens/s"
 

@@ -148,10 +148,13 @@ def answer(
 
 def progress_writer(run: str, answers: AnswerLog, total: int, *, first: bool) -> Callable[[], None]:
     """Return a function that the first rank calls after each batch to write progress.json, which counts answers."""
+    began, before = time.monotonic(), answers.count()
 
     def report() -> None:
         if first:
-            progress = Progress(answers.count(), total, at_unix=time.time(), unit="answer")
+            done = answers.count()
+            pace = (time.monotonic() - began) / (done - before) if done > before else None
+            progress = Progress(done, total, at_unix=time.time(), pace_seconds=pace, unit="answer")
             write_record(RunLayout(run).progress, progress)
 
     return report
