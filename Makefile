@@ -27,6 +27,12 @@ $(VENV)/.test: $(VENV)/.train
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[train,test]'
 	@touch $@
 
+# The parsers of the engines of `pipeline export`, whose requirements contradict ours.
+$(VENV)/.engines: $(VENV)/.python
+	$(PYTHON) -m venv $(VENV)/engines
+	$(VENV)/engines/bin/python -m pip install --quiet --disable-pip-version-check 'skypilot==0.14.1' 'dstack==0.22.5'
+	@touch $@
+
 setup: $(VENV)/.test
 
 demo: $(VENV)/.train
@@ -36,7 +42,7 @@ test: $(VENV)/.test
 	@tests/setup-system
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m "not exhaustive"
 
-test-rest: $(VENV)/.test
+test-rest: $(VENV)/.test $(VENV)/.engines
 	@tests/setup-system all
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) -m exhaustive
 

@@ -225,6 +225,19 @@ VERBS: dict[str, Verb] = {
             options.flag("--detach", help="return as soon as the job is running"),
         ],
     ),
+    "export": Verb(
+        "write a config as a task of SkyPilot or dstack, which start machines",
+        "Write the config as a task of an engine that starts cloud machines, with the project and halfstep as uploads.",
+        [
+            click.Argument(["engine"], type=click.Choice(["sky", "dstack"])),
+            options.config(CONFIG, required=True),
+            options.overrides(),
+            options.text(
+                "--gpu", metavar="GPU", help="a card as the engine spells it, or none; default: any card with 24 GB"
+            ),
+            options.text("--volume", metavar="NAME", help="the engine's persistent volume for checkpoints and results"),
+        ],
+    ),
     "hosts": Verb(
         "list hosts; `hosts check NAME` tests one",
         "List all host files. `hosts check NAME` tests a host or SSH alias: its connection and its GPU.",

@@ -1,0 +1,100 @@
+"""The files that a task uploads: the project as an archive, and this version of halfstep as a wheel."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import io
+import tarfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from importlib.metadata import Distribution
+from pathlib import Path, PurePosixPath
+
+from pipeline.config.shipped import shipped_configs, shipped_data
+from remote.project.scan import Scan
+
+TOP = Path(__file__).resolve().parents[2]
+PACKAGES = ("pipeline", "fixers", "remote")
+SHIPPED = "pipeline/shipped"
+FIXED_TIME = (1980, 1, 1, 0, 0, 0)
+METADATA = ("METADATA", "entry_points.txt")
+WHEEL = "Wheel-Version: 1.0\nGenerator: halfstep\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+
+
+def pack_project(scan: Scan, extra: Mapping[str, bytes], *, data: str) -> bytes:
+    """Return a .tar.gz of the scanned files and links, and of `extra` files: a function of their contents only.
+
+    Files in `data`, the project's data folder, are left out: they are uploaded separately.
+    """
+    buffer = io.BytesIO()
+    with gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as archive:
+        for path, row in sorted(scan.manifest.rows.items()):
+            if data and PurePosixPath(path).is_relative_to(data):
+                continue
+            info = tarfile.TarInfo(path)
+            info.mode = row.mode
+            if row.link:
+                info.type, info.linkname = tarfile.SYMTYPE, row.link
+                archive.addfile(info)
+            else:
+                _add(archive, info, scan.read(path))
+        for path, contents in sorted(extra.items()):
+            info = tarfile.TarInfo(path)
+            info.mode = 0o644
+            _add(archive, info, contents)
+    return buffer.getvalue()
+
+
+def _add(archive: tarfile.TarFile, info: tarfile.TarInfo, data: bytes) -> None:
+    info.size = len(data)
+    archive.addfile(info, io.BytesIO(data))
+
+
+def wheel_name(distribution: Distribution) -> str:
+    """Return the file name of a pure Python wheel of the distribution."""
+    return f"{distribution.name}-{distribution.version}-py3-none-any.whl"
+
+
+def pack_wheel(distribution: Distribution, *, data: bool) -> bytes:
+    """Return a wheel of the halfstep that is running, whether it is installed or runs from a checkout.
+
+    `data` False leaves the built-in data set out, which is two thirds of the size.
+    The layout is that of the binary distribution format:
+    https://packaging.python.org/en/latest/specifications/binary-distribution-format/
+    """
+    info = f"{distribution.name}-{distribution.version}.dist-info"
+    files = dict(_own_files(data))
+    files |= {f"{info}/{name}": (distribution.read_text(name) or "").encode() for name in METADATA}
+    files[f"{info}/WHEEL"] = WHEEL.encode()
+    record = "".join(f"{name},sha256={_urlsafe_digest(contents)},{len(contents)}\n" for name, contents in files.items())
+    files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, contents in files.items():
+            entry = zipfile.ZipInfo(name, FIXED_TIME)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, contents)
+    return buffer.getvalue()
+
+
+def _own_files(with_data: bool) -> Iterator[tuple[str, bytes]]:
+    for package in PACKAGES:
+        for name, data in _files_under(TOP / package, package):
+            if not name.startswith(f"{SHIPPED}/"):
+                yield name, data
+    yield from _files_under(shipped_configs(), f"{SHIPPED}/configs")
+    if with_data and (speech := shipped_data("tiny-speech")) is not None:
+        yield from _files_under(speech, f"{SHIPPED}/tiny-speech")
+
+
+def _files_under(folder: Path, name: str) -> Iterator[tuple[str, bytes]]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield f"{name}/{path.relative_to(folder).as_posix()}", path.read_bytes()
+
+
+def _urlsafe_digest(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()

@@ -1,0 +1,121 @@
+"""Write a config as a task: the engine's file, the project as an archive, and halfstep as a wheel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import distribution
+from pathlib import Path
+
+from pipeline.config.load import LoadedConfig
+from pipeline.config.shipped import shipped_configs, shipped_data
+from pipeline.export.bundle import pack_project, pack_wheel, wheel_name
+from pipeline.export.dstack import render_dstack
+from pipeline.export.sky import render_sky
+from pipeline.export.task import (
+    ARCHIVE,
+    DATA,
+    REQUIREMENTS,
+    UPLOAD_LIMIT_BYTES,
+    Task,
+    run_commands,
+    setup_commands,
+    task_name,
+)
+from pipeline.records.files import write_atomic
+from pipeline.records.layout import Records, safe_name
+from pipeline.work.view import data_name
+from remote.project.data import DataScan, scan_data
+from remote.project.scan import Scan, scan_project
+from remote.protocol.exits import ExitCode
+from remote.protocol.findings import Finding, Severity
+from remote.protocol.quantities import size
+
+RENDERERS = {"sky": (render_sky, "task.yaml"), "dstack": (render_dstack, "task.dstack.yml")}
+OWN_CONFIG = "halfstep-export.yaml"
+"""The config's name in the archive if its file is not among the project's files."""
+
+
+@dataclass(frozen=True)
+class Export:
+    """A project and its data, scanned for an upload by an engine. `findings` with an error forbid the upload."""
+
+    loaded: LoadedConfig
+    scan: Scan
+    data: DataScan | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def config(self) -> str:
+        """Return how `pipeline run` in the unpacked project names the config."""
+        if self.loaded.path.parent == shipped_configs():
+            return self.loaded.name
+        path, root = self.loaded.path.resolve(), self.loaded.root
+        inside = path.relative_to(root).as_posix() if path.is_relative_to(root) else ""
+        return inside if inside in self.scan.manifest.rows else OWN_CONFIG
+
+
+def scan_for_export(loaded: LoadedConfig) -> Export:
+    """Scan the project and its data. A secret in the data is an error: the engine uploads the folder as it is."""
+    scan = scan_project(loaded.root, apart=data_name(loaded))
+    named = loaded.config.data.path
+    data = scan_data((loaded.root / Path(named).expanduser()).resolve()) if named else None
+    hint = "move it out of the data folder"
+    left_out = data.report.findings if data is not None else ()
+    secrets = (replace(one, severity=Severity.ERROR, hint=hint, exit_code=ExitCode.SYNC) for one in left_out)
+    return Export(loaded, scan, data, (*scan.report.findings, *secrets))
+
+
+@dataclass(frozen=True)
+class Written:
+    """The files of an exported task on this machine. `uploads` are the files that `file` names."""
+
+    file: Path
+    uploads: Mapping[str, Path]
+    findings: tuple[Finding, ...] = ()
+
+
+def write_task(export: Export, engine: str, overrides: Sequence[str], gpu: str, volume: str) -> Written:
+    """Write the task and its uploads to `.halfstep/export/ENGINE-CONFIG/`, replacing older ones. Raises DiskFull."""
+    loaded, data = export.loaded, export.data
+    render, name = RENDERERS[engine]
+    records = Records(loaded.root)
+    folder = records.folder / "export" / f"{engine}-{safe_name(loaded.name)}"
+    records.prepare()
+    uploads = _write_uploads(folder, export)
+    given = [*overrides, *(["project=."] if export.config == OWN_CONFIG else [])]
+    task = Task(
+        task_name(loaded.name),
+        uploads,
+        setup_commands(_wheel(), requirements=REQUIREMENTS in export.scan.manifest.rows),
+        run_commands(export.config, given, volume=bool(volume), data=data_name(loaded) if data is not None else None),
+        loaded.config.secrets,
+        gpu,
+        volume,
+    )
+    write_atomic(folder / name, render(task, folder / name).encode())
+    return Written(folder / name, uploads, _judge_size(uploads, data) if engine == "dstack" else ())
+
+
+def _wheel() -> str:
+    return wheel_name(distribution("halfstep"))
+
+
+def _write_uploads(folder: Path, export: Export) -> dict[str, Path]:
+    uploads = {ARCHIVE: folder / ARCHIVE, _wheel(): folder / _wheel()}
+    own = {OWN_CONFIG: export.loaded.path.read_bytes()} if export.config == OWN_CONFIG else {}
+    write_atomic(uploads[ARCHIVE], pack_project(export.scan, own, data=data_name(export.loaded)))
+    builtin = export.loaded.config.data.dataset
+    write_atomic(uploads[_wheel()], pack_wheel(distribution("halfstep"), data=shipped_data(builtin or "") is not None))
+    return uploads | ({DATA: export.data.root} if export.data is not None else {})
+
+
+def _judge_size(uploads: Mapping[str, Path], data: DataScan | None) -> tuple[Finding, ...]:
+    sizes = {name: path.stat().st_size for name, path in uploads.items() if name != DATA}
+    sizes |= {DATA: data.size_bytes} if data is not None else {}
+    name = max(sizes, key=lambda one: sizes[one])
+    if sizes[name] <= UPLOAD_LIMIT_BYTES:
+        return ()
+    words = f"{name} has {size(sizes[name])}, but a dstack server accepts {size(UPLOAD_LIMIT_BYTES)} by default"
+    hint = f"set DSTACK_SERVER_CODE_UPLOAD_LIMIT={sizes[name] * 2} for the dstack server"
+    return (Finding("export", Severity.WARNING, words, str(uploads[name]), hint),)

@@ -1,0 +1,42 @@
+"""`pipeline export`: write a config as the task of an engine that starts machines, with everything it uploads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipeline.config.load import load_config
+from pipeline.config.overrides import run_overrides
+from pipeline.export.compose import scan_for_export, write_task
+from pipeline.messages.outcome import Outcome
+from pipeline.show.screen import Screen
+from remote.protocol.exit_code_of import exit_code_of
+from remote.protocol.exits import ExitCode
+
+
+def export(
+    engine: str,
+    config: str,
+    overrides: Sequence[str] = (),
+    gpu: str = "",
+    volume: str = "",
+    as_json: bool = False,
+) -> int:
+    """Write the task, the project's archive and a wheel of halfstep to .halfstep/export/. Contacts no engine."""
+    screen = Screen(as_json=as_json)
+    loaded = load_config(config, Path.cwd(), run_overrides(overrides))
+    scanned = scan_for_export(loaded)
+    code = exit_code_of(scanned.findings, ExitCode.SYNC)
+    if code is not ExitCode.OK:
+        screen.closing(Outcome("export", code, config=loaded.name, findings=scanned.findings))
+        return code
+    written = write_task(scanned, engine, overrides, gpu, volume)
+    for line in written.file.read_text("utf-8").splitlines():
+        if line.startswith("# "):
+            screen.note(line.removeprefix("# "))
+    more = {"engine": engine, "uploads": {name: str(path) for name, path in written.uploads.items()}}
+    findings = (*scanned.findings, *written.findings)
+    screen.closing(
+        Outcome("export", config=loaded.name, findings=findings, artifacts={"task": str(written.file)}, more=more)
+    )
+    return ExitCode.OK
