@@ -1,17 +1,14 @@
-"""The table of verbs: what each takes on the command line. A verb's own module is imported when it is run."""
+"""The table of verbs: what each takes on the command line. group.py builds the commands."""
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
 from pipeline.cli import options
-from pipeline.cli.loading import load
 
 HOST = "a file in configs/hosts/, an alias in ~/.ssh/config, user@address:port, an ssh command, or local"
 CONFIG = "a file in configs/, or a path"
@@ -259,41 +256,3 @@ VERBS: dict[str, Verb] = {
         "List every config: those of the project first, then those that come with halfstep.",
     ),
 }
-
-
-def command(name: str) -> click.Command:
-    """The click command of a verb of the table."""
-    verb = VERBS[name]
-    return click.Command(
-        name,
-        params=[*verb.params, options.as_json()],
-        help=verb.help,
-        callback=_call(verb.module or name, verb.connects),
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
-
-
-def _call(module: str, connects: Connects | None) -> Callable[..., Any]:
-    def call(**values: Any) -> Any:
-        if connects is not None:
-            values = load("pipeline.cli.connecting").select_and_connect(values, keep=connects.keep)
-        verb = getattr(load(f"pipeline.verbs.{module}"), module)
-        gc.enable()  # switched off when the process began
-        return verb(**values)
-
-    return call
-
-
-def help_of(name: str) -> str:
-    """What `pipeline VERB --help` prints, at a width of 100 columns."""
-    group = click.Context(click.Group("pipeline"), info_name="pipeline")
-    return command(name).get_help(
-        click.Context(
-            command(name),
-            group,
-            name,
-            terminal_width=100,
-            max_content_width=100,
-            help_option_names=["-h", "--help"],
-        )
-    )

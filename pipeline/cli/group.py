@@ -1,13 +1,17 @@
-"""The group of all verbs: built from the table when asked for, with the nearest verb for a wrong one."""
+"""The group of verbs that click runs: a verb's command is built, and its module imported, when the verb is typed."""
 
 from __future__ import annotations
 
 import difflib
-from typing import NoReturn
+import gc
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import click
 
-from pipeline.cli.commands import VERBS, command
+from pipeline.cli import options
+from pipeline.cli.commands import VERBS, Connects
+from pipeline.cli.loading import load
 
 
 class Verbs(click.Group):
@@ -41,3 +45,41 @@ class Verbs(click.Group):
 def _refuse(word: str, context: click.Context) -> NoReturn:
     near = difflib.get_close_matches(word, VERBS, n=1)
     raise click.UsageError(f"no such verb: {word!r}{f'; did you mean {near[0]}?' if near else ''}", context)
+
+
+def command(name: str) -> click.Command:
+    """The click command of a verb of the table."""
+    verb = VERBS[name]
+    return click.Command(
+        name,
+        params=[*verb.params, options.as_json()],
+        help=verb.help,
+        callback=_call(verb.module or name, verb.connects),
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+def _call(module: str, connects: Connects | None) -> Callable[..., Any]:
+    def call(**values: Any) -> Any:
+        if connects is not None:
+            values = load("pipeline.cli.connecting").select_and_connect(values, keep=connects.keep)
+        verb = getattr(load(f"pipeline.verbs.{module}"), module)
+        gc.enable()  # switched off when the process began
+        return verb(**values)
+
+    return call
+
+
+def help_of(name: str) -> str:
+    """What `pipeline VERB --help` prints, at a width of 100 columns."""
+    group = click.Context(click.Group("pipeline"), info_name="pipeline")
+    return command(name).get_help(
+        click.Context(
+            command(name),
+            group,
+            name,
+            terminal_width=100,
+            max_content_width=100,
+            help_option_names=["-h", "--help"],
+        )
+    )

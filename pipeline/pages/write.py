@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fixers.pages import write_pages as write_fixer_pages
-from pipeline.cli.commands import VERBS, help_of
+from pipeline.cli.commands import VERBS
+from pipeline.cli.group import help_of
 from pipeline.pages.checks import write_pages as write_check_pages
 from pipeline.pages.find import load_findings
 from pipeline.pages.stages import STAGES

@@ -15,6 +15,9 @@ import paramiko
 from remote.link.address import Address
 from tests.lab.sshd import make_key
 
+CHANNEL_SUCCESS = bytes([99])
+"""RFC 4254, section 9."""
+
 
 @dataclass
 class Account:
@@ -56,8 +59,22 @@ class Server(paramiko.ServerInterface):
         return True
 
 
+class ServerTransport(paramiko.Transport):
+    """Notes when it has accepted a command: a server must not close a channel before it has answered the request."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        super().__init__(connection)
+        self.accepted = threading.Event()
+
+    def _send_user_message(self, data: paramiko.Message) -> None:
+        super()._send_user_message(data)
+        if data.asbytes()[:1] == CHANNEL_SUCCESS:
+            self.accepted.set()
+
+
 def run(channel: paramiko.Channel, command: bytes) -> None:
     """Runs the command in a shell of this machine, its streams over the channel."""
+    channel.get_transport().accepted.wait()
     process = subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdin and process.stdout
 
@@ -91,7 +108,7 @@ def paramiko_server(folder: Path, account: Account) -> Iterator[Address]:
     def accept() -> None:
         with contextlib.suppress(OSError, EOFError, paramiko.SSHException):
             while True:
-                transport = paramiko.Transport(listener.accept()[0])
+                transport = ServerTransport(listener.accept()[0])
                 transport.add_server_key(host_key)
                 transports.append(transport)
                 transport.start_server(event=threading.Event(), server=Server(account))

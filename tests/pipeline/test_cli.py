@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli.commands import VERBS, command
+from pipeline.cli.commands import VERBS
 from pipeline.cli.completion import SCRIPT_PATHS
+from pipeline.cli.group import command
 from pipeline.cli.main import run
 from remote.protocol.exits import ExitCode
 
