@@ -118,4 +118,4 @@ def _judge_size(uploads: Mapping[str, Path], data: DataScan | None) -> tuple[Fin
         return ()
     words = f"{name} has {size(sizes[name])}, but a dstack server accepts {size(UPLOAD_LIMIT_BYTES)} by default"
     hint = f"set DSTACK_SERVER_CODE_UPLOAD_LIMIT={sizes[name] * 2} for the dstack server"
-    return (Finding("export", Severity.WARNING, words, str(uploads[name]), hint),)
+    return (Finding("upload-size", Severity.WARNING, words, str(uploads[name]), hint),)

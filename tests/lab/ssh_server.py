@@ -55,6 +55,7 @@ class Server(paramiko.ServerInterface):
         return paramiko.OPEN_SUCCEEDED
 
     def check_channel_exec_request(self, channel: paramiko.Channel, command: bytes) -> bool:
+        channel.get_transport().accepted.clear()
         threading.Thread(target=run, args=(channel, command), daemon=True).start()
         return True
 
