@@ -50,12 +50,12 @@ version = 3
 safety = "safe"
 needles = (b"flash_att", b"flash-att", b"FLASH_ATT", b"padding_free")
 below = BF16_FROM
-brings: tuple[str, ...] = ()
+requires: tuple[str, ...] = ()
 matches = reads_python
 
 WORDS = (b"flash_att", b"flash-att", b"flashatt", b"FLASH_ATT", b"kernels-community/", b"padding_free", b"padding-free")
 """Every match of the two patterns below is in a line with one of these."""
-ASKS = re.compile(
+FLASH_CHOICE = re.compile(
     rb"""["'=]flash_?att(?:ention|n)|kernels-community/"""
     rb"""|\b(?:(?:use[_-])?flash[_-]att(?:ention|n)(?:[_-]2)?|padding[_-]free)["'\]]*[ ]*[=:,]"""
     rb"""|["'](?:USE_)?FLASH_ATT(?:ENTIO)?N(?:_2)?["']|["']--use[_-]flash[_-]att\w+["']""",
@@ -73,7 +73,7 @@ WHY = "FlashAttention needs compute capability 8.0"
 def rewrite(source: Source, target: Target) -> Rewrite:
     """Replace FlashAttention by SDPA."""
     lines = lines_with(source.data, WORDS)
-    chosen = ASKS.search(lines) is not None and source.python.mentions(ASKS)
+    chosen = FLASH_CHOICE.search(lines) is not None and source.python.mentions(FLASH_CHOICE)
     in_command = IN_COMMAND.search(lines) is not None and runs_commands(source.data)
     if not (chosen or in_command or may_fall_back(source.data)):
         return NOTHING

@@ -39,7 +39,7 @@ version = 1
 safety = "safe"
 needles = (b"is_bf16_supported", b"is_torch_bf16", b"is_bf16_available")
 below = BF16_FROM
-brings: tuple[str, ...] = ()
+requires: tuple[str, ...] = ()
 matches = reads_python
 
 PROBES = frozenset({"is_bf16_supported", "is_torch_bf16_gpu_available", "is_torch_bf16_available", "is_bf16_available"})

@@ -9,12 +9,12 @@ What it does
     losses, sums, powers, cumulative products, rotary frequencies and positions. `tf32=True` becomes False. A lone
     `bf16=<test of the card>` gets an `fp16=` for cards without bfloat16. Lightning's `bf16-true` becomes `16-mixed`,
     which keeps trained weights in float32; it is refused with an error where a Fabric loop would then skip the loss
-    scale. Comparisons, comments, docstrings and branches that test the card are never changed. A word is replaced in
-    the spelling that the project's own readers of the option accept: choices, ladders, tables, asserts, `Literal`,
-    enumerations, validators and fields, in other files too. A reader that accepts no float16 gets a choice, row or
-    branch for it where that is one line; otherwise the word stays, and a warning names the line that refuses it.
-    Options keep their bfloat16 name and get a float16 one beside it (`--fp16` beside `--bf16`). Always runs together
-    with `trainable-fp32` and `scaler-gate`.
+    scale. Comparisons, comments, docstrings and branches that test the card are never changed. An option's value is
+    replaced by the float16 spelling that the project's own code accepts for it, in any file: choices, if/elif chains,
+    tables, asserts, `Literal`, enumerations, validators and fields. If that code accepts no float16, a choice, row or
+    branch is added where one line suffices; otherwise the value stays, and a warning names the line that rejects
+    float16. Options keep their bfloat16 name and get a float16 one beside it (`--fp16` beside `--bf16`). Always runs
+    together with `trainable-fp32` and `scaler-gate`.
 
 Why
     Volta and Turing cards have no bfloat16 units. torch's emulation is slow, it misleads the checks of libraries, and
@@ -61,11 +61,11 @@ version = 7
 safety = "safe"
 needles = (b"bfloat16", b"bf16", b"BF16", b"tf32", b"from_pretrained", b"trl")
 below = BF16_FROM
-brings = ("scaler-gate", "trainable-fp32")
+requires = ("scaler-gate", "trainable-fp32")
 matches = reads_python
 
 WORDS = (b"bfloat16", b"bf16", b"BF16", b"tf32")
-ASKS = re.compile(b"|".join(WORDS))
+PRECISION_WORDS = re.compile(b"|".join(WORDS))
 LOADERS = (b"transformers", b"trl")
 IMPORTS_LOADER = re.compile(rb"""^[ \t"]*(?:from|import)[ \t]+(?:transformers|trl)\b""", re.MULTILINE)
 
@@ -74,7 +74,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
     """Select float16 wherever bfloat16 is selected, explicitly or by a library's default."""
     loads = IMPORTS_LOADER.search(lines_with(source.data, LOADERS)) is not None
     asks = loads or holds_any(source.data, WORDS)
-    if not asks or not (loads or runs_commands(source.data) or source.python.mentions(ASKS)):
+    if not asks or not (loads or runs_commands(source.data) or source.python.mentions(PRECISION_WORDS)):
         return NOTHING
     draft = Draft(source.python, name)
     consumers = consumers_beside(draft.source, target.own.consumers)

@@ -20,7 +20,7 @@ COMMANDS = (b"subprocess", b"os.system", b"os.popen")
 RUNS_COMMANDS = re.compile(rb"\bsubprocess\b|\bos[.](?:system|popen)\b")
 RUNS = re.compile(r"(?:subprocess\.\w+|os\.(?:system|popen))")
 SPLITS = ("shlex.split",)
-ASKS = re.compile(r"--(?:\w*bf16|[\w-]*flash[_-]att\w+|\S+[ =](?:bf16|bfloat16|flash_att\w+)\b)")
+CHANGED_FLAGS = re.compile(r"--(?:\w*bf16|[\w-]*flash[_-]att\w+|\S+[ =](?:bf16|bfloat16|flash_att\w+)\b)")
 LITERAL = re.compile(r"[rRfF]{0,2}(\"\"\"|'''|\"|')(.*)\1", re.DOTALL)
 LEFT = "the command in this string contains {}; it was left as it is, because it is split into several strings"
 
@@ -35,9 +35,9 @@ def edit_command_strings(draft: Draft) -> None:
     if not runs_commands(draft.source.text):
         return
     for node in _strings(draft.source):
-        asked = ASKS.search(draft.source.segment(node))
-        if asked is not None and not is_gated(draft.source, node) and not _edit(draft, node):
-            draft.warn(node, LEFT.format(asked[0]))
+        found = CHANGED_FLAGS.search(draft.source.segment(node))
+        if found is not None and not is_gated(draft.source, node) and not _edit(draft, node):
+            draft.warn(node, LEFT.format(found[0]))
 
 
 def _strings(source: PythonSource) -> Iterator[ast.Constant | ast.JoinedStr]:

@@ -47,7 +47,7 @@ version = 2
 safety = "safe"
 needles = (b"device_map",)
 below = None
-brings: tuple[str, ...] = ()
+requires: tuple[str, ...] = ()
 matches = reads_python
 
 SPREADS = ("auto", "balanced", "balanced_low_0", "sequential")

@@ -47,7 +47,7 @@ version = 5
 safety = "safe"
 needles = (b"label",)
 below = None
-brings: tuple[str, ...] = ()
+requires: tuple[str, ...] = ()
 matches = reads_python
 
 FILLS = (b"pad(", b"full(", b"full_like(", b"zeros(")

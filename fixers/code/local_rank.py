@@ -43,7 +43,7 @@ version = 1
 safety = "safe"
 needles = (b"RANK", b"get_rank")
 below = None
-brings: tuple[str, ...] = ()
+requires: tuple[str, ...] = ()
 matches = reads_python
 
 DEVICE_CALLS = frozenset({"set_device", "device", "to", "cuda"})

@@ -44,7 +44,7 @@ version = 4
 safety = "safe"
 needles = (b"_loss(", b"cross_entropy", b"kl_div", b"Loss(")
 below = BF16_FROM
-brings: tuple[str, ...] = ()
+requires: tuple[str, ...] = ()
 matches = reads_python
 
 HALF_WORDS = (b"float16", b"fp16", b".half()", b"autocast", b"GradScaler", b"MixedPrecision", b"mixed_precision")
@@ -54,7 +54,7 @@ SOFTMAXES = ("softmax", "log_softmax", "logsigmoid", "sigmoid")
 NOT_PROMOTED = ("huber_loss",)
 FLOAT32 = ("torch.float32", "torch.float")
 TEMPERATURE = re.compile(r"(?:^|[._])(?:T|tau|temp|temperature)$", re.IGNORECASE)
-ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
+NEEDS_NO_PARENTHESES = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
 WHY = "the loss is computed in float32"
 
 
@@ -139,7 +139,7 @@ def _make_float32(draft: Draft, operand: ast.expr) -> None:
     if _is_float32(source, operand) or isinstance(operand, ast.Constant):
         return
     start, end = source.span(operand)
-    if isinstance(operand, ATOMS):
+    if isinstance(operand, NEEDS_NO_PARENTHESES):
         draft.edits.append(source.insert(end, ".float()", WHY))
     else:
         draft.edits.append(source.insert(start, "(", WHY))

@@ -61,7 +61,7 @@ version = 4
 safety = "safe"
 needles = (b"autocast",)
 below = None
-brings: tuple[str, ...] = ()
+requires: tuple[str, ...] = ()
 matches = reads_python
 
 SCALERS = ("GradScaler", "ShardedGradScaler")

@@ -47,7 +47,7 @@ version = 3
 safety = "safe"
 needles = (b"Trainer", b"TrainingArguments", b"trl", b"torch_dtype", b"load_in_", *OPTIONS)
 below = None
-brings: tuple[str, ...] = ()
+requires: tuple[str, ...] = ()
 
 
 def matches(path: str) -> bool:

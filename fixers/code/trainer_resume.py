@@ -47,7 +47,7 @@ version = 1
 safety = "safe"
 needles = (b"Trainer",)
 below = None
-brings: tuple[str, ...] = ()
+requires: tuple[str, ...] = ()
 matches = reads_python
 
 TRAINS = re.compile(rb"\.train\(")

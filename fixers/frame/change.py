@@ -53,5 +53,5 @@ class Plan:
     def empty(self) -> bool:
         return not self.changes
 
-    def and_also(self, other: Plan) -> Plan:
+    def plus(self, other: Plan) -> Plan:
         return Plan(self.findings + other.findings, self.changes + other.changes, self.left + other.left)

@@ -12,8 +12,8 @@ from fixers.sources.config_files import reads_config
 from fixers.sources.file_roles import half_models_in, is_jax, never_trains
 from fixers.sources.lines import lines_with
 from fixers.sources.python import TREES
-from fixers.sources.readers.asked import asked_in_python, asked_in_text
-from fixers.sources.readers.consumers import Answer, Consumers, merge_consumers
+from fixers.sources.readers.bf16_values import bf16_values_in_python, bf16_values_in_text
+from fixers.sources.readers.consumers import Consumers, Spelling, merge_consumers
 from fixers.sources.readers.find import find_fields, find_readers, holds_readers, is_test
 from fixers.sources.trainer_names import ARGUMENTS, TRL_ARGUMENTS
 from fixers.sources.unparsable import Unparsable
@@ -47,7 +47,7 @@ class OwnSettings:
     half_models: tuple[str, ...] = ()
     consumers: Consumers = field(default_factory=Consumers)
 
-    def resolve_switch(self, name: str, default: str) -> Answer:
+    def resolve_switch(self, name: str, default: str) -> Spelling:
         """Return the name of the float16 switch that the classes with the bfloat16 switch `name` declare."""
         answer = self.consumers.resolve_switch(name, default, self.into_trainer)
         return replace(answer, declared=True) if name in self.paired else answer
@@ -59,9 +59,9 @@ def reads_settings(path: str) -> bool:
 
 
 def judge_source(path: str, source: bytes) -> OwnSettings:
-    """Return the settings that a Python file reads and declares, and what it is for; of another, what it selects."""
+    """Return what a Python file reads and declares, and its role; of other files, their bfloat16 values."""
     if not path.endswith(".py"):
-        return OwnSettings(consumers=Consumers(asked=asked_in_text(path, source) or None))
+        return OwnSettings(consumers=Consumers(selected=bf16_values_in_text(path, source) or None))
     into_trainer = INTO_TRAINER.search(lines_with(source, PARSERS)) is not None
     keys = keys_of(source)
     options = _names(OF_OPTIONS, lines_with(source, RENAMED))
@@ -79,7 +79,7 @@ def _consumers(path: str, data: bytes) -> Consumers:
         source = TREES.read(path, data)
         readers = tuple(found.reader for found in find_readers(source))
         scripts = (path,) if is_started(data) else ()
-        return Consumers(readers, find_fields(source), scripts, asked_in_python(source))
+        return Consumers(readers, find_fields(source), scripts, bf16_values_in_python(source))
     except Unparsable:
         return Consumers()
 

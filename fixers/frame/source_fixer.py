@@ -30,7 +30,7 @@ class SourceFixer(Protocol):
     """A module of `fixers/code/` or `fixers/settings/`; its docstring is its rule page.
 
     `needles`: a file that contains none of these is never parsed. `below`: the fixer applies only to known cards of
-    lower compute capability; None for all sites. `brings`: fixers that must run together with this one.
+    lower compute capability; None for all sites. `requires`: fixers that must run together with this one.
     `rewrite` is pure and idempotent: it plans no edits for its own output. It may raise `Unparsable`.
     """
 
@@ -50,7 +50,7 @@ class SourceFixer(Protocol):
     def below(self) -> tuple[int, int] | None: ...
 
     @property
-    def brings(self) -> tuple[str, ...]: ...
+    def requires(self) -> tuple[str, ...]: ...
 
     def matches(self, path: str) -> bool: ...
 

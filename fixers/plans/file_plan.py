@@ -20,7 +20,7 @@ from remote.protocol.tokenizer_files import LFS_POINTER
 
 LFS_MESSAGE = "this is a Git LFS pointer, not the file itself; it was not checked"
 LARGEST_SOURCE_BYTES = 16 * 2**20
-ASKS = (b"bfloat16", b"bf16", b"flash_att", b"flash-att")
+PRECISION_WORDS = (b"bfloat16", b"bf16", b"flash_att", b"flash-att")
 """A file that the training does not run is reported only if it contains one of these."""
 
 
@@ -48,7 +48,7 @@ def plan_file(path: str, data: bytes, fixers: Sequence[SourceFixer], target: Tar
     if not wanted(path, data, fixers):
         return FileOutcome()
     if outside := judge_scope(path, data, target):
-        asks = holds_any(data, ASKS)
+        asks = holds_any(data, PRECISION_WORDS)
         return FileOutcome(left=(Left(path, outside),) if asks else ())
     if len(data) > LARGEST_SOURCE_BYTES:
         return FileOutcome(None, (_unparsable(path, f"{len(data)} bytes: too large to be a source file", 1),))

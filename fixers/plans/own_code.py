@@ -10,7 +10,7 @@ from posixpath import basename, dirname, splitext
 
 from fixers.frame.own_settings import OwnSettings, judge_source, merge_own, reads_settings
 from fixers.frame.site import Tree
-from fixers.plans.memory import Digested, Memory, code_digest
+from fixers.plans.plan_cache import Digested, PlanCache, code_digest
 from fixers.sources.file_roles import imported_names
 
 IMPORTS = "*"
@@ -23,47 +23,49 @@ def read_own_code(tree: Tree) -> OwnSettings:
     Unreadable files are skipped; planning reports them.
     """
     paths = [path for path in tree.paths() if reads_settings(path)]
-    memory = Memory.of(tree.root, f"own-{code_digest()}") if isinstance(tree, Digested) else None
+    cache = PlanCache.of(tree.root, f"own-{code_digest()}") if isinstance(tree, Digested) else None
     parts: list[OwnSettings] = []
     for path in paths:
         with suppress(OSError):
-            parts.append(_judged(tree, memory, path))
+            parts.append(_judged(tree, cache, path))
     own = merge_own(parts)
     if own.scripts:
         modules = [path for path in paths if path.endswith(".py")]
-        scripts = _not_imported(tree, memory, modules, own.scripts)
+        scripts = _not_imported(tree, cache, modules, own.scripts)
         own = replace(own, scripts=scripts, consumers=own.consumers.without(scripts))
-    if memory is not None:
-        memory.save()
+    if cache is not None:
+        cache.save()
     return own
 
 
-def _judged(tree: Tree, memory: Memory | None, path: str) -> OwnSettings:
+def _judged(tree: Tree, cache: PlanCache | None, path: str) -> OwnSettings:
     """Return the settings of one file, from the cache if the file is unchanged."""
-    if memory is None or not isinstance(tree, Digested):
+    if cache is None or not isinstance(tree, Digested):
         return judge_source(path, tree.read(path))
     digest = tree.digest(path)
-    own = memory.recall_own(path, digest)
+    own = cache.find_own(path, digest)
     if own is None:
         own = judge_source(path, tree.read(path))
-        memory.remember_own(path, digest, own)
+        cache.store_own(path, digest, own)
     return own
 
 
-def _not_imported(tree: Tree, memory: Memory | None, paths: Sequence[str], scripts: tuple[str, ...]) -> tuple[str, ...]:
+def _not_imported(
+    tree: Tree, cache: PlanCache | None, paths: Sequence[str], scripts: tuple[str, ...]
+) -> tuple[str, ...]:
     """Return the scripts whose names no other file imports."""
-    if memory is None or not isinstance(tree, Digested):
+    if cache is None or not isinstance(tree, Digested):
         return tuple(sorted(set(scripts) - _imported(tree, paths, scripts)))
-    digest = hashlib.sha256(repr([memory.rows[path] for path in paths if path in memory.rows]).encode()).hexdigest()
-    known = memory.recall_own(IMPORTS, digest)
+    digest = hashlib.sha256(repr([cache.rows[path] for path in paths if path in cache.rows]).encode()).hexdigest()
+    known = cache.find_own(IMPORTS, digest)
     if known is None:
         known = OwnSettings(scripts=tuple(sorted(set(scripts) - _imported(tree, paths, scripts))))
-        memory.remember_own(IMPORTS, digest, known)
+        cache.store_own(IMPORTS, digest, known)
     return known.scripts
 
 
 def _imported(tree: Tree, paths: Sequence[str], scripts: tuple[str, ...]) -> set[str]:
-    """Return the scripts that may be imported: another file names them beside their folder, or from the same one."""
+    """Return the scripts that may be imported: another file imports their name, and is or names their folder."""
     by_name: dict[bytes, list[str]] = {}
     for script in scripts:
         by_name.setdefault(splitext(basename(script))[0].encode(), []).append(script)

@@ -16,8 +16,8 @@ from fixers.frame.source_fixer import SourceFixer
 from fixers.frame.target import Target
 from fixers.frame.target_of import target_of
 from fixers.plans.file_plan import FileOutcome, plan_file
-from fixers.plans.memory import Digested, Memory, question_of
 from fixers.plans.own_code import read_own_code
+from fixers.plans.plan_cache import Digested, PlanCache, cache_key
 from fixers.registry import setup_fixers, source_fixers
 from fixers.sources.python import TREES
 from remote.errors import BadUsage
@@ -42,7 +42,7 @@ def _plan(site: Site, chosen: set[str]) -> Plan:
     sources = [fixer for fixer in source_fixers() if fixer.name in chosen and applies(fixer, target)]
     setups = [fixer for fixer in setup_fixers() if fixer.name in chosen]
     rewrites = _plan_sources(site, sources, target)
-    return one_change_each(rewrites.and_also(_plan_setups(replace(site, tree=as_planned(site.tree, rewrites)), setups)))
+    return one_change_each(rewrites.plus(_plan_setups(replace(site, tree=as_planned(site.tree, rewrites)), setups)))
 
 
 def full_target(site: Site) -> Target:
@@ -78,20 +78,20 @@ def chosen_names(site: Site, only: Iterable[str] | None) -> set[str]:
         near = difflib.get_close_matches(unknown[0], known, n=1)
         instead = (unknown[0], near[0]) if near else None
         raise BadUsage(f"unknown fixer: {unknown[0]!r}", where="--only", hint="pipeline explain", instead=instead)
-    named = named | set(brought_by(named))
+    named = named | set(required_by(named))
     refused = {name for name in named if site.settings.get(name) in OFF}
     return named - refused - (OFF_IN_PURE_FP16 if site.config.get("precision") == "fp16-pure" else set())
 
 
-def brought_by(named: Iterable[str]) -> dict[str, str]:
+def required_by(named: Iterable[str]) -> dict[str, str]:
     """Return fixers that the given ones require, each with the fixer that requires it."""
-    asked = set(named)
+    given = set(named)
     return {
-        brought: fixer.name
+        required: fixer.name
         for fixer in source_fixers()
-        if fixer.name in asked
-        for brought in fixer.brings
-        if brought not in asked
+        if fixer.name in given
+        for required in fixer.requires
+        if required not in given
     }
 
 
@@ -119,9 +119,9 @@ def _outcomes(site: Site, fixers: Sequence[SourceFixer], target: Target) -> Iter
             _or_unreadable(path, lambda path: plan_file(path, tree.read(path), fixers, target)) for path in paths
         )
         return
-    memory = Memory.of(tree.root, question_of(fixers, target))
-    yield from (_or_unreadable(path, lambda path: _cached(tree, memory, path, fixers, target)) for path in paths)
-    memory.save()
+    cache = PlanCache.of(tree.root, cache_key(fixers, target))
+    yield from (_or_unreadable(path, lambda path: _cached(tree, cache, path, fixers, target)) for path in paths)
+    cache.save()
 
 
 def _or_unreadable(path: str, plan: Callable[[str], FileOutcome]) -> FileOutcome:
@@ -133,14 +133,14 @@ def _or_unreadable(path: str, plan: Callable[[str], FileOutcome]) -> FileOutcome
         return FileOutcome(None, (warning("unreadable-source", message, path),))
 
 
-def _cached(tree: Digested, memory: Memory, path: str, fixers: Sequence[SourceFixer], target: Target) -> FileOutcome:
+def _cached(tree: Digested, cache: PlanCache, path: str, fixers: Sequence[SourceFixer], target: Target) -> FileOutcome:
     """Return the cached outcome of an unchanged file, else plan it."""
-    known = memory.recall(path, tree.digest(path), tree)
+    known = cache.find(path, tree.digest(path), tree)
     if known is not None:
         return known
     data = tree.read(path)
     outcome = plan_file(path, data, fixers, target)
-    memory.remember(path, data, outcome)
+    cache.store(path, data, outcome)
     return outcome
 
 
@@ -159,5 +159,5 @@ def _without_gc() -> Iterator[None]:
 def _plan_setups(site: Site, fixers: Sequence[Fixer]) -> Plan:
     plan = Plan()
     for fixer in fixers:
-        plan = plan.and_also(fixer.plan(site))
+        plan = plan.plus(fixer.plan(site))
     return plan

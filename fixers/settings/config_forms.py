@@ -37,7 +37,7 @@ from fixers.settings.precision_words import (
 )
 from fixers.settings.refusals import refusal_of
 from fixers.sources.nodes import TABLE, Mapping, Node, Scalar, Sequence
-from fixers.sources.readers.consumers import Asked
+from fixers.sources.readers.consumers import BF16Value
 from fixers.sources.readers.reader import option_name
 from fixers.sources.splice import newline_of
 
@@ -137,12 +137,12 @@ class Settings:
         if twin is None:
             return
         wide = twin in FULL.values()
-        asked = Asked(option_name(name), value.text, self.found.path, wide=wide, plain=not value.style)
-        answer = self.own.consumers.resolve(asked, twin)
-        if answer.refused is not None:
-            self.warn(value, *refusal_of(value.text, answer.refused, twin))
+        selected = BF16Value(option_name(name), value.text, self.found.path, wide=wide, plain=not value.style)
+        spelling = self.own.consumers.resolve(selected, twin)
+        if spelling.refused is not None:
+            self.warn(value, *refusal_of(value.text, spelling.refused, twin))
         else:
-            self.replace(value, answer.word, WHY_RANGE if wide else NO_BFLOAT16)
+            self.replace(value, spelling.word, WHY_RANGE if wide else NO_BFLOAT16)
 
     def judge_switch(self, siblings: Mapping, key: Scalar, value: Scalar) -> None:
         if not is_true(value.text) and value.text not in ("auto", "full"):
@@ -162,11 +162,11 @@ class Settings:
 
     def rename_switch(self, siblings: Mapping, key: Scalar, value: Scalar) -> None:
         """Give the key the float16 name that the project's classes declare."""
-        answer = self.own.resolve_switch(option_name(key.text), option_name(fp16_name(key.text)))
-        wanted = renamed(key.text, answer.word)
-        if answer.refused is not None:
-            self.warn(key, *refusal_of(key.text, answer.refused, answer.word))
-        elif not answer.declared and not IS_BF16.fullmatch(option(key.text)):
+        spelling = self.own.resolve_switch(option_name(key.text), option_name(fp16_name(key.text)))
+        wanted = renamed(key.text, spelling.word)
+        if spelling.refused is not None:
+            self.warn(key, *refusal_of(key.text, spelling.refused, spelling.word))
+        elif not spelling.declared and not IS_BF16.fullmatch(option(key.text)):
             self.warn(key, f"{key.text} selects bfloat16; which key selects float16 is unknown")
         elif key.text != wanted.replace("fp16", "bf16") and _has_rival(siblings, key, wanted):
             self.replace(value, as_false(value.text), NO_BFLOAT16)

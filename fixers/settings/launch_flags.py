@@ -56,11 +56,11 @@ version = 6
 safety = "safe"
 needles = NEEDLES
 below = BF16_FROM
-brings: tuple[str, ...] = ()
+requires: tuple[str, ...] = ()
 
 
-ASKS = re.compile(rb"bf16|bfloat16")
-ASKS_OF_HEREDOC = re.compile(rb"bf16|bfloat16|flash_att(?:entio)?n(?:_[23])?")
+PRECISION_WORDS = re.compile(rb"bf16|bfloat16")
+HEREDOC_WORDS = re.compile(rb"bf16|bfloat16|flash_att(?:entio)?n(?:_[23])?")
 READS_COMMANDS = {*SHELLS, "sbatch", "srun", "ssh"}
 
 
@@ -100,8 +100,8 @@ def _rewrite_notebook(source: Source) -> Rewrite:
         return NOTHING
     launch.read(script)
     for start in left:
-        if asked := ASKS.search(source.data, start, source.data.find(b"\n", start)):
-            launch.found.warn(asked.start(), f"a command in a cell contains {asked[0].decode()}, and could not be read")
+        if word := PRECISION_WORDS.search(source.data, start, source.data.find(b"\n", start)):
+            launch.found.warn(word.start(), f"a command in a cell contains {word[0].decode()}, and could not be read")
     return launch.found.rewrite
 
 
@@ -128,7 +128,7 @@ def _read_heredoc(launch: Launch, heredoc: Heredoc) -> None:
             return
     except Unparsable:
         pass
-    word = None if is_python_heredoc(launch.data, heredoc) else ASKS_OF_HEREDOC.search(body)
+    word = None if is_python_heredoc(launch.data, heredoc) else HEREDOC_WORDS.search(body)
     if word:
         what = "FlashAttention" if word[0].startswith(b"flash") else "bfloat16"
         message = f"a heredoc selects {what}; its purpose is unknown, so it was left as it is"

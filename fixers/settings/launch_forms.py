@@ -38,7 +38,7 @@ from fixers.settings.precision_words import (
 )
 from fixers.settings.refusals import refusal_of
 from fixers.settings.text_arguments import holds_arguments, text_of
-from fixers.sources.readers.consumers import Asked
+from fixers.sources.readers.consumers import BF16Value
 from fixers.sources.readers.reader import option_name
 from fixers.sources.shell_words import scan_shell
 from fixers.sources.unparsable import Unparsable
@@ -166,11 +166,11 @@ class Launch:
         """Return the word that the project's readers of the option accept; None, with a warning, if one refuses it."""
         if piece.start < self.launcher_end:
             return twin
-        asked = Asked(option_name(name), value, self.found.path, self.program, wide)
-        answer = self.own.consumers.resolve(asked, twin)
-        if answer.refused is None:
-            return answer.word
-        self.found.warn(piece.start, *refusal_of(value, answer.refused, twin))
+        selected = BF16Value(option_name(name), value, self.found.path, self.program, wide)
+        spelling = self.own.consumers.resolve(selected, twin)
+        if spelling.refused is None:
+            return spelling.word
+        self.found.warn(piece.start, *refusal_of(value, spelling.refused, twin))
         return None
 
     # complex: each launcher spells the option in its own way
@@ -195,15 +195,15 @@ class Launch:
             )
 
     def rename_bf16(self, each: Given) -> None:
-        answer = self.own.resolve_switch(option_name(each.name), option_name(fp16_name(each.name)))
-        if answer.refused is not None:
-            self.found.warn(each.flag.start, *refusal_of(each.flag.raw, answer.refused, answer.word))
+        spelling = self.own.resolve_switch(option_name(each.name), option_name(fp16_name(each.name)))
+        if spelling.refused is not None:
+            self.found.warn(each.flag.start, *refusal_of(each.flag.raw, spelling.refused, spelling.word))
             return
-        if not answer.declared and not IS_BF16.fullmatch(each.name):
+        if not spelling.declared and not IS_BF16.fullmatch(each.name):
             message = f"{each.flag.raw} selects bfloat16; which option selects float16 is unknown"
             self.found.warn(each.flag.start, message)
             return
-        self.replace(each.flag, renamed(each.flag.raw, answer.word), NO_BFLOAT16)
+        self.replace(each.flag, renamed(each.flag.raw, spelling.word), NO_BFLOAT16)
         if each.value and each.value.text in ("auto", "full"):
             self.replace(each.value, "true", NO_BFLOAT16)
 

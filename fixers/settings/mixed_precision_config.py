@@ -57,7 +57,7 @@ version = 7
 safety = "safe"
 needles = NEEDLES
 below = BF16_FROM
-brings: tuple[str, ...] = ()
+requires: tuple[str, ...] = ()
 matches = reads_config
 
 OF_A_CHECKPOINT = {
@@ -70,7 +70,7 @@ OF_A_CHECKPOINT = {
     "model.safetensors.index.json",
     "package-lock.json",
 }
-OF_ACCELERATE = ("compute_environment", "distributed_type")
+ACCELERATE_KEYS = ("compute_environment", "distributed_type")
 FSDP_KEYS = ("distributed_type", "mixed_precision")
 HALVES = ("bf16", "fp16")
 ONE_DTYPE = "FSDP 1 needs one dtype in each unit: float32 adapters beside frozen float16 weights cannot be wrapped"
@@ -130,7 +130,7 @@ def is_ours(document: Node) -> bool:
 
 def _is_of_accelerate(document: Node) -> bool:
     """Return True for the config of `accelerate launch`, which no code of the project reads."""
-    return isinstance(document, Mapping) and any(document.get(key) is not None for key in OF_ACCELERATE)
+    return isinstance(document, Mapping) and any(document.get(key) is not None for key in ACCELERATE_KEYS)
 
 
 def _describes_a_checkpoint(document: Node) -> bool:

@@ -42,7 +42,7 @@ version = 2
 safety = "safe"
 needles: tuple[bytes, ...] = (b"accelerate", b"29500", b"main_process_port")
 below = None
-brings: tuple[str, ...] = ()
+requires: tuple[str, ...] = ()
 
 
 def matches(path: str) -> bool:

@@ -56,7 +56,7 @@ def plan(site: Site) -> Plan:
     if path not in paths:
         return Plan((_absent(wanted, paths),)) if wanted else Plan()
     copies = list(setting.get("copies", ())) if isinstance(setting, Mapping) else []
-    return _plan_copies(site, path, [str(copy) for copy in copies]).and_also(_plan_host(site, path))
+    return _plan_copies(site, path, [str(copy) for copy in copies]).plus(_plan_host(site, path))
 
 
 def _plan_copies(site: Site, path: str, copies: Sequence[str]) -> Plan:
@@ -67,7 +67,7 @@ def _plan_copies(site: Site, path: str, copies: Sequence[str]) -> Plan:
         words = f"{copy} is a stale copy of {path}"
         finding = resolved(error(name, words, copy))
         change = FileChange(copy, site.tree.read(copy), data, {name: version}, (words,))
-        plan = plan.and_also(Plan((finding,), (change,)))
+        plan = plan.plus(Plan((finding,), (change,)))
     return plan
 
 

@@ -40,7 +40,7 @@ from fixers.frame.findings import error, resolved
 from fixers.frame.site import Site, Tree
 from fixers.setup.host_hub import HostHub, hub_request
 from fixers.setup.laptop_hub import HubUnavailable, ask_laptop_hub, fetch_on_laptop
-from fixers.setup.tokenizer_judgement import NAME, UPGRADE, Complaint, good_copy, judge_files
+from fixers.setup.tokenizer_judgement import NAME, UPGRADE, FaultyFile, good_copy, judge_files
 from remote.host import read_answer
 from remote.protocol.findings import Finding
 from remote.protocol.tokenizer_files import (
@@ -168,40 +168,40 @@ def laptop_files(site: Site, root: str = "") -> tuple[TokenizerFile, ...]:
     return tuple(found)
 
 
-def _plan_host(site: Site, origin: Origin, files: Sequence[TokenizerFile], complaints: Sequence[Complaint]) -> Plan:
+def _plan_host(site: Site, origin: Origin, files: Sequence[TokenizerFile], faulty_files: Sequence[FaultyFile]) -> Plan:
     assert site.host is not None and site.project is not None
     findings: list[Finding] = []
     changes: list[FileChange | HostChange] = []
     root = posixpath.join(site.host.workdir, site.project.tree)
     source = posixpath.join(root, origin.source) if origin.source else ""
     hub = HostHub(site)
-    for complaint in complaints:
-        if not complaint.replace:
-            findings.append(complaint.finding)
+    for faulty in faulty_files:
+        if not faulty.replace:
+            findings.append(faulty.finding)
             continue
-        rewrite = _rewrite(site, origin, complaint)
+        rewrite = _rewrite(site, origin, faulty)
         if rewrite is not None:
-            findings.append(resolved(complaint.finding))
+            findings.append(resolved(faulty.finding))
             changes.append(rewrite)
             continue
         try:
-            args = _replacement(complaint.file, belongs_to(site, origin, complaint.file, root), source, files, hub)
+            args = _replacement(faulty.file, belongs_to(site, origin, faulty.file, root), source, files, hub)
         except HubUnavailable as unavailable:
-            findings.append(_unresolved(complaint.finding, unavailable))
+            findings.append(_unresolved(faulty.finding, unavailable))
             continue
-        findings.append(resolved(complaint.finding))
-        changes.append(_change(site, complaint, args))
+        findings.append(resolved(faulty.finding))
+        changes.append(_change(site, faulty, args))
     return Plan(tuple(findings), tuple(changes))
 
 
-def _rewrite(site: Site, origin: Origin, complaint: Complaint) -> FileChange | None:
+def _rewrite(site: Site, origin: Origin, faulty: FaultyFile) -> FileChange | None:
     """Plan a local rewrite if the broken file is identical locally and the tree contains a valid copy."""
     assert site.host is not None and site.project is not None
-    path = posixpath.relpath(complaint.file.path, posixpath.join(site.host.workdir, site.project.tree))
+    path = posixpath.relpath(faulty.file.path, posixpath.join(site.host.workdir, site.project.tree))
     files = laptop_files(site)
-    local = next((file for file in files if file.path == path and file.sha256 == complaint.file.sha256), None)
+    local = next((file for file in files if file.path == path and file.sha256 == faulty.file.sha256), None)
     copy = good_copy(local, files, origin.source, "", "") if local is not None and origin.source else None
-    return _file_change(site, complaint.finding, path, site.tree.read(copy.path)) if copy is not None else None
+    return _file_change(site, faulty.finding, path, site.tree.read(copy.path)) if copy is not None else None
 
 
 def _file_change(site: Site, finding: Finding, path: str, data: bytes) -> FileChange:
@@ -209,8 +209,8 @@ def _file_change(site: Site, finding: Finding, path: str, data: bytes) -> FileCh
     return FileChange(path, site.tree.read(path), data, {name: version}, (reason,))
 
 
-def _change(site: Site, complaint: Complaint, args: Mapping[str, Any]) -> HostChange:
-    file = complaint.file
+def _change(site: Site, faulty: FaultyFile, args: Mapping[str, Any]) -> HostChange:
+    file = faulty.file
     origin = args.get("copy") or f"{args['repo']} at {str(args['revision'])[:12]}"
     summary = f"replace {file.path} ({file.size} bytes) by the file from {origin} ({args['digest']['size']} bytes)"
     whole = {**hub_request(site), "fixer": name, "path": file.real, "expected": file.sha256, **args}
@@ -257,8 +257,8 @@ def _plan_laptop(site: Site, origin: Origin) -> Plan:
     files = laptop_files(site)
     findings: list[Finding] = []
     changes: list[FileChange] = []
-    for complaint in judge_files(files, ""):
-        file, finding = complaint.file, complaint.finding
+    for faulty in judge_files(files, ""):
+        file, finding = faulty.file, faulty.finding
         try:
             data = _laptop_replacement(site, origin, file, files)
         except HubUnavailable as unavailable:

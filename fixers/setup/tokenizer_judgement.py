@@ -16,7 +16,7 @@ UPGRADE = 'pip install -U "tokenizers>=0.20" "transformers>=4.45"'
 
 
 @dataclass(frozen=True)
-class Complaint:
+class FaultyFile:
     """A finding about one file; `replace` is False if the file itself is not the problem."""
 
     file: TokenizerFile
@@ -24,24 +24,24 @@ class Complaint:
     replace: bool
 
 
-def judge_files(files: Iterable[TokenizerFile], installed: str) -> tuple[Complaint, ...]:
-    """Return one complaint per faulty file. `installed` is the version of the tokenizers package, empty if unknown."""
-    complaints = (_judge(file, installed) for file in files)
-    return tuple(complaint for complaint in complaints if complaint is not None)
+def judge_files(files: Iterable[TokenizerFile], installed: str) -> tuple[FaultyFile, ...]:
+    """Return the finding of every faulty file. `installed`: the version of the tokenizers package; may be empty."""
+    faulty_files = (_judge(file, installed) for file in files)
+    return tuple(faulty for faulty in faulty_files if faulty is not None)
 
 
-def _judge(file: TokenizerFile, installed: str) -> Complaint | None:
+def _judge(file: TokenizerFile, installed: str) -> FaultyFile | None:
     if file.fault is not None:
-        return Complaint(file, _error(file, f"{file.fault.kind.replace('-', ' ')}: {file.fault.detail}"), True)
+        return FaultyFile(file, _error(file, f"{file.fault.kind.replace('-', ' ')}: {file.fault.detail}"), True)
     if file.mismatch and (file.known_from == "cache" or not file.path.endswith(".json")):
-        return Complaint(file, _error(file, f"not the hub's file: {file.mismatch}"), True)
+        return FaultyFile(file, _error(file, f"not the hub's file: {file.mismatch}"), True)
     if file.paired_merges and installed and version_of(installed) < PAIRED_MERGES_FROM:
-        return Complaint(file, _too_new(file, f"tokenizers {installed} cannot read merges in pairs"), False)
+        return FaultyFile(file, _too_new(file, f"tokenizers {installed} cannot read merges in pairs"), False)
     if file.loads:
-        return Complaint(file, _error(file, f"it fails to load: {file.loads}"), True)
+        return FaultyFile(file, _error(file, f"it fails to load: {file.loads}"), True)
     if file.mismatch:
         message = f"{posixpath.basename(file.path)} differs from the hub's ({file.mismatch}); kept, because it is valid"
-        return Complaint(file, warning(NAME, message, file.path), False)
+        return FaultyFile(file, warning(NAME, message, file.path), False)
     return None
 
 

@@ -35,17 +35,17 @@ def is_float32(source: PythonSource, owner: str, at: ast.AST, half_models: Colle
     """
     if not owner or MAY_BE_HALF.search(source.data) or _casts(source, owner):
         return False
-    making = Making(_scope_of(source, owner, at), half_models)
-    return _is_checked(source, owner) or _is_made_so(source, owner, making)
+    search = FloatSearch(_scope_of(source, owner, at), half_models)
+    return _is_checked(source, owner) or _is_created_so(source, owner, search)
 
 
 @dataclass(frozen=True)
-class Making:
-    """The scope whose assignments count, None for all; classes that make half models; the models in question."""
+class FloatSearch:
+    """The scope whose assignments count (None: all), classes that create half models, and the names visited so far."""
 
     scope: ast.AST | None
     half_models: Collection[str]
-    asked: frozenset[str] = frozenset()
+    visited: frozenset[str] = frozenset()
 
 
 def _scope_of(source: PythonSource, owner: str, at: ast.AST) -> ast.AST | None:
@@ -59,13 +59,13 @@ def _scope_of(source: PythonSource, owner: str, at: ast.AST) -> ast.AST | None:
     return scope.node if scope is not None else source.names.module.node
 
 
-def _is_made_so(source: PythonSource, owner: str, making: Making) -> bool:
-    if owner in making.asked:
+def _is_created_so(source: PythonSource, owner: str, search: FloatSearch) -> bool:
+    if owner in search.visited:
         return False
-    making = replace(making, asked=making.asked | {owner})
-    given = list(_given(source, owner, making.scope))
+    search = replace(search, visited=search.visited | {owner})
+    given = list(_given(source, owner, search.scope))
     made = [value for value in given if not _keeps(source, value, owner)]
-    return bool(made) and all(_is_made_float32(source, value, making) for value in made)
+    return bool(made) and all(_is_created_float32(source, value, search) for value in made)
 
 
 def _is_checked(source: PythonSource, owner: str) -> bool:
@@ -177,43 +177,43 @@ def _keeps(source: PythonSource, value: ast.expr | None, owner: str) -> bool:
     return any(_keeps(source, each, owner) for each in (*above, *inner) if isinstance(each, ast.expr))
 
 
-def _is_made_float32(source: PythonSource, value: ast.expr | None, making: Making) -> bool:
+def _is_created_float32(source: PythonSource, value: ast.expr | None, search: FloatSearch) -> bool:
     match value:
         case ast.IfExp(body=one, orelse=other):
-            return _is_made_float32(source, one, making) and _is_made_float32(source, other, making)
+            return _is_created_float32(source, one, search) and _is_created_float32(source, other, search)
         case ast.Call() if tail_of(value) == "from_pretrained" or _is_of_diffusers(source, value):
             return _loads_float32(source, value)
         case ast.Call(func=ast.Attribute(value=inner)) if tail_of(value) in KEEPS:
-            return _is_made_float32(source, inner, making)
+            return _is_created_float32(source, inner, search)
         case ast.Call(args=[inner, *_]) if tail_of(value) in KEEPS | KEEPS_TOO:
-            return _is_made_float32(source, inner, making)
+            return _is_created_float32(source, inner, search)
         case ast.Call(args=[base, *_]) if tail_of(value) in DERIVES and _is_of(source, value, "diffusers."):
-            return _is_base_float32(source, written(source, base), making)
+            return _is_base_float32(source, written(source, base), search)
         case ast.Call():
-            return _is_built_plainly(source, value, making) or _is_returned_float32(source, value, making)
+            return _is_built_plainly(source, value, search) or _is_returned_float32(source, value, search)
     return False
 
 
-def _is_returned_float32(source: PythonSource, call: ast.Call, making: Making) -> bool:
+def _is_returned_float32(source: PythonSource, call: ast.Call, search: FloatSearch) -> bool:
     """Return True for a call of a function of this file that returns only models that it creates in float32."""
     name = call.func.id if isinstance(call.func, ast.Name) else ""
     named = [each for each in source.names.of_type(ast.FunctionDef) if each.name == name]
-    if len(named) != 1 or name in making.asked or WRITES_HALF.search(source.segment(named[0])):
+    if len(named) != 1 or name in search.visited or WRITES_HALF.search(source.segment(named[0])):
         return False
-    inside = Making(named[0], making.half_models, making.asked | {name})
+    inside = FloatSearch(named[0], search.half_models, search.visited | {name})
     returned = [node.value for node in source.names.of_type(ast.Return) if source.names.function(node) is named[0]]
     return bool(returned) and all(_is_model_returned(source, value, inside) for value in returned)
 
 
-def _is_model_returned(source: PythonSource, value: ast.expr | None, making: Making) -> bool:
+def _is_model_returned(source: PythonSource, value: ast.expr | None, search: FloatSearch) -> bool:
     name = written(source, value) if value is not None else ""
     if name:
-        made = replace(making, asked=making.asked - {name})
-        return not _casts(source, name) and _is_made_so(source, name, made)
-    return _is_made_float32(source, value, making)
+        made = replace(search, visited=search.visited - {name})
+        return not _casts(source, name) and _is_created_so(source, name, made)
+    return _is_created_float32(source, value, search)
 
 
-def _is_built_plainly(source: PythonSource, call: ast.Call, making: Making) -> bool:
+def _is_built_plainly(source: PythonSource, call: ast.Call, search: FloatSearch) -> bool:
     """Return True for `Net(config)` and `Net.init_from_config(config)`: no dtype, no half class, no half argument."""
     function = call.func
     if isinstance(function, ast.Attribute) and BUILDS.fullmatch(function.attr):
@@ -222,27 +222,27 @@ def _is_built_plainly(source: PythonSource, call: ast.Call, making: Making) -> b
     own = [each for each in source.names.of_type(ast.ClassDef) if each.name == name]
     if not CLASS.fullmatch(name) or any("dtype" in (each.arg or "") for each in call.keywords):
         return False
-    if name in making.half_models or any(WRITES_HALF.search(source.segment(each)) for each in own):
+    if name in search.half_models or any(WRITES_HALF.search(source.segment(each)) for each in own):
         return False
-    return all(_is_part_float32(source, each, making) for each in (*call.args, *values_of(call)))
+    return all(_is_part_float32(source, each, search) for each in (*call.args, *values_of(call)))
 
 
-def _is_part_float32(source: PythonSource, part: ast.expr, making: Making) -> bool:
+def _is_part_float32(source: PythonSource, part: ast.expr, search: FloatSearch) -> bool:
     """Return True unless the argument is, or may be, a half model: a module of torch.nn, or the name of a model."""
     if isinstance(part, ast.Call) and _is_of(source, part, "torch.nn."):
-        return _is_made_float32(source, part, making)
+        return _is_created_float32(source, part, search)
     name = written(source, part)
-    return not name or not _is_model(source, name, making) or _is_base_float32(source, name, making)
+    return not name or not _is_model(source, name, search) or _is_base_float32(source, name, search)
 
 
-def _is_base_float32(source: PythonSource, name: str, making: Making) -> bool:
+def _is_base_float32(source: PythonSource, name: str, search: FloatSearch) -> bool:
     """Return True if a model that the new one is made of is float32."""
-    return not _casts(source, name) and _is_made_so(source, name, making)
+    return not _casts(source, name) and _is_created_so(source, name, search)
 
 
-def _is_model(source: PythonSource, name: str, making: Making) -> bool:
+def _is_model(source: PythonSource, name: str, search: FloatSearch) -> bool:
     """Return True if the name is assigned from a load or a cast, or may hold a model by its name."""
-    values = (value for value in _given(source, name, making.scope) if isinstance(value, ast.Call))
+    values = (value for value in _given(source, name, search.scope) if isinstance(value, ast.Call))
     loaded = any(tail_of(value) in ("from_pretrained", "half", "bfloat16", "get_peft_model") for value in values)
     return loaded or NAMES_MODULE.fullmatch(name.rpartition(".")[2]) is not None
 

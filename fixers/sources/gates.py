@@ -9,7 +9,7 @@ from fixers.sources.python import PythonSource
 from remote.policy.precision import BF16_FROM
 
 CAPABLE = f".get_device_capability() >= {BF16_FROM}"
-ASKS_CARD = re.compile(
+CARD_TEST = re.compile(
     r"is_bf16_supported|get_device_capability|get_device_properties|is_torch_bf16\w*available|is_bf16_available"
     r"|bf16_supported|supports?_bf16|supports?_bfloat16|bfloat16_supported|has_bf16|compute_cap|capability"
 )
@@ -17,17 +17,17 @@ NAMES_BF16 = re.compile(r"bf16|bfloat16", re.IGNORECASE)
 LEAVES = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 
-def asks_card(source: PythonSource, test: ast.expr) -> bool:
+def tests_card(source: PythonSource, test: ast.expr) -> bool:
     """Return True if the value depends on a test of the card, directly or through a name assigned in this file."""
-    if ASKS_CARD.search(source.segment(test)):
+    if CARD_TEST.search(source.segment(test)):
         return True
     wanted = {_tail(node) for node in ast.walk(test) if isinstance(node, (ast.Name, ast.Attribute))}
-    return any(name in answers_of_card(source) for name in wanted)
+    return any(name in card_test_results(source) for name in wanted)
 
 
-def answers_of_card(source: PythonSource) -> frozenset[str]:
+def card_test_results(source: PythonSource) -> frozenset[str]:
     """Return the names and attributes that the file assigns from a test of the card."""
-    return source.remember("answers-of-card", lambda: _answers_of_card(source))
+    return source.remember("answers-of-card", lambda: _find_card_test_results(source))
 
 
 def is_gated(source: PythonSource, node: ast.AST) -> bool:
@@ -35,9 +35,9 @@ def is_gated(source: PythonSource, node: ast.AST) -> bool:
     names = source.names
     child = node
     for above in names.ancestors(node):
-        if isinstance(above, (ast.If, ast.IfExp)) and child is not above.test and asks_card(source, above.test):
+        if isinstance(above, (ast.If, ast.IfExp)) and child is not above.test and tests_card(source, above.test):
             return True
-        if isinstance(above, ast.BoolOp) and any(asks_card(source, v) for v in above.values if v is not child):
+        if isinstance(above, ast.BoolOp) and any(tests_card(source, v) for v in above.values if v is not child):
             return True
         if isinstance(child, ast.stmt) and _left_before(source, above, child):
             return True
@@ -66,16 +66,16 @@ def _left_before(source: PythonSource, above: ast.AST, child: ast.stmt) -> bool:
         if not isinstance(block, list) or child not in block:
             continue
         for before in block[: block.index(child)]:
-            if isinstance(before, ast.If) and isinstance(before.body[-1], LEAVES) and asks_card(source, before.test):
+            if isinstance(before, ast.If) and isinstance(before.body[-1], LEAVES) and tests_card(source, before.test):
                 return True
     return False
 
 
-def _answers_of_card(source: PythonSource) -> frozenset[str]:
+def _find_card_test_results(source: PythonSource) -> frozenset[str]:
     answers: set[str] = set()
     for node in source.names.nodes:
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
-            if not ASKS_CARD.search(source.segment(node.value)) or isinstance(node.value, ast.IfExp):
+            if not CARD_TEST.search(source.segment(node.value)) or isinstance(node.value, ast.IfExp):
                 continue
             for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
                 answers |= {_tail(each) for each in ast.walk(target) if isinstance(each, (ast.Name, ast.Attribute))}

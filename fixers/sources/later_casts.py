@@ -36,12 +36,12 @@ def is_cast_again(python: PythonSource, call: ast.Call, owner: str) -> bool:
     if getattr(python.names.statement(call), "value", None) is not call or not isinstance(call.func, ast.Attribute):
         return False
     halves = call.func.attr == "half" or casts_to_half(python, call)
-    return halves and is_same_model(python, call.func.value, owner) and _trains_behind(python, call)
+    return halves and is_same_model(python, call.func.value, owner) and _is_training_later(python, call)
 
 
 def _is_at_the_end(python: PythonSource, call: ast.Call) -> bool:
     """Return True if nothing is trained after the cast, and something is saved."""
-    if _trains_behind(python, call):
+    if _is_training_later(python, call):
         return False
     later = (each for each in python.names.of_type(ast.Call) if each.lineno > call.lineno)
     same = (each for each in later if function_of(python, each) is function_of(python, call))
@@ -54,7 +54,7 @@ def _is_not_trained(python: PythonSource, call: ast.Call) -> bool:
     return any(NOT_TRAINED.match(python.segment(each.test)) is not None for each in branches)
 
 
-def _trains_behind(python: PythonSource, call: ast.Call) -> bool:
+def _is_training_later(python: PythonSource, call: ast.Call) -> bool:
     function = function_of(python, call)
     later = (each for each in python.names.of_type(ast.Call) if each.lineno > call.lineno)
     return any(function_of(python, each) is function and _trains(python, each) for each in later)

@@ -140,21 +140,21 @@ class _Builder:
 
     def _aliased(self, event: Any) -> Node:
         if event.anchor not in self._anchors:
-            raise self._complaint(f"*{event.anchor} refers to no anchor above", event)
+            raise self._problem_at(f"*{event.anchor} refers to no anchor above", event)
         node = self._anchors[event.anchor]
         if node is None:
-            raise self._complaint(f"*{event.anchor} is inside the value that it refers to", event)
+            raise self._problem_at(f"*{event.anchor} is inside the value that it refers to", event)
         self._check_depth(self._heights[id(node)], event)
         return node
 
     def _check_depth(self, height: int, event: Any) -> None:
         if len(self._open) + height > self._limits.depth:
-            raise self._complaint(f"nested more than {self._limits.depth} levels deep", event)
+            raise self._problem_at(f"nested more than {self._limits.depth} levels deep", event)
 
     def _tag(self, event: Any) -> str:
         tag: str = event.tag or ""
         if tag and not self._tags:
-            raise self._complaint(f"the tag {tag} is not allowed: plain values only", event)
+            raise self._problem_at(f"the tag {tag} is not allowed: plain values only", event)
         return tag
 
     def _place(self, event: Any, end: int | None = None, children: list[Node] | None = None) -> Place:
@@ -171,7 +171,7 @@ class _Builder:
     def _byte(self, index: int) -> int:
         return index + self._to_byte if isinstance(self._to_byte, int) else self._to_byte[index]
 
-    def _complaint(self, message: str, event: Any) -> YamlProblem:
+    def _problem_at(self, message: str, event: Any) -> YamlProblem:
         return YamlProblem(message, event.start_mark.line + 1, event.start_mark.column + 1)
 
 

@@ -53,7 +53,7 @@ def preview(context: Context) -> Preview:
     checkpoints = read_checkpoints(view.records.checkpoints(view.host.name, view.loaded.name))
     base = known_base(context.host, view.scan, view.survey.tree) or ask_base(context.host, view.scan)[0]
     sync = plan_sync(view.scan, view.survey.tree, base)
-    sync = replace(sync, report=sync.report.and_also(data_report(view)))
+    sync = replace(sync, report=sync.report.plus(data_report(view)))
     plan = plan_for(view, context.host)
     paths = {rewrite.path for rewrite in rewrites_left(plan, view)}
     changes = tuple(
@@ -104,4 +104,4 @@ def planned_training(view: View, otherwise: str) -> tuple[StageState, str]:
 def judge_without_proof(view: View) -> Report:
     """Judge the host and the code statically; findings of the sync are in its plan."""
     asked = judge_static(tree_as_fixed(view), view.precision)
-    return judge_host(view.survey, need_of(view)).and_also(asked)
+    return judge_host(view.survey, need_of(view)).plus(asked)

@@ -43,5 +43,5 @@ def judge_pulled(folder: Path, run: RunSurvey) -> Report:
     if run.adapter_sha256 and not check_weights(folder, run.adapter_sha256).ok:
         words = "the adapter was not pulled"
         missing = Finding.error("adapter-missing", words, str(folder), "pipeline pull --weights", ExitCode.PULL)
-        report = report.and_also(Report((missing,)))
+        report = report.plus(Report((missing,)))
     return report

@@ -115,11 +115,11 @@ def _run_and_refresh(context: Context, stage: Stage, refresh: Refresh) -> StageR
         if done.exit_code is not ExitCode.INTERRUPTED:
             refresh(context)
     except HalfstepError as error:
-        report = done.report.and_also(Report(findings_of(error)))
+        report = done.report.plus(Report(findings_of(error)))
         return replace(done, report=report, exit_code=done.exit_code or error.exit_code, unfinished=False)
     except KeyboardInterrupt:
         report = Report(findings_of(Interrupted(f"{INTERRUPTED} in {stage.name}", hint="pipeline run")))
-        return replace(done, report=done.report.and_also(report), exit_code=ExitCode.INTERRUPTED, unfinished=False)
+        return replace(done, report=done.report.plus(report), exit_code=ExitCode.INTERRUPTED, unfinished=False)
     return done
 
 
@@ -132,4 +132,4 @@ def _with_check(context: Context, stage: Stage, done: StageResult) -> Report:
         for finding in stage.check(context.view).findings
         if finding not in done.report.findings and (done.report.ok or finding.severity is not Severity.ERROR)
     ]
-    return done.report.and_also(Report(tuple(checked)))
+    return done.report.plus(Report(tuple(checked)))

@@ -26,7 +26,7 @@ class Sync:
 
     def check(self, view: View) -> Report:
         """The host's digests agree with the laptop's, and no file was edited on the host."""
-        return _judge_tree(view).and_also(data_report(view))
+        return _judge_tree(view).plus(data_report(view))
 
     def summary(self, view: View) -> str:
         return f"{count(len(view.scan.manifest.rows), 'file')}, {size(view.scan.size_bytes)}, the same on both sides"

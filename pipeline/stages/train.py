@@ -84,7 +84,7 @@ class Train:
             return result
         secrets = tuple(secret_values(context.view.host.config, context.view.config).values())
         found = diagnose_output(context.host, context.view.layout.key, run, number, folder, secrets)
-        return replace(result, report=found.and_also(result.report))
+        return replace(result, report=found.plus(result.report))
 
     def _start_job(self, context: Context, run: str, name: str) -> int:
         if words := describe_runtime(context.view):

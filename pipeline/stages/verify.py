@@ -48,10 +48,10 @@ class Verify:
     def run(self, context: Context) -> StageResult:
         """Run the real command under hooks until two optimizer steps were applied; then remove every trace."""
         view = context.view
-        static = judge_static(tree_as_fixed(view), view.precision).and_also(laptop_paths(context.host, view))
+        static = judge_static(tree_as_fixed(view), view.precision).plus(laptop_paths(context.host, view))
         card = try_card(context) if static.ok else Report()
         if not (static.ok and card.ok):
-            return StageResult(static.and_also(card))
+            return StageResult(static.plus(card))
         for words in filter(None, (describe_launch_changes(view), describe_runtime(view))):
             context.listener.note(words)
         context.listener.progress("running the real command for two optimizer steps")
@@ -59,7 +59,7 @@ class Verify:
         context.evidence = replace(context.evidence, proof=proof)
         notes = tuple(f"{name}: {value}" for name, value in proof.report.facts)
         static = without_refuted(static, Report(proof.findings))
-        report = diagnose_proof(proof).and_also(static).and_also(card).and_also(proof.report)
+        report = diagnose_proof(proof).plus(static).plus(card).plus(proof.report)
         caveat = f"not proved: {proof.blind.message}" if proof.blind else _without_autocast(view, proof)
         return StageResult(report, describe_proof(view, proof), notes, caveat=caveat)
 

@@ -12,7 +12,7 @@ from fixers.frame.change import FileChange, HostChange, Plan
 from fixers.frame.site import Site
 from fixers.plans.diff import render_diff
 from fixers.plans.on_disk import apply_to_disk, undo_on_disk
-from fixers.plans.site_plan import brought_by, plan_fixes
+from fixers.plans.site_plan import plan_fixes, required_by
 from pipeline.actions.fix import fix_on_host, undo_on_host
 from pipeline.actions.session import exclusive_lock, host_session
 from pipeline.config.load import load_config
@@ -98,8 +98,8 @@ def _fix_locally(
 
 def _show(screen: Screen, plan: Plan, diff: str, only: Sequence[str]) -> None:
     """Show the diff, and the fixers that were added because selected ones need them."""
-    for brought, name in brought_by(only).items():
-        screen.note(f"{brought} is added, because the result of {name} would not train without it")
+    for required, name in required_by(only).items():
+        screen.note(f"{required} is added: without it, the result of {name} would not train")
     bad = any(finding.severity is Severity.ERROR for finding in plan.findings)
     screen.diff(diff) if diff else screen.note("nothing was changed" if bad else "nothing to fix")
 

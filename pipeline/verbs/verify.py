@@ -41,14 +41,14 @@ def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
     for stage in seen.stages:
         screen.stage_ended(stage)
     screen.note(announce(view.precision))
-    report = judge_without_proof(view).and_also(Report(seen.sync.report.findings + seen.fixes.findings))
-    report = report.and_also(laptop_paths(context.host, view))
+    report = judge_without_proof(view).plus(Report(seen.sync.report.findings + seen.fixes.findings))
+    report = report.plus(laptop_paths(context.host, view))
     why_not = obstacle_to_proof(view) if proof_wanted else "--no-proof was given"
     if not report.ok:
         why_not = "the errors must be fixed first"
     if why_not:
         again = "pipeline verify" if not (proof_wanted and report.ok) else "pipeline run --until verify"
-        report = report.and_also(Report((_not_checked(why_not, again),)))
+        report = report.plus(Report((_not_checked(why_not, again),)))
     else:
         card = try_card(context)
         screen.passed(card.findings)
@@ -61,7 +61,7 @@ def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
         for unseen in proof.unseen:
             screen.note(f"not checked: {unseen.check}: {unseen.reason}")
         report = without_refuted(report, Report(proof.findings))
-        report = diagnose_proof(proof).and_also(report).and_also(card).and_also(proof.report)
+        report = diagnose_proof(proof).plus(report).plus(card).plus(proof.report)
     return Outcome(
         "verify",
         exit_code_of(report.findings, ExitCode.PRECISION),

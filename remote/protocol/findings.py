@@ -60,6 +60,6 @@ class Report:
     def errors(self) -> Tuple[Finding, ...]:
         return tuple(f for f in self.findings if f.severity is Severity.ERROR)
 
-    def and_also(self, other: Report) -> Report:
+    def plus(self, other: Report) -> Report:
         """Both reports, in order."""
         return Report(self.findings + other.findings, self.facts + other.facts)

@@ -52,7 +52,7 @@ def plan_sync(scan: Scan, tree: TreeSurvey, base: Manifest, *, force: bool = Fal
     delete = tuple(path for path in _deletable(remote, local) if path not in kept)
     findings = [edited_finding(path, deleted_locally=path not in local) for path in kept]
     mass = None if force else judge_deletion(len(remote), len(delete))
-    report = scan.report.and_also(Report((*findings, *([mass] if mass else []))))
+    report = scan.report.plus(Report((*findings, *([mass] if mass else []))))
     return SyncPlan(send, modes, delete, edited, tree.pending, report)
 
 

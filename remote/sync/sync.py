@@ -162,7 +162,7 @@ class _Attempt:
         return SyncReport(
             tree,
             self.scan,
-            plan.report.and_also(Report(late)),
+            plan.report.plus(Report(late)),
             sent,
             tuple(path for path in plan.delete if path not in edited),
             sum(size for _, size in contents_of(plan, staged).values()),

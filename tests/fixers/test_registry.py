@@ -40,7 +40,7 @@ def test_a_source_fixer_has_every_member_of_its_protocol(fixer: SourceFixer) -> 
     assert isinstance(fixer.version, int)
     assert fixer.needles and all(isinstance(needle, bytes) for needle in fixer.needles)
     assert fixer.below is None or len(fixer.below) == 2
-    assert set(fixer.brings) <= set(SOURCE_NAMES)
+    assert set(fixer.requires) <= set(SOURCE_NAMES)
     assert callable(fixer.matches)
     assert (
         list(inspect.signature(fixer.rewrite).parameters) == list(inspect.signature(SourceFixer.rewrite).parameters)[1:]

@@ -1,4 +1,4 @@
-"""Branches that a flag or a comparison of that name selects: they are reached only where bfloat16 was selected."""
+"""Branches that run only if bfloat16 was selected, by a flag or by a comparison that names it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def selects_other_device(test: ast.expr) -> bool:
 
 
 def _names_it(source: PythonSource, test: ast.expr) -> bool:
-    """Return True if the test is positive about bfloat16: not negated, no key of a config, not on by default.
+    """Return True if the test is true for bfloat16, and tests neither a config key nor a flag that is on by default.
 
     A key that this file reads keeps its name in the project's configs, so the branch itself must change.
     """
@@ -112,7 +112,7 @@ def _compares_dtype(source: PythonSource, test: ast.expr) -> bool:
 
 
 def _top(source: PythonSource, branch: ast.If) -> ast.If:
-    """Return the `if` of the ladder that the branch belongs to."""
+    """Return the first `if` of the if/elif chain that the branch belongs to."""
     above = source.names.parent(branch)
     while isinstance(above, ast.If) and above.orelse == [branch]:
         branch, above = above, source.names.parent(above)

@@ -9,10 +9,10 @@ from enum import Enum
 from typing import Any
 
 from fixers.code.bf16_forms.branches import OTHER_DEVICES, is_selected_branch, is_selected_choice, selects_other_device
-from fixers.code.bf16_forms.intent import SAID, is_explained, reason_to_leave
+from fixers.code.bf16_forms.reasons_to_keep import STATED_REASON, is_explained, reason_to_keep
 from fixers.code.flash_fallbacks import stays_half
 from fixers.sources.expressions import tail_of
-from fixers.sources.gates import NAMES_BF16, asks_card, is_gated, names_bf16, names_bf16_in_pattern
+from fixers.sources.gates import NAMES_BF16, is_gated, names_bf16, names_bf16_in_pattern, tests_card
 from fixers.sources.python import PythonSource
 from fixers.sources.readers.displays import DECLARES
 
@@ -34,7 +34,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True)
 class Judged:
-    """A verdict, with a message: that of a warning, or the reason why a place is left."""
+    """A verdict and its message: the text of a warning, or the reason for leaving the place unchanged."""
 
     verdict: Verdict
     message: str = ""
@@ -57,9 +57,9 @@ def judge_place(source: PythonSource, node: ast.expr) -> Judged:
         if judged is not None:
             return judged
         child = above
-    if reason := reason_to_leave(source, node):
+    if reason := reason_to_keep(source, node):
         return Judged(Verdict.NEVER, reason)
-    return Judged(Verdict.WARN, SAID) if is_explained(source, node) else ACT
+    return Judged(Verdict.WARN, STATED_REASON) if is_explained(source, node) else ACT
 
 
 def _judge_parent(source: PythonSource, parent: ast.AST, child: ast.AST) -> Judged | None:
@@ -144,14 +144,14 @@ def _falls_back(source: PythonSource, node: ast.expr) -> bool:
         isinstance(above, ast.IfExp)
         and node is above.body
         and _is_float32(source, above.orelse)
-        and asks_card(source, above.test)
+        and tests_card(source, above.test)
     )
 
 
 def _is_switch(source: PythonSource, test: ast.expr) -> bool:
     """Return True for a variable such as `args.bf16` that selects half precision independently of the card."""
     named = isinstance(test, (ast.Name, ast.Attribute)) and NAMES_BF16.search(source.segment(test)) is not None
-    return named and not asks_card(source, test)
+    return named and not tests_card(source, test)
 
 
 def _judge_dict(source: PythonSource, above: ast.Dict, child: ast.AST) -> Judged | None:

@@ -12,7 +12,7 @@ from fixers.frame.source_fixer import NO_BFLOAT16
 from fixers.settings.refusals import refusal_of
 from fixers.sources.chosen_words import constant_of
 from fixers.sources.expressions import tail_of
-from fixers.sources.gates import CAPABLE, NAMES_BF16, asks_card, is_gated
+from fixers.sources.gates import CAPABLE, NAMES_BF16, is_gated, tests_card
 from fixers.sources.imports import name_of
 from fixers.sources.python import PythonSource
 from fixers.sources.readers.consumers import Consumers
@@ -81,14 +81,14 @@ def _add_twin(draft: Draft, call: ast.Call, flags: Flags) -> None:
     """Add an `fp16=` to a lone `bf16=<test of the card>`, which would leave this card without mixed precision."""
     given = flags.get("bf16")
     torch = name_of(draft.source, "torch")
-    if given is None or "fp16" in flags or torch is None or not asks_card(draft.source, given.value):
+    if given is None or "fp16" in flags or torch is None or not tests_card(draft.source, given.value):
         return
     if isinstance(given.value, ast.Constant) or not _has_half_weights(draft.source):
         return
     for keyword in call.keywords:
         if keyword.arg == "bf16":
-            asked = draft.source.segment(given.value)
-            below = asked.replace(CAPABLE, BELOW) if asked.endswith(CAPABLE) and asked.count(" and ") == 1 else None
+            test = draft.source.segment(given.value)
+            below = test.replace(CAPABLE, BELOW) if test.endswith(CAPABLE) and test.count(" and ") == 1 else None
             written = below or f"{torch}.cuda.is_available() and not {_operand(draft, given.value)}"
             draft.edits.append(draft.source.insert_argument_before(keyword, f"fp16={written}", NO_BFLOAT16))
 
@@ -110,8 +110,8 @@ def _refusing_class(draft: Draft, consumers: Consumers, call: ast.Call, flags: F
     fields = consumers.class_named(tail_of(call))
     if fields is None:
         return None
-    asked = [flag for flag in TWINS if flag in flags and constant_of(flags[flag].value) not in OFF]
-    return fields if any(not consumers.declares(fields, TWINS[flag]) for flag in asked) else None
+    enabled = [flag for flag in TWINS if flag in flags and constant_of(flags[flag].value) not in OFF]
+    return fields if any(not consumers.declares(fields, TWINS[flag]) for flag in enabled) else None
 
 
 def _takes_flags(draft: Draft, call: ast.Call, flags: Flags) -> bool:
@@ -140,7 +140,7 @@ def _parameters_of(source: PythonSource, name: str) -> set[str] | None:
 
 def _flip(draft: Draft, flags: Flags, flag: str, twin: str, *, variables: bool) -> None:
     given = flags.get(flag)
-    if given is None or constant_of(given.value) in OFF or asks_card(draft.source, given.value):
+    if given is None or constant_of(given.value) in OFF or tests_card(draft.source, given.value):
         return
     constant = constant_of(given.value)
     if constant not in SWITCHED_ON and not variables:
@@ -162,7 +162,7 @@ def _flip(draft: Draft, flags: Flags, flag: str, twin: str, *, variables: bool) 
     elif constant is True:
         _set(draft, other.value, "True")
         _set(draft, given.value, "False")
-    elif not asks_card(draft.source, other.value):
+    elif not tests_card(draft.source, other.value):
         _set(draft, other.value, f"{_operand(draft, other.value)} or {_operand(draft, given.value)}")
         _set(draft, given.value, "False")
 

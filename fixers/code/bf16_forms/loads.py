@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from fixers.code.bf16_forms.intent import reason_to_leave
+from fixers.code.bf16_forms.reasons_to_keep import reason_to_keep
 from fixers.code.draft import Draft
 from fixers.frame.target import Target
 from fixers.sources.chosen_words import rewritten_literal
@@ -44,7 +44,7 @@ def _judge_load(draft: Draft, call: ast.Call, function: ast.Attribute, target: T
 def _name_dtype(draft: Draft, auto: ast.Constant) -> None:
     """Replace "auto" by float16."""
     literal = rewritten_literal(draft.source, auto, "float16")
-    reason = reason_to_leave(draft.source, auto)
+    reason = reason_to_keep(draft.source, auto)
     if reason:
         draft.leave(auto, reason)
     elif literal is not None:

@@ -1,4 +1,4 @@
-"""A branch for float16 beside a branch for bfloat16: the same code, with the other words and dtype."""
+"""A branch for float16 beside a branch for bfloat16: the same code with float16 words and dtypes."""
 
 from __future__ import annotations
 

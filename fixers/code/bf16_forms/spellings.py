@@ -8,7 +8,7 @@ from fixers.code.draft import Draft
 from fixers.frame.own_settings import is_started
 from fixers.settings.refusals import refusal_of
 from fixers.sources.python import PythonSource
-from fixers.sources.readers.consumers import Asked, Consumers
+from fixers.sources.readers.consumers import BF16Value, Consumers
 from fixers.sources.readers.find import find_readers, holds_readers
 from fixers.sources.readers.reader import option_name
 
@@ -31,12 +31,12 @@ def spelled(
     if name is None or name == "torch":
         return default
     word = str(node.value) if isinstance(node, ast.Constant) else ""
-    asked = Asked(option_name(name), word, draft.source.path, wide=wide)
-    answer = consumers.resolve(asked, default)
-    if answer.refused is not None:
-        draft.warn(node, *refusal_of(word, answer.refused, answer.word))
+    value = BF16Value(option_name(name), word, draft.source.path, wide=wide)
+    spelling = consumers.resolve(value, default)
+    if spelling.refused is not None:
+        draft.warn(node, *refusal_of(word, spelling.refused, spelling.word))
         return None
-    return answer.word
+    return spelling.word
 
 
 def is_of_library(source: PythonSource, callee: ast.expr | None) -> bool:

@@ -1,4 +1,4 @@
-"""Options, choices, tables and branches of a script get a float16 entry beside their bfloat16 entry."""
+"""Adds a float16 entry beside each bfloat16 entry of a script's options, choices, tables and branches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fixers.settings.precision_words import IS_BF16, TWINS, fp16_name, option
 from fixers.sources.chosen_words import constant_of, rewritten_literal
 from fixers.sources.expressions import tail_of
 from fixers.sources.gates import is_gated
-from fixers.sources.readers.consumers import Asked, Consumers
+from fixers.sources.readers.consumers import BF16Value, Consumers
 from fixers.sources.readers.displays import DECLARES
 from fixers.sources.readers.find import find_readers
 from fixers.sources.readers.reader import ANY, Reader
@@ -30,16 +30,16 @@ def find_vocabulary(draft: Draft, consumers: Consumers) -> None:
     options = [call for call in draft.source.names.of_type(ast.Call) if tail_of(call) in DECLARES]
     known = frozenset(str(constant_of(word)) for call in options for word in call.args)
     for call in options:
-        _teach_option(draft, call, known)
-    taught: set[tuple[int, str]] = set()
+        _add_option_name(draft, call, known)
+    extended: set[tuple[int, str]] = set()
     for found in find_readers(draft.source):
         for word in _missing(found.reader, consumers):
             if found.spot is None or is_gated(draft.source, found.spot):
                 break
             twin = TWINS[word] if isinstance(found.spot, (ast.Constant, ast.Dict)) else ""
-            if (id(found.spot), twin) not in taught:
-                taught.add((id(found.spot), twin))
-                _teach(draft, found.spot, word)
+            if (id(found.spot), twin) not in extended:
+                extended.add((id(found.spot), twin))
+                _add_spelling(draft, found.spot, word)
 
 
 def _has_quoted_word(text: bytes) -> bool:
@@ -51,7 +51,7 @@ def _has_quoted_word(text: bytes) -> bool:
     return False
 
 
-def _teach_option(draft: Draft, call: ast.Call, known: frozenset[str]) -> None:
+def _add_option_name(draft: Draft, call: ast.Call, known: frozenset[str]) -> None:
     """Add `--fp16` as another name of the option `--bf16`, with the same destination."""
     for word in call.args:
         flag = constant_of(word)
@@ -63,7 +63,7 @@ def _teach_option(draft: Draft, call: ast.Call, known: frozenset[str]) -> None:
 
 
 def _missing(reader: Reader, consumers: Consumers) -> list[str]:
-    """Return the words for bfloat16 whose float16 word the reader would have to accept, and does not yet."""
+    """Return the bfloat16 words of the reader whose float16 word it has to accept, but does not."""
     if not reader.strict or not (reader.option == ANY or NAMES_PRECISION.fullmatch(reader.option)):
         return []
     words = [word for word in reader.words if word in TWINS and (reader.display or word != TRUE_WORD)]
@@ -71,26 +71,26 @@ def _missing(reader: Reader, consumers: Consumers) -> list[str]:
 
 
 def _is_missing(reader: Reader, word: str, consumers: Consumers) -> bool:
-    for asked in _askers(reader, word, consumers):
-        if reader not in consumers.of(asked):
+    for value in _selections_of(reader, word, consumers):
+        if reader not in consumers.of(value):
             continue
-        answer = consumers.resolve(asked, TWINS[word])
-        if answer.refused == reader or (answer.refused is None and not reader.accepts(answer.word)):
+        spelling = consumers.resolve(value, TWINS[word])
+        if spelling.refused == reader or (spelling.refused is None and not reader.accepts(spelling.word)):
             return True
     return False
 
 
-def _askers(reader: Reader, word: str, consumers: Consumers) -> list[Asked]:
+def _selections_of(reader: Reader, word: str, consumers: Consumers) -> list[BF16Value]:
     """Return the places that select the word; any option of the project's readers if the places are not known."""
-    if consumers.asked is not None:
-        return [each for each in consumers.asked if each.word == word and not each.wide]
+    if consumers.selected is not None:
+        return [each for each in consumers.selected if each.word == word and not each.wide]
     options = [reader.option]
     if reader.option == ANY:
         options += [each.option for each in consumers.readers if each.option != ANY]
-    return [Asked(each, word, reader.path) for each in dict.fromkeys(options)]
+    return [BF16Value(each, word, reader.path) for each in dict.fromkeys(options)]
 
 
-def _teach(draft: Draft, spot: ast.expr | ast.If | ast.match_case, word: str) -> None:
+def _add_spelling(draft: Draft, spot: ast.expr | ast.If | ast.match_case, word: str) -> None:
     insertion = _insertion(draft, spot, word)
     if insertion is not None:
         draft.edits.append(draft.source.insert(insertion.at, insertion.text, WHY_WORD))

@@ -59,8 +59,8 @@ def _judge_word(draft: Draft, consumers: Consumers, node: ast.Constant) -> None:
     elif judged.verdict is Verdict.ACT:
         wide = _needs_range(draft, node)
         default = FULL[str(node.value)] if wide else _twin(draft, node)
-        asked = None if is_of_library(draft.source, callee_of(draft.source, node)) else name
-        word = spelled(draft, consumers, node, asked, default, wide=wide)
+        read_as = None if is_of_library(draft.source, callee_of(draft.source, node)) else name
+        word = spelled(draft, consumers, node, read_as, default, wide=wide)
         if word is not None:
             _replace(draft, node, word, WHY_RANGE if wide else NO_BFLOAT16)
 

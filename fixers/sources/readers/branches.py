@@ -1,4 +1,4 @@
-"""Readers that are branches: if and match ladders, conditional expressions, asserts and membership tests."""
+"""Readers that are branches: if/elif chains, match statements, conditional expressions, asserts, membership tests."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ HALVES = ("float16", "half")
 EXITS = ("exit", "_exit", "abort", "error", "fail")
 
 
-def find_ladder(source: PythonSource, first: ast.If) -> Iterator[Found]:
-    """Yield an if-elif ladder over one option, and an `if x not in (...): raise`."""
+def find_if_chain(source: PythonSource, first: ast.If) -> Iterator[Found]:
+    """Yield an if/elif chain over one option, and an `if x not in (...): raise`."""
     above = source.names.parent(first)
     test = test_of(source, first.test)
     if test is None or (isinstance(above, ast.If) and above.orelse == [first]):
         return
     if test.equal:
-        yield from _ladder(source, first, test)
+        yield from _if_chain(source, first, test)
     elif _fails(first.body) and names_bfloat16(_plain(test.words)):
         yield reader_of(source, first, test, strict=True, spot=_spot_in(source, first.test))
 
 
-def _ladder(source: PythonSource, first: ast.If, test: Test) -> Iterator[Found]:
+def _if_chain(source: PythonSource, first: ast.If, test: Test) -> Iterator[Found]:
     branches = list(_branches(source, first, source.segment(without_cast(test.subject))))
     own = next((branch for branch, found in branches if names_bfloat16(_plain(found.words))), None)
     if own is None:
@@ -50,7 +50,7 @@ def _plain(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _branches(source: PythonSource, first: ast.If, subject: str) -> Iterator[tuple[ast.If, Test]]:
-    """Yield the branches of the ladder that test the same subject."""
+    """Yield the branches of the chain that test the same subject."""
     branch: ast.If | None = first
     while branch is not None:
         test = test_of(source, branch.test)
@@ -62,7 +62,7 @@ def _branches(source: PythonSource, first: ast.If, subject: str) -> Iterator[tup
 def _after(
     source: PythonSource, last: ast.If, test: Test, words: tuple[str, ...]
 ) -> tuple[list[ast.stmt], tuple[str, ...]]:
-    """Return what runs if no branch of a ladder without else is taken, with the words of further ifs on the subject."""
+    """Return the code that runs if no branch of a chain without `else` is taken, and the words that it tests itself."""
     block = _block_of(source, last)
     subject = source.segment(without_cast(test.subject))
     rest = block[block.index(_root(source, last, block)) + 1 :] if block else []
@@ -116,7 +116,7 @@ def _selects_dtype(body: Sequence[ast.stmt]) -> bool:
 
 
 def _is_open(source: PythonSource, own: ast.If, rest: Sequence[ast.stmt]) -> bool:
-    """Return True if another value is served elsewhere: by an else with a call, or by an earlier assignment to half."""
+    """Return True if other values are handled elsewhere: by a call in the `else`, or by an earlier half assignment."""
     if rest:
         return not any(_is_dtype(node, ("float32", "float", "bfloat16")) for each in rest for node in ast.walk(each))
     names = {source.segment(t) for each in own.body if isinstance(each, ast.Assign) for t in each.targets}

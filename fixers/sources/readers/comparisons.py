@@ -37,7 +37,7 @@ def test_of(source: PythonSource, node: ast.expr) -> Test | None:
 
 
 def _joined(source: PythonSource, parts: Sequence[Test], either: bool, count: int) -> Test | None:
-    """Join `x == "a" or x == "b"` and `x != "a" and x != "b"`; a part about something else is only a condition more."""
+    """Join `x == "a" or x == "b"` and `x != "a" and x != "b"`; parts that test something else are ignored."""
     same = [each for each in parts if each.equal == either]
     written = {source.segment(without_cast(each.subject)) for each in same}
     if len(written) != 1 or (either and len(same) != count):

@@ -17,8 +17,8 @@ FROM_TRAINER = ("fp16", "fp16_full_eval")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A value that is to be replaced: its option and place, and the script that reads it if that is known.
+class BF16Value:
+    """A bfloat16 value to be replaced: its option and place, and the script that reads it if that is known.
 
     `wide`: the value becomes float32, not float16. `plain`: it is a YAML scalar without quotes, so 16 is a number.
     """
@@ -32,8 +32,8 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The word to write; or, if no spelling is accepted everywhere, the reader that refuses.
+class Spelling:
+    """The word to write; if no spelling is accepted everywhere, also the reader that rejects it.
 
     `declared`: the project declares the word itself.
     """
@@ -47,60 +47,60 @@ class Answer:
 class Consumers:
     """`readers` and `fields` of all files; `scripts` are those of the files that can be started.
 
-    `asked` are the values for bfloat16 that files of the project select; None if that is not known.
+    `selected` are the values for bfloat16 that files of the project select; None if that is not known.
     """
 
     readers: tuple[Reader, ...] = ()
     fields: tuple[Fields, ...] = ()
     scripts: tuple[str, ...] = ()
-    asked: tuple[Asked, ...] | None = None
+    selected: tuple[BF16Value, ...] | None = None
 
-    def of(self, asked: Asked) -> list[Reader]:
+    def of(self, value: BF16Value) -> list[Reader]:
         """Return the readers that the value may reach."""
         every = [
             each
             for each in self.readers
-            if (each.option == ANY or same_option(each.option, asked.option)) and each.accepts(asked.word)
+            if (each.option == ANY or same_option(each.option, value.option)) and each.accepts(value.word)
         ]
         scripts = {each.path for each in every} & set(self.scripts)
-        if asked.program:
-            scripts = _named(scripts, asked.program, asked.path)
-        near = {asked.path} if asked.path in self.scripts else _nearest(scripts, asked.path)
+        if value.program:
+            scripts = _named(scripts, value.program, value.path)
+        near = {value.path} if value.path in self.scripts else _nearest(scripts, value.path)
         return [each for each in every if each.path not in self.scripts or each.path in near]
 
-    def resolve(self, asked: Asked, default: str) -> Answer:
+    def resolve(self, value: BF16Value, default: str) -> Spelling:
         """Return the spelling that every reader of the option accepts; `default` where none restricts it."""
-        relevant = self.of(asked)
+        relevant = self.of(value)
         strict = [each for each in relevant if each.strict]
-        spellings = FULL_SPELLINGS if asked.wide else HALF_SPELLINGS
+        spellings = FULL_SPELLINGS if value.wide else HALF_SPELLINGS
         candidates = (default, *(each for each in spellings if each != default))
         for readers in (relevant, strict):
             for word in candidates:
-                if all(each.accepts(_typed(word, asked)) for each in readers):
-                    return Answer(word)
-        refusing = next((each for each in strict if not each.accepts(default) and not _learns(each, asked)), None)
-        return Answer(default, refusing)
+                if all(each.accepts(_typed(word, value)) for each in readers):
+                    return Spelling(word)
+        refusing = next((each for each in strict if not each.accepts(default) and not _will_accept(each, value)), None)
+        return Spelling(default, refusing)
 
-    def resolve_switch(self, name: str, default: str, into_trainer: bool) -> Answer:
+    def resolve_switch(self, name: str, default: str, into_trainer: bool) -> Spelling:
         """Return the name of the float16 switch in the classes that declare this one; `default` where none does."""
         declaring = [each for each in self.fields if name in each.names]
         refused: Fields | None = None
         for word in (default, *(each for each in SWITCHES if each != default)):
             missing = [each for each in declaring if not self.declares(each, word)]
             if not missing or (into_trainer and word in FROM_TRAINER):
-                return Answer(word, declared=bool(declaring))
+                return Spelling(word, declared=bool(declaring))
             refused = refused or missing[0]
-        return Answer(default, refused)
+        return Spelling(default, refused)
 
     def declares(self, fields: Fields, name: str, above: tuple[str, ...] = ()) -> bool:
         """Return True if the class or one of its bases declares the switch, or may declare it outside the project."""
-        if name in fields.names or (fields.library and name in FROM_TRAINER):
+        if name in fields.names or (fields.declares_both and name in FROM_TRAINER):
             return True
         for base in fields.bases:
             inner = self.class_named(base)
             if inner is not None and base not in above and self.declares(inner, name, (*above, fields.name)):
                 return True
-            if inner is None and base not in PLAIN_BASES and not fields.library:
+            if inner is None and base not in PLAIN_BASES and not fields.declares_both:
                 return True
         return False
 
@@ -113,14 +113,14 @@ class Consumers:
         """Return the project without what these files read and select."""
         left_out = frozenset(paths)
         readers = tuple(each for each in self.readers if each.path not in left_out)
-        asked = self.asked and tuple(each for each in self.asked if each.path not in left_out)
-        return Consumers(readers, self.fields, self.scripts, asked)
+        selected = self.selected and tuple(each for each in self.selected if each.path not in left_out)
+        return Consumers(readers, self.fields, self.scripts, selected)
 
     def with_file(self, path: str, readers: Iterable[Reader], script: bool) -> Consumers:
         """Return the project with this file's readers as they are now."""
         others = tuple(each for each in self.readers if each.path != path)
         scripts = {*self.scripts, path} if script else set(self.scripts)
-        return Consumers((*others, *readers), self.fields, tuple(sorted(scripts)), self.asked)
+        return Consumers((*others, *readers), self.fields, tuple(sorted(scripts)), self.selected)
 
 
 def merge_consumers(parts: Iterable[Consumers]) -> Consumers:
@@ -130,16 +130,16 @@ def merge_consumers(parts: Iterable[Consumers]) -> Consumers:
         tuple(reader for each in held for reader in each.readers),
         tuple(fields for each in held for fields in each.fields),
         tuple(sorted({path for each in held for path in each.scripts})),
-        tuple(asked for each in held for asked in each.asked or ()),
+        tuple(value for each in held for value in each.selected or ()),
     )
 
 
-def _typed(word: str, asked: Asked) -> str:
-    return NUMBER + word if asked.plain and word.isdigit() else word
+def _typed(word: str, value: BF16Value) -> str:
+    return NUMBER + word if value.plain and word.isdigit() else word
 
 
-def _learns(reader: Reader, asked: Asked) -> bool:
-    return reader.teachable and not asked.wide and (reader.display or not asked.word.endswith("true"))
+def _will_accept(reader: Reader, value: BF16Value) -> bool:
+    return reader.extensible and not value.wide and (reader.display or not value.word.endswith("true"))
 
 
 def _named(scripts: set[str], program: str, path: str) -> set[str]:

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from fixers.sources.lines import lines_with
 from fixers.sources.python import PythonSource
-from fixers.sources.readers.branches import find_assert, find_conditional, find_ladder, find_match
+from fixers.sources.readers.branches import find_assert, find_conditional, find_if_chain, find_match
 from fixers.sources.readers.displays import (
     Found,
     find_annotation,
@@ -65,7 +65,7 @@ def _every(source: PythonSource) -> Iterator[Found]:
     for table in names.of_type(ast.Dict):
         yield from find_table(source, table)
     for branch in names.of_type(ast.If):
-        yield from find_ladder(source, branch)
+        yield from find_if_chain(source, branch)
     for choice in names.of_type(ast.IfExp):
         yield from find_conditional(source, choice)
     for match in names.of_type(ast.Match):
@@ -91,5 +91,5 @@ def _fields_of(source: PythonSource, node: ast.ClassDef) -> Fields | None:
     lines = {name: each.lineno for each in declared if SWITCH.fullmatch(name := source.segment(each.target))}
     line = next((lines[name] for name in lines if "bf" in name), node.lineno)
     bases = tuple(source.segment(base).rpartition(".")[2] for base in node.bases)
-    library = any((source.names.meaning(base) or "").startswith(LIBRARIES) for base in node.bases)
-    return Fields(source.path, line, node.name, tuple(lines), bases, library) if lines or library else None
+    declares_both = any((source.names.meaning(base) or "").startswith(LIBRARIES) for base in node.bases)
+    return Fields(source.path, line, node.name, tuple(lines), bases, declares_both) if lines or declares_both else None

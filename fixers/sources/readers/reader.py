@@ -23,7 +23,7 @@ NUMBER = "number:"
 class Reader:
     """One place that reads an option. `words` are the values that it accepts, those for bfloat16 among them.
 
-    `strict`: any other value fails or selects float32. `teachable`: bf16-to-fp16 adds the float16 word there.
+    `strict`: any other value fails or selects float32. `extensible`: bf16-to-fp16 adds the float16 word there.
     `folds`: upper and lower case are the same. `owner`: the function or class around it.
     `display`: it is a list of words, which selects nothing by itself.
     """
@@ -33,7 +33,7 @@ class Reader:
     option: str
     words: tuple[str, ...]
     strict: bool = True
-    teachable: bool = False
+    extensible: bool = False
     folds: bool = False
     owner: str = ""
     display: bool = False
@@ -55,7 +55,7 @@ class Reader:
 class Fields:
     """The switches for bfloat16 and float16 that a class declares, and its base classes by their last names.
 
-    `library`: a base class is imported from a library that declares both switches.
+    `declares_both`: a base class is imported from a library that declares both switches.
     """
 
     path: str
@@ -63,7 +63,7 @@ class Fields:
     name: str
     names: tuple[str, ...]
     bases: tuple[str, ...] = ()
-    library: bool = False
+    declares_both: bool = False
 
     @property
     def where(self) -> str:

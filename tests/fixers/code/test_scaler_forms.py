@@ -3,7 +3,7 @@
 import pytest
 
 from fixers.code import scaler_gate
-from fixers.code.bf16_to_fp16 import brings
+from fixers.code.bf16_to_fp16 import requires
 from tests.fixers.code.training_code import STAYS, outcome
 
 TOLD = "backward under float16 autocast without a loss scaler: small gradients become zero"
@@ -102,4 +102,4 @@ def test_an_old_torch_gets_the_scaler_of_its_own_module():
 
 
 def test_a_change_to_float16_adds_the_scaler():
-    assert scaler_gate.name in brings
+    assert scaler_gate.name in requires

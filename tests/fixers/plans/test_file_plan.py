@@ -28,7 +28,7 @@ class Fixer:
     safety: str = "safe"
     needles: tuple[bytes, ...] = (b"x",)
     below: tuple[int, int] | None = None
-    brings: tuple[str, ...] = ()
+    requires: tuple[str, ...] = ()
 
     def matches(self, path: str) -> bool:
         return not path.endswith(".skip")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fixers.setup.tokenizer_judgement import Complaint, good_copy, judge_files
+from fixers.setup.tokenizer_judgement import FaultyFile, good_copy, judge_files
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.tokenizer_files import Fault, TokenizerFile
@@ -55,13 +55,13 @@ MERGES = "/t/model/merges.txt"
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_file_and_whether_another_would_help(file, installed, finding, replace):
-    wanted = () if finding is None else (Complaint(file, finding, replace),)
+    wanted = () if finding is None else (FaultyFile(file, finding, replace),)
     assert judge_files([file], installed) == wanted
 
 
 def test_every_file_is_judged_by_itself():
     files = [file_of(), file_of(MERGES, fault=CUT), file_of(fault=CUT)]
-    assert [complaint.file for complaint in judge_files(files, "")] == files[1:]
+    assert [faulty.file for faulty in judge_files(files, "")] == files[1:]
 
 
 def cached(revision, **known):

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from fixers.sources.python import read_python
-from fixers.sources.readers.asked import asked_in_python, asked_in_text
-from fixers.sources.readers.consumers import Asked, Consumers
+from fixers.sources.readers.bf16_values import bf16_values_in_python, bf16_values_in_text
+from fixers.sources.readers.consumers import BF16Value, Consumers
 from fixers.sources.readers.find import find_fields, find_readers, holds_readers, is_test
 from fixers.sources.readers.reader import ANY, Fields, Reader
 
 
 @pytest.mark.parametrize(
-    ("code", "option", "words", "strict", "teachable"),
+    ("code", "option", "words", "strict", "extensible"),
     [
         ('p.add_argument("--dtype", choices=["bf16", "no"])', "dtype", ("bf16", "no"), True, True),
         ('if cfg.amp.lower() == "bf16":\n    x = 1', "amp", ("bf16",), False, False),
@@ -38,12 +38,12 @@ from fixers.sources.readers.reader import ANY, Fields, Reader
     ],
 )
 def test_a_reader_has_an_option_the_words_it_accepts_and_what_becomes_of_others(
-    code: str, option: str, words: tuple[str, ...], strict: bool, teachable: bool
+    code: str, option: str, words: tuple[str, ...], strict: bool, extensible: bool
 ) -> None:
     source = read_python("train.py", f"import torch\nfrom enum import Enum\n{code}\n".encode())
     (found,) = find_readers(source)
     reader = found.reader
-    assert (reader.option, reader.words, reader.strict, reader.teachable) == (option, words, strict, teachable)
+    assert (reader.option, reader.words, reader.strict, reader.extensible) == (option, words, strict, extensible)
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_code_that_serves_every_other_word_with_float16_is_no_reader(code: str) 
     assert find_readers(read_python("train.py", f"import torch\n{code}\n".encode())) == ()
 
 
-def reader(path: str, *words: str, option: str = "precision", strict: bool = True, teachable: bool = False) -> Reader:
-    return Reader(path, 1, option, words, strict, teachable)
+def reader(path: str, *words: str, option: str = "precision", strict: bool = True, extensible: bool = False) -> Reader:
+    return Reader(path, 1, option, words, strict, extensible)
 
 
 @pytest.mark.parametrize(
@@ -74,14 +74,14 @@ def reader(path: str, *words: str, option: str = "precision", strict: bool = Tru
         ((reader("a.py", "bf16", "half"), reader("b.py", "bf16", "fp16", "half", option=ANY)), "half", ""),
         ((reader("a.py", "bf16", "half"), reader("b.py", "bf16", "fp16")), "fp16", "a.py:1"),
         ((reader("a.py", "bf16", "half"), reader("b.py", "bf16", strict=False)), "half", ""),
-        ((reader("a.py", "bf16", teachable=True), reader("b.py", "bf16", "fp16", "half")), "fp16", ""),
+        ((reader("a.py", "bf16", extensible=True), reader("b.py", "bf16", "fp16", "half")), "fp16", ""),
         ((reader("a.py", "bf16", "16", option="mixed_precision"),), "16", ""),
     ],
 )
 def test_a_spelling_must_be_accepted_by_every_reader_that_the_value_reaches(
     readers: tuple[Reader, ...], word: str, refused: str
 ) -> None:
-    answer = Consumers(readers).resolve(Asked("precision", "bf16", "conf.yaml"), "fp16")
+    answer = Consumers(readers).resolve(BF16Value("precision", "bf16", "conf.yaml"), "fp16")
     assert (answer.word, answer.refused.where if answer.refused else "") == (word, refused)
 
 
@@ -99,14 +99,14 @@ def test_a_spelling_must_be_accepted_by_every_reader_that_the_value_reaches(
 def test_scripts_of_other_folders_do_not_count(path: str, program: str, word: str) -> None:
     readers = (reader("a/train.py", "bf16", "half"), reader("b/train.py", "bf16", "float16"))
     consumers = Consumers(readers, scripts=("a/train.py", "b/train.py"))
-    answer = consumers.resolve(Asked("precision", "bf16", path, program), "fp16")
+    answer = consumers.resolve(BF16Value("precision", "bf16", path, program), "fp16")
     assert answer.word == word
 
 
 def test_a_number_in_yaml_is_not_a_string() -> None:
     consumers = Consumers((reader("a.py", "bf16", "number:16"),))
-    assert consumers.resolve(Asked("precision", "bf16", "c.yaml", plain=True), "fp16").word == "16"
-    assert consumers.resolve(Asked("precision", "bf16", "run.sh"), "fp16").refused is not None
+    assert consumers.resolve(BF16Value("precision", "bf16", "c.yaml", plain=True), "fp16").word == "16"
+    assert consumers.resolve(BF16Value("precision", "bf16", "run.sh"), "fp16").refused is not None
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_a_number_in_yaml_is_not_a_string() -> None:
         ((), False, "fp16", False),
         ((Fields("a.py", 3, "A", ("bf16",)),), False, "fp16", True),
         ((Fields("a.py", 3, "A", ("bf16",)),), True, "fp16", False),
-        ((Fields("a.py", 3, "A", ("bf16",), library=True),), False, "fp16", False),
+        ((Fields("a.py", 3, "A", ("bf16",), declares_both=True),), False, "fp16", False),
         ((Fields("a.py", 3, "A", ("bf16",), ("Unknown",)),), False, "fp16", False),
         ((Fields("a.py", 3, "A", ("bf16",), ("BaseModel",)),), False, "fp16", True),
         ((Fields("a.py", 3, "A", ("bf16",), ("B",)), Fields("b.py", 1, "B", ("fp16",))), False, "fp16", False),
@@ -139,12 +139,12 @@ def test_a_class_is_known_by_its_switches_and_bases() -> None:
 
 def test_values_that_a_project_selects_are_found_in_code_and_in_settings() -> None:
     code = b'def f(precision="bf16"): ...\nx = y == "bf16"\ng(dtype="bfloat16")\n'
-    assert {(each.option, each.word) for each in asked_in_python(read_python("a.py", code))} == {
+    assert {(each.option, each.word) for each in bf16_values_in_python(read_python("a.py", code))} == {
         ("precision", "bf16"),
         ("dtype", "bfloat16"),
     }
     text = b"a.precision: bf16\nname: bf16\n# run: x --torch-dtype=bfloat16 --mixed_precision \\\n bf16\n"
-    assert {(each.option, each.word) for each in asked_in_text("a.yaml", text)} == {
+    assert {(each.option, each.word) for each in bf16_values_in_text("a.yaml", text)} == {
         ("precision", "bf16"),
         ("torch_dtype", "bfloat16"),
         ("mixed_precision", "bf16"),

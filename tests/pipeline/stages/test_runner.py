@@ -42,7 +42,7 @@ class Toy:
 
     def check(self, view: View) -> Report:
         seen = Report() if self.in_order else bad(f"{self.name} is not in order")
-        return Report(self.warns).and_also(seen)
+        return Report(self.warns).plus(seen)
 
     def summary(self, view: View) -> str:
         return "as it should be"

@@ -21,7 +21,7 @@ from remote.protocol.parts import replacing
 from remote.protocol.values import decode, dumps
 
 FOLDER = ".halfstep/planned"
-QUESTIONS_KEPT = 8
+CACHES_KEPT = 8
 
 
 @runtime_checkable
@@ -36,7 +36,7 @@ class Digested(Protocol):
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredOutcome:
     """A stored outcome: `middle` replaces the bytes between the first `head` and the last `tail` bytes of the file."""
 
     head: int = 0
@@ -49,7 +49,7 @@ class Kept:
 
 
 @dataclass
-class Memory:
+class PlanCache:
     """Cached outcomes by path and digest, for one set of fixers and one target."""
 
     file: Path
@@ -58,17 +58,17 @@ class Memory:
     grown: bool = False
 
     @staticmethod
-    def of(root: Path, question: str) -> Memory:
+    def of(root: Path, key: str) -> PlanCache:
         """Load the cache for these fixers and this target; empty if there is none or it cannot be read."""
-        memory = Memory(root / FOLDER / f"{question}.json")
+        cache = PlanCache(root / FOLDER / f"{key}.json")
         try:
-            stored = json.loads(memory.file.read_bytes())
-            memory.rows = {path: (digest, kept) for path, (digest, kept) in stored.items()}
+            stored = json.loads(cache.file.read_bytes())
+            cache.rows = {path: (digest, kept) for path, (digest, kept) in stored.items()}
         except (OSError, ValueError, TypeError, AttributeError):
             pass
-        return memory
+        return cache
 
-    def recall(self, path: str, digest: str, tree: Digested) -> FileOutcome | None:
+    def find(self, path: str, digest: str, tree: Digested) -> FileOutcome | None:
         """Return the stored outcome; None if the file is new or changed."""
         known, kept = self.rows.get(path, ("", None))
         if known != digest:
@@ -78,13 +78,13 @@ class Memory:
             self.seen.add(path)
         return outcome
 
-    def remember(self, path: str, data: bytes, outcome: FileOutcome) -> None:
+    def store(self, path: str, data: bytes, outcome: FileOutcome) -> None:
         self.grown = True
         self.seen.add(path)
         kept = json.loads(dumps(_kept(outcome))) if outcome != FileOutcome() else None
         self.rows[path] = (hashlib.sha256(data).hexdigest(), kept)
 
-    def recall_own(self, path: str, digest: str) -> OwnSettings | None:
+    def find_own(self, path: str, digest: str) -> OwnSettings | None:
         """Return the stored settings that the file reads by name; None if the file is new or changed."""
         known, kept = self.rows.get(path, ("", None))
         if known != digest:
@@ -92,7 +92,7 @@ class Memory:
         self.seen.add(path)
         return decode(OwnSettings, kept) if kept else OwnSettings()
 
-    def remember_own(self, path: str, digest: str, own: OwnSettings) -> None:
+    def store_own(self, path: str, digest: str, own: OwnSettings) -> None:
         self.grown = True
         self.seen.add(path)
         self.rows[path] = (digest, json.loads(dumps(own)) if own != OwnSettings() else None)
@@ -109,7 +109,7 @@ class Memory:
             _drop_oldest(self.file.parent)
 
 
-def question_of(fixers: Sequence[SourceFixer], target: Target) -> str:
+def cache_key(fixers: Sequence[SourceFixer], target: Target) -> str:
     """Return a digest of everything except the file that an outcome depends on: code, fixers and target."""
     names = [(fixer.name, fixer.version) for fixer in fixers]
     card = (target.card.capability, target.card.assumed) if target.card is not None else None
@@ -137,18 +137,18 @@ def _make_folder(folder: Path) -> None:
 
 def _drop_oldest(folder: Path) -> None:
     answers = sorted(folder.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
-    for file in answers[:-QUESTIONS_KEPT]:
+    for file in answers[:-CACHES_KEPT]:
         file.unlink(missing_ok=True)
 
 
-def _kept(outcome: FileOutcome) -> Kept:
+def _kept(outcome: FileOutcome) -> StoredOutcome:
     change = outcome.change
     if change is None:
-        return Kept(findings=outcome.findings, left=outcome.left)
+        return StoredOutcome(findings=outcome.findings, left=outcome.left)
     head = _common_prefix(change.before, change.after)
     tail = _common_prefix(change.before[head:][::-1], change.after[head:][::-1])
     middle = change.after[head : len(change.after) - tail].decode("latin-1")
-    return Kept(head, tail, middle, change.fixers, change.why, outcome.findings, outcome.left)
+    return StoredOutcome(head, tail, middle, change.fixers, change.why, outcome.findings, outcome.left)
 
 
 def _common_prefix(one: bytes, other: bytes) -> int:
@@ -165,7 +165,7 @@ def _common_prefix(one: bytes, other: bytes) -> int:
 
 def _restored(path: str, digest: str, stored: object, tree: Digested) -> FileOutcome | None:
     try:
-        kept = decode(Kept, stored)
+        kept = decode(StoredOutcome, stored)
     except ValueError:
         return None
     if kept.middle is None:

@@ -1,4 +1,4 @@
-"""What the code around a use of bfloat16 says about it: it is saved, stays on the CPU, or must not be float16."""
+"""Reasons to keep bfloat16 in the code around it: it is saved, stays on the CPU, or must not be float16."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fixers.sources.training_setup import block_of
 SAVED = "weights that are saved"
 ON_CPU = "models on the CPU"
 CAPABLE_ONLY = "kernels of cards with FP8 or FP4"
-SAID = "the code says why this is not float16; use float32 if the range is needed"
+STATED_REASON = "the code says why this is not float16; use float32 if the range is needed"
 
 SAVES = frozenset({"save_pretrained", "save_file", "save_model", "push_to_hub", "save_checkpoint"})
 SAVING = re.compile(r"_*(?:save|merge|convert|unwrap_and_save)_\w+")
@@ -30,8 +30,8 @@ LOW_BIT = re.compile(r"float8_e\dm\d|Float8Tensor|NVFP4|nvfp4|mxfp[48]|marlin|cu
 LOW_BIT_PATH = re.compile(r"(?:^|[-_/])(?:fp[48]|nvfp4|mxfp4|marlin|cutlass)(?=[-_/.])")
 
 
-def reason_to_leave(source: PythonSource, node: ast.expr) -> str:
-    """Return why the use of bfloat16 is not one of the training on the card; empty if nothing says so."""
+def reason_to_keep(source: PythonSource, node: ast.expr) -> str:
+    """Return the reason to keep this use of bfloat16; empty if the code gives none."""
     statement = source.names.statement(node)
     if _is_on_cpu(source, node):
         return ON_CPU

@@ -1,4 +1,4 @@
-"""The options that a file sets to bfloat16, and the spelling that it uses."""
+"""The bfloat16 values that a file gives to options, in the spelling that it uses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 
 from fixers.sources.chosen_words import chosen_name
 from fixers.sources.python import PythonSource
-from fixers.sources.readers.consumers import Asked
+from fixers.sources.readers.consumers import BF16Value
 from fixers.sources.readers.reader import BF16_WORD, option_name
 from fixers.sources.readers.subjects import NAMES_PRECISION
 
@@ -17,28 +17,28 @@ IN_TEXT = re.compile(
     rb"((?:torch\.)?b(?:f|float)16(?:[-_]mixed)?)\b",
     re.IGNORECASE,
 )
-OF_ACCELERATE = b"compute_environment"
+ACCELERATE_KEY = b"compute_environment"
 WORDS = (b"bf16", b"bfloat16", b"BF16")
 
 
-def asked_in_python(source: PythonSource) -> tuple[Asked, ...]:
+def bf16_values_in_python(source: PythonSource) -> tuple[BF16Value, ...]:
     """Return the strings for bfloat16 that the module gives to an option."""
-    found: dict[Asked, None] = {}
+    found: dict[BF16Value, None] = {}
     for node in source.names.of_type(ast.Constant):
         if isinstance(node.value, str) and BF16_WORD.fullmatch(node.value):
             name = chosen_name(source, node, CHOSEN)
             if name is not None:
-                found[Asked(option_name(name), node.value, source.path)] = None
+                found[BF16Value(option_name(name), node.value, source.path)] = None
     return tuple(found)
 
 
-def asked_in_text(path: str, data: bytes) -> tuple[Asked, ...]:
+def bf16_values_in_text(path: str, data: bytes) -> tuple[BF16Value, ...]:
     """Return the words for bfloat16 that follow the name of an option in a config or in commands."""
-    if not any(word in data for word in WORDS) or OF_ACCELERATE in data:
+    if not any(word in data for word in WORDS) or ACCELERATE_KEY in data:
         return ()
-    found: dict[Asked, None] = {}
+    found: dict[BF16Value, None] = {}
     for match in IN_TEXT.finditer(data):
         name, word = option_name(match[1].decode()), match[2].decode()
         if NAMES_PRECISION.fullmatch(name):
-            found[Asked(name, word, path)] = None
+            found[BF16Value(name, word, path)] = None
     return tuple(found)

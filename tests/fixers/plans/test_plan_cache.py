@@ -10,9 +10,9 @@ import fixers
 from fixers.frame.change import FileChange
 from fixers.frame.disk_tree import DiskTree
 from fixers.frame.target import Target
-from fixers.plans import memory
+from fixers.plans import plan_cache
 from fixers.plans.file_plan import FileOutcome
-from fixers.plans.memory import Memory, question_of
+from fixers.plans.plan_cache import PlanCache, cache_key
 from fixers.registry import source_fixers
 from remote.protocol.findings import Finding, Severity
 from tests.fixers.casebook import AMPERE, TITAN_RTX
@@ -37,65 +37,65 @@ TOLD = (Finding("x", Severity.WARNING, "m", "a.py:1"),)
 def test_an_outcome_comes_back_byte_for_byte(tmp_path, before, after):
     (tmp_path / "a.py").write_bytes(before)
     outcome = FileOutcome(FileChange("a.py", before, after, {"x": 2}, ("why",)), TOLD)
-    first = Memory.of(tmp_path, "q")
-    first.remember("a.py", before, outcome)
+    first = PlanCache.of(tmp_path, "q")
+    first.store("a.py", before, outcome)
     first.save()
-    second = Memory.of(tmp_path, "q")
+    second = PlanCache.of(tmp_path, "q")
     digest = hashlib.sha256(before).hexdigest()
-    assert second.recall("a.py", digest, DiskTree(tmp_path)) == outcome
-    assert second.recall("a.py", digest[::-1], DiskTree(tmp_path)) is None
-    assert Memory.of(tmp_path, "other").recall("a.py", digest, DiskTree(tmp_path)) is None
+    assert second.find("a.py", digest, DiskTree(tmp_path)) == outcome
+    assert second.find("a.py", digest[::-1], DiskTree(tmp_path)) is None
+    assert PlanCache.of(tmp_path, "other").find("a.py", digest, DiskTree(tmp_path)) is None
     stored = (tmp_path / ".halfstep/planned/q.json").read_bytes()
     assert len(before) < 5 or before not in stored
 
 
 @pytest.mark.parametrize("outcome", [FileOutcome(), FileOutcome(None, TOLD)])
 def test_an_outcome_without_a_change_is_known_without_reading_the_file(tmp_path, outcome):
-    first = Memory.of(tmp_path, "q")
-    first.remember("gone.py", b"x", outcome)
+    first = PlanCache.of(tmp_path, "q")
+    first.store("gone.py", b"x", outcome)
     first.save()
     digest = hashlib.sha256(b"x").hexdigest()
-    assert Memory.of(tmp_path, "q").recall("gone.py", digest, DiskTree(tmp_path)) == outcome
+    assert PlanCache.of(tmp_path, "q").find("gone.py", digest, DiskTree(tmp_path)) == outcome
 
 
 def test_what_was_not_seen_again_is_forgotten_and_nothing_new_writes_nothing(tmp_path):
-    first = Memory.of(tmp_path, "q")
+    first = PlanCache.of(tmp_path, "q")
     for name in ("kept.py", "gone.py"):
-        first.remember(name, b"x", FileOutcome())
+        first.store(name, b"x", FileOutcome())
     first.save()
     digest = hashlib.sha256(b"x").hexdigest()
-    unchanged = Memory.of(tmp_path, "q")
-    unchanged.recall("kept.py", digest, DiskTree(tmp_path))
+    unchanged = PlanCache.of(tmp_path, "q")
+    unchanged.find("kept.py", digest, DiskTree(tmp_path))
     unchanged.save()
-    assert set(Memory.of(tmp_path, "q").rows) == {"kept.py", "gone.py"}
-    second = Memory.of(tmp_path, "q")
-    second.recall("kept.py", digest, DiskTree(tmp_path))
-    second.remember("new.py", b"y", FileOutcome())
+    assert set(PlanCache.of(tmp_path, "q").rows) == {"kept.py", "gone.py"}
+    second = PlanCache.of(tmp_path, "q")
+    second.find("kept.py", digest, DiskTree(tmp_path))
+    second.store("new.py", b"y", FileOutcome())
     second.save()
-    assert set(Memory.of(tmp_path, "q").rows) == {"kept.py", "new.py"}
+    assert set(PlanCache.of(tmp_path, "q").rows) == {"kept.py", "new.py"}
 
 
 def test_the_eight_newest_answers_are_kept_out_of_gits_sight(tmp_path):
     for at in range(10):
-        each = Memory.of(tmp_path, f"q{at}")
-        each.remember("a.py", b"x", FileOutcome())
+        each = PlanCache.of(tmp_path, f"q{at}")
+        each.store("a.py", b"x", FileOutcome())
         each.save()
         os.utime(each.file, ns=(at, at))
-    assert {file.name for file in (tmp_path / memory.FOLDER).iterdir()} == {f"q{at}.json" for at in range(2, 10)}
+    assert {file.name for file in (tmp_path / plan_cache.FOLDER).iterdir()} == {f"q{at}.json" for at in range(2, 10)}
     assert (tmp_path / ".halfstep/.gitignore").read_bytes() == b"*\n"
 
 
 def test_a_folder_that_cannot_be_written_is_done_without(tmp_path):
     (tmp_path / ".halfstep").write_bytes(b"a file")
-    each = Memory.of(tmp_path, "q")
-    each.remember("a.py", b"x", FileOutcome())
+    each = PlanCache.of(tmp_path, "q")
+    each.store("a.py", b"x", FileOutcome())
     each.save()
     assert (tmp_path / ".halfstep").read_bytes() == b"a file"
 
 
 def test_a_change_anywhere_in_fixers_invalidates_cached_findings():
     every = sorted(Path(fixers.__file__).parent.rglob("*.py"))
-    assert memory.code_digest() == hashlib.sha256(b"".join(file.read_bytes() for file in every)).hexdigest()
+    assert plan_cache.code_digest() == hashlib.sha256(b"".join(file.read_bytes() for file in every)).hexdigest()
 
 
 def test_another_card_package_setting_or_fixer_invalidates_cached_findings():
@@ -108,9 +108,7 @@ def test_another_card_package_setting_or_fixer_invalidates_cached_findings():
         Target(TITAN_RTX, {"transformers": "5.1"}),
         Target(TITAN_RTX, {}, {"port": "off"}),
     ]
-    asked = [question_of(source_fixers(), target) for target in targets] + [
-        question_of(source_fixers()[1:], targets[0])
-    ]
+    asked = [cache_key(source_fixers(), target) for target in targets] + [cache_key(source_fixers()[1:], targets[0])]
     assert len(set(asked)) == len(asked)
     same = Target(TITAN_RTX, {"b": "1", "a": "2"}), Target(TITAN_RTX, {"a": "2", "b": "1"})
-    assert question_of(source_fixers(), same[0]) == question_of(source_fixers(), same[1])
+    assert cache_key(source_fixers(), same[0]) == cache_key(source_fixers(), same[1])
