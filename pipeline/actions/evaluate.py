@@ -22,7 +22,7 @@ from pipeline.work.evaluation import EvaluationWork
 from pipeline.work.start import next_number
 from remote.errors import Garbled
 from remote.host import Host
-from remote.operations.jobs import start_job, take_up_job
+from remote.operations.jobs import adopt_if_orphaned, start_job
 from remote.protocol.evaluation import ANSWERS, RESULT, EvaluationResult
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
@@ -74,7 +74,7 @@ def run_evaluation(
     """Start, join or resume the job, wait for its end, and download its result; each only if it is not done."""
     progress = Progress()
     survey = survey_host()
-    if take_up_job(host, wanted.work.project, survey.run(wanted.work.run)):
+    if adopt_if_orphaned(host, wanted.work.project, survey.run(wanted.work.run)):
         survey = survey_host()
     progress.run = survey.run(wanted.work.run)
     if progress.run is not None and progress.run.state is JobState.SUCCEEDED:

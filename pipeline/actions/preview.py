@@ -22,7 +22,7 @@ from pipeline.work.run_id import run_of
 from pipeline.work.view import View
 from remote.protocol.findings import Report
 from remote.protocol.jobs import JobState, RunSurvey
-from remote.sync.agreed import ask_base, known_base
+from remote.sync.agreed import fetch_base, known_base
 from remote.sync.plan import SyncPlan, plan_sync
 
 DEPEND_ON_FILES = ("verify", "train", "logs")
@@ -51,7 +51,7 @@ def preview(context: Context) -> Preview:
     """Judge every stage and change nothing."""
     view = context.view
     checkpoints = read_checkpoints(view.records.checkpoints(view.host.name, view.loaded.name))
-    base = known_base(context.host, view.scan, view.survey.tree) or ask_base(context.host, view.scan)[0]
+    base = known_base(context.host, view.scan, view.survey.tree) or fetch_base(context.host, view.scan)[0]
     sync = plan_sync(view.scan, view.survey.tree, base)
     sync = replace(sync, report=sync.report.plus(data_report(view)))
     plan = plan_for(view, context.host)

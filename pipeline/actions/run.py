@@ -28,7 +28,7 @@ from pipeline.work.selection import Selection
 from pipeline.work.start import note_of
 from remote.errors import HalfstepError, Interrupted
 from remote.link.prompter import Prompter
-from remote.operations.jobs import list_jobs, take_up_job
+from remote.operations.jobs import adopt_if_orphaned, list_jobs
 from remote.protocol.exits import ExitCode
 from remote.protocol.jobs import JobState, RunSurvey, StartAnswer
 from remote.pull.live import mirrored_scalars
@@ -65,7 +65,7 @@ def run_project(
         record = records.checkpoints(selection.host.name, selection.loaded.name)
         kept = records.evidence(selection.host.name, selection.loaded.name)
         context.evidence = read_evidence(kept)
-        if take_up_job(context.host, context.view.layout.key, run_of(context.view)):
+        if adopt_if_orphaned(context.host, context.view.layout.key, run_of(context.view)):
             refresh_view(context)
         ran = run_and_heal(context, STAGES, record)
         if ran.acted:

@@ -15,7 +15,7 @@ from pipeline.records.runs import AGAIN, RunNote, is_own_note, named_run, note_s
 from remote.errors import BadUsage, HalfstepError, Interrupted, RemoteFault
 from remote.host import Host
 from remote.link.prompter import Prompter
-from remote.operations.jobs import take_survey, take_up_job
+from remote.operations.jobs import adopt_if_orphaned, take_survey
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobState, RunSurvey
@@ -50,7 +50,7 @@ class OpenRun:
         A job whose supervisor was killed gets a new one first.
         """
         survey = self.survey_host()
-        if take_up_job(self.host, self.note.project, survey.run(self.note.run)):
+        if adopt_if_orphaned(self.host, self.note.project, survey.run(self.note.run)):
             survey = self.survey_host()
         run = survey.run(self.note.run)
         if run is None:

@@ -22,7 +22,7 @@ from remote.operations.proof import run_proof, step_card
 from remote.protocol.card import CardRequest
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Report, Severity
-from remote.protocol.proof import ProofReport, ProofRequest, StepSeen
+from remote.protocol.proof import ProofReport, ProofRequest, ProvedStep
 from remote.protocol.quantities import duration
 
 PROOF_VERSION = 1
@@ -102,7 +102,7 @@ def prove(context: Context, source: str = "") -> ProofReport:
     """Run the proof and return its report, with secrets masked; see `proof_request` for `source`."""
     steps = 0
 
-    def report_step(step: StepSeen) -> None:
+    def report_step(step: ProvedStep) -> None:
         nonlocal steps
         steps += 1
         loss = f", loss {step.loss:.4g}" if step.loss is not None else ""

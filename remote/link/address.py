@@ -1,4 +1,4 @@
-"""How a host is reached, as a plain value."""
+"""The address of a host and its connection settings, as a plain value."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Hop:
 
 @dataclass(frozen=True)
 class Address:
-    """The part of configs/hosts/NAME.yaml that is about reaching the host. Raises BadUsage for an invalid value.
+    """The connection settings of a host, from configs/hosts/NAME.yaml. Raises BadUsage for an invalid value.
 
     `host` is a name, an address, an alias of ~/.ssh/config, or `local`. A value of None is resolved as `ssh` does.
     `destination` is what the user named the host by (the value of --host), for hints.

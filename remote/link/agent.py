@@ -12,7 +12,7 @@ from typing import Any
 from remote.errors import ConnectionLost, DeadlineExceeded, RemoteFault
 from remote.host import Completed, Entry, Json
 from remote.link.agent_start import FIVE_TRIES, AgentStarter, Retries, garbled_error
-from remote.link.bootstrap import MAX_FIRST
+from remote.link.bootstrap import MAX_FIRST_REQUEST
 from remote.link.frame_reader import FrameReader
 from remote.link.streams import Starter
 from remote.protocol.exits import ExitCode
@@ -21,7 +21,7 @@ from remote.protocol.text import safe_text
 
 
 class AgentHost:
-    """A host that is connected to by the first call. `keep` False stores no payload on it.
+    """A host. The first call connects to it. `keep` False stores no payload on it.
 
     `python` is an interpreter, absolute or under ~/, for the agent if none of the usual ones works.
     A read-only call is retried over a new connection if the connection is lost. A call that makes a change is not: it
@@ -151,7 +151,7 @@ class AgentHost:
         while True:
             try:
                 with self._lock:
-                    if self._reader is None and len(request) <= MAX_FIRST:
+                    if self._reader is None and len(request) <= MAX_FIRST_REQUEST:
                         self._reader, self._greeting = self._agent_starter.start(request)
                         return self._exchange(lambda reader: self._answer(reader, timeout_s), change=False, what=op)
                     return self._exchange(conversation, change=False, what=op)
@@ -197,9 +197,9 @@ class AgentHost:
 
     def follow(self, op: str, args: Mapping[str, Any], *, timeout_s: float = 45.0) -> Iterator[Json]:
         request = self._request(op, args, False, "")
-        reader, _ = self._agent_starter.start(request if len(request) <= MAX_FIRST else b"")
+        reader, _ = self._agent_starter.start(request if len(request) <= MAX_FIRST_REQUEST else b"")
         try:
-            if len(request) > MAX_FIRST:
+            if len(request) > MAX_FIRST_REQUEST:
                 reader.stream.write(request, timeout_s)
             while True:
                 _, body = reader.read_frame(timeout_s)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 
-MAX_FIRST = 16 * 1024
+MAX_FIRST_REQUEST = 16 * 1024
 
 PYTHONS = ("python3", *(f"python3.{minor}" for minor in range(14, 8, -1)), "python")
-PLACES = ("/usr/bin", "/usr/local/bin", "/opt/conda/bin")
+PYTHON_FOLDERS = ("/usr/bin", "/usr/local/bin", "/opt/conda/bin")
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ sys.exit(main())
 # One line without ' ! or backslash: sh, bash, zsh, fish and tcsh leave it unchanged inside single quotes.
 LOADER = "import base64,sys;exec(base64.b64decode(sys.argv[1]))"
 SHELL = (
-    f"for p in {' '.join(PYTHONS)} {' '.join(f'{place}/python3' for place in PLACES)}; "
+    f"for p in {' '.join(PYTHONS)} {' '.join(f'{place}/python3' for place in PYTHON_FOLDERS)}; "
     f'do command -v $p >/dev/null 2>&1 && exec $p -I -S -B -c "{LOADER}" "$@"; done; '
     'echo "no python3 on PATH ($PATH)" >&2; exit 127'
 )

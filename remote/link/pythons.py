@@ -6,7 +6,7 @@ import secrets
 from dataclasses import dataclass
 
 from remote.errors import ConnectionLost, DeadlineExceeded, HostUnfit
-from remote.link.bootstrap import PLACES, PYTHONS
+from remote.link.bootstrap import PYTHON_FOLDERS, PYTHONS
 from remote.link.frame_reader import FrameReader
 from remote.link.streams import Starter
 from remote.protocol.frames import hello
@@ -39,7 +39,7 @@ for name in {" ".join(PYTHONS)}; do
   done
   unset IFS
 done
-for folder in {" ".join(f'"{place}"' for place in (*PLACES, *EXTRA))}; do
+for folder in {" ".join(f'"{place}"' for place in (*PYTHON_FOLDERS, *EXTRA))}; do
   [ -x "$folder/python3" ] && try "$folder/python3" "$folder/python3"
 done
 echo end
@@ -87,7 +87,7 @@ def find_python(starter: Starter, host: str, output: str, named: str = "") -> st
         return chosen.path
     needed = ".".join(map(str, NEEDED))
     if not candidates:
-        tried = ", ".join((*PYTHONS, *(f"{place}/python3" for place in PLACES)))
+        tried = ", ".join((*PYTHONS, *(f"{place}/python3" for place in PYTHON_FOLDERS)))
         raise HostUnfit(
             f"no Python on {host}; tried {tried}",
             where=host,

@@ -16,7 +16,7 @@ SSH = ("remote.link.ssh.starter", "ssh_starter")
 
 
 def open_host(address: Address, *, keep: bool = True, prompter: Prompter | None = None) -> AgentHost:
-    """Return the host; it is connected to by the first call. `keep` False stores no payload on it.
+    """Return the host; the first call connects to it. `keep` False stores no payload on it.
 
     For `scheduler: slurm` this is the login node. `prompter` answers questions about unknown host keys, passphrases and
     passwords; without it each question is an error with a hint.

@@ -30,7 +30,7 @@ def adopt_job(host: Host, project: str, run: str) -> StartAnswer:
     return read_answer(StartAnswer, host, host.act("job.adopt", {"project": project, "run": run}))
 
 
-def take_up_job(host: Host, project: str, run: RunSurvey | None) -> bool:
+def adopt_if_orphaned(host: Host, project: str, run: RunSurvey | None) -> bool:
     """Adopt the job if the survey shows that its supervisor died. Returns True if a new survey is needed."""
     if run is None or not (run.orphans or run.state is JobState.LOST):
         return False

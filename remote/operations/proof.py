@@ -7,12 +7,12 @@ from collections.abc import Callable
 from remote.errors import ConnectionLost
 from remote.host import Host, read_answer
 from remote.protocol.card import CardReport, CardRequest
-from remote.protocol.proof import ProofReport, ProofRequest, StepSeen
+from remote.protocol.proof import ProofReport, ProofRequest, ProvedStep
 from remote.protocol.values import encode
 
 
-def run_proof(host: Host, request: ProofRequest, *, on_step: Callable[[StepSeen], None] | None = None) -> ProofReport:
-    """Run a few real optimizer steps and return what they showed; nothing is left on the host afterwards.
+def run_proof(host: Host, request: ProofRequest, *, on_step: Callable[[ProvedStep], None] | None = None) -> ProofReport:
+    """Run a few real optimizer steps and return the report; nothing is left on the host afterwards.
 
     `on_step` is called after each step. Raises RemoteFault if the proof cannot run, and ConnectionLost, after which the
     proof ends by itself.
@@ -21,7 +21,7 @@ def run_proof(host: Host, request: ProofRequest, *, on_step: Callable[[StepSeen]
         if "report" in event:
             return read_answer(ProofReport, host, event["report"])
         if "step" in event and on_step is not None:
-            on_step(read_answer(StepSeen, host, event["step"]))
+            on_step(read_answer(ProvedStep, host, event["step"]))
     raise ConnectionLost("the proof ended without a report", where=host.name, hint="pipeline verify")
 
 

@@ -107,8 +107,8 @@ def requires_card(
 ) -> bool:
     """Return True if the host file's `gpus:` or `card:` requires a card on the host where `seen` was found.
 
-    A card that is assumed because there is no driver is not required; with a driver that does not answer, it is.
-    `elsewhere`: jobs run on other machines (a login node), so a named card is a plan for those.
+    Without a driver, `card:` names the card to assume, so none is required; if the driver does not respond, one is.
+    `elsewhere`: jobs run on other machines (the host is a login node), so `card:` describes those machines.
     """
     if seen and all(gpu.assumed for gpu in seen):
         return False

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from remote.errors import SyncRefused
-from remote.project.digests import CachedDigest, StillChanging, digest_file, look_at, read_memory, write_memory
+from remote.project.digests import CachedDigest, StillChanging, digest_file, read_memory, stat_fields, write_memory
 from remote.project.scan import shown
 from remote.project.secrets import secret_by_name
 from remote.protocol.findings import Finding, Report, Severity
@@ -85,7 +85,7 @@ def outside_of(root: Path, project: Path) -> tuple[Path, ...]:
 
 def _digest_of(path: Path, known: CachedDigest | None) -> CachedDigest:
     try:
-        if known is not None and known.look == look_at(path.stat()):
+        if known is not None and known.look == stat_fields(path.stat()):
             return known
         return digest_file(path, path.name, follow=True)
     except StillChanging:

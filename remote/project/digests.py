@@ -24,13 +24,13 @@ TRIES = 3
 SETTLED_NS = 100_000_000
 COARSE_NS = 2_000_000_000
 
-Look = tuple[int, int, int, int]
+StatFields = tuple[int, int, int, int]
 
 
 class CachedDigest(NamedTuple):
     """A file's digest, the reason why it must not be sent (or empty), and its stat fields at that time."""
 
-    look: Look
+    look: StatFields
     digest: str
     secret: str = ""
 
@@ -39,7 +39,7 @@ class StillChanging(Exception):
     """A file changed each time that it was read."""
 
 
-def look_at(status: os.stat_result) -> Look:
+def stat_fields(status: os.stat_result) -> StatFields:
     """Return size, mtime, ctime and inode, which change whenever the file does."""
     return (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
@@ -65,7 +65,7 @@ def write_memory(folder: Path, known: Mapping[str, CachedDigest], name: str = ME
     write_state(folder, name, {"version": VERSION, "rows": rows})
 
 
-def _settled(look: Look, now: int) -> bool:
+def _settled(look: StatFields, now: int) -> bool:
     newest = max(look[1], look[2])
     coarse = look[2] % 1_000_000_000 == 0
     return newest + (COARSE_NS if coarse else SETTLED_NS) < now
@@ -87,13 +87,13 @@ def digest_file(path: Path | str, name: str, *, follow: bool = False) -> CachedD
     for _ in range(TRIES):
         descriptor, status = _open(path, follow)
         try:
-            before = look_at(status)
+            before = stat_fields(status)
             first = os.read(descriptor, min(CHUNK, status.st_size))
             whole, seen = hashlib.sha256(first), len(first)
             while seen < status.st_size and (chunk := os.read(descriptor, CHUNK)):
                 whole.update(chunk)
                 seen += len(chunk)
-            if seen == status.st_size and look_at(os.fstat(descriptor)) == before:
+            if seen == status.st_size and stat_fields(os.fstat(descriptor)) == before:
                 return CachedDigest(before, whole.hexdigest(), secret_by_content(name, first[:SCANNED_BYTES], seen))
         finally:
             os.close(descriptor)

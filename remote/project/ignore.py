@@ -1,7 +1,8 @@
 """Ignore rules with the exact semantics of gitignore(5): nested files, negation, the last matching pattern decides.
 
-Callers match one entry at a time while walking and do not enter an ignored folder; patterns such as `*`, `!*/`, `!*.py`
-depend on both. Like git, patterns match bytes: paths and patterns are compared as Latin-1 text of their UTF-8 bytes.
+Callers match every entry while they walk the tree, and do not enter ignored folders, as git does: combinations such as
+`*`, `!*/`, `!*.py` depend on this. Like git, patterns match bytes: paths and patterns are compared as Latin-1 text of
+their UTF-8 bytes.
 """
 
 from __future__ import annotations

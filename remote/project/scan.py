@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from remote.errors import SyncRefused
-from remote.project.digests import CachedDigest, StillChanging, digest_file, look_at, read_memory, write_memory
+from remote.project.digests import CachedDigest, StillChanging, digest_file, read_memory, stat_fields, write_memory
 from remote.project.identity import owner_of, project_of
 from remote.project.included_files import Walk, walk_project
 from remote.project.secrets import secret_by_name
@@ -117,7 +117,7 @@ def _read_rows(root: Path, walk: Walk, *, leave: Container[str]) -> tuple[dict[s
         if path in leave:
             continue
         one = memory.get(path)
-        if one is None or one.look != look_at(status):
+        if one is None or one.look != stat_fields(status):
             try:
                 one = digest_file(f"{top}/{path}", path)
             except StillChanging:

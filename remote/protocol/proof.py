@@ -61,19 +61,19 @@ class HalfOrigin:
     """A place where half precision entered. `kind`: autocast, trained, frozen (tensors), accelerator or trainer.
 
     `used`: the project's line, empty if none of its lines is below; `source`: the only setting that holds the value,
-    empty if that is not certain or is the line itself; `library`: the installed code that made the call.
+    empty if that is not certain or is the line itself; `installed`: the installed code that made the call.
     """
 
     kind: str
     dtype: str
     used: str
     source: str = ""
-    library: str = ""
+    installed: str = ""
     tensors: int = 0
 
 
 @dataclass(frozen=True)
-class StepSeen:
+class ProvedStep:
     """One tried optimizer step of rank 0. `loss` is the sum of its micro-steps as the script scaled them.
 
     A script that accumulates divides each micro-step's loss by their number, so that the sum is the step's mean.
@@ -98,7 +98,7 @@ class ProofReport:
     findings: Tuple[Finding, ...]
     unseen: Tuple[NotChecked, ...] = ()
     dtypes: Tuple[DtypeRow, ...] = ()
-    steps: Tuple[StepSeen, ...] = ()
+    steps: Tuple[ProvedStep, ...] = ()
     device: str = ""
     ranks: int = 0
     attention: Tuple[str, ...] = ()

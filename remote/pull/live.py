@@ -15,7 +15,7 @@ from remote.protocol.events import Scalar, read_scalars
 from remote.protocol.layout import ProjectLayout
 from remote.pull.events import is_event_name
 from remote.pull.folder import Folder
-from remote.pull.mirror import Landed, Mirror
+from remote.pull.mirror import Appended, Mirror
 from remote.pull.names import REPLACED, NameJudge
 from remote.pull.reconnect import RetryPolicy, follow_on
 
@@ -127,7 +127,7 @@ class _Live:
             self._reasons[name] = self._judge.reason(name) if is_event_name(name) else "not an event file"
         return self._reasons[name]
 
-    def _new(self, name: str, landed: Landed, data: bytes) -> NewRecords | None:
+    def _new(self, name: str, landed: Appended, data: bytes) -> NewRecords | None:
         if not landed.added_bytes:
             return None
         return NewRecords(name, self._folder.path / landed.local, data[len(data) - landed.added_bytes :])

@@ -25,7 +25,7 @@ Want = tuple[str, int, str]
 
 
 @dataclass(frozen=True)
-class Landed:
+class Appended:
     """The result of an append: the local name, its new size, and how many bytes were new."""
 
     local: str
@@ -54,7 +54,7 @@ class Mirror:
         """Return the current local name of a file."""
         return self._locals.get(name, name)
 
-    def append(self, name: str, offset: int, data: bytes, *, fresh: bool) -> Landed:
+    def append(self, name: str, offset: int, data: bytes, *, fresh: bool) -> Appended:
         """Write the bytes at `offset` of the file. `fresh`: the host's file was replaced.
 
         Raises PullRefused if they are not complete records, leave a gap, differ from the local file, or are too many.
@@ -101,7 +101,7 @@ class Mirror:
             return self._next_version(name) if self._size(ours) else ours
         return newest if self._agrees(newest, data) else self._next_version(name)
 
-    def _append(self, local: str, offset: int, data: bytes) -> Landed:
+    def _append(self, local: str, offset: int, data: bytes) -> Appended:
         with self._folder.opened(local) as fd:
             size = os.fstat(fd).st_size
             if size < offset:
@@ -110,7 +110,7 @@ class Mirror:
             if os.pread(fd, have, offset) != data[:have]:
                 raise PullRefused(f"{local} differs from the host's file", where=local)
             self._folder.append(fd, local, offset + have, data[have:])
-            return Landed(local, max(size, offset + len(data)), len(data) - have)
+            return Appended(local, max(size, offset + len(data)), len(data) - have)
 
     def _agrees(self, local: str, data: bytes) -> bool:
         with self._folder.reading(local) as fd:

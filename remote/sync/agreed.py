@@ -24,7 +24,7 @@ def known_base(host: Host, scan: Scan, tree: TreeSurvey) -> Manifest | None:
     return remembered if remembered is not None and remembered.source_digest() == tree.source_digest else None
 
 
-def ask_base(host: Host, scan: Scan) -> tuple[Manifest, dict[str, int]]:
+def fetch_base(host: Host, scan: Scan) -> tuple[Manifest, dict[str, int]]:
     """Fetch the host's manifest, and digest and size of the contents that an interrupted sync left, in one exchange."""
     data = bytearray()
     host.fetch("tree.manifest", {"project": scan.project}, data.extend)

@@ -9,7 +9,7 @@ from remote.errors import SyncRefused
 from remote.host import Host
 from remote.project.data import DataScan
 from remote.project.scan import shown
-from remote.sync.ahead import pack_ahead
+from remote.sync.background_packing import pack_in_background
 from remote.sync.retry import retry_lost_connection
 from remote.sync.stream import Progress, file_pieces, pack_head
 
@@ -36,7 +36,7 @@ def _send(host: Host, scan: DataScan, project: str, progress: Progress | None) -
     have: Mapping[str, int] = seen["have"]
     offsets = {name: have.get(name, 0) if have.get(name, 0) <= size else 0 for name, (_, size) in scan.files.items()}
     head = pack_head({"files": [[name, *known, offsets[name]] for name, known in scan.files.items()]})
-    stream = pack_ahead(_pieces(head, scan, offsets, progress), "zlib", lambda: host.in_flight)
+    stream = pack_in_background(_pieces(head, scan, offsets, progress), "zlib", lambda: host.in_flight)
     answer = host.send("data.receive", {"project": project, "digest": scan.digest, "codec": "zlib"}, stream)
     if answer["torn"]:
         name = str(answer["torn"][0])

@@ -11,7 +11,7 @@ from remote.host import Host
 from remote.project.scan import Scan
 from remote.protocol.tree import Manifest, Row, TreeSurvey
 from remote.sync.agreed import known_base
-from remote.sync.ahead import pack_ahead
+from remote.sync.background_packing import pack_in_background
 from remote.sync.retry import error_of_fault
 from remote.sync.rewrite import Change, sha256
 from remote.sync.stream import file_pieces, index_row, pack_head
@@ -82,7 +82,7 @@ def _send(
     index = [index_row(path, row, put=True) for path, row in rows.items()]
     sized = [(digest, rows[path].size) for digest, path in contents.items()]
     head = pack_head({"rows": index, "deletes": [], "contents": sized})
-    stream = pack_ahead(_pieces(head, scan.root, contents, rows, made), "zlib", lambda: host.in_flight)
+    stream = pack_in_background(_pieces(head, scan.root, contents, rows, made), "zlib", lambda: host.in_flight)
     answer = host.send("tree.scratch", {"project": scan.project, "nonce": nonce, "codec": "zlib"}, stream)
     return str(answer["path"])
 

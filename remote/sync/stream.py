@@ -10,7 +10,7 @@ from typing import Any
 from remote.project.digests import open_regular
 from remote.protocol.blocks import SAMPLE, is_dense
 from remote.protocol.tree import Row
-from remote.sync.ahead import InFlight, pack_ahead
+from remote.sync.background_packing import InFlight, pack_in_background
 from remote.sync.plan import SyncPlan
 
 CHUNK = 2**18
@@ -39,7 +39,7 @@ def stream_plan(
     ]
     sized = [(digest, size) for digest, (_, size) in contents.items()]
     head = pack_head({"rows": rows, "deletes": list(plan.delete), "contents": sized})
-    return pack_ahead(_pieces(root, head, contents, progress), codec, in_flight)
+    return pack_in_background(_pieces(root, head, contents, progress), codec, in_flight)
 
 
 def pack_head(value: Any) -> bytes:

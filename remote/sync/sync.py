@@ -14,7 +14,7 @@ from remote.project.scan import IGNORE_HINT, Scan, scan_again, shown
 from remote.protocol.blocks import PACKERS
 from remote.protocol.findings import Report
 from remote.protocol.tree import Manifest, TreeSurvey
-from remote.sync.agreed import ask_base, known_base, remember_agreed
+from remote.sync.agreed import fetch_base, known_base, remember_agreed
 from remote.sync.plan import SyncPlan, edited_finding, plan_sync
 from remote.sync.retry import retry_lost_connection
 from remote.sync.stream import Progress, contents_of, stream_plan
@@ -106,7 +106,7 @@ class _Attempt:
         base = known_base(self.host, self.scan, self.tree)
         if base is not None and not self.tree.staged:
             return base, {}
-        return ask_base(self.host, self.scan)
+        return fetch_base(self.host, self.scan)
 
     def _send(self, plan: SyncPlan, base: Manifest, staged: Mapping[str, int]) -> Json:
         codec = next(name for name in self.tree.codecs if name in PACKERS)

@@ -30,9 +30,9 @@ def run_script(order):
     os.environ.update(order["environment"])
     sys.path[:0] = [order["hooks"], order.get("path", str(Path(order["script"]).parents[1]))]
     sys.argv = [order["script"], *order.get("argv", ())]
-    arm = importlib.import_module("halfstep_hooks.arm")
-    arm.arm()
-    recorder = arm.start()
+    activation = importlib.import_module("halfstep_hooks.activation")
+    activation.activate()
+    recorder = activation.start()
     status = 0
     try:
         runpy.run_path(order["script"], run_name="__main__")

@@ -65,7 +65,7 @@ class MonitoredSocket:
         self._socket.settimeout(seconds)
 
     def in_flight(self) -> int | None:
-        """Return the bytes that the kernel took and a nearby peer has not acknowledged; None for a distant peer.
+        """Return the bytes that the kernel accepted and a nearby peer has not acknowledged; None for a distant peer.
 
         A distant peer's kernel acknowledges long before its sshd reads: the unacknowledged bytes only show distance.
         """

@@ -52,7 +52,7 @@ def main(nonce: str, temporary: str, workdir: str, first: str = "", compiled: st
             connection.pushed_back = parse_first(base64.b64decode(first))
         while True:
             request = connection.next_request()
-            with hangup.ends(not request.get("change")):
+            with hangup.exit_allowed(not request.get("change")):
                 connection.write(pack_json(answer(request, connection, workdir, payload)))
             start_housekeeping()
     except (BrokenPipeError, EOFError):

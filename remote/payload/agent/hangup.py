@@ -12,7 +12,7 @@ GONE = select.POLLHUP | select.POLLERR | select.POLLNVAL | getattr(select, "POLL
 
 
 class Hangup:
-    """Ends this process if the other end of `fd` is closed during a block of `ends`.
+    """Ends this process if the other end of `fd` is closed while a block of `exit_allowed` runs.
 
     A request that changes the host is completed first. Between requests the main loop notices the end of the stream.
     """
@@ -24,7 +24,7 @@ class Hangup:
         threading.Thread(target=self._wait, daemon=True).start()
 
     @contextlib.contextmanager
-    def ends(self, may_end: bool) -> Iterator[None]:
+    def exit_allowed(self, may_end: bool) -> Iterator[None]:
         """Allow the process to end while the block runs."""
         if may_end:
             self._may_end.set()

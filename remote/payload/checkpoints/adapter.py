@@ -16,13 +16,13 @@ from remote.protocol.layout import RunLayout
 WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin", "model.safetensors")
 # A full model that a script saves beside its adapter is not pulled.
 SAVED = WEIGHTS[:2]
-PLACES = ("checkpoints", "code")
+ADAPTER_ROOTS = ("checkpoints", "code")
 CHUNK = 4 * 2**20
 
 
 @dataclass(frozen=True)
-class Seal:
-    """adapter.json: the digest of the weights file with that signature. `folder` is relative to the run's."""
+class AdapterRecord:
+    """adapter.json: the digest of the weights file, valid while its `signature` is the same. `folder` is in the run's."""
 
     name: str
     signature: str
@@ -30,16 +30,16 @@ class Seal:
     folder: str = "adapter"
 
 
-def _seal_path(run: RunLayout) -> str:
+def _record_path(run: RunLayout) -> str:
     return f"{run.root}/adapter.json"
 
 
 def adapter_folder(run: RunLayout) -> str:
     """Return the run's adapter/, or the folder in which its script had saved an adapter by the end of the job."""
-    seal = read_record(_seal_path(run), Seal)
-    if seal is None or _weights(run.adapter):
+    record = read_record(_record_path(run), AdapterRecord)
+    if record is None or _weights(run.adapter):
         return run.adapter
-    return os.path.join(run.root, seal.folder)
+    return os.path.join(run.root, record.folder)
 
 
 def adapter_digest(run: RunLayout) -> str:
@@ -48,13 +48,13 @@ def adapter_digest(run: RunLayout) -> str:
     name = _weights(folder)
     if not name:
         return ""
-    seal = read_record(_seal_path(run), Seal)
-    if seal is not None and (seal.name, seal.signature) == (name, signature(folder, [name])):
-        return seal.sha256
+    record = read_record(_record_path(run), AdapterRecord)
+    if record is not None and (record.name, record.signature) == (name, signature(folder, [name])):
+        return record.sha256
     return _digest(os.path.join(folder, name))
 
 
-def seal_adapter(run: RunLayout, *, ended_well: bool) -> None:
+def record_adapter(run: RunLayout, *, ended_well: bool) -> None:
     """Store the adapter's folder and digest once the job has ended, so that later surveys need not read the file.
 
     An adapter that a script saved elsewhere under the run's folder counts only if the job succeeded.
@@ -66,14 +66,14 @@ def seal_adapter(run: RunLayout, *, ended_well: bool) -> None:
     if name:
         before = signature(folder, [name])
         digest = _digest(os.path.join(folder, name))
-        write_record(_seal_path(run), Seal(name, before, digest, os.path.relpath(folder, run.root)))
+        write_record(_record_path(run), AdapterRecord(name, before, digest, os.path.relpath(folder, run.root)))
 
 
 def adapter_saved_since(run: RunLayout, unix: float) -> bool:
     """Return True if a final adapter (not one in a checkpoint) was saved under the run's folder since then."""
     if _changed_since(run.adapter, unix):
         return True
-    found = find_made(run.root, PLACES, SAVED.__contains__)
+    found = find_made(run.root, ADAPTER_ROOTS, SAVED.__contains__)
     return any(_changed_since(path, unix) for name, path in found if not any(step_of(p) >= 0 for p in name.split("/")))
 
 
@@ -86,11 +86,11 @@ def _changed_since(path: str, unix: float) -> bool:
 
 def _saved_elsewhere(run_root: str) -> str:
     """The folder of the adapter that was saved last; one in a checkpoint only if there is no other."""
-    found = [pair for pair in find_made(run_root, PLACES, SAVED.__contains__) if f"/{BROKEN}" not in pair[0]]
-    return os.path.dirname(max(found, key=_finality)[1]) if found else ""
+    found = [pair for pair in find_made(run_root, ADAPTER_ROOTS, SAVED.__contains__) if f"/{BROKEN}" not in pair[0]]
+    return os.path.dirname(max(found, key=_recency)[1]) if found else ""
 
 
-def _finality(found: Tuple[str, str]) -> Tuple[bool, int, int]:
+def _recency(found: Tuple[str, str]) -> Tuple[bool, int, int]:
     name, path = found
     step = max(step_of(part) for part in name.split("/"))
     return step < 0, step, os.lstat(path).st_mtime_ns

@@ -12,11 +12,11 @@ from typing import List, Tuple
 from remote.protocol.parts import WRITER, is_gone, writer
 
 TEMPORARY = "temporary.json"
-OWN_NAME = re.compile(rf"[a-z]+-({WRITER})-\w+")
+OWNED_NAME = re.compile(rf"[a-z]+-({WRITER})-\w+")
 OWNER_MARK = re.compile(rf"(.+)\.of-({WRITER})")
 
 
-def own_name(kind: str) -> str:
+def new_owned_name(kind: str) -> str:
     """A new folder name that contains this process's id."""
     return f"{kind}-{writer()}-{os.urandom(4).hex()}"
 
@@ -47,7 +47,7 @@ def sweep_scratch(parent: str, keep: str = "") -> None:
     for name, path, mark in _entries(parent):
         folder = os.path.join(parent, name)
         if is_gone(mark) and not (keep + os.sep).startswith(folder + os.sep):
-            temporary = read_temporary(folder)
+            temporary = recorded_temporary_folder(folder)
             if temporary:
                 remove(temporary)
             remove(folder)
@@ -56,14 +56,14 @@ def sweep_scratch(parent: str, keep: str = "") -> None:
                     os.unlink(path)
 
 
-def write_temporary(folder: str, temporary: str) -> None:
+def record_temporary_folder(folder: str, temporary: str) -> None:
     """Record a temporary folder elsewhere that is removed together with this one."""
     with open(os.path.join(folder, TEMPORARY), "w", encoding="utf-8") as file:
         json.dump({"path": temporary}, file)
 
 
-def read_temporary(folder: str) -> str:
-    """The temporary folder recorded by `write_temporary`; empty if there is none."""
+def recorded_temporary_folder(folder: str) -> str:
+    """The temporary folder recorded by `record_temporary_folder`; empty if there is none."""
     try:
         with open(os.path.join(folder, TEMPORARY), encoding="utf-8") as file:
             return str(json.load(file)["path"])
@@ -76,7 +76,7 @@ def _entries(parent: str) -> List[Tuple[str, str, str]]:
     found = []
     with contextlib.suppress(OSError):
         for name in os.listdir(parent):
-            own, marked = OWN_NAME.fullmatch(name), OWNER_MARK.fullmatch(name)
+            own, marked = OWNED_NAME.fullmatch(name), OWNER_MARK.fullmatch(name)
             path = os.path.join(parent, name)
             if own is not None:
                 found.append((name, path, own.group(1)))

@@ -107,16 +107,19 @@ def load(request: Dict[str, Any]) -> Dict[str, Any]:
         tokenizer = tokenizers.Tokenizer.from_file(request["path"])
     except Exception as error:  # noqa: BLE001 - the library raises bare Exception with its reason
         return {"problem": str(error), "version": tokenizers.__version__}
-    return {"problem": _round_trips(tokenizer), "version": tokenizers.__version__}
+    return {"problem": _round_trip_problem(tokenizer), "version": tokenizers.__version__}
 
 
-def _round_trips(tokenizer: Any) -> str:
-    """Empty if decode(encode(text)) is a fixed point for each string: normalisers may change it once, not twice."""
+def _round_trip_problem(tokenizer: Any) -> str:
+    """How the tokenizer changes a text that it has encoded and decoded once already; empty if it changes none.
+
+    A normaliser may change the text in the first round trip, but not in the second.
+    """
     for text in ROUND_TRIPS:
         once = tokenizer.decode(tokenizer.encode(text, add_special_tokens=False).ids)
         twice = tokenizer.decode(tokenizer.encode(once, add_special_tokens=False).ids)
         if once != twice:
-            return f"{text!r} decodes to {once!r} and that to {twice!r}"
+            return f"{text!r} becomes {once!r} when encoded and decoded, and {twice!r} after a second time"
     return "" if tokenizer.get_vocab_size() else "it has no vocabulary"
 
 

@@ -29,7 +29,7 @@ def run_command(
     call: Call,
     argv: List[str],
     environment: Dict[str, str],
-    complaint: str,
+    failure: str,
     *,
     cwd: Optional[str] = None,
     keep: Sequence[int] = (),
@@ -52,7 +52,7 @@ def run_command(
             start_new_session=True,
         )
     except OSError as error:
-        raise refused("no-python", f"{complaint}: {argv[0]}: {error.strerror}", argv[0]) from None
+        raise refused("no-python", f"{failure}: {argv[0]}: {error.strerror}", argv[0]) from None
     lines: Deque[str] = collections.deque(maxlen=KEPT_LINES)
     try:
         _follow(call, process, lines, parse)
@@ -61,7 +61,7 @@ def run_command(
         _end(process)
     text = "\n".join(lines)
     if process.returncode != 0:
-        raise _failed(complaint, text, argv[0])
+        raise _failed(failure, text, argv[0])
     return text
 
 
@@ -102,8 +102,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.stdout.close()
 
 
-def _failed(complaint: str, text: str, where: str) -> Refusal:
-    message = "\n".join([f"{complaint}: {reason_of(text)}", *last_lines(text)])
+def _failed(failure: str, text: str, where: str) -> Refusal:
+    message = "\n".join([f"{failure}: {reason_of(text)}", *last_lines(text)])
     for words, number in FULL.items():
         if words in text:
             kind, _ = DISK_ERRORS[number]

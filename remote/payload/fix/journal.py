@@ -78,7 +78,7 @@ def made_by(project: Project, fixer: str, path: str) -> str:
     return known.after if known else ""
 
 
-def put_back(project: Project, fixer: str) -> List[str]:
+def restore_replaced(project: Project, fixer: str) -> List[str]:
     """Restore every file that the fixer replaced; return their paths. Raises Refusal if a file was edited since."""
     restored: List[str] = []
     for entry in _entries(project, fixer):

@@ -6,7 +6,7 @@ import os
 import shutil
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
 
-from remote.payload.files.leftovers import own_name, sweep_scratch
+from remote.payload.files.leftovers import new_owned_name, sweep_scratch
 from remote.payload.fix.journal import made_by, replace_kept
 from remote.payload.probes.project_python import ask_python, job_environment
 from remote.payload.request.call import Call
@@ -63,7 +63,7 @@ def replace_tokenizer_file(call: Call) -> Dict[str, Any]:
     name, digest = call.args["name"], decode(Digest, call.args["digest"])
     scratch = project.at(project.layout.scratch)
     sweep_scratch(scratch)
-    folder = os.path.join(scratch, own_name("tokenizer"))
+    folder = os.path.join(scratch, new_owned_name("tokenizer"))
     os.makedirs(folder, mode=0o700)
     try:
         data = _fetched(call, name, digest, folder)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict
 
-from remote.payload.fix.journal import put_back
+from remote.payload.fix.journal import restore_replaced
 from remote.payload.fix.marks import remove_made
 from remote.payload.fix.packages import uninstall_packages
 from remote.payload.request.call import Call
@@ -18,4 +18,4 @@ def undo(call: Call) -> Dict[str, Any]:
     """
     project, fixer = open_project(call), str(call.args["fixer"])
     restored = [*uninstall_packages(project, fixer), *remove_made(project, fixer)]
-    return {"restored": [*restored, *put_back(project, fixer)]}
+    return {"restored": [*restored, *restore_replaced(project, fixer)]}

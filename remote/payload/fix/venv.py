@@ -39,9 +39,9 @@ class Venv:
     def python(self) -> str:
         return os.path.join(self.path, "bin", "python")
 
-    def run(self, argv: List[str], complaint: str, parse: Optional[ParseLine] = None) -> str:
+    def run(self, argv: List[str], failure: str, parse: Optional[ParseLine] = None) -> str:
         """Run a command and return its output. Raises Refusal, EOFError; see run_command."""
-        return run_command(self.call, argv, self.environment, complaint, cwd=self.tree, keep=(self.lock,), parse=parse)
+        return run_command(self.call, argv, self.environment, failure, cwd=self.tree, keep=(self.lock,), parse=parse)
 
     def make(self, base: str) -> None:
         """Create the venv with pip. If `base` has no ensurepip, as on Debian, use uv, else the pip of `base`."""

@@ -10,7 +10,7 @@ import time
 from types import FrameType
 from typing import Callable, List, Optional, Tuple
 
-from remote.payload.checkpoints.adapter import seal_adapter
+from remote.payload.checkpoints.adapter import record_adapter
 from remote.payload.files.records import read_record, write_record
 from remote.payload.jobs.evidence import gather_evidence
 from remote.payload.jobs.exit_recorder import read_exit
@@ -18,7 +18,7 @@ from remote.payload.jobs.monitor import JobMonitor, Limits
 from remote.payload.jobs.oom import count_oom_kills
 from remote.payload.jobs.records import StopRequest
 from remote.payload.jobs.verdict import judge_end
-from remote.payload.output.events import seal_events
+from remote.payload.output.events import write_event_index
 from remote.payload.processes.ending import Ending
 from remote.payload.processes.identity import Process, boot_id, is_alive
 from remote.protocol.jobs import JobResult, JobSpec
@@ -101,7 +101,7 @@ class JobLoop:
         with contextlib.suppress(OSError, ValueError):
             self._monitor.finish(time.monotonic())
         with contextlib.suppress(OSError, ValueError):
-            seal_events(self._run.root)
+            write_event_index(self._run.root)
         evidence = gather_evidence(
             self._run,
             self._job,
@@ -113,7 +113,7 @@ class JobLoop:
         )
         result = judge_end(evidence, time.time())
         with contextlib.suppress(OSError, ValueError):
-            seal_adapter(self._run, ended_well=result.exit == 0 and not result.signal)
+            record_adapter(self._run, ended_well=result.exit == 0 and not result.signal)
         self._reserve.release()
         write_record(self._job.result, result)
         return result

@@ -27,16 +27,16 @@ def survey_events(run_root: str) -> Tuple[EventFile, ...]:
     Checks the length of every record, and the data near the end; a pull checks everything. If the newest job has an
     index of its files, only those are read.
     """
-    job, sealed = _read_index(run_root)
+    job, indexed = _read_index(run_root)
     if job and job == newest_job(RunLayout(run_root)):
-        pairs = [(name, resolve(run_root, name)) for name in sorted(sealed)]
+        pairs = [(name, resolve(run_root, name)) for name in sorted(indexed)]
     else:
         pairs = find_events(run_root)
-    found = [_survey_file(name, path, sealed.get(name)) for name, path in pairs]
+    found = [_survey_file(name, path, indexed.get(name)) for name, path in pairs]
     return tuple(file for file in found if file is not None)
 
 
-def seal_events(run_root: str) -> None:
+def write_event_index(run_root: str) -> None:
     """Write an index of the event files, so that later surveys need not search; call it once the job has ended."""
     rows = {}
     for name, path in find_events(run_root):
@@ -80,12 +80,12 @@ def _send_file(call: Call, file: BinaryIO, index: int, offset: int, tail: str) -
     return {"ending": ending.value, "size_bytes": offset, "fresh": bool(flags)}
 
 
-def _survey_file(name: str, path: str, sealed: Optional[List[Any]]) -> Optional[EventFile]:
+def _survey_file(name: str, path: str, indexed: Optional[List[Any]]) -> Optional[EventFile]:
     try:
         with open_regular(path) as file:
             status = os.fstat(file.fileno())
-            if sealed and sealed[3:] == _stamp(status):
-                return EventFile(name, sealed[0], sealed[1], sealed[2])
+            if indexed and indexed[3:] == _stamp(status):
+                return EventFile(name, indexed[0], indexed[1], indexed[2])
             prefix = scan_file(file, check_from=max(0, status.st_size - TAIL_CHECKED))
             head = _head(file) if prefix.records else ""
             return EventFile(name, prefix.size_bytes, head, prefix.ending.value)
@@ -104,7 +104,7 @@ def _stamp(status: os.stat_result) -> List[int]:
 
 
 def _read_index(run_root: str) -> Tuple[int, Dict[str, List[Any]]]:
-    """The job and the rows that `seal_events` wrote; (0, {}) if the index is missing or damaged."""
+    """The job and the rows that `write_event_index` wrote; (0, {}) if the index is missing or damaged."""
     try:
         with open(os.path.join(run_root, INDEX), "rb") as file:
             index = json.load(file)

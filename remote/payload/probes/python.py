@@ -87,7 +87,7 @@ def read_interpreter(python: str, tree: str, cache: str) -> Interpreter:
     path = find_python(python, tree)
     known = read_record(cache, StoredInterpreters) or StoredInterpreters()
     before = known.interpreters.get(path)
-    if before is None or before.mark != mark_of(path):
+    if before is None or before.mark != installation_stamp(path):
         try:
             before = ask_interpreter(path)
         except InterpreterFault as fault:
@@ -116,13 +116,15 @@ def ask_interpreter(path: str) -> InterpreterFacts:
         raise InterpreterFault(f"{path}: {error.strerror}")
     try:
         answer = json.loads(done.stdout)
-        return InterpreterFacts(mark_of(path), tuple(answer["version"]), answer["prefix"], tuple(answer["paths"]))
+        return InterpreterFacts(
+            installation_stamp(path), tuple(answer["version"]), answer["prefix"], tuple(answer["paths"])
+        )
     except (ValueError, KeyError, TypeError):
         lines = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
         raise InterpreterFault(f"{path}: exit status {done.returncode}: {lines[-1] if lines else 'no output'}")
 
 
-def mark_of(path: str) -> str:
+def installation_stamp(path: str) -> str:
     """A text that changes whenever the interpreter or its environment is replaced."""
     places = [path, os.path.realpath(path), os.path.join(os.path.dirname(os.path.dirname(path)), "pyvenv.cfg")]
     words = []

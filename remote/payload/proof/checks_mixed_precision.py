@@ -7,7 +7,7 @@ from typing import Iterator, List
 from remote.payload.proof.evidence import Evidence, Result, error, passed, some, warning
 from remote.payload.proof.hooks.rules import scale_cannot_fall
 from remote.payload.proof.hooks.step import Step
-from remote.payload.proof.provenance import RUNTIME_HINT, explain, is_out_of_reach
+from remote.payload.proof.provenance import RUNTIME_HINT, explain, is_in_installed_code
 from remote.protocol.precision import Mode
 from remote.protocol.proof import NotChecked
 
@@ -39,7 +39,7 @@ def _autocast(evidence: Evidence) -> Result:
         return NotChecked("autocast", "bfloat16 on this CPU; the command uses float16 only on a card")
     if "bfloat16" in states and evidence.below_bf16:
         message = "autocast runs in bfloat16 on a card that only emulates it" + explain(evidence, CHOOSERS, states)
-        out_of_reach = is_out_of_reach(evidence, CHOOSERS)
+        out_of_reach = is_in_installed_code(evidence, CHOOSERS)
         return error("autocast", message, hint=RUNTIME_HINT if out_of_reach else "precision: auto")
     if wanted and states == ["off"]:
         return _without_autocast(evidence)

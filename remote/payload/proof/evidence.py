@@ -111,7 +111,7 @@ class Evidence:
     @property
     def counted(self) -> List[Step]:
         """The steps that were applied at a learning rate other than 0."""
-        return [step for step in self.steps if step.counts]
+        return [step for step in self.steps if step.is_counted]
 
     @property
     def losses(self) -> List[float]:

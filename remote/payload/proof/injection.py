@@ -15,7 +15,7 @@ BUILT_IN = (("{payload}", "train"), ("{payload}", "evaluate"))
 CUSTOMIZE = ("sitecustomize.py", "usercustomize.py")
 MODULES = (
     "__init__.py",
-    "arm.py",
+    "activation.py",
     "attention.py",
     "autocast.py",
     "batch_report.py",
@@ -55,7 +55,7 @@ MODULES = (
     "step.py",
     "step_log.py",
     "tables.py",
-    "taken.py",
+    "measured_step.py",
     "targets.py",
     "tensors.py",
     "tied.py",

@@ -22,7 +22,7 @@ from remote.payload.proof.evidence import Evidence, Result
 from remote.payload.proof.hooks.step import Step
 from remote.payload.proof.provenance import find_origins
 from remote.protocol.findings import Finding
-from remote.protocol.proof import DtypeRow, NotChecked, ProofReport, StepSeen
+from remote.protocol.proof import DtypeRow, NotChecked, ProofReport, ProvedStep
 
 CHECKS = (
     checks_dtypes,
@@ -77,9 +77,9 @@ def _results(evidence: Evidence) -> Iterator[Result]:
     yield from NEVER_CHECKED
 
 
-def summarize_step(step: Step) -> StepSeen:
+def summarize_step(step: Step) -> ProvedStep:
     """Return the step as it is reported; a loss or norm that is not finite, which JSON does not have, is None."""
-    return StepSeen(
+    return ProvedStep(
         applied=step.applied,
         seconds=step.seconds,
         loss=_finite(sum(step.losses)) if step.losses else None,

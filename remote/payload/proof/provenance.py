@@ -39,7 +39,7 @@ def find_origins(evidence: Evidence) -> Iterator[HalfOrigin]:
     for entry in seen:
         used = f"{entry.file}:{entry.line}" if entry.file else ""
         source = _source(evidence, entry)
-        yield HalfOrigin(entry.kind, entry.dtype, used, source, entry.library, entry.tensors)
+        yield HalfOrigin(entry.kind, entry.dtype, used, source, entry.installed, entry.tensors)
 
 
 def _source(evidence: Evidence, entry: HalfEntry) -> str:
@@ -84,8 +84,8 @@ def _words(command: str) -> List[str]:
 def describe(origin: HalfOrigin) -> str:
     """Return 'bfloat16 came from conf/train.toml:12, used at train.py:88'."""
     used = origin.used
-    if origin.library:
-        used = f"{origin.library}, called at {used}" if used else origin.library
+    if origin.installed:
+        used = f"{origin.installed}, called at {used}" if used else origin.installed
     if origin.source:
         return f"{origin.dtype} came from {origin.source}, used at {used}"
     return f"{origin.dtype} entered at {used}"
@@ -102,12 +102,12 @@ def explain(evidence: Evidence, kinds: Sequence[str], dtypes: Sequence[str]) -> 
     return f"; {describe(found[0])}{more}"
 
 
-def is_out_of_reach(evidence: Evidence, kinds: Sequence[str]) -> bool:
+def is_in_installed_code(evidence: Evidence, kinds: Sequence[str]) -> bool:
     """Return True if half precision entered only in installed code, which no fixer rewrites."""
     found = [one for one in find_origins(evidence) if one.kind in kinds]
-    return bool(found) and all(_is_foreign(one.library) and not one.source for one in found)
+    return bool(found) and all(_is_foreign(one.installed) and not one.source for one in found)
 
 
-def _is_foreign(library: str) -> bool:
+def _is_foreign(installed: str) -> bool:
     """Return True for installed code other than that of libraries whose arguments decide the dtype."""
-    return bool(library) and library.partition("/")[0] not in CONFIGURED
+    return bool(installed) and installed.partition("/")[0] not in CONFIGURED

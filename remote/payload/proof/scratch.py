@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import dataclass
 from typing import Iterator, List
 
-from remote.payload.files.leftovers import own_name, remove, sweep_scratch, write_temporary
+from remote.payload.files.leftovers import new_owned_name, record_temporary_folder, remove, sweep_scratch
 from remote.payload.tree.materialise import materialise
 from remote.protocol.layout import PROJECTS, ProjectLayout, RunLayout
 
@@ -34,12 +34,12 @@ def open_scratch(workdir: str, project: str, source: str) -> Iterator[Scratch]:
     parent = os.path.join(workdir, layout.scratch)
     made = _make(parent)
     sweep_scratch(parent, keep=source)
-    root = os.path.join(parent, own_name("proof"))
+    root = os.path.join(parent, new_owned_name("proof"))
     temporary = os.path.join(tempfile.gettempdir(), f"hs-{secrets.token_hex(6)}")
     owned = [root]
     try:
         os.mkdir(root, 0o700)
-        write_temporary(root, temporary)
+        record_temporary_folder(root, temporary)
         os.mkdir(temporary, 0o700)
         owned.append(temporary)
         run = RunLayout(os.path.join(root, "run"))

@@ -119,7 +119,7 @@ def read_states(project: Project, manifest: Manifest, stats: Stats, boot: str) -
 
 
 def _settled(states: Dict[str, FileState], trusted: Dict[str, Stamped]) -> Iterator[Tuple[str, Stamped]]:
-    """The stamps to store: a file that changed within the last second may change again under the same stamp."""
+    """The stamps to store. A file that changed within the last second is left out: it may change again unnoticed."""
     before = time.time_ns() - 10**9
     for path, found in states.items():
         if found.stamp is not None and (found.stamp[2] < before or trusted.get(path) == (found.stamp, found.digest)):

@@ -23,10 +23,10 @@ CODE = "code"
 
 
 def tree_scratch(call: Call) -> Dict[str, Any]:
-    """Build scratch/<nonce>/code from the index: contents from the stream, the rest copied from the tree.
+    """Build scratch/<nonce>/code from the index: files of the stream, and copies of files of the tree.
 
-    Whatever else the tree holds (venv/, data/) is linked. Raises Refusal `incomplete`, and leaves nothing behind, if a
-    content is neither in the stream nor in the tree.
+    Everything else in the tree (venv/, data/) is linked. Raises Refusal `incomplete`, and leaves nothing behind, if the
+    content of a file is neither in the stream nor in the tree.
     """
     project = open_project(call)
     folder = _folder(project, call.args["nonce"])
@@ -97,7 +97,9 @@ def _place(project: Project, code: str, entry: IndexEntry, sources: Dict[str, st
         if not Folders(project.tree).leads_outside(entry.path):
             copy_one(os.path.join(project.tree, entry.path), place)
         if not os.path.isfile(place) or os.path.islink(place) or digest_of_file(place) != entry.digest:
-            raise Refusal("incomplete", f"the tree has no {entry.path!r} as it should be", exit_code=ExitCode.TEMPORARY)
+            raise Refusal(
+                "incomplete", f"the tree lacks the expected content of {entry.path!r}", exit_code=ExitCode.TEMPORARY
+            )
     os.chmod(place, entry.mode)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipeline.messages.masked import mask, masked
 from remote.protocol.findings import Finding, Severity
-from remote.protocol.proof import DtypeRow, NotChecked, ProofReport, StepSeen
+from remote.protocol.proof import DtypeRow, NotChecked, ProofReport, ProvedStep
 
 
 def test_every_text_of_a_value_is_masked_and_the_rest_stays() -> None:
@@ -12,7 +12,7 @@ def test_every_text_of_a_value_is_masked_and_the_rest_stays() -> None:
         (Finding("x", Severity.ERROR, "token hunter2hunter2 refused", "at hunter2hunter2"),),
         (NotChecked("y", "because of hunter2hunter2"),),
         (DtypeRow("trainable", "float32", 1, 2, 3, ("hunter2hunter2.weight",)),),
-        (StepSeen(True, 0.5, float("inf")),),
+        (ProvedStep(True, 0.5, float("inf")),),
         output_tail="hunter2hunter2\n",
     )
     shown = masked(report, ["hunter2hunter2"])

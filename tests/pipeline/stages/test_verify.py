@@ -11,7 +11,7 @@ from pipeline.config.load import load_config
 from pipeline.stages.stage import Context
 from pipeline.stages.verify import describe_proof, prove
 from remote.protocol.findings import Finding, Severity
-from remote.protocol.proof import ProofReport, StepSeen
+from remote.protocol.proof import ProofReport, ProvedStep
 from remote.protocol.values import encode
 from tests.fixers.casebook import TITAN_RTX
 from tests.lab.fake_host import FakeHost
@@ -50,7 +50,7 @@ def test_a_proof_is_described_as_failed_only_for_faults_that_it_observed(
 def test_the_estimate_counts_steps_and_loading_apart(
     step_s: float, eta_s: float, wall_s: float, words: str, tmp_path: Path
 ) -> None:
-    steps = (StepSeen(True, step_s), StepSeen(True, step_s))
+    steps = (ProvedStep(True, step_s), ProvedStep(True, step_s))
     proof = ProofReport((), steps=steps, step_seconds=step_s, eta_s=eta_s, wall_s=wall_s)
     assert describe_proof(view_of(tmp_path), proof) == words
 

@@ -23,10 +23,10 @@ def test_a_finished_run_s_adapter_is_not_read_again_until_it_changes(bench: Benc
     assert bench.survey().adapter_sha256 == right, "while the job runs it is computed"
     go.touch()
     until(lambda: bench.survey().result, "the end")
-    seal = Path(bench.layout.root) / "adapter.json"
+    record = Path(bench.layout.root) / "adapter.json"
     assert bench.survey().adapter_sha256 == right
-    seal.write_text(seal.read_text().replace(right, "0" * 64))
-    assert bench.survey().adapter_sha256 == "0" * 64, "the seal must have been believed"
+    record.write_text(record.read_text().replace(right, "0" * 64))
+    assert bench.survey().adapter_sha256 == "0" * 64, "the record must have been believed"
     weights.write_bytes(b"weightz" * 1000)
     assert bench.survey().adapter_sha256 == hashlib.sha256(b"weightz" * 1000).hexdigest()
 

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from remote.payload.output.events import seal_events
+from remote.payload.output.events import write_event_index
 from remote.protocol.records import complete_prefix, scan_file
 from tests.remote.pull.event_records import RECORDS
 
@@ -48,7 +48,7 @@ def test_a_folder_outside_the_run_that_the_config_names_is_pulled_as_outside(box
 def test_a_sealed_run_is_surveyed_from_its_index_until_a_file_changes(box):
     box.events.write_bytes(b"".join(RECORDS))
     before = box.survey()
-    seal_events(str(box.run))
+    write_event_index(str(box.run))
 
     assert box.survey() == before
     with box.events.open("ab") as file:

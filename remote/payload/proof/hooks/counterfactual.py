@@ -1,6 +1,6 @@
-"""The last batch again, after the last step: in float32, with other ids as padding, and with silent audio.
+"""Recomputes the last batch after the last step: in float32, with other ids as padding, and with silent audio.
 
-The process is about to be held: nothing follows that these calls could change. Random states and modes are restored
+The process is about to be paused: nothing follows that these calls could change. Random states and modes are restored
 all the same.
 """
 

@@ -12,7 +12,7 @@ LOOK_EVERY_S = 0.5
 RUNNER_GONE = 75
 
 
-def runner_lives() -> bool:
+def runner_is_alive() -> bool:
     """Return True if the process that started the proof is alive.
 
     RUNNER is `pid:start ticks`; ticks are empty where the platform has none.
@@ -40,7 +40,7 @@ def _exists(pid: int) -> bool:
 def hold() -> None:
     """Wait to be killed; exit after LONGEST_HOLD_S, or once the runner is gone. Never returns."""
     until = time.monotonic() + LONGEST_HOLD_S
-    while runner_lives() and time.monotonic() < until:
+    while runner_is_alive() and time.monotonic() < until:
         time.sleep(0.05)
     os._exit(RUNNER_GONE)
 
@@ -53,7 +53,7 @@ def watch_runner() -> None:
 
     def look() -> None:
         while os.getpid() == own_pid:
-            if not runner_lives():
+            if not runner_is_alive():
                 os._exit(RUNNER_GONE)
             time.sleep(LOOK_EVERY_S)
 

@@ -64,7 +64,7 @@ class Interruptions:
             return []
         found = self._changed(parameters, step)
         if self._left == 1:
-            found += [*self._unmade(parameters, step), *self._idle(parameters, step, untouched)]
+            found += [*self._not_restored(parameters, step), *self._idle(parameters, step, untouched)]
         self._left -= 1
         fresh = [one for one in found if one.check not in self._reported]
         self._reported.update(one.check for one in fresh)
@@ -101,7 +101,7 @@ class Interruptions:
         of = f"{changed} of {len(self._samples)} trained tensors that were compared"
         return [_warning("weights-between", f"{of} differ from those before the {self._cause} at step {step}", step)]
 
-    def _unmade(self, parameters: List[Any], step: int) -> List[Anomaly]:
+    def _not_restored(self, parameters: List[Any], step: int) -> List[Anomaly]:
         """A script may take a step or two until it has put everything back."""
         found = []
         since = self._since(step)

@@ -11,7 +11,7 @@ from .patching import replace
 from .places import Place, Project
 from .quiet import Ledger, quiet
 from .report import HalfEntry, Provenance
-from .runtime import SAID
+from .runtime import CHANGES
 from .tensors import parameters_of, short
 
 HALF = ("float16", "bfloat16")
@@ -83,7 +83,7 @@ class Origins:
         found = (self._project.relative(path) for path in OPENED.paths)
         settings = tuple(path for path in found if path is not None)
         entries = self._all_entries(roots, optimizers)
-        return Provenance(entries, settings, tuple(sys.argv), tuple(SAID.lines))
+        return Provenance(entries, settings, tuple(sys.argv), tuple(CHANGES.lines))
 
     def _all_entries(self, roots: List[Any], optimizers: List[Any]) -> Tuple[HalfEntry, ...]:
         rows: Dict[Tuple[str, str, Place], HalfEntry] = dict(self._entries)
@@ -112,7 +112,7 @@ class Origins:
 
 
 def _entry(kind: str, dtype: str, place: Place, **more: Any) -> HalfEntry:
-    return HalfEntry(kind, dtype, place.file, place.line, place.library, **more)
+    return HalfEntry(kind, dtype, place.file, place.line, place.installed, **more)
 
 
 def patch_parameters(torch: Any, origins: Origins) -> None:

@@ -1,4 +1,4 @@
-"""Places in the source of a running process: the project's line that made a call, and the library's below it."""
+"""Places in the source of a running process: the project's line that made a call, and the installed's below it."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from typing import Dict, Optional, Tuple
 PROJECT = "HALFSTEP_PROJECT"
 """The environment variable that names the project's folder; without it, the folder in which the process started."""
 INSTALLED = ("site-packages", "dist-packages")
-PASSED = ("torch", "contextlib", "dataclasses")
+SKIPPED = ("torch", "contextlib", "dataclasses")
 _OWN = os.path.dirname(os.path.abspath(__file__))
 
 
 @dataclass(frozen=True)
 class Place:
-    """`file` and `line` of the project's code, empty if it made no such call; `library`: the code below, if not torch.
+    """`file` and `line` in the project, empty if none of its code made the call; `installed`: the package below it.
 
-    `file` is relative to the project, `library` is `package/module.py:12`.
+    `file` is relative to the project, `installed` is `package/module.py:12`; empty for torch.
     """
 
     file: str = ""
     line: int = 0
-    library: str = ""
+    installed: str = ""
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}" if self.file else self.library
+        return f"{self.file}:{self.line}" if self.file else self.installed
 
 
 class Project:
@@ -47,20 +47,20 @@ class Project:
             self._relative[path] = os.path.relpath(whole, self.root) if inside else None
         return self._relative[path]
 
-    def place(self, passed: Tuple[str, ...] = ()) -> Place:
-        """Return the innermost line of the project on this thread's stack; `passed` packages are not named below it."""
+    def place(self, skipped: Tuple[str, ...] = ()) -> Place:
+        """Return the innermost line of the project on this thread's stack; `skipped` packages are never named."""
         frame: Optional[FrameType] = sys._getframe(1)
-        library = ""
+        installed = ""
         while frame is not None:
             name = frame.f_code.co_filename
             relative = None if name.startswith("<") else self.relative(name)
             if relative is not None:
-                return Place(relative, frame.f_lineno, library)
+                return Place(relative, frame.f_lineno, installed)
             package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-            if not (library or name.startswith(("<", _OWN)) or package in (*PASSED, *passed)):
-                library = f"{_package_path(name)}:{frame.f_lineno}"
+            if not (installed or name.startswith(("<", _OWN)) or package in (*SKIPPED, *skipped)):
+                installed = f"{_package_path(name)}:{frame.f_lineno}"
             frame = frame.f_back
-        return Place("", 0, library)
+        return Place("", 0, installed)
 
 
 def _package_path(path: str) -> str:

@@ -19,6 +19,7 @@ from .gradient_flow import FlowRecorder
 from .hold import hold, watch_runner
 from .interruptions import Interruptions
 from .loss_graph import Start
+from .measured_step import MeasuredStep, measure_step
 from .modules import MEASURED_FORWARDS, ModuleMeasure
 from .origins import Origins
 from .quiet import Ledger, quiet
@@ -26,7 +27,6 @@ from .recorder import DetailRecorder
 from .report import Crash, Flags, RankReport, write_json
 from .schedules import zero_from
 from .step_log import Clip, StepLog
-from .taken import Taken, measure_step
 from .tensors import local, read_losses, short
 from .trained import Trained
 
@@ -220,8 +220,8 @@ class ProofRecorder:
         synchronize(self.trained.tables.device)
         now = time.perf_counter()
         number, seconds = len(self.log.steps) + 1, now - self.since - self.ledger.own_s
-        taken = Taken(self.trained, optimizer, scale, skipped, self.losses, self.clips, self.norm)
-        self.log.steps.append(measure_step(taken, number, seconds))
+        measured = MeasuredStep(self.trained, optimizer, scale, skipped, self.losses, self.clips, self.norm)
+        self.log.steps.append(measure_step(measured, number, seconds))
         self.losses, self.clips, self.norm = [], [], None
         # From here on, the time is spent by the recorder; the wait for the card belongs to the step.
         self.since, self.ledger.own_s = now, entered - now

@@ -168,7 +168,7 @@ class ModuleOutputs:
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """The last batch again. Gaps are relative to the largest number of the loss or of the logits; None: not made.
+    """The last batch, recomputed. Gaps are relative to the largest number of the loss or the logits; None: not made.
 
     `why`: the reason if no call was made. `value`: the loss. `wide_gap`: in float32; `padding_gap`: with other ids as
     padding; `silence_gap`: with zeros as audio.
@@ -225,15 +225,15 @@ class Flags:
 class HalfEntry:
     """A place where half precision entered: `kind` autocast, trained, frozen (parameters), accelerator or trainer.
 
-    `file` and `line` are the project's, empty if none of its lines is below; `library` is the installed code that made
-    the call, empty for torch. `source`: the environment variable that the value was read from.
+    `file` and `line` are the project's, empty if none of its code made the call; `installed` is the package code below,
+    empty for torch. `source`: the environment variable that the value was read from.
     """
 
     kind: str
     dtype: str
     file: str = ""
     line: int = 0
-    library: str = ""
+    installed: str = ""
     source: str = ""
     tensors: int = 0
     example: str = ""
@@ -254,7 +254,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class RankReport:
-    """What one process saw. `state`: running, done, exited or exception; `faults`: errors of the hooks themselves.
+    """The report of one process. `state`: running, done, exited or exception; `faults`: errors of the hooks themselves.
 
     `open_losses`: of backward passes that no step followed. `zero_rate_from`: the step from which the learning rate
     schedule is 0 to the end.

@@ -31,7 +31,7 @@ class TrainingStart:
     source: str = ""
 
 
-class Reads:
+class OpenedFiles:
     """The files in a run's folder that this process opened before `stop` and that are older than the process."""
 
     def __init__(self, run: str) -> None:
@@ -67,7 +67,7 @@ def _written_before(path: str, unix: float) -> bool:
         return False
 
 
-def find_start(optimizer: Any, reads: Reads) -> TrainingStart:
+def find_start(optimizer: Any, reads: OpenedFiles) -> TrainingStart:
     """Return where the training of `optimizer` begins; call it before its first step.
 
     The optimizer's own count decides. Adam does not count a step that its loss scaler skipped, and Trainer does: if a
@@ -85,7 +85,7 @@ def find_start(optimizer: Any, reads: Reads) -> TrainingStart:
     return TrainingStart(counted or step_in(source) or None, True, source)
 
 
-def describe_start(start: TrainingStart, offered: str, reads: Reads) -> Tuple[str, str, int]:
+def describe_start(start: TrainingStart, offered: str, reads: OpenedFiles) -> Tuple[str, str, int]:
     """Return severity, message and first step; a warning if the `offered` checkpoint was not resumed from."""
     if start.resumed:
         source = f", from {start.source}" if start.source else ""
@@ -100,7 +100,7 @@ def describe_start(start: TrainingStart, offered: str, reads: Reads) -> Tuple[st
     return "warning", message, 1
 
 
-def _was_read(folder: str, reads: Reads) -> bool:
+def _was_read(folder: str, reads: OpenedFiles) -> bool:
     wanted = os.path.realpath(folder) + os.sep
     return any(os.path.realpath(path).startswith(wanted) for path in reads.saved())
 

@@ -39,7 +39,7 @@ class Announcements:
         self.lines: List[str] = []
         self._project: Optional[Project] = None
 
-    def say(self, words: str) -> None:
+    def announce(self, words: str) -> None:
         """Print `halfstep runtime: words` to stderr, once and on rank 0 only."""
         if words in self.lines:
             return
@@ -54,4 +54,4 @@ class Announcements:
         return f" at {place.file}:{place.line}" if place.file else ""
 
 
-SAID = Announcements()
+CHANGES = Announcements()

@@ -10,7 +10,7 @@ from typing import Any, Dict, Iterable, List, Tuple
 from .loss_scale import scaler_class
 from .patching import Training, is_enabled, replace
 from .recorder import Recorder
-from .runtime import SAID, RuntimePlan
+from .runtime import CHANGES, RuntimePlan
 from .runtime_scaling import LossScaling, StepCalls
 from .runtime_weights import Weights
 
@@ -110,7 +110,7 @@ def _patch_autocast(torch: Any, runtime: Runtime) -> None:
             enabled = bound.arguments.get("enabled", True)
             if enabled and runtime.plan.autocast == "float16" and _chosen(torch, bound.arguments) == torch.bfloat16:
                 bound.arguments["dtype"] = torch.float16
-                SAID.say(f"autocast in float16 instead of bfloat16{SAID.at()}")
+                CHANGES.announce(f"autocast in float16 instead of bfloat16{CHANGES.at()}")
             original(*bound.args, **bound.kwargs)
             if enabled and getattr(self, "fast_dtype", None) == torch.float16:
                 runtime.scaling.float16_autocast = True
@@ -187,14 +187,14 @@ def _patch_accelerate() -> None:
     """Turn Accelerate's bf16 into fp16, for which it makes a scaler itself."""
     if os.environ.get(ACCELERATE, "").lower() == "bf16":
         os.environ[ACCELERATE] = "fp16"
-        SAID.say(f"{ACCELERATE} is fp16 instead of bf16")
+        CHANGES.announce(f"{ACCELERATE} is fp16 instead of bf16")
     state = getattr(sys.modules.get("accelerate.state"), "AcceleratorState", None)
 
     def init(original: Any) -> Any:
         def build(self: Any, mixed_precision: Any = None, *args: Any, **kwargs: Any) -> None:
             chosen = mixed_precision or os.environ.get(ACCELERATE)
             if str(chosen).lower() == "bf16":
-                SAID.say(f"Accelerate uses fp16 instead of bf16{SAID.at()}")
+                CHANGES.announce(f"Accelerate uses fp16 instead of bf16{CHANGES.at()}")
                 mixed_precision = "fp16"
             original(self, mixed_precision, *args, **kwargs)
 
@@ -214,7 +214,7 @@ def _patch_trainer() -> None:
                 if getattr(self, old, False):
                     setattr(self, old, False)
                     setattr(self, new, True)
-                    SAID.say(f"{type(self).__name__} uses {new} instead of {old}{SAID.at()}")
+                    CHANGES.announce(f"{type(self).__name__} uses {new} instead of {old}{CHANGES.at()}")
             original(self)
 
         return prepare

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 from .patching import Training
 from .recorder import Recorder
 from .report import write_json
-from .runtime import SAID, RuntimePlan
+from .runtime import CHANGES, RuntimePlan
 from .runtime_weights import Weights
 from .tensors import parameters_of, short, values_of
 
@@ -67,7 +67,7 @@ class LossScaling:
         self._settle()
         if not self._announced:
             self._announced = True
-            SAID.say(f"scale the loss by {self.scale:g} at first, because nothing else does{SAID.at()}")
+            CHANGES.announce(f"scale the loss by {self.scale:g} at first, because nothing else does{CHANGES.at()}")
         leaves = self._leaves(loss)
         before = {id(p): _version(p) for p in leaves}
         _multiply([p.grad for p in leaves if p.grad is not None], self.scale)
@@ -150,7 +150,7 @@ class LossScaling:
             return
         if self._found is not None and float(self._found) > 0:
             self.scale, self._good = max(LOWEST, self.scale / 2), 0
-            SAID.say(f"skipped a step whose gradients overflowed; the loss scale is {self.scale:g}")
+            CHANGES.announce(f"skipped a step whose gradients overflowed; the loss scale is {self.scale:g}")
             self._save()
         elif self._stepped:
             self._good += 1
@@ -173,7 +173,7 @@ class LossScaling:
                 self.scale = float(json.load(file)["scale"])
         except (OSError, ValueError, KeyError, TypeError):
             return
-        SAID.say(f"continue with the loss scale {self.scale:g} of the job before")
+        CHANGES.announce(f"continue with the loss scale {self.scale:g} of the job before")
 
 
 class StepCalls:

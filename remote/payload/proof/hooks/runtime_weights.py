@@ -1,4 +1,4 @@
-"""Parameters and autocast as the precision plan wants them: cast before an optimizer holds them, tied ones together."""
+"""Casts parameters and adds autocast as the precision plan requires; tied parameters are cast together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
 
 from .autocast import autocast_dtype
 from .patching import Handles
-from .runtime import SAID, RuntimePlan
+from .runtime import CHANGES, RuntimePlan
 from .tensors import parameters_of, short
 
 HALF = ("float16", "bfloat16")
@@ -34,7 +34,7 @@ class Weights:
         return list(self._optimizers)
 
     def hold(self, optimizer: Any) -> None:
-        """Record an optimizer, whose parameters stay in float32 from now on."""
+        """Record an optimizer; its parameters stay in float32 from now on."""
         self._optimizers.add(optimizer)
 
     def prepare(self, parameters: Iterable[Any], owner: str) -> None:
@@ -42,13 +42,15 @@ class Weights:
         torch = sys.modules["torch"]
         given = [p for p in parameters if isinstance(p, torch.Tensor) and p.requires_grad]
         if any(_is_sharded(p) for p in given):
-            SAID.say(f"sharded parameters keep their dtype: FSDP's mixed precision decides it{SAID.at()}")
+            CHANGES.announce(f"sharded parameters keep their dtype: FSDP's mixed precision decides it{CHANGES.at()}")
             return
         half = [p for p in given if _is_half(p)]
         if half:
             kinds = " and ".join(sorted({short(p.dtype) for p in half}))
             _cast_together(half, torch.float32)
-            SAID.say(f"cast {len(half)} trained tensors from {kinds} to float32 before {owner} was made{SAID.at()}")
+            CHANGES.announce(
+                f"cast {len(half)} trained tensors from {kinds} to float32 before {owner} was made{CHANGES.at()}"
+            )
         if half or not {id(p) for p in given} <= self._prepared:
             self._prepare_models(given, changed=bool(half))
 
@@ -70,9 +72,11 @@ class Weights:
         wide = [name for name, p in frozen if p.numel() and float(p.detach().abs().max()) > LARGEST_FLOAT16]
         _cast_together([p for name, p in frozen if name not in wide], torch.float16)
         if wide:
-            SAID.say(f"left {len(wide)} frozen tensors in bfloat16, which float16 cannot hold, such as {wide[0]}")
+            CHANGES.announce(
+                f"left {len(wide)} frozen tensors in bfloat16, which float16 cannot hold, such as {wide[0]}"
+            )
         if len(frozen) > len(wide):
-            SAID.say(f"cast {len(frozen) - len(wide)} frozen tensors from bfloat16 to float16")
+            CHANGES.announce(f"cast {len(frozen) - len(wide)} frozen tensors from bfloat16 to float16")
         return len(frozen) > len(wide)
 
     def _flatten(self, models: List[Any]) -> None:
@@ -88,7 +92,7 @@ class Weights:
         back = [p for p in module.parameters() if id(p) in held and p.requires_grad and _is_half(p)]
         if back and not any(_is_sharded(p) for p in back):
             _cast_together(back, sys.modules["torch"].float32)
-            SAID.say(f"kept {len(back)} trained tensors in float32, which were cast{SAID.at()}")
+            CHANGES.announce(f"kept {len(back)} trained tensors in float32, which were cast{CHANGES.at()}")
 
     def _add_autocast(self, device: str) -> None:
         """Compute every model under autocast from now on, where the command has no autocast of its own."""
@@ -101,7 +105,9 @@ class Weights:
             self._depth += 1
             if self._depth == 1 and autocast_dtype(device) is None and _has_parameters(module):
                 torch = sys.modules["torch"]
-                SAID.say(f"compute {type(module).__name__} under autocast in {self.plan.autocast}{SAID.at()}")
+                CHANGES.announce(
+                    f"compute {type(module).__name__} under autocast in {self.plan.autocast}{CHANGES.at()}"
+                )
                 self._context = torch.autocast(device, getattr(torch, self.plan.autocast))
                 self._context.__enter__()
 

@@ -1,4 +1,4 @@
-"""The step from which a learning rate schedule is 0, by asking its functions ahead."""
+"""The step from which a learning rate schedule is 0, by evaluating its functions for later steps."""
 
 from __future__ import annotations
 

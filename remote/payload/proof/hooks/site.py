@@ -21,13 +21,13 @@ def chain(name: str) -> None:
     spec.loader.exec_module(module)
 
 
-def arm() -> None:
+def activate() -> None:
     """Install the hooks; if that fails, print the error and continue without them."""
     try:
-        importlib.import_module("halfstep_hooks.arm").arm()
+        importlib.import_module("halfstep_hooks.activation").activate()
     except Exception as error:  # noqa: BLE001 - a defect of the hooks must not end the user's command
         print(f"halfstep: the hooks could not be installed: {error}", file=sys.stderr)
 
 
-arm()
+activate()
 chain(__name__)

@@ -36,7 +36,7 @@ class Step:
     held_bytes: int = 0
 
     @property
-    def counts(self) -> bool:
+    def is_counted(self) -> bool:
         """Return True if the step was applied at a learning rate other than 0; an unknown rate counts."""
         return self.applied and self.learning_rate != 0
 

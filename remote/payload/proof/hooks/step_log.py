@@ -34,7 +34,7 @@ class StepLog:
             losses = {loss for step in self.steps for loss in step.losses}
             wanted = self.wanted + (len(losses) == 1 or put_back == 1)
         attempts = sum(not self._scale_falls(at) for at in range(len(self.steps)))
-        counted = sum(step.counts for step in self.steps)
+        counted = sum(step.is_counted for step in self.steps)
         return counted >= wanted or attempts >= self.max_attempts or len(self.steps) >= MOST * self.max_attempts
 
     def note_scale(self, scale: float) -> None:

@@ -21,7 +21,7 @@ TOKENS = ("input_ids", "decoder_input_ids", "0")
 
 
 @dataclass(frozen=True)
-class Compared:
+class EntropySample:
     """A sample of the rows of one cross entropy: their positions in the logits of model call `call`, their targets."""
 
     call: int
@@ -32,7 +32,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Followed:
+class OutputGradient:
     """The gradient of the last output of model call `call`: its norm by position, and samples at the rows' edges."""
 
     call: int
@@ -51,8 +51,8 @@ class TargetMeasure:
         self._outputs: Dict[int, Any] = {}
         self._handle: Optional[Any] = None
         self._inputs: Dict[int, Dict[str, Any]] = {}
-        self._compared: List[Compared] = []
-        self._followed: Dict[int, Followed] = {}
+        self._compared: List[EntropySample] = []
+        self._followed: Dict[int, OutputGradient] = {}
         self._offsets: List[TargetOffsets] = []
         self._ignored: List[IgnoredGradient] = []
 
@@ -83,7 +83,7 @@ class TargetMeasure:
 
         def measure(gradient: Any) -> None:
             norms = torch.linalg.vector_norm(gradient, dim=-1, dtype=torch.float32)
-            self._followed[call] = Followed(call, norms, edges, gradient[:ROWS, edges].clone(), values)
+            self._followed[call] = OutputGradient(call, norms, edges, gradient[:ROWS, edges].clone(), values)
 
         self._handle = output.register_hook(measure)
 
@@ -104,7 +104,7 @@ class TargetMeasure:
         positions, targets = equal.int().argmax(1)[found], target.reshape(-1)[kept][found]
         length = made.shape[1]
         rows = torch.div(positions, length, rounding_mode="floor")
-        self._compared.append(Compared(self._call, length, rows, positions % length, targets))
+        self._compared.append(EntropySample(self._call, length, rows, positions % length, targets))
 
     def end(self, inputs: Dict[str, Any]) -> None:
         """Record the arguments of the call that is over."""
@@ -138,7 +138,7 @@ def _tokens(inputs: Dict[str, Any], length: int) -> Optional[Any]:
     return None
 
 
-def _offsets(compared: Compared, inputs: Dict[str, Any]) -> Optional[TargetOffsets]:
+def _offsets(compared: EntropySample, inputs: Dict[str, Any]) -> Optional[TargetOffsets]:
     tokens = _tokens(inputs, compared.length)
     if tokens is None or compared.targets.numel() < LEAST_ROWS or int(compared.rows.max()) >= tokens.shape[0]:
         return None
@@ -153,8 +153,8 @@ def _offsets(compared: Compared, inputs: Dict[str, Any]) -> Optional[TargetOffse
     return TargetOffsets(int(compared.targets.numel()), share, ahead)
 
 
-def _ignored(followed: Followed, inputs: Dict[str, Any]) -> Optional[IgnoredGradient]:
-    """A label counts for the logits at its position or, in a model that shifts, for those of the one before it."""
+def _ignored(followed: OutputGradient, inputs: Dict[str, Any]) -> Optional[IgnoredGradient]:
+    """Measure gradients of logits that have no label at their position nor at the next one, as in models that shift."""
     torch = sys.modules["torch"]
     labels: Any = inputs.get("labels")
     mask: Any = inputs.get("attention_mask")
@@ -173,7 +173,7 @@ def _ignored(followed: Followed, inputs: Dict[str, Any]) -> Optional[IgnoredGrad
 
 
 def _directions(gradient: Any, values: Any) -> Tuple[int, int]:
-    """Return how many gradients of a cross entropy point from softmax(values) to uniform, and how many to one id."""
+    """Return how many gradients pull softmax(values) towards the uniform distribution, and how many towards one id."""
     torch = sys.modules["torch"]
     if not gradient.numel():
         return 0, 0

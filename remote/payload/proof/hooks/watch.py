@@ -19,7 +19,7 @@ from .progress import ProgressRecord
 from .quiet import Ledger, quiet
 from .recorder import DetailRecorder
 from .report import write_json
-from .resumed import Reads, TrainingStart, describe_start, find_start
+from .resumed import OpenedFiles, TrainingStart, describe_start, find_start
 from .rules import adapter_is_idle, is_adapter
 from .step import Step
 from .tensors import (
@@ -72,7 +72,7 @@ class WatchRecorder:
         self.skipped = 0
         self.attempts = 0
         self.offered = os.environ.get("HALFSTEP_RESUME_FROM", "")
-        self.reads = Reads(run)
+        self.reads = OpenedFiles(run)
         self.start = TrainingStart()
         self.monitor = StepMonitor()
         self.interruptions = Interruptions()
@@ -188,7 +188,7 @@ class WatchRecorder:
             self._report_start()
         step = self._step(optimizer, scale, applied, prevented, now)
         anomalies = self.monitor.observe(step)
-        if self.monitor.applied in (COVERAGE_STEPS, LAST_COVERAGE_STEP) and step.counts:
+        if self.monitor.applied in (COVERAGE_STEPS, LAST_COVERAGE_STEP) and step.is_counted:
             anomalies += self._uncovered()
         if applied:
             self.interruptions.after_step(parameters_of(optimizer), step.learning_rate)

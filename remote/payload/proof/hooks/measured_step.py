@@ -12,7 +12,7 @@ from .trained import Trained
 
 
 @dataclass(frozen=True)
-class Taken:
+class MeasuredStep:
     """What was measured of an attempted step. `norm`: of the gradients that the optimizer used, None if it did not."""
 
     trained: Trained
@@ -24,25 +24,25 @@ class Taken:
     norm: Optional[float]
 
 
-def measure_step(taken: Taken, number: int, seconds: float) -> Step:
+def measure_step(measured: MeasuredStep, number: int, seconds: float) -> Step:
     """Return the record of this step; reads losses and, of a skipped step, gradients from the device."""
-    optimizer, trained = taken.optimizer, taken.trained
-    clip = last_clip(taken.clips, parameters_of(optimizer))
+    optimizer, trained = measured.optimizer, measured.trained
+    clip = last_clip(measured.clips, parameters_of(optimizer))
     norm, limit = clip or (None, None)
-    applied_norm = None if taken.skipped else taken.norm
+    applied_norm = None if measured.skipped else measured.norm
     rate = learning_rate(optimizer)
     return Step(
         number=number,
-        applied=not taken.skipped,
-        losses=read_losses(taken.losses),
+        applied=not measured.skipped,
+        losses=read_losses(measured.losses),
         grad_norm=applied_norm if norm is None else norm,
         applied_norm=applied_norm,
-        loss_scale=taken.scale,
+        loss_scale=measured.scale,
         # A rate of 0 that changes weights is not the one that the optimizer uses.
         learning_rate=None if rate == 0 and trained.has_moved(optimizer) else rate,
         scheduled=rate_in_schedule(optimizer),
         clipped=clip is not None,
         clip_limit=limit,
-        nonfinite_gradients=nonfinite_gradients(trained.named(optimizer)) if taken.skipped else (),
+        nonfinite_gradients=nonfinite_gradients(trained.named(optimizer)) if measured.skipped else (),
         seconds=seconds,
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from remote.protocol.blocks import BLOCK, HEADER, QUICK_LEVEL, SMALL_LEVEL, pack_blocks, unpack_blocks
-from remote.sync.ahead import BUSY_BYTES, DEPTH, Ahead, pack_ahead
+from remote.sync.background_packing import BUSY_BYTES, DEPTH, PackingThread, pack_in_background
 
 CODE = b"x = load(audio, 16_000)\n" * (2 * BLOCK // 24)
 DEADLINE_S = 60.0
@@ -19,7 +19,7 @@ def pieces(count: int) -> Iterator[tuple[bytes, bool]]:
 
 
 def blocks_over(in_flight: Callable[[], int | None], count: int = 2 * DEPTH) -> list[bytes]:
-    return list(pack_ahead(pieces(count), "zlib", in_flight))
+    return list(pack_in_background(pieces(count), "zlib", in_flight))
 
 
 @pytest.mark.parametrize("in_flight", [None, 0, BUSY_BYTES // 2, BUSY_BYTES + 1])
@@ -39,7 +39,7 @@ def test_a_line_that_delivers_at_once_gets_the_bytes_as_they_are_once_it_has_sho
 
 
 def test_nothing_is_taken_for_delivered_before_a_block_was_written():
-    ahead = Ahead(lambda: 0)
+    ahead = PackingThread(lambda: 0)
     stream = ahead.of(iter([b"one", b"two"]))
     next(stream)
     assert ahead.level() == QUICK_LEVEL
@@ -50,7 +50,7 @@ def test_nothing_is_taken_for_delivered_before_a_block_was_written():
 
 def test_a_line_that_bytes_pile_up_in_gets_them_compressed_until_it_has_delivered_all():
     flying = [0]
-    ahead = Ahead(lambda: flying[0])
+    ahead = PackingThread(lambda: flying[0])
     list(ahead.of(iter([b"one"])))
     levels = []
     for flying[0] in (0, BUSY_BYTES, BUSY_BYTES + 1, BUSY_BYTES // 2, 0):
@@ -67,7 +67,7 @@ def test_blocks_become_smaller_if_they_queue_on_the_laptop():
             yield chunk
             made.release()
 
-    ahead = Ahead(lambda: flying)
+    ahead = PackingThread(lambda: flying)
     levels: list[int] = []
 
     def level() -> int:

@@ -64,7 +64,7 @@ class Hooks:
 HOOKS = Hooks()
 
 
-def arm() -> None:
+def activate() -> None:
     """Install the hooks once torch is imported, if the environment requests a proof or a watch."""
     if HOOKS.armed or not (os.environ.get(PROOF) or os.environ.get(WATCH)):
         return

@@ -1,4 +1,4 @@
-"""Compress the blocks of a stream ahead of the connection, at the level that the connection makes worthwhile."""
+"""Compress the blocks of a stream in a thread, at a level that suits the speed of the connection."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ InFlight = Callable[[], int | None]
 """Return the bytes written that have not arrived yet, or None if unknown. See Host.in_flight."""
 
 
-def pack_ahead(pieces: Iterable[tuple[bytes, bool]], codec: str, in_flight: InFlight) -> Iterator[bytes]:
-    """Yield the blocks of (data, dense) pieces; up to `DEPTH` of them are compressed ahead."""
-    ahead = Ahead(in_flight)
+def pack_in_background(pieces: Iterable[tuple[bytes, bool]], codec: str, in_flight: InFlight) -> Iterator[bytes]:
+    """Yield the compressed blocks of (data, dense) pieces; a thread compresses up to `DEPTH` blocks in advance."""
+    ahead = PackingThread(in_flight)
     return ahead.of(pack_blocks(pieces, codec, ahead.level))
 
 
-class Ahead:
+class PackingThread:
     """A thread that produces chunks, and the compression level that its queue and the connection suggest."""
 
     def __init__(self, in_flight: InFlight) -> None:
@@ -49,7 +49,7 @@ class Ahead:
         return SMALL_LEVEL if self._made.full() else QUICK_LEVEL
 
     def of(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield the same chunks; up to `DEPTH` of them are produced ahead."""
+        """Yield the same chunks; the thread produces up to `DEPTH` of them in advance."""
         maker = threading.Thread(target=self._make, args=(chunks,), daemon=True)
         maker.start()
         try:
