@@ -79,7 +79,7 @@ def test_every_folder_and_module_at_the_top_of_a_package_is_in_the_list_of_rooms
         ("remote/payload", {"__main__", "operations"}),
     ],
 )
-def test_nothing_else_lies_loose_at_the_top_of_a_package(package: str, loose: set[str]) -> None:
+def test_no_other_module_is_at_the_top_of_a_package(package: str, loose: set[str]) -> None:
     assert {path.stem for path in (ROOT / package).glob("*.py")} == loose | {"__init__"}
 
 
@@ -103,7 +103,7 @@ def room_of(module: str, package: str) -> str:
     return ".".join(module.split(".")[: package.count("/") + 2])
 
 
-def test_no_import_of_ours_stands_inside_a_function() -> None:
+def test_no_function_imports_our_modules() -> None:
     wrong = [f"{m.where}:{i.line}" for m, i in every_import() if i.inside and module_named(i.name)]
     assert wrong == []
 
@@ -141,7 +141,7 @@ def test_modules_do_not_import_each_other_in_a_circle() -> None:
         ("pydantic", ("pipeline.config",)),
     ],
 )
-def test_a_heavy_library_has_one_room(library: str, rooms: tuple[str, ...]) -> None:
+def test_a_heavy_library_is_imported_by_one_package(library: str, rooms: tuple[str, ...]) -> None:
     users = {m.name for m, i in every_import() if i.name.split(".")[0] == library}
     assert users, f"nobody uses {library}"
     assert {user for user in users if not user.startswith(rooms)} == set()
@@ -229,7 +229,7 @@ def test_every_module_says_one_thing_in_its_first_line() -> None:
 
 
 @pytest.mark.parametrize("name", ["utils", "helpers", "common", "manager", "base", "core", "misc"])
-def test_no_module_is_called_nothing(name: str) -> None:
+def test_no_module_has_a_meaningless_name(name: str) -> None:
     assert [m.where for m in modules() if m.path.stem == name] == []
 
 

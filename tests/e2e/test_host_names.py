@@ -30,7 +30,7 @@ def names(user: User, name: str, server: Sshd) -> None:
 
 
 @pytest.mark.parametrize("name", ["cloud", "titan"])
-def test_an_alias_is_reached_although_halfstep_brings_a_file_of_that_name(user: User, sshd: Sshd, name: str) -> None:
+def test_an_alias_takes_precedence_over_a_shipped_host_file(user: User, sshd: Sshd, name: str) -> None:
     names(user, name, sshd)
     result = user.types("hosts", "check", name)
     assert f"@{sshd.listen}:{sshd.port}" in result.out, result.err

@@ -26,7 +26,7 @@ def soak(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Soak]:
 
 
 @pytest.mark.parametrize("name", ROUNDS)
-def test_after_any_kill_the_same_command_again_ends_the_same(soak: Soak, name: str) -> None:
+def test_after_any_kill_the_same_command_reaches_the_same_result(soak: Soak, name: str) -> None:
     """`make soak` plays five hundred rounds."""
     only = replace(soak, kinds=[kind for kind in soak.kinds if kind.name == name])
     for number in range(ROUNDS[name]):

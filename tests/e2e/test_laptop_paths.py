@@ -67,7 +67,7 @@ def test_a_path_that_the_host_has_is_no_finding(project: User, sshd: Sshd) -> No
     assert path_findings(looks(project, "verify", "--no-proof")) == []
 
 
-def test_the_command_of_the_config_is_looked_at_by_word(project: User) -> None:
+def test_each_word_of_the_configs_command_is_checked_for_paths(project: User) -> None:
     (project.project / "train.py").write_text("args = parse()\nrows = open(args.manifest)\nsave(args.out)\n")
     path = config(
         project,

@@ -65,7 +65,7 @@ def test_a_run_over_ssh_trains_once_and_has_nothing_to_do_the_second_time(user: 
     assert mine == before, "the user's own files were touched"
 
 
-def test_a_run_on_this_machine_says_what_it_did(user: User) -> None:
+def test_a_local_run_reports_what_it_did(user: User) -> None:
     words = ("run", "--host", "local", "--config", "tiny", *QUICK)
     first = user.types(*words)
     assert first.code == 0, first.err + first.out

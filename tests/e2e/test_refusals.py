@@ -28,7 +28,7 @@ def runs(user: User, *more: str) -> CommandResult:
     return user.types("run", "--host", "titan", "--config", "tiny", "--until", "sync", *more, "--json")
 
 
-def test_BI_31_an_unknown_host_key_is_not_trusted_unasked(user: User, sshd: Sshd, tmp_path: Path) -> None:
+def test_BI_31_an_unknown_host_key_is_not_trusted_without_confirmation(user: User, sshd: Sshd, tmp_path: Path) -> None:
     nobody = tmp_path / "nobody_known"
     nobody.write_text("")
     user.knows("titan", sshd, known_hosts=nobody)
@@ -90,7 +90,7 @@ def test_FI_17_a_full_disk_on_the_host_is_reported_and_nothing_is_lost(
     assert not list(small_disk.rglob("big.bin")), "half a file lies under its final name"
 
 
-def test_words_that_are_no_verb_and_options_that_are_none(user: User) -> None:
+def test_an_unknown_verb_or_option_is_reported(user: User) -> None:
     refused(user.types("rnu", "--json"), 2, "run")
     refused(user.types("run", "--hots", "x", "--json"), 2, "--host")
 

@@ -40,7 +40,7 @@ for step in range(40):
 """
 
 
-def test_installed_code_in_half_is_refused_and_trains_with_the_runtime(tmp_path: Path) -> None:
+def test_installed_half_precision_code_is_rejected_and_trains_with_the_runtime(tmp_path: Path) -> None:
     installed = tmp_path / "lib" / "site-packages"
     project = tmp_path / "project"
     for folder in (installed, project / "configs" / "hosts", tmp_path / "home"):

@@ -29,7 +29,7 @@ def kill_supervisor(held: Held) -> None:
     until(lambda: not living(supervisor), "the supervisor's end")
 
 
-def test_run_and_logs_that_watch_end_with_the_trainer(user: User, held: Held) -> None:
+def test_run_and_logs_end_when_the_trainer_ends(user: User, held: Held) -> None:
     watching = user.starts(*RUN, "--json")
     try:
         trainer = held.await_training()
@@ -59,7 +59,7 @@ def test_status_reports_a_job_that_ended_meanwhile_and_run_does_not_repeat_it(us
     assert held.trainings == [trainer]
 
 
-def test_run_alone_finds_finished_work_that_no_verb_has_looked_at(user: User, held: Held) -> None:
+def test_run_finds_finished_work_that_no_other_verb_has_seen(user: User, held: Held) -> None:
     assert user.types(*RUN, "--detach").code == 0
     trainer = held.await_training()
     kill_supervisor(held)

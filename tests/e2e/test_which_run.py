@@ -79,7 +79,7 @@ def test_stop_names_the_run_that_trains_if_the_last_one_has_ended(user: User, he
     assert user.types("stop").code == 0, "nothing trains any more"
 
 
-def test_the_same_work_on_two_hosts_is_remembered_twice(user: User, held: Held) -> None:
+def test_the_same_work_on_two_hosts_has_two_records(user: User, held: Held) -> None:
     first = detached(user, "one")
     trainer = held.await_training(1)
     second = detached(user, "two")

@@ -44,7 +44,7 @@ def test_a_missing_secret_is_reported_before_anything_is_sent(user: User) -> Non
 
 
 @pytest.mark.parametrize("words", [("configs",), ("configs", "--json")])
-def test_a_full_device_under_stdout_is_a_full_disk(user: User, words: tuple[str, ...]) -> None:
+def test_a_full_device_as_stdout_is_reported_as_a_full_disk(user: User, words: tuple[str, ...]) -> None:
     env = {**os.environ, "HOME": str(user.home), "PYTHONPATH": str(ROOT)}
     argv = [sys.executable, "-m", "pipeline", *words]
     with Path("/dev/full").open("w") as full:
@@ -55,7 +55,7 @@ def test_a_full_device_under_stdout_is_a_full_disk(user: User, words: tuple[str,
     assert b"Traceback" not in done.stderr
 
 
-def test_a_reader_that_has_gone_ends_the_verb_quietly(user: User) -> None:
+def test_a_closed_stdout_pipe_ends_the_verb_silently(user: User) -> None:
     env = {**os.environ, "HOME": str(user.home), "PYTHONPATH": str(ROOT)}
     read, write = os.pipe()
     os.close(read)
@@ -79,7 +79,7 @@ def test_init_writes_a_config_that_loads_and_a_host_by_its_alias(user: User) -> 
     assert plan.code == 0, plan.out
 
 
-def test_a_table_that_no_terminal_shows_has_a_line_a_row(user: User) -> None:
+def test_without_a_terminal_each_table_row_is_one_line(user: User) -> None:
     out = user.types("configs").out.splitlines()
     assert len(out) == 1 + len(json.loads(user.types("configs", "--json").out)["configs"])
     assert all(line == line.rstrip() for line in out)

@@ -20,7 +20,7 @@ fixers:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_untouched_it_fails_with_the_literal_error_which_has_a_name(case, example, tmp_path):
+def test_the_unmodified_example_fails_with_the_literal_error_which_the_catalog_names(case, example, tmp_path):
     one = example(case.name)
     ran = one.train()
     assert ran.exit != 0
@@ -87,7 +87,7 @@ def test_kaggle_distill_announces_each_mode_and_scales_the_loss_only_where_it_is
         assert all(ended.values())
 
 
-def test_one_fix_puts_a_project_right_that_has_the_faults_of_all(tmp_path):
+def test_one_fix_repairs_a_project_with_the_faults_of_all_examples(tmp_path):
     root = tmp_path / "everything"
     parts = [copy_example(case.name, root) for case in CASES]
     (root / "configs").mkdir()

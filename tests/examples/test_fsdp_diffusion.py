@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.train, pytest.mark.timeout(600)]
 
 
 @pytest.mark.parametrize("schedule", ["cosine", "step"])
-def test_fixed_it_keeps_its_best_model_on_either_schedule(example, schedule):
+def test_the_fixed_example_keeps_its_best_model_with_either_schedule(example, schedule):
     diffusion = example(NAME)
     assert diffusion.fix().exit == 0
     script = (diffusion.root / "src" / "train_diffusion.py").read_text()
@@ -29,7 +29,7 @@ def test_fixed_it_keeps_its_best_model_on_either_schedule(example, schedule):
 
 
 @pytest.mark.parametrize("fixer", ["local-rank", "trainable-fp32"])
-def test_on_one_machine_these_fixers_are_not_what_it_lacks(example, fixer):
+def test_on_one_machine_the_example_does_not_need_these_fixers(example, fixer):
     """RANK equals LOCAL_RANK on one machine, and the weights that FSDP shards are float32 already."""
     ran = example(NAME).go("--set", f"fixers.{fixer}=off")
     assert ran.exit == 0, ran.text

@@ -84,7 +84,7 @@ def host(starter: Starter, tmp_path: Path) -> Iterator[AgentHost]:
     host.close()
 
 
-def test_FI_38_a_banner_on_standard_output_is_passed_over(host: AgentHost, starter: Starter) -> None:
+def test_FI_38_a_banner_on_standard_output_is_skipped(host: AgentHost, starter: Starter) -> None:
     starter.banners.append(BANNER)
     assert host.probe(["echo", "well"]).stdout == b"well\n"
     assert len(starter.wires) == 1

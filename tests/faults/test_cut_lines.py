@@ -16,7 +16,7 @@ from tests.lab.injector import Fault
 from tests.lab.sshd import Sshd
 
 
-def test_a_cut_while_looking_is_asked_again(sshd: Sshd, chaos: Chaos) -> None:
+def test_a_read_only_request_is_repeated_after_a_lost_connection(sshd: Sshd, chaos: Chaos) -> None:
     proxy = chaos(("127.0.0.1", sshd.port))
     host = reach(sshd.through(proxy.port))
     host.ask("file.list", {"path": "."})
@@ -44,7 +44,7 @@ def test_a_change_whose_connection_is_cut_is_reported_and_not_repeated(
 
 
 @pytest.mark.parametrize("direction", ["up", "down"])
-def test_FI_07_a_bit_that_turned_over_is_noticed_and_asked_for_again(sshd: Sshd, chaos: Chaos, direction: str) -> None:
+def test_FI_07_a_flipped_bit_is_detected_and_the_request_repeated(sshd: Sshd, chaos: Chaos, direction: str) -> None:
     proxy = chaos(("127.0.0.1", sshd.port))
     host = reach(sshd.through(proxy.port))
     host.ask("file.list", {"path": "."})

@@ -45,7 +45,7 @@ def test_FI_02_a_connection_that_goes_silent_during_a_send_is_detected(sshd: Ssh
     host.close()
 
 
-def test_FI_02_a_black_hole_while_waiting_for_an_answer_is_opened_again(sshd: Sshd, chaos: Chaos) -> None:
+def test_FI_02_a_connection_that_goes_dead_while_waiting_for_an_answer_is_reopened(sshd: Sshd, chaos: Chaos) -> None:
     proxy = chaos(("127.0.0.1", sshd.port))
     host = reach(sshd.through(proxy.port))
     host.ask("file.list", {"path": "."})
@@ -75,7 +75,7 @@ def test_FI_03_packets_that_are_dropped_in_the_middle_of_a_command_end_the_wait(
     host.close()
 
 
-def test_FI_10_a_stopped_server_process_is_as_a_black_hole(sshd: Sshd) -> None:
+def test_FI_10_a_stopped_server_process_counts_as_a_dead_connection(sshd: Sshd) -> None:
     host = reach(sshd.address())
     host.ask("file.list", {"path": "."})
     stopped = sshd.sessions()
@@ -90,7 +90,7 @@ def test_FI_10_a_stopped_server_process_is_as_a_black_hole(sshd: Sshd) -> None:
     host.close()
 
 
-def test_FI_13_a_slow_line_is_no_dead_line(sshd: Sshd, chaos: Chaos) -> None:
+def test_FI_13_a_slow_connection_is_not_treated_as_dead(sshd: Sshd, chaos: Chaos) -> None:
     proxy = chaos(("127.0.0.1", sshd.port), bytes_per_s=250_000.0)
     host = reach(sshd.through(proxy.port), Timeouts(connect_s=15.0, keepalive_s=0.4, silence_s=3.0))
     data = os.urandom(900_000)
@@ -101,7 +101,7 @@ def test_FI_13_a_slow_line_is_no_dead_line(sshd: Sshd, chaos: Chaos) -> None:
     host.close()
 
 
-def test_FI_14_a_late_line_with_stalls_carries_everything(sshd: Sshd, chaos: Chaos) -> None:
+def test_FI_14_a_connection_with_latency_and_stalls_delivers_everything(sshd: Sshd, chaos: Chaos) -> None:
     proxy = chaos(("127.0.0.1", sshd.port), delay_s=0.4)
     stalls = proxy.injector.plan(Fault.STALL, direction="up", after=50_000, times=3, seconds=0.5)
     host = reach(sshd.through(proxy.port), Timeouts())
@@ -136,7 +136,7 @@ def test_FI_09_a_laptop_that_slept_drops_the_connection_and_continues(sshd: Sshd
     assert (stdout, stderr) == (b"awake\n", b"")
 
 
-def test_an_agent_that_says_nothing_is_left_after_its_deadline(sshd: Sshd) -> None:
+def test_a_silent_agent_is_abandoned_after_its_deadline(sshd: Sshd) -> None:
     host = reach(sshd.address())
     pid = host.greeting["pid"]
     os.kill(pid, signal.SIGSTOP)

@@ -15,7 +15,7 @@ from tests.lab.injector import Fault
 from tests.lab.sshd import Sshd
 
 
-def test_FI_21_a_server_without_sftp_lacks_nothing(start_sshd: Callable[..., Sshd]) -> None:
+def test_FI_21_a_server_without_sftp_is_sufficient(start_sshd: Callable[..., Sshd]) -> None:
     host = reach(start_sshd(lines=["Subsystem nothing /bin/false"]).address())
     host.write_bytes("file", b"x" * 100_000)
     assert host.read_bytes("file") == b"x" * 100_000
@@ -55,7 +55,7 @@ def test_FI_12_five_tries_are_enough(sshd: Sshd, chaos: Chaos) -> None:
     host.close()
 
 
-def test_FI_12_a_server_with_too_many_starters_is_waited_for(start_sshd: Callable[..., Sshd]) -> None:
+def test_FI_12_a_server_with_too_many_pending_logins_is_retried(start_sshd: Callable[..., Sshd]) -> None:
     server = start_sshd(lines=["MaxStartups 1:100:1"])
     lurker = socket.create_connection(("127.0.0.1", server.port))
     assert lurker.recv(100).startswith(b"SSH-2.0")
@@ -66,7 +66,7 @@ def test_FI_12_a_server_with_too_many_starters_is_waited_for(start_sshd: Callabl
     assert "MaxStartups" in server.log
 
 
-def test_the_waits_grow_and_are_never_the_same() -> None:
+def test_the_waits_increase_and_are_random() -> None:
     waits = [list(Retries(tries=5, first_wait_s=1.0).waits()) for _ in range(20)]
     assert all(len(row) == 4 for row in waits)
     assert all(0.5 * 2**n <= wait <= 2**n for row in waits for n, wait in enumerate(row))

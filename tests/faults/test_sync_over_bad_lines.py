@@ -59,7 +59,7 @@ def check(host: AgentHost, server: Sshd, project: Path, scan: Scan) -> None:
 
 
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
-def test_FI_01_a_reset_is_taken_up_where_it_was(sshd: Sshd, chaos: Chaos, project: Path, share: float) -> None:
+def test_FI_01_a_sync_resumes_after_a_connection_reset(sshd: Sshd, chaos: Chaos, project: Path, share: float) -> None:
     reach(sshd.address()).ask("file.list", {"path": "."})
     proxy = chaos(("127.0.0.1", sshd.port))
     proxy.injector.plan(Fault.RESET, direction="up", after=int(10_000 + share * TOTAL))
@@ -72,7 +72,9 @@ def test_FI_01_a_reset_is_taken_up_where_it_was(sshd: Sshd, chaos: Chaos, projec
     check(host, sshd, project, scan)
 
 
-def test_FI_02_silence_amid_a_sync_is_seen_and_the_rest_is_sent(sshd: Sshd, chaos: Chaos, project: Path) -> None:
+def test_FI_02_a_silent_connection_is_detected_during_a_sync_and_the_rest_is_sent(
+    sshd: Sshd, chaos: Chaos, project: Path
+) -> None:
     proxy = chaos(("127.0.0.1", sshd.port))
     proxy.injector.plan(Fault.BLACK_HOLE, direction="up", after=1_500_000)
     host, scan = reach(sshd.through(proxy.port)), scan_project(project)
@@ -81,7 +83,7 @@ def test_FI_02_silence_amid_a_sync_is_seen_and_the_rest_is_sent(sshd: Sshd, chao
     check(host, sshd, project, scan)
 
 
-def test_FI_07_a_bit_that_turns_over_amid_a_sync_changes_no_file(sshd: Sshd, chaos: Chaos, project: Path) -> None:
+def test_FI_07_a_flipped_bit_during_a_sync_changes_no_file(sshd: Sshd, chaos: Chaos, project: Path) -> None:
     proxy = chaos(("127.0.0.1", sshd.port))
     proxy.injector.plan(Fault.FLIP, direction="up", after=1_500_000)
     host, scan = reach(sshd.through(proxy.port)), scan_project(project)
@@ -90,7 +92,9 @@ def test_FI_07_a_bit_that_turns_over_amid_a_sync_changes_no_file(sshd: Sshd, cha
     check(host, sshd, project, scan)
 
 
-def test_FI_14_a_line_that_stalls_and_is_late_carries_a_sync(sshd: Sshd, chaos: Chaos, project: Path) -> None:
+def test_FI_14_a_sync_completes_over_a_connection_with_latency_and_stalls(
+    sshd: Sshd, chaos: Chaos, project: Path
+) -> None:
     proxy = chaos(("127.0.0.1", sshd.port), delay_s=0.2)
     for number in range(4):
         proxy.injector.plan(Fault.STALL, direction="up", after=500_000 * (number + 1), seconds=0.5)

@@ -171,7 +171,7 @@ def test_nothing_is_rewritten_for_a_card_that_has_bfloat16_or_is_unknown(project
         assert not acted & {"bf16-to-fp16", "trainable-fp32", "bf16-probe", "attention-to-sdpa", "loss-fp32"}
 
 
-def test_a_flip_brings_the_cast_of_trainables(tmp_path: Path) -> None:
+def test_a_change_to_float16_includes_the_cast_of_trainable_parameters(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
         "import torch\nmodel.to(torch.bfloat16)\noptimizer = torch.optim.AdamW(model.parameters())\n"
     )
@@ -185,7 +185,7 @@ def test_a_fixer_that_is_off_does_nothing(project: Path) -> None:
     assert not [change for change in plan.changes if "local-rank" in change.fixers]
 
 
-def test_pure_float16_keeps_its_trainables(tmp_path: Path) -> None:
+def test_pure_float16_leaves_trainable_parameters_in_float16(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("model.half()\noptimizer = torch.optim.AdamW(model.parameters())\n")
     site = Site(DiskTree(tmp_path), gpu=TITAN_RTX, config={"precision": "fp16-pure"})
     assert plan_fixes(site).changes == ()
@@ -253,7 +253,7 @@ def test_cached_findings_are_used_without_reading_and_dropped_after_a_change(pro
     assert next(c for c in again.changes if c.path == victim).after == b"import torch\ny = torch.float16\n"
 
 
-def test_memory_of_bytes_that_changed_while_planning_is_not_taken(project: Path) -> None:
+def test_a_cached_outcome_of_a_file_that_changed_while_planning_is_not_used(project: Path) -> None:
     tree = _KnowingTree(project)
     victim = _plan(project).changes[0].path
     (project / victim).write_bytes(b"import torch\ny = torch.bfloat16\n")
@@ -262,14 +262,14 @@ def test_memory_of_bytes_that_changed_while_planning_is_not_taken(project: Path)
     assert changes[victim].after == b"import torch\ny = torch.float16\n"
 
 
-def test_answers_to_other_questions_are_kept_but_not_for_ever(project: Path) -> None:
+def test_caches_of_other_targets_are_kept_up_to_a_limit(project: Path) -> None:
     for name in ("bf16-to-fp16", "local-rank", "loss-fp32", "device-map", "scaler-gate") * 2:
         plan_fixes(Site(DiskTree(project), gpu=TITAN_RTX), only=[name])
         plan_fixes(Site(DiskTree(project), gpu=AMPERE), only=[name])
     assert len(list((project / ".halfstep/planned").iterdir())) == 8
 
 
-def test_memory_that_cannot_be_read_or_written_is_done_without(project: Path) -> None:
+def test_an_unusable_cache_is_ignored(project: Path) -> None:
     first = _plan(project)
     for answer in (project / ".halfstep/planned").iterdir():
         answer.write_bytes(b'{"a.py": 1')

@@ -16,7 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "fixers"
 
 
 @pytest.mark.parametrize("name", fixer_names())
-def test_a_page_says_everything_in_order(name: str) -> None:
+def test_a_page_has_all_sections_in_order(name: str) -> None:
     page = fixer_page(name)
     headings = [line for line in page.splitlines() if line in SECTIONS]
     assert tuple(headings) == SECTIONS
@@ -31,7 +31,7 @@ def test_a_fixer_is_named_as_its_module(fixer) -> None:
     assert fixer.version >= 1
 
 
-def test_names_are_given_once() -> None:
+def test_each_fixer_name_is_unique() -> None:
     assert len(set(fixer_names())) == len(fixer_names())
 
 

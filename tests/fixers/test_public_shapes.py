@@ -164,6 +164,6 @@ def test_settings_of_accelerate_are_read_by_no_code_of_the_project(
     assert text == before.replace("bf16", after)
 
 
-def test_a_recipe_of_trainer_arguments_has_todays_names(tmp_path: Path) -> None:
+def test_a_recipe_of_trainer_arguments_gets_the_current_names(tmp_path: Path) -> None:
     files = {"train.py": ARGUMENTS.replace("HfArgumentParser", "TrlParser"), "recipes/dpo.yaml": RECIPE, **V5}
     assert fixed(tmp_path, files)["recipes/dpo.yaml"] == TODAYS_RECIPE

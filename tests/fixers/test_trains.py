@@ -67,7 +67,7 @@ def _run(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.train
-def test_a_text_flip_fails_and_the_plan_trains(tmp_path: Path) -> None:
+def test_a_plain_text_replacement_fails_and_the_planned_fix_trains(tmp_path: Path) -> None:
     train = tmp_path / "train.py"
     train.write_text(SCRIPT.replace("bfloat16", "float16"))
     flipped = _run(tmp_path)

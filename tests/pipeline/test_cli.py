@@ -31,7 +31,7 @@ class Impatient(io.RawIOBase):
         raise KeyboardInterrupt
 
 
-def test_BI_60_ctrl_c_is_one_object_under_json(
+def test_BI_60_ctrl_c_prints_one_object_with_json(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", Impatient())
@@ -41,7 +41,9 @@ def test_BI_60_ctrl_c_is_one_object_under_json(
     assert answer["findings"][0]["hint"] == "pipeline diagnose - --json"
 
 
-def test_BI_60_ctrl_c_is_a_word_on_stderr(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_BI_60_ctrl_c_prints_one_line_on_stderr(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "stdin", Impatient())
     assert run(["diagnose", "-"]) == 130
     captured = capsys.readouterr()
@@ -72,14 +74,14 @@ def typed(*words: str, shell: str = "", program: str = "") -> subprocess.Complet
 
 
 @pytest.mark.parametrize("module", ["pipeline.cli.main", "click", "pipeline.verbs.list_runs", "rich.console"])
-def test_BI_60_ctrl_c_while_the_command_loads_is_answered(module: str) -> None:
+def test_BI_60_ctrl_c_while_the_command_loads_is_reported(module: str) -> None:
     """Whatever module is being imported, no traceback is printed."""
     done = typed(module, "list", "--json", program=IMPATIENT)
     assert (done.returncode, done.stderr) == (130, ""), done.stderr
     assert json.loads(done.stdout)["findings"][0]["check"] == "interrupted"
 
 
-def test_no_words_at_all_are_answered_with_the_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_arguments_the_verbs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([]) == 0
     assert "Verbs:" in capsys.readouterr().out
 

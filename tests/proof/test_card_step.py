@@ -30,7 +30,7 @@ def errors(findings):
 
 
 @pytest.mark.train
-def test_mixed_precision_trains_and_says_that_this_was_a_cpu(tmp_path):
+def test_mixed_precision_trains_and_the_report_names_the_cpu(tmp_path):
     report = ask(tmp_path, "auto")
     assert errors(report.findings) == []
     assert report.facts.device == "cpu"
@@ -76,7 +76,7 @@ GOOD = {
         ({"resumed_equal": False}, "resume-probe"),
     ],
 )
-def test_each_row_can_fail(change, check):
+def test_each_check_of_the_card_step_can_fail(change, check):
     plan = judge_precision(capability=TURING)
     assert errors(judge_card(CardFacts(**GOOD), plan)) == []
     assert errors(judge_card(CardFacts(**{**GOOD, **change}), plan)) == [check]

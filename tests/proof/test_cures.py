@@ -155,7 +155,7 @@ def test_a_port_in_use_is_replaced_by_a_free_one(job, tmp_path):
         "CUDA-capable device(s) is/are busy or unavailable",
     ],
 )
-def test_what_passes_by_itself_is_tried_again(words, job, tmp_path):
+def test_a_temporary_failure_is_retried(words, job, tmp_path):
     script = tmp_path / "train.py"
     script.write_text(
         "from pathlib import Path\nif not Path('seen').exists():\n    Path('seen').touch()\n"

@@ -84,7 +84,7 @@ def test_a_healthy_script_raises_no_error(script, prove):
         ("pure_fp16", "autocast"),
     ],
 )
-def test_a_sick_twin_of_a_healthy_script_is_an_error(name, check, prove):
+def test_a_faulty_variant_of_a_healthy_script_is_an_error(name, check, prove):
     report = prove(SCRIPTS / "faults" / f"{name}.py")
     assert check in {finding.check for finding in report.report.errors}, report.findings
 
@@ -166,7 +166,7 @@ def test_steps_time_and_memory_are_measured(prove):
     assert {row.kind for row in report.dtypes} == {"trainable", "frozen", "state"}
 
 
-def test_a_command_that_leaves_the_hosts_card_alone_is_an_error(prove):
+def test_a_command_that_does_not_use_the_hosts_card_is_an_error(prove):
     report = prove(SCRIPTS / "healthy" / "lora_loop.py", card_seen=True)
     assert [finding.check for finding in report.report.errors] == ["device"]
 
@@ -177,7 +177,7 @@ def test_a_proof_on_the_cpu_instead_of_a_card_is_reported(prove):
 
 
 @pytest.mark.parametrize("name", ["card_only_autocast", "accelerated_on_cpu"])
-def test_what_is_on_on_a_card_only_is_not_judged_on_the_cpu_that_stands_for_it(name, prove):
+def test_settings_that_are_enabled_only_on_a_card_are_not_judged_on_a_cpu(name, prove):
     report = prove(SCRIPTS / "healthy" / f"{name}.py")
     assert {"autocast", "scaler"} <= {unseen.check for unseen in report.unseen}
     assert not {"autocast", "scaler"} & {finding.check for finding in report.findings}
@@ -197,12 +197,12 @@ def test_a_loss_scale_that_is_not_divided_out_is_reported_with_its_cause(name, w
     assert words in message
 
 
-def test_a_loss_scale_that_is_taken_out_again_is_seen_to_be(prove):
+def test_a_loss_scale_that_is_divided_out_is_recognised(prove):
     report = prove(SCRIPTS / "healthy" / "scaled_in_many_ways.py")
     assert {"gradient-scale", "clip-before-unscale"} <= {finding.check for finding in report.findings}
 
 
-def test_frozen_tensors_that_an_optimizer_was_handed_are_not_called_trained(prove):
+def test_frozen_tensors_in_an_optimizer_are_not_reported_as_trained(prove):
     report = prove(SCRIPTS / "healthy" / "frozen_adapter_in_optimizer.py")
     found = {finding.check: finding for finding in report.findings}
     assert found["adapter-gradient"].message == "all 4 trained tensors got gradients"
@@ -210,12 +210,12 @@ def test_frozen_tensors_that_an_optimizer_was_handed_are_not_called_trained(prov
 
 
 @pytest.mark.parametrize("name", ["looked_ahead", "critic_first", "accumulation"])
-def test_gradients_that_are_cleared_by_design_are_not_called_lost(name, prove):
+def test_gradients_that_are_cleared_by_design_are_not_reported_as_lost(name, prove):
     report = prove(SCRIPTS / "healthy" / f"{name}.py")
     assert "gradient-cleared" not in {finding.check for finding in report.findings}
 
 
-def test_float32_copies_of_float16_weights_are_seen_to_be_what_is_stepped(prove):
+def test_float32_copies_of_float16_weights_are_recognised_as_the_trained_tensors(prove):
     report = prove(SCRIPTS / "healthy" / "master_weights.py")
     found = {finding.check: finding.message for finding in report.findings}
     assert found["trainable-dtype"] == "4 trained tensors are float16, and the optimizer updates float32 copies of them"
@@ -257,7 +257,7 @@ def test_labels_that_are_no_tokens_of_the_input_hold_no_prompt(prove):
 
 
 @pytest.mark.parametrize(("name", "severity"), [("autocast_off", "warning"), ("autocast_left_out", "error")])
-def test_pure_float16_is_refused_where_nothing_may_switch_autocast_on_on_a_card(name, severity, prove):
+def test_pure_float16_is_rejected_if_nothing_can_enable_autocast_on_a_card(name, severity, prove):
     report = prove(SCRIPTS / "faults" / f"{name}.py")
     [finding] = [finding for finding in report.findings if finding.check == "autocast"]
     assert finding.severity.value == severity

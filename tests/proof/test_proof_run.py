@@ -196,7 +196,7 @@ def test_a_short_run_is_judged_by_its_steps_and_reported_as_short(place, host):
     assert "adapter-moves" in [unseen.check for unseen in report.unseen]
 
 
-def test_when_the_laptop_goes_away_nothing_is_left(place, host):
+def test_when_the_laptop_disconnects_nothing_is_left(place, host):
     code = "import time\n" + SMALL.format(steps=1000).replace(
         "optimizer.step()", "time.sleep(0.5)\n    optimizer.step()"
     )

@@ -238,7 +238,7 @@ def test_copies_that_the_command_steps_itself_keep_their_gradients(train):
     assert ran.losses == pytest.approx(without.losses, rel=0.05)
 
 
-def test_the_proof_runs_with_the_plan_in_force(prove, tmp_path):
+def test_the_proof_runs_with_the_plan_applied(prove, tmp_path):
     """A bfloat16 autocast whose dtype comes from a TOML file, in a plain loop without a scaler."""
     (tmp_path / "train.toml").write_text('dtype = "bfloat16"\n')
     (tmp_path / "train.py").write_text(
@@ -284,7 +284,7 @@ def test_mixed_precision_of_a_library_becomes_float16(library, prove, tmp_path):
     assert "autocast" in {unseen.check for unseen in report.unseen}
 
 
-def test_a_plan_that_no_process_put_in_force_is_an_error(prove, tmp_path):
+def test_a_plan_that_no_process_applied_is_an_error(prove, tmp_path):
     (tmp_path / "train.py").write_text("print('no torch at all')\n")
     report = prove(tmp_path / "train.py", runtime=True)
     assert "runtime" in {finding.check for finding in report.report.errors}

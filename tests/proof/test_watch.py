@@ -124,7 +124,7 @@ def test_the_first_overflows_of_a_scaler_are_no_finding():
     assert [one for number in range(1, 20) for one in monitor.observe(step(number, skipped=number < 5))] == []
 
 
-def test_a_set_learnt_by_heart_may_end_without_loss_and_gradient():
+def test_a_memorised_data_set_may_end_without_loss_and_gradient():
     learnt = [step(number, losses=(0.0,), norm=0.0) for number in range(60, 160)]
     assert reported([*(step(number) for number in range(1, 60)), *learnt]) == [("loss-zero", "warning", 64)]
     assert reported(learnt, trained_before=True) == [("loss-zero", "warning", 64)]

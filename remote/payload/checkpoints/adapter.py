@@ -22,7 +22,7 @@ CHUNK = 4 * 2**20
 
 @dataclass(frozen=True)
 class AdapterRecord:
-    """adapter.json: the digest of the weights file, valid while its `signature` is the same. `folder` is in the run's."""
+    """adapter.json: the digest of the weights, valid while their `signature` is the same. `folder` is in the run's."""
 
     name: str
     signature: str

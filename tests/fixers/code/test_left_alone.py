@@ -139,5 +139,5 @@ CHANGED = {
 
 
 @pytest.mark.parametrize("text", CHANGED.values(), ids=CHANGED.keys())
-def test_a_look_alike_is_still_changed(text: str) -> None:
+def test_code_that_only_resembles_an_exception_is_still_changed(text: str) -> None:
     assert planned(text).change is not None

@@ -168,7 +168,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("before", "after"), ROWS)
-def test_what_a_line_becomes(before, after):
+def test_each_form_is_rewritten_as_listed(before, after):
     assert outcome(before, {"transformers": "5.1"}) == (before if after is STAYS else after, [])
 
 

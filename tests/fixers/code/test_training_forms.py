@@ -138,7 +138,7 @@ FORMS = {
     ("fixer", "before", "after"),
     [pytest.param(fixer, *form, id=f"{fixer.name}: {form[0]}") for fixer, forms in FORMS.items() for form in forms],
 )
-def test_what_a_line_becomes(fixer, before, after):
+def test_each_form_is_rewritten_as_listed(fixer, before, after):
     half = "x = torch.float16\n"
     wanted, findings = outcome(fixer, half + before)
     assert (wanted.removeprefix(half), findings) == (before if after is STAYS else after, [])

@@ -56,14 +56,14 @@ def test_git_ignores_the_same_files(tmp_path: Path) -> None:
     assert sorted(DiskTree(tmp_path).paths()) == sorted(listed.stdout.splitlines())
 
 
-def test_a_line_that_means_nothing_is_skipped(tmp_path: Path) -> None:
+def test_an_invalid_line_is_skipped(tmp_path: Path) -> None:
     _make(tmp_path, "a.py", "b.py")
     (tmp_path / ".gitignore").write_text("!\n/\n\\\nb.py\n")
     assert "b.py" not in list(DiskTree(tmp_path).paths())
     assert "a.py" in list(DiskTree(tmp_path).paths())
 
 
-def test_a_pipelineignore_keeps_out_what_git_keeps(tmp_path: Path) -> None:
+def test_pipelineignore_excludes_files_that_git_includes(tmp_path: Path) -> None:
     _make(tmp_path, "a.py", "legacy/old.py")
     (tmp_path / ".pipelineignore").write_text("legacy/\n")
     assert "legacy/old.py" not in list(DiskTree(tmp_path).paths())
@@ -85,7 +85,7 @@ def test_a_pipelineignore_keeps_out_what_git_keeps(tmp_path: Path) -> None:
         ("# transformers==4.1", None),
     ],
 )
-def test_pins_say_the_newest_version_that_may_be_there(line: str, pin: str | None) -> None:
+def test_pins_give_the_newest_permitted_version(line: str, pin: str | None) -> None:
     assert parse_pins(f"torch\n{line}\n").get("transformers") == pin
 
 

@@ -46,7 +46,7 @@ def test_a_collator_edited_on_the_host_is_replaced_by_the_projects_and_can_be_re
     assert remote_content(host, FILE) == OLD
 
 
-def test_the_same_bytes_are_left_without_a_word(host):
+def test_identical_files_cause_no_finding(host):
     put(host, FILE, NEW)
     assert data_collator.plan(site_of(host)) == data_collator.Plan()
 
@@ -138,7 +138,7 @@ def test_a_stale_copy_that_source_fixers_change_too_is_one_change():
     assert set(change.fixers) == {"label-padding", "data-collator"}
 
 
-def test_a_collator_that_source_fixers_will_rewrite_is_not_replaced_beside_that(host):
+def test_a_collator_that_source_fixers_will_rewrite_is_not_replaced_separately(host):
     padded = b"from torch.nn.utils.rnn import pad_sequence\n\nlabels = pad_sequence(labels, padding_value=0)\n"
     put(host, FILE, padded)
     plan = plan_fixes(site_at(host, {FILE: padded}), only=["label-padding", "data-collator"])

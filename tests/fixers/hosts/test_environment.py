@@ -60,13 +60,13 @@ def imports(host, *packages):
     subprocess.run([f"{venv(host)}/bin/python", "-c", f"import {', '.join(packages)}"], check=True)
 
 
-def test_nothing_is_made_unless_it_is_asked_for(host):
+def test_nothing_is_created_unless_requested(host):
     site = site_of(host)
     for setting in ({}, {"environment": "auto"}, {"environment": "off"}):
         assert environment.plan(site_at(host, survey=site.survey, gpu=site.gpu, settings=setting)) == environment.Plan()
 
 
-def test_a_venv_is_made_whole_made_once_and_taken_away_again(host, tmp_path):
+def test_a_venv_is_created_completely_once_and_removed_by_undo(host, tmp_path):
     plan = environment.plan(site_of(host))
     assert [finding.severity for finding in plan.findings] == [Severity.INFO]
     (change,) = plan.changes
@@ -82,7 +82,7 @@ def test_a_venv_is_made_whole_made_once_and_taken_away_again(host, tmp_path):
     assert host.list_files(f"{PROJECT.tree}/venv") == ()
 
 
-def test_a_requirement_that_cannot_be_had_is_named_and_undo_removes_what_was_made(host):
+def test_an_unavailable_requirement_is_named_and_undo_removes_the_venv(host):
     host.write_bytes(f"{PROJECT.tree}/requirements.txt", b"speechkit>=1\nno-such-package\n")
     (change,) = environment.plan(site_of(host)).changes
     with pytest.raises(RemoteFault, match="no-such-package") as refusal:
@@ -101,7 +101,7 @@ def test_a_torch_that_cannot_run_on_the_card_is_not_called_done(host):
     assert state_of(host) == "unfinished"
 
 
-def test_an_environment_of_the_users_is_never_touched(host):
+def test_an_environment_of_the_user_is_never_changed(host):
     host.write_bytes(f"{PROJECT.tree}/venv/bin/python", b"mine")
     (change,) = environment.plan(site_of(host)).changes
     with pytest.raises(RemoteFault, match="was not made by halfstep"):
@@ -182,7 +182,7 @@ def test_ctrl_c_on_the_laptop_ends_pip_at_once_and_nothing_is_deleted_behind_it(
     imports(host, "torch", "speechkit")
 
 
-def test_a_second_installation_waits_for_the_one_under_way(host, held_index):
+def test_a_second_installation_waits_for_the_running_one(host, held_index):
     change, laptop, _ = begin_and_hold(host, held_index)
     doing = []
 
@@ -255,7 +255,7 @@ Failing command: /w/tree/venv/bin/python3
     ],
     ids=["without ensurepip", "without venv"],
 )
-def test_a_python_that_makes_no_venv_says_what_to_install(host, tmp_path, words, package):
+def test_for_a_python_without_venv_the_package_to_install_is_named(host, tmp_path, words, package):
     base = tmp_path / "python3"
     base.write_text(f"#!/bin/sh\ncat <<'EOF'\n{words}\nEOF\nexit 1\n")
     base.chmod(0o755)

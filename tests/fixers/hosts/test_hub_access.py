@@ -37,12 +37,12 @@ def plan_of(host, hub, tmp_path, **known):
     return hub_access.plan(site_at(host, survey=survey, environment=environment, secrets=tokens, config=config))
 
 
-def test_a_model_that_may_be_had_is_no_matter(host, hub, tmp_path):
+def test_an_accessible_model_causes_no_finding(host, hub, tmp_path):
     assert plan_of(host, hub, tmp_path) == hub_access.Plan()
     assert any("/revision/" in request for request in hub.requests)
 
 
-def test_a_model_in_the_cache_is_not_asked_for(host, hub, tmp_path):
+def test_a_cached_model_is_not_queried(host, hub, tmp_path):
     snapshot = tmp_path / "hf" / "hub" / "models--lab--speech-model" / "snapshots" / COMMIT
     snapshot.mkdir(parents=True)
     (snapshot / "config.json").write_text("{}")
@@ -60,7 +60,7 @@ def test_offline_with_an_empty_cache_is_an_error(host, hub, tmp_path):
     assert hub.requests == []
 
 
-def test_a_repository_that_the_hub_does_not_show_is_an_error_that_speaks_of_the_token(host, hub, tmp_path):
+def test_a_repository_that_the_hub_hides_is_an_error_that_mentions_the_token(host, hub, tmp_path):
     hub.repositories.clear()
     (finding,) = plan_of(host, hub, tmp_path).findings
     assert finding.severity is ERROR
@@ -73,7 +73,7 @@ def test_a_token_that_only_the_job_will_have_makes_it_a_warning(host, hub, tmp_p
     assert finding.severity is WARNING
 
 
-def test_a_token_of_the_laptop_opens_a_private_model_and_stays_nowhere(host, hub, tmp_path):
+def test_a_token_of_the_laptop_gives_access_to_a_private_model_and_is_not_stored(host, hub, tmp_path):
     hub.repositories[REPO] = Repository({"config.json": b"{}"}, private=True, token="hf_secret")
     assert plan_of(host, hub, tmp_path, secrets=["HF_TOKEN"]).findings[0].severity is WARNING
     opened = plan_of(host, hub, tmp_path, secrets=["HF_TOKEN"], tokens={"HF_TOKEN": "hf_secret"})
@@ -96,6 +96,6 @@ def test_a_missing_revision_is_an_error(host, hub, tmp_path):
 
 
 @pytest.mark.parametrize("model", [None, {"id": "tiny/phi4-multimodal"}, {"id": "/data/model"}, {"id": "./model"}])
-def test_a_model_that_is_no_hubs_is_not_asked_for(host, hub, tmp_path, model):
+def test_a_model_outside_of_the_hub_is_not_queried(host, hub, tmp_path, model):
     assert plan_of(host, hub, tmp_path, model=model) == hub_access.Plan()
     assert hub.requests == []

@@ -63,7 +63,7 @@ def end(host, *children, run=RUN):
 
 
 @pytest.mark.parametrize("program", [WAITS, IGNORES_TERM], ids=["ends when asked", "ends only when made to"])
-def test_a_leftover_of_an_ended_run_is_gone(host, process, program):
+def test_a_leftover_process_of_an_ended_run_is_terminated(host, process, program):
     job = PROJECT.run(RUN).job(1)
     host.write_bytes(job.result, dumps(JobResult(1)))
     child = process(program, run_dir(host))
@@ -87,7 +87,7 @@ def test_a_process_of_the_run_that_the_plan_did_not_name_is_left(host, process):
     assert unnamed.poll() is None
 
 
-def test_a_run_that_is_at_work_is_never_touched(host, process):
+def test_processes_of_a_running_job_are_never_terminated(host, process):
     child = process(WAITS, run_dir(host))
     with open(f"/proc/{child.pid}/stat", "rb") as stat:
         ticks = int(stat.read().rpartition(b")")[2].split()[19])

@@ -106,7 +106,7 @@ def test_each_fixer_sees_what_the_one_before_it_left() -> None:
 
 
 @pytest.mark.parametrize(("path", "data"), [("a.skip", b"x"), ("a.py", b"y")])
-def test_a_file_of_no_fixer_is_not_parsed(path: str, data: bytes) -> None:
+def test_a_file_that_no_fixer_handles_is_not_parsed(path: str, data: bytes) -> None:
     assert plan_file(path, data, [Fixer(_refuse)], Target()).findings == ()
 
 

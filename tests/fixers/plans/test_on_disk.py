@@ -47,7 +47,7 @@ def test_a_plan_for_the_host_changes_no_local_file(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_what_is_kept_is_out_of_gits_sight_and_one_fix_at_a_time_writes(tmp_path):
+def test_originals_are_hidden_from_git_and_only_one_fix_writes_at_a_time(tmp_path):
     (tmp_path / "a.py").write_bytes(b"1")
     assert apply_to_disk(tmp_path, plan(HostChange("x", "s", "op"), change(b"1", b"2"))) == ("a.py",)
     assert (tmp_path / ".halfstep/.gitignore").read_bytes() == b"*\n"

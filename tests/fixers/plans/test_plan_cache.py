@@ -34,7 +34,7 @@ TOLD = (Finding("x", Severity.WARNING, "m", "a.py:1"),)
         (b"abab", b"abxab"),
     ],
 )
-def test_an_outcome_comes_back_byte_for_byte(tmp_path, before, after):
+def test_a_cached_outcome_is_restored_byte_for_byte(tmp_path, before, after):
     (tmp_path / "a.py").write_bytes(before)
     outcome = FileOutcome(FileChange("a.py", before, after, {"x": 2}, ("why",)), TOLD)
     first = PlanCache.of(tmp_path, "q")
@@ -58,7 +58,7 @@ def test_an_outcome_without_a_change_is_known_without_reading_the_file(tmp_path,
     assert PlanCache.of(tmp_path, "q").find("gone.py", digest, DiskTree(tmp_path)) == outcome
 
 
-def test_what_was_not_seen_again_is_forgotten_and_nothing_new_writes_nothing(tmp_path):
+def test_unused_entries_are_dropped_and_an_unchanged_cache_is_not_written(tmp_path):
     first = PlanCache.of(tmp_path, "q")
     for name in ("kept.py", "gone.py"):
         first.store(name, b"x", FileOutcome())
@@ -75,7 +75,7 @@ def test_what_was_not_seen_again_is_forgotten_and_nothing_new_writes_nothing(tmp
     assert set(PlanCache.of(tmp_path, "q").rows) == {"kept.py", "new.py"}
 
 
-def test_the_eight_newest_answers_are_kept_out_of_gits_sight(tmp_path):
+def test_the_eight_newest_caches_are_kept_and_hidden_from_git(tmp_path):
     for at in range(10):
         each = PlanCache.of(tmp_path, f"q{at}")
         each.store("a.py", b"x", FileOutcome())
@@ -85,7 +85,7 @@ def test_the_eight_newest_answers_are_kept_out_of_gits_sight(tmp_path):
     assert (tmp_path / ".halfstep/.gitignore").read_bytes() == b"*\n"
 
 
-def test_a_folder_that_cannot_be_written_is_done_without(tmp_path):
+def test_in_a_read_only_folder_planning_continues_uncached(tmp_path):
     (tmp_path / ".halfstep").write_bytes(b"a file")
     each = PlanCache.of(tmp_path, "q")
     each.store("a.py", b"x", FileOutcome())

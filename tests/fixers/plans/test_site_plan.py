@@ -57,7 +57,7 @@ def test_an_unknown_fixer_is_bad_usage_with_a_hint():
         (AMPERE, None, True),
     ],
 )
-def test_a_fixer_for_old_cards_acts_on_known_old_cards_alone(gpu, below, acts):
+def test_a_fixer_for_old_cards_acts_only_on_known_old_cards(gpu, below, acts):
     class Fixer:
         pass
 

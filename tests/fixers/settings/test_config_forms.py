@@ -76,7 +76,7 @@ def outcome(path, text):
         ("? [a]\n: bf16\ndtype: bf16\n", "? [a]\n: bf16\ndtype: fp16\n"),
     ],
 )
-def test_what_a_setting_becomes(before, after):
+def test_each_setting_is_rewritten_as_listed(before, after):
     assert outcome("conf.yaml", before) == (after, [])
 
 
@@ -151,7 +151,7 @@ def test_deepspeeds_block_of_bfloat16_becomes_one_of_float16_with_a_loss_scale(b
     assert outcome("ds.json", before) == (after, [])
 
 
-def test_a_block_in_yaml_is_laid_out_as_the_other_is():
+def test_an_inserted_yaml_block_has_the_layout_of_the_other():
     before = "zero: 1\nbf16:\n  enabled: true # why\r\nafter: 2\n"
     rows = "".join(f"\r\n  {row}" for row in BLOCK[:-1].replace('"', "").split(", "))
     after = "zero: 1\nbf16:\n  enabled: false # why\nfp16:\r\n  enabled: true" + rows + "\r\nafter: 2\n"

@@ -83,7 +83,7 @@ def outcome(text, path="train.sh"):
         ("t --dtype $(echo bf16) --bf16\n", "t --dtype $(echo bf16) --fp16\n"),
     ],
 )
-def test_what_a_launch_becomes(before, after):
+def test_each_launch_is_rewritten_as_listed(before, after):
     assert outcome(before) == (after, [])
 
 

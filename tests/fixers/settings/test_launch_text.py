@@ -10,6 +10,6 @@ TEXTS = st.text(st.characters(blacklist_characters="\0"))
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(TEXTS), st.dictionaries(st.text("AB_ \"'\\", min_size=1), TEXTS))
-def test_the_bytes_of_a_launch_read_as_the_same_launch(words, env):
+def test_a_launch_is_decoded_from_its_own_bytes_unchanged(words, env):
     launch = Launch(tuple(words) or None, env)
     assert launch_from(read_launch(launch).data, launch) == launch

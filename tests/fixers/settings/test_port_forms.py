@@ -62,7 +62,7 @@ STAYS = None
         ("a=(accelerate launch --multi_gpu)", "a=(accelerate launch --main_process_port 0 --multi_gpu)"),
     ],
 )
-def test_what_a_launch_becomes(before, after):
+def test_each_launch_is_rewritten_as_listed(before, after):
     assert outcome("t.sh", before) == (before if after is STAYS else after)
 
 
@@ -92,7 +92,7 @@ def test_what_a_launch_becomes(before, after):
         ("cmd: [\n", STAYS),
     ],
 )
-def test_what_a_config_becomes(before, after):
+def test_each_config_is_rewritten_as_listed(before, after):
     assert outcome("accelerate.yaml", before) == (before if after is STAYS else after)
 
 

@@ -71,7 +71,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("codec", "torch"), PAIRS)
-def test_releases_that_were_made_for_each_other_are_left_without_a_word(codec, torch):
+def test_matching_releases_cause_no_finding(codec, torch):
     assert judge_torchcodec({"torchcodec": codec, "torch": torch}, FFMPEG) == ()
 
 

@@ -50,7 +50,7 @@ DATASETS = AudioUse(frozenset(), True)
         ("from IPython.display import Audio\nAudio(x)", NOTHING),
     ],
 )
-def test_what_a_file_decodes_audio_with(code, use):
+def test_the_audio_libraries_of_a_file_are_found(code, use):
     assert uses_in(code.encode()) == use
 
 
@@ -74,7 +74,7 @@ def test_one_file_that_decodes_with_datasets_is_enough():
     assert uses_of(MemoryTree(files)) == AudioUse(frozenset({"soundfile"}), True)
 
 
-def test_the_built_in_trainer_reads_by_soundfile():
+def test_the_built_in_trainer_uses_soundfile():
     assert uses_of(MemoryTree({}), built_in=True) == decoded_with("soundfile")
     assert uses_of(MemoryTree({"a.py": b"import librosa"}), built_in=True) == decoded_with("librosa", "soundfile")
     assert uses_of(MemoryTree({})) == NOTHING

@@ -67,7 +67,7 @@ def test_a_collator_is_found_by_its_name_if_it_is_the_only_one(paths, found):
         ),
     ],
 )
-def test_the_judgement_of_what_lies_on_the_host(look, findings):
+def test_each_state_of_the_hosts_files_is_judged_as_listed(look, findings):
     assert judge_collator(FILE, DIGEST, look) == findings
 
 
@@ -115,7 +115,7 @@ def test_the_hosts_collator_is_replaced_by_the_projects_and_other_copies_are_rep
     assert plan_of(look, setting)[0] == plan
 
 
-def test_the_host_looks_where_its_interpreter_would():
+def test_the_host_searches_where_its_interpreter_imports_from():
     survey = survey_of(interpreter=Interpreter("/v/bin/python", prefix="/v"))
     _, (asked,) = plan_of(CollatorFacts(""), survey=survey, environment={"PYTHONPATH": "/p"})
     assert asked == {"project": PROJECT.key, "path": FILE, "prefix": "/v", "environment": {"PYTHONPATH": "/p"}}

@@ -91,7 +91,7 @@ def test_an_interpreter_that_does_not_run_says_why():
         ("/w/tree/venv/bin/pip", None),
     ],
 )
-def test_only_a_venv_inside_the_project_is_ours_to_make(path, venv):
+def test_only_a_venv_inside_the_project_is_created(path, venv):
     assert venv_of(path, "/w/tree") == venv
 
 
@@ -174,7 +174,7 @@ ON_CPU = "torch (cpu), requirements.txt"
         ({"requirements": []}, change("torch==2.13.* (cu129)", requirements=[])),
     ],
 )
-def test_a_venv_is_made_as_the_config_says(setting, wanted):
+def test_a_venv_is_created_as_configured(setting, wanted):
     assert plan_of(setting) == Plan((resolved(UNFIT),), (wanted,))
 
 
@@ -200,7 +200,7 @@ def test_torch_is_chosen_for_the_card_of_the_survey(gpu, driver, setting, wanted
 
 
 @pytest.mark.parametrize("setting", [None, "auto", "off", False, {}])
-def test_nothing_is_made_unless_it_is_asked_for(setting):
+def test_nothing_is_created_unless_requested(setting):
     assert plan_of(setting) == Plan()
 
 
@@ -221,7 +221,7 @@ def test_an_interpreter_that_suits_the_card_is_left_without_a_word():
         ({"requirements": ["zz"]}, "fixers.environment.requirements", "name files of the project that are sent"),
     ],
 )
-def test_what_cannot_be_read_is_an_error_and_makes_nothing(setting, where, hint):
+def test_unreadable_requirements_are_an_error_and_nothing_is_created(setting, where, hint):
     plan = plan_of(setting)
     assert plan.changes == ()
     assert plan.findings[0] == UNFIT
@@ -253,7 +253,7 @@ def test_the_built_in_trainer_gets_its_packages_and_a_command_of_ones_own_does_n
     assert change.args["packages"] == []
 
 
-def test_a_machine_that_is_no_linux_takes_the_usual_torch():
+def test_a_host_other_than_linux_gets_the_default_torch():
     survey = survey_of(interpreter=MISSING, machine=machine(system="Darwin 25.1.0"))
     [change] = plan_of("create", gpu=None, survey=survey).changes
     assert change.args["build_index"] == ""

@@ -14,7 +14,7 @@ DOES_NOT = survey_of(interpreter=Interpreter("/v/bin/python", error="no such fil
 
 
 @pytest.mark.parametrize(("survey", "python"), [(RUNS, "/v/bin/python"), (DOES_NOT, ""), (None, "")])
-def test_a_question_names_project_interpreter_and_environment(survey, python):
+def test_a_hub_request_contains_project_interpreter_and_environment(survey, python):
     assert hub_request(site_at(None, survey=survey, environment={"HF_HOME": "/hf"})) == {
         "project": PROJECT.key,
         "python": python,
@@ -22,7 +22,7 @@ def test_a_question_names_project_interpreter_and_environment(survey, python):
     }
 
 
-def test_a_repository_is_asked_for_once_per_revision():
+def test_a_repository_is_queried_once_per_revision():
     asked = []
 
     def answer(args):
@@ -37,7 +37,7 @@ def test_a_repository_is_asked_for_once_per_revision():
     assert asked == [("/v/bin/python", *each) for each in (("a/b", "x"), ("a/b", "y"), ("a/c", "x"))]
 
 
-def test_without_an_interpreter_nothing_is_asked():
+def test_without_an_interpreter_the_hub_is_not_queried():
     host = FakeHost()
     assert HostHub(site_at(host, survey=DOES_NOT)).tree("a/b", "") == {
         "fault": "no-library",

@@ -92,7 +92,7 @@ NO_TOKEN = "; the host has no token"
         (HubFacts(False, "/c", fault="strange", message="m"), (), error(f"{SAYS} strange: m")),
     ],
 )
-def test_the_judgement_of_what_the_hub_says(look, secrets, finding):
+def test_each_answer_of_the_hub_is_judged_as_listed(look, secrets, finding):
     assert judge_access(REPO, look, secrets) == (() if finding is None else (finding,))
 
 
@@ -126,7 +126,7 @@ def asked_of(look, **known):
 GATED = HubFacts(False, "/c", fault="gated", message="m")
 
 
-def test_the_host_is_asked_for_the_configs_model_with_its_own_environment():
+def test_the_host_queries_the_configs_model_with_its_own_environment():
     survey = survey_of(interpreter=Interpreter("/v/bin/python"))
     plan, asked = asked_of(GATED, survey=survey, environment={"HF_HOME": "/hf"}, config={"secrets": ["HF_TOKEN"]})
     assert plan == Plan((warning(f"{SAYS} gated: m", LICENCE),))
@@ -144,7 +144,7 @@ def test_the_host_is_asked_for_the_configs_model_with_its_own_environment():
 @pytest.mark.parametrize(
     ("config", "revision"), [({"model": {"id": REPO}}, ""), ({"model": {"id": REPO, "revision": None}}, "")]
 )
-def test_a_model_without_a_revision_is_asked_for_at_none(config, revision):
+def test_a_model_without_a_revision_is_queried_without_one(config, revision):
     plan, (asked,) = asked_of(GATED, config=config)
     assert asked["revision"] == revision
     assert plan.findings == (error(f"{SAYS} gated: m{NO_TOKEN}", LICENCE),)
@@ -167,11 +167,11 @@ def test_an_interpreter_that_cannot_be_run_is_not_named(survey):
         {"config": {"model": {}}, "settings": {"tokenizer": {"repo": REPO}}},
     ],
 )
-def test_a_token_is_reported_even_if_there_is_nothing_to_ask_the_hub(known):
+def test_a_token_in_env_is_reported_even_without_a_hub_query(known):
     assert asked_of(GATED, environment={"HF_TOKEN": "x"}, **known) == (Plan((TOKEN_WARNING,)), [])
 
 
-def test_a_hub_that_was_not_asked_is_a_warning_beside_what_was_seen():
+def test_a_hub_that_was_not_queried_is_a_warning_beside_the_other_findings():
     fault = RemoteFault("it hung", kind="timeout", exit_code=ExitCode.TEMPORARY)
     plan, _ = asked_of(fault, environment={"HF_TOKEN": "x"})
     assert plan == Plan((TOKEN_WARNING, warning("the hub was not queried: it hung")))

@@ -23,7 +23,7 @@ def hub(monkeypatch, tmp_path):
 
 
 @pytest.mark.usefixtures("hub")
-def test_a_file_comes_as_it_is_at_the_commit():
+def test_a_file_is_downloaded_at_the_commit():
     assert fetch_on_laptop(REPO, COMMIT, NAME, digest_of(DATA)) == DATA
 
 
@@ -39,7 +39,7 @@ def test_SE_03_no_client_of_the_projects_is_run(monkeypatch, tmp_path):
 
 
 @pytest.mark.usefixtures("hub")
-def test_a_file_that_cannot_be_had_says_whose_and_why():
+def test_a_failed_download_is_reported_with_repository_and_reason():
     with pytest.raises(HubUnavailable) as refusal:
         fetch_on_laptop("lab/gone", COMMIT, NAME, digest_of(DATA))
     assert refusal.value.message.startswith("lab/gone: ")
@@ -54,7 +54,7 @@ def client(monkeypatch, tmp_path, program: str) -> None:
     monkeypatch.setattr(sys, "executable", str(script))
 
 
-def test_the_client_is_our_payloads_with_the_question_on_its_input(monkeypatch, tmp_path):
+def test_the_hub_client_is_the_payloads_and_reads_the_request_from_stdin(monkeypatch, tmp_path):
     client(monkeypatch, tmp_path, """printf '{"argv": "%s", "at": "%s", "asked": %s}' "$*" "$(pwd)" "$(cat)"; exit 3""")
     assert ask_laptop_hub({"do": "tree"}) == {
         "argv": "-E -m remote.payload hub",
@@ -78,7 +78,7 @@ def test_a_client_that_gives_no_answer_is_reported_with_its_last_line(monkeypatc
     assert (refusal.value.message, refusal.value.hint) == (words, "")
 
 
-def test_without_the_clients_library_nothing_is_started(monkeypatch, tmp_path):
+def test_without_huggingface_hub_nothing_is_started(monkeypatch, tmp_path):
     client(monkeypatch, tmp_path, "echo '{}'")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(HubUnavailable) as refusal:

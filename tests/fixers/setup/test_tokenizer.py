@@ -100,7 +100,7 @@ def test_a_copy_in_the_projects_folder_that_the_config_names_is_taken():
     assert len(asked) == 1
 
 
-def test_a_repair_that_was_cut_before_it_was_noted_is_noted():
+def test_an_interrupted_replacement_is_recorded_afterwards():
     noted = TokenizerFile(REMOTE, "/blobs/1", 26, GOOD.sha256, Fault("unrecorded", "d"))
     (repair,) = plan_of(noted)[0].changes
     assert (repair.args["copy"], repair.args["expected"]) == ("/blobs/1", GOOD.sha256)

@@ -54,7 +54,7 @@ MERGES = "/t/model/merges.txt"
         (file_of(loads="l", mismatch="9 bytes"), "0.23", broken("it fails to load: l"), True),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_file_and_whether_another_would_help(file, installed, finding, replace):
+def test_each_fault_is_reported_with_whether_a_replacement_helps(file, installed, finding, replace):
     wanted = () if finding is None else (FaultyFile(file, finding, replace),)
     assert judge_files([file], installed) == wanted
 

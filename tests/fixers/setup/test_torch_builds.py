@@ -101,5 +101,5 @@ def test_machine_code_runs_on_its_own_major_capability_and_no_smaller_minor_one(
         ("", 12, False),
     ],
 )
-def test_a_driver_carries_the_families_from_its_branch_on(driver, cuda, carried):
+def test_a_driver_supports_the_cuda_versions_of_its_branch_and_older_ones(driver, cuda, carried):
     assert driver_supports(driver, cuda) is carried

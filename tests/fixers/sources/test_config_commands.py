@@ -39,7 +39,7 @@ def commands_of(path, text):
         ("run: |\n  cat > f <<E\n  x\n  E\n", []),
     ],
 )
-def test_commands_under_keys_that_name_them(text, commands):
+def test_commands_are_found_under_keys_that_name_them(text, commands):
     assert commands_of("ci.yaml", text) == commands
 
 
@@ -80,7 +80,7 @@ def test_a_file_of_commands_is_known_by_its_name(path, kind):
 
 
 @pytest.mark.parametrize("path", ["sh", "a.shx", "makefile.py", "Dockerfiles/a.txt", "mk", "my-dockerfile", "a.yaml"])
-def test_other_files_are_not(path):
+def test_other_files_are_not_read_for_commands(path):
     assert not reads_commands(path)
 
 

@@ -27,5 +27,5 @@ def _variables(text: str) -> list[tuple[str, str | None]]:
         ('A="open\nB=1\n', [("B", "1")]),
     ],
 )
-def test_variables_of_a_file(text: str, variables: list[tuple[str, str | None]]) -> None:
+def test_an_env_file_is_read_as_variables(text: str, variables: list[tuple[str, str | None]]) -> None:
     assert _variables(text) == variables

@@ -28,6 +28,6 @@ x = f'{h}'; y = i
         (7, 16, "i"),        (7, 10, ""), (9, 0, ""),
     ],
 )  # fmt: skip
-def test_the_smallest_node_that_covers_a_place(line, column, found):
+def test_the_smallest_node_that_covers_a_position_is_found(line, column, found):
     node = innermost(ast.parse(CODE), line, column)
     assert (ast.get_source_segment(CODE, node) or "") == found

@@ -56,7 +56,7 @@ def test_both_of_two_equal_keys_are_kept():
         (b'["\xff"]', 1), (b"{a: 1}", 1), (b"[" * 5000, 1), (b'"a\nb"', 1), (b"[,]", 1), (b"01", 1),
     ],
 )  # fmt: skip
-def test_what_is_no_json_is_refused_with_its_line(data, line):
+def test_invalid_json_is_rejected_with_its_line(data, line):
     with pytest.raises(Unparsable) as refusal:
         read_json(data)
     assert refusal.value.line == line

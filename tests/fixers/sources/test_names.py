@@ -57,7 +57,7 @@ MEANINGS = [
 
 
 @pytest.mark.parametrize(("code", "meaning"), MEANINGS)
-def test_a_name_means_what_python_would_find(code: str, meaning: object) -> None:
+def test_a_name_is_resolved_as_in_python(code: str, meaning: object) -> None:
     names = index_names(ast.parse(code))
     (value,) = (_value(node) for node in names.nodes if _value(node) is not None)
     assert names.look_up(value) == meaning

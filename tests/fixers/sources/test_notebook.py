@@ -35,7 +35,7 @@ def test_code_cells_are_read_whether_their_source_is_a_list_or_a_string():
         (b'{\n\n"cells" []}', 3, "not JSON: expected a quoted key and a colon"),
     ],
 )
-def test_what_is_no_notebook_is_refused_with_its_line(data, line, words):
+def test_an_invalid_notebook_is_rejected_with_its_line(data, line, words):
     with pytest.raises(Unparsable) as refusal:
         code_cells(data)
     assert (refusal.value.message, refusal.value.line) == (words, line)

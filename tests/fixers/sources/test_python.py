@@ -93,7 +93,7 @@ QUOTES = [("f(x)", '"'), ("f'{x}'", '"'), ('f"{x}"', "'"), ("rf'''{x}'''", '"'),
 
 
 @pytest.mark.parametrize(("code", "quote"), QUOTES)
-def test_quotes_are_those_that_f_strings_around_leave(code: str, quote: str | None) -> None:
+def test_the_quote_differs_from_those_of_enclosing_f_strings(code: str, quote: str | None) -> None:
     source = _read(code)
     name = next(name for name in source.names.of_type(ast.Name) if name.id == "x")
     assert source.quote_for(name) == quote
@@ -140,7 +140,7 @@ def test_an_edit_refuses_other_bytes_than_it_expects() -> None:
         (b"(" * 5000 + b")" * 5000, 1, "not Python"),
     ],
 )
-def test_what_cannot_be_read_says_where(data: bytes, line: int, words: str) -> None:
+def test_unparsable_python_is_reported_with_its_line(data: bytes, line: int, words: str) -> None:
     with pytest.raises(Unparsable) as caught:
         read_python("a.py", data)
     assert (caught.value.line, words in caught.value.message) == (line, True), caught.value.message
@@ -223,7 +223,7 @@ def test_a_line_behind_the_last_of_a_cell_stays_in_its_cell() -> None:
         (b"[" * 300 + b"]" * 300, 1),
     ],
 )
-def test_what_is_no_notebook_says_where(data: bytes, line: int) -> None:
+def test_an_invalid_notebook_is_reported_with_its_line(data: bytes, line: int) -> None:
     with pytest.raises(Unparsable) as caught:
         read_python("a.ipynb", data)
     assert caught.value.line == line

@@ -77,7 +77,7 @@ def items_of(assignment):
         ("a b>c", [["a", "b"]]),
     ],
 )
-def test_a_shell_script_as_the_shell_reads_it(text, commands):
+def test_a_shell_script_is_read_as_the_shell_reads_it(text, commands):
     assert commands_of(scan_shell(text.encode())) == commands
 
 

@@ -56,7 +56,7 @@ def words_of(text):
         ("a $'it\\'s' $", [["a", None, "$"]]),
     ],
 )
-def test_words(text, words):
+def test_a_command_line_is_split_into_words(text, words):
     assert words_of(text) == words
 
 

@@ -43,7 +43,7 @@ def test_edits_are_made_in_the_order_of_their_places() -> None:
         ([Edit(0, b"x" * 80, b"", "long")], f"expected {b'x' * 60!r} at this position (long)", 0),
     ],
 )
-def test_what_cannot_be_made_is_refused_with_its_place(edits: list[Edit], message: str, offset: int) -> None:
+def test_an_impossible_edit_is_rejected_with_its_position(edits: list[Edit], message: str, offset: int) -> None:
     with pytest.raises(EditRefused) as caught:
         splice(b"abcde", edits)
     assert (caught.value.message, caught.value.offset) == (message, offset)

@@ -55,7 +55,7 @@ def sent(host: FakeHost) -> dict[str, tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("path", ["probe.py", "cast.py"], ids=["in another file", "in the same file"])
-def test_one_more_fixer_leaves_what_others_made(tmp_path: Path, path: str) -> None:
+def test_applying_one_more_fixer_keeps_earlier_rewrites(tmp_path: Path, path: str) -> None:
     view = on_a_titan(tmp_path, **({"cast.py": CAST + PROBE} if path == "cast.py" else {}))
     made = tuple(c for c in plan_for(view, None, ["bf16-to-fp16"]).changes if isinstance(c, FileChange))
     assert [change.path for change in made] == ["cast.py"]

@@ -31,7 +31,7 @@ def claims_of(view: View) -> StageCheckpoints:
 @pytest.mark.parametrize(
     ("files_change", "work"), [(False, ()), (True, ("verify", "train", "logs"))], ids=["as they are", "will change"]
 )
-def test_a_proof_and_a_training_of_other_files_do_not_hold(
+def test_a_proof_and_a_training_of_other_files_are_not_valid(
     tmp_path: Path, files_change: bool, work: tuple[str, ...]
 ) -> None:
     view = view_of(tmp_path)

@@ -35,7 +35,7 @@ def context_of(bench: Bench, view: View) -> Context:
 
 
 @pytest.mark.parametrize("fixed_before", [False, True], ids=["sent", "sent and fixed"])
-def test_the_files_that_are_proved_are_fixed_ones(bench: Bench, fixed_before: bool) -> None:
+def test_the_proof_uses_the_fixed_files(bench: Bench, fixed_before: bool) -> None:
     view = view_of(bench.root, state=None)
     bench.write({"train.py": "import torch\ndtype = torch.bfloat16\n"})
     bench.sync()

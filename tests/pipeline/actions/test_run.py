@@ -47,7 +47,7 @@ def test_event_files_and_output_of_a_failed_training_are_pulled(tmp_path: Path) 
     assert (folder / "jobs" / "1" / "output.log").read_bytes() == b"bad"
 
 
-def test_a_run_whose_note_was_damaged_is_remembered_again(tmp_path: Path) -> None:
+def test_a_run_whose_record_was_damaged_is_recorded_again(tmp_path: Path) -> None:
     view = view_of(tmp_path)
     run = run_in(view, JobState.SUCCEEDED).run
     note = view.records.run(run, "local") / "run.json"
@@ -101,13 +101,13 @@ def test_an_interrupted_run_reports_its_stages_its_run_and_its_job(tmp_path: Pat
         (("verify",), RunOptions(until="verify"), None, True),
     ],
 )
-def test_secrets_are_wanted_where_the_command_will_be_run(
+def test_secrets_are_required_only_if_the_command_will_run(
     tmp_path: Path, left: tuple[str, ...], options: RunOptions, state: JobState | None, starts: bool
 ) -> None:
     assert runs_the_command(Context(FakeHost(), view_of(tmp_path, state), NoListener(), options), left) is starts
 
 
-def test_the_line_of_the_loss_is_that_of_the_job_that_started_again(tmp_path: Path) -> None:
+def test_the_loss_curve_is_that_of_the_restarted_job(tmp_path: Path) -> None:
     folder = tmp_path / "mirror" / "tensorboard"
     folder.mkdir(parents=True)
     for job, (steps, loss) in enumerate(((90, 4.0), (30, 1.0)), start=1):

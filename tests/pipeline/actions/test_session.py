@@ -23,7 +23,7 @@ def named_in(root: Path) -> Selection:
     return load_selection("local", "plain", [f"host.workdir={root}/there"], project)
 
 
-def test_a_look_needs_no_writable_folder(tmp_path: Path) -> None:
+def test_a_read_only_verb_needs_no_writable_folder(tmp_path: Path) -> None:
     named = named_in(tmp_path)
     (tmp_path / "project" / ".halfstep").write_text("a file of somebody's")
     with host_session(named, NoListener(), RunOptions(), keep=False) as context:

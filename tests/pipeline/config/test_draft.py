@@ -63,7 +63,7 @@ def test_a_script_that_waits_for_keyboard_input_is_no_candidate(line: bytes, wai
     assert (guess.scripts, guess.interactive) == (((), ("train.py",)) if waits else (("train.py",), ()))
 
 
-def test_what_was_offered_and_not_chosen_stands_in_the_files_as_a_comment(tmp_path: Path) -> None:
+def test_declined_options_are_comments_in_the_files(tmp_path: Path) -> None:
     offered = Answers(
         "x", "rig", "rig.example", "train.py", "my collator.py", found_data="data", offers_environment=True
     )

@@ -39,14 +39,14 @@ def test_a_folder_of_a_project_is_that_project(
     assert load_config("tiny", deep).root == tmp_path / project, "a shipped config makes no second project"
 
 
-def test_a_home_is_no_project_whatever_lies_in_it(deep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_folder_is_never_a_project(deep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "project"))
     (tmp_path / "project" / ".halfstep").mkdir()
     (tmp_path / "configs").mkdir()
     assert find_project(deep) == deep
 
 
-def test_a_name_that_is_almost_right_is_named(tmp_path: Path) -> None:
+def test_a_misspelt_name_is_reported_with_the_nearest_one(tmp_path: Path) -> None:
     write(tmp_path, GOOD, "paper_r65")
     with pytest.raises(HalfstepError) as caught:
         load_config("paper_r6", tmp_path)

@@ -46,7 +46,7 @@ def test_a_bad_host_file_is_an_error(tmp_path: Path, text: str, word: str) -> No
     assert any(word in f"{f.message}{f.hint}" for f in caught.value.findings), caught.value.findings
 
 
-def test_config_and_host_tell_their_problems_together(tmp_path: Path) -> None:
+def test_problems_of_config_and_host_are_reported_together(tmp_path: Path) -> None:
     write(tmp_path, GOOD + "lorra: {}\n")
     write(tmp_path, "host: a\nprt: 22\n", "hosts/bad")
     with pytest.raises(HalfstepError) as caught:
@@ -54,14 +54,14 @@ def test_config_and_host_tell_their_problems_together(tmp_path: Path) -> None:
     assert [Path(found.where).name for found in caught.value.findings] == ["mine.yaml:4", "bad.yaml:2"]
 
 
-def test_a_host_that_lies_with_the_config_is_found_from_elsewhere(tmp_path: Path) -> None:
+def test_a_host_file_beside_the_config_is_found_from_any_folder(tmp_path: Path) -> None:
     config = write(tmp_path / "project", GOOD)
     write(tmp_path / "project", "host: there.example\n", "hosts/rig")
     (tmp_path / "elsewhere").mkdir()
     assert load_selection("rig", str(config), [], tmp_path / "elsewhere").host.config.host == "there.example"
 
 
-def test_a_shipped_config_brings_no_host_before_the_projects_own(tmp_path: Path) -> None:
+def test_the_projects_own_host_precedes_that_beside_a_shipped_config(tmp_path: Path) -> None:
     write(tmp_path, "host: mine.example\n", "hosts/titan")
     named = load_selection("titan", "tiny", [], tmp_path)
     assert (named.loaded.path.parent, named.host.config.host) == (shipped_configs(), "mine.example")

@@ -125,7 +125,7 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
         ("precision: fp16-mixed\nprecision: bf16\n", ["precision: written twice, in lines 4 and 5"]),
     ],
 )
-def test_BI_17_two_precisions_cannot_be_asked_for(tmp_path: Path, text: str, words: list[str]) -> None:
+def test_BI_17_two_precisions_cannot_be_requested(tmp_path: Path, text: str, words: list[str]) -> None:
     write(tmp_path, GOOD + text)
     text_of_problems = problem_text(tmp_path)
     for word in words:

@@ -35,7 +35,7 @@ def test_a_log_with_nothing_but_the_sample_is_diagnosed_by_its_name_alone(name, 
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.id)
-def test_an_entry_says_everything(entry):
+def test_an_entry_is_complete(entry):
     assert re.fullmatch(r"[A-Za-z0-9]+(-[A-Za-z0-9]+)*", entry.id)
     assert entry.samples
     assert entry.sources
@@ -43,7 +43,7 @@ def test_an_entry_says_everything(entry):
     assert entry.fix.endswith(".")
 
 
-def test_every_cure_is_something_we_can_do():
+def test_every_cure_is_implemented():
     fixers = {fixer.name for fixer in (*source_fixers(), *setup_fixers())}
     for entry in ENTRIES:
         for cure in entry.cures:

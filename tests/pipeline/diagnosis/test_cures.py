@@ -30,7 +30,7 @@ def test_a_batch_that_cannot_be_halved_is_left_alone(train):
     assert next_cure([], OOM, {**BUILT_IN, "train": train}).name == "config:expandable-segments"
 
 
-def test_the_batch_of_a_command_of_the_users_is_not_ours_to_change():
+def test_the_batch_size_of_a_custom_command_is_not_changed():
     cure = next_cure([], OOM, {**BUILT_IN, "command": ["python", "train.py"]})
     assert cure.name == "config:expandable-segments"
 

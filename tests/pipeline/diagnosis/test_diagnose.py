@@ -157,7 +157,7 @@ STEP = "{'loss': 2.1, 'grad_norm': 1.0}\n"
         ),
     ],
 )
-def test_an_error_that_the_training_outlived_is_no_cause(log, expected):
+def test_a_non_fatal_error_is_not_reported_as_the_cause(log, expected):
     assert checks(log) == expected
 
 
@@ -249,7 +249,7 @@ def test_the_first_of_several_ranks_is_the_cause():
     assert "KeyError: 'labels'" in finding.message
 
 
-def test_the_words_of_a_cpp_exception_are_what_is_shown():
+def test_the_message_of_a_cpp_exception_is_shown():
     log = "terminate called after throwing an instance of 'c10::Error'\n  what():  no storage\nframe #0\n"
     assert "no storage" in diagnose_text(log)[0].message
     known = log.replace("no storage", "CUDA error: misaligned address")
@@ -303,5 +303,5 @@ def test_a_model_that_is_a_folder_of_the_laptop_is_one_finding_with_the_path_as_
         ("[rank1]: FileNotFoundError: Couldn't find any data file at /Users/me/data.", True),
     ],
 )
-def test_a_missing_file_is_the_data_only_where_it_looks_so(line, check):
+def test_a_missing_file_counts_as_data_only_if_its_path_suggests_it(line, check):
     assert ("dataset-folder-missing" in checks(line + "\n")) is check

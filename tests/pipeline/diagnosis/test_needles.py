@@ -38,7 +38,7 @@ from pipeline.diagnosis.needles import needles_of
         ("ab", ()),
     ],
 )
-def test_the_words_are_those_that_every_match_holds(regex: str, needles: tuple[str, ...]) -> None:
+def test_every_match_contains_one_of_the_words(regex: str, needles: tuple[str, ...]) -> None:
     re.compile(regex)
     assert needles_of(regex) == needles
 

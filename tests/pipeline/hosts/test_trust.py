@@ -82,7 +82,7 @@ def test_a_file_that_leads_where_the_alias_does_and_wants_no_secret_is_used(
     require_trust(load_host(name, tmp_path), None)
 
 
-def test_a_change_asks_again_and_a_comment_does_not(tmp_path: Path) -> None:
+def test_a_changed_file_must_be_confirmed_again_unless_only_comments_changed(tmp_path: Path) -> None:
     file = write(tmp_path, "host: rig.example\nsecrets: [HF_TOKEN]\n", "hosts/rig")
     require_trust(load_host("rig", tmp_path), Person(answer=True))
     file.write_text("# the lab's\nsecrets: [HF_TOKEN]\nhost: rig.example\n")
@@ -92,7 +92,7 @@ def test_a_change_asks_again_and_a_comment_does_not(tmp_path: Path) -> None:
         require_trust(load_host("rig", tmp_path), None)
 
 
-def test_the_answer_is_kept_with_the_user_and_not_where_a_project_could_bring_it_along(tmp_path: Path) -> None:
+def test_the_confirmation_is_stored_outside_of_the_project(tmp_path: Path) -> None:
     for project in ("mine", "cloned"):
         write(tmp_path / project, "host: rig.example\nsecrets: [HF_TOKEN]\n", "hosts/rig")
     require_trust(load_host("rig", tmp_path / "mine"), Person(answer=True))

@@ -76,7 +76,7 @@ def test_a_path_of_the_laptop_that_the_start_reads_is_an_error(text: str) -> Non
         ("d = os.environ.get('SPEECH', '/srv/sets')\n", 1),
     ],
 )
-def test_one_that_it_may_not_read_is_a_warning(text: str, line: int) -> None:
+def test_a_path_that_may_not_be_read_is_a_warning(text: str, line: int) -> None:
     assert path_findings(text) == [("warning", f"train.py:{line}")]
 
 
@@ -126,7 +126,7 @@ def test_an_option_is_certain_to_be_read_where_nothing_else_is_done_with_it(text
     assert paths_reached(Files({"train.py": text}), ("python", "train.py"), ()).options_read == options
 
 
-def test_what_the_command_gives_instead_of_a_default_is_not_looked_at() -> None:
+def test_a_default_that_the_command_overrides_is_not_checked() -> None:
     script = (
         "p.add_argument('--data-dir', default='/home/me/corpus')\n"
         "d = os.environ.get('SPEECH', '/home/me/corpus')\n"
@@ -192,5 +192,5 @@ def test_the_hint_says_what_to_write_instead(text: str, hint: str) -> None:
         ("/x/{name}/y", ""),
     ],
 )
-def test_a_text_is_a_path_where_all_of_it_is(text: str, path: str) -> None:
+def test_a_text_is_a_path_only_as_a_whole(text: str, path: str) -> None:
     assert path_in(text) == path

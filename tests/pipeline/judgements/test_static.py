@@ -124,7 +124,7 @@ def test_gradients_may_be_unscaled_in_another_file():
     assert judge_static(Files(train_py=CLIPS, z_py=helper), TURING).findings == ()
 
 
-def test_a_suspicion_stops_no_proof_and_is_dropped_if_the_proof_refutes_it():
+def test_a_static_warning_does_not_stop_the_proof_and_is_dropped_if_refuted():
     text = CLIPS + "TrainingArguments('o', max_grad_norm=None)\n"
     asked = judge_static(Files(train_py=text), TURING)
     assert [finding.check for finding in asked.errors] == ["folk-no-clipping"]

@@ -40,7 +40,7 @@ def test_what_the_trial_shows_is_reported(
 @pytest.mark.parametrize(
     "python", [replace(PYTHON, torch=None), replace(PYTHON, error="there is no such file")], ids=["no torch", "gone"]
 )
-def test_a_missing_package_is_one_finding_with_the_words_of_the_look(python: Interpreter) -> None:
+def test_a_missing_package_is_one_finding_with_the_message_of_the_survey(python: Interpreter) -> None:
     imports = {"torch": "ModuleNotFoundError: No module named 'torch'"}
     found = list(judge_trial(replace(WELL, interpreter=python, imports=imports), PLAIN, Driver()))
     assert found == list(judge_interpreter(python, PLAIN))

@@ -22,9 +22,9 @@ def test_every_text_of_a_value_is_masked_and_the_rest_stays() -> None:
     assert masked(report, []) is report
 
 
-def test_a_longer_secret_goes_before_the_one_it_begins_with() -> None:
+def test_a_longer_secret_is_masked_before_one_that_is_its_prefix() -> None:
     assert mask("abcdefgh abcdef", ["abcdef", "abcdefgh"]) == "*** ***"
 
 
-def test_a_short_value_takes_no_words_out_of_a_text() -> None:
+def test_a_short_value_is_not_masked() -> None:
     assert mask("step 1 of 10", ["1", ""]) == "step 1 of 10"

@@ -23,7 +23,7 @@ SOURCES = [
 ]
 
 
-def test_every_check_the_code_can_tell_has_a_page():
+def test_every_check_that_the_code_reports_has_a_page():
     names = {name for source in SOURCES for name in CHECK_NAME.findall(source.read_text(encoding="utf-8"))}
     assert len(names) > 40
     assert sorted(names - set(page_names())) == []
@@ -46,7 +46,7 @@ def test_pages_of_failures_name_the_wrong_advice_and_the_cure():
     assert "Attempting to unscale FP16 gradients" in page
 
 
-def test_names_are_one_space():
+def test_names_are_unique_across_all_kinds():
     names = list(page_names())
     assert len(names) == len(set(names))
     assert {f"config:{name}" for name in CONFIG_CURES} <= set(names)

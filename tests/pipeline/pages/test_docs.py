@@ -105,5 +105,5 @@ def test_every_name_that_is_listed_has_its_page(kind: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(render_all()))
-def test_a_generated_page_is_what_the_code_says_now(name: str) -> None:
+def test_a_generated_page_is_current(name: str) -> None:
     assert (DOCS / name).read_text() == render_all()[name], "make docs"

@@ -40,11 +40,11 @@ def some_claims_with_times_of(path: Path) -> dict[str, object]:
     return dict(parse_checkpoints(path.read_bytes()).stages)
 
 
-def test_a_missing_record_claims_nothing(tmp_path: Path) -> None:
+def test_a_missing_record_has_no_checkpoints(tmp_path: Path) -> None:
     assert read_checkpoints(tmp_path / "nothing.json") == StageCheckpoints()
 
 
-def test_FI_26_a_record_cut_anywhere_claims_nothing_and_says_so(tmp_path: Path) -> None:
+def test_FI_26_a_truncated_record_has_no_checkpoints_and_reports_a_problem(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     write_checkpoints(path, some_claims())
     whole = path.read_bytes()
@@ -54,7 +54,7 @@ def test_FI_26_a_record_cut_anywhere_claims_nothing_and_says_so(tmp_path: Path) 
         assert claims.problem
 
 
-def test_FI_27_a_flipped_byte_claims_nothing_or_the_same(tmp_path: Path) -> None:
+def test_FI_27_a_record_with_a_flipped_byte_has_no_checkpoints_or_the_same(tmp_path: Path) -> None:
     path = tmp_path / "state.json"
     write_checkpoints(path, some_claims())
     whole = path.read_bytes()
@@ -104,7 +104,7 @@ def test_FI_30_a_held_lock_names_its_holder_even_when_that_is_stopped(tmp_path: 
         pass
 
 
-def test_a_lock_that_is_not_signed_is_held_and_keeps_its_bytes(tmp_path: Path) -> None:
+def test_a_lock_without_a_signature_is_held_and_leaves_its_file_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "l.lock"
     gone = subprocess.Popen(["true"])
     gone.wait()
@@ -119,7 +119,7 @@ def test_a_lock_that_is_not_signed_is_held_and_keeps_its_bytes(tmp_path: Path) -
             pass
 
 
-def test_FI_29_a_killed_holder_lets_go_at_once(tmp_path: Path, holder: object) -> None:
+def test_FI_29_a_killed_process_releases_its_lock_at_once(tmp_path: Path, holder: object) -> None:
     os.kill(holder.pid, signal.SIGKILL)  # type: ignore[attr-defined]
     holder.join()  # type: ignore[attr-defined]
     with locked(tmp_path / "l.lock", "me"):

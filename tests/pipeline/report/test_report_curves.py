@@ -116,7 +116,7 @@ def test_numbers_are_written_shortly(value, words):
 
 
 @given(st.floats())
-def test_any_number_has_words(value):
+def test_any_number_can_be_formatted(value):
     assert number(value)
 
 

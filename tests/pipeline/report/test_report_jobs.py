@@ -12,7 +12,7 @@ from remote.protocol.findings import Finding, Severity
 from remote.protocol.jobs import JobResult, JobState, Progress, RunSurvey, StartAnswer, Started, WatchNote
 
 
-def test_an_earlier_job_ends_as_it_ended() -> None:
+def test_an_earlier_job_is_reported_with_its_own_outcome() -> None:
     began = Started(7, 1, "boot", started_unix=100.0)
     known = (
         StartAnswer("r", 1, JobState.LOST, fresh=False, started=began),
@@ -62,5 +62,5 @@ def test_notes_of_the_watch_are_in_the_report_once_even_without_a_follower() -> 
         (JobRow(2, JobState.FAILED, first_step=0, last_step=74), "steps 0 to 74, started again"),
     ],
 )
-def test_where_a_resumed_job_began_is_not_made_up(row: JobRow, span: str) -> None:
+def test_the_first_step_of_a_resumed_job_is_not_invented(row: JobRow, span: str) -> None:
     assert f">{span}<" in jobs((row,))

@@ -90,7 +90,7 @@ def test_a_record_alone_is_no_proof(tmp_path: Path) -> None:
     assert run(stages, tmp_path / "s.json")[0] == [DONE, SKIPPED]
 
 
-def test_other_inputs_make_the_work_again(tmp_path: Path) -> None:
+def test_changed_inputs_run_the_stage_again(tmp_path: Path) -> None:
     stages = [Toy("sync"), Toy("fix")]
     run(stages, tmp_path / "s.json")
     stages[1].depends_on = {"files": "2"}
@@ -103,13 +103,13 @@ def test_what_follows_a_failure_is_pending_and_the_code_is_the_findings(tmp_path
     assert set(read_checkpoints(tmp_path / "s.json").stages) == {"sync"}
 
 
-def test_a_stage_that_says_done_and_is_not_has_failed(tmp_path: Path) -> None:
+def test_a_stage_whose_check_fails_after_it_ran_has_failed(tmp_path: Path) -> None:
     stages = [Toy("sync", makes_it_so=False)]
     assert run(stages, tmp_path / "s.json") == ([FAILED], ExitCode.SYNC)
     assert read_checkpoints(tmp_path / "s.json").stages == {}
 
 
-def test_a_warning_of_a_look_is_shown_once_whatever_the_result_of_the_stage(tmp_path: Path) -> None:
+def test_a_warning_of_a_check_is_shown_once_whatever_the_result_of_the_stage(tmp_path: Path) -> None:
     busy = Finding("gpu-occupied", Severity.WARNING, "somebody fills the card")
     for name, outcome in (
         ("silent", StageResult()),
@@ -148,7 +148,7 @@ class Impatient(Toy):
         raise KeyboardInterrupt
 
 
-def test_what_ran_before_ctrl_c_is_known_and_how_to_come_back(tmp_path: Path) -> None:
+def test_after_ctrl_c_the_completed_stages_and_the_command_to_reattach_are_reported(tmp_path: Path) -> None:
     context = Context(cast("object", None), cast(View, None), NoListener(), RunOptions())  # type: ignore[arg-type]
     stages = [Toy("sync"), Impatient("fix"), Toy("train")]
     ran = run_stages(context, stages, tmp_path / "s.json", lambda context: None)
@@ -209,13 +209,13 @@ def test_force_does_the_stage_and_all_after_it_again(tmp_path: Path) -> None:
     assert run(stages, tmp_path / "s.json", force="fix")[0] == [SKIPPED, DONE, DONE]
 
 
-def test_a_detached_job_is_running_and_claims_nothing(tmp_path: Path) -> None:
+def test_a_detached_job_is_running_and_writes_no_checkpoint(tmp_path: Path) -> None:
     stages = [Toy("train", outcome=StageResult(unfinished=True), makes_it_so=False), Toy("logs")]
     assert run(stages, tmp_path / "s.json") == ([RUNNING], ExitCode.OK)
     assert read_checkpoints(tmp_path / "s.json").stages == {}
 
 
-def test_a_damaged_record_makes_every_stage_refresh_view(tmp_path: Path) -> None:
+def test_with_a_damaged_record_every_stage_is_checked_again(tmp_path: Path) -> None:
     stages = [Toy("sync"), Toy("fix")]
     run(stages, tmp_path / "s.json")
     (tmp_path / "s.json").write_bytes(b"{")

@@ -40,7 +40,7 @@ def test_a_run_that_ended_well_is_found_and_not_trained_again(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("force", ["train", "verify", "sync"])
-def test_forcing_what_is_under_way_is_refused(tmp_path: Path, force: str) -> None:
+def test_forcing_the_training_while_its_job_runs_is_rejected(tmp_path: Path, force: str) -> None:
     view = view_of(tmp_path, JobState.RUNNING)
     with pytest.raises(Busy) as refused:
         Train().run(Context(FakeHost(), view, NoListener(), RunOptions(force=force)))
@@ -57,7 +57,7 @@ class Leaver(NoListener):
         self.notes.append(text)
 
 
-def test_ctrl_c_while_the_start_is_under_way_says_that_the_run_may_have_begun(tmp_path: Path) -> None:
+def test_ctrl_c_during_the_start_reports_that_the_run_may_have_started(tmp_path: Path) -> None:
     def press_ctrl_c(args: object) -> object:
         raise KeyboardInterrupt
 
@@ -111,7 +111,7 @@ def test_a_secret_that_the_script_printed_is_masked(tmp_path: Path, monkeypatch:
     assert "swordfish" not in str(done)
 
 
-def test_a_job_whose_output_cannot_be_had_has_still_failed(tmp_path: Path) -> None:
+def test_a_job_whose_output_cannot_be_downloaded_has_still_failed(tmp_path: Path) -> None:
     host = failing(b"")
     del host.operations["log.read"]
     done = Train().run(Context(host, view_of(tmp_path, None), NoListener()))
@@ -119,7 +119,7 @@ def test_a_job_whose_output_cannot_be_had_has_still_failed(tmp_path: Path) -> No
     assert done.exit_code is ExitCode.TRAINING
 
 
-def test_a_job_that_ended_without_a_word_has_failed(tmp_path: Path) -> None:
+def test_a_failed_job_without_output_is_reported_as_failed(tmp_path: Path) -> None:
     host = failing(b"")
     host.streams["log.read"] = []
     done = Train().run(Context(host, view_of(tmp_path, None), NoListener()))
@@ -161,7 +161,7 @@ def test_detaching_from_a_training_prints_how_to_reattach_and_records_its_step(t
     ],
     ids=["no news", "ended", "lost"],
 )
-def test_a_run_that_has_begun_is_not_remembered_as_absent(
+def test_a_started_run_is_not_recorded_as_absent(
     tmp_path: Path, news: tuple[JobNews, ...], state: JobState, step: int | None
 ) -> None:
     view = view_of(tmp_path, None)
@@ -207,7 +207,7 @@ def test_a_warning_of_the_watch_is_shown_when_it_arrives_and_kept(tmp_path: Path
     ],
     ids=["ignored", "taken"],
 )
-def test_a_checkpoint_is_offered_and_the_first_step_shows_whether_it_was_taken(
+def test_a_checkpoint_is_offered_and_the_first_step_shows_whether_it_was_used(
     tmp_path: Path, script: str, began: int, seen: WatchNote, notes: list[str]
 ) -> None:
     view = view_of(tmp_path, JobState.FAILED)

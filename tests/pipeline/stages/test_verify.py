@@ -47,7 +47,7 @@ def test_a_proof_is_described_as_failed_only_for_faults_that_it_observed(
         (1.2, 144.0, 62.4, "fp32 works: 1.2 s per step, about 2 min for all steps, 60 s to load"),
     ],
 )
-def test_the_estimate_counts_steps_and_loading_apart(
+def test_the_estimate_separates_steps_and_loading(
     step_s: float, eta_s: float, wall_s: float, words: str, tmp_path: Path
 ) -> None:
     steps = (ProvedStep(True, step_s), ProvedStep(True, step_s))

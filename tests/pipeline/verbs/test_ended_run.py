@@ -52,7 +52,7 @@ def test_a_job_that_left_no_checkpoint_exits_40_under_the_verb_that_was_typed(ty
     assert (finding["check"], "left no checkpoint" in finding["message"]) == ("stopped", True)
 
 
-def test_status_only_looks_so_it_is_well_and_says_what_is_not(types: Types) -> None:
+def test_status_exits_with_0_and_reports_the_failure(types: Types) -> None:
     code, answer = types("status")
     assert (code, answer["ok"], answer["job"]["state"]) == (0, True, "stopped")
     assert [(finding["check"], finding["severity"]) for finding in answer["findings"]] == [("stopped", "warning")]
@@ -84,14 +84,14 @@ def test_a_run_that_its_host_has_no_longer_is_shown_from_local_data(
 
 
 @pytest.mark.parametrize("verb", ["logs", "diagnose", "tail"])
-def test_of_a_run_that_is_nowhere_the_error_says_what_to_type(types: Types, tmp_path: Path, verb: str) -> None:
+def test_a_run_that_exists_nowhere_is_an_error_with_a_hint(types: Types, tmp_path: Path, verb: str) -> None:
     shutil.rmtree(tmp_path / "work" / ProjectLayout("p-1").run(RUN).root)
     code, answer = types(verb)
     [finding] = answer["findings"]
     assert (code, finding["hint"]) == (41, "pipeline run --host here --config plain")
 
 
-def test_the_hint_of_a_run_is_the_line_that_started_it(types: Types, tmp_path: Path) -> None:
+def test_the_hint_of_a_run_is_the_command_that_started_it(types: Types, tmp_path: Path) -> None:
     note = read_note(Records(tmp_path).run(RUN, "here"))
     assert note is not None
     words = ("--host", "here", "--config", "/elsewhere/plain.yaml", "--set", 'env.N="3"')
@@ -112,7 +112,7 @@ def test_an_unknown_tag_is_reported_with_the_existing_tags(
     assert all("its tags: loss" in finding["message"] for finding in answer["findings"])
 
 
-def test_ctrl_c_about_a_run_names_it(types: Types, tmp_path: Path) -> None:
+def test_ctrl_c_in_a_verb_about_a_run_names_the_run(types: Types, tmp_path: Path) -> None:
     with pytest.raises(Interrupted) as caught, open_run(RUN, tmp_path):
         raise KeyboardInterrupt
     assert caught.value.about == {"host": "here", "config": "plain", "run": RUN}

@@ -18,7 +18,7 @@ from pipeline.pages.find import all_names, page_of
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_every_name_is_listed_whole(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_name_is_listed_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain"]) == 0
     printed = capsys.readouterr().out
     assert {name for _, name in all_names()} - set(printed.split()) == set()

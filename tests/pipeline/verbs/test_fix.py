@@ -21,7 +21,7 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_line_that_takes_a_rewrite_back_does(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_printed_undo_command_restores_the_files(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["fix", str(project), "--card", "titan-rtx"]) == 0
     assert (project / "train.py").read_text() != BEFORE
     line = next(line for line in capsys.readouterr().out.splitlines() if "--undo" in line).split("`")[1]
@@ -42,7 +42,7 @@ def test_the_hint_corrects_a_misspelt_name_in_the_command(
 
 @pytest.mark.parametrize(("card", "expected"), [([], ["no-card"]), (["--card", "titan-rtx"], [])])
 @pytest.mark.parametrize("words", [["fix", ".", "--diff"], ["plan"]], ids=["fix", "plan"])
-def test_that_no_card_was_named_is_a_finding(
+def test_a_missing_card_is_a_finding(
     project: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -56,7 +56,7 @@ def test_that_no_card_was_named_is_a_finding(
     assert [finding["check"] for finding in findings if finding["check"] == "no-card"] == expected
 
 
-def test_what_is_in_the_way_of_the_originals_is_named(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_in_place_of_the_undo_folder_is_named(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (project / ".halfstep").touch()
     assert run(["fix", str(project), "--card", "titan-rtx"]) == 2
     assert (project / "train.py").read_text() == BEFORE

@@ -15,7 +15,7 @@ from pipeline.cli.main import run
     ("overrides", "reason"),
     [([], "--no-proof was given"), (["host.gpus=[63]"], "the errors must be fixed first")],
 )
-def test_a_proof_left_out_is_got_by_typing_the_hint(
+def test_the_hint_for_a_skipped_proof_runs_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

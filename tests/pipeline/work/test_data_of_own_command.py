@@ -34,7 +34,7 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_folder_has_its_place_its_variable_and_its_word(project: Path) -> None:
+def test_a_data_folder_has_a_path_a_variable_and_a_placeholder(project: Path) -> None:
     view = view_with(project, "data/wavs")
     place = job_place(view)
     assert data_at(view, place) == {"data/wavs": place.data}
@@ -42,7 +42,7 @@ def test_a_folder_has_its_place_its_variable_and_its_word(project: Path) -> None
     assert command_of(view, place)[1:] == ("train.py", "--data", place.data)
 
 
-def test_one_file_is_named_itself(project: Path) -> None:
+def test_a_data_file_is_named_itself(project: Path) -> None:
     view = view_with(project, "data/wavs/a.wav")
     place = job_place(view)
     assert data_at(view, place) == {"data/wavs/a.wav": f"{place.data}/a.wav"}

@@ -71,7 +71,7 @@ def test_differences_from_the_given_command_are_reported(tmp_path):
     assert describe_launch_changes(view_on(tmp_path, (8, 0), command="[python, train.py, --bf16]")) == ""
 
 
-def test_the_environment_is_the_card_s_too(tmp_path):
+def test_the_environment_is_adapted_to_the_card_too(tmp_path):
     view = view_on(tmp_path, (7, 5), command="[python, train.py]", env="{ACCELERATE_MIXED_PRECISION: bf16, A: 'b: c'}")
     environment = environment_of(view)
     assert (environment["ACCELERATE_MIXED_PRECISION"], environment["A"]) == ("fp16", "b: c")

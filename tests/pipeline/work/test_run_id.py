@@ -63,7 +63,7 @@ def test_a_change_that_does_not_affect_the_training_keeps_the_run(tmp_path: Path
     assert run_id(asks(view, override)) == run_id(view)
 
 
-def test_the_same_work_is_the_same_run_on_every_look(tmp_path: Path) -> None:
+def test_the_same_work_is_the_same_run_in_every_survey(tmp_path: Path) -> None:
     found = [run_of(view_of(tmp_path)) for _ in range(2)]
     assert isinstance(found[0], RunSurvey)
     assert found[0] == found[1]

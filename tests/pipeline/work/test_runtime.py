@@ -43,13 +43,13 @@ def test_the_plan_of_the_card_is_passed_to_the_proof_and_to_the_job(
     [(), ("fixers.runtime=off",), ("fixers.runtime=auto", "precision=fp32"), ("fixers.runtime=never",)],
     ids=["by default", "off", "in float32", "never"],
 )
-def test_without_it_nothing_is_passed(tmp_path: Path, overrides: tuple[str, ...]) -> None:
+def test_without_the_runtime_nothing_is_passed(tmp_path: Path, overrides: tuple[str, ...]) -> None:
     view = view_with(tmp_path, (7, 5), *overrides)
     assert RUNTIME not in start_request(view, "run-1", 1, "").spec.environment
     assert "runtime" not in training_inputs(view)
 
 
-def test_with_it_the_work_is_another_run(tmp_path: Path) -> None:
+def test_with_the_runtime_the_work_is_another_run(tmp_path: Path) -> None:
     without, off = view_with(tmp_path, (7, 5)), view_with(tmp_path, (7, 5), "fixers.runtime=off")
     assert run_id(without) == run_id(off)
     assert run_id(view_with(tmp_path, (7, 5), "fixers.runtime=auto")) != run_id(without)

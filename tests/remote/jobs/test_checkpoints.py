@@ -145,7 +145,7 @@ def _forget(folder: Path, name: str) -> None:
         st.binary(max_size=60).map(lambda rest: b"PK\x03\x04" + rest + b"PK\x05\x06" + bytes(18)),
     ),
 )
-def test_no_bytes_make_the_look_at_a_file_fail(tmp_path: Path, name: str, data: bytes):
+def test_no_bytes_make_the_check_of_a_file_raise(tmp_path: Path, name: str, data: bytes):
     (tmp_path / name).write_bytes(data)
     assert isinstance(judge_file(str(tmp_path), name), str)
     assert read_step(str(tmp_path)) is None or isinstance(read_step(str(tmp_path)), int)
@@ -168,7 +168,7 @@ def test_a_step_in_the_trainer_state_that_is_not_the_folder_s_is_refused(tmp_pat
         published.publish(str(folder))
 
 
-def test_a_look_that_trusts_file_times_reads_no_weights_and_still_sees_a_change(run: Path):
+def test_a_check_by_file_times_reads_no_weights_and_still_detects_a_change(run: Path):
     folder = run / "checkpoints" / "checkpoint-10"
     weights = folder / "adapter_model.safetensors"
     os.chmod(folder / "optimizer.pt", 0o600)
@@ -185,7 +185,7 @@ def _bytes_read(io: str) -> int:
     return int(io.split()[1])
 
 
-def test_rotation_keeps_the_newest_verified_and_what_else_is_wanted(run: Path):
+def test_rotation_keeps_the_newest_verified_checkpoints_and_protected_ones(run: Path):
     parent = run / "checkpoints"
     for step in (15, 20):
         published.publish(str(save(parent, step)))
@@ -205,7 +205,7 @@ def test_rotation_counts_by_step_and_not_by_age(run: Path):
     assert published.rotate(str(parent), 1) == ["checkpoint-5"]
 
 
-def test_rotation_ends_what_a_kill_left_half_removed(run: Path):
+def test_rotation_completes_a_removal_that_was_killed(run: Path):
     parent = run / "checkpoints"
     (parent / ".trash-checkpoint-1-abc").mkdir()
     published.rotate(str(parent), 2)

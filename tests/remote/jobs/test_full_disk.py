@@ -36,7 +36,7 @@ def small(tmp_path: Path) -> Iterator[Bench]:
 
 
 @pytest.mark.root
-def test_FI_55_a_full_disk_does_not_keep_a_job_from_saying_how_it_ended(small: Bench):
+def test_FI_55_on_a_full_disk_a_job_still_writes_its_result(small: Bench):
     small.start("--steps", 4, "--save-every", 2)
     until(lambda: small.survey().result, "the first job's end")
     fill = JobSpec(small.run, 2, "f" * 64, ("/bin/sh", "-c", FILL))

@@ -158,7 +158,7 @@ def test_FI_32_a_holder_elsewhere_is_judged_by_its_counter_and_never_by_a_clock(
     mine.release()
 
 
-def test_a_lease_whose_writing_was_cut_is_no_stumbling_block(tmp_path: Path):
+def test_a_truncated_lease_file_is_replaced(tmp_path: Path):
     path = tmp_path / "lock.lease"
     path.write_bytes(b"0000")
     mine = take_lease(str(path), "mine", time.monotonic())
@@ -166,7 +166,7 @@ def test_a_lease_whose_writing_was_cut_is_no_stumbling_block(tmp_path: Path):
     mine.release()
 
 
-def test_a_lease_taken_by_many_at_once_overlaps_never(tmp_path: Path):
+def test_a_lease_requested_by_many_has_one_holder_at_a_time(tmp_path: Path):
     path = str(tmp_path / "lock.lease")
     inside, overlaps, held = [0], [0], [0]
 

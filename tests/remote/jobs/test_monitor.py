@@ -69,7 +69,7 @@ def test_FI_53_output_that_is_short_enough_is_left_alone(tmp_path: Path):
     assert path.read_bytes() == b"a line\n" * 1000
 
 
-def test_FI_53_a_trainer_that_shouts_trains_on(bench: Bench):
+def test_FI_53_a_trainer_with_endless_output_keeps_training(bench: Bench):
     go = bench.workdir / "go"
     bench.start("--shout", 300, "--until", go)
     until(lambda: any("were removed" in word for word in bench.survey().warnings), "the cut")

@@ -48,7 +48,7 @@ def test_FI_42_a_trainer_without_its_supervisor_is_running_and_listed(bench: Ben
     assert set(run.orphans) == {pid, bench.events("worker")[0]["worker"]}
 
 
-def test_FI_42_it_is_never_started_a_second_time(bench: Bench):
+def test_FI_42_a_job_without_its_supervisor_is_never_started_again(bench: Bench):
     _orphan(bench, "--until", "/never")
     assert bench.start("--until", "/never").fresh is False
     with pytest.raises(RemoteFault, match="without its supervisor") as fault:

@@ -66,7 +66,7 @@ def test_a_service_that_a_trainer_saves_with_outlives_the_save(bench: Bench):
     assert not alive(bench.events("service")[0]["pid"])
 
 
-def test_a_launcher_that_keeps_the_signal_to_itself_does_not_keep_it_for_long(bench: Bench):
+def test_workers_of_a_launcher_that_does_not_forward_a_signal_get_it_later(bench: Bench):
     script = 'trap : TERM; "$0" "$@" & wait; wait'
     spec = bench.spec("--steps", 100000, "--on-term", "save", grace_s=4)
     spec = replace(spec, argv=("sh", "-c", script, *spec.argv))

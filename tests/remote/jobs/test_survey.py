@@ -49,7 +49,7 @@ END
 esac"""
 
 
-def test_cards_and_who_is_on_them(bench: Bench, smi):
+def test_the_survey_lists_cards_and_their_processes(bench: Bench, smi):
     bench.start("--until", "/never")
     pid = until(lambda: bench.events("begin"), "the trainer")[0]["pid"]
     bench.host.close()
@@ -122,7 +122,7 @@ esac""")  # fmt: skip
         (0, TITAN.replace("24220", "[N/A]"), "", 1),
     ],
 )
-def test_what_nvidia_smi_says_is_read(code: int, text: str, error: str, cards: int):
+def test_the_output_of_nvidia_smi_is_parsed(code: int, text: str, error: str, cards: int):
     driver, gpus = parse_cards(code, text)
     assert error in driver.error
     assert bool(error) == bool(driver.error)
@@ -139,7 +139,7 @@ def test_the_interpreter_is_read_without_importing_torch(bench: Bench):
     assert interpreter.packages["transformers"]
 
 
-def test_the_slow_look_is_remembered_until_the_interpreter_changes(bench: Bench):
+def test_the_slow_probe_is_cached_until_the_interpreter_changes(bench: Bench):
     facts = probe_environment(
         bench.host, EnvironmentRequest(PROJECT, bench.python, packages=("torch",), write_bytes=2**20)
     )
@@ -201,7 +201,7 @@ def test_versions_come_from_the_first_place_on_the_path(tmp_path: Path):
     assert read_packages((str(tmp_path / "first"), str(tmp_path / "second"))) == {"transformers": "5.1.0"}
 
 
-def test_a_look_changes_nothing_on_the_host(bench: Bench):
+def test_a_survey_changes_nothing_on_the_host(bench: Bench):
     bench.start("--steps", 4, "--save-every", 2)
     until(lambda: bench.survey().result, "the end")
 
@@ -221,7 +221,7 @@ def test_the_disk_of_the_workdir_is_measured(bench: Bench):
 
 
 @pytest.mark.root
-def test_a_disk_that_may_not_be_written_says_so(tmp_path: Path):
+def test_a_disk_that_cannot_be_written_is_reported(tmp_path: Path):
     assert read_disk("/proc/sys/nowhere").error
     (tmp_path / "locked").mkdir(mode=0o500)
     if os.getuid() != 0:

@@ -112,9 +112,7 @@ def files_with(secret: str, *folders: Path) -> list[Path]:
     return found
 
 
-def test_FI_40_a_start_killed_at_any_change_is_ended_well_by_the_next_start(
-    bench: Bench, payload: Path, tmp_path: Path
-):
+def test_FI_40_a_start_killed_at_any_change_is_completed_by_the_next_start(bench: Bench, payload: Path, tmp_path: Path):
     log, asked = tmp_path / "calls", tmp_path / "request.json"
     secret, places = f"hf_{secrets.token_hex(16)}", (Path(secret_folder()), bench.workdir)
 

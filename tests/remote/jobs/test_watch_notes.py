@@ -19,7 +19,7 @@ def line(check: str, at_unix: float, **more: object) -> str:
     return json.dumps({**row, **more}) + "\n"
 
 
-def test_the_first_of_each_kind_counts_of_this_job_alone(tmp_path: Path):
+def test_only_the_first_note_of_each_check_of_this_job_is_reported(tmp_path: Path):
     run = RunLayout(str(tmp_path))
     assert read_watch_notes(run, None) == ()
     lines = [

@@ -24,7 +24,7 @@ def temporary_files() -> set[str]:
     return {path.name for path in folder.glob(".hs-part-*")}
 
 
-def test_a_host_that_is_only_looked_at_keeps_nothing(sshd: Sshd) -> None:
+def test_a_read_only_connection_leaves_nothing_on_the_host(sshd: Sshd) -> None:
     before = temporary_files()
     host = open_host(sshd.address(workdir="~/halfstep"), keep=False)
     assert host.probe(["true"]).ok

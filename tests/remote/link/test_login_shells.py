@@ -46,7 +46,7 @@ def test_BI_40_a_megabyte_from_bashrc_is_skipped(start_sshd: StartSshd, noise: s
     host.close()
 
 
-def test_BI_40_a_shell_that_never_stops_talking_is_left(tmp_path: Path) -> None:
+def test_BI_40_a_shell_with_endless_output_is_an_error(tmp_path: Path) -> None:
     class Chatter:
         def start(self, argv: Sequence[str]) -> ProcessStream:
             return LocalProcessStream(["yes", "hello"])

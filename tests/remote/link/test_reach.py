@@ -75,7 +75,7 @@ def test_a_call_from_another_thread_connects_while_this_one_does_something_else(
     assert answer.result() == {"entries": []}
 
 
-def test_BI_60_without_home_language_or_standard_output(sshd: Sshd) -> None:
+def test_BI_60_a_host_is_reached_without_home_language_or_standard_output(sshd: Sshd) -> None:
     address = sshd.address()
     words = {key: getattr(address, key) for key in ("name", "host", "port", "user", "identity_file", "known_hosts")}
     code = (

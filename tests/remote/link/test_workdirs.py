@@ -48,7 +48,9 @@ def test_BI_46_a_disk_that_cannot_store_the_payload_is_reported(
 
 @pytest.mark.root
 @pytest.mark.parametrize("options", ["size=16k", "ro"])
-def test_BI_46_a_full_disk_can_still_be_looked_at(start_sshd: StartSshd, tmp_path: Path, options: str) -> None:
+def test_BI_46_a_host_with_a_full_disk_can_still_be_surveyed(
+    start_sshd: StartSshd, tmp_path: Path, options: str
+) -> None:
     prefix, folder = mounted(tmp_path, options)
     host = open_host(start_sshd(prefix=prefix).address(workdir=str(folder / "halfstep")), keep=False)
     assert host.probe(["echo", "hi"]).stdout == b"hi\n"
@@ -56,7 +58,7 @@ def test_BI_46_a_full_disk_can_still_be_looked_at(start_sshd: StartSshd, tmp_pat
 
 
 @pytest.mark.root
-def test_BI_46_a_disk_that_runs_nothing_holds_the_payload_all_the_same(start_sshd: StartSshd, tmp_path: Path) -> None:
+def test_BI_46_a_noexec_disk_can_hold_the_payload(start_sshd: StartSshd, tmp_path: Path) -> None:
     prefix, folder = mounted(tmp_path, "noexec")
     host = open_host(start_sshd(prefix=prefix).address(workdir=str(folder / "halfstep")))
     assert host.probe(["echo", "hi"]).stdout == b"hi\n"
@@ -84,7 +86,7 @@ def test_BI_47_a_relative_workdir_lies_in_the_home(sshd: Sshd) -> None:
 
 
 @pytest.mark.parametrize("workdir", ["~nobody-of-that-name/x", "a\nb", "a\0b", ""])
-def test_BI_47_a_workdir_that_cannot_be_is_refused(sshd: Sshd, workdir: str) -> None:
+def test_BI_47_an_impossible_workdir_is_rejected(sshd: Sshd, workdir: str) -> None:
     with pytest.raises((BadUsage, HostUnfit)) as caught:
         open_host(sshd.address(workdir=workdir)).probe(["true"])
     assert "workdir" in caught.value.message or workdir in caught.value.message

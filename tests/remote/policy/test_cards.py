@@ -25,7 +25,7 @@ ASSUMED = Gpu(0, "assumed", "TITAN RTX", (7, 5), 0, assumed=True)
         ((), (0,), None, True, True),
     ],
 )
-def test_a_card_is_promised_unless_it_is_taken_for_granted(
+def test_a_named_card_is_required_unless_it_is_assumed(
     seen: tuple[Gpu, ...], gpus: tuple[int, ...] | None, card: str | float | None, elsewhere: bool, promised: bool
 ) -> None:
     assert requires_card(seen, gpus=gpus, card=card, elsewhere=elsewhere) is promised

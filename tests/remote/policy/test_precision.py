@@ -46,7 +46,7 @@ def test_bf16_below_8_0_is_refused_and_the_plan_is_the_one_that_works(capability
 
 @pytest.mark.parametrize("capability", [None, (6, 0), (7, 5), (8, 0), (9, 0)])
 @pytest.mark.parametrize("requested", ["auto", "bf16", "fp16-mixed", "fp32"])
-def test_the_law_holds_for_every_card_and_requested_precision(capability, requested):
+def test_the_precision_rule_holds_for_every_card_and_requested_precision(capability, requested):
     plan = judge_precision(capability=capability, requested=requested)
     assert plan.trainable_dtype == "float32"
     assert plan.reduce_dtype == "float32"

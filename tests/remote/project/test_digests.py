@@ -8,7 +8,7 @@ import time
 from remote.project.scan import scan_project
 
 
-def test_memory_is_only_a_shortcut(tmp_path):
+def test_the_digest_cache_never_changes_a_result(tmp_path):
     (tmp_path / "a.py").write_text("x = 1\n")
     os.utime(tmp_path / "a.py", (1, 1))
     first = scan_project(tmp_path).manifest

@@ -50,7 +50,9 @@ def test_a_reader_sees_the_old_bytes_until_the_new_are_whole(tmp_path: Path) -> 
     assert path.read_bytes() == b"new"
 
 
-def test_a_name_without_a_folder_is_written_where_we_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_without_a_folder_is_written_to_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     write_beside("record", b"{}", 0o644)
     assert os.listdir(tmp_path) == ["record"]

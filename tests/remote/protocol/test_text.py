@@ -33,7 +33,7 @@ from remote.protocol.text import MAX_LINE, first_line, safe_text
         (b"", ""),
     ],
 )
-def test_BI_55_controls_are_spelled_out(given_text: str | bytes, shown: str) -> None:
+def test_BI_55_control_characters_are_escaped(given_text: str | bytes, shown: str) -> None:
     assert safe_text(given_text) == shown
 
 
@@ -67,5 +67,5 @@ def test_BI_55_the_terminal_gets_no_escape_through_a_pty() -> None:
 @pytest.mark.parametrize(
     ("text", "line"), [("\n\n  hello \nworld", "hello"), ("", ""), (b"\x1b[0m\n", "\\x1b[0m"), ("\r\rx", "x")]
 )
-def test_the_first_line_that_says_something(text: str | bytes, line: str) -> None:
+def test_the_first_line_with_text_is_returned(text: str | bytes, line: str) -> None:
     assert first_line(text) == line

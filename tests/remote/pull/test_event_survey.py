@@ -45,7 +45,7 @@ def test_a_folder_outside_the_run_that_the_config_names_is_pulled_as_outside(box
     assert (box.mirror / pulled.name).read_bytes() == new.read_bytes()
 
 
-def test_a_sealed_run_is_surveyed_from_its_index_until_a_file_changes(box):
+def test_an_ended_run_is_surveyed_from_its_index_until_a_file_changes(box):
     box.events.write_bytes(b"".join(RECORDS))
     before = box.survey()
     write_event_index(str(box.run))

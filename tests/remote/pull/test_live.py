@@ -64,7 +64,7 @@ def test_records_are_pulled_as_they_are_written_until_the_job_ends(box):
     assert b"".join(seen) == box.mirrored.read_bytes() == b"".join(RECORDS)
 
 
-def test_FI_59_a_line_lost_again_and_again_loses_and_repeats_no_byte(box):
+def test_FI_59_repeated_connection_losses_lose_and_repeat_no_byte(box):
     box.events.write_bytes(b"")
     unsteady = Unsteady(box, after=1)
     waits = []
@@ -127,7 +127,7 @@ def test_local_scalars_come_first_then_those_of_the_host(box):
     assert next(iter(read_scalars(box.mirrored.read_bytes()))).value == 4.0
 
 
-def test_two_who_follow_into_one_mirror_agree(box):
+def test_two_followers_of_one_mirror_produce_the_same_files(box):
     box.events.write_bytes(b"".join(RECORDS[:50]))
     one = follow_events(box.host, box.key, box.name, box.mirror, job=1)
     two = follow_events(box.host, box.key, box.name, box.mirror, job=1)
@@ -140,7 +140,7 @@ def test_two_who_follow_into_one_mirror_agree(box):
     assert b"".join(got) == box.mirrored.read_bytes() == b"".join(RECORDS)
 
 
-def test_output_is_followed_from_its_last_lines_and_over_a_lost_line(box):
+def test_output_is_followed_from_its_last_lines_and_after_a_lost_connection(box):
     box.log.write_bytes(b"".join(b"line %d\n" % n for n in range(100)))
     unsteady = Unsteady(box, after=1)
     seen = []

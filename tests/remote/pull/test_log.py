@@ -11,7 +11,7 @@ from remote.pull.log import pull_log, read_log
 from remote.pull.report import PulledState
 
 
-def test_only_new_output_travels(box):
+def test_only_new_output_is_transferred(box):
     box.log.write_bytes(b"one\n")
     pull_log(box.host, box.key, box.name, 1, box.mirror)
     with box.log.open("ab") as file:
@@ -35,7 +35,7 @@ def test_a_shortened_log_continues_under_a_new_name(box):
     assert second.path.read_bytes() == b"again\n"
 
 
-def test_BI_55_hostile_output_is_kept_as_it_is_and_shown_as_words(box):
+def test_BI_55_hostile_output_is_kept_unchanged_and_escaped_on_the_screen(box):
     hostile = (
         b"\x1b[2J\x1b]52;c;eA==\x07\x1b]8;;http://x\x07link 10%\r 99%\r100% \xe2\x80\xae\xff\n" + b"x" * 10_000_000
     )

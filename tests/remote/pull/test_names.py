@@ -42,11 +42,11 @@ def test_bad_names_are_refused_with_a_reason(name):
 @pytest.mark.parametrize(
     "name", ["events.out.tfevents.1.host", "runs/Nov20_12-00-00_box/e", "лог/événement", "a b/{c}"]
 )
-def test_odd_but_harmless_names_are_taken(name):
+def test_odd_but_harmless_names_are_accepted(name):
     assert not judge_name(name)
 
 
-def test_names_that_some_disks_take_for_one_are_taken_once():
+def test_names_that_some_file_systems_treat_as_equal_are_accepted_once():
     judged = judge_names(["a/Loss", "a/loss", "caf\u00e9", "cafe\u0301", "A/other", "b"])
     assert judged.accepted == ("a/Loss", "caf\u00e9", "b")
     assert [name for name, _ in judged.refused] == ["a/loss", "cafe\u0301", "A/other"]
@@ -72,7 +72,7 @@ def test_BI_53_a_million_names_are_refused_without_reading_them_all():
 
 
 @given(st.text(max_size=40))
-def test_a_name_that_is_taken_never_leaves_its_folder(name):
+def test_an_accepted_name_never_leaves_its_folder(name):
     if not judge_name(name):
         assert not name.startswith("/")
         assert ".." not in name.split("/")

@@ -23,22 +23,22 @@ def blocks_over(in_flight: Callable[[], int | None], count: int = 2 * DEPTH) -> 
 
 
 @pytest.mark.parametrize("in_flight", [None, 0, BUSY_BYTES // 2, BUSY_BYTES + 1])
-def test_the_bytes_are_the_same_over_every_line(in_flight):
+def test_the_bytes_are_the_same_over_every_connection(in_flight):
     assert b"".join(unpack_blocks(blocks_over(lambda: in_flight), "zlib")) == CODE * 2 * DEPTH
 
 
 @pytest.mark.parametrize("in_flight", [None, BUSY_BYTES // 2, BUSY_BYTES + 1])
-def test_a_line_that_is_unknown_or_still_has_bytes_to_carry_gets_fewer_of_them(in_flight):
+def test_a_slow_or_unknown_connection_gets_compressed_blocks(in_flight):
     assert all(len(block) < len(CODE) // 10 for block in blocks_over(lambda: in_flight))
 
 
-def test_a_line_that_delivers_at_once_gets_the_bytes_as_they_are_once_it_has_shown_so():
+def test_a_fast_connection_gets_uncompressed_blocks_once_it_has_delivered():
     blocks = blocks_over(lambda: 0)
     assert len(blocks[0]) < len(CODE) // 10
     assert blocks[-1][HEADER.size :] == CODE
 
 
-def test_nothing_is_taken_for_delivered_before_a_block_was_written():
+def test_a_connection_is_not_called_fast_before_a_block_was_written():
     ahead = PackingThread(lambda: 0)
     stream = ahead.of(iter([b"one", b"two"]))
     next(stream)
@@ -48,7 +48,7 @@ def test_nothing_is_taken_for_delivered_before_a_block_was_written():
     stream.close()
 
 
-def test_a_line_that_bytes_pile_up_in_gets_them_compressed_until_it_has_delivered_all():
+def test_a_congested_connection_gets_compressed_blocks_until_it_has_delivered_all():
     flying = [0]
     ahead = PackingThread(lambda: flying[0])
     list(ahead.of(iter([b"one"])))
@@ -58,7 +58,7 @@ def test_a_line_that_bytes_pile_up_in_gets_them_compressed_until_it_has_delivere
     assert levels == [0, 0, QUICK_LEVEL, QUICK_LEVEL, 0]
 
 
-def test_blocks_become_smaller_if_they_queue_on_the_laptop():
+def test_blocks_are_compressed_harder_if_they_queue_on_the_laptop():
     made = threading.Semaphore(0)
     flying = BUSY_BYTES + 1
 

@@ -97,7 +97,7 @@ def count_calls(bench: Bench, attempt, log: Path) -> Counter[str]:
 
 @pytest.mark.parametrize("call", TRIED)
 @pytest.mark.parametrize("act", ["sync", "fix"])
-def test_FI_06_killed_at_any_change_of_the_disk(tmp_path, bench, act, call):
+def test_FI_06_a_sync_killed_at_any_change_of_the_disk_is_completed_by_the_next(tmp_path, bench, act, call):
     attempt = attempt_sync if act == "sync" else attempt_fix
     if act == "sync":
         begin(bench)

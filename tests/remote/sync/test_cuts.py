@@ -37,7 +37,7 @@ def settle(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
-def test_FI_01_a_cut_is_taken_up_without_what_had_arrived(tmp_path, share):
+def test_FI_01_a_sync_resumes_after_a_cut_without_resending(tmp_path, share):
     starter = CuttingStarter(after=0)
     bench = Bench(tmp_path / "speech", tmp_path / "workdir", starter)
     bench.write({f"f{number}.bin": noise(100_000, number) for number in range(20)})
@@ -50,7 +50,7 @@ def test_FI_01_a_cut_is_taken_up_without_what_had_arrived(tmp_path, share):
     bench.close()
 
 
-def test_FI_01_a_line_that_is_always_cut_is_given_up_after_five_tries(tmp_path):
+def test_FI_01_a_connection_that_is_always_cut_is_given_up_after_five_tries(tmp_path):
     starter = CuttingStarter(after=1_000, cuts=100)
     bench = Bench(tmp_path / "speech", tmp_path / "workdir", starter)
     bench.write({"f.bin": noise(300_000)})
@@ -84,7 +84,7 @@ sync_project(host, scan, decode(TreeSurvey, host.ask("tree.survey", {"project": 
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_FI_05_kill_9_of_the_laptop_at_a_random_point(bench, seed):
+def test_FI_05_a_sync_continues_after_kill_9_of_the_laptop_at_a_random_point(bench, seed):
     """In every second row, the host has an older tree, so that the tree must be the old or the new one."""
     rng = random.Random(seed)
     older = {}
@@ -176,7 +176,7 @@ def split(chunk: bytes) -> list[bytes]:
     return [chunk[:-1], chunk[-1:]] if len(chunk) > 1 else [chunk]
 
 
-def test_FI_13_a_slow_line_is_no_dead_line(tmp_path):
+def test_FI_13_a_slow_connection_is_not_treated_as_dead(tmp_path):
     """The deadline is for silence: each write that gets through begins it anew, however long the whole takes."""
 
     class SlowWire(CuttingStarter):
@@ -216,7 +216,7 @@ def test_FI_15_a_file_that_changes_while_it_is_sent_is_sent_as_it_is_then(bench)
     assert changed and report.report.ok and contents(bench.tree) == contents(bench.root)
 
 
-def test_FI_15_a_file_that_never_holds_still_is_named(bench):
+def test_FI_15_a_file_that_keeps_changing_is_named(bench):
     bench.write({"zz.log": noise(600_000)})
     count = iter(range(10**9))
 
@@ -263,7 +263,7 @@ def test_FI_04_a_sync_continues_after_kill_9_of_the_session(start_sshd, tmp_path
 
 
 @pytest.mark.ssh
-def test_FI_21_a_server_without_sftp_is_as_good(start_sshd, tmp_path):
+def test_FI_21_a_sync_needs_no_sftp(start_sshd, tmp_path):
     server = start_sshd(lines=["Subsystem sftp /nonexistent"])
     bench = Bench(tmp_path / "speech", tmp_path / "workdir")
     bench._host = open_host(server.address(workdir=str(tmp_path / "workdir")))

@@ -83,7 +83,7 @@ def test_BI_53_nothing_is_written_through_a_link_that_came_in_the_same_stream(be
         {"rows": [], "deletes": [1], "contents": []},
     ],
 )
-def test_what_is_no_index_is_refused(bench, head):
+def test_an_invalid_index_is_rejected(bench, head):
     with pytest.raises(RemoteFault):
         receive(bench, head)
     assert not contents(bench.tree)
@@ -127,7 +127,7 @@ def test_every_name_that_passes_stays_inside(path):
 
 @given(pieces=st.lists(st.tuples(st.binary(max_size=3000), st.booleans()), max_size=12), cut=st.integers(1, 5000))
 @settings(max_examples=200, deadline=None)
-def test_blocks_come_out_as_they_went_in_however_the_line_cuts_them(pieces, cut):
+def test_blocks_are_unpacked_however_the_connection_splits_them(pieces, cut):
     packed = b"".join(pack_blocks(pieces, "zlib"))
     chunks = [packed[at : at + cut] for at in range(0, len(packed), cut)]
     assert b"".join(unpack_blocks(chunks, "zlib")) == b"".join(data for data, _ in pieces)
@@ -135,7 +135,7 @@ def test_blocks_come_out_as_they_went_in_however_the_line_cuts_them(pieces, cut)
 
 @given(levels=st.lists(st.sampled_from([AS_IT_IS, QUICK_LEVEL, SMALL_LEVEL]), min_size=1, max_size=8))
 @settings(max_examples=50, deadline=None)
-def test_a_line_that_turns_slow_or_quick_again_gets_the_same_bytes(levels):
+def test_a_change_of_the_compression_level_does_not_change_the_data(levels):
     code = [f"x_{number} = load({number})\n".encode() * 30_000 for number in range(len(levels))]
     turns = iter(levels)
     packed = list(pack_blocks([(piece, False) for piece in code], "zlib", lambda: next(turns)))
@@ -162,14 +162,14 @@ def test_noise_is_no_stream_of_blocks(noise):
     assert len(out) <= 2**20
 
 
-def test_a_bomb_comes_out_in_pieces():
+def test_a_decompression_bomb_is_unpacked_in_bounded_pieces():
     bomb = zlib.compress(bytes(64 * 2**20), 9)
     block = bytes([1]) + len(bomb).to_bytes(4, "big") + bomb
     sizes = [len(piece) for piece in unpack_blocks([block], "zlib")]
     assert sum(sizes) == 64 * 2**20 and max(sizes) <= 256 * 1024
 
 
-def test_media_is_sent_as_it_is_and_code_is_not():
+def test_media_is_sent_uncompressed_and_code_compressed():
     media, code = random.Random(1).randbytes(100_000), b"x = load(y)\n" * 10_000
     assert is_dense(media[:32768]) and not is_dense(code[:32768]) and not is_dense(media[:100])
     packed = b"".join(pack_blocks([(code, False), (media, True), (code, False)], "zlib"))

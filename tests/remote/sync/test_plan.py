@@ -51,7 +51,7 @@ A, B, FIXED = row("a"), row("b"), row("a", installed="f", fix=1)
         ({}, {"x": row("", installed="f", fix=1)}, (), [], [], []),
     ],
 )
-def test_three_ways(local, base, deviations, send, delete, left):
+def test_local_sent_and_remote_versions_are_compared(local, base, deviations, send, delete, left):
     plan = plan_sync(scan(**local), tree(base, *deviations), Manifest(base))
     assert (list(plan.send), list(plan.delete), [d.path for d in plan.edited]) == (send, delete, left)
     assert [finding.check for finding in plan.report.findings] == ["edited-on-host"] * len(left)
@@ -69,7 +69,7 @@ def test_a_mode_alone_sends_no_bytes():
     assert list(plan.modes) == ["x"] and not plan.send and plan.send_bytes == 0 and not plan.empty
 
 
-def test_equal_contents_travel_once():
+def test_equal_contents_are_sent_once():
     plan = plan_sync(scan(x=A, y=A, z=B), tree({}), Manifest({}))
     assert plan.send_bytes == 20
 
@@ -77,7 +77,7 @@ def test_equal_contents_travel_once():
 @pytest.mark.parametrize(
     ("count", "going", "found"), [(20, 20, False), (21, 11, True), (21, 10, False), (40, 20, False)]
 )
-def test_most_of_a_tree_is_not_deleted_unasked(count, going, found):
+def test_most_of_a_tree_is_not_deleted_without_force(count, going, found):
     base = {f"f{i}": A for i in range(count)}
     kept = {f"f{i}": A for i in range(going, count)}
     plan = plan_sync(scan(**kept), tree(base), Manifest(base))

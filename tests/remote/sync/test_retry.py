@@ -37,7 +37,7 @@ class Line:
 
 
 @pytest.mark.parametrize("cuts", range(6))
-def test_up_to_five_cuts_are_waited_out_over_a_new_line(cuts: int) -> None:
+def test_after_each_of_five_cuts_a_new_connection_resumes(cuts: int) -> None:
     kinds = [ConnectionLost("cut"), DeadlineExceeded("silent")]
     line = Line([*(kinds[at % 2] for at in range(cuts)), "whole"])
     assert line.go() == "whole"
@@ -61,7 +61,7 @@ def test_the_sixth_cut_is_an_error() -> None:
         (ExitCode.ENVIRONMENT, RemoteFault),
     ],
 )
-def test_a_refusal_is_an_error_of_ours_at_once_in_the_hosts_words(code: ExitCode, kind: type[Exception]) -> None:
+def test_a_refusal_is_raised_at_once_with_the_hosts_message(code: ExitCode, kind: type[Exception]) -> None:
     line = Line([RemoteFault("no", kind="x", where="/there", hint="ls", exit_code=code), "whole"])
     with pytest.raises(kind) as refused:
         line.go()

@@ -117,7 +117,7 @@ def test_a_file_that_fixers_made_on_the_host_is_the_host_s(bench):
     assert (later / "tokenizer.json").read_bytes() == b'{"another'
 
 
-def test_files_left_by_a_killed_look_are_deleted_by_the_next(bench):
+def test_scratch_folders_of_a_killed_verb_are_deleted_by_the_next(bench):
     place = scratch(bench, change(bench))
     os.kill(bench.host.greeting["pid"], signal.SIGKILL)
     bench.close()
@@ -128,7 +128,7 @@ def test_files_left_by_a_killed_look_are_deleted_by_the_next(bench):
     assert not (bench.home / "scratch").exists()
 
 
-def test_what_a_living_look_works_in_is_left_alone(bench):
+def test_the_scratch_folder_of_a_running_verb_is_kept(bench):
     place = scratch(bench, change(bench))
     host = bench.other_host()
     other = Path(send_scratch(host, bench.scan(), bench.survey(), (), "nonce2"))

@@ -38,7 +38,7 @@ class TestSmallDisk:
         assert full.value.exit_code == ExitCode.DISK and full.value.hint.startswith("df -h ")
         assert not list(bench.home.glob("staging/*"))
 
-    def test_FI_17_full_at_half_keeps_the_old_tree_and_gives_the_room_back(self, bench, mount):
+    def test_FI_17_a_disk_that_fills_midway_keeps_the_old_tree_and_frees_the_space(self, bench, mount):
         bench.workdir = mount("small", "-o", "size=64m")
         bench.sync()
         older = contents(bench.tree)
@@ -60,7 +60,7 @@ class TestSmallDisk:
         filler.unlink()
         assert bench.sync().report.ok and contents(bench.tree) == contents(bench.root)
 
-    def test_FI_18_out_of_inodes_says_inodes(self, bench, mount):
+    def test_FI_18_a_lack_of_inodes_is_reported_as_such(self, bench, mount):
         bench.workdir = mount("small", "-o", "size=64m,nr_inodes=150")
         bench.sync()
         older = contents(bench.tree)
@@ -69,7 +69,7 @@ class TestSmallDisk:
             bench.sync()
         assert full.value.exit_code == ExitCode.DISK and contents(bench.tree) == older
 
-    def test_FI_20_read_only_says_so(self, bench, mount, tmp_path):
+    def test_FI_20_a_read_only_file_system_is_reported(self, bench, mount, tmp_path):
         place = mount("small", "-o", "size=64m")
         bench.workdir = place
         bench.sync()

@@ -46,14 +46,14 @@ def test_batches_waste_less_padding_than_the_given_order() -> None:
     assert padding(grouped) < padding(list(range(256))) / 4
 
 
-def test_each_epoch_requests_its_order() -> None:
+def test_each_epoch_has_its_own_order() -> None:
     order = EpochOrder(lambda epoch: [epoch, epoch + 1], [5, 5, 5, 5], 1, 42)
     order.set_epoch(2)
     assert len(order) == 2
     assert sorted(order) == [2, 3]
 
 
-def test_tasks_take_turns() -> None:
+def test_tasks_alternate_between_epochs() -> None:
     turns = [[task_of(recording, epoch, 2) for recording in range(4)] for epoch in range(3)]
     assert turns[0] == [0, 1, 0, 1]
     assert all(a != b for one, two in pairwise(turns) for a, b in zip(one, two, strict=True))

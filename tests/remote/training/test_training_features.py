@@ -22,7 +22,7 @@ def clip() -> Clip:
     return Clip(torch.arange(12.0).reshape(4, 3), valid=4, tokens=1, fill=-0.5)
 
 
-def test_a_kept_clip_is_the_clip(tmp_path: Path, clip: Clip) -> None:
+def test_a_cached_clip_is_restored_unchanged(tmp_path: Path, clip: Clip) -> None:
     cache = FeatureCache(str(tmp_path), "extractor")
     assert cache.read(b"audio") is None
     cache.write(b"audio", clip)
@@ -35,7 +35,7 @@ def test_a_kept_clip_is_the_clip(tmp_path: Path, clip: Clip) -> None:
 @pytest.mark.parametrize(
     "spoil", [lambda data: data[:-1], lambda data: data[:-3] + b"xyz", lambda data: b"", lambda data: b"[]\n"]
 )
-def test_an_entry_that_is_not_whole_is_no_entry(tmp_path: Path, clip: Clip, spoil: Callable[[bytes], bytes]) -> None:
+def test_a_truncated_cache_entry_is_ignored(tmp_path: Path, clip: Clip, spoil: Callable[[bytes], bytes]) -> None:
     cache = FeatureCache(str(tmp_path), "extractor")
     cache.write(b"audio", clip)
     path = Path(cache.path(b"audio"))
@@ -61,7 +61,7 @@ def test_settings_tell_extractors_apart(made: Callable[[str], Any]) -> None:
 
 
 @pytest.mark.parametrize("model", [PHI4, QWEN2])
-def test_a_spoiled_cache_entry_is_computed_again(model: str, made: Callable[[str], Any], tmp_path: Path) -> None:
+def test_a_damaged_cache_entry_is_computed_again(model: str, made: Callable[[str], Any], tmp_path: Path) -> None:
     one = made(model)
     reader = ClipReader(one.base, FeatureCache(str(tmp_path), "extractor"))
     recording = one.recordings[0]

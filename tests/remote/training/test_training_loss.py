@@ -38,7 +38,7 @@ def gradients(model: Any) -> dict[str, torch.Tensor]:
 
 
 @both
-def test_it_equals_the_mean_cross_entropy_of_full_logits(
+def test_the_loss_equals_the_mean_cross_entropy_of_full_logits(
     model: str, made: Callable[[str], Any], adapted: Callable[[str], Any]
 ) -> None:
     batch = batch_of(made(model), 0, 1, 2, 3)

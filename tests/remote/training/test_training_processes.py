@@ -49,7 +49,7 @@ def test_two_processes_resume_within_an_epoch_to_identical_weights(
     assert one.read_bytes() == two.read_bytes()
 
 
-def test_two_processes_that_are_asked_to_stop_save_one_checkpoint_together(
+def test_two_stopped_processes_save_one_checkpoint_together(
     make_spec: Callable[..., Any], training: Callable[..., Any]
 ) -> None:
     spec = make_spec(epochs=200)

@@ -22,7 +22,7 @@ def test_targets_are_parsed_to_what_they_were_made_of() -> None:
     assert parse_transcript(target_of("mdd", SCORED) or "") == Transcript(("she", "sells"), ("S", "IY"))
 
 
-def test_a_recording_is_not_asked_for_what_it_does_not_know() -> None:
+def test_a_recording_without_annotation_has_no_target() -> None:
     assert target_of("apa", Recording("r", bytes, scores={"accuracy": 7})) is None
     assert target_of("mdd", Recording("r", bytes, text="she sells")) is None
 
@@ -38,7 +38,7 @@ def test_a_recording_is_not_asked_for_what_it_does_not_know() -> None:
         ("", False),
     ],
 )
-def test_scores_are_read_only_in_the_asked_form(answer: str, parsed: bool) -> None:
+def test_scores_are_parsed_only_in_the_requested_form(answer: str, parsed: bool) -> None:
     assert (parse_scores(answer) is not None) is parsed
 
 
@@ -51,5 +51,5 @@ def test_scores_are_read_only_in_the_asked_form(answer: str, parsed: bool) -> No
         ("a b", None),
     ],
 )
-def test_transcripts_are_read_only_in_the_asked_form(answer: str, parsed: Transcript | None) -> None:
+def test_transcripts_are_parsed_only_in_the_requested_form(answer: str, parsed: Transcript | None) -> None:
     assert parse_transcript(answer) == parsed

@@ -123,7 +123,7 @@ def test_the_live_watch_is_what_ends_pure_float16_instead_of_training_on_nan(
     assert "loss-finite" in [finding.check for finding in diagnose_text(err)]
 
 
-def test_a_checkpoint_that_lost_a_file_is_not_gone_on_from(
+def test_an_incomplete_checkpoint_is_not_resumed_from(
     make_spec: Callable[..., Any], training: Callable[..., Any], tmp_path: Path
 ) -> None:
     assert training(make_spec(max_steps=1, samples=4)).run()[0] == 0

@@ -27,7 +27,7 @@ def test_a_tokenizer_on_the_laptop_is_fetched_to_the_laptop(hub, whole):
 
 
 @pytest.mark.usefixtures("laptop_environment")
-def test_the_model_beside_a_tokenizer_says_whose_it_is(host, hub, whole):
+def test_the_config_beside_a_tokenizer_determines_its_repository(host, hub, whole):
     files = {FILE: whole[:100], "model/config.json": json.dumps({"_name_or_path": REPO}).encode()}
     (change,) = tokenizer.plan(Site(MemoryTree(files))).changes
     assert change.after == whole

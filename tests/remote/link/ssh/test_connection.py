@@ -129,7 +129,7 @@ def agent_pids(server: Sshd) -> list[int]:
     return found
 
 
-def test_the_connection_is_strict_and_of_this_decade(sshd: Sshd) -> None:
+def test_the_connection_has_strict_key_exchange_and_modern_algorithms(sshd: Sshd) -> None:
     host = open_host(sshd.address())
     assert host.probe(["true"]).ok
     output = dict(host.describe())["login"]
@@ -222,7 +222,7 @@ def test_a_server_other_than_openssh_is_waited_for_step_by_step(dropbear: Addres
     host.close()
 
 
-def test_keys_that_are_refused_before_the_right_one_cost_nothing_but_time(
+def test_keys_that_are_rejected_before_the_right_one_do_no_harm(
     start_sshd: StartSshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = start_sshd()

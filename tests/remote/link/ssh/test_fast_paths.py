@@ -100,13 +100,13 @@ def echo(host: AgentHost) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["ed25519", "ecdsa", "rsa"])
-def test_publicly_every_type_of_key_is_accepted(sshd: Sshd, tmp_path: Path, kind: str) -> None:
+def test_with_public_names_every_type_of_key_is_accepted(sshd: Sshd, tmp_path: Path, kind: str) -> None:
     key = make_key(tmp_path / "mine", kind=kind)
     (sshd.root / "authorized_keys").write_text(Path(f"{key}.pub").read_text())
     assert echo(public(sshd.address(identity_file=str(key)))) == b"hi\n"
 
 
-def test_publicly_files_are_written_and_read_over_one_connection(sshd: Sshd) -> None:
+def test_with_public_names_files_are_written_and_read_over_one_connection(sshd: Sshd) -> None:
     host = public(sshd.address())
     data = bytes(range(256)) * 20_000
     host.write_bytes("data", data)
@@ -118,7 +118,7 @@ def test_publicly_files_are_written_and_read_over_one_connection(sshd: Sshd) -> 
     assert sshd.log.count("Accepted publickey") == 1
 
 
-def test_publicly_the_right_key_is_found_behind_wrong_ones(
+def test_with_public_names_the_right_key_is_found_behind_wrong_ones(
     sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrong = "".join(f"  IdentityFile {make_key(tmp_path / f'wrong{number}')}\n" for number in range(3))
@@ -128,7 +128,7 @@ def test_publicly_the_right_key_is_found_behind_wrong_ones(
     assert echo(public(Address("titan", "titan", workdir=str(sshd.home / "w")))) == b"hi\n"
 
 
-def test_publicly_a_passphrase_is_prompted_for(start_sshd: StartSshd) -> None:
+def test_with_public_names_a_passphrase_is_prompted_for(start_sshd: StartSshd) -> None:
     server = start_sshd()
     subprocess.run(["ssh-keygen", "-q", "-p", "-P", "", "-N", "open sesame", "-f", server.user_key], check=True)
     person = Person(secrets=["wrong", "open sesame"])
@@ -136,19 +136,19 @@ def test_publicly_a_passphrase_is_prompted_for(start_sshd: StartSshd) -> None:
     assert len(person.questions) == 2
 
 
-def test_publicly_a_rejected_key_says_what_the_server_allows(sshd: Sshd, tmp_path: Path) -> None:
+def test_with_public_names_a_rejected_key_is_reported_with_the_allowed_methods(sshd: Sshd, tmp_path: Path) -> None:
     host = public(sshd.address(identity_file=str(make_key(tmp_path / "wrong"))))
     with pytest.raises(AuthRefused, match=r"wrong.*it allows publickey"):
         echo(host)
 
 
-def test_publicly_too_many_keys_are_reported_as_that(start_sshd: StartSshd, tmp_path: Path) -> None:
+def test_with_public_names_too_many_keys_are_reported(start_sshd: StartSshd, tmp_path: Path) -> None:
     server = start_sshd(lines=["MaxAuthTries 1"])
     with pytest.raises(AuthRefused, match="wrong"):
         echo(public(server.address(identity_file=str(make_key(tmp_path / "wrong")))))
 
 
-def test_publicly_wrong_passwords_end_after_three(start_sshd: StartSshd) -> None:
+def test_with_public_names_login_ends_after_three_wrong_passwords(start_sshd: StartSshd) -> None:
     server = start_sshd(lines=["PubkeyAuthentication no", "PasswordAuthentication yes", "MaxAuthTries 10"])
     person = Person(secrets=["a", "b", "c", "d"])
     with pytest.raises(AuthRefused, match="password"):

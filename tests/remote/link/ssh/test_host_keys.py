@@ -158,7 +158,7 @@ def test_the_known_key_of_a_server_with_several_is_requested(start_sshd: StartSs
     host.close()
 
 
-def test_BI_34_hashed_revoked_and_malformed_lines(sshd: Sshd) -> None:
+def test_BI_34_hashed_revoked_and_malformed_lines_are_handled(sshd: Sshd) -> None:
     sshd.known_hosts.write_text("nonsense\n" + sshd.known_line())
     subprocess.run(["ssh-keygen", "-q", "-H", "-f", sshd.known_hosts], check=False, capture_output=True)
     text = sshd.known_hosts.read_text()

@@ -52,7 +52,7 @@ ONE, TWO, RSA = key(1), key(2), key(3, "ssh-rsa")
         ("# titan " + line("x", ONE), "titan", ONE, Trust.UNKNOWN),
     ],
 )
-def test_BI_34_verdict_on_a_presented_key(text: str, name: str, shown: HostKey, trust: Trust) -> None:
+def test_BI_34_a_presented_key_is_judged_as_listed(text: str, name: str, shown: HostKey, trust: Trust) -> None:
     entries, complaints = parse_known_hosts(text, "known_hosts")
     assert judge_host_key(entries, name, shown).trust is trust
     assert complaints == ()

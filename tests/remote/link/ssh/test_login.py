@@ -56,17 +56,17 @@ def test_BI_30_a_wrong_key_is_named_by_its_path(sshd: Sshd, tmp_path: Path) -> N
     assert wrong.read_text().splitlines()[1] not in error.message
 
 
-def test_BI_30_no_key_at_all(sshd: Sshd) -> None:
+def test_BI_30_a_login_without_any_key_is_reported(sshd: Sshd) -> None:
     error = refused(sshd, identity_file=None)
     assert "no key" in error.message
 
 
-def test_BI_30_a_missing_key_file(sshd: Sshd, tmp_path: Path) -> None:
+def test_BI_30_a_missing_key_file_is_reported(sshd: Sshd, tmp_path: Path) -> None:
     error = refused(sshd, identity_file=str(tmp_path / "missing"))
     assert f"{tmp_path / 'missing'} (not found)" in error.message
 
 
-def test_BI_30_an_encrypted_key_without_a_prompter(start_sshd: StartSshd) -> None:
+def test_BI_30_an_encrypted_key_without_a_prompter_is_reported(start_sshd: StartSshd) -> None:
     server = locked_server(start_sshd)
     error = refused(server)
     assert "needs a passphrase" in error.message
@@ -198,14 +198,16 @@ def test_BI_37_a_key_that_others_can_read_is_not_used(sshd: Sshd) -> None:
     assert "Accepted" not in sshd.log
 
 
-def test_BI_37_a_file_that_is_no_key(sshd: Sshd, tmp_path: Path) -> None:
+def test_BI_37_a_file_that_is_no_key_is_reported(sshd: Sshd, tmp_path: Path) -> None:
     (tmp_path / "nokey").write_text("hello\n")
     (tmp_path / "nokey").chmod(0o600)
     assert "not a private key" in refused(sshd, identity_file=str(tmp_path / "nokey")).message
 
 
 @pytest.mark.parametrize("prompter", [None, Person(secrets=["wrong", "wrong again", "no"])])
-def test_BI_38_a_rejected_password_or_no_prompter(start_sshd: StartSshd, prompter: Person | None) -> None:
+def test_BI_38_a_rejected_password_and_a_missing_prompter_are_reported(
+    start_sshd: StartSshd, prompter: Person | None
+) -> None:
     server = start_sshd(lines=["PubkeyAuthentication no", "PasswordAuthentication yes", "MaxAuthTries 10"])
     error = refused(server, prompter=prompter)
     assert "password" in error.message
@@ -247,7 +249,7 @@ def test_a_key_of_another_account_is_accepted(
 
 
 @pytest.mark.root
-def test_BI_39_a_locked_account(start_sshd: StartSshd, account: Callable[..., str], tmp_path: Path) -> None:
+def test_BI_39_a_locked_account_is_reported(start_sshd: StartSshd, account: Callable[..., str], tmp_path: Path) -> None:
     host = open_host(address_of(start_sshd, account(password="!"), tmp_path), keep=False)
     with pytest.raises(AuthRefused) as caught:
         host.probe(["true"])
@@ -256,7 +258,7 @@ def test_BI_39_a_locked_account(start_sshd: StartSshd, account: Callable[..., st
 
 
 @pytest.mark.root
-def test_BI_39_a_nologin_shell(start_sshd: StartSshd, account: Callable[..., str], tmp_path: Path) -> None:
+def test_BI_39_a_nologin_shell_is_reported(start_sshd: StartSshd, account: Callable[..., str], tmp_path: Path) -> None:
     nologin = shutil.which("nologin", path="/usr/sbin:/sbin") or "/usr/sbin/nologin"
     host = open_host(address_of(start_sshd, account(shell=nologin), tmp_path), keep=False)
     with pytest.raises(HostUnfit, match="not available") as caught:

@@ -29,13 +29,13 @@ def failure(address: Address, timeouts: Timeouts | None = None) -> HalfstepError
     return caught.value
 
 
-def test_BI_25_a_name_that_does_not_resolve() -> None:
+def test_BI_25_a_name_that_does_not_resolve_is_reported() -> None:
     error = failure(Address("titan", "no-such-host.invalid"))
     assert "cannot resolve no-such-host.invalid" in error.message
     assert error.hint
 
 
-def test_BI_26_a_closed_port() -> None:
+def test_BI_26_a_closed_port_is_reported_with_the_port() -> None:
     port = free_port()
     error = failure(Address("titan", "127.0.0.1", port=port))
     assert "refused the connection" in error.message
@@ -61,7 +61,7 @@ def silence(client: socket.socket) -> None:
     time.sleep(60)
 
 
-def test_BI_28_a_port_that_sends_nothing() -> None:
+def test_BI_28_a_port_that_sends_nothing_is_reported() -> None:
     with server(silence) as port:
         start = time.monotonic()
         error = failure(Address("titan", "127.0.0.1", port=port), Timeouts(connect_s=1.0))
@@ -69,7 +69,7 @@ def test_BI_28_a_port_that_sends_nothing() -> None:
     assert time.monotonic() - start < 15.0
 
 
-def test_BI_28_a_port_that_speaks_http() -> None:
+def test_BI_28_an_http_server_is_reported() -> None:
     def http(client: socket.socket) -> None:
         client.recv(4096)
         client.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 3\r\n\r\nno\n")
@@ -82,7 +82,7 @@ def test_BI_28_a_port_that_speaks_http() -> None:
 
 
 @pytest.mark.parametrize("line_end", [b"\n", b""])
-def test_BI_28_a_banner_of_a_megabyte(line_end: bytes) -> None:
+def test_BI_28_a_banner_of_a_megabyte_is_reported(line_end: bytes) -> None:
     def shout(client: socket.socket) -> None:
         client.sendall((b"x" * 999 + line_end) * 1000)
         client.close()
@@ -93,7 +93,7 @@ def test_BI_28_a_banner_of_a_megabyte(line_end: bytes) -> None:
     assert len(error.message) < 2000
 
 
-def test_BI_28_a_banner_that_never_ends_is_left() -> None:
+def test_BI_28_an_endless_banner_is_an_error() -> None:
     def chatter(client: socket.socket) -> None:
         while True:
             client.sendall(b"y" * 4096)
@@ -159,7 +159,7 @@ def test_SE_18_a_label_that_is_too_long_for_dns_is_a_connection_error() -> None:
         (["HostKeyAlgorithms ssh-rsa"], "ssh-rsa"),
     ],
 )
-def test_BI_29_a_server_with_old_algorithms_only(
+def test_BI_29_a_server_with_only_old_algorithms_is_reported(
     start_sshd: Callable[..., Sshd], lines: list[str], offered: str
 ) -> None:
     old = start_sshd(lines=lines, host_kinds=("rsa",))

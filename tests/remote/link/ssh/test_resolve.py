@@ -35,7 +35,7 @@ def target(home: Path, config: str, address: Address | None = None, **environmen
 
 
 @needs_ssh
-def test_an_alias_is_its_block(home: Path) -> None:
+def test_an_alias_has_the_options_of_its_block(home: Path) -> None:
     hop = target(
         home,
         "Host titan\n  HostName 192.0.2.7\n  Port 2222\n  User someone\n  IdentityFile ~/.ssh/special\n"
@@ -74,7 +74,7 @@ def test_include_match_and_patterns_are_ssh_s_own(home: Path) -> None:
 
 
 @needs_ssh
-def test_a_name_without_a_block_is_itself(home: Path) -> None:
+def test_a_name_without_a_block_is_unchanged(home: Path) -> None:
     hop = target(home, "", Address("t", "192.0.2.9"))
     assert (hop.host, hop.port, hop.user) == ("192.0.2.9", 22, os.environ.get("USER") or hop.user)
     assert hop.key_name == "192.0.2.9"
