@@ -11,10 +11,8 @@ import pytest
 from fixers.setup import environment
 from remote.errors import RemoteFault
 from remote.link.local import local_host
-from remote.payload.fix.marks import MARK, begin_marked, discard, read_mark
 from remote.protocol.findings import Severity
 from remote.protocol.machine import Driver, Gpu, Interpreter
-from tests.faults.kill_points import kill_at, kill_points, run_traced
 from tests.fixers.setup_rig import PROJECT, site_at, survey_of
 from tests.lab.mounts import why_no_mounts
 from tests.lab.package_index import installed_wheel, slow_index, wheel
@@ -315,36 +313,3 @@ def test_a_disk_that_fills_up_while_pip_installs_is_exit_22(host, tmp_path):
         subprocess.run(["umount", "--lazy", str(small)], check=True)
     assert refusal.value.exit_code == 22
     assert "No space left on device" in refusal.value.message
-
-
-MARKED = """
-import sys
-from remote.payload.fix.marks import begin_marked, discard
-discard(sys.argv[1])
-begin_marked(sys.argv[1], {"state": "unfinished", "recipe": "new"})
-"""
-
-
-def test_killed_at_any_change_the_folder_has_a_mark_or_does_not_exist(tmp_path):
-    def old(name):
-        folder = tmp_path / name / "venv"
-        (folder / "bin").mkdir(parents=True)
-        (folder / "bin" / "python").write_text("python")
-        (folder / MARK).write_text('{"state": "unfinished", "recipe": "old"}')
-        return folder
-
-    log, seen = tmp_path / "calls", set()
-    counted = old("counted")
-    assert run_traced(MARKED, (str(counted),), log).returncode == 0
-    assert read_mark(str(counted))["recipe"] == "new"
-    kills = [kill_point for kill_point in kill_points(log, counted.parent) if kill_point[0] != "openat"]
-    assert len(kills) >= 8
-    for number, kill_point in enumerate(kills):
-        folder = old(f"killed-{number}")
-        assert run_traced(MARKED, (str(folder),), log, kill_at(kill_point)).returncode != 0, kill_point
-        assert not folder.exists() or read_mark(str(folder)), kill_point
-        seen.add(read_mark(str(folder)).get("recipe", ""))
-        discard(str(folder))
-        begin_marked(str(folder), {"state": "unfinished", "recipe": "again"})
-        assert [path.name for path in folder.parent.iterdir()] == ["venv"], "nothing is left beside it"
-    assert {"", "old"} <= seen

@@ -1,0 +1,17 @@
+"""Logs to diagnose, and the names of what is found in them."""
+
+from __future__ import annotations
+
+from pipeline.diagnosis.diagnose import diagnose_text
+
+UNSCALE = """Traceback (most recent call last):
+  File "train.py", line 90, in <module>
+    trainer.train()
+  File "torch/amp/grad_scaler.py", line 264, in _unscale_grads_
+    raise ValueError("Attempting to unscale FP16 gradients.")
+ValueError: Attempting to unscale FP16 gradients.
+"""
+
+
+def checks(text):
+    return [finding.check for finding in diagnose_text(text)]
