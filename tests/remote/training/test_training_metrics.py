@@ -14,13 +14,13 @@ IQ = [86, 97, 99, 100, 101, 103, 106, 110, 112, 113]
 HOURS = [2, 20, 28, 27, 50, 29, 7, 17, 6, 12]
 
 
-def test_pearson_of_anscombes_first_set() -> None:
+def test_pearson_is_right_for_anscombes_first_set() -> None:
     xs = [10, 8, 13, 9, 11, 14, 6, 4, 12, 7, 5]
     ys = [8.04, 6.95, 7.58, 8.81, 8.33, 9.96, 7.24, 4.26, 10.84, 4.82, 5.68]
     assert pearson(xs, ys) == pytest.approx(0.81642051634484, abs=1e-12)
 
 
-def test_spearman_of_the_textbook_example_without_ties() -> None:
+def test_spearman_is_right_for_the_textbook_example_without_ties() -> None:
     assert spearman(IQ, HOURS) == pytest.approx(-29 / 165, abs=1e-12)
 
 

@@ -70,7 +70,7 @@ def test_word_and_phone_error_rates_are_those_of_jiwer(rows: list[tuple[list[str
         ("A b c", "a x c", 1 / 3),
     ],
 )
-def test_word_error_rate(text: str, answer: str, rate: float) -> None:
+def test_the_word_error_rate_counts_all_edits(text: str, answer: str, rate: float) -> None:
     row = count_row(Recording("a", bytes, text), Transcript(tuple(answer.split()), ()))
     judged = judge_counts([row], draw_counts(["a"], 0, 0))
     assert judged["wer"].value == pytest.approx(rate)
