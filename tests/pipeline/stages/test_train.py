@@ -130,8 +130,8 @@ def test_a_failed_job_without_output_is_reported_as_failed(tmp_path: Path) -> No
 class LeavesAtNews(NoListener):
     """Presses Ctrl-C when the first step is reported."""
 
-    def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
-        if done is not None:
+    def training(self, news: JobNews) -> None:
+        if news.progress is not None:
             raise KeyboardInterrupt
 
 
