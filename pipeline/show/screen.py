@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from textwrap import wrap
 from typing import Self
 
@@ -37,6 +38,7 @@ MARKS = {
 ENDS = 6
 """A curve's first and last values are the means of this fraction (1/6) of it, because single steps are noisy."""
 DETAIL_S = 5.0
+STAGE_INDENT = 22
 DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan", "#": "bold"}
 SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
 
@@ -116,16 +118,22 @@ class Screen:
         self._stop_live()
         word, style = MARKS[stage.state]
         reason = stage.reason.partition(". ")[0] if stage.state is StageState.FAILED else stage.reason
-        took = duration(stage.seconds) if stage.seconds >= 0.05 else ""
-        self.out.print(
-            Text.assemble(
-                "  ",
-                (f"{stage.name:<12}", "bold"),
-                (f"{word:<8}", style),
-                safe_text(reason),
-                (f"  {took}" if took else "", "dim"),
-            )
-        )
+        took = f"  {duration(stage.seconds)}" if stage.seconds >= 0.05 else ""
+        first, *rest = self._wrapped(safe_text(reason) + took, STAGE_INDENT)
+        mark = ("  ", (f"{stage.name:<12}", "bold"), (f"{word:<8}", style))
+        if not rest:
+            self.out.print(Text.assemble(*mark, first.removesuffix(took), (took, "dim")))
+            return
+        self.out.print(Text.assemble(*mark, first))
+        for line in rest:
+            self.out.print(Text(" " * STAGE_INDENT + line))
+
+    def _wrapped(self, words: str, indent: int) -> list[str]:
+        """Return the lines that fit a terminal beside an indentation; words and paths stay whole."""
+        if not self.out.is_terminal or len(words) <= self.out.width - indent:
+            return [words]
+        room = max(20, self.out.width - indent)
+        return wrap(words, room, break_on_hyphens=False, break_long_words=False) or [""]
 
     def _stop_live(self) -> None:
         if self._live is not None:
@@ -236,4 +244,9 @@ class Screen:
             return
         self.findings(finding for finding in outcome.shown_findings if finding.severity is not Severity.INFO)
         for name, path in outcome.artifacts.items():
-            self.out.print(Text.assemble("  ", (f"{name:<12}", "bold"), safe_text(path)))
+            self.out.print(Text.assemble("  ", (f"{name:<12}", "bold"), safe_text(self._short(path))))
+
+    def _short(self, path: str) -> str:
+        """On a terminal, return a path in the current folder relative to it."""
+        inside = self.out.is_terminal and Path(path).is_relative_to(Path.cwd())
+        return str(Path(path).relative_to(Path.cwd())) if inside else path

@@ -65,7 +65,7 @@ def mean_scalars(samples: List[Tuple[GpuUse, ...]]) -> Dict[str, float]:
     """Return the mean of each value by tag, such as `gpu0/utilization` (percent, bytes, degrees Celsius)."""
     values: Dict[str, List[float]] = {}
     for gpu in (gpu for sample in samples for gpu in sample):
-        row = {"utilization": gpu.utilization_percent, "memory": gpu.used_bytes, "temperature": gpu.temperature_c}
+        row = {"utilization": gpu.utilization_percent, "memory_bytes": gpu.used_bytes, "temperature": gpu.temperature_c}
         for name, value in row.items():
             if value is not None:
                 values.setdefault(f"gpu{gpu.index}/{name}", []).append(value)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.messages.outcome import Outcome
+from pipeline.messages.outcome import Outcome, StageOutcome, StageState
 from pipeline.show.failure import keep_traceback
 from pipeline.show.screen import Screen
 
@@ -86,3 +86,31 @@ def test_SE_05_the_traceback_of_a_defect_is_kept_for_any_text(monkeypatch: pytes
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     kept = Path(keep_traceback(["Traceback:\n", "KeyError: \ud800\x1b]52;c;x\x07\x9b\n"]))
     assert kept.read_text() == "Traceback:\nKeyError: \\ud800\\x1b]52;c;x\\x07\\x9b\n"
+
+
+def test_the_line_of_a_stage_breaks_between_words_and_never_in_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    for name, value in {"COLUMNS": "60", "LINES": "24", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)
+    path = ".halfstep/runs/plain-b9243429-2/with-a-long-name"
+    Screen().stage_ended(StageOutcome("logs", StageState.DONE, 2.0, f"4.0 kB downloaded to {path}; saved no adapter"))
+    Screen().stage_ended(StageOutcome("sync", StageState.DONE, 2.0, "1 file sent"))
+    first, second, third, last = terminal.getvalue().splitlines()
+    assert first == "  logs        done    4.0 kB downloaded to"
+    assert (second.strip(), third.strip()) == (f"{path};", "saved no adapter  2.0 s")
+    assert last == "  sync        done    1 file sent  2.0 s"
+
+
+def test_a_path_in_the_current_folder_is_short_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = Outcome("run", artifacts={"report": str(tmp_path / "r" / "report.html"), "adapter": "/elsewhere"})
+    terminal, pipe = Terminal(), io.StringIO()
+    for stream in (terminal, pipe):
+        monkeypatch.setattr(sys, "stdout", stream)
+        monkeypatch.setenv("TERM", "dumb")
+        Screen().closing(outcome)
+    assert terminal.getvalue().splitlines() == ["  report      r/report.html", "  adapter     /elsewhere"]
+    assert str(tmp_path) in pipe.getvalue()
