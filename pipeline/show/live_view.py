@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from textwrap import wrap
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -113,7 +114,8 @@ def _training(
     if news.stalled:
         yield _line("no new step for a long time", "yellow")
     if stage.message:
-        yield from (_line(line, "yellow") for line in fold((safe_text(stage.message), describe_age(age_s)), room))
+        words = f"{safe_text(stage.message)}; {describe_age(age_s)}"
+        yield from (_line(line, "yellow") for line in wrap(words, room, break_on_hyphens=False))
     elif age_s > max(QUIET_S, 3 * ((progress and progress.pace_seconds) or 0.0)):
         yield _line(describe_age(age_s), "dim")
 

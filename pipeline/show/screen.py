@@ -110,8 +110,10 @@ class Screen:
             self.progress(describe_news(news))
 
     def note(self, text: str) -> None:
-        """Print one indented line."""
-        self.out.print(Text(f"  {safe_text(text)}"))
+        """Print one indented line, above what is shown live."""
+        # Only the console of the live view moves the view down; another one would print into it.
+        same = self._live is not None and self.out.is_terminal
+        (self.err if same else self.out).print(Text(f"  {safe_text(text)}"))
 
     def stage_ended(self, stage: StageOutcome) -> None:
         """Print the stage's line: its name, state, reason and duration."""

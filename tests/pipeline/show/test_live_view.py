@@ -106,7 +106,7 @@ def test_a_lost_connection_shows_the_age_of_the_last_update_until_the_next_one()
     view.training(NEWS["training"])
     clock.now += 35.0
     view.message("the line to titan went away; retrying in 4.0 s", None)
-    assert "    the line to titan went away; retrying in 4.0 s  last update 35 s ago\n" in drawn(view, console)
+    assert "    the line to titan went away; retrying in 4.0 s; last update 35 s ago\n" in drawn(view, console)
     view.training(NEWS["training"])
     assert "ago" not in drawn(view, console)
     view.stop()
@@ -173,6 +173,18 @@ def test_lines_for_a_pipe_stay_in_it_while_the_view_is_on_the_terminal(
         screen.note("resuming from checkpoint-8")
     assert pipe.getvalue() == "  resuming from checkpoint-8\n"
     assert "resuming" not in terminal.getvalue()
+
+
+def test_a_note_moves_the_view_down_and_is_not_printed_into_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_a_terminal(monkeypatch)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    with Screen() as screen:
+        screen.stage_started("train")
+        screen.training(NEWS["training"])
+        screen.note("resuming from checkpoint-8")
+    before, _, after = terminal.getvalue().partition("resuming from checkpoint-8")
+    assert before.rpartition("\n")[2].endswith("\x1b[2K  "), "the note begins on a line that was cleared"
+    assert "train" in after.partition("\n")[2], "the view is drawn again below the note"
 
 
 def test_a_dumb_terminal_gets_few_lines(monkeypatch: pytest.MonkeyPatch) -> None:
