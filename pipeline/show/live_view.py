@@ -78,7 +78,7 @@ class LiveView:
         """Return the stage as it is now."""
         now, stage, width = self._time_s(), self._stage, self._console.width
         spinner = self._spinner.render(now)
-        head = Text.assemble(spinner if isinstance(spinner, Text) else "", " ", (f"{stage.name:<12}", "bold"))
+        head = Text.assemble(spinner if isinstance(spinner, Text) else "", " ", (f"{stage.name:<11} ", "bold"))
         took = clock(now - stage.began)
         if stage.news is None:
             share = f"  {100 * stage.share:.0f} %" if stage.share is not None else ""

@@ -87,6 +87,11 @@ class Screen:
             self._live = LiveView(self.err, keeps_stdout=not self.out.is_terminal)
             self._live.start(stage)
 
+    @property
+    def is_live(self) -> bool:
+        """Return True while a stage is shown live."""
+        return self._live is not None
+
     def progress(self, text: str, done: float | None = None, total: float | None = None) -> None:
         """Update the live view; without one, print a line to stderr at limited intervals (see `Throttle`)."""
         share = f"  {100 * done / total:3.0f} %" if done is not None and total else ""
