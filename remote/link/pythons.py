@@ -14,6 +14,8 @@ from remote.protocol.text import safe_text
 
 NEEDED = (3, 9)
 SEARCH_TIMEOUT_S = 30.0
+LOCKED = "is the account locked, its shell nologin, or its key bound to another command?"
+NEEDS_TERMINAL = "this gateway runs no commands; use the machine's own address (RunPod: SSH over exposed TCP)"
 EXTRA = ("$HOME/miniconda3/bin", "$HOME/anaconda3/bin", "$HOME/miniforge3/bin", "$HOME/.local/bin", "$HOME/venv/bin")
 
 # argv: the nonce, and the interpreter that the host file names, or nothing. Prints the mark, then for each candidate
@@ -119,7 +121,7 @@ def _search(starter: Starter, host: str, output: str, named: str) -> str:
             raise HostUnfit(
                 f"no command runs on {host}" + (f": it prints {reason!r}" if reason else ", without any output"),
                 where=host,
-                hint="is the account locked, its shell nologin, or its key bound to another command?",
+                hint=NEEDS_TERMINAL if "PTY" in reason else LOCKED,
             ) from None
     finally:
         stream.close()

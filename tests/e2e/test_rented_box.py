@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from tests.e2e.user import QUICK, User
 from tests.lab.bare_box import BANNER, BareBox
 from tests.lab.mounts import why_no_mounts
 from tests.lab.package_index import slow_index, wheel
-from tests.lab.sshd import Sshd, children, have_sshd
+from tests.lab.sshd import Sshd, children, have_sshd, login_name
 
 STAGES = ("sync", "environment", "fix", "verify", "train", "logs")
 TRAIN = "import torch\n\ndef train(): ...\n\nif __name__ == '__main__':\n    train()\n"
@@ -45,15 +47,22 @@ def start_box(tmp_path: Path, user: User) -> Iterator[StartBox]:
     def start(**options: object) -> Sshd:
         server = BareBox(tmp_path / "box", **options).start()  # type: ignore[arg-type]
         started.append(server)
-        folder = user.home / ".ssh"
-        folder.mkdir(mode=0o700)
-        shutil.copy(server.user_key, folder / "id_ed25519")
-        shutil.copy(server.known_hosts, folder / "known_hosts")
+        invite(user, server)
         return server
 
     yield start
     for server in started:
         BareBox.close(server)
+
+
+def invite(user: User, *servers: Sshd) -> None:
+    """The user's own key opens the servers, and their host keys are known."""
+    folder = user.home / ".ssh"
+    folder.mkdir(mode=0o700)
+    shutil.copy(servers[0].user_key, folder / "id_ed25519")
+    (folder / "known_hosts").write_text("".join(server.known_hosts.read_text() for server in servers))
+    for server in servers:
+        (server.root / "authorized_keys").write_text(Path(f"{servers[0].user_key}.pub").read_text())
 
 
 def console_command(server: Sshd) -> str:
@@ -103,6 +112,42 @@ def test_init_writes_the_files_of_a_box_that_cannot_be_reached(user: User) -> No
     assert "root@box.invalid:4022 could not be queried" in result.out
     config = load_host("box.invalid", user.project).config
     assert (config.host, config.port, config.user, config.workdir) == ("box.invalid", 4022, "root", "~/halfstep")
+
+
+def test_a_gateway_that_offers_only_terminals_is_named_and_the_hint_says_what_to_use(
+    user: User, start_sshd: Callable[..., Sshd]
+) -> None:
+    """The SSH proxy of RunPod runs no commands."""
+    says = "Error: Your SSH client doesn't support PTY"
+    server = start_sshd(lines=[f"""ForceCommand sh -c "echo \\"{says}\\"; exit 1" """])
+    invite(user, server)
+    result = user.types("hosts", "check", f"ssh {login_name()}@{server.listen} -p {server.port} -i ~/.ssh/id_ed25519")
+    assert result.code == 20, result.out + result.err
+    assert says in result.out and "SSH over exposed TCP" in result.out + result.err
+
+
+def test_a_lab_machine_is_reached_through_the_gateway_of_an_ssh_command(
+    user: User, start_sshd: Callable[..., Sshd]
+) -> None:
+    gateway, inner = start_sshd("gateway"), start_sshd("inner")
+    invite(user, gateway, inner)
+    me = login_name()
+    command = f"ssh -J {me}@{gateway.listen}:{gateway.port} {me}@{inner.listen} -p {inner.port}"
+    result = user.types("hosts", "check", command)
+    assert f"through {me}@{gateway.listen}:{gateway.port}" in result.out, result.out + result.err
+    assert "Accepted publickey" in gateway.log and "Accepted publickey" in inner.log
+
+
+def test_the_torch_of_an_image_is_found_outside_the_path(user: User, start_box: StartBox, tmp_path: Path) -> None:
+    """As in the images of Vast.ai, whose python3 on the PATH of an SSH command is another one."""
+    venv = tmp_path / "box" / "layer" / "venv" / "main"
+    subprocess.run(["/usr/bin/python3", "-m", "venv", "--without-pip", venv], check=True)
+    (packages,) = venv.glob("lib/python3*/site-packages")
+    (packages / "torch").mkdir()
+    (packages / "torch" / "version.py").write_text("__version__ = '2.13.1'\n")
+    server = start_box()
+    result = user.types("hosts", "check", f"root@{server.listen}:{server.port}")
+    assert re.search(r"/venv/main/bin/python3: Python 3\.\d+\.\d+, torch 2\.13\.1", result.out), result.out
 
 
 def test_the_environment_of_a_box_is_made_in_the_project_and_resumed_after_a_cut(

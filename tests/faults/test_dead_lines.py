@@ -29,6 +29,16 @@ def test_the_limits_of_every_day() -> None:
     assert Retries().tries == 5
 
 
+def test_a_proxy_that_cuts_idle_connections_does_not_cut_one_that_waits_for_a_long_command(
+    sshd: Sshd, chaos: Chaos
+) -> None:
+    proxy = chaos(("127.0.0.1", sshd.port), idle_s=2.5)
+    host = reach(sshd.through(proxy.port))
+    assert host.probe(["sh", "-c", "sleep 6; echo done"]).stdout == b"done\n"
+    assert proxy.connections == 1
+    host.close()
+
+
 def test_FI_02_a_connection_that_goes_silent_during_a_send_is_detected(sshd: Sshd, chaos: Chaos) -> None:
     proxy = chaos(("127.0.0.1", sshd.port))
     proxy.injector.plan(Fault.BLACK_HOLE, direction="up", after=3_000_000)

@@ -18,11 +18,15 @@ CHUNK = 16384
 
 @dataclass
 class ChaosProxy:
-    """Forwards a free port of 127.0.0.1 to `target`. Delay and rate apply to each direction of each connection."""
+    """Forwards a free port of 127.0.0.1 to `target`. Delay and rate apply to each direction of each connection.
+
+    A connection over which nothing comes for `idle_s` in one direction is reset; 0 is never.
+    """
 
     target: tuple[str, int]
     delay_s: float = 0.0
     bytes_per_s: float = 0.0
+    idle_s: float = 0.0
     injector: Injector = field(default_factory=Injector)
     connections: int = 0
 
@@ -67,9 +71,9 @@ class _Connection:
         self.swallow = False
         self._client = client
         self._server = socket.create_connection(proxy.target, timeout=20)
-        self._server.settimeout(None)
         for sock in (client, self._server):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            sock.settimeout(proxy.idle_s or None)
         for direction, source, sink in (("up", client, self._server), ("down", self._server, client)):
             late: collections.deque[tuple[float, bytes]] = collections.deque()
             more = threading.Semaphore(0)

@@ -16,7 +16,7 @@ from remote.protocol.machine import Interpreter, Torch
 
 DEADLINE_S = 20.0
 PROJECT_VENVS = ("venv", ".venv")
-IMAGE_PYTHONS = ("/opt/conda/bin/python3", "/venv/main/bin/python3", "/opt/venv/bin/python3")
+IMAGE_PYTHONS = tuple(f"{prefix}/bin/python3" for prefix in ("/opt/conda", "/opt/pytorch", "/venv/main", "/opt/venv"))
 """Where images of rented machines have their Python with torch. An SSH command gets no PATH that leads there."""
 PACKAGES = (
     "accelerate", "bitsandbytes", "datasets", "deepspeed", "flash-attn", "flash-attn-3", "huggingface-hub", "librosa",
