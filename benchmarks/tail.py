@@ -59,7 +59,8 @@ def measure(host: Host, run: Path, mirror: Path, count: int) -> list[float]:
     writer = subprocess.Popen(argv, stdin=subprocess.PIPE)
     assert writer.stdin
     seconds = []
-    for scalar in tail_scalars(host, KEY, RUN, mirror, job=1):
+    batches = tail_scalars(host, KEY, RUN, mirror, job=1)
+    for scalar in (scalar for batch in batches for scalar in batch):
         now = time.time()
         if scalar.tag == "first":
             writer.stdin.write(b"go\n")

@@ -17,7 +17,7 @@ from pipeline.records.files import locked, write_atomic
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, note_job, note_seen, write_note, write_start
 from pipeline.report.saved import is_reported, read_evaluation, render_saved_report
-from pipeline.stages.train import commands_for, diagnose_output, interrupted_result, still_running
+from pipeline.stages.train import commands_for, diagnose_output, interrupted_result
 from pipeline.work.evaluation import EvaluationWork
 from pipeline.work.start import next_number
 from remote.errors import Garbled
@@ -104,16 +104,14 @@ def _answer(
     write_start(wanted.records, wanted.note)
     number = _start(host, wanted, listener, progress.run)
     if detach:
-        for line in still_running(wanted.name):
-            listener.note(line)
         _end(progress, listener, "evaluate", StageState.RUNNING, f"{wanted.name} keeps running on the host")
+        for line in commands_for(wanted.name):
+            listener.note(line)
         return
     last: list[JobNews] = []
     try:
         follow_to_end(host, work.project, work.run, listener, last.append)
     except KeyboardInterrupt:
-        for line in still_running(wanted.name):
-            listener.note(line)
         stopped = interrupted_result(wanted.name)
         progress.findings += stopped.report.findings
         progress.exit_code = stopped.exit_code
@@ -148,7 +146,7 @@ def _start(host: Host, wanted: Evaluation, listener: Listener, run: RunSurvey | 
     try:
         return start_job(host, request).number
     except KeyboardInterrupt:
-        for line in commands_for(wanted.name, f"{wanted.name} may have started. To check, reattach or stop it:"):
+        for line in (f"{wanted.name} may have started", *commands_for(wanted.name)):
             listener.note(line)
         raise
 

@@ -18,7 +18,9 @@ from pipeline.stages.stage import Context, StageStatus, judge_status
 from pipeline.stages.sync import data_report
 from pipeline.stages.train import Train
 from pipeline.work.fixes import host_changes_of, plan_for, rewrites_left, tree_as_fixed
+from pipeline.work.new_run import describe_new_run
 from pipeline.work.run_id import run_of
+from pipeline.work.trained_files import not_inputs
 from pipeline.work.view import View
 from remote.protocol.findings import Report
 from remote.protocol.jobs import JobState, RunSurvey
@@ -32,7 +34,7 @@ DEPEND_ON_FILES = ("verify", "train", "logs")
 class Preview:
     """What `run` would do: the files to send, all changes by fixers, and those that are `left` to make.
 
-    `run` is the run that it would find, follow or resume; None if it would start a new one.
+    `run` is the run that it would find, follow or resume; None if it would start a new one, which `new_run` explains.
     """
 
     sync: SyncPlan
@@ -40,6 +42,7 @@ class Preview:
     left: Plan
     stages: tuple[StageOutcome, ...]
     run: RunSurvey | None = None
+    new_run: tuple[str, ...] = ()
 
     @property
     def diff(self) -> str:
@@ -59,24 +62,43 @@ def preview(context: Context) -> Preview:
     changes = tuple(
         change for change in plan.changes if getattr(change, "path", "") in paths or change in host_changes_of(plan)
     )
-    files_change = bool(paths) or not sync.empty
-    stages = preview_stages(view, checkpoints, files_change=files_change)
-    return Preview(sync, plan, Plan(plan.findings, changes), stages, None if files_change else run_of(view))
+    synced = as_synced(view, sync)
+    files_change = bool(paths - set(not_inputs(view)))
+    stages = preview_stages(view, checkpoints, files_change=files_change, synced=synced)
+    run = None if files_change else run_of(synced)
+    new_run = () if run is not None else describe_new_run(view)
+    return Preview(sync, plan, Plan(plan.findings, changes), stages, run, new_run)
 
 
-def preview_stages(view: View, checkpoints: StageCheckpoints, *, files_change: bool) -> tuple[StageOutcome, ...]:
-    """Return for each stage whether `run` would have work to do; with `files_change`, old proofs are void."""
+def as_synced(view: View, sync: SyncPlan) -> View:
+    """Return the view after the sync: the host has the laptop's files, and keeps its rewrites of those not sent."""
+    tree, files = view.survey.tree, view.scan.manifest
+    changed = {*sync.send, *sync.modes, *sync.delete}
+    fixed = {path: row for path, row in tree.fixed.items() if path not in changed}
+    installed = replace(files, rows={**files.rows, **fixed}).installed_digest()
+    there = replace(tree, exists=True, source_digest=files.source_digest(), installed_digest=installed, fixed=fixed)
+    return view.with_survey(replace(view.survey, tree=there))
+
+
+def preview_stages(
+    view: View, checkpoints: StageCheckpoints, *, files_change: bool, synced: View | None = None
+) -> tuple[StageOutcome, ...]:
+    """Return for each stage whether `run` would have work to do; with `files_change`, old proofs are void.
+
+    `synced` is the view after the sync, for the stages that follow it.
+    """
     outcomes = []
     trained = True
+    after = synced or view
     for stage in STAGES:
-        status = judge_status(stage, view, checkpoints.of(stage.name))
+        status = judge_status(stage, after if stage.name in DEPEND_ON_FILES else view, checkpoints.of(stage.name))
         if status.done and files_change and stage.name in DEPEND_ON_FILES:
             status = StageStatus(False, "its input files will change")
         state, reason = StageState.SKIPPED if status.done else StageState.PENDING, status.reason
         if isinstance(stage, Train) and not status.done:
             trained = False
             if not files_change:
-                state, reason = planned_training(view, reason)
+                state, reason = planned_training(after, reason)
         elif isinstance(stage, Logs) and not trained:
             state, reason = StageState.PENDING, "after train"
         outcomes.append(StageOutcome(stage.name, state, reason=reason))
@@ -92,7 +114,7 @@ def planned_training(view: View, otherwise: str) -> tuple[StageState, str]:
         step = f", step {run.progress.step}" if run.progress is not None else ""
         return StageState.RUNNING, f"{run.run} runs{step}"
     if run.state is JobState.SUCCEEDED:
-        return StageState.PENDING, f"{run.run} has succeeded already"
+        return StageState.PENDING, f"{run.run} has succeeded: it will be found on the host"
     newest = newest_kept(run)
     if newest is None:
         return StageState.PENDING, f"{run.run} would start again at step 0"

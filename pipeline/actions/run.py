@@ -26,7 +26,7 @@ from pipeline.work.run_id import folder_of, name_of, run_of
 from pipeline.work.secrets import require_secrets
 from pipeline.work.selection import Selection
 from pipeline.work.start import note_of
-from remote.errors import HalfstepError, Interrupted
+from remote.errors import HalfstepError, Interrupted, RemoteFault
 from remote.link.prompter import Prompter
 from remote.operations.jobs import adopt_if_orphaned, list_jobs
 from remote.protocol.exits import ExitCode
@@ -65,6 +65,8 @@ def run_project(
         record = records.checkpoints(selection.host.name, selection.loaded.name)
         kept = records.evidence(selection.host.name, selection.loaded.name)
         context.evidence = read_evidence(kept)
+        if options.resume and run_of(context.view) is None:
+            raise no_such_run(selection.host.name, options.resume)
         if adopt_if_orphaned(context.host, context.view.layout.key, run_of(context.view)):
             refresh_view(context)
         ran = run_and_heal(context, STAGES, record)
@@ -76,6 +78,12 @@ def run_project(
     if not ran.acted and ran.exit_code is ExitCode.OK:
         listener.note("nothing to do")
     return outcome
+
+
+def no_such_run(host: str, run: str) -> RemoteFault:
+    """Return the error that the host does not have the run to resume."""
+    words = f"{host} has no run {run} any more"
+    return RemoteFault(words, kind="no-run", where=host, hint="pipeline run", exit_code=ExitCode.JOB_LOST)
 
 
 def runs_the_command(context: Context, left: tuple[str, ...]) -> bool:

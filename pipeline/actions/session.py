@@ -13,6 +13,7 @@ from pipeline.messages.listener import Listener
 from pipeline.records.files import Lock, locked
 from pipeline.records.kept_cures import read_cures
 from pipeline.records.layout import Records
+from pipeline.records.run_inputs import read_resumed
 from pipeline.stages.stage import Context, RunOptions
 from pipeline.work.data_consent import require_data_consent
 from pipeline.work.selection import Selection
@@ -66,6 +67,8 @@ def host_session(
             survey,
             host.workdir,
             data,
+            resume=options.resume,
+            resumed=read_resumed(records.resumed(selection.host.name, selection.loaded.name)),
             cures=cures,
             given=selection.given,
             seen_unix=seen_unix,

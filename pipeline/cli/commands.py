@@ -1,4 +1,4 @@
-"""The table of verbs: what each takes on the command line. group.py builds the commands."""
+"""The table of verbs: what each takes on the command line."""
 
 from __future__ import annotations
 
@@ -30,9 +30,13 @@ class Verb:
     params: Sequence[click.Parameter] = ()
     module: str = ""
     """The name of the module in `pipeline/verbs/` and of its function, if it differs from the name of the verb."""
+    group: str = ""
+    """The heading under which `pipeline --help` lists the verb."""
     connects: Connects | None = None
     """Set if the verb connects: its function receives the loaded config and host, and a connection in progress."""
 
+
+RUN, WATCH, RESULTS, SET_UP = GROUPS = ("Run", "Watch", "Results", "Set up")
 
 VERBS: dict[str, Verb] = {
     "init": Verb(
@@ -43,30 +47,38 @@ VERBS: dict[str, Verb] = {
         [
             click.Argument(["destination"], required=False, default="", metavar="[DESTINATION]"),
             options.text("--host", metavar="NAME", help="name of the host; init prompts for its address"),
-            options.text("--config", "name", metavar="NAME", help="name of the config"),
+            options.text("-c", "--config", "name", metavar="NAME", help="name of the config"),
             options.text("--script", metavar="PATH", help="script that starts the training"),
             options.text(
                 "--data", metavar="PATH", help="training data: a folder or file, sent separately from the code"
             ),
             options.card("card (GPU) of the host, for plans made without a connection"),
             options.flag("--force", help="overwrite existing configs"),
-            options.flag("--no-input", help="never prompt; fail instead (the default without a terminal)"),
+            options.flag("-y", "--yes", help="do not ask; answer yes, and use the default of every other question"),
         ],
+        group=SET_UP,
     ),
     "run": Verb(
         "run all stages; stages that are already done are skipped",
         "Run all stages on the host: sync, environment, fix, verify, train, logs. Skip those that are already done.",
         [
-            options.host(HOST, required=True),
-            options.config(CONFIG, required=True),
+            options.host(HOST),
+            options.config(CONFIG),
             options.overrides(),
             options.stage("--until", help="stop after this stage"),
             options.stage("--force", help="redo this stage and all after it"),
-            options.flag("--detach", help="return as soon as the job is running"),
+            options.text(
+                "--resume",
+                metavar="RUN",
+                source="runs",
+                help="go on with this run, although its inputs have changed; needs neither --host nor --config",
+            ),
+            options.flag("-d", "--detach", help="return as soon as the job is running"),
             options.flag("--no-heal", help="stop at a failure instead of applying its cure"),
-            options.flag("--yes", help="never prompt; fail instead"),
+            options.yes(),
         ],
         connects=Connects(keep=True),
+        group=RUN,
     ),
     "verify": Verb(
         "check whether host and project are ready, without changing anything",
@@ -76,8 +88,10 @@ VERBS: dict[str, Verb] = {
             options.config(CONFIG, required=True),
             options.overrides(),
             options.flag("--no-proof", help="skip the proof: two optimizer steps of the real command"),
+            options.flag("-v", "--verbose", help="list every check that passed or could not be made"),
         ],
         connects=Connects(keep=False),
+        group=RUN,
     ),
     "plan": Verb(
         "show what `run` would change, as a diff",
@@ -88,6 +102,7 @@ VERBS: dict[str, Verb] = {
             options.card("plan for this card, such as titan-rtx or 7.5, without connecting to a host"),
             options.overrides(),
         ],
+        group=RUN,
     ),
     "fix": Verb(
         "apply only the fixers, to a local folder or on a host",
@@ -103,16 +118,19 @@ VERBS: dict[str, Verb] = {
             options.overrides(),
             options.flag("-v", "--verbose", help="list every warning and every place that is left alone"),
         ],
+        group=RUN,
     ),
     "status": Verb(
         "show the progress and the outcome of a run",
         "Show how far a run is and how it ended. The exit code is 0 if the host is reachable, however the run ended.",
         [options.run()],
+        group=WATCH,
     ),
     "list": Verb(
         "list every run of this project",
         "List all runs in their last known state, newest first; `pipeline status RUN` shows the current state of one.",
         module="list_runs",
+        group=WATCH,
     ),
     "logs": Verb(
         "print the trainer's output",
@@ -122,15 +140,18 @@ VERBS: dict[str, Verb] = {
             options.flag("-f", "--follow", help="keep printing until the job ends"),
             click.Option(["--tail"], type=click.IntRange(min=0), metavar="N", help="only the last N lines"),
         ],
+        group=WATCH,
     ),
     "tail": Verb(
         "print live scalars from the host's TensorBoard files",
-        "Print every scalar as `step tag value` until the job ends. If the host is unreachable, print local data.",
+        "Print one row of scalars for each step until the job ends. If the host is unreachable, print local data. With "
+        "--json, print one object per scalar and line, then the object of the command.",
         [
             options.run(),
             options.several("--tag", "only", metavar="TEXT", help="only tags that contain TEXT; repeatable"),
             options.flag("--new", help="skip scalars that were written before the command started"),
         ],
+        group=WATCH,
     ),
     "tensorboard": Verb(
         "start TensorBoard on a local copy that is updated live",
@@ -146,11 +167,13 @@ VERBS: dict[str, Verb] = {
                 help="port on this machine; 0 selects a free one",
             ),
         ],
+        group=WATCH,
     ),
     "pull": Verb(
         "download logs and, with --weights, the adapter",
         "Download new log data. Local files are appended to, never rewritten.",
         [options.run(), options.flag("--weights", help="also download the adapter and verify its digests")],
+        group=RESULTS,
     ),
     "stop": Verb(
         "stop a run's job and keep its checkpoint",
@@ -164,16 +187,19 @@ VERBS: dict[str, Verb] = {
                 help="time for saving a checkpoint; default: grace_s of the config",
             ),
         ],
+        group=RUN,
     ),
     "wait": Verb(
         "wait for a run's job to end; the exit code is its outcome",
         "Wait until the job has ended. Exit codes: 0 succeeded, 40 failed, 41 lost, 42 stopped or preempted.",
         [options.run()],
+        group=WATCH,
     ),
     "attach": Verb(
         "follow a run in progress",
         "Follow a run in progress and report how it ended. The exit codes are those of `wait`.",
         [options.run()],
+        group=WATCH,
     ),
     "diagnose": Verb(
         "name the error in a log, its cause, its fix, and popular but wrong advice",
@@ -183,6 +209,7 @@ VERBS: dict[str, Verb] = {
                 ["what"], required=False, default="", metavar="[FILE|RUN|-]", shell_complete=options.completes("runs")
             )
         ],
+        group=RESULTS,
     ),
     "explain": Verb(
         "explain a fixer, check, stage or error on one page",
@@ -192,11 +219,13 @@ VERBS: dict[str, Verb] = {
                 ["name"], required=False, default="", metavar="[NAME]", shell_complete=options.completes("pages")
             )
         ],
+        group=RESULTS,
     ),
     "report": Verb(
         "write a self-contained HTML report: stages, fixes, proofs, curves",
         "Write an HTML report of a run from local data: stages, fixes, proofs, curves, cures.",
         [options.run()],
+        group=RESULTS,
     ),
     "evaluate": Verb(
         "score an adapter and its base model, beside published results",
@@ -219,8 +248,9 @@ VERBS: dict[str, Verb] = {
                 metavar="KEY=VALUE",
                 help="override a key, such as evaluation.samples=100; repeatable",
             ),
-            options.flag("--detach", help="return as soon as the job is running"),
+            options.flag("-d", "--detach", help="return as soon as the job is running"),
         ],
+        group=RESULTS,
     ),
     "export": Verb(
         "write a config as a task of SkyPilot or dstack, which start machines",
@@ -243,16 +273,16 @@ VERBS: dict[str, Verb] = {
                 ["action"],
                 required=False,
                 default="",
-                metavar="[check",
+                metavar="[check NAME]",
                 shell_complete=options.completes("host_actions"),
             ),
-            click.Argument(
-                ["name"], required=False, default="", metavar="NAME]", shell_complete=options.completes("hosts")
-            ),
+            click.Argument(["name"], required=False, default="", metavar="", shell_complete=options.completes("hosts")),
         ],
+        group=SET_UP,
     ),
     "configs": Verb(
         "list configs",
         "List every config: those of the project first, then those that come with halfstep.",
+        group=SET_UP,
     ),
 }

@@ -1,4 +1,4 @@
-"""The group of verbs that click runs: a verb's command is built, and its module imported, when the verb is typed."""
+"""The commands of the table of verbs, built when asked for: a verb's own module is imported when it is run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import click
 
 from pipeline.cli import options
-from pipeline.cli.commands import VERBS, Connects
+from pipeline.cli.commands import GROUPS, VERBS, Connects
 from pipeline.cli.loading import load
 
 
@@ -28,10 +28,13 @@ class Verbs(click.Group):
         return command(cmd_name) if cmd_name in VERBS else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The table, without building a command for each line."""
+        """The table by groups, without building a command for each line."""
         del ctx
-        with formatter.section("Verbs"):
-            formatter.write_dl([(name, verb.summary) for name, verb in VERBS.items()])
+        width = max(map(len, VERBS))
+        for group in GROUPS:
+            with formatter.section(group):
+                rows = [(name, verb.summary) for name, verb in VERBS.items() if verb.group == group]
+                formatter.write_dl([(name.ljust(width), summary) for name, summary in rows])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -52,7 +55,7 @@ def command(name: str) -> click.Command:
     verb = VERBS[name]
     return click.Command(
         name,
-        params=[*verb.params, options.as_json()],
+        params=[*verb.params, options.no_input(), options.as_json()],
         help=verb.help,
         callback=_call(verb.module or name, verb.connects),
         context_settings={"help_option_names": ["-h", "--help"]},

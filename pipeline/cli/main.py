@@ -26,7 +26,9 @@ HELP = """
 Fine-tune an audio LLM with LoRA on a remote GPU: copy the project, prove that it will train, download the adapter.
 
 \b
-pipeline run --host titan --config paper_r64
+pipeline init                       write configs/
+pipeline run --host titan -c NAME   copy, prove, train
+pipeline run --host titan -c NAME   again: nothing to do
 """
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fixers.registry import FIXERS
 from pipeline.config.find import find_project, known_hosts, list_configs
+from pipeline.config.schema import keys_of
 from pipeline.pages.find import all_names
 from pipeline.pages.stages import STAGES
 from pipeline.records.layout import Records
@@ -47,6 +48,12 @@ def fixers() -> Iterable[str]:
 def pages() -> Iterable[str]:
     """Every name that `pipeline explain` has a page for."""
     return {name for _, name in all_names()}
+
+
+def keys() -> Iterable[str]:
+    """Every key that `--set` takes, with the `=` that follows it."""
+    names = (*keys_of("config"), *(f"fixers.{name}" for name in FIXERS), *(f"host.{key}" for key in keys_of("host")))
+    return [f"{name}=" for name in names]
 
 
 def host_actions() -> Iterable[str]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import os
+import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import click
 
@@ -69,7 +72,7 @@ def host(help: str, *, required: bool = False) -> click.Option:
 
 def config(help: str, *, required: bool = False) -> click.Option:
     """`--config NAME`."""
-    return text("--config", metavar="NAME", help=help, source="configs", required=required)
+    return text("-c", "--config", metavar="NAME", help=help, source="configs", required=required)
 
 
 def card(help: str) -> click.Option:
@@ -80,12 +83,30 @@ def card(help: str) -> click.Option:
 def overrides() -> click.Option:
     """`--set KEY=VALUE`, repeatable."""
     words = "override a key, such as train.learning_rate=1e-5 or host.port=2222; repeatable"
-    return several("--set", "overrides", metavar="KEY=VALUE", help=words)
+    return several("--set", "overrides", metavar="KEY=VALUE", help=words, source="keys")
 
 
 def as_json() -> click.Option:
     """`--json`."""
     return flag("--json", "as_json", help="print one JSON object on stdout; all other text goes to stderr")
+
+
+def yes() -> click.Option:
+    """`--yes`."""
+    words = "do not ask; answer yes where that loses nothing and trusts no new host, file or key"
+    return flag("-y", "--yes", help=words)
+
+
+def no_input() -> click.Option:
+    """`--no-input`, which makes the terminal unavailable to every prompt."""
+    words = "never prompt; fail instead (the default without a terminal)"
+    return click.Option(["--no-input"], is_flag=True, expose_value=False, callback=_close_terminal, help=words)
+
+
+def _close_terminal(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    del parameter
+    if wanted and not context.resilient_parsing and sys.stdin.isatty():
+        sys.stdin = Path(os.devnull).open()  # noqa: SIM115 - stays open
 
 
 def run() -> click.Argument:

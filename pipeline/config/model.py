@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import shlex
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, StrictBool, StrictInt, StrictStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+)
 from pydantic_core import PydanticCustomError
 
 
@@ -20,8 +31,28 @@ def _variable_name(name: str) -> str:
     return name
 
 
+SHELL = frozenset(("&&", "||", "|", ";", "&", ">", ">>", "<", "2>&1"))
+
+
+def _split_words(command: Any) -> Any:
+    """Split a command line into words, as a shell does; nothing else of the shell's syntax is known."""
+    if not isinstance(command, str):
+        return command
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise PydanticCustomError("command_line", "cannot be split into words: {why}", {"why": str(error)}) from None
+    found = next((word for word in words if word in SHELL), "")
+    if found:
+        hint = 'has the shell operator {found}: put the line into a script, or write [bash, -c, "..."]'
+        raise PydanticCustomError("shell_syntax", hint, {"found": found})
+    return tuple(words)
+
+
 Text = Annotated[StrictStr, AfterValidator(_without_nul)]
 """Text that a process can receive as an argument or in its environment."""
+Command = Annotated[tuple[Text, ...], BeforeValidator(_split_words, json_schema_input_type=str | tuple[str, ...])]
+"""A command line, or its words."""
 VariableName = Annotated[Text, AfterValidator(_variable_name)]
 Positive = Annotated[StrictInt, Field(gt=0, le=10**9)]
 Share = Annotated[FiniteFloat, Field(ge=0.0, lt=1.0)]
@@ -134,11 +165,20 @@ class LogsConfig(Frozen):
     tensorboard: Text = "auto"
 
 
+class InputsConfig(Frozen):
+    """Which files of the project are inputs of a run; the others may change without starting a new run.
+
+    `exclude` holds gitignore patterns; `auto` stands for documentation, images, tests and the outputs of notebooks.
+    """
+
+    exclude: tuple[Text, ...] = ("auto",)
+
+
 class RunConfig(Frozen):
     """configs/NAME.yaml."""
 
     project: Text = "."
-    command: tuple[Text, ...] | None = None
+    command: Command | None = None
     precision: Literal["auto", "bf16", "fp16-mixed", "fp16-pure", "fp32"] = "auto"
     model: ModelConfig | None = None
     lora: LoraConfig = LoraConfig()
@@ -147,6 +187,7 @@ class RunConfig(Frozen):
     evaluation: EvaluationConfig = EvaluationConfig()
     fixers: FixersConfig = FixersConfig()
     logs: LogsConfig = LogsConfig()
+    inputs: InputsConfig = InputsConfig()
     env: dict[VariableName, Text] = {}
     secrets: tuple[Text, ...] = ()
     processes: Positive = 1

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import json
 import re
-import shlex
 from typing import Any, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -112,8 +111,7 @@ def _suggested_value(model: type[BaseModel], key: KeyPath, problem: Any) -> str:
     if problem["type"] in LISTS and isinstance(got, int | float):
         return f"[{got}]"
     if problem["type"] in LISTS and isinstance(got, str):
-        words = _split_command(got) if key == ("command",) else [got]
-        return f"[{', '.join(map(_quoted, words))}]"
+        return f"[{_quoted(got)}]"
     if problem["type"] in MAPPINGS and isinstance(got, str):
         inner = _names_at(model, key)
         return f"{{{inner[0] if inner else 'NAME'}: {_quoted(got)}}}"
@@ -122,14 +120,6 @@ def _suggested_value(model: type[BaseModel], key: KeyPath, problem: Any) -> str:
     if problem["type"] == "literal_error" and isinstance(got, str):
         return next(iter(difflib.get_close_matches(got, QUOTED.findall(problem["ctx"]["expected"]), n=1)), "")
     return ""
-
-
-def _split_command(command: object) -> list[str]:
-    """Split a command line into words; a line with an unclosed quote stays one word."""
-    try:
-        return shlex.split(str(command))
-    except ValueError:
-        return [str(command)]
 
 
 def _quoted(word: str) -> str:

@@ -58,3 +58,14 @@ def corrected_command(words: Sequence[str], wrong: str, right: str) -> str:
         return shlex.join(["pipeline", *words[:at], right, *words[at + 1 :]])
     fixed = [f"{word.partition('=')[0]}={right}" if word.partition("=")[2] == wrong else word for word in words]
     return shlex.join(["pipeline", *fixed]) if wrong and fixed != list(words) else ""
+
+
+def option_value(words: Sequence[str], *names: str) -> str:
+    """Return the value of an option typed as `--option value`, `--option=value` or `-ovalue`; empty if absent."""
+    for at, word in enumerate(words):
+        for name in names:
+            if word == name and at + 1 < len(words):
+                return words[at + 1]
+            if word.startswith(f"{name}=" if name.startswith("--") else name):
+                return word.removeprefix(name).removeprefix("=")
+    return ""

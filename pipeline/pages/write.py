@@ -10,6 +10,7 @@ from pipeline.cli.commands import VERBS
 from pipeline.cli.group import help_of
 from pipeline.pages.checks import write_pages as write_check_pages
 from pipeline.pages.find import load_findings
+from pipeline.pages.schemas import write_schemas
 from pipeline.pages.stages import STAGES
 
 ON_NAMES = """\
@@ -22,9 +23,10 @@ uses the run that was started or resumed last.
 
 
 def write_all(docs: Path) -> None:
-    """Write every generated page into `docs`."""
+    """Write every generated page into `docs`, and the JSON Schemas."""
     write_fixer_pages(docs / "fixers")
     write_check_pages(docs / "checks")
+    write_schemas(docs)
     for name, text in render_all().items():
         (docs / name).write_text(text, "utf-8")
 

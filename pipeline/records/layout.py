@@ -3,9 +3,10 @@
 .halfstep/state/<host>/<config>.json    the stages' checkpoints
 .halfstep/state/<host>/<config>.cures.json  the cures of the config
 .halfstep/state/<host>/<config>.evidence.json  the last fixes and proof, for the report
+.halfstep/state/<host>/<config>.resumed.json  runs that were resumed with changed inputs
 .halfstep/state/<host>/<config>.lock    the lock of these files
 .halfstep/runs.lock                     the lock for recording a start
-.halfstep/runs/<run>/                   one run: run.json, tensorboard/, output.log, adapter/, report.html
+.halfstep/runs/<run>/                   one run: run.json, inputs.json, tensorboard/, output.log, adapter/, report.html
 .halfstep/runs/<run>@<host>/            a run of the same id on another host
 """
 
@@ -74,6 +75,10 @@ class Records:
     def cures(self, host: str, config: str) -> Path:
         """Return the file with the cures of a config on a host."""
         return self.folder / "state" / safe_name(host) / f"{safe_name(config)}.cures.json"
+
+    def resumed(self, host: str, config: str) -> Path:
+        """Return the file with the runs that were resumed with changed inputs."""
+        return self.folder / "state" / safe_name(host) / f"{safe_name(config)}.resumed.json"
 
     def evidence(self, host: str, config: str) -> Path:
         """Return the file with the last fixes, proof and cures."""

@@ -8,16 +8,18 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pipeline.messages.errors import outcome_of_error
-from pipeline.messages.hints import corrected_command, overrides_in
+from pipeline.messages.hints import corrected_command, option_value, overrides_in
 from pipeline.show.screen import Screen
 from remote.errors import HalfstepError
 from remote.protocol.text import safe_text
+
+NAMES = (("host", "--host"), ("config", "--config", "-c"))
 
 
 def show_error(words: list[str], error: HalfstepError) -> None:
     """Print the error of the command line `words` to stderr, or as the JSON object if it has `--json`."""
     command = next((word for word in words if not word.startswith("-")), "")
-    host, config = (error.about.get(name) or option_value(words, f"--{name}") for name in ("host", "config"))
+    host, config = (error.about.get(name) or option_value(words, *names) for name, *names in NAMES)
     outcome = outcome_of_error(command, with_corrected_hint(words, error))
     outcome = replace(outcome, host=host, config=config, run=error.about.get("run", ""), given=overrides_in(words))
     Screen(as_json="--json" in words, on_stderr=True).closing(outcome)
@@ -28,16 +30,6 @@ def with_corrected_hint(words: list[str], error: HalfstepError) -> HalfstepError
     line = corrected_command(words, *error.instead) if error.instead else ""
     error.hint = line or error.hint
     return error
-
-
-def option_value(words: list[str], option: str) -> str:
-    """Return the value of an option typed as `--option value` or `--option=value`; empty if absent."""
-    for at, word in enumerate(words):
-        if word == option and at + 1 < len(words):
-            return words[at + 1]
-        if word.startswith(f"{option}="):
-            return word.partition("=")[2]
-    return ""
 
 
 def keep_traceback(lines: Iterable[str]) -> str:

@@ -98,6 +98,8 @@ def _run_stage(
         state, reason = StageState.FAILED, INTERRUPTED
     outcome = StageOutcome(stage.name, state, seconds, reason)
     context.listener.stage_ended(outcome)
+    for line in done.follow_up:
+        context.listener.note(line)
     if state is not StageState.DONE:
         return outcome, checkpoints.without((stage.name,))
     inputs = dict(stage.inputs(context.view))

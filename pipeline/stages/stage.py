@@ -21,12 +21,13 @@ INPUT_LABELS = {"files there": "files on the host", "wishes": "fixer settings"}
 
 @dataclass(frozen=True)
 class RunOptions:
-    """The options of `pipeline run` other than host and config."""
+    """The options of `pipeline run` other than host and config. `resume` is the id of a run."""
 
     until: str = ""
     force: str = ""
     detach: bool = False
     heal: bool = True
+    resume: str = ""
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class StageResult:
 
     `reason`: if empty, the stage's line shows `Stage.summary` of the state afterwards.
     `unfinished`: the work continues in a detached job, so no checkpoint is written yet.
+    `follow_up`: lines that are shown after the stage's line.
     `caveat`: what remains unknown although the stage is done; shown whenever the stage is skipped later.
     """
 
@@ -43,6 +45,7 @@ class StageResult:
     notes: tuple[str, ...] = ()
     exit_code: ExitCode = ExitCode.OK
     unfinished: bool = False
+    follow_up: tuple[str, ...] = ()
     caveat: str = ""
 
 
@@ -55,6 +58,7 @@ class Context:
     """Everything a stage needs to run. `view` is refreshed after every stage that ran; `evidence` is for the report.
 
     `before_acting` is called once, before the first stage runs, with the names of all stages that have work to do.
+    `announced`: the user has been told what makes this a new run.
     """
 
     host: Host
@@ -63,6 +67,7 @@ class Context:
     options: RunOptions = field(default_factory=RunOptions)
     evidence: Evidence = field(default_factory=Evidence)
     before_acting: Callable[[tuple[str, ...]], None] = no_action
+    announced: bool = False
 
 
 class Stage(Protocol):

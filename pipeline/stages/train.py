@@ -15,9 +15,12 @@ from pipeline.judgements.resuming import OFFERED, may_resume
 from pipeline.messages.errors import findings_of
 from pipeline.messages.masked import mask
 from pipeline.records.inputs import Inputs
+from pipeline.records.run_inputs import write_inputs
 from pipeline.records.runs import note_job, write_note, write_start
+from pipeline.stages.new_run import announce_new_run, forget_resumed, resume_with_other_inputs
 from pipeline.stages.stage import Context, StageResult
 from pipeline.work.fixes import tree_as_fixed
+from pipeline.work.new_run import inputs_of
 from pipeline.work.run_id import folder_of, name_of, next_serial, run_id, run_of, work_inputs
 from pipeline.work.runtime import describe_runtime
 from pipeline.work.secrets import secret_values
@@ -60,21 +63,25 @@ class Train:
         if context.options.force not in ("", "logs"):
             _refuse_while_running(context.view)
             context.view = replace(context.view, serial=next_serial(context.view))
+            forget_resumed(context)
+        announce_new_run(context)
+        fresh_code = resume_with_other_inputs(context)
         run, records, host = run_id(context.view), context.view.records, context.view.host.name
         succeeded = self.check(context.view).ok
         (write_note if succeeded else write_start)(records, note_of(context.view, run))
         name, folder = records.run_name(run, host), records.run(run, host)
         if succeeded:
             return StageResult(reason=f"found on the host: {self.summary(context.view)}")
-        number = self._start_job(context, run, name)
+        write_inputs(folder, inputs_of(context.view))
+        number = self._start_job(context, run, name, fresh_code=fresh_code)
         if context.options.detach:
-            _note_all(context, still_running(name))
-            return StageResult(reason=f"{name} keeps running on the host", unfinished=True)
+            return StageResult(
+                reason=f"{name} keeps running on the host", unfinished=True, follow_up=commands_for(name)
+            )
         last: deque[JobNews] = deque(maxlen=1)
         try:
             news = follow_to_end(context.host, context.view.layout.key, run, context.listener, last.append)
         except KeyboardInterrupt:
-            _note_all(context, still_running(name))
             return interrupted_result(name)
         finally:
             for seen in last:
@@ -86,7 +93,7 @@ class Train:
         found = diagnose_output(context.host, context.view.layout.key, run, number, folder, secrets)
         return replace(result, report=found.plus(result.report))
 
-    def _start_job(self, context: Context, run: str, name: str) -> int:
+    def _start_job(self, context: Context, run: str, name: str, *, fresh_code: bool) -> int:
         if words := describe_runtime(context.view):
             context.listener.note(words)
         survey = run_of(context.view)
@@ -101,9 +108,9 @@ class Train:
                 start += ", unless the command resumes from a file of its own: it runs in the same folder"
             context.listener.note(f"{name} has no verified checkpoint: {start}")
         try:
-            started = start_job(context.host, start_request(context.view, run, number, resume))
+            started = start_job(context.host, start_request(context.view, run, number, resume, fresh_code=fresh_code))
         except KeyboardInterrupt:
-            _note_all(context, commands_for(name, f"{name} may have started. To check, reattach or stop it:"))
+            _note_all(context, (f"{name} may have started", *commands_for(name)))
             raise
         note_job(folder_of(context.view), started.state, None, started.result)
         return started.number
@@ -158,19 +165,15 @@ def diagnose_output(host: Host, project: str, run: str, number: int, folder: Pat
 
 def interrupted_result(name: str) -> StageResult:
     """Return the result of a stage whose user pressed Ctrl-C: the job keeps running, and the verb exits with 130."""
+    error = Interrupted("interrupted", hint=f"pipeline attach {name}")
     words = f"{name} keeps running on the host"
-    error = Interrupted(f"interrupted; {words}", hint=f"pipeline attach {name}")
-    return StageResult(Report(findings_of(error)), words, exit_code=error.exit_code, unfinished=True)
+    others = commands_for(name)[1:]
+    return StageResult(Report(findings_of(error)), words, exit_code=error.exit_code, unfinished=True, follow_up=others)
 
 
-def still_running(name: str) -> tuple[str, ...]:
-    """Return the lines shown when the command returns before the job has ended."""
-    return commands_for(name, f"{name} keeps running on the host. To reattach, check or stop it:")
-
-
-def commands_for(name: str, first: str) -> tuple[str, ...]:
-    """Return the sentence `first` and the commands that reach the run, one per line."""
-    return (first, f"  pipeline attach {name}", f"  pipeline status {name}", f"  pipeline stop {name}")
+def commands_for(name: str) -> tuple[str, ...]:
+    """Return the commands that reach the run, one per line."""
+    return tuple(f"  pipeline {verb} {name}" for verb in ("attach", "status", "stop"))
 
 
 def result_of(name: str, number: int, news: JobNews | None) -> StageResult:

@@ -9,6 +9,7 @@ from pipeline.judgements.label_padding import FIXER, is_suspected, with_padding_
 from pipeline.judgements.static import judge_static, without_refuted
 from pipeline.messages.masked import masked
 from pipeline.records.inputs import Inputs
+from pipeline.stages.new_run import announce_new_run
 from pipeline.stages.stage import Context, StageResult
 from pipeline.work.command import command_of, data_at, environment_of, interpreter_of, proof_place, steps_of
 from pipeline.work.fixes import plan_for, tree_as_fixed
@@ -48,6 +49,7 @@ class Verify:
     def run(self, context: Context) -> StageResult:
         """Run the real command under hooks until two optimizer steps were applied; then remove every trace."""
         view = context.view
+        announce_new_run(context)
         static = judge_static(tree_as_fixed(view), view.precision).plus(laptop_paths(context.host, view))
         card = try_card(context) if static.ok else Report()
         if not (static.ok and card.ok):

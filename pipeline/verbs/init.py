@@ -15,10 +15,12 @@ from pipeline.config.find import find_host, find_project
 from pipeline.messages.outcome import Outcome
 from pipeline.records.files import write_atomic
 from pipeline.records.layout import safe_name
+from pipeline.show.prompts import prompter_for
 from pipeline.show.screen import Screen
 from pipeline.verbs.first_look import FirstLook, look_at
 from remote.errors import BadUsage
 from remote.link.address import LOCAL, judge_host
+from remote.link.prompter import Prompter
 from remote.link.ssh.aliases import is_alias
 from remote.policy.cards import UnknownCard, parse_card
 
@@ -34,7 +36,10 @@ class Questions(Protocol):
 
 
 class Defaults:
-    """Answers every question with its default and every confirmation with no."""
+    """Answers every question with its default, and every confirmation with no, or with yes if the user said so."""
+
+    def __init__(self, *, yes: bool) -> None:
+        self._yes = yes
 
     def ask(self, question: str, *, default: str = "") -> str:
         del question
@@ -42,7 +47,7 @@ class Defaults:
 
     def confirm(self, question: str) -> bool:
         del question
-        return False
+        return self._yes
 
 
 def init(
@@ -53,12 +58,12 @@ def init(
     data: str = "",
     card: str = "",
     force: bool = False,
-    no_input: bool = False,
+    yes: bool = False,
     as_json: bool = False,
 ) -> int:
     """Write configs/NAME.yaml, and configs/hosts/HOST.yaml if the host needs a file and has none."""
     screen = Screen(as_json=as_json)
-    questions: Questions = Defaults() if no_input or as_json else screen
+    questions: Questions = Defaults(yes=yes) if yes or as_json else screen
     destination, host = _split(destination, host)
     _check_names(name, host)
     here = Path.cwd()
@@ -66,7 +71,7 @@ def init(
     guess = _guess(tree)
     script = _script_of(guess, script, here, screen, questions)
     name = name or questions.ask("name of the config", default=safe_name(here.name))
-    prompter = None if no_input or as_json else screen
+    prompter = prompter_for(screen, yes=yes)
     destination, host, look = _choose_host(destination, host, here, screen, questions, prompter)
     _check_names(name, host)
     known = not look.address and find_host(host, here).path is not None
@@ -83,7 +88,7 @@ def init(
         found_data=found,
         environment=_creates_environment(guess, host, look, script, screen, questions),
         offers_environment=look.has_torch is None and _may_lack_torch(guess, host),
-        card=_card_of(card, host, Defaults() if look.has_card else questions) if not known else "",
+        card=_card_of(card, host, Defaults(yes=yes) if look.has_card else questions) if not known else "",
         reach=look.reach,
         workdir=look.workdir,
     )
@@ -96,7 +101,7 @@ def _guess(tree: DiskTree) -> Guess:
 
 
 def _choose_host(
-    destination: str, host: str, here: Path, screen: Screen, questions: Questions, prompter: Screen | None
+    destination: str, host: str, here: Path, screen: Screen, questions: Questions, prompter: Prompter | None
 ) -> tuple[str, str, FirstLook]:
     """Ask for the host if none was given. Return its destination, its name, and a first look at the destination."""
     if not destination and not host:

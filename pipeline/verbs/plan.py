@@ -17,8 +17,10 @@ from pipeline.stages.stage import RunOptions
 from pipeline.verbs.local_site import judge_card, local_site
 from pipeline.work.fixes import site_of
 from pipeline.work.laptop_paths import laptop_paths
+from pipeline.work.new_run import describe_excluded
 from pipeline.work.runtime import describe_runtime, wants_runtime
 from pipeline.work.selection import load_selection
+from pipeline.work.trained_files import not_inputs
 from remote.errors import BadUsage
 from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
@@ -51,6 +53,8 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
     for stage in seen.stages:
         screen.stage_ended(stage)
     _show_sync(screen, seen)
+    for line in filter(None, (*seen.new_run, describe_excluded(context.view))):
+        screen.note(line)
     screen.diff(seen.diff or "no fixer would change anything\n")
     if runtime:
         screen.note(runtime)
@@ -68,6 +72,7 @@ def _for_host(screen: Screen, host: str, config: str, card: str, overrides: Sequ
             "send": sorted(seen.sync.send),
             "delete": list(seen.sync.delete),
             "diff": seen.diff,
+            "not_inputs": list(not_inputs(context.view)),
         },
         given=named.given,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,6 +12,8 @@ from pipeline.hosts.follow import announcing_retries
 from pipeline.hosts.open_run import UNREACHABLE_OR_GONE, open_note, unreachable_warning
 from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, named_run
+from pipeline.show.console import open_console
+from pipeline.show.rows import render_row, rows_of
 from pipeline.show.screen import Screen
 from pipeline.verbs.run_outcome import outcome_for
 from remote.errors import HalfstepError
@@ -22,57 +26,61 @@ from remote.pull.live import mirrored_scalars, tail_scalars
 
 @dataclass
 class Shown:
-    """The scalars printed so far (kept only for --json), and the tags of all scalars, printed or not."""
+    """The tags of all scalars, printed or not, and whether any was printed."""
 
-    scalars: list[Scalar] = field(default_factory=list)
     tags: set[str] = field(default_factory=set)
     any: bool = False
 
 
 def tail(run: str | None = None, only: Sequence[str] = (), new: bool = False, as_json: bool = False) -> int:
-    """Print every scalar as `step tag value` until the job has ended; local data, if the host is unreachable."""
+    """Print one row for each step until the job has ended; local data, if the host is unreachable.
+
+    With --json, print one object for each scalar as it arrives, then the object of the command.
+    """
     screen = Screen(as_json=as_json, on_stderr=True)
     note, records = named_run(run, Path.cwd())
     shown = Shown()
     findings: tuple[Finding, ...] = ()
     try:
-        for scalar in _scalars(note, records, screen, new=new):
-            _show(screen, scalar, only, shown)
+        for batch in _batches(note, records, screen, new=new):
+            _show(screen, batch, only, shown)
     except HalfstepError as error:
         if error.exit_code not in UNREACHABLE_OR_GONE:
             raise
         findings = (unreachable_warning(note, error, "local scalars are shown"),)
     if not new and not findings and not shown.any:
         findings = (_no_such_tag(note.name, only, shown.tags) if shown.tags else _no_scalars(note.name),)
-    rows = [{"step": scalar.step, "tag": scalar.tag, "value": scalar.value} for scalar in shown.scalars]
     outcome = replace(
         outcome_for("tail", note),
         exit_code=exit_code_of(findings, ExitCode.PULL),
         findings=findings,
-        more={"scalars": rows} if as_json else {},
     )
     screen.closing(outcome)
     return outcome.exit_code
 
 
-def _scalars(note: RunNote, records: Records, screen: Screen, *, new: bool) -> Iterator[Scalar]:
-    """Yield the run's scalars from the mirror and the host. Raises HalfstepError if the host is unreachable."""
+def _batches(note: RunNote, records: Records, screen: Screen, *, new: bool) -> Iterator[tuple[Scalar, ...]]:
+    """Yield the scalars of mirror and host in batches. Raises HalfstepError if the host is unreachable."""
     with open_note(note, records, prompter=None if screen.as_json else screen, keep=False) as opened:
         retry = announcing_retries(screen)
         if next(mirrored_scalars(opened.folder), None) is None:
             screen.progress(f"waiting for the first scalar of {note.name}")
-        yield from tail_scalars(opened.host, note.project, note.run, opened.folder, history=not new, retry=retry)
+        since = opened.survey_host().machine.clock_unix if new else None
+        yield from tail_scalars(opened.host, note.project, note.run, opened.folder, since_unix=since, retry=retry)
 
 
-def _show(screen: Screen, scalar: Scalar, only: Sequence[str], shown: Shown) -> None:
-    shown.tags.add(scalar.tag)
-    if only and not any(text in scalar.tag for text in only):
-        return
-    shown.any = True
+def _show(screen: Screen, batch: Sequence[Scalar], only: Sequence[str], shown: Shown) -> None:
+    shown.tags.update(scalar.tag for scalar in batch)
+    wanted = [scalar for scalar in batch if not only or any(text in scalar.tag for text in only)]
+    shown.any = shown.any or bool(wanted)
     if screen.as_json:
-        shown.scalars.append(scalar)
-    else:
-        screen.raw(f"{scalar.step:>8}  {scalar.tag:<32} {scalar.value:.6g}\n")
+        for scalar in wanted:
+            value = scalar.value if math.isfinite(scalar.value) else None  # JSON has no NaN
+            screen.raw(json.dumps({"step": scalar.step, "tag": scalar.tag, "value": value}) + "\n")
+        return
+    out = open_console()
+    for row in rows_of(wanted):
+        screen.raw(render_row(row, out.width if out.is_terminal else None))
 
 
 def _no_such_tag(run: str, only: Sequence[str], tags: set[str]) -> Finding:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pipeline.actions.preview import judge_without_proof, preview
 from pipeline.actions.proof import obstacle_to_proof, prove_in_scratch
 from pipeline.actions.session import host_session
 from pipeline.hosts.pending import PendingHost
 from pipeline.judgements.static import without_refuted
+from pipeline.messages.hints import complete_hint
 from pipeline.messages.outcome import Outcome, job_outcome
+from pipeline.show.prompts import prompter_for
 from pipeline.show.screen import Screen
 from pipeline.stages.stage import Context, RunOptions
 from pipeline.stages.verify import describe_proof, diagnose_proof, try_card
@@ -21,22 +23,55 @@ from remote.protocol.exit_code_of import exit_code_of
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Report, Severity
 from remote.protocol.precision import announce
+from remote.protocol.quantities import count
 
 
-def verify(selection: Selection, pending: PendingHost, no_proof: bool = False, as_json: bool = False) -> int:
+def verify(
+    selection: Selection, pending: PendingHost, no_proof: bool = False, verbose: bool = False, as_json: bool = False
+) -> int:
     """Check whether host and project are ready, and show for each stage whether `run` would have work to do."""
     screen = Screen(as_json=as_json)
     with host_session(
-        selection, screen, RunOptions(), keep=False, prompter=None if as_json else screen, pending=pending
+        selection, screen, RunOptions(), keep=False, prompter=prompter_for(screen), pending=pending
     ) as context:
         screen.heading(f"{selection.loaded.name} on {selection.host.name}: checking only")
-        outcome = replace(_verify(context, screen, proof_wanted=not no_proof), given=selection.given)
+        verified = _verify(context, screen, proof_wanted=not no_proof)
+    outcome = replace(verified.outcome, given=selection.given)
+    if verbose:
+        screen.passed(verified.passed)
+        for check, reason in verified.not_checked:
+            screen.note(f"not checked: {check}: {reason}")
     screen.closing(outcome)
+    if not as_json:
+        screen.line(verdict(outcome, len(verified.passed), len(verified.not_checked)))
     return outcome.exit_code
 
 
-def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
+@dataclass(frozen=True)
+class Verified:
+    """What `verify` found: the outcome, the checks that passed, and (check, reason) of those that were not made."""
+
+    outcome: Outcome
+    passed: tuple[Finding, ...] = ()
+    not_checked: tuple[tuple[str, str], ...] = ()
+
+
+def verdict(outcome: Outcome, passed: int, not_checked: int) -> str:
+    """Return 'ready: 23 passed, 2 warnings, 11 not checked -> next: pipeline run ...'."""
+    found = {severity: sum(one.severity is severity for one in outcome.findings) for severity in Severity}
+    counts = [count(found[Severity.ERROR], "error")] if found[Severity.ERROR] else []
+    counts += [f"{passed} passed", count(found[Severity.WARNING], "warning"), f"{not_checked} not checked"]
+    run = complete_hint("pipeline run", outcome.host, outcome.config, outcome.given)
+    errors = (one.hint for one in outcome.shown_findings if one.severity is Severity.ERROR and one.hint)
+    follows = run if outcome.ok else next(errors, "")
+    next_step = f" -> next: {follows}" if follows else ""
+    return f"{'ready' if outcome.ok else 'not ready'}: {', '.join(counts)}{next_step}"
+
+
+def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Verified:
     view = context.view
+    passed: tuple[Finding, ...] = ()
+    unseen: tuple[tuple[str, str], ...] = ()
     seen = preview(context)
     for stage in seen.stages:
         screen.stage_ended(stage)
@@ -49,20 +84,19 @@ def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
     if why_not:
         again = "pipeline verify" if not (proof_wanted and report.ok) else "pipeline run --until verify"
         report = report.plus(Report((_not_checked(why_not, again),)))
+        unseen = (("proof", why_not),)
     else:
         card = try_card(context)
-        screen.passed(card.findings)
         for words in filter(None, (describe_launch_changes(view), describe_runtime(view))):
             screen.note(words)
         screen.progress("running the real command for two optimizer steps")
         proof = prove_in_scratch(context, seen.fixes)
         screen.note(describe_proof(view, proof))
-        screen.passed(proof.findings)
-        for unseen in proof.unseen:
-            screen.note(f"not checked: {unseen.check}: {unseen.reason}")
+        passed = tuple(one for one in (*card.findings, *proof.findings) if one.severity is Severity.INFO)
+        unseen = tuple((one.check, one.reason) for one in proof.unseen)
         report = without_refuted(report, Report(proof.findings))
         report = diagnose_proof(proof).plus(report).plus(card).plus(proof.report)
-    return Outcome(
+    outcome = Outcome(
         "verify",
         exit_code_of(report.findings, ExitCode.PRECISION),
         host=view.host.name,
@@ -71,8 +105,13 @@ def _verify(context: Context, screen: Screen, *, proof_wanted: bool) -> Outcome:
         stages=seen.stages,
         findings=report.findings,
         job=job_outcome(seen.run) if seen.run is not None else None,
-        more={"facts": dict(report.facts)},
+        more={
+            "facts": dict(report.facts),
+            "passed": [one.check for one in passed],
+            "not_checked": [{"check": check, "reason": reason} for check, reason in unseen],
+        },
     )
+    return Verified(outcome, passed, unseen)
 
 
 def _not_checked(why: str, again: str) -> Finding:

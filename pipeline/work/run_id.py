@@ -16,8 +16,8 @@ from remote.protocol.runtime import VERSION
 from remote.protocol.survey import Survey
 
 TRAINER_VERSION = 1
-CHANGE_NO_TRAINING = ("project", "evaluation", "fixers", "logs", "secrets", "grace_s")
-"""Config keys without influence on the training process; changes by fixers are part of the files."""
+CHANGE_NO_TRAINING = ("project", "evaluation", "fixers", "logs", "inputs", "secrets", "grace_s")
+"""Config keys without influence on the training process; changes by fixers and `inputs` are part of the files."""
 
 
 def machine_inputs(view: View) -> Inputs:
@@ -50,8 +50,15 @@ def work_fingerprint(view: View) -> str:
 
 
 def run_id(view: View) -> str:
-    """Return the run's id, with the view's serial or else the highest one on the host."""
+    """Return the run's id: the one to resume, the one that was resumed with this work before, or that of the work.
+
+    The latter has the view's serial or else the highest one on the host.
+    """
+    if view.serial is None and view.resume:
+        return view.resume
     work = work_fingerprint(view)
+    if view.serial is None and work in view.resumed:
+        return view.resumed[work]
     serial = view.serial or newest_serial(view.survey, run_name(view.loaded.name, work))
     return run_name(view.loaded.name, work, serial)
 

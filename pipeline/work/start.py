@@ -35,8 +35,11 @@ def note_of(view: View, name: str) -> RunNote:
     )
 
 
-def start_request(view: View, name: str, number: int, resume_from: str) -> StartRequest:
-    """Return the request that starts a job. Raises BadUsage if a secret is not set in the local environment."""
+def start_request(view: View, name: str, number: int, resume_from: str, *, fresh_code: bool = False) -> StartRequest:
+    """Return the request that starts a job. `fresh_code`: the run gets a new copy of the project's files.
+
+    Raises BadUsage if a secret is not set in the local environment.
+    """
     require_secrets(view.host.config, view.config)
     names = secrets_of(view.host.config, view.config)
     spec = JobSpec(
@@ -58,4 +61,5 @@ def start_request(view: View, name: str, number: int, resume_from: str) -> Start
         settings={"config": view.config.model_dump(mode="json"), "cures": [cure.name for cure in view.cures]},
         secrets={secret: os.environ[secret] for secret in names},
         backend="slurm" if view.host.config.scheduler == "slurm" else "auto",
+        fresh_code=fresh_code,
     )

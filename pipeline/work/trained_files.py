@@ -1,4 +1,4 @@
-"""The digest of the project's files that a training may depend on: all but halfstep's own configs."""
+"""The digest of the project's files that are inputs of a run: all but halfstep's own configs and excluded files."""
 
 from __future__ import annotations
 
@@ -10,22 +10,56 @@ from fixers.sources.yaml_nodes import YamlProblem, compose
 from fixers.sources.yaml_values import plain
 from pipeline.config.find import SUFFIXES
 from pipeline.config.model import HostConfig, RunConfig
+from pipeline.records.inputs import digest
+from pipeline.work.excluded_files import AUTO, code_digest, excluded_files
 from pipeline.work.view import View
-from remote.protocol.tree import Manifest
+from remote.protocol.tree import Manifest, Row
 
 LARGEST = 256 * 1024
+LARGEST_NOTEBOOK = 64 * 2**20
 
 
 def trained_files_digest(view: View) -> str:
-    """Return a digest of the files on the host, with changes by fixers and without halfstep's own configs.
+    """Return a digest of the inputs on the host, with changes by fixers.
 
     If the host's tree is not the laptop's, so that its files are unknown, the digest is that of the whole tree.
     """
     there = Manifest({**view.scan.manifest.rows, **view.survey.tree.fixed})
-    own = set(_own_configs(view))
-    if not own or there.installed_digest() != view.survey.tree.installed_digest:
+    if there.installed_digest() != view.survey.tree.installed_digest:
         return view.survey.tree.installed_digest
-    return replace(there, rows={path: row for path, row in there.rows.items() if path not in own}).installed_digest()
+    return Manifest(_inputs_of(view, there.rows)).installed_digest()
+
+
+def trained_files(view: View) -> dict[str, str]:
+    """Return the digest of each local file that is an input, before changes by fixers."""
+    return {path: row.source for path, row in _inputs_of(view, view.scan.manifest.rows).items() if row.source}
+
+
+def not_inputs(view: View) -> tuple[str, ...]:
+    """Return the files that `inputs.exclude` excludes, in order."""
+    paths = tuple(view.scan.manifest.rows)
+    return tuple(sorted(excluded_files(paths, view.config.inputs.exclude, view.config.command or ())))
+
+
+def _inputs_of(view: View, rows: dict[str, Row]) -> dict[str, Row]:
+    left_out = {*_own_configs(view), *not_inputs(view)}
+    strip = AUTO in view.config.inputs.exclude
+    return {
+        path: _without_outputs(view, path, row) if strip and path.endswith(".ipynb") else row
+        for path, row in rows.items()
+        if path not in left_out
+    }
+
+
+def _without_outputs(view: View, path: str, row: Row) -> Row:
+    """Return the row of a notebook with a digest of its code, and of the fixers that rewrote it."""
+    if row.link or row.size > LARGEST_NOTEBOOK:
+        return row
+    code = code_digest(_read(view, path))
+    if not code:
+        return row
+    installed = digest([code, row.fixers]) if row.fixers else code
+    return replace(row, source=code, installed=installed)
 
 
 def _own_configs(view: View) -> Iterator[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pipeline.config.hosts import LoadedHost
@@ -26,7 +27,9 @@ from remote.protocol.survey import Survey
 class View:
     """One project, one host, one config, at one moment. `data` is the data that is uploaded separately from the code.
 
-    `serial` is the number of a repetition of the same work; None is the highest one on the host. `cures` are those of
+    `serial` is the number of a repetition of the same work; None is the highest one on the host. `resume` is the id of
+    the run to resume, whatever has changed since; `resumed` has the runs that were resumed so before, by fingerprint of
+    the work. `cures` are those of
     earlier failures of this config; `given` are the command-line words that selected host and config. `seen_unix` is
     the local time of the survey; None if the clocks cannot be compared.
     """
@@ -39,6 +42,8 @@ class View:
     workdir: str
     data: DataScan | None = None
     serial: int | None = None
+    resume: str = ""
+    resumed: Mapping[str, str] = field(default_factory=dict)
     cures: tuple[Cure, ...] = ()
     given: tuple[str, ...] = ()
     seen_unix: float | None = None

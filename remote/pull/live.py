@@ -63,14 +63,18 @@ def tail_scalars(
     destination: Path,
     *,
     job: int = 0,
-    history: bool = True,
+    since_unix: float | None = None,
     retry: RetryPolicy | None = None,
-) -> Iterator[Scalar]:
-    """Yield a run's scalars: first those in the mirror (`history`), then new ones as the host writes them."""
-    if history:
-        yield from mirrored_scalars(destination)
+) -> Iterator[tuple[Scalar, ...]]:
+    """Yield a run's scalars in batches: first those in the mirror by time, then new ones as the host writes them.
+
+    With `since_unix`, a time of the host's clock, scalars that were written earlier are left out.
+    """
+    if since_unix is None:
+        yield tuple(sorted(mirrored_scalars(destination), key=lambda scalar: scalar.wall_time))
     for new in follow_events(host, project_key, run, destination, job=job, retry=retry):
-        yield from read_scalars(new.records, new.name)
+        scalars = read_scalars(new.records, new.name)
+        yield tuple(one for one in scalars if since_unix is None or one.wall_time >= since_unix)
 
 
 def mirrored_scalars(destination: Path) -> Iterator[Scalar]:

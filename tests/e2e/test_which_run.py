@@ -100,3 +100,61 @@ def test_the_same_work_on_two_hosts_has_two_records(user: User, held: Held) -> N
     runs = user.project / ".halfstep" / "runs"
     assert sorted(path.name for path in runs.iterdir() if (path / "jobs").is_dir()) == [second]
     assert Path(runs / first / "run.json").exists()
+
+
+def test_a_changed_readme_trains_nothing_and_a_changed_script_is_named_before_it_does(user: User, held: Held) -> None:
+    held.go()
+    words = ("run", "--host", "one", "--config", "plain")
+    (user.project / "README.md").write_text("first\n")
+    first = user.types(*words, "--json")
+    assert first.code == 0, first.err + first.out
+    (user.project / "README.md").write_text("second\n")
+
+    planned = user.types("plan", *words[1:], "--json")
+    assert (planned.json["run"], planned.json["send"]) == (first.json["run"], ["README.md"])
+    assert "README.md" in planned.json["not_inputs"]
+    assert {name for name, state in planned.states.items() if state != "skipped"} == {"sync", "fix"}
+    again = user.types(*words, "--json")
+    assert again.json["run"] == first.json["run"]
+    assert {name for name, state in again.states.items() if state != "skipped"} == {"sync", "fix"}
+    assert len(held.trainings) == 1
+
+    script = user.project / "train.py"
+    script.write_text(script.read_text() + "# another\n")
+    assert f"differ from {first.json['run']}:\n    train.py (changed)" in user.types("plan", *words[1:]).out
+    changed = user.types(*words, "--set", "grace_s=5")
+    assert changed.code == 0
+    said, trained = (changed.out.index(words) for words in (f"differ from {first.json['run']}:", "  train  "))
+    assert said < trained and "train.py (changed)" in changed.out[said:trained]
+    assert len(held.trainings) == 2
+
+
+def test_resume_goes_on_with_an_older_run_although_its_files_have_changed(user: User, held: Held) -> None:
+    older = detached(user)
+    held.await_training(1)
+    assert user.types("stop").code == 0
+    script = user.project / "train.py"
+    script.write_text(script.read_text() + "print('changed')\n")
+    planned = user.types("plan", "--host", "one", "--config", "plain")
+    assert f"to continue {older} instead: pipeline run --resume {older}" in planned.out
+
+    resumed = user.types("run", "--resume", older, "-d", "--json")
+    assert (resumed.code, resumed.json["run"]) == (0, older), resumed.err + resumed.out
+    held.await_training(2)
+    busy = user.types("run", "--resume", older, "--set", "grace_s=5", "-d", "--json")
+    assert (busy.code, busy.json["run"]) == (0, older), "the same inputs reattach"
+    held.go()
+    assert user.types("wait").code == 0
+    assert "changed" in user.types("logs").out
+
+    finished = user.types("run", "--host", "one", "--config", "plain", "--json")
+    assert (finished.code, finished.json["run"]) == (0, older), "the resumed run is the run of these inputs"
+    assert len(held.trainings) == 2
+    script.write_text(script.read_text() + "print('changed again')\n")
+    refused = user.types("run", "--resume", older, "--json")
+    assert (refused.code, refused.json["findings"][0]["message"]) == (
+        2,
+        f"{older} has succeeded with other inputs; there is nothing to resume",
+    )
+    assert refused.states["train"] == "pending", "nothing was proved for a run that cannot be resumed"
+    assert user.types("run", "--resume", older, "--force", "train").code == 2

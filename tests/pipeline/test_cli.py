@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli.commands import VERBS
+from pipeline.cli.commands import GROUPS, VERBS
 from pipeline.cli.completion import SCRIPT_PATHS
 from pipeline.cli.group import command
 from pipeline.cli.main import run
@@ -81,9 +81,19 @@ def test_BI_60_ctrl_c_while_the_command_loads_is_reported(module: str) -> None:
     assert json.loads(done.stdout)["findings"][0]["check"] == "interrupted"
 
 
-def test_without_arguments_the_verbs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_arguments_the_verbs_are_listed_in_groups(capsys: pytest.CaptureFixture[str]) -> None:
     assert run([]) == 0
-    assert "Verbs:" in capsys.readouterr().out
+    printed = capsys.readouterr().out.splitlines()
+    assert [line[:-1] for line in printed if line.endswith(":") and line[:-1] in GROUPS] == list(GROUPS)
+    assert {line.split()[0] for line in printed if line.startswith("  ")} >= set(VERBS)
+    assert {verb.group for verb in VERBS.values()} == set(GROUPS)
+
+
+@pytest.mark.parametrize("name", ["", *VERBS])
+def test_help_fits_60_columns(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    assert run([name, "--help"] if name else ["--help"]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if len(line) > 60] == []
 
 
 @pytest.mark.parametrize(
@@ -111,7 +121,7 @@ def test_a_stream_that_is_closed_or_full_changes_no_published_code(
 def test_the_table_of_verbs_and_each_verbs_function_take_the_same_parameters(name: str) -> None:
     module = VERBS[name].module or name
     function = getattr(importlib.import_module(f"pipeline.verbs.{module}"), module)
-    typed = [param.name for param in command(name).params]
+    typed = [param.name for param in command(name).params if param.expose_value]
     if VERBS[name].connects:
         typed = ["selection", "pending", *typed[3:]]
     assert typed == list(inspect.signature(function).parameters)

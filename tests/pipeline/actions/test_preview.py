@@ -51,7 +51,7 @@ def test_a_proof_and_a_training_of_other_files_are_not_valid(
             "{} would be started with its checkpoint of step 8 offered to the script",
         ),
         (JobState.LOST, (), StageState.PENDING, "{} would start again at step 0"),
-        (JobState.SUCCEEDED, (), StageState.PENDING, "{} has succeeded already"),
+        (JobState.SUCCEEDED, (), StageState.PENDING, "{} has succeeded: it will be found on the host"),
         (None, (), StageState.PENDING, "not done yet"),
     ],
 )

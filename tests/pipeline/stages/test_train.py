@@ -67,11 +67,22 @@ def test_ctrl_c_during_the_start_reports_that_the_run_may_have_started(tmp_path:
         Train().run(Context(host, view, leaver))
     run = find_note(view.records, None).run
     assert leaver.notes == [
-        f"{run} may have started. To check, reattach or stop it:",
+        f"{run} may have started",
         f"  pipeline attach {run}",
         f"  pipeline status {run}",
         f"  pipeline stop {run}",
     ]
+
+
+def test_a_detached_start_says_once_that_the_job_keeps_running_and_after_its_line_how_to_reach_it(
+    tmp_path: Path,
+) -> None:
+    view, leaver = view_of(tmp_path, None), Leaver()
+    done = Train().run(Context(failing(b""), view, leaver, RunOptions(detach=True)))
+    run = find_note(view.records, None).run
+    assert leaver.notes == [], "a line printed beside the spinner leaves it on the screen"
+    assert done.reason == f"{run} keeps running on the host"
+    assert done.follow_up == (f"  pipeline attach {run}", f"  pipeline status {run}", f"  pipeline stop {run}")
 
 
 def failing(output: bytes) -> FakeHost:

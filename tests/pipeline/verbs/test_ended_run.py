@@ -39,7 +39,8 @@ def types(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
     def typed(*words: str) -> tuple[int, dict[str, object]]:
         code = run([*words, "--json"])
-        return code, json.loads(capsys.readouterr().out)
+        *scalars, answer = map(json.loads, capsys.readouterr().out.splitlines())
+        return code, {**answer, **({"scalars": scalars} if words[0] == "tail" else {})}
 
     return typed
 

@@ -42,7 +42,8 @@ def types(records: Records, capsys: pytest.CaptureFixture[str]) -> Types:
     def typed(*words: str) -> tuple[int, dict[str, object], str]:
         code = run([*words, "--json"])
         captured = capsys.readouterr()
-        return code, json.loads(captured.out), captured.err
+        *scalars, answer = map(json.loads, captured.out.splitlines())
+        return code, {**answer, **({"scalars": scalars} if words[0] == "tail" else {})}, captured.err
 
     return typed
 

@@ -120,11 +120,20 @@ def test_local_scalars_come_first_then_those_of_the_host(box):
         file.write(point(3, 2.0))
     box.end_job()
 
-    found = [(s.tag, s.step, s.value) for s in tail_scalars(box.host, box.key, box.name, box.mirror, job=1)]
+    batches = tail_scalars(box.host, box.key, box.name, box.mirror, job=1)
+    found = [(s.tag, s.step, s.value) for batch in batches for s in batch]
 
     assert found == [("loss", 1, 4.0), ("loss", 2, 3.0), ("loss", 3, 2.0)]
     assert len(list(mirrored_scalars(box.mirror))) == 3
     assert next(iter(read_scalars(box.mirrored.read_bytes()))).value == 4.0
+
+
+def test_scalars_written_before_that_time_are_left_out_even_if_they_were_never_pulled(box):
+    box.events.write_bytes(point(1, 4.0, wall_time=100.0) + point(2, 3.0, wall_time=200.0))
+    box.end_job()
+    batches = tail_scalars(box.host, box.key, box.name, box.mirror, job=1, since_unix=150.0)
+    assert [scalar.step for batch in batches for scalar in batch] == [2]
+    assert len(list(mirrored_scalars(box.mirror))) == 2, "both are pulled"
 
 
 def test_two_followers_of_one_mirror_produce_the_same_files(box):

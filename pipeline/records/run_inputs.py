@@ -1,0 +1,72 @@
+"""Records of what a run was started with: its files and settings, and runs that were resumed with other ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipeline.records.files import write_atomic
+from remote.protocol.values import Malformed, decode, dumps
+
+RUN_INPUTS = "inputs.json"
+
+
+@dataclass(frozen=True)
+class RunInputs:
+    """The inputs of a run. `files`: digests by path, before changes by fixers; `others`: machine, card, data."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    others: dict[str, str] = field(default_factory=dict)
+
+
+def write_inputs(folder: Path, inputs: RunInputs) -> None:
+    """Record the inputs in the run's folder."""
+    write_atomic(folder / RUN_INPUTS, dumps(inputs))
+
+
+def read_inputs(folder: Path) -> RunInputs | None:
+    """Return the recorded inputs; None if there are none."""
+    try:
+        return decode(RunInputs, json.loads((folder / RUN_INPUTS).read_bytes()))
+    except (OSError, ValueError, Malformed):
+        return None
+
+
+def read_resumed(path: Path) -> dict[str, str]:
+    """Return the runs that were resumed with changed inputs, by fingerprint of the work."""
+    try:
+        return {str(work): str(run) for work, run in json.loads(path.read_bytes()).items()}
+    except (OSError, ValueError, AttributeError):
+        return {}
+
+
+def write_resumed(path: Path, resumed: Mapping[str, str]) -> None:
+    """Record the runs that were resumed with changed inputs."""
+    write_atomic(path, dumps(dict(resumed)))
+
+
+def differing_files(before: RunInputs, now: RunInputs) -> Iterator[tuple[str, str]]:
+    """Yield each file that differs, and how: changed, added, deleted."""
+    for path in sorted({*before.files, *now.files}):
+        if path not in before.files:
+            yield path, "added"
+        elif path not in now.files:
+            yield path, "deleted"
+        elif before.files[path] != now.files[path]:
+            yield path, "changed"
+
+
+def differing_values(
+    before: Mapping[str, Any], now: Mapping[str, Any], prefix: str = ""
+) -> Iterator[tuple[str, Any, Any]]:
+    """Yield `a.b` and both values for each key that differs."""
+    for key in {**before, **now}:
+        old, new = before.get(key), now.get(key)
+        if isinstance(old, dict) and isinstance(new, dict):
+            yield from differing_values(old, new, f"{prefix}{key}.")
+        elif old != new:
+            yield f"{prefix}{key}", old, new

@@ -1,0 +1,31 @@
+"""Who answers the questions of a command: the user at the terminal, or `--yes`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipeline.show.screen import Screen
+from remote.link.prompter import Prompter
+
+
+@dataclass(frozen=True)
+class SecretsOnly:
+    """For `--yes`: asks for passwords and passphrases. Confirmations trust a host, key or file, and are refused."""
+
+    screen: Screen
+
+    def confirm(self, question: str) -> bool:
+        """Return False."""
+        del question
+        return False
+
+    def secret(self, prompt: str) -> str | None:
+        """Return what was typed, without echo; None if nothing was typed."""
+        return self.screen.secret(prompt)
+
+
+def prompter_for(screen: Screen, *, yes: bool = False) -> Prompter | None:
+    """Return who answers questions; None with --json, where each question is an error."""
+    if screen.as_json:
+        return None
+    return SecretsOnly(screen) if yes else screen

@@ -1,0 +1,70 @@
+"""Before a job is started: what makes its run a new one, and whether an older run may be resumed with these inputs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pipeline.records.run_inputs import write_resumed
+from pipeline.stages.stage import Context
+from pipeline.work.new_run import describe_new_run
+from pipeline.work.run_id import name_of, run_id, run_of, work_fingerprint
+from pipeline.work.view import View
+from remote.errors import BadUsage, Busy
+from remote.protocol.jobs import JobState
+
+
+def announce_new_run(context: Context) -> None:
+    """Before a new run is proved and started, say once which inputs differ from those of the last one.
+
+    Raises what `refuse_to_resume` raises.
+    """
+    view = context.view
+    refuse_to_resume(view)
+    if run_of(view) is None and not context.announced:
+        context.announced = True
+        for line in describe_new_run(view, run_id(view)):
+            context.listener.note(line)
+
+
+def resume_with_other_inputs(context: Context) -> bool:
+    """With `--resume`, record that the run goes on with these inputs; return True if it was started with others."""
+    view = context.view
+    if not _has_other_inputs(view):
+        return False
+    _write(context, {**view.resumed, work_fingerprint(view): view.resume})
+    return True
+
+
+def refuse_to_resume(view: View) -> None:
+    """Raise BadUsage if the run to resume has succeeded with other inputs, and Busy if it is running with others."""
+    run = run_of(view)
+    if run is None or not _has_other_inputs(view):
+        return
+    name = name_of(view)
+    if run.state is JobState.SUCCEEDED:
+        words = f"{name} has succeeded with other inputs; there is nothing to resume"
+        raise BadUsage(words, where="--resume", hint="pipeline run")
+    if run.state is JobState.RUNNING:
+        words = f"{name} is running with other inputs; stop it to resume it with the present ones"
+        raise Busy(words, where=view.host.name, hint=f"pipeline stop {name}")
+
+
+def _has_other_inputs(view: View) -> bool:
+    run = run_of(view)
+    if not view.resume or run is None:
+        return False
+    work = work_fingerprint(view)
+    return run.fingerprint != work and work not in view.resumed
+
+
+def forget_resumed(context: Context) -> None:
+    """After `--force`, the work has a run of its own again."""
+    view, work = context.view, work_fingerprint(context.view)
+    if work in view.resumed:
+        _write(context, {known: run for known, run in view.resumed.items() if known != work})
+
+
+def _write(context: Context, resumed: dict[str, str]) -> None:
+    view = context.view
+    write_resumed(view.records.resumed(view.host.name, view.loaded.name), resumed)
+    context.view = replace(view, resumed=resumed)

@@ -1,0 +1,76 @@
+"""Which files of a project are not inputs of a run: by default documentation, images and tests."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+from hashlib import sha256
+
+from remote.project.ignore import Rules, byte_text, parse_rules
+
+AUTO = "auto"
+DOCUMENTATION = ("*.md", "*.rst", "docs/", "LICENSE*", "NOTICE*", "CITATION*", ".github/", ".vscode/", ".idea/")
+IMAGES = ("*.png", "*.jpg", "*.jpeg", "*.gif", "*.svg", "*.webp", "*.pdf")
+TESTS = ("tests/", "**/test/**/*.py", "test_*.py", "*_test.py", "conftest.py")
+READ_BY_TRAINING = ("!**/data/**", "!**/dataset*/**", "!**/prompt*/**", "!**/template*/**")
+"""Folders whose documentation and images are likely to be read by a training."""
+AUTO_PATTERNS = (*DOCUMENTATION, *IMAGES, *TESTS, *READ_BY_TRAINING)
+
+
+def patterns_of(exclude: Iterable[str]) -> tuple[str, ...]:
+    """Return the gitignore patterns of `inputs.exclude`, with `auto` replaced by the default ones."""
+    return tuple(pattern for one in exclude for pattern in (AUTO_PATTERNS if one == AUTO else (one,)))
+
+
+@lru_cache(maxsize=8)
+def excluded_files(paths: tuple[str, ...], exclude: tuple[str, ...], command: tuple[str, ...]) -> frozenset[str]:
+    """Return those of the paths that are not inputs of a run.
+
+    A file or folder that the command names is an input. If the command names a file in an excluded folder, all files of
+    that folder are inputs, because a script may read the files beside it.
+    """
+    rules = parse_rules("\n".join(patterns_of(exclude)).encode("utf-8", "surrogateescape"))
+    excluded = {path for path in paths if _is_excluded(rules, path)}
+    return frozenset(
+        excluded - {path for path in excluded for named in _named(command, excluded) if _is_in(path, named)}
+    )
+
+
+def _is_excluded(rules: Rules, path: str) -> bool:
+    """Match as git does: a file in an excluded folder cannot be included again."""
+    parts = byte_text(path).split("/")
+    for end in range(1, len(parts)):
+        if rules.verdict("/".join(parts[:end]), parts[end - 1], True):
+            return True
+    return bool(rules.verdict("/".join(parts), parts[-1], False))
+
+
+def _named(command: Sequence[str], excluded: Iterable[str]) -> Iterator[str]:
+    """Yield the files and folders that the command names, and the folder of each excluded file among them."""
+    files = frozenset(excluded)
+    for word in command:
+        for name in (word.rpartition("=")[2], word.replace(".", "/") + ".py"):
+            path = posixpath.normpath(name) if name else "."
+            if path == ".":
+                continue
+            yield path
+            if path in files and "/" in path:
+                yield posixpath.dirname(path)
+
+
+def _is_in(path: str, named: str) -> bool:
+    return path == named or path.startswith(f"{named}/")
+
+
+@lru_cache(maxsize=256)
+def code_digest(notebook: bytes) -> str:
+    """Return a digest of a notebook's code cells; empty if it cannot be read as a notebook."""
+    try:
+        cells = json.loads(notebook)["cells"]
+        code = [cell["source"] for cell in cells if cell["cell_type"] == "code"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    joined = ["".join(source) if isinstance(source, list) else str(source) for source in code]
+    return sha256(json.dumps(joined).encode()).hexdigest()

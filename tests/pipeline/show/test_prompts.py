@@ -1,0 +1,40 @@
+"""Who answers questions: the user, `--yes`, or nobody."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from pipeline.cli.main import run
+from pipeline.show.prompts import prompter_for
+from pipeline.show.screen import Screen
+
+
+class Terminal:
+    """Standard input that is a terminal and answers `y` to everything."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def readline(self) -> str:
+        return "y\n"
+
+
+def test_yes_asks_for_no_confirmation_and_trusts_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    asked, assumed = prompter_for(Screen()), prompter_for(Screen(), yes=True)
+    assert asked is not None and asked.confirm("Do you trust this file?")
+    assert assumed is not None and not assumed.confirm("Do you trust this file?")
+    assert prompter_for(Screen(as_json=True), yes=True) is None
+
+
+def test_no_input_takes_the_terminal_from_every_prompt(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    assert run(["configs", "--no-input"]) == 0
+    assert not Screen().confirm("Really?")
+    assert Screen().secret("Password: ") is None
+    assert Screen().ask("Name?", default="tiny") == "tiny"
+    capsys.readouterr()

@@ -1,0 +1,52 @@
+"""Rows of scalars, as `pipeline tail` prints them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pipeline.show.rows import readable, render_row, rows_of
+from remote.protocol.events import Scalar
+
+
+def point(step: int, tag: str, value: float) -> Scalar:
+    return Scalar(tag, step, value, 0.0)
+
+
+STEP = [point(40, "train/loss", 1.8312), point(40, "train/learning_rate", 2e-5), point(40, "train/step_seconds", 1.24)]
+
+
+def test_the_scalars_of_a_step_are_one_row() -> None:
+    rows = list(
+        rows_of([point(1, "loss", 3.0), point(1, "grad_norm", 0.5), point(2, "loss", 2.5), point(1, "loss", 3.0)])
+    )
+    assert [[scalar.step for scalar in row] for row in rows] == [[1, 1], [2], [1]]
+    assert render_row(STEP, None) == "      40  loss 1.831  learning_rate 2e-05  step_seconds 1.2 s\n"
+
+
+@pytest.mark.parametrize("width", [20, 40, 60])
+def test_a_row_is_broken_only_between_scalars(width: int) -> None:
+    lines = render_row(STEP, width).splitlines()
+    assert all(len(line) <= max(width, 8 + 2 + len("learning_rate 2e-05")) for line in lines)
+    assert " ".join(" ".join(lines).split()) == "40 loss 1.831 learning_rate 2e-05 step_seconds 1.2 s"
+
+
+@pytest.mark.parametrize(
+    ("tag", "value", "text"),
+    [
+        ("train/loss", 0.123456, "0.1235"),
+        ("train/tokens_per_second", 3120.0, "3.12k/s"),
+        ("train/samples_per_second", 4.5, "4.5/s"),
+        ("train/peak_memory_bytes", 21_400_000_000.0, "21.4 GB"),
+        ("train/step_seconds", 4271.0, "71 min"),
+        ("train/learning_rate", 2e-5, "2e-05"),
+        ("train/loss", float("nan"), "nan"),
+    ],
+)
+def test_a_value_has_the_unit_that_its_tag_names(tag: str, value: float, text: str) -> None:
+    assert readable(tag, value) == text
+
+
+def test_equal_last_words_keep_their_whole_tags() -> None:
+    assert render_row([point(3, "train/loss", 1.0), point(3, "eval/loss", 2.0)], None) == (
+        "       3  train/loss 1  eval/loss 2\n"
+    )
