@@ -252,6 +252,18 @@ VERBS: dict[str, Verb] = {
         ],
         group=RESULTS,
     ),
+    "push": Verb(
+        "upload a run's adapter to the model hub, with a model card",
+        "Upload a run's adapter to the model hub, with a model card: base model, data, precision, scores. Without "
+        "--repo, write the card locally and print the lines of Python that load the adapter.",
+        [
+            options.run(),
+            options.text(
+                "--repo", metavar="OWNER/NAME", help="the repository on the hub; created if it does not exist"
+            ),
+            options.flag("--private", help="create the repository as private"),
+        ],
+    ),
     "export": Verb(
         "write a config as a task of SkyPilot or dstack, which start machines",
         "Write the config as a task of an engine that starts cloud machines, with the project and halfstep as uploads.",

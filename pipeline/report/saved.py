@@ -46,10 +46,14 @@ def read_evaluation(folder: Path) -> EvaluationResult | None:
         return None
 
 
+def read_report(folder: Path) -> RunReport | None:
+    """Return the saved report of a run's folder; None if there is none that can be read."""
+    try:
+        return decode(RunReport, json.loads((folder / VALUES).read_bytes()))
+    except (OSError, ValueError, Malformed):
+        return None
+
+
 def is_reported(folder: Path) -> bool:
     """Return True if the folder has a readable saved report."""
-    try:
-        decode(RunReport, json.loads((folder / VALUES).read_bytes()))
-    except (OSError, ValueError, Malformed):
-        return False
-    return True
+    return read_report(folder) is not None

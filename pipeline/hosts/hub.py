@@ -1,0 +1,41 @@
+"""Upload an adapter to a repository of the model hub, by huggingface_hub and with the user's own login."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from remote.errors import BadUsage, CannotConnect
+
+LIBRARY = "huggingface_hub"
+
+
+def hub_library() -> Any:
+    """Import huggingface_hub, which is large and needed only for uploads. Raises BadUsage if it is missing."""
+    try:
+        return importlib.import_module(LIBRARY)
+    except ImportError:
+        words = f"uploading needs {LIBRARY}, which is not installed"
+        raise BadUsage(words, where="--repo", hint=f"pip install {LIBRARY}") from None
+
+
+def upload_files(repo: str, files: Mapping[str, bytes], *, private: bool, message: str) -> str:
+    """Create the model repository if it does not exist, add the files in one commit, and return the commit's address.
+
+    The token is that of `HF_TOKEN` or of the library's own login. Raises BadUsage if the hub refuses the name or the
+    login, CannotConnect if it is unreachable.
+    """
+    library = hub_library()
+    operations = [library.CommitOperationAdd(name, data) for name, data in files.items()]
+    interface = library.HfApi()
+    try:
+        interface.create_repo(repo, private=private, exist_ok=True)
+        commit = interface.create_commit(repo, operations, commit_message=message)
+    except library.errors.HFValidationError as error:
+        raise BadUsage(f"{error}", where="--repo", hint="--repo me/name") from None
+    except library.errors.HfHubHTTPError as error:
+        raise BadUsage(f"the hub refused the upload: {error}", where=repo, hint="hf auth login") from None
+    except (OSError, library.errors.HTTPError) as error:
+        raise CannotConnect(f"the hub cannot be reached: {error}", where=repo, hint="HF_ENDPOINT=...") from None
+    return str(commit.commit_url)

@@ -1,0 +1,115 @@
+"""The model card of an adapter, as the hub shows it: base model, data, precision, scores, and how to load it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.report.model import RunReport
+from remote.protocol.evaluation import ADAPTER, EvaluationResult
+
+AUTO_CLASSES = {"CAUSAL_LM": "AutoModelForCausalLM", "SEQ_2_SEQ_LM": "AutoModelForSeq2SeqLM"}
+"""The transformers class that loads the base model of a PEFT task type; any other task has AutoModel."""
+BUILT_IN = "AutoModelForMultimodalLM"
+"""The class for base models of the built-in trainer: it contains all of them."""
+
+
+@dataclass(frozen=True)
+class CardFacts:
+    """What the card says. `base` is a hub id or a path, `datasets` are hub ids, `settings` are LoRA's.
+
+    `place` is the repository or the folder of the adapter. `built_in`: it was trained by the built-in trainer.
+    """
+
+    place: str
+    title: str
+    base: str
+    revision: str | None
+    datasets: tuple[str, ...]
+    settings: Mapping[str, Any]
+    built_in: bool
+    report: RunReport | None = None
+    evaluation: EvaluationResult | None = None
+
+
+def loading_lines(facts: CardFacts) -> tuple[str, ...]:
+    """Return the lines of Python that load the base model and the adapter with plain transformers and peft."""
+    name = BUILT_IN if facts.built_in else AUTO_CLASSES.get(str(facts.settings.get("task_type")), "AutoModel")
+    revision = f", revision={json.dumps(facts.revision)}" if facts.revision else ""
+    base = json.dumps(facts.base, ensure_ascii=False)
+    return (
+        "from peft import PeftModel",
+        f"from transformers import {name}",
+        f"model = PeftModel.from_pretrained({name}.from_pretrained({base}{revision}), {json.dumps(facts.place)})",
+    )
+
+
+def render_card(facts: CardFacts) -> str:
+    """Return the card as Markdown with the hub's YAML header."""
+    return "".join(f"{line}\n" for line in _lines(facts))
+
+
+def _lines(facts: CardFacts) -> Iterator[str]:
+    yield "---"
+    yield f"base_model: {json.dumps(facts.base, ensure_ascii=False)}"
+    yield "library_name: peft"
+    yield "tags: [lora, halfstep]"
+    if facts.datasets:
+        yield f"datasets: {json.dumps(facts.datasets)}"
+    yield "---"
+    yield f"# {facts.title}"
+    yield ""
+    revision = f" at revision `{facts.revision}`" if facts.revision else ""
+    yield f"A LoRA adapter of `{facts.base}`{revision}, trained with halfstep."
+    yield ""
+    yield "```python"
+    yield from loading_lines(facts)
+    yield "```"
+    yield ""
+    yield "## Training"
+    yield ""
+    yield from _table(("setting", "value"), _training(facts))
+    if facts.evaluation is not None:
+        yield from _scores(facts.evaluation)
+
+
+def _training(facts: CardFacts) -> Iterator[tuple[str, str]]:
+    for key, label in (("r", "rank"), ("lora_alpha", "alpha"), ("lora_dropout", "dropout")):
+        if facts.settings.get(key) is not None:
+            yield label, str(facts.settings[key])
+    if facts.datasets:
+        yield "data", ", ".join(facts.datasets)
+    report = facts.report
+    if report is None:
+        return
+    yield "precision", report.precision.partition(":")[0]
+    yield "card", report.card
+    if report.step is not None:
+        yield "optimizer steps", str(report.step)
+    if report.version:
+        yield "halfstep", report.version
+    yield from ((name, value) for name, value in report.environment if name in ("torch", "transformers", "peft"))
+
+
+def _scores(result: EvaluationResult) -> Iterator[str]:
+    scores = next((one for one in result.scores if one.model == ADAPTER), None)
+    if scores is None:
+        return
+    yield ""
+    yield "## Evaluation"
+    yield ""
+    yield f"{result.recordings} recordings of `{result.data}`, split `{result.split}`, {result.decoding} decoding."
+    yield ""
+    rows = [
+        (name, f"{one.value:.3f}", f"{one.low:.3f} to {one.high:.3f}" if None not in (one.low, one.high) else "")
+        for name, one in sorted(scores.metrics.items())
+        if one.value is not None
+    ]
+    yield from _table(("metric", "value", "95 % interval"), rows)
+
+
+def _table(head: tuple[str, ...], rows: Iterator[tuple[str, ...]] | list[tuple[str, str, str]]) -> Iterator[str]:
+    for cells in (head, ("---",) * len(head), *rows):
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

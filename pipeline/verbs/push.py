@@ -1,0 +1,105 @@
+"""`pipeline push`: upload a run's adapter to the model hub, with a model card."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from pipeline.config.load import LoadedConfig, load_config
+from pipeline.config.overrides import run_overrides
+from pipeline.hosts.hub import hub_library, upload_files
+from pipeline.messages.hints import overrides_in
+from pipeline.records.files import write_atomic
+from pipeline.records.runs import RunNote, artifacts_in, named_run
+from pipeline.report.model_card import CardFacts, loading_lines, render_card
+from pipeline.report.saved import read_evaluation, read_report
+from pipeline.show.screen import Screen
+from pipeline.verbs.run_outcome import outcome_for
+from remote.errors import BadUsage, HalfstepError
+from remote.protocol.findings import Finding
+from remote.protocol.jobs import JobState
+
+CARD = "README.md"
+LOCAL_CARD = "model-card.md"
+"""Not in the adapter's folder, whose files are verified by their digests."""
+CONFIG = "adapter_config.json"
+NOT_ON_HUB = ("tiny/", "/", "~", ".")
+UPLOADED = ("adapter_model.safetensors", CONFIG)
+
+
+def push(run: str | None = None, repo: str = "", private: bool = False, as_json: bool = False) -> int:
+    """Upload the adapter, its settings and a card. Without `repo`, only write the card beside the adapter's folder."""
+    screen = Screen(as_json=as_json)
+    if repo:
+        hub_library()
+    note, records = named_run(run, Path.cwd(), trained=True)
+    folder = records.folder_named(note.name)
+    adapter = folder / "adapter"
+    if not (adapter / UPLOADED[0]).is_file():
+        words = f"the adapter of {note.name} is not on this machine"
+        raise BadUsage(words, where=str(adapter), hint=f"pipeline pull {note.name} --weights")
+    facts = _facts(note, records.root, folder, repo)
+    card = render_card(facts).encode()
+    write_atomic(folder / LOCAL_CARD, card)
+    address = ""
+    if repo:
+        files = {name: (adapter / name).read_bytes() for name in UPLOADED} | {CARD: card}
+        # The host's copy names the base model by its path on the host.
+        files[CONFIG] = json.dumps({**facts.settings, "base_model_name_or_path": facts.base}, indent=2).encode()
+        screen.note(f"uploading to {repo}")
+        address = upload_files(repo, files, private=private, message=f"Adapter of the run {note.name}")
+        screen.note(address)
+    for line in loading_lines(facts):
+        screen.note(line)
+    more = {"repo": repo, "commit": address, "load": list(loading_lines(facts))}
+    outcome = outcome_for("push", note)
+    screen.closing(replace(outcome, findings=_warnings(note, facts, repo), artifacts=artifacts_in(folder), more=more))
+    return outcome.exit_code
+
+
+def _facts(note: RunNote, root: Path, folder: Path, repo: str) -> CardFacts:
+    try:
+        settings: dict[str, Any] = json.loads((folder / "adapter" / CONFIG).read_bytes())
+    except (OSError, ValueError) as error:
+        words = f"the settings of the adapter cannot be read: {error}"
+        raise BadUsage(words, where=str(folder / "adapter"), hint=f"pipeline pull {note.name} --weights") from None
+    loaded = _config(note, root)
+    own = loaded is not None and loaded.config.command is not None
+    model = loaded.config.model if loaded is not None and not own else None
+    data = loaded.config.data.dataset if loaded is not None else None
+    local = str(settings.get("base_model_name_or_path") or "")
+    return CardFacts(
+        repo or str(folder / "adapter"),
+        repo.rpartition("/")[2] or note.name,
+        model.id if model and not model.id.startswith(NOT_ON_HUB) else local,
+        model.revision if model else settings.get("revision"),
+        (data,) if data and "/" in data else (),
+        settings,
+        built_in=model is not None,
+        report=read_report(folder),
+        evaluation=read_evaluation(folder),
+    )
+
+
+def _config(note: RunNote, root: Path) -> LoadedConfig | None:
+    """Return the run's config with the overrides that were typed; None if it is gone or has become invalid."""
+    words = overrides_in(note.given)
+    try:
+        return load_config(note.config, root, run_overrides([word for word in words if word != "--set"]))
+    except HalfstepError:
+        return None
+
+
+def _warnings(note: RunNote, facts: CardFacts, repo: str) -> tuple[Finding, ...]:
+    found = []
+    if repo and (facts.base.startswith(NOT_ON_HUB) or not facts.base):
+        words = f"the base model {facts.base or 'is unknown'} is on no hub: nobody else can load this adapter"
+        found.append(
+            Finding.warning("base-not-on-hub", words, note.name, "name a model of the hub in `model: {id: ...}`")
+        )
+    if note.state is not JobState.SUCCEEDED:
+        words = f"the run is {note.state.value}: its adapter is that of step {note.step or 0} of {note.steps or '?'}"
+        found.append(Finding.warning("not-finished", words, note.name, note.again))
+    return tuple(found)
