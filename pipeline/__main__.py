@@ -1,4 +1,4 @@
-"""The start of the command: Ctrl-C waits until the command line can report it."""
+"""The entry point of the command; a Ctrl-C during imports is delayed until the command line can report it."""
 
 import gc
 import importlib

@@ -87,6 +87,6 @@ def device_of(source: PythonSource, autocast: ast.Call) -> ast.expr | None:
 
 
 def values_are_half(source: PythonSource, dtype: ast.expr) -> bool:
-    """Return True for float16, or a name that only float16 is assigned to in this file."""
+    """Return True for float16, or a name to which this file assigns only float16."""
     values = [each for value in _values(source, dtype) for each in _branches(value)]
     return bool(values) and all(source.names.meaning(value) in HALVES for value in values)

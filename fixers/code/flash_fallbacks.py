@@ -24,7 +24,7 @@ WHY = "the dtype must not follow FlashAttention: float32 doubles the memory"
 
 
 def may_fall_back(text: bytes) -> bool:
-    """Return True if a condition on FlashAttention has an alternative in its line or opens a branch."""
+    """Return True if the text has a conditional expression or a branch on FlashAttention."""
     return FALLS_BACK.search(lines_with(text.lower(), (b"flash",))) is not None
 
 

@@ -56,7 +56,7 @@ FILLS_LABELS = tuple(map(re.compile, (rb"pad\(\s*[\w.\[\]\"']*[Ll]abel", b"l" + 
 ADDS_LIST = re.compile(rb"\+\s*\[")
 ADDS_TO_LABELS = re.compile(rb"[Ll]abel[^\n]*\+\s*\[")
 REPEATS_LIST = tuple(map(re.compile, (rb"\]\s*\*[^\n]*[Ll]abel", rb"\*\s*\[[^\n]*[Ll]abel")))
-"""Patterns that start with a literal, which search several times faster than one pattern of alternatives."""
+"""Several patterns that each start with a literal: together faster than one pattern of alternatives."""
 PADDING = re.compile(rb"pad_sequence|\bpad\b|\bfull|[Ll]abel")
 OWN_RULES = re.compile(rb"ctc|CTC|ignore_index(?!\s*=\s*-100\b)")
 IGNORED = "-100"
@@ -139,7 +139,7 @@ def _is_filled(source: PythonSource, target: ast.expr) -> bool:
 
 
 def _base(target: ast.expr) -> ast.expr:
-    """Return what a chain of subscripts is taken of."""
+    """Return the object under a chain of subscripts."""
     while isinstance(target, ast.Subscript):
         target = target.value
     return target

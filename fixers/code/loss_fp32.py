@@ -85,7 +85,7 @@ def rewrite(source: Source, target: Target) -> Rewrite:
 
 
 def _widen(draft: Draft, weight: ast.expr) -> None:
-    """Cast class weights to float32; an expression that may be None stays None."""
+    """Cast class weights to float32; an expression that may be None keeps that value."""
     source = draft.source
     if isinstance(weight, (ast.Name, ast.Attribute)) and not _is_assigned_a_call(source, weight):
         written = source.segment(weight)

@@ -138,7 +138,7 @@ def _is_argument(function: ast.AST, identifier: str) -> bool:
 
 
 def _scales_already(source: PythonSource) -> bool:
-    """Return True if the file makes, is given or inherits a scaler, or imports a library that has one."""
+    """Return True if the file creates, receives or inherits a scaler, or imports a library that has one."""
     return _calls_scaler(source) or _inherits_scaler(source) or _imports_scaler(source)
 
 

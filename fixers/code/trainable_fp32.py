@@ -202,7 +202,7 @@ def _variable_of(consumer: Consumer) -> ast.Name | ast.Attribute | None:
 
 
 def _statements(python: PythonSource, group: tuple[Consumer, ...]) -> list[ast.stmt]:
-    """Return the statements to cast before: one for all consumers, or one each if a load lies between them."""
+    """Return the statements before which to cast: one for all consumers, or one each if a load lies between them."""
     common = _common_statement(python, [consumer.statement for consumer in group])
     loads = [call for call in calls_in(common) if changes_dtype(python, call, group[0].owner)]
     if any(load is not consumer.call for load in loads for consumer in group):

@@ -1,4 +1,4 @@
-"""The bfloat16 switches that a Python file reads from a config, with and without a float16 switch beside them."""
+"""The bfloat16 switches that a Python file reads from a config, and whether it reads a float16 switch too."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OF_ARGUMENTS = re.compile(rb"\b(?:args?|ns|namespace)\.")
 
 @dataclass(frozen=True)
 class Keys:
-    """`alone`: keys that are read without a float16 key. `paired`: keys whose float16 key is read beside them."""
+    """`alone`: keys that are read without a float16 key. `paired`: keys that are read together with a float16 key."""
 
     alone: tuple[str, ...] = ()
     paired: tuple[str, ...] = ()

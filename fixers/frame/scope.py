@@ -1,4 +1,4 @@
-"""Files that a training on the card never runs: tests, other frameworks and accelerators, scripts that never train."""
+"""Recognise files that a training on the card never runs: tests, other frameworks, scripts that never train."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ NOTHING = Rewrite()
 class SourceFixer(Protocol):
     """A module of `fixers/code/` or `fixers/settings/`; its docstring is its rule page.
 
-    `needles`: a file that contains none of these is never parsed. `below`: the fixer applies only to known cards of
+    `needles`: files that contain none of these words are not parsed. `below`: the fixer applies only to known cards of
     lower compute capability; None for all sites. `requires`: fixers that must run together with this one.
     `rewrite` is pure and idempotent: it plans no edits for its own output. It may raise `Unparsable`.
     """

@@ -11,7 +11,7 @@ LARGEST_SHOWN_BYTES = 512 * 1024
 """difflib takes minutes for a tokenizer.json of megabytes on one line, and the diff is unreadable."""
 
 CONTEXT_LINES = 3
-"""No lines around a change of a `.env` file are shown: they often hold tokens."""
+"""For `.env` files, no lines around a change are shown, because they often hold tokens."""
 
 
 def render_diff(plan: Plan) -> str:

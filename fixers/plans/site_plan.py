@@ -51,7 +51,7 @@ def full_target(site: Site) -> Target:
 
 
 def one_change_each(plan: Plan) -> Plan:
-    """Merge changes of the same file, as when a setup fixer changes the output of source fixers."""
+    """Merge changes of the same file: a setup fixer may change what source fixers wrote."""
     changes: dict[str, FileChange | HostChange] = {}
     for at, change in enumerate(plan.changes):
         key = change.path if isinstance(change, FileChange) else f"{at} {change.op}"

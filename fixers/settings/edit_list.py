@@ -40,7 +40,7 @@ class EditList:
         self.edits.setdefault(start, Edit(start, self.data[start:end], text, why))
 
     def part(self, start: int, stop: int) -> EditList:
-        """Return an empty list for the bytes from `start` to `stop`, to be parsed separately."""
+        """Return an empty EditList for the bytes from `start` to `stop`, which are parsed separately."""
         return EditList(self.path, self.data[start:stop], self.check, self.lines_above + line_of(self.data, start) - 1)
 
     def take(self, part: EditList, start: int) -> None:

@@ -1,4 +1,4 @@
-"""The warning about a value that stays, because a line of the project refuses the float16 value."""
+"""The warning about a bfloat16 value that stays because a line of the project rejects its float16 value."""
 
 from __future__ import annotations
 

@@ -50,7 +50,10 @@ def read_packages(tree: Tree, settings: Mapping[str, Any]) -> ProjectPackages:
 
 
 def _dependencies(tree: Tree, name: str) -> list[str]:
-    """Return `project.dependencies` of a pyproject.toml. The project itself runs from its folder, uninstalled."""
+    """Return `project.dependencies` of a pyproject.toml.
+
+    The project itself is not installed: it runs from its folder.
+    """
     hint = "write the packages into requirements.txt"
     try:
         project = tomllib.loads(tree.read(name).decode("utf-8")).get("project", {})

@@ -1,4 +1,4 @@
-"""What a Python file is for, judged by its text alone: code of another framework, or a script that never trains."""
+"""The role of a Python file, by its text alone: code of another framework, or a script that never trains."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def is_for_accelerator(source: bytes) -> bool:
 
 
 def never_trains(path: str, source: bytes) -> bool:
-    """Return True for a script that converts, evaluates or serves a model: it is run, and nothing in it trains."""
+    """Return True for a script that converts, evaluates or serves a model: a program in which nothing trains."""
     stem = splitext(basename(path))[0].lower()
     named = INFERS.search(stem) is not None
     guarded = b"__name__" in (source if named else source[-TAIL_BYTES:])

@@ -55,7 +55,7 @@ def _is_cast_branch(source: PythonSource, branch: ast.If, owner: str) -> bool:
 
 
 def _holds(source: PythonSource, node: ast.expr, owner: str) -> bool:
-    """Return True for a list that the owner was put into: `models = [owner]`, `models.append(owner)`."""
+    """Return True for a list that contains the owner: after `models = [owner]` or `models.append(owner)`."""
     name = written(source, node)
     if not name:
         return False

@@ -1,4 +1,4 @@
-"""Models that are created in float32 and never cast: loaded with that dtype, or built without one."""
+"""Recognise models that are created in float32 (loaded with that dtype, or built without one) and never cast."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _is_checked(source: PythonSource, owner: str) -> bool:
 
 
 def _casts(source: PythonSource, owner: str) -> bool:
-    """Return True for a cast of the model, of an object that holds it, or of one that may be another name of it."""
+    """Return True for a cast of the model, of an object that contains it, or of a name that may refer to it."""
     for call in source.names.of_type(ast.Call):
         tail = tail_of(call)
         if not isinstance(call.func, ast.Attribute) or (tail != "to" and tail not in CASTS):

@@ -31,7 +31,7 @@ def card_test_results(source: PythonSource) -> frozenset[str]:
 
 
 def is_gated(source: PythonSource, node: ast.AST) -> bool:
-    """Return True if the node is only reached in a branch that a test of the card selects."""
+    """Return True if the node is only executed in a branch that depends on a test of the card."""
     names = source.names
     child = node
     for above in names.ancestors(node):

@@ -39,7 +39,7 @@ TOKENS = re.compile(
 
 
 def doubt(source: PythonSource, padded: ast.expr) -> str:
-    """Return why the labels may not be for a loss that ignores -100; empty if the file shows that they are."""
+    """Return why the loss may not ignore labels of -100; empty if the file shows that it does."""
     for node in ast.walk(padded):
         match node:
             case ast.Name(id=called) | ast.Attribute(attr=called) | ast.Constant(value=str(called)):

@@ -1,4 +1,4 @@
-"""Casts to half precision after the optimizer is created, of a model that is trained afterwards."""
+"""Find casts of a model to half precision between the creation of its optimizer and its training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements that wrap a model for sharding or replication: its parameters must have their final dtype before."""
+"""Find statements that wrap a model for sharding or replication; parameters need their final dtype before them."""
 
 from __future__ import annotations
 

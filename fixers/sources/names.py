@@ -43,7 +43,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Rebound:
-    """A name that is bound both by an import and by something else, so its meaning is unknown."""
+    """A name that is bound both by an import and in another way, so its meaning is unknown."""
 
     qualified: str
 
@@ -160,7 +160,7 @@ def _children(node: ast.AST) -> list[ast.AST]:
 
 
 def _within(node: ast.AST) -> frozenset[int]:
-    """Return the children evaluated inside the scope that the node opens, so not defaults, decorators or bases."""
+    """Return the children that are evaluated in the node's own scope; defaults, decorators and bases are not."""
     match node:
         case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
             return frozenset(id(child) for child in node.body)

@@ -51,7 +51,7 @@ def _given_to(function: ast.FunctionDef, call: ast.Call) -> tuple[bool, dict[str
 
 
 def _is_collection(value: ast.expr) -> bool:
-    """Return True for an expression that selects or groups parameters, rather than computing something from them."""
+    """Return True for an expression that selects or groups parameters without computing anything from them."""
     if isinstance(value, ast.Call):
         return tail_of(value) in (*PARAMETERS, "list", "tuple", "filter", "chain", "sorted", "iter")
     return isinstance(value, (ast.List, ast.Tuple, ast.ListComp, ast.GeneratorExp, ast.BinOp, ast.IfExp))

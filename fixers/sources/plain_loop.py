@@ -29,7 +29,7 @@ class PlainLoop:
 
 
 def plain_loop(source: PythonSource) -> PlainLoop | None:
-    """Return the file's only training loop; None if its gradients are used in any other way."""
+    """Return the file's only training loop; None if gradients are also used outside of it."""
     backwards = tuple(call for call in source.names.of_type(ast.Call) if tail_of(call) == "backward")
     made = _made(source)
     if made is None or not backwards or _reads_gradients(source) or scaled_by_hand(source):
@@ -102,7 +102,7 @@ def _steps(source: PythonSource, optimizer: str) -> Iterator[ast.Call]:
 
 
 def _is_bare(source: PythonSource, call: ast.Call) -> bool:
-    """Return True if the call is a statement on its own line; a step has no closure, a backward starts at a loss."""
+    """Return True for a call on a line of its own: a `step` without a closure, or `backward` of a loss."""
     statement = source.names.statement(call)
     alone = isinstance(statement, ast.Expr) and statement.value is call and source.indentation(statement) is not None
     return alone and not call.args and isinstance(call.func, ast.Attribute)

@@ -179,7 +179,7 @@ class PythonSource:
         return self.insert(rest_end, body if ended else newline + body, why)
 
     def quote_for(self, node: ast.AST) -> str | None:
-        """Return the quote for a string inserted inside the node; None if enclosing f-strings use both quotes."""
+        """Return the quote for a string to insert inside the node; None if enclosing f-strings use both kinds."""
         literals = (above for above in self.names.ancestors(node) if isinstance(above, ast.JoinedStr))
         taken = {match[1] for above in literals if (match := OPENING_QUOTE.match(self.segment(above)))}
         return next((quote for quote in ('"', "'") if quote not in taken), None)
@@ -196,7 +196,7 @@ def reads_python(path: str) -> bool:
 
 
 class KeptTrees:
-    """Modules that one step of planning has parsed and a later step needs again, up to a limit of bytes of source."""
+    """A cache of parsed modules that a later step of planning needs again, up to a limit of source bytes."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -32,7 +32,7 @@ def _is_frozen(source: PythonSource, load: ast.Call) -> bool:
 
 
 def trained_models(source: PythonSource) -> frozenset[str] | None:
-    """Return every name of a trained model in this file; None if it has no trainer, or one whose model has no name."""
+    """Return every name of a trained model in this file; None without a trainer, or if a model has no name."""
     return source.remember("trained-models", lambda: _trained_models(source))
 
 

@@ -139,7 +139,7 @@ def _model_of_trainer(source: PythonSource, call: ast.Call) -> str:
 
 
 def _is_model(source: PythonSource, node: ast.expr) -> bool:
-    """Return True for a variable that holds a model, not the name of one."""
+    """Return True for a variable that holds a model, and not a model's name."""
     if not is_path(node) or NAME_OF_MODEL.search(written(source, node)):
         return False
     if isinstance(node, ast.Attribute):

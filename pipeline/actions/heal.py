@@ -1,4 +1,4 @@
-"""Running the stages with cures: after a known failure, apply and record its cure, and run the stages again."""
+"""Run the stages with cures: after a known failure, apply and record its cure, and run the stages again."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def known_errors(ran: RunResult) -> list[Finding]:
 
 
 def applied_fixers(view: View) -> frozenset[str]:
-    """Return the source fixers that were on already: applying them to the same files again would change nothing."""
+    """Return the source fixers that ran already: running them on the same files again would change nothing."""
     settings = fixer_settings_of(view)
     return frozenset(name for name in SOURCE_NAMES if settings.get(name) not in OFF)
 

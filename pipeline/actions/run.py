@@ -108,7 +108,7 @@ def sum_up(context: Context, ran: RunResult) -> None:
 
 
 def download_failed_run(context: Context, ran: RunResult) -> None:
-    """Download curves and output of a training that has just failed, as far as the host provides them."""
+    """Download the curves and the output of a failed training, as far as the host provides them."""
     run = run_of(context.view)
     failed = any(stage.name == "train" and stage.state is StageState.FAILED for stage in ran.stages)
     if run is None or not failed:

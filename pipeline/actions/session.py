@@ -44,7 +44,7 @@ def host_session(
     prompter: Prompter | None = None,
     pending: PendingHost | None = None,
 ) -> Iterator[Context]:
-    """A context with its first view. The project is read while the host is being connected to and surveyed.
+    """A context with its first view. The project is read while the connection and the first survey are in progress.
 
     `pending` is a connection that was begun earlier.
     """

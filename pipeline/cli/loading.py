@@ -17,7 +17,7 @@ def load(name: str) -> ModuleType:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """SIGINT is delivered at the end of the block: an import that is cut short raises unrelated errors."""
+    """Delay SIGINT until the end of the block, because an interrupted import raises unrelated errors."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

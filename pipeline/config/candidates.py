@@ -1,4 +1,4 @@
-"""Which Python files start a training, and how Python starts them: read from their syntax. Pure."""
+"""Find the Python files that start a training, and how Python starts them, from their syntax. Pure."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def judge_script(path: str, data: bytes) -> Candidate | None:
 
 
 def _training_call_kind(node: ast.AST) -> int:
-    """Return 1, 2 or 4 for one of three kinds of training call, else 0; the sum over the kinds in a file ranks it."""
+    """Return 1, 2 or 4 for one of three kinds of training call, else 0. A file's rank is the sum of its kinds."""
     if not isinstance(node, ast.Call):
         return 0
     if isinstance(node.func, ast.Name):

@@ -24,9 +24,9 @@ from remote.protocol.findings import Finding
 class LoadedHost:
     """A host. `path` is None for an ssh alias or an address without a file.
 
-    `similar_names` are known hosts with a similar name, if none has this one. `source` is the one that was chosen among
-    hosts of the same name; `file_values` are the values in its file, without overrides. `argument` is the value of
-    --host, which hints repeat.
+    `similar_names` are similar names of known hosts; set only if no known host has this name. `source` is the one that
+    was chosen among hosts of the same name; `file_values` are the values in its file, without overrides. `argument` is
+    the value of --host, which hints repeat.
     """
 
     name: str

@@ -24,8 +24,8 @@ BLOCK = 1000
 class Diagnosis:
     """One failure in a log. `entry` is None for an unrecognised error, whose text is `line`.
 
-    `survived`: the training completed after it, so the error was handled or only quoted. `frame` is the innermost line
-    of the user's own code in its traceback, if there is one.
+    `survived`: the training completed after it, so it was handled, or only quoted in other output. `frame` is the
+    innermost line of the user's own code in its traceback, if there is one.
     """
 
     entry: Entry | None

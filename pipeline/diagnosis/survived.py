@@ -30,7 +30,7 @@ def last_finish(texts: Sequence[str]) -> int:
 
 
 def is_quoted(text: str, start: int, end: int) -> bool:
-    """Return True if the text between these positions is within double quotes, and the line raises nothing itself.
+    """Return True if the text between these positions is in double quotes, and the line itself reports no exception.
 
     Lines of JSON never count as quoted.
     """

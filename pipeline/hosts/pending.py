@@ -21,7 +21,7 @@ Question = Callable[[Prompter], bool | str | None]
 
 
 class RelayedPrompter:
-    """Passes questions of the connecting thread to the thread that waits for it: only that one may use the terminal."""
+    """Passes questions from the connecting thread to the waiting thread, which alone may use the terminal."""
 
     def __init__(self, events: queue.SimpleQueue[tuple[Question, Answer] | None]) -> None:
         self._events = events

@@ -1,4 +1,4 @@
-"""Warnings about other running jobs, if the run was not selected by its exact name."""
+"""Warnings about other running jobs that the user may have meant, if no exact run name was given."""
 
 from __future__ import annotations
 

@@ -50,7 +50,10 @@ READ_KEYWORDS = frozenset({"data_dir", "data_files", "path", "pretrained_model_n
 
 @dataclass(frozen=True)
 class CertainReads:
-    """Paths read by calls that always run: literals, by id, with the name of the call; and options."""
+    """Paths read by calls that always run.
+
+    `literals`: by node id, the call's name; `options`: options with such paths.
+    """
 
     literals: Mapping[int, str] = field(default_factory=dict)
     options: frozenset[str] = frozenset()
@@ -93,7 +96,7 @@ def _stands_alone(path: str, paths: Sequence[str]) -> bool:
 
 
 def _literal_behind(argument: ast.expr, reader: PathReader) -> ast.expr:
-    """Return the literal itself, the only value assigned to a name, or the default of an option."""
+    """Return the literal behind an argument: itself, the only value of its name, or the default of its option."""
     if isinstance(argument, ast.Name) and len(reader.assigned.get(argument.id, ())) == 1:
         return reader.assigned[argument.id][0]
     if isinstance(argument, ast.Attribute) and isinstance(argument.value, ast.Name):

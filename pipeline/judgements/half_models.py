@@ -1,4 +1,4 @@
-"""Where a model that is trained gets float16 weights: in the same file or in another one. Pure."""
+"""Find the place where a trained model gets float16 weights, in the same file or in another one. Pure."""
 
 from __future__ import annotations
 

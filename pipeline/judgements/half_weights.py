@@ -1,4 +1,4 @@
-"""Float16 weights that are trained with neither autocast nor a loss scale, followed through the project's files."""
+"""Find float16 weights that are trained with neither autocast nor a loss scale, through the project's files."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ CLIPPED_SCALED = "clip-before-unscale"
 CLIPS = ("clip_grad_norm_", "clip_grad_value_")
 TRAINS = {"train", "backward", "fit", "step", "training_step"}
 DOUBTS_OF_FIXERS = {"trainable-fp32": "trainable-dtype"}
-"""For each fixer that warns about code that it cannot analyse: the check of the proof that decides the case."""
+"""By fixer that warns about code that it cannot analyse: the check of the proof that decides the case."""
 
 MAKES_INPUTS_REQUIRE_GRAD = {"enable_input_require_grads", "prepare_model_for_kbit_training"}
 

@@ -1,4 +1,4 @@
-"""Checks of an interpreter that was run: imports, a matrix product on each card, a write to disk. Pure."""
+"""Checks of an interpreter by its trial run: imports, a matrix product on each card, a write to disk. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from remote.protocol.machine import Driver, Interpreter
 
 
 def judge_trial(facts: EnvironmentFacts, need: Need, driver: Driver) -> Iterator[Finding]:
-    """Yield the problems that the interpreter's versions show, and those that running it showed."""
+    """Yield the problems that the interpreter's versions reveal, and those of its trial run."""
     where = facts.interpreter.path
     yield from judge_interpreter(facts.interpreter, need)
     if facts.interpreter.error:

@@ -36,7 +36,7 @@ def list_left(left: Sequence[Left]) -> Rows:
 def group_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Merge equal warnings of several places, most frequent first; errors stay as they are.
 
-    At most GROUPS_SHOWN warnings are returned, the last of which counts those that are missing.
+    At most GROUPS_SHOWN warnings are returned; the last one counts the omitted ones.
     """
     given = list(findings)
     errors = [finding for finding in given if finding.severity is Severity.ERROR]

@@ -109,7 +109,7 @@ def read_note(folder: Path) -> RunNote | None:
 
 
 def is_own_note(folder: Path) -> bool:
-    """Return True if this user wrote the note, which is false for one in a cloned project."""
+    """Return True if this user wrote the note, which is not the case in a cloned project."""
     try:
         body = json.loads((folder / NOTE).read_bytes())
         kept = str(body.pop(SIGNATURE, ""))

@@ -74,7 +74,7 @@ def smooth(curve: Curve) -> Curve:
 
 
 def thin(curve: Curve, limit: int = MAX_POINTS) -> Curve:
-    """Return about `limit` points that look the same: the lowest and the highest of each interval."""
+    """Return about `limit` points that draw the same curve: the lowest and the highest of each interval."""
     points = curve.finite
     if len(points) <= limit:
         return Curve(curve.tag, points)

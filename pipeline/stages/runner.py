@@ -126,7 +126,7 @@ def _run_and_refresh(context: Context, stage: Stage, refresh: Refresh) -> StageR
 
 
 def _with_check(context: Context, stage: Stage, done: StageResult) -> Report:
-    """The stage's findings and those of its check afterwards, without the check's errors if the stage had some."""
+    """The findings of the stage and of its check afterwards; errors of the check only if the stage itself had none."""
     if done.unfinished or done.exit_code is ExitCode.INTERRUPTED:
         return done.report
     checked = [

@@ -37,7 +37,7 @@ class StageResult:
     `reason`: if empty, the stage's line shows `Stage.summary` of the state afterwards.
     `unfinished`: the work continues in a detached job, so no checkpoint is written yet.
     `follow_up`: lines that are shown after the stage's line.
-    `caveat`: what remains unknown although the stage is done; shown whenever the stage is skipped later.
+    `caveat`: what is unknown although the stage is done; it is shown again whenever the stage is skipped.
     """
 
     report: Report = field(default_factory=Report)

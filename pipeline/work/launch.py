@@ -32,7 +32,7 @@ def describe_launch_changes(view: View) -> str:
 
 
 def _changes(before: Sequence[str], after: Sequence[str]) -> Iterator[str]:
-    """Yield the changed, inserted and deleted words; words of several lines are left out."""
+    """Yield the changed, inserted and deleted words; words with several lines are left out."""
     for _, start, stop, new_start, new_stop in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
         was, now = before[start:stop], after[new_start:new_stop]
         if len(was) != len(now):

@@ -22,7 +22,7 @@ LARGEST_NOTEBOOK = 64 * 2**20
 def trained_files_digest(view: View) -> str:
     """Return a digest of the inputs on the host, with changes by fixers.
 
-    If the host's tree is not the laptop's, so that its files are unknown, the digest is that of the whole tree.
+    If the host's tree differs from the laptop's, its files are unknown, and the digest of the whole tree is returned.
     """
     there = Manifest({**view.scan.manifest.rows, **view.survey.tree.fixed})
     if there.installed_digest() != view.survey.tree.installed_digest:

@@ -30,7 +30,7 @@ class Address:
     """The connection settings of a host, from configs/hosts/NAME.yaml. Raises BadUsage for an invalid value.
 
     `host` is a name, an address, an alias of ~/.ssh/config, or `local`. A value of None is resolved as `ssh` does.
-    `destination` is what the user named the host by (the value of --host), for hints.
+    `destination` is the value of --host, for hints.
     """
 
     name: str

@@ -99,7 +99,7 @@ class AgentStarter:
             raise
 
     def _start_with_other_python(self, reader: FrameReader, first_request: bytes) -> tuple[FrameReader, Json]:
-        """Start the agent with another Python of the host, since the first one does not work. Raises HostUnfit."""
+        """Start the agent with another Python of the host, because the first one does not work. Raises HostUnfit."""
         stderr = safe_text(reader.stream.stderr_text()).strip()
         output = reader.first_line() or stderr
         reader.stream.close()

@@ -29,7 +29,7 @@ class BootstrapRequest:
 
 # Runs under any Python 3, 3.6 included, so that it can report that the version is too old.
 # argv after the program itself: nonce, sha256, keep, workdir and first request in base64.
-# The folders that code is imported from must belong to the user or root and be writable by nobody else. A group counts
+# Folders from which code is imported must belong to the user or root and be writable by nobody else. A group counts
 # as the user if it has the user's name and no other members, as on Debian and Fedora. Byte code is used if it is the
 # user's own file, begins with the SHA-256 of the rest, and was compiled by this Python.
 # 63 is 0o077, 448 is 0o700, 18 is 0o022.

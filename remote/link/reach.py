@@ -11,7 +11,7 @@ from remote.link.container import ContainerStarter
 from remote.link.prompter import Prompter
 from remote.link.streams import LocalStarter, Starter
 
-# Imported by name: fabric takes longer to import than everything else, and only SSH needs it.
+# Imported by name, because fabric takes longer to import than everything else, and only SSH needs it.
 SSH = ("remote.link.ssh.starter", "ssh_starter")
 
 

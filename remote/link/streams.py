@@ -1,4 +1,4 @@
-"""Byte streams to a process, each call with a timeout: pipes on this machine; the SSH streams are in ssh/."""
+"""Byte streams to a process, with a timeout for each call, and their implementation by local pipes."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def inspect_host(
     card: str | int | float | None = None,
     clock: Callable[[], float] = time.time,
 ) -> Inspection:
-    """Check everything that a run needs of a host, as far as possible without a project; the host is not changed.
+    """Check what a run needs of a host, as far as possible without a project, and change nothing on the host.
 
     `gpus` and `card` come from the host file: if it names a card and none is found, the check fails.
     """

@@ -1,4 +1,4 @@
-"""The one definition of a project's files: what git and .pipelineignore keep. Files are examined, never opened."""
+"""The one definition of a project's files: those that git and .pipelineignore keep. Their contents are not read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_ENTRIES = 1_000_000
 
 @dataclass(frozen=True)
 class Walk:
-    """What lies under a root and is not ignored. `special`: path and kind of what is neither file, folder nor link.
+    """Everything under a root that is not ignored. `special`: path and kind of what is neither file, folder nor link.
 
     `unreadable` holds the reason for each folder that could not be listed. `cut`: more than MAX_ENTRIES entries.
     """
@@ -200,7 +200,7 @@ def _with_rules(folder: _Folder, root: Path, names: set[str]) -> _Folder | None:
 
 
 def _top_folder(root: Path) -> _Folder:
-    """The root, with the rules of the repository around it. A project inside an ignored folder is still a project."""
+    """The root, with the rules of the repository around it; rules that ignore the root itself have no effect."""
     repository = find_repository(root)
     if repository is None:
         return _Folder("", _Scope(), (DEFAULTS,), ())

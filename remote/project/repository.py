@@ -17,7 +17,7 @@ from remote.project.git_index import read_index
 SETTINGS = r"^(core\.(excludesfile|ignorecase)|extensions\.objectformat)$"
 CONFIG_DEADLINE_S = 10
 MAX_POINTER = 2**16
-# Set by git while it runs a hook; with them, `git config` would read another repository than the requested one.
+# Variables that git sets while it runs a hook; they would make `git config` read another repository.
 REDIRECTING = frozenset({"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_CONFIG", "GIT_INDEX_FILE", "GIT_PREFIX"})
 
 

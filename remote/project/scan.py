@@ -28,7 +28,7 @@ IGNORE_HINT = "add it to .pipelineignore"
 
 @dataclass(frozen=True)
 class Limits:
-    """What is too large to be code. An untracked file of `large_bytes` or more gives a warning."""
+    """The limits of what is sent as code. An untracked file of `large_bytes` or more causes a warning."""
 
     file_bytes: int = 100 * 10**6
     large_bytes: int = LARGE_BYTES

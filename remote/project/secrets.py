@@ -31,10 +31,10 @@ FILES = (
 KEY_BEGINS = re.compile(rb"\s*(?:-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|PuTTY-User-Key-File-\d)")
 KEY_INSIDE = re.compile(rb"^-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----\s*$", re.MULTILINE)
 SERVICE_ACCOUNT = re.compile(rb'"private_key"\s*:\s*"-----BEGIN [A-Z ]*PRIVATE KEY-----')
-# A key with its body, a line of base64 (indented, quoted or escaped), not just the first line, as tests quote it.
+# A key with its body: a line of base64 (indented, quoted or escaped) must follow, because tests quote the first line.
 FULL_KEY = re.compile(rb"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.{1,200}?([A-Za-z0-9+/]{60})", re.DOTALL)
 NPM_TOKEN = re.compile(rb"_authToken\s*=\s*[^\s$]")
-# As the AWS tools write it: forty characters without quotes. Code that reads the key from elsewhere differs.
+# As the AWS tools write it: forty characters without quotes, unlike code that reads the key from elsewhere.
 AWS_SECRET = re.compile(rb"^[ \t]*aws_secret_access_key[ \t]*=[ \t]*[A-Za-z0-9/+]{40}[ \t]*\r?$", re.MULTILINE)
 CLOUD = (
     (
@@ -61,7 +61,7 @@ WORDS = (
     b"token",
 )
 PASSWORDS = WORDS[:4]
-# What may stand between such a word and its value, then the value: one token, bare or quoted.
+# The text between such a word and its value, then the value: one token, bare or quoted.
 VALUE = re.compile(
     rb"(?:[ _-]?(?:access[ _-]?)?key)?[\"'`*]*[ \t]*[:=][ \t*]*"
     rb"([\"'`]?)([^\s\"'`,;<>(){}\[\]]{6,200})\1(?=[\s,;}\])\"'`]|$)"

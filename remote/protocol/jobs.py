@@ -27,9 +27,9 @@ class JobSpec:
     `argv` is run in `cwd` (empty: the run's copy of the code; relative: under the workdir). In `argv` these are filled
     in: {run_dir} {output_dir} {tensorboard_dir} {job_dir} {resume_from} {payload} {free_port}. `environment` is added
     to the host's own; names in `secrets` are filled from a 0600 file that is unlinked once read. `grace_s` is the time
-    to checkpoint after a stop; `stall_after_s` the least time without a new step that counts as stalled; `processes`
-    how many ranks save a random state into each checkpoint. `data` maps places in the code
-    to absolute paths of data.
+    to checkpoint after a stop; `stall_after_s` the time without a new step after which a job may be stalled;
+    `processes` how many ranks save a random state into each checkpoint. `data` maps places in the code to absolute
+    paths of data.
     """
 
     run: str

@@ -49,7 +49,7 @@ def make_part(folder: str) -> Tuple[int, str]:
 
 
 def sweep(folder: str) -> None:
-    """Remove temporary files whose writer is known to be dead; those of other machines or boots stay."""
+    """Remove temporary files whose writer is certainly dead; those of other machines or boots stay."""
     try:
         names = os.listdir(folder)
     except OSError:

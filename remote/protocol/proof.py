@@ -12,7 +12,7 @@ from remote.protocol.quantities import duration
 
 @dataclass(frozen=True)
 class ProofRequest:
-    """What to prove. Paths are the host's; `source` is the tree that is copied for it, empty: the project's own.
+    """What to prove. Paths are the host's; `source` is the tree that the proof copies; empty: the project's own.
 
     `argv` may hold the placeholders of a job's. `adapters` are the names of the adapters to train, () if
     unspecified; `run_steps` the length of the whole run, for the ETA. `secrets` are values by name, never written down.

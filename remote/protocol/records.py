@@ -1,4 +1,4 @@
-"""TFRecord framing: how many bytes of an event file are complete, valid records, and what stopped the count.
+"""TFRecord framing: measure how many bytes of an event file are complete, valid records, and what follows them.
 
 A record is its length (8 bytes, little-endian), the masked CRC-32C of those 8 bytes, the data, and the masked CRC-32C
 of the data (tensorflow/core/lib/io/record_writer.h).

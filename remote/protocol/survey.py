@@ -1,4 +1,4 @@
-"""The survey of a host in one exchange; each stage's check judges it together with local facts."""
+"""The survey of a host, taken in one exchange. The check of each stage judges it together with local facts."""
 
 from __future__ import annotations
 

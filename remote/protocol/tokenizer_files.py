@@ -47,7 +47,7 @@ class Fault:
 
 
 def judge_file(name: str, data: bytes) -> Optional[Fault]:
-    """Return what is wrong with the bytes of the file `name`, or None if nothing is visible without its digest."""
+    """Return the fault of the bytes of the file `name`; None if none is found without the digest."""
     if not data.strip():
         return Fault("empty", f"{len(data)} bytes, none of them text")
     if data.startswith(LFS_POINTER):

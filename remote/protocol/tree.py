@@ -13,7 +13,7 @@ from remote.protocol.values import Malformed
 
 MANIFEST_VERSION = 1
 LARGE_BYTES = 20 * 10**6
-"""A file of this size or more is warned about if git does not track it, and is not copied into every run."""
+"""Files of this size or more are not copied into every run, and cause a warning if git does not track them."""
 MASS_DELETE_OVER = 20
 FORCE_SYNC = "pipeline run --force sync --until sync"
 

@@ -1,4 +1,4 @@
-"""Local copies of a run's growing files: each a byte prefix of the host's; event files end with a complete record.
+"""Local copies of a run's growing files. Each is a byte prefix of the host's; event files end with a complete record.
 
 A file that was replaced on the host continues under a new name (`NAME.replaced-2`); the old copy stays. Bytes may
 arrive twice, from simultaneous pulls or after a lost connection: bytes that exist locally are compared and skipped.

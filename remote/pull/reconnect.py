@@ -16,7 +16,7 @@ LOST = (ConnectionLost, DeadlineExceeded, CannotConnect)
 class RetryPolicy:
     """Waits double from `first_s` to `longest_s`, until `tries` failures in a row without a message in between.
 
-    `on_lost` is called with each error and the wait that follows. Only a connection that once worked is retried.
+    `on_lost` is called with each error and the wait that follows. Only a connection that has worked before is retried.
     """
 
     first_s: float = 0.5

@@ -1,6 +1,6 @@
 """Check that a safetensors file matches its header, without loading a tensor.
 
-The format has no checksum (a digest must vouch for the data), but its header accounts for every byte
+The format has no checksum, so the data needs a digest, but its header accounts for every byte
 (the "Format" section of the library's README).
 """
 

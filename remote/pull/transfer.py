@@ -44,7 +44,10 @@ class Transfer:
         self.offsets = {name: offset for name, offset, _ in self.wants}
 
     def fetch(self, host: Host, op: str, args: Json, wants: list[Want]) -> Json:
-        """Write the bytes to the mirror and return the host's answer. Errors beyond one file end the connection."""
+        """Write the bytes to the mirror and return the host's answer.
+
+        Errors that affect all files end the connection.
+        """
 
         def write(segment: Segment) -> None:
             self._write(wants[segment.index][0], segment.data, segment.fresh)

@@ -24,7 +24,7 @@ def pack_in_background(pieces: Iterable[tuple[bytes, bool]], codec: str, in_flig
 
 
 class PackingThread:
-    """A thread that produces chunks, and the compression level that its queue and the connection suggest."""
+    """A thread that produces chunks, and chooses the compression level by its queue and the connection."""
 
     def __init__(self, in_flight: InFlight) -> None:
         self._in_flight = in_flight

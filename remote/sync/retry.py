@@ -16,7 +16,7 @@ Answer = TypeVar("Answer")
 
 
 def retry_lost_connection(host: Host, send: Callable[[int], Answer], wait: Callable[[float], None]) -> Answer:
-    """Call `send(lost)` until it returns; `lost` counts the connections lost so far. Waits double after each of TRIES.
+    """Call `send(lost)` until it returns; `lost` counts the lost connections. Waits double, up to TRIES times.
 
     Raises ConnectionLost or DeadlineExceeded after that, and `error_of_fault` for a refusal.
     """

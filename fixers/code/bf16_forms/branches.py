@@ -102,7 +102,7 @@ def _find_switched_on(source: PythonSource) -> set[str]:
 
 
 def _compares_dtype(source: PythonSource, test: ast.expr) -> bool:
-    """Return True for `tensor.dtype == torch.bfloat16`: the branch keeps a dtype that is there already."""
+    """Return True for `tensor.dtype == torch.bfloat16`: such a branch only preserves an existing dtype."""
     return any(
         source.names.meaning(each) == "torch.bfloat16"
         for compare in ast.walk(test)

@@ -104,7 +104,7 @@ def _keyword_renamer(draft: Draft, keyword: ast.keyword) -> Callable[[str], None
 
 
 def _refusing_class(draft: Draft, consumers: Consumers, call: ast.Call, flags: Flags) -> Fields | None:
-    """Return the project's class that is called, if it declares bf16 and does not declare the float16 twin."""
+    """Return the project's class that is called, if it declares bf16 but not the float16 counterpart."""
     if (draft.source.names.meaning(call.func) or "").startswith(LIBRARIES):
         return None
     fields = consumers.class_named(tail_of(call))

@@ -1,4 +1,4 @@
-"""Lightning's `bf16-true`: what else must change where 16-mixed replaces it."""
+"""What else must change where 16-mixed replaces Lightning's `bf16-true`."""
 
 from __future__ import annotations
 

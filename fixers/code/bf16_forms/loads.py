@@ -1,4 +1,4 @@
-"""Implicit precision: `dtype="auto"` or no dtype for bfloat16 checkpoints, and TRL's default."""
+"""Precision that is chosen implicitly: `dtype="auto"` or no dtype for bfloat16 checkpoints, and TRL's default."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def _is_called(node: ast.expr, names: tuple[str, ...]) -> bool:
 
 
 def find_table(source: PythonSource, table: ast.Dict) -> Iterator[Found]:
-    """Yield a dictionary with words as keys: a reader per lookup; of any option if this file does not look it up."""
+    """Yield a reader for each lookup in a dictionary with words as keys; without lookups, one for any option."""
     words = tuple(word for key in table.keys if isinstance(word := constant_of(key), str))
     if not names_bfloat16(words) or SAFETENSORS.intersection(words) or not _is_table_of_precisions(table):
         return

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 ANY = "*"
-"""The option of a reader that gets its value under another name, such as a parameter `name` or an exported table."""
+"""The option of a reader whose values have another name, such as a parameter `name` or an exported table."""
 HALF_SPELLINGS = (
     *("fp16", "float16", "half", "16-mixed", "fp16-mixed", "fp16_mixed", "16_mixed", "16", "torch.float16", "f16"),
     *("FP16", "FLOAT16", "HALF", "Float16", "Half"),
@@ -24,7 +24,7 @@ class Reader:
     """One place that reads an option. `words` are the values that it accepts, those for bfloat16 among them.
 
     `strict`: any other value fails or selects float32. `extensible`: bf16-to-fp16 adds the float16 word there.
-    `folds`: upper and lower case are the same. `owner`: the function or class around it.
+    `folds`: it ignores case. `owner`: the function or class around it.
     `display`: it is a list of words, which selects nothing by itself.
     """
 

@@ -18,7 +18,7 @@ READS_KEY = ("get", "pop", "setdefault")
 
 
 def subject_of(source: PythonSource, node: ast.expr) -> str | None:
-    """Return the option's name; ANY for a variable that is not called like a precision; None if it has no name."""
+    """Return the option's name; ANY for a variable whose name does not suggest a precision; None without a name."""
     node = without_cast(node)
     match node:
         case ast.Subscript(slice=ast.Constant(value=str(key))):

@@ -35,7 +35,7 @@ def open_agent(socket_path: str | None, timeout_s: float = AGENT_TIMEOUT_S) -> p
 
 @contextlib.contextmanager
 def _auth_sock(socket_path: str) -> Iterator[None]:
-    """Set SSH_AUTH_SOCK, which is where paramiko.Agent takes the path from."""
+    """Set SSH_AUTH_SOCK, from which paramiko.Agent takes the path."""
     before = os.environ.get("SSH_AUTH_SOCK")
     if before == socket_path:
         yield

@@ -59,7 +59,7 @@ class ConnectedHop:
 class Connection:
     """The SSH connection to the target of `route`, opened by the first start.
 
-    `sock` is connected to the first hop already. `fast` False uses public names of paramiko only.
+    `sock` is already connected to the first hop. With `fast` False, only public names of paramiko are used.
     """
 
     def __init__(
@@ -217,7 +217,7 @@ class Connection:
 def make_fabric_connection(
     hop: ResolvedHop, gateway: fabric.Connection | bool, options: Mapping[str, object], sock: MonitoredSocket | None
 ) -> fabric.Connection:
-    """Return a connection that is not open yet, from what `ssh -G` resolved: fabric reads no file of its own.
+    """Return an unopened connection with the options that `ssh -G` resolved; fabric reads no file of its own.
 
     A lazy Config loads neither ~/.fabric.yaml (or .py, which would be executed) nor ~/.ssh/config.
     """

@@ -119,7 +119,7 @@ class EarlyChannel(threading.Thread):
         self.destination = destination
         self.channel: paramiko.Channel | None = None
         self._error: Exception | None = None
-        # Sent right behind the channel open request, to the number that the server will give to the channel.
+        # Sent right after the channel open request, addressed to the number that the server will assign to the channel.
         self.follow_up = exec_request(FIRST_CHANNEL, command) if command else None
         self.sent = threading.Event()
 
@@ -127,7 +127,7 @@ class EarlyChannel(threading.Thread):
         try:
             self.channel = self.transport.open_channel_now(self.destination)
         except (paramiko.SSHException, EOFError, OSError) as error:
-            # paramiko forgets a channel that was closed before this thread looked for it: a command that ended at once.
+            # If a command ended at once, paramiko has already dropped its closed channel.
             if self.channel is None or not self.channel.active:
                 self._error = error
         self.sent.set()
@@ -171,7 +171,7 @@ class FastTransport(SshTransport):
         return self._handler().auth_interactive(username, handler, submethods)
 
     def send_early(self) -> None:
-        """Send the early request, if the server is known to keep it until the authentication request is decided.
+        """Send the early request, if the server is known to queue it until authentication is decided.
 
         If authentication fails, OpenSSH answers that these messages are unknown.
         """

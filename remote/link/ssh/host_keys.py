@@ -1,4 +1,4 @@
-"""Host key verification: what known_hosts and the host file say about the key that a server presents."""
+"""Host key verification: compare the key that a server presents with known_hosts and the host file."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class MonitoredSocket:
     def in_flight(self) -> int | None:
         """Return the bytes that the kernel accepted and a nearby peer has not acknowledged; None for a distant peer.
 
-        A distant peer's kernel acknowledges long before its sshd reads: the unacknowledged bytes only show distance.
+        For a distant peer the number says nothing about its sshd: it reflects only the round-trip time.
         """
         return self.unacknowledged() if self._is_nearby() else None
 
@@ -81,7 +81,7 @@ class MonitoredSocket:
         return len(info) == TCP_INFO_BYTES and int.from_bytes(info[MIN_RTT_OFFSET:], sys.byteorder) < NEARBY_RTT_US
 
     def unacknowledged(self) -> int | None:
-        """Return the bytes that the kernel took and the peer has not acknowledged; None if unknown."""
+        """Return the bytes that the kernel accepted and the peer has not acknowledged; None if unknown."""
         if not isinstance(self._socket, socket.socket):
             return None
         try:

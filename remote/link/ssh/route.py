@@ -10,7 +10,7 @@ class ResolvedHop:
     """One SSH server of a route, as `ssh -G` resolved it.
 
     `key_name` is the name of its key in known_hosts; `host_key` is the fingerprint that the host file pins.
-    `destination` is the host that the user named, so that hints can repeat it: the same for every hop of a route.
+    `destination` is the value of --host, which hints repeat; it is the same for every hop of a route.
     """
 
     alias: str

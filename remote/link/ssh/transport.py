@@ -39,7 +39,7 @@ class EarlyRequest:
 
 
 class TransportLog(logging.Handler):
-    """What paramiko reports only in its log: the server's algorithms, the reason of a disconnect, the first error."""
+    """Collects what paramiko only logs: the server's algorithms, the reason of a disconnect, the first error."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class SshTransport(paramiko.Transport):  # type: ignore[misc]
         return self.auth_handler is not None and bool(self.auth_handler.is_authenticated())
 
     def query_key(self, username: str, key: paramiko.PKey) -> bool:
-        """Return False if the server would not accept `key`; paramiko has no public way to ask, so True."""
+        """Return True: paramiko has no public way to ask whether the server would accept `key`."""
         return True
 
     def start_command(self, command: str) -> paramiko.Channel:
@@ -128,7 +128,7 @@ class SshTransport(paramiko.Transport):  # type: ignore[misc]
         return channel.out_window_size >> 12, (self.sock.unacknowledged() or 0) >> 12
 
     def end_handshake(self) -> None:
-        """Disable what only the handshake needs: immediate acknowledgements and the debug log."""
+        """Disable immediate acknowledgements and the debug log, which only the handshake needs."""
         self.sock.quickack = False
         self.log.logger.setLevel(logging.INFO)
 

@@ -88,7 +88,7 @@ def greeting(payload: str, workdir: str) -> Dict[str, Any]:
 
 
 def answer(request: Dict[str, Any], connection: Connection, workdir: str, payload: str) -> Dict[str, Any]:
-    """The final object of one request. Every error becomes an answer, so that the next request can be read."""
+    """The answer to one request. Every error becomes an answer, so that the next request can be read."""
     call = Call(request.get("op", ""), request.get("args", {}), workdir, payload, connection)
     stream = request.get("stream", "")
     result: Dict[str, Any]

@@ -13,7 +13,7 @@ LOWEST_PRIORITY = 19
 
 
 def main(compiled: str, workdir: str) -> int:
-    """Do both as far as the host allows, at the lowest priority."""
+    """Compile and clean up as far as the host permits, at the lowest priority."""
     payload = os.path.abspath(sys.argv[0])
     os.nice(LOWEST_PRIORITY)
     with contextlib.suppress(OSError, SyntaxError):

@@ -39,7 +39,7 @@ def list_names(folder: str) -> List[str]:
 
 
 def judge_names(names: List[str], *, world_size: int, scaler: bool) -> str:
-    """What is missing among `names`; empty if a resume finds everything it needs.
+    """The first problem with `names`; empty if all files that a resume needs are among them.
 
     transformers loads optimizer and scheduler only if both exist, skips a missing scaler silently and a missing random
     state with one line, so each of them is required here (trainer.py, `_load_optimizer_and_scheduler`).
@@ -68,7 +68,7 @@ def judge_random_states(present: Any, world_size: int) -> str:
 
 
 def judge_file(folder: str, name: str) -> str:
-    """Why the file is damaged, judged by its own structure; empty if no problem is found."""
+    """Why the file is damaged, by its own structure; empty if no damage is found."""
     path = os.path.join(folder, name)
     if os.path.getsize(path) == 0:
         return f"{name}: empty file"

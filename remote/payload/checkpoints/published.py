@@ -88,7 +88,7 @@ def publish(folder: str, *, world_size: int = 1, scaler: Optional[bool] = None) 
 
 
 def verify(folder: str, *, trust_stat: bool = False) -> str:
-    """Why the checkpoint cannot be resumed from: the file and the reason; empty if every digest matches.
+    """The file and the reason why the checkpoint cannot be resumed from; empty if every digest matches.
 
     With `trust_stat` an earlier verification counts as long as no file's size, times or inode have changed.
     """
@@ -200,7 +200,7 @@ def newest_verified(run_root: str, *, trust_stat: bool = False) -> Optional[Chec
 
 
 def set_aside(folder: str) -> str:
-    """Rename a broken checkpoint to a name that no trainer picks; return its new path. Nothing is deleted."""
+    """Rename a broken checkpoint so that no trainer resumes from it; return its new path. Nothing is deleted."""
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     parent, name = os.path.split(folder)
     target = os.path.join(parent, f"{BROKEN}{name}-{stamp}")

@@ -103,7 +103,7 @@ def read_holder(path: str) -> Holder:
 
 
 def is_held(path: str, seen: Holder) -> bool:
-    """Return True if the holder is alive: by its process on this machine, else by its counter, for up to 8 s."""
+    """Return True if the holder is alive: judged by its process on this machine, else by its counter within 8 s."""
     if not seen.beats:
         return False
     if seen.boot == boot_id() and seen.namespace == _namespace():

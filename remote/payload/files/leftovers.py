@@ -72,7 +72,7 @@ def recorded_temporary_folder(folder: str) -> str:
 
 
 def _entries(parent: str) -> List[Tuple[str, str, str]]:
-    """(folder name, path whose name holds the owner, owner) for every owned folder in `parent`."""
+    """(folder name, path of the entry that names the owner, owner) for every owned folder in `parent`."""
     found = []
     with contextlib.suppress(OSError):
         for name in os.listdir(parent):

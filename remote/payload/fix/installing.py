@@ -90,7 +90,7 @@ def _follow(call: Call, process: subprocess.Popen[bytes], lines: Deque[str], par
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the command and its children: SIGINT first, because pip removes its temporary files then; later SIGKILL."""
+    """End the command and its children: first by SIGINT, so that pip removes its temporary files; later by SIGKILL."""
     if process.poll() is None:
         for number in (signal.SIGINT, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):

@@ -114,7 +114,7 @@ def _put_one_back(project: Project, fixer: str, entry: str, known: Replaced) -> 
 
 
 def _is_synced(project: Project, path: str, digest: str) -> bool:
-    """Return True if a sync has written these bytes since, so that there is nothing to undo."""
+    """Return True if a later sync has written these bytes, so that there is nothing to undo."""
     row, _ = _row_of(project, path)
     return row is not None and row.installed == digest
 

@@ -1,4 +1,4 @@
-"""Adoption: a job whose supervisor was killed gets a new one, or its result if it has ended meanwhile."""
+"""Adoption: a job whose supervisor was killed gets a new one; if the job has ended, its result is written instead."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from remote.protocol.layout import PAYLOAD, RunLayout
 
 
 def ensure_supervised(call: Call, run: RunLayout, number: int) -> None:
-    """Start a supervisor for the job whose supervisor is gone, if it still runs or its end can still be judged."""
+    """Start a supervisor for a job that has lost its own, if the job still runs or its end can be judged."""
     observed = observe_job(run, number)
     state = observed.answer.state
     if observed.orphans or (state is JobState.LOST and can_judge_unsupervised(run, run.job(number))):

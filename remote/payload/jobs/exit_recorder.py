@@ -23,7 +23,7 @@ def read_exit(job: JobLayout) -> Optional[int]:
 
 
 def fork_recorded(job: JobLayout) -> None:
-    """Fork; return in the child only. The calling process waits for it, records its status and ends the same way."""
+    """Fork and return in the child only. The parent waits for it, records its status and exits with the same status."""
     trainer = 0
 
     def forward(number: int, frame: Optional[FrameType]) -> None:

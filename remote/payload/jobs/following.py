@@ -50,7 +50,7 @@ def follow_log(call: Call) -> Dict[str, Any]:
 
 
 def _has_ended(call: Call) -> Callable[[], bool]:
-    """A function that returns True once the job has ended or is lost; it observes the job at most once a second."""
+    """Return a function that is True once the job has ended or is lost; it checks at most once a second."""
     run = RunLayout(run_root(call))
     number = int(call.args.get("job", 0)) or newest_job(run)
     observed_at = float("-inf")

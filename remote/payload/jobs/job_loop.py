@@ -119,7 +119,7 @@ class JobLoop:
         return result
 
     def _until_ended(self) -> Tuple[int, ...]:
-        """The pids that could not even be killed, once everything else has ended."""
+        """The pids that survived SIGKILL, once everything else has ended."""
         ending: Optional[Ending] = None
         while True:
             exited = self._has_exited()
@@ -160,7 +160,7 @@ class JobLoop:
                 return self._status is not None
 
     def _adopted_has_exited(self) -> bool:
-        """The same for a job that is not a child of this process: its exit recorder, or else every process, ended."""
+        """Return True if an adopted job has ended: its exit recorder or, without one, all its processes."""
         if is_alive(self._child.pid, self._child.ticks, boot_id()):
             return False
         self._status = read_exit(self._job)

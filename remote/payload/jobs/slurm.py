@@ -76,7 +76,7 @@ def submit(script: str, folder: str) -> str:
 
 
 def find_by_name(name: str) -> str:
-    """The number of this user's job of that name in the queue, "" for none: a submission whose answer was lost."""
+    """The number of this user's queued job of that name, "" for none. Finds a submission whose answer was lost."""
     return _run(["squeue", "--noheader", "--me", f"--name={name}", "--format=%i"]).strip().partition("\n")[0]
 
 

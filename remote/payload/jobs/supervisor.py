@@ -104,7 +104,7 @@ def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> JobResult:
 
 
 def _without(exit_recorder: int, processes: List[Process]) -> List[Process]:
-    """The exit recorder ends by itself, after the process whose status it records."""
+    """The processes without the exit recorder, which ends by itself after the process that it records."""
     return [process for process in processes if process.pid != exit_recorder]
 
 

@@ -17,7 +17,7 @@ class Evidence:
     """What is known about a job's end. `status` is the wait(2) status; None if it is unknown.
 
     `stop_requested`: by job.stop. `sigterm_received`: by the supervisor or the launcher. `checkpoint`: the name of the
-    newest verified one. `adapter`: one was saved by this job. `unkillable`: how many processes even SIGKILL left.
+    newest verified one. `adapter`: this job saved one. `unkillable`: the number of processes that survived SIGKILL.
     """
 
     status: Optional[int]

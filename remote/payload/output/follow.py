@@ -30,7 +30,7 @@ HasEnded = Callable[[], bool]
 
 @dataclass
 class Position:
-    """How far one file was sent, the digest of the bytes just before, and the file's size, mtime and inode then."""
+    """The position up to which a file was sent, the digest of the bytes before it, and the file's stat fields then."""
 
     offset: int = 0
     tail_sha256: str = ""
@@ -110,7 +110,7 @@ def _push(
 
 
 def _wait(call: Call, watcher: FileWatcher, sent: bool, began: float) -> None:
-    """Wait until a file may have changed. News without a notification mean that this file system misses some."""
+    """Wait until a file may have changed. A change without a notification shows that inotify misses changes here."""
     if sent:
         watcher.count_news(notified=watcher.notified or watcher.wait(call.connection.source, 0))
         pause(PACE_S, began)

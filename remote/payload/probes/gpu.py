@@ -92,7 +92,7 @@ def _answer(query: Query, until: float) -> Tuple[Optional[int], str]:
         output, _ = process.communicate(timeout=max(0.0, until - time.monotonic()))
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
-        # A process that is stuck in the driver cannot be killed, so it is not waited for.
+        # A process that is stuck in the driver cannot be killed, so this does not wait for it.
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=0.2)
         return None, "nvidia-smi does not answer: the driver or a GPU hangs"

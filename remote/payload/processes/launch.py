@@ -174,7 +174,7 @@ def _become(
 
 
 def why_not_started(program: str, error: OSError) -> str:
-    """Why a program cannot be started from the current folder, in more detail than the kernel's message."""
+    """The reason why a program cannot be started from the current folder; more detailed than the kernel's message."""
     if error.errno == errno.ENOENT and "/" not in program:
         return "no program of that name is on PATH"
     if error.errno == errno.ENOENT and os.path.exists(program):

@@ -1,4 +1,4 @@
-"""Checks of the last batch, computed again: in float32, with other ids as padding, and with silent audio."""
+"""Checks of the recomputed last batch: in float32, with other ids as padding, and with silent audio."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOT_REACHED = "the proof ended before the last batch could be computed again"
 
 
 def judge(evidence: Evidence) -> Iterator[Result]:
-    """These are single signals: each is a warning."""
+    """Yield the results. Each is a single signal, and therefore a warning at most."""
     found = evidence.first.counterfactual or Counterfactual(why=NOT_REACHED)
     yield _agreement(found)
     yield _padding(found)

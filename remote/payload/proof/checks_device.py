@@ -106,7 +106,7 @@ def _memory(evidence: Evidence) -> Result:
         return passed("peak-memory", f"{peak / 2**30:.2f} GiB of main memory; no card was used")
     available = max(total - evidence.first.memory.others_bytes, 1)
     share = peak / available
-    # The allocator keeps what it once reserved: a card that is fully reserved may be half empty.
+    # The allocator never returns reserved memory, so a fully reserved card may be half empty.
     allocated = max(rank.memory.allocated_bytes for rank in evidence.ranks)
     message = f"{peak / 2**30:.2f} of {available / 2**30:.2f} GiB that are available ({share:.0%})"
     if allocated / available > FULL:

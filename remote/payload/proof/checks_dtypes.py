@@ -121,7 +121,7 @@ def _adapter_sizes(trainable: List[TrainableTensor]) -> Dict[str, int]:
 
 
 def _unwanted(evidence: Evidence, sizes: Dict[str, int]) -> Dict[str, int]:
-    """Return the adapters that were not asked for, if any of them gets gradients."""
+    """Return the adapters that were not requested, if any of them gets gradients."""
     wanted = evidence.request.adapters
     unwanted = {name: size for name, size in sizes.items() if wanted and name not in wanted}
     reached = {adapter_of(name) for name, states in evidence.gradients.items() if "nonzero" in states}
@@ -207,7 +207,9 @@ def _tied(evidence: Evidence) -> Iterator[Result]:
             "tied-weights", "embedding and head are two tensors with the same values, although the config ties them"
         )
         return
-    message = f"the config ties {untied.head} to {untied.embedding}, but they are two tensors, and training parts them"
+    message = (
+        f"the config ties {untied.head} to {untied.embedding}, but they are two tensors, which training makes different"
+    )
     grade = error if untied.tied_when_loaded else warning
     hint = "train one tensor for both, or set config.tie_word_embeddings = False"
     yield grade("tied-weights", message, where=untied.head, hint=hint)

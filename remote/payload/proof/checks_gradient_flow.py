@@ -38,7 +38,7 @@ def _cleared(evidence: Evidence) -> Optional[Result]:
 
 
 def _reduced(evidence: Evidence) -> Optional[Result]:
-    """DistributedDataParallel gives every rank the same gradients, in a backward pass that is not under no_sync."""
+    """DistributedDataParallel gives every rank the same gradients, except in backward passes under no_sync."""
     ranks = [rank for rank in evidence.ranks if REPLICATED in rank.model.roots]
     if len(ranks) < 2:
         return None
@@ -96,7 +96,7 @@ def _clipping(evidence: Evidence) -> Optional[Result]:
 
 
 def _clipped_away(evidence: Evidence) -> Result:
-    """Clipping divides by the norm: a limit of 0 sets gradients to 0, a norm that is not finite to 0 or NaN."""
+    """Clipping divides by the norm: a limit of 0, or a norm that is not finite, sets gradients to 0 or NaN."""
     clips = [(step.grad_norm, step.clip_limit or 0.0) for step in evidence.steps if step.clipped and step.grad_norm]
     overflowed = next((norm for norm, _ in clips if not math.isfinite(norm)), None)
     if overflowed is not None:
@@ -115,7 +115,7 @@ def _clipped_away(evidence: Evidence) -> Result:
 
 
 def _scale(evidence: Evidence) -> Optional[Result]:
-    """The scaler must unscale the gradients of scaled losses, and no others."""
+    """Judge the loss scale in gradients: the scaler must unscale those of scaled losses, and no others."""
     scale = next((step.loss_scale for step in evidence.steps if step.loss_scale), None)
     times = f"{scale:g} times" if scale else "many times"
     messages = {

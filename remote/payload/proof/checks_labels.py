@@ -1,4 +1,4 @@
-"""Checks of what is learnt: labels, padding, prompt, and the number that the loss is divided by."""
+"""Checks of what is learnt: labels, padding, prompt, and the number of items by which the loss is divided."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _masked(rows: Sequence[Union[LabelCounts, EntropyTargets]], loss_lost: bool)
         return NotChecked("labels-masked", "neither labels nor a cross entropy over classes were seen")
     empty = sum(not row.counted for row in rows)
     if empty:
-        # A single sample whose answer was cut off is lost; the others are not.
+        # A row without labels is a sample whose answer was cut off; the other samples are still learnt.
         grade = error if loss_lost or 1 < empty == len(rows) else warning
         return grade(
             "labels-masked", f"all labels of {empty} of {len(rows)} batches are -100: nothing is learnt from them"
@@ -67,7 +67,7 @@ def _padding(labels: List[LabelCounts]) -> Result:
 
 
 def _padding_learnt(masked: List[LabelCounts], learnt: List[LabelCounts]) -> Result:
-    """The mask may be that of an encoder whose input happens to be as long as the labels."""
+    """Judge labels at padding positions. The mask may belong to an encoder whose input is as long as the labels."""
     count = sum(row.padding_counted or 0 for row in learnt)
     one_id = all(row.padding_ids == 1 for row in learnt)
     grade = error if one_id and count > sum(row.shape[0] for row in masked) else warning
@@ -76,7 +76,7 @@ def _padding_learnt(masked: List[LabelCounts], learnt: List[LabelCounts]) -> Res
 
 
 def _ignored(rows: List[ValueTargets]) -> Iterator[Result]:
-    """Labels of -100 belong in losses with an ignore_index; a model may mask them before any other loss."""
+    """Judge labels of -100 in losses without an ignore_index. A model may mask them before such a loss."""
     losses = [row for row in rows if row.loss != MODEL and row.total] or rows
     wrong = [row for row in losses if row.ignored]
     for name in sorted({row.loss for row in wrong}):
@@ -107,7 +107,7 @@ def _prompt(labels: List[LabelCounts]) -> Result:
 
 
 def _normalisation(evidence: Evidence) -> Iterator[Result]:
-    """`num_items_in_batch` must be the labels that count in one whole optimizer step, on this rank or on all."""
+    """`num_items_in_batch` must be the number of labels that count in one optimizer step, on this rank or on all."""
     steps: Dict[int, List[LabelCounts]] = defaultdict(list)
     for row in evidence.first.batches.labels:
         if row.items is not None and row.step < len(evidence.steps):

@@ -108,12 +108,12 @@ def _without_scaler(evidence: Evidence) -> Result:
 
 
 def _vanished(evidence: Evidence) -> bool:
-    """Return True if gradients of some tensor exist and are 0 in every one of several steps."""
+    """Return True if some tensor has gradients that are 0 in each of several steps."""
     return any(len(states) > 1 and set(states) == {"zero"} for states in evidence.gradients.values())
 
 
 def _trajectory(scaled: List[Step]) -> Result:
-    """Judge the loss scale of these steps. A low scale is no fault if it was low from the start."""
+    """Judge the loss scale of these steps. A scale that was low from the start is no fault."""
     check = "scaler-trajectory"
     scales = [step.loss_scale for step in scaled if step.loss_scale is not None]
     skipped = [step for step in scaled if not step.applied]

@@ -53,7 +53,10 @@ class Coverage:
 
 
 def _find_coverage(evidence: Evidence) -> Coverage:
-    """A fresh LoRA's A gets its first gradient after B has changed, so a single step proves nothing about A."""
+    """Find the tensors with gradients.
+
+    A fresh LoRA's A has none before B changes, so one step proves nothing about A.
+    """
     states = {name: rows for name, rows in evidence.gradients.items() if rows}
     empty = {row.name for row in evidence.trainable if not row.elements}
     idle = [name for name, rows in states.items() if set(rows) <= {"none", "zero"} and name not in empty]
@@ -96,7 +99,7 @@ def _judge_coverage(coverage: Coverage, steps: int, reentrant: bool) -> Result:
 
 
 def _movement(evidence: Evidence) -> Result:
-    """A parameter group at a rate of 0 is frozen by design, so it may stay unchanged.
+    """Judge changes of weights. A parameter group at a rate of 0 is frozen by design, so it may stay unchanged.
 
     A fresh LoRA's A may change by less than its resolution for many steps; at the beginning of a warm-up, every tensor
     may.
@@ -119,7 +122,7 @@ def _movement(evidence: Evidence) -> Result:
 
 
 def _still(evidence: Evidence) -> Tuple[List[str], List[str]]:
-    """Return the tensors with gradients that did not change, and those of them to name: an adapter's first."""
+    """Return the tensors that have gradients and did not change, and which of them to name: those of adapters first."""
     states = evidence.gradients
     still = [name for name, changed in evidence.moved.items() if not changed and "nonzero" in states.get(name, [])]
     return still, [name for name in still if is_adapter(name)] or still
@@ -127,7 +130,7 @@ def _still(evidence: Evidence) -> Tuple[List[str], List[str]]:
 
 def _put_back(times: int) -> Result:
     when = "each of" if times > 1 else "one of"
-    message = f"before {when} the next steps, every trained tensor has its initial values again: it is restored"
+    message = f"before {when} the next steps, every trained tensor was reset to its initial values"
     return (error if times > 1 else warning)("adapter-moves", message)
 
 
@@ -137,7 +140,7 @@ def _rate_rises(evidence: Evidence) -> bool:
 
 
 def _between(evidence: Evidence) -> Iterator[Result]:
-    """Weights may be clamped, averaged or projected between steps by design; rounding them to float16 loses steps.
+    """Judge changes between steps. Clamping, averaging and projecting weights is normal; rounding to float16 is not.
 
     Rounding that was seen once is a warning: a script may cast its model once, after a warm-up.
     """

@@ -158,7 +158,7 @@ class Evidence:
 
     @property
     def gradients(self) -> Dict[str, List[str]]:
-        """By trained tensor, the strongest state of its gradient on any rank in each step."""
+        """For each trained tensor, the strongest state of its gradient on any rank, step by step."""
         by_name: Dict[str, List[Tuple[str, ...]]] = {}
         for rank in self.ranks:
             for name, states in rank.trained.gradients.items():
@@ -170,7 +170,7 @@ class Evidence:
 
     @property
     def moved(self) -> Dict[str, bool]:
-        """By trained tensor, whether its values changed on any rank."""
+        """For each trained tensor, whether its values changed on any rank."""
         merged: Dict[str, bool] = {}
         for rank in self.ranks:
             for name, has_moved in rank.trained.moved.items():
@@ -179,7 +179,7 @@ class Evidence:
 
     @property
     def master_weights(self) -> bool:
-        """Return True if the optimizer updates float32 copies, from which the models' float16 weights are copied."""
+        """Return True if the optimizer updates float32 copies, which are then copied to the models' float16 weights."""
         unheld = [row for rank in self.ranks for row in rank.model.trainable if not row.optimized]
         copies = self.foreign
         if not unheld or any(row.dtype != "float16" for row in unheld) or {row.dtype for row in copies} != {"float32"}:
@@ -200,7 +200,7 @@ class Evidence:
 
     @property
     def loss_lost(self) -> bool:
-        """Return True if some loss is not finite, and it ruins the training."""
+        """Return True if a loss that is not finite ruins the training."""
         if all(math.isfinite(loss) for loss in self.losses):
             return False
         return loss_is_lost(self.counted, nonfinite_weights=bool(self.nonfinite_weights))

@@ -43,7 +43,7 @@ NEVER_CHECKED = (
 
 
 def judge_proof(evidence: Evidence) -> ProofReport:
-    """Return the report. Each check has either a finding (info: checked, and fine) or a reason why it was not made."""
+    """Return the report. Each check has a finding (severity info if it passed), or a reason why it was not made."""
     results = tuple(_results(evidence))
     first = evidence.first
     seconds, run_steps = checks_device.step_seconds(evidence), evidence.request.run_steps
@@ -78,7 +78,7 @@ def _results(evidence: Evidence) -> Iterator[Result]:
 
 
 def summarize_step(step: Step) -> ProvedStep:
-    """Return the step as it is reported; a loss or norm that is not finite, which JSON does not have, is None."""
+    """Return the step for the report. A loss or norm that is not finite becomes None, since JSON cannot hold it."""
     return ProvedStep(
         applied=step.applied,
         seconds=step.seconds,

@@ -57,7 +57,7 @@ def run_proof(call: Call) -> Dict[str, Any]:
 
 
 def _events(call: Call, source: IO[bytes]) -> Iterator[Dict[str, Any]]:
-    """Yield the worker's events until it or the connection ends, and keep the connection alive in between."""
+    """Yield the worker's events until the worker or the connection ends, and keep the connection alive."""
     descriptor = source.fileno()
     held = b""
     while True:

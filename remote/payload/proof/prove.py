@@ -56,7 +56,7 @@ def main(workdir: str) -> int:
 
 
 def _read_line(descriptor: int) -> bytes:
-    """Read one line and no byte more: select waits for what follows."""
+    """Read one line and no byte more, because select is used to wait for what follows."""
     line = bytearray()
     while not line.endswith(b"\n"):
         byte = os.read(descriptor, 1)
@@ -160,7 +160,7 @@ class Runner:
         }
 
     def _over(self, leader: int) -> bool:
-        """Return True if the command ended or every rank reported, or if the missing reports cannot be expected."""
+        """Return True if the command ended, every rank reported, or no further report can be expected."""
         self._reap(leader)
         ranks = read_ranks(self._scratch.reports)
         states = [rank.state for rank in ranks]

@@ -1,4 +1,4 @@
-"""Where half precision entered a command: the line that used it, and the setting that its value came from."""
+"""Find where half precision entered a command: the line that used it, and the setting with its value."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def find_origins(evidence: Evidence) -> Iterator[HalfOrigin]:
 
 
 def _source(evidence: Evidence, entry: HalfEntry) -> str:
-    """Return the only place that holds the value that this line used; empty if it is the line, or not certain."""
+    """Return the only place that sets the value that this line used; empty if it is the line itself, or uncertain."""
     use = follow_use(evidence.texts.get(entry.file, ""), entry.line, entry.dtype)
     if use is None and not entry.source:
         return ""
@@ -94,7 +94,7 @@ def describe(origin: HalfOrigin) -> str:
 def explain(evidence: Evidence, kinds: Sequence[str], dtypes: Sequence[str]) -> str:
     """Return '; bfloat16 came from ...' for the first such entry, to be appended to a message; empty without one."""
     found = [one for one in find_origins(evidence) if one.kind in kinds and one.dtype in dtypes]
-    # What decides for the whole process comes before what followed from it.
+    # A choice for the whole process comes before its consequences.
     found.sort(key=lambda one: kinds.index(one.kind))
     if not found:
         return ""

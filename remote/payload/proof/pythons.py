@@ -1,4 +1,4 @@
-"""The Python processes of a command under proof: whether the hooks run in each, and whether it loaded torch."""
+"""The Python processes of a proved command: whether the hooks run in each, and whether it loaded torch."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Pythons:
             self._unhooked_since = now
 
     def without_hooks(self, now: float) -> bool:
-        """Return True if torch was loaded long ago and no process has the hooks: there is nothing to wait for."""
+        """Return True if torch was loaded a while ago and no process has the hooks, so that waiting is useless."""
         return self._unhooked_since is not None and now - self._unhooked_since > UNHOOKED_AFTER_S
 
     def known(self) -> Tuple[Python, ...]:

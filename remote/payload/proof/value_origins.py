@@ -1,4 +1,4 @@
-"""Where the value of a dtype setting came from: followed from the line that used it to the one place that holds it."""
+"""Find the origin of a dtype: from the line that used it back to the only setting that holds it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PAIR = re.compile(r"""["']?([A-Za-z_][\w.\-]*)["']?\s*[:=]\s*["']?([\w.\-]+)"""
 
 @dataclass(frozen=True)
 class Use:
-    """How a line chose a dtype. `keys`: names of settings it read; `literal`: the line that holds the dtype itself."""
+    """How a line chose a dtype. `keys`: names of settings that it read; `literal`: the line that contains the dtype."""
 
     keys: FrozenSet[str]
     literal: int = 0
@@ -64,7 +64,7 @@ def _expressions(statement: ast.stmt) -> Iterator[ast.expr]:
 
 
 class _Reader:
-    """Collects what an expression reads, and the line of a dtype that it holds itself."""
+    """Collects the names that an expression reads, and the line of a dtype that it contains."""
 
     def __init__(self, tree: ast.AST, dtype: str) -> None:
         self._tree = tree
@@ -91,7 +91,7 @@ class _Reader:
                     self.read(child, depth)
 
     def _read_names(self, node: ast.AST, depth: int) -> None:
-        """Read what a table, a comparison or a condition depends on; it names dtypes that it does not choose."""
+        """Read what a table, comparison or condition depends on; dtypes that appear in it are not the choice."""
         for part in ast.walk(node):
             self._note(part, _looked_up(part), depth)
 

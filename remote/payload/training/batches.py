@@ -1,4 +1,4 @@
-"""The samples of an epoch in batches of similar length, as a pure function of lengths, seed and epoch."""
+"""Group the samples of an epoch into batches of similar length: a pure function of lengths, seed and epoch."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def _finish(
     folders = Folders(project.tree)
     found = _Found(project, commit, stats, boot)
     _remove(project, commit, found, folders)
-    # A new commit was planned against the current files; before a recovered one, files may have been edited.
+    # A new commit is planned against the current files; before the recovery of an old one, files may have been edited.
     edited = set() if just_staged is not None else {path for path in commit.puts if found.is_edited(path)}
     placed = dict(_place(project, commit, edited, folders, just_staged or {}))
     for path, row in commit.after.items():
@@ -136,7 +136,7 @@ class _Found:
         return read_state(self._project.tree, path, self._stats, self._boot)
 
     def is_edited(self, path: str) -> bool:
-        """Return True if the path is neither as before the commit nor as after it."""
+        """Return True if the path matches neither its state before the commit nor that after it."""
         found = self.state(path)
         if found.kind == "missing" or found.damaged:
             return False

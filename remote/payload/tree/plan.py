@@ -1,4 +1,4 @@
-"""Plan a sync: the commit that makes the tree match the laptop's index, and the edited paths that it must not touch."""
+"""Plan a sync: the commit that makes the tree match the laptop's index, and the edited paths that it leaves alone."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class _SyncPlan:
 
 
 def _may_replace(found: FileState, *rows: Optional[Row]) -> bool:
-    """Return True if nobody's edit is lost: the file is missing, damaged, or matches one of the rows."""
+    """Return True if replacing it loses no edit: the file is missing, damaged, or matches one of the rows."""
     return found.kind == "missing" or found.damaged or any(row is not None and matches(row, found) for row in rows)
 
 

@@ -167,7 +167,7 @@ def mount_of(folder: str) -> str:
 
 @dataclass(frozen=True)
 class Staged:
-    """The stamps of the contents that are in staging, and the digests of those that arrived torn or not at all."""
+    """The stamps of staged contents, and the digests of contents that arrived damaged or not at all."""
 
     stamps: Dict[str, FileStamp]
     torn: Set[str]

@@ -1,4 +1,4 @@
-"""Whether autocast is on at this point, and in which dtype."""
+"""Read whether autocast is on, and in which dtype."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def autocast_dtype(device_type: str) -> Optional[str]:
 
 
 def autocast_caches() -> bool:
-    """Return True if autocast is on, for a card or the CPU, and keeps the weights that it casts until it ends."""
+    """Return True if autocast is on, for a card or the CPU, and caches the weights that it casts until it ends."""
     torch = sys.modules["torch"]
     return bool(torch.is_autocast_cache_enabled()) and any(autocast_dtype(kind) for kind in ("cuda", "cpu"))
 

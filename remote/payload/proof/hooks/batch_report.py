@@ -10,9 +10,10 @@ from typing import Dict, Optional, Tuple
 class LabelCounts:
     """The `labels` of one model call. `counted`: other than -100; `step`: index of the optimizer step.
 
-    `padding_counted` and `real`: positions outside and inside of the attention mask, None without one of the same
-    shape. `padding_ids`: distinct ids among the former. `copies_input`: labels equal the input ids; `of_input`: mostly,
-    perhaps shifted by one. `edge_run`: share of the batch that repeats one id at an edge. `items`: num_items_in_batch.
+    `padding_counted`: labels that count although the attention mask is 0 there. `padding_ids`: how many distinct ids
+    these have. `real`: positions where the mask is 1. Without a mask of the same shape, they are None or 0.
+    `copies_input`: the labels equal the input ids. `of_input`: most labels equal the input id at the same or the next
+    position. `edge_run`: share of the batch that repeats one id at an edge. `items`: num_items_in_batch.
     `empty_rows`: rows without any label that counts.
     """
 
@@ -72,8 +73,8 @@ class RowEnds:
 class TargetOffsets:
     """The offset between the targets of one cross entropy and the input tokens at the positions of their logits.
 
-    `share`: by offset, the share of the `rows` that were compared. `ahead`: by how many positions the labels that the
-    model was given are ahead of its input already; None without such labels.
+    `share`: by offset, the share of the `rows` that match it. `ahead`: by how many positions the
+    labels passed to the model are shifted already; None without such labels.
     """
 
     rows: int
@@ -83,10 +84,10 @@ class TargetOffsets:
 
 @dataclass(frozen=True)
 class IgnoredGradient:
-    """The gradient of logits at the positions of one batch that have no label other than -100.
+    """The gradient of the logits at the positions of one batch that have no label, or the label -100.
 
-    `reached`: how many have one; `compared`: samples of them. `uniform` and `one_id`: samples whose gradient points to
-    the uniform distribution, or to one id, the same in all.
+    `reached`: how many positions have a gradient; `compared`: how many of those were sampled. `uniform` and `one_id`:
+    samples whose gradient points to the uniform distribution, or to one id, the same in all.
     """
 
     positions: int
@@ -100,8 +101,8 @@ class IgnoredGradient:
 class InputRepeats:
     """The inputs of the first model call in each optimizer step.
 
-    `repeats`: how many of `steps` had the same as the first. `features`: float inputs by name, `constant` those that
-    held a single number in every step, `same` those that were the same in every step while other inputs changed.
+    `repeats`: how many of `steps` had the same inputs as the first. `features`: float inputs by name, `constant` those
+    that held a single number in every step, `same` those that were the same in every step while other inputs changed.
     """
 
     steps: int = 0

@@ -1,4 +1,4 @@
-"""Whether gradients that still contain the loss scale were bounded by a constant, by hooks or after backward."""
+"""Detect a constant that bounds gradients which still contain the loss scale, set by hooks or after backward."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def has_hooks(parameters: List[Any]) -> bool:
 
 
 def bound_of(parameters: List[Any]) -> float:
-    """Return the constant that bounds the gradients: many numbers or all norms are exactly that; inf without one."""
+    """Return the constant that bounds the gradients: many values, or all norms, equal it; inf if there is none."""
     held = [p for p in parameters if p.grad is not None][:TENSORS]
     gradients = [grad for grad in (values_of(p.grad) for p in held) if grad.numel() >= LEAST_NUMBERS]
     return min(_saturation(gradients), _common_norm(gradients))
 
 
 def _saturation(gradients: List[Any]) -> float:
-    """Return the largest number of most gradients, if it is the same in them and occurs often in each."""
+    """Return the largest value of the gradients, if it is the same in most of them and occurs often in each."""
     found = []
     for size in (gradient.abs() for gradient in gradients):
         most = size.max()

@@ -1,4 +1,4 @@
-"""Whether trained weights change between optimizer steps, and whether they are rounded to float16 there."""
+"""Detect trained weights that change between optimizer steps, and whether they are rounded to float16 there."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Changes:
 
 
 def _differ(before: Any, after: Any) -> bool:
-    """Return True if they differ by more than the rounding of a sum that was added and taken away again."""
+    """Return True if they differ by more than rounding, as of a value that was added and subtracted again."""
     if before.shape != after.shape or before.dtype != after.dtype:
         return True
     gap, size = (before - after).abs().max(), before.abs().max()

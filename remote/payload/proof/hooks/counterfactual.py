@@ -32,7 +32,7 @@ class ModelCall:
     cast: Optional[str]
 
     def run(self, changed: Dict[str, Any], *, cast: bool = True) -> Any:
-        """Return the loss, or without one the logits, in float32; `changed`: by name, a tensor and its replacement."""
+        """Return the loss, or the logits without one, in float32; `changed`: tensors and replacements, by name."""
         torch = sys.modules["torch"]
         by_id = {id(before): after for before, after in changed.values()}
         args = tuple(_exchanged(arg, by_id) for arg in self.args)
@@ -43,7 +43,7 @@ class ModelCall:
 
 
 def examine(call: Optional[ModelCall], optimizer: Any, world: int) -> Counterfactual:
-    """Return how far results change in each of the calls; of those that could not be made, the reason."""
+    """Return how much each recomputation changes the result, or why it could not be made."""
     if call is None:
         return Counterfactual(why="no model call could be repeated")
     if world > 1:
@@ -140,7 +140,7 @@ def _half_tensors(module: Any) -> List[Any]:
 
 @contextlib.contextmanager
 def _widened(root: Any) -> Iterator[None]:
-    """Have each module compute in float32; its half precision tensors are wide only while it is called."""
+    """Make each module compute in float32; its half precision tensors are float32 only while it is called."""
     originals: Dict[int, Any] = {}
     handles = []
 

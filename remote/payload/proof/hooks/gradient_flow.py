@@ -1,4 +1,4 @@
-"""What gradients contain, optimizer by optimizer, when they are clipped, divided by the loss scale and applied."""
+"""Record what each optimizer's gradients contain when they are clipped, divided by the loss scale and applied."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Snapshot = List[Tuple[Any, Versions]]
 
 
 class Content(Enum):
-    """What an optimizer's gradients contain. KEPT: those of an earlier step, to which later ones were added."""
+    """What an optimizer's gradients contain. KEPT: gradients of an earlier step, to which later ones were added."""
 
     SCALED = auto()
     PLAIN = auto()
@@ -55,7 +55,7 @@ class FlowRecorder:
         self._optimizers.add(optimizer)
 
     def before_backward(self) -> None:
-        """Forget gradients that were cleared since the last backward pass.
+        """Drop the record of gradients that were cleared since the last backward pass.
 
         Gradients that a step applied and that were changed afterwards are kept on purpose: decayed, or reset.
         """

@@ -1,4 +1,4 @@
-"""Waiting, after the report is written, until the proof's runner kills this process; ending it if the runner dies."""
+"""Wait after the report is written until the proof's runner kills this process; end it if the runner dies."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ Executed = Callable[[str], None]
 def watch_imports(names: FrozenSet[str], executed: Executed) -> None:
     """Call `executed(name)` after each execution of a module in `names`, in forked children too.
 
-    This wraps the search itself, not `sys.meta_path`: a finder inserted in front of the others, or a list that replaces
-    them, changes nothing. A spec that is only looked up (`importlib.util.find_spec`) has no effect.
+    The search function is wrapped, not `sys.meta_path`, so other finders on that list make no difference. Looking up a
+    spec without executing the module (`importlib.util.find_spec`) has no effect.
     """
 
     def wrap(original: Callable[..., Optional[ModuleSpec]]) -> Callable[..., Optional[ModuleSpec]]:
@@ -28,7 +28,7 @@ def watch_imports(names: FrozenSet[str], executed: Executed) -> None:
 
         return find
 
-    # `import` and `importlib.reload` call the first; `importlib.util.find_spec` has a reference of its own.
+    # `import` and `importlib.reload` use the function of the first module, `importlib.util.find_spec` the other.
     for module in ("importlib._bootstrap", "importlib.util"):
         home: Any = importlib.import_module(module)
         home._find_spec = wrap(home._find_spec)
@@ -36,7 +36,7 @@ def watch_imports(names: FrozenSet[str], executed: Executed) -> None:
 
 def _watch_loader(loader: Any, names: FrozenSet[str], executed: Executed) -> None:
     if isinstance(loader, importlib.util.LazyLoader):
-        # Its own exec_module does not execute the module yet.
+        # This loader's exec_module does not execute the module yet.
         loader = vars(loader)["loader"]
     if not hasattr(loader, "exec_module") or hasattr(loader, _MARK):
         return
@@ -48,6 +48,6 @@ def _watch_loader(loader: Any, names: FrozenSet[str], executed: Executed) -> Non
         if module.__name__ in names:
             executed(module.__name__)
 
-    # On the instance: the class still serves every other module unchanged.
+    # Set on the instance, because the class is used for other modules too.
     setattr(loader, _MARK, True)
     loader.exec_module = execute_and_call_back

@@ -1,4 +1,4 @@
-"""Whether the inputs of model calls vary: the same batch in each step, or features that hold a single number."""
+"""Detect inputs of model calls that do not vary: the same batch in each step, or features that are constant."""
 
 from __future__ import annotations
 

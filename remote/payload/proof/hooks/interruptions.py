@@ -1,4 +1,4 @@
-"""What an evaluation or a checkpoint in the middle of a training leaves changed: mode, trained set, dtypes, weights."""
+"""Detect what an evaluation or a checkpoint during training leaves changed: mode, trained set, dtypes, weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HALF = ("float16", "bfloat16")
 class Interruptions:
     """Compares the trained tensors and the mode of the model after each interruption with those before it.
 
-    Modes are compared for a module that holds most trained weights: a frozen encoder, or normalisation, may rest.
+    Modes are compared for the module that holds most trained weights: frozen encoders may stay in eval mode by design.
     """
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class Interruptions:
         return [_warning("weights-between", f"{of} differ from those before the {self._cause} at step {step}", step)]
 
     def _not_restored(self, parameters: List[Any], step: int) -> List[Anomaly]:
-        """A script may take a step or two until it has put everything back."""
+        """Return warnings about what is not restored; a script may need a step or two to restore everything."""
         found = []
         since = self._since(step)
         module = self._evaluated() if self._evaluated is not None else None
@@ -120,7 +120,7 @@ class Interruptions:
         return found
 
     def _idle(self, parameters: List[Any], step: int, untouched: Set[int]) -> List[Anomaly]:
-        """A part of a model may rest: experts that no token was routed to."""
+        """Return a warning about tensors without gradients; experts that get no token have none by design."""
         trained = {id(p): p for p in self._known(parameters) if p.requires_grad and p.numel()}
         idle = trained.keys() - self._with_gradient - untouched
         if self._measured < 2 or 2 * len(idle) < len(trained):

@@ -1,4 +1,4 @@
-"""Counts over a batch's labels: how many are learnt, and whether padding or the prompt is among them."""
+"""Count a batch's labels: how many are learnt, and whether padding or the prompt is among them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _like(labels: Any, value: Any) -> Optional[Any]:
 
 
 def _of_input(labels: Any, tokens: Any, counted: Any) -> bool:
-    """Return True if the labels are the input's own tokens, each in its position or in that of the one before it."""
+    """Return True if the labels are the input's own tokens, at the same position or one position earlier."""
     same = int(((labels == tokens) & counted).sum())
     shifted = int(((labels == tokens.roll(-1, dims=-1)) & counted).sum())
     return max(same, shifted) > MOSTLY * int(counted.sum())
@@ -66,7 +66,7 @@ def _edge_run(labels: Any, counted: Any) -> float:
 
 
 def count_values(target: Any, lengths: Any) -> Optional[Tuple[int, int]]:
-    """Return how many targets the loss reads as values, and how many of those are exactly -100; None for class ids."""
+    """Return the number of floating-point targets, and how many of them are exactly -100; None for class ids."""
     torch = sys.modules["torch"]
     if not isinstance(target, torch.Tensor) or not target.numel():
         return None

@@ -1,4 +1,4 @@
-"""Whether a backward pass starts at a loss that a scaler has scaled, by a mark in the autograd graph of the loss."""
+"""Detect whether a backward pass starts at a scaled loss, by a mark in the autograd graph of the loss."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LARGE = 256.0
 
 
 class Start(Enum):
-    """What a backward pass starts at. UNKNOWN: gradients are passed in, which may carry a scale of their own."""
+    """What a backward pass starts at. UNKNOWN: gradients are passed in, which may contain another scale."""
 
     SCALED = "scaled"
     PLAIN = "plain"
@@ -50,7 +50,7 @@ def _is_scaled_by_hand(root: Any) -> bool:
 
 
 def _is_scaled(root: Any) -> bool:
-    """Search the graph near `root`: a scaled loss may have been divided by micro-batches or added to others since."""
+    """Search the graph near `root`, since a scaled loss may have been divided or added to others after scaling."""
     waiting = [root.grad_fn]
     for _ in range(NEAR):
         if not waiting:

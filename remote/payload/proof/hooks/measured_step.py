@@ -1,4 +1,4 @@
-"""The record of an attempted step, from what the proof measured of it."""
+"""Build the record of an attempted step from its measurements."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .trained import Trained
 
 @dataclass(frozen=True)
 class MeasuredStep:
-    """What was measured of an attempted step. `norm`: of the gradients that the optimizer used, None if it did not."""
+    """The measurements of an attempted step. `norm`: of the gradients that the optimizer used, None if it used none."""
 
     trained: Trained
     optimizer: Any
@@ -38,7 +38,7 @@ def measure_step(measured: MeasuredStep, number: int, seconds: float) -> Step:
         grad_norm=applied_norm if norm is None else norm,
         applied_norm=applied_norm,
         loss_scale=measured.scale,
-        # A rate of 0 that changes weights is not the one that the optimizer uses.
+        # If weights change at a learning rate of 0, the optimizer uses another rate.
         learning_rate=None if rate == 0 and trained.has_moved(optimizer) else rate,
         scheduled=rate_in_schedule(optimizer),
         clipped=clip is not None,

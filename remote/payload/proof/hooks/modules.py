@@ -1,4 +1,4 @@
-"""Hooks on all modules of a model for its first forward passes: largest output and autocast state of each."""
+"""Measure all modules of a model in its first forward passes: largest output and autocast state of each."""
 
 from __future__ import annotations
 

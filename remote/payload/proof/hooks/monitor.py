@@ -1,4 +1,4 @@
-"""The live watch's judgement of each optimizer step by those before it; pure, so that a table of steps tests it."""
+"""The live watch's judgement of each optimizer step, given the steps before it. Pure."""
 
 from __future__ import annotations
 
@@ -100,7 +100,10 @@ class StepMonitor:
         return []
 
     def _without_gradient(self, step: Step) -> List[Anomaly]:
-        """Satisfied margins and equal rewards have no gradient either: an error only if no step ever had one."""
+        """Judge steps without a gradient.
+
+        Satisfied margins have none either, so it is an error only if no step had one.
+        """
         self._idle += 1
         check = "loss-zero" if step.loss_is_zero else "gradient-zero"
         message = f"every gradient is 0 in the {self._idle} steps up to step {step.number}"
@@ -132,7 +135,10 @@ class StepMonitor:
         return found
 
     def _rate(self, step: Step) -> List[Anomaly]:
-        """A schedule may reach 0 in the last steps, and rest there for a few between its cycles."""
+        """Judge learning rates of 0.
+
+        A schedule may reach 0 in the last steps, and for a few steps between its cycles.
+        """
         self._had_rate = self._had_rate or bool(step.learning_rate)
         self._at_zero = self._at_zero + 1 if step.learning_rate == 0 else 0
         left = None if self._planned is None else self._planned - step.number

@@ -1,4 +1,4 @@
-"""Where half precision entered this process (autocast, parameters, Accelerate, Trainer), and the settings it read."""
+"""Record where half precision entered the process (autocast, parameters, Accelerate, Trainer), and settings read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class OpenedSettings:
         self._active = False
 
     def watch(self) -> None:
-        """Record from now on; an audit hook cannot be removed."""
+        """Start recording; it cannot be stopped, because Python has no way to remove an audit hook."""
         if not self._active:
             self._active = True
             sys.addaudithook(self._audit)

@@ -26,8 +26,8 @@ class Handles:
 class Training:
     """Where in a step the process is, and which of torch's own hooks are registered.
 
-    `stepping`: the optimizer that a scaler steps, which has called it if `scaler_applied`. `unscaled_loss` and
-    `scaled_loss`: the arguments and result of the last `scaler.scale`.
+    `stepping`: the optimizer on which a scaler's `step` was called; `scaler_applied`: the scaler did step it.
+    `unscaled_loss` and `scaled_loss`: the arguments and result of the last `scaler.scale`.
     """
 
     def __init__(self) -> None:

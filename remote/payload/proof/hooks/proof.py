@@ -1,4 +1,4 @@
-"""The proof's recorder: everything that can be measured in the first optimizer steps, written down for the judge."""
+"""The proof's recorder: measures the first optimizer steps and writes a report for the judge."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ class ProofRecorder:
             report = dataclasses.replace(base, faults=(*base.faults, traceback.format_exc(limit=-3)))
         path = os.path.join(self.folder, f"rank-{self.rank}-{os.getpid()}.json")
         if state == "done":
-            # This report remains if the process does not survive what follows.
+            # This report remains if the process dies in the recomputation that follows.
             write_json(path, dataclasses.replace(report, state="running"))
             again = examine(self.batches.call, self.trained.main, self.world)
             report = dataclasses.replace(report, counterfactual=again)

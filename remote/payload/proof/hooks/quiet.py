@@ -37,7 +37,7 @@ def quiet(method: Callable[..., None]) -> Callable[..., None]:
                 ledger.faults.append(f"{method.__name__}: {traceback.format_exc(limit=-3)}")
         finally:
             ledger.depth -= 1
-            # The time of a call inside of another is part of the other's already.
+            # The time of a nested call is already included in that of the outer call.
             if not ledger.depth:
                 ledger.own_s += time.perf_counter() - began
 

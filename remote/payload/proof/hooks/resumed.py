@@ -44,7 +44,7 @@ class OpenedFiles:
         sys.addaudithook(self._audit)
 
     def stop(self) -> None:
-        """Ignore later reads; an audit hook cannot be removed."""
+        """Ignore later reads, because an audit hook cannot be removed."""
         self._active = False
 
     def _audit(self, event: str, args: Tuple[Any, ...]) -> None:

@@ -1,4 +1,4 @@
-"""The token that follows the last label of each row, to detect an end marker that is never learnt."""
+"""Find the token after the last label of each row, to detect an end marker that is never learnt."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def measure_ends(root: Any, inputs: Dict[str, Any]) -> Optional[RowEnds]:
     if 2 * len(rows) < len(counted) or not len(rows):
         return None
     ids = tokens[rows, end]
-    # A prompt may hold ends of earlier turns; a label behind this position would be of a later one.
+    # A prompt may contain end markers of earlier turns, but no label follows this position.
     if not bool((ids == ids[0]).all()):
         return None
     attended, pads = False, False

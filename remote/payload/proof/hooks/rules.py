@@ -20,7 +20,7 @@ def is_adapter(name: str) -> bool:
 def loss_is_lost(steps: Iterable[Step], *, nonfinite_weights: bool) -> bool:
     """Return True if losses that are not finite ruin the training: weights are not finite, or no step had a gradient.
 
-    A scaler skips a single batch that overflows, and a NaN that is only added for a log has no gradient.
+    A scaler skips a batch that overflows, and a NaN that is only logged has no gradient.
     """
     return nonfinite_weights or not any(step.has_gradient for step in steps)
 

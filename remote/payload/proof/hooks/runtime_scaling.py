@@ -84,7 +84,7 @@ class LossScaling:
     def _leaves(self, loss: Any) -> List[Any]:
         """Return the optimizers' parameters, and other tensors that this backward gives gradients to.
 
-        Others, such as half precision copies that a command copies by hand, are looked for if there were any before.
+        Others (half precision copies that the command manages itself) are searched for if there were any before.
         """
         optimizers = self._weights.optimizers
         held = {id(p): p for one in optimizers for p in parameters_of(one)}
@@ -131,7 +131,7 @@ class LossScaling:
         return result
 
     def inside_closure(self) -> bool:
-        """Return True in a step that evaluates a closure by itself, whose gradients no later check can refuse."""
+        """Return True in a step that evaluates its closure itself: its gradients cannot be checked afterwards."""
         return self._in_step
 
     def _overflowed(self, optimizer: Any) -> bool:
@@ -167,7 +167,7 @@ class LossScaling:
             write_json(self._file, {"scale": self.scale})
 
     def _resume(self) -> None:
-        """Start from the scale that an earlier job of the run arrived at."""
+        """Start from the last scale of an earlier job of the run."""
         try:
             with open(self._file, encoding="utf-8") as file:
                 self.scale = float(json.load(file)["scale"])
@@ -203,7 +203,7 @@ def _version(parameter: Any) -> Optional[Tuple[int, int]]:
 
 
 def _grouped(grads: List[Any]) -> List[List[Any]]:
-    """Return the numbers of gradients by device and dtype. Changes of `.data` do not count as new versions."""
+    """Return the gradients' `.data` by device and dtype; changing it does not increase a version counter."""
     groups: Dict[Tuple[Any, str], List[Any]] = {}
     for grad in grads:
         values = values_of(grad).data

@@ -13,7 +13,7 @@ class Step:
 
     `losses`: one for each micro-batch, as the script scaled them. `grad_norm`: as clipping measured it, otherwise
     `applied_norm`, the norm of the gradients that the optimizer used; None where it was not measured.
-    `learning_rate` None: the optimizer's learning rate cannot be read; `scheduled`: a scheduler sets it.
+    `learning_rate` None: it cannot be read; `scheduled`: a scheduler sets it.
     `nonfinite_gradients`: names of tensors, in a skipped step. `nonfinite_weights`: trained tensors that became
     non-finite in the step, or would have if it had not been prevented (`prevented`).
     """

@@ -16,7 +16,7 @@ Clip = Tuple[Set[int], Optional[float], float]
 
 
 class StepLog:
-    """`wanted`: steps to record that count. `max_attempts`: attempts after which to stop anyway."""
+    """`wanted`: the number of effective steps to record. `max_attempts`: attempts after which to stop anyway."""
 
     def __init__(self, wanted: int, max_attempts: int) -> None:
         self.wanted = wanted
@@ -27,7 +27,8 @@ class StepLog:
         """Return True if recording may stop. `idle`: no tensor had a gradient; `put_back`: weights were restored.
 
         Symptoms that healthy trainings share get more steps: one more for a loss that has not changed and for weights
-        that were restored once; all `max_attempts` without gradients, as in a batch without a violated margin.
+        that were restored once; all `max_attempts` if there are no gradients, which is normal for a margin loss whose
+        margins are all satisfied.
         """
         wanted = self.max_attempts
         if not idle:
@@ -48,7 +49,7 @@ class StepLog:
             file.write(json.dumps(dataclasses.asdict(self.steps[-1])) + "\n")
 
     def _scale_falls(self, at: int) -> bool:
-        """Return True for a skipped step whose loss scale is still falling: it began high, or the loss is a sum."""
+        """Return True for a skipped step whose loss scale is still falling: it began high, or the loss is large."""
         step = self.steps[at]
         if step.applied or step.loss_scale is None or not step.loss_is_finite:
             return False

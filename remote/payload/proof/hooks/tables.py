@@ -70,7 +70,7 @@ def state_dtypes(optimizers: List[Any]) -> Tuple[DtypeCount, ...]:
 
 
 def _once(rows: List[Row]) -> List[Row]:
-    """Return each tensor once: weights may be tied, and a part of a model may be called on its own too."""
+    """Return each tensor once. Duplicates come from tied weights, and from parts of a model that are called alone."""
     unique: Dict[int, Row] = {}
     for row in rows:
         unique.setdefault(id(row[2]), row)

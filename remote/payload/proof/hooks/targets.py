@@ -1,4 +1,4 @@
-"""Which token each row of logits is trained to predict, and the gradient of logits where labels are ignored."""
+"""Measure which token each row of logits is trained to predict, and the gradient of logits without a label."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class TargetMeasure:
         """Record an output of a module inside of the call; the last one is usually the logits."""
         if not self._is_open or output.dim() != 3 or not output.requires_grad:
             return
-        # A few columns tell rows apart; the output itself would take memory that the training needs.
+        # A few columns suffice to identify rows; keeping the whole output would take memory that the training needs.
         self._outputs[output.shape[-1]] = output.detach()[..., :COLUMNS].to(sys.modules["torch"].float32, copy=True)
         if leaf:
             self._follow(output)
@@ -88,7 +88,7 @@ class TargetMeasure:
         self._handle = output.register_hook(measure)
 
     def note_entropy(self, scores: Any, target: Any, ignored: int) -> None:
-        """Find rows of the scores among the logits by their values, whatever slicing is between the two."""
+        """Find rows of the scores among the logits by their values, however the logits were sliced."""
         if len(self._offsets) + len(self._compared) >= CALLS or scores.dim() not in (2, 3):
             return
         flat = scores.detach() if scores.dim() == 2 else scores.detach().transpose(1, 2).reshape(-1, scores.shape[1])

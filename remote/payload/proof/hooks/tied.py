@@ -1,4 +1,4 @@
-"""Embeddings and heads that a model's config ties, and that are two tensors nevertheless."""
+"""Find embeddings and heads that are separate tensors although the model's config ties them."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ FIRST_THAT_KEEPS_BOTH = 5
 
 
 def find_untied(roots: List[Any], names: Dict[int, str], has_moved: Dict[str, bool]) -> Optional[UntiedHead]:
-    """Return the first head that is apart from its embedding, against its config; None if there is none.
+    """Return the first head that its config ties to an embedding, but that is a separate tensor; None if there is none.
 
-    A copy that PEFT trains is saved with the adapter, so it is no such head.
+    Copies that PEFT trains do not count: they are saved with the adapter.
     """
     for root in roots:
         pair = _pair(getattr(root, "module", root))

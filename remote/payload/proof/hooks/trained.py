@@ -1,4 +1,4 @@
-"""The models that were called, the optimizers that step, and the gradients and changes of each trained tensor."""
+"""Record called models, stepping optimizers, and the gradients and changes of each trained tensor."""
 
 from __future__ import annotations
 

@@ -131,11 +131,11 @@ class WatchRecorder:
             self._record(optimizer, None, applied=False, prevented=True)
 
     def _would_ruin(self, optimizer: Any) -> bool:
-        """Return True if the step is certain to ruin weights: gradients are not finite, and it applies any."""
+        """Return True if the step is certain to ruin weights: it applies gradients that are not finite."""
         norm = self._grad_norm()
         if norm is None or math.isfinite(norm) or not _is_unconditional(optimizer):
             return False
-        # The norm of a clipping may overflow where no gradient does.
+        # The norm that clipping computes may overflow although no gradient does.
         return "nonfinite" in measure_gradients(_numbered(optimizer))[0].values()
 
     def _measure(self, optimizer: Any) -> None:
