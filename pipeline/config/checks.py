@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 
 from pipeline.config.document import Document
@@ -10,6 +11,7 @@ from pipeline.config.model import RunConfig
 from pipeline.config.secret_values import check_argv, check_environment, check_names
 from pipeline.config.shipped import shipped_data
 from remote.protocol.findings import Finding
+from remote.protocol.training import MESSAGES, TASKS
 
 INTERPRETERS = ("python", "python3", "torchrun", "accelerate", "bash", "sh")
 TAKES_CODE = ("-c", "-m")
@@ -21,6 +23,7 @@ def check_run_config(config: RunConfig, document: Document, root: Path) -> tuple
         *_command_problems(config, document, root),
         *_built_in_problems(config, document),
         *_data_problems(config, document, root),
+        *_task_problems(config, document),
         *check_fixer_settings(config.fixers, document),
         *check_environment(config.env, document),
         *check_names(config.secrets, document),
@@ -78,6 +81,20 @@ def _built_in_problems(config: RunConfig, document: Document) -> list[Finding]:
         found.append(document.problem(("model",), "the built-in trainer needs a model: {id: ...}, or give a command"))
     if config.data.dataset is None and config.data.path is None:
         found.append(document.problem(("data",), "the built-in trainer needs data.dataset or data.path"))
+    return found
+
+
+def _task_problems(config: RunConfig, document: Document) -> list[Finding]:
+    """Return the tasks that are neither built in nor defined under `data.templates`."""
+    known = [*TASKS, MESSAGES, *config.data.templates]
+    found = []
+    for number, task in enumerate(config.data.tasks):
+        if task not in known:
+            near = difflib.get_close_matches(task, known, n=1)
+            words = f"did you mean {near[0]}?" if near else f"the tasks are {', '.join(known)} and data.templates"
+            found.append(document.problem(("data", "tasks", number), f"unknown task {task!r}; {words}"))
+    if not config.data.tasks:
+        found.append(document.problem(("data", "tasks"), f"is empty; the tasks are {', '.join(known)}"))
     return found
 
 

@@ -102,6 +102,16 @@ class LoraConfig(Frozen):
     targets: tuple[Text, ...] | None = None
 
 
+Column = Literal["audio", "text", "split", "speaker", "messages", "scores", "phones_expected", "phones_said"]
+
+
+class TemplateConfig(Frozen):
+    """A task: prompt and reference answer, in which {NAME} stands for a column of the data."""
+
+    prompt: Text
+    target: Text
+
+
 class DataConfig(Frozen):
     """The training data: a hub dataset, a local folder (`path`, sent separately), or the built-in tiny-speech."""
 
@@ -110,8 +120,11 @@ class DataConfig(Frozen):
     path: Text | None = None
     split: Text = "train"
     evaluation_split: Text | None = None
-    tasks: tuple[Literal["apa", "mdd"], ...] = ("apa", "mdd")
+    tasks: tuple[Text, ...] = ("apa", "mdd")
     samples: Positive | None = None
+    file: Text = "metadata.jsonl"
+    columns: dict[Column, Text] = {}
+    templates: dict[Text, TemplateConfig] = {}
 
 
 Scheduler = Literal[

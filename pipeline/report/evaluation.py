@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from pipeline.report.published import CLOSEST, PUBLISHED, SOURCE, UNTUNED, differences
+from pipeline.report.published import CLOSEST, PUBLISHED, SOURCE, UNTUNED, PublishedRow, differences, is_comparable
 from remote.protocol.evaluation import ADAPTER, BASE, INTERVAL, VARIANTS, Estimate, EvaluationResult
+from remote.protocol.training import TASKS
 from remote.protocol.values import encode
 
 LABELS = {
     "wer": "word error rate",
     "per": "phone error rate",
+    "cer": "character error rate",
+    "exact": "exact matches",
     "f1": "F1",
     "precision": "precision",
     "recall": "recall",
@@ -26,16 +29,18 @@ HEADINGS = {ADAPTER: "adapter", BASE: "base model"}
 
 def headings(result: EvaluationResult) -> tuple[str, ...]:
     """Return the headings of the table's columns."""
-    return ("", *(HEADINGS.get(scores.model, scores.model) for scores in result.scores), *_published_headings())
+    published = (f"paper: {row.name}" for row in _published(result))
+    return ("", *(HEADINGS.get(scores.model, scores.model) for scores in result.scores), *published)
 
 
-def _published_headings() -> tuple[str, str]:
-    return f"paper: {CLOSEST.name}", f"paper: {UNTUNED.name}"
+def _published(result: EvaluationResult) -> tuple[PublishedRow, ...]:
+    """Return the published rows to show beside the scores; none for other tasks."""
+    return (CLOSEST, UNTUNED) if is_comparable(result) else ()
 
 
 def table(result: EvaluationResult, *, variants: bool = False) -> Iterator[tuple[str, ...]]:
     """Yield a row for each metric; `variants`: also those over all and over the well-formed answers."""
-    published = [row.metrics for row in (CLOSEST, UNTUNED)]
+    published = [row.metrics for row in _published(result)]
     for name in sorted(result.scores[0].metrics if result.scores else (), key=_place):
         if name.endswith(VARIANTS) and not variants:
             continue
@@ -56,7 +61,7 @@ def label(name: str) -> str:
     suffix = next((suffix for suffix in VARIANTS if name.endswith(suffix)), "")
     last = parts[-1].removesuffix(suffix)
     over = {"_all": " over all", "_answered": " over well-formed answers", "": ""}[suffix]
-    place = parts[0] if len(parts) > 1 else task.upper()
+    place = parts[0] if len(parts) > 1 else task.upper() if task in TASKS else task
     return f"{place}, {LABELS.get(last, last)}{over}"
 
 
@@ -82,6 +87,8 @@ def describe(result: EvaluationResult) -> str:
 
 def evaluation_as_json(result: EvaluationResult) -> dict[str, Any]:
     """Return the result with the published rows and what differs from their experiment."""
+    if not is_comparable(result):
+        return dict(encode(result))
     rows = [{"name": row.name, "metrics": row.metrics} for row in PUBLISHED]
     published = {"source": SOURCE, "differs": list(differences(result)), "rows": rows}
     return {**encode(result), "published": published}

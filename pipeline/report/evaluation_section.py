@@ -5,7 +5,7 @@ from __future__ import annotations
 from pipeline.report.evaluation import describe, headings, label
 from pipeline.report.evaluation import table as evaluation_table
 from pipeline.report.formatting import number, text
-from pipeline.report.published import NAMES, PUBLISHED, SOURCE, differences
+from pipeline.report.published import NAMES, PUBLISHED, SOURCE, differences, is_comparable
 from pipeline.report.scores import Scores
 from pipeline.report.sections import section, side_by_side, table, td
 from remote.protocol.evaluation import EvaluationResult
@@ -47,7 +47,9 @@ def evaluation(result: EvaluationResult) -> str:
 
 
 def _published(result: EvaluationResult) -> str:
-    """Return all published rows, with a mark that leads to what differs."""
+    """Return all published rows, with a mark that leads to what differs; empty for other tasks."""
+    if not is_comparable(result):
+        return ""
     head = "".join(f'<th class="n">{text(label(name))}</th>' for name in NAMES)
     rows = [
         (td(text(row.name) + " †", "name"), *(td(text(f"{value:.3f}"), "n") for value in row.values))

@@ -54,8 +54,18 @@ UNTUNED, CLOSEST = PUBLISHED[0], PUBLISHED[3]
 """The rows that are shown beside the base model and the adapter."""
 
 
+def is_comparable(result: EvaluationResult) -> bool:
+    """Return True if the evaluation has a metric of the paper."""
+    return any(name in NAMES for scores in result.scores for name in scores.metrics)
+
+
 def differences(result: EvaluationResult) -> tuple[str, ...]:
-    """Return what differs from the paper's experiment, or may differ because the paper does not state it."""
+    """Return what differs from the paper's experiment, or may differ because the paper does not state it.
+
+    Empty for other tasks.
+    """
+    if not is_comparable(result):
+        return ()
     found = ["prompts: the same tasks and control tokens, in other words"]
     if result.rank is not None:
         found.append(f"rank: {result.rank}; the paper states none")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 from remote.protocol.precision import PrecisionPlan
 
 TASKS = ("apa", "mdd")
+MESSAGES = "messages"
+METADATA = "metadata.jsonl"
 FRESH = "fresh"
 
 
@@ -36,9 +38,19 @@ class LoraSpec:
 
 
 @dataclass(frozen=True)
-class DataSpec:
-    """Exactly one of `dataset` (a hub id, with `revision`) and `folder` (absolute, holds metadata.jsonl).
+class Template:
+    """A task of the config: its prompt and its reference answer, in which {NAME} stands for a column of the data."""
 
+    prompt: str
+    target: str
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """Exactly one of `dataset` (a hub id, with `revision`) and `folder` (absolute, holds `file`).
+
+    `columns` gives our names (audio, text, split, ...) for the columns of the data; `{split}` in `file` stands for the
+    name of the split. `tasks` are built-in ones, `messages`, or names of `templates`.
     `evaluation_split` None: `test`. `samples` None: all of them; otherwise that many, from the first.
     """
 
@@ -49,6 +61,9 @@ class DataSpec:
     evaluation_split: Optional[str] = None
     tasks: Tuple[str, ...] = TASKS
     samples: Optional[int] = None
+    file: str = METADATA
+    columns: Dict[str, str] = field(default_factory=dict)
+    templates: Dict[str, Template] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def answered(key: str, samples: SampleSet, answers: AnswerLog) -> List[Any]:
 
 def judge_model(key: str, samples: SampleSet, answers: AnswerLog, *, resamples: int, seed: int = 0) -> Metrics:
     """Return the metrics of one model's answers to all samples."""
-    rows = [Answer(sample.task, sample.recording, text) for sample, text in answered(key, samples, answers)]
+    rows = [Answer(one.task, one.recording, text, one.target) for one, text in answered(key, samples, answers)]
     return judge_answers(rows, resamples=resamples, seed=seed)
 
 

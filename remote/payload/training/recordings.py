@@ -10,18 +10,20 @@ from typing import Any, Callable, Dict, List, Tuple
 import datasets
 
 from remote.payload.training.failure import TrainingFailed
-from remote.protocol.training import DataSpec
+from remote.protocol.training import MESSAGES, DataSpec
 
-METADATA = "metadata.jsonl"
 SPEECHOCEAN = "mispeech/speechocean762"
 OMITTED = "<DEL>"
+AUDIO = "<audio>"
+SPLIT = "{split}"
 
 
 @dataclass(frozen=True)
 class Recording:
     """One clip. `read` returns the file's bytes (FLAC, WAV); `expected` and `said` are ARPABET without stress digits.
 
-    `scores` are of the whole utterance, 0-10; missing annotations are empty.
+    `scores` are of the whole utterance, 0-10; missing annotations are empty. `row` has all columns of the data;
+    `dialogue` is the prompt and the answer of its messages.
     """
 
     id: str
@@ -31,19 +33,22 @@ class Recording:
     said: Tuple[str, ...] = ()
     scores: Dict[str, float] = field(default_factory=dict)
     speaker: str = ""
+    row: Dict[str, Any] = field(default_factory=dict)
+    dialogue: Tuple[str, ...] = ()
 
 
 def read_recordings(data: DataSpec, split: str) -> List[Recording]:
     """Return the split's recordings in the data set's own order. Raises TrainingFailed if there are none."""
-    recordings = _from_folder(data.folder, split) if data.folder else _from_hub(data, split)
+    recordings = _from_folder(data, split) if data.folder else _from_hub(data, split)
     if not recordings:
         where = data.folder or data.dataset
         raise TrainingFailed("data-empty", f"{where} has no recording in split {split!r}", hint="data.split")
     return recordings
 
 
-def _from_folder(folder: str, split: str) -> List[Recording]:
-    path = os.path.join(folder, METADATA)
+def _from_folder(data: DataSpec, split: str) -> List[Recording]:
+    assert data.folder is not None
+    path = os.path.join(data.folder, data.file.replace(SPLIT, split))
     try:
         with open(path, encoding="utf-8") as file:
             rows = [(number, json.loads(line)) for number, line in enumerate(file, 1) if line.strip()]
@@ -51,24 +56,69 @@ def _from_folder(folder: str, split: str) -> List[Recording]:
         raise TrainingFailed("data-missing", f"{path} does not exist", hint="data.path") from None
     except ValueError as error:
         raise TrainingFailed("data-malformed", f"{path}: {error}") from error
-    return [_from_row(folder, path, number, row) for number, row in rows if row.get("split", "train") == split]
+    column = data.columns.get("split", "split")
+    in_name = SPLIT in data.file and column not in (rows[0][1] if rows else {})
+    return [_from_row(data, path, number, row) for number, row in rows if in_name or row.get(column, "train") == split]
 
 
-def _from_row(folder: str, path: str, number: int, row: Dict[str, Any]) -> Recording:
-    if not isinstance(row.get("file"), str):
-        raise TrainingFailed("data-malformed", f"{path}, line {number}: no `file`")
-    audio = os.path.normpath(os.path.join(folder, row["file"]))
-    if not audio.startswith(os.path.normpath(folder) + os.sep):
-        raise TrainingFailed("data-malformed", f"{path}, line {number}: {row['file']} is outside {folder}")
+def _from_row(data: DataSpec, path: str, number: int, row: Dict[str, Any]) -> Recording:
+    folder = os.path.normpath(str(data.folder))
+    where = f"{path}, line {number}"
+    name = _audio_name(data, row, where)
+    audio = os.path.normpath(os.path.join(folder, name))
+    if not audio.startswith(folder + os.sep):
+        raise TrainingFailed("data-malformed", f"{where}: {name} is outside {folder}")
+    return recording_of(data, name, row, lambda: _bytes_of(audio), where)
+
+
+def recording_of(data: DataSpec, name: str, row: Dict[str, Any], read: Callable[[], bytes], where: str) -> Recording:
+    """Return a row as a recording, with its columns by the names of the config. Raises TrainingFailed."""
+
+    def column(known: str, default: Any) -> Any:
+        value = row.get(data.columns.get(known, known))
+        return default if value is None else value
+
     return Recording(
-        id=row["file"],
-        read=lambda: _bytes_of(audio),
-        text=str(row.get("text", "")),
-        expected=tuple(row.get("phones_expected", ())),
-        said=tuple(row.get("phones_said", ())),
-        scores={name: float(value) for name, value in row.get("scores", {}).items()},
-        speaker=str(row.get("speaker", "")),
+        id=name,
+        read=read,
+        text=str(column("text", "")),
+        expected=tuple(column("phones_expected", ())),
+        said=tuple(column("phones_said", ())),
+        scores={aspect: float(value) for aspect, value in column("scores", {}).items()},
+        speaker=str(column("speaker", "")),
+        row=row,
+        dialogue=_dialogue(column(MESSAGES, None), where),
     )
+
+
+def _audio_name(data: DataSpec, row: Dict[str, Any], where: str) -> str:
+    """Return the path of the row's only audio file: the column `audio` of the config, or `file`, `audio`, `audios`."""
+    names = (data.columns["audio"],) if "audio" in data.columns else ("file", "audio", "audios")
+    found = next((row[name] for name in names if name in row), None)
+    files = found if isinstance(found, list) else [found]
+    if len(files) != 1 or not isinstance(files[0], str):
+        words = f"{len(files)} audio files, wanted one" if len(files) != 1 else f"no {' or '.join(names)}"
+        raise TrainingFailed("data-malformed", f"{where}: {words}", hint="data.columns: {audio: NAME}")
+    return files[0]
+
+
+def _dialogue(messages: Any, where: str) -> Tuple[str, ...]:
+    """Return the prompt and the answer in `messages`; empty without messages.
+
+    The audio comes first in the prompts of every supported model, so its mark may only begin or end the prompt.
+    """
+    if messages is None:
+        return ()
+    turns = [(one.get("role"), one.get("content")) for one in messages if isinstance(one, dict)]
+    if [role for role, _ in turns] != ["user", "assistant"] or not all(isinstance(text, str) for _, text in turns):
+        got = ", ".join(str(role) for role, _ in turns) or "none"
+        words = f"messages of {got}; wanted one of user, then one of assistant, each with a text"
+        raise TrainingFailed("data-malformed", f"{where}: {words}")
+    prompt = str(turns[0][1]).strip()
+    prompt = prompt.removeprefix(AUDIO) if prompt.startswith(AUDIO) else prompt.removesuffix(AUDIO)
+    if AUDIO in prompt:
+        raise TrainingFailed("data-malformed", f"{where}: {AUDIO} may only begin or end the prompt, once")
+    return prompt.strip(), str(turns[1][1])
 
 
 def _bytes_of(path: str) -> bytes:
@@ -77,14 +127,37 @@ def _bytes_of(path: str) -> bytes:
 
 
 def _from_hub(data: DataSpec, split: str) -> List[Recording]:
-    if data.dataset != SPEECHOCEAN:
+    if data.dataset != SPEECHOCEAN and not (data.columns or data.templates or MESSAGES in data.tasks):
         raise TrainingFailed(
             "data-unknown",
-            f"no reader for {data.dataset}; {SPEECHOCEAN} and folders with {METADATA} can be read",
-            hint="data.path",
+            f"no reader for {data.dataset}: without `columns` or `templates`, {SPEECHOCEAN} and folders can be read",
+            hint="data.columns",
         )
     table = datasets.load_dataset(data.dataset, revision=data.revision, split=split)
-    return from_speechocean(table.cast_column("audio", datasets.Audio(decode=False)), split)
+    if data.dataset == SPEECHOCEAN:
+        return from_speechocean(table.cast_column("audio", datasets.Audio(decode=False)), split)
+    return from_table(table, data, split)
+
+
+def from_table(table: Any, data: DataSpec, split: str) -> List[Recording]:
+    """Return the rows of a table of `datasets`, with its columns by the names of the config; audio is read lazily.
+
+    Raises TrainingFailed without a column of audio.
+    """
+    audio = data.columns.get("audio", "audio")
+    if audio not in table.column_names:
+        words = f"{data.dataset} has no column {audio!r}; its columns are {', '.join(table.column_names)}"
+        raise TrainingFailed("data-malformed", words, hint="data.columns: {audio: NAME}")
+    sounds = table.cast_column(audio, datasets.Audio(decode=False))
+    rows = sounds.remove_columns([audio])
+
+    def reader(number: int) -> Callable[[], bytes]:
+        return lambda: _audio_bytes(sounds[number][audio])
+
+    return [
+        recording_of(data, f"{split}-{number}", row, reader(number), f"{data.dataset}, row {number}")
+        for number, row in enumerate(rows)
+    ]
 
 
 def from_speechocean(table: Any, split: str) -> List[Recording]:

@@ -26,6 +26,7 @@ from remote.payload.training.reporting import Reporter
 from remote.payload.training.samples import SampleSet, make_samples
 from remote.payload.training.saving import Publisher, check_resume, export_adapter
 from remote.payload.training.stop_request import StopRequest
+from remote.payload.training.tasks import example_of
 from remote.payload.training.tiny_models import PREFIX, tiny_model
 from remote.payload.training.trainer import AudioTrainer, training_arguments
 from remote.protocol.layout import RunLayout
@@ -129,13 +130,16 @@ def model_source(spec: TrainingSpec, recordings: List[Recording]) -> str:
     """Return the argument of `from_pretrained`; creates a tiny model if needed."""
     if not spec.model.id.startswith(PREFIX):
         return spec.model.id
-    targets = [target_of(task, recording) for recording in recordings for task in TASKS]
-    return tiny_model(spec.model.id, spec.paths.cache, [target for target in targets if target])
+    texts = [target_of(task, recording) for recording in recordings for task in TASKS]
+    for task in sorted(set(spec.data.tasks) - set(TASKS)):
+        examples = (example_of(task, recording, spec.data.templates) for recording in recordings)
+        texts += [text for example in examples if example for text in example]
+    return tiny_model(spec.model.id, spec.paths.cache, [text for text in texts if text])
 
 
 def _samples(spec: TrainingSpec, recordings: List[Recording], base: BaseModel, reader: ClipReader) -> SampleSet:
     check_clips(recordings, reader)
-    samples = make_samples(recordings, spec.data.tasks, base.family, base.tokenizer, reader)
+    samples = make_samples(recordings, spec.data.tasks, base.family, base.tokenizer, reader, spec.data.templates)
     if not len(samples):
         raise TrainingFailed("data-empty", f"no recording is annotated for {', '.join(spec.data.tasks)}")
     return samples

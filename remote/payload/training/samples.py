@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Callable, List, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Mapping, Sequence, Tuple
 
 from remote.payload.training.features import Clip
-from remote.payload.training.prompts import PROMPTS, target_of
 from remote.payload.training.recordings import Recording
 from remote.payload.training.registry import AudioModel
-from remote.protocol.training import task_of
+from remote.payload.training.tasks import example_of
+from remote.protocol.training import Template, task_of
 
 
 @dataclass(frozen=True)
@@ -59,9 +59,10 @@ def make_samples(
     model: AudioModel,
     tokenizer: Any,
     clip_of: Callable[[Recording], Clip],
+    templates: Mapping[str, Template],
 ) -> SampleSet:
     """Return a sample for every annotated task of every recording; recordings without annotations are left out."""
-    texts = {task: _split_chat(model, task, tokenizer) for task in tasks}
+    texts: Dict[str, Tuple[List[int], List[int]]] = {}
     end = tuple(_ids(tokenizer, model.end))
     audio = tokenizer.convert_tokens_to_ids(model.placeholder)
     samples: List[Sample] = []
@@ -69,10 +70,13 @@ def make_samples(
     for recording in recordings:
         own = []
         for task in tasks:
-            target = target_of(task, recording)
-            if target is None:
+            example = example_of(task, recording, templates)
+            if example is None:
                 continue
-            before, after = texts[task]
+            asked, target = example
+            if asked not in texts:
+                texts[asked] = _split_chat(model, asked, tokenizer)
+            before, after = texts[asked]
             prompt = (*before, *[audio] * clip_of(recording).tokens, *after)
             own.append(len(samples))
             answer = tuple(_ids(tokenizer, target))
@@ -82,9 +86,9 @@ def make_samples(
     return SampleSet(tuple(samples), tuple(by_recording), clip_of)
 
 
-def _split_chat(model: AudioModel, task: str, tokenizer: Any) -> Tuple[List[int], List[int]]:
+def _split_chat(model: AudioModel, prompt: str, tokenizer: Any) -> Tuple[List[int], List[int]]:
     before, after = model.chat.split("{audio}")
-    return _ids(tokenizer, before), _ids(tokenizer, after.replace("{prompt}", PROMPTS[task]))
+    return _ids(tokenizer, before), _ids(tokenizer, after.replace("{prompt}", prompt))
 
 
 def _ids(tokenizer: Any, text: str) -> List[int]:

@@ -6,7 +6,7 @@ The point estimates are those of `metrics`; `resampling` adds their intervals.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Dict, FrozenSet, Optional, Sequence
+from typing import Any, Dict, FrozenSet, Iterable, Optional, Sequence
 
 from remote.payload.training.metrics import edits, mispronounced, pearson, spearman
 from remote.payload.training.prompts import ASPECTS, Transcript, parse_scores, parse_transcript
@@ -26,6 +26,7 @@ class Answer:
     task: str
     recording: Recording
     text: str
+    target: str = ""
 
     @property
     def group(self) -> str:
@@ -36,11 +37,11 @@ class Answer:
 def judge_answers(answers: Sequence[Answer], *, resamples: int = 0, seed: int = 0) -> Metrics:
     """Return the metrics of every task that has answers, by `task/...`."""
     judged: Metrics = {}
-    for task, judge in (("apa", judge_scores), ("mdd", judge_transcripts)):
+    for task in sorted({answer.task for answer in answers}):
+        judge = JUDGES.get(task, judge_texts)
         own = [answer for answer in answers if answer.task == task]
-        if own:
-            counts = draw_counts([answer.group for answer in own], resamples, seed)
-            judged.update({f"{task}/{name}": value for name, value in judge(own, counts).items()})
+        counts = draw_counts([answer.group for answer in own], resamples, seed)
+        judged.update({f"{task}/{name}": value for name, value in judge(own, counts).items()})
     return judged
 
 
@@ -117,7 +118,7 @@ def count_row(recording: Recording, given: Transcript) -> RowCounts:
 
 def judge_counts(rows: Sequence[RowCounts], counts: Any) -> Metrics:
     """Return WER and PER (edits per token of the reference; can be above 1), precision, recall and F1 of the rows."""
-    column = {one.name: as_row([float(getattr(row, one.name)) for row in rows]) for one in fields(RowCounts)}
+    column = {one.name: _row_of(getattr(row, one.name) for row in rows) for one in fields(RowCounts)}
     parts = {
         "wer": (column["word_edits"], column["words"]),
         "per": (column["phone_edits"], column["phones"]),
@@ -129,6 +130,30 @@ def judge_counts(rows: Sequence[RowCounts], counts: Any) -> Metrics:
         name: _estimate(over.sum() / under.sum() if under.sum() else None, ratio_of(over, under, counts))
         for name, (over, under) in parts.items()
     }
+
+
+def judge_texts(answers: Sequence[Answer], counts: Any) -> Metrics:
+    """Return word and character error rate in lower case, and the share of answers that are exactly the reference."""
+    pairs = [(answer.target.lower().split(), answer.text.lower().split()) for answer in answers]
+    letters = [(" ".join(wanted), " ".join(got)) for wanted, got in pairs]
+    one = as_row([1.0] * len(answers))
+    parts = {
+        "wer": (_row_of(edits(*pair) for pair in pairs), _row_of(len(wanted) for wanted, _ in pairs)),
+        "cer": (_row_of(edits(*pair) for pair in letters), _row_of(len(wanted) for wanted, _ in letters)),
+        "exact": (_row_of(answer.text.strip() == answer.target.strip() for answer in answers), one),
+    }
+    return {
+        name: _estimate(over.sum() / under.sum() if under.sum() else None, ratio_of(over, under, counts))
+        for name, (over, under) in parts.items()
+    }
+
+
+def _row_of(values: Iterable[float]) -> Any:
+    return as_row([float(value) for value in values])
+
+
+JUDGES = {"apa": judge_scores, "mdd": judge_transcripts}
+"""The metrics of the built-in tasks; answers of any other task are compared with their reference texts."""
 
 
 def _estimate(value: Optional[float], resampled: Any) -> Estimate:

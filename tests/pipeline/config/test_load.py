@@ -150,6 +150,27 @@ def test_the_hint_for_an_unknown_choice_is_the_nearest_one(tmp_path: Path, text:
     assert problem.hint == hint
 
 
+@pytest.mark.parametrize(
+    ("tasks", "words"),
+    [
+        ("[apaa]", "did you mean apa?"),
+        ("[asr, word]", "did you mean words?"),
+        ("[]", "is empty"),
+        ("[messages, words, mdd]", ""),
+    ],
+)
+def test_a_task_is_built_in_or_has_a_template(tmp_path: Path, tasks: str, words: str) -> None:
+    templates = "{words: {prompt: 'Write.', target: '{text}'}}"
+    text = (
+        f"model: {{id: tiny/phi4-multimodal}}\ndata: {{dataset: tiny-speech, tasks: {tasks}, templates: {templates}}}\n"
+    )
+    write(tmp_path, text)
+    if not words:
+        assert load_config("mine", tmp_path).config.data.templates["words"].target == "{text}"
+    else:
+        assert words in problem_text(tmp_path)
+
+
 def test_the_hint_for_a_number_among_words_quotes_it_as_a_string(tmp_path: Path) -> None:
     write(tmp_path, "project: .\ncommand: [torchrun, --nproc-per-node, 2, train.py]\n")
     assert [(one.message.partition(":")[0], one.hint) for one in problems(tmp_path)] == [("command.2", '"2"')]

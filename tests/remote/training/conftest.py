@@ -100,7 +100,7 @@ def made(cache: Path) -> Callable[[str], Made]:
             spec = TrainingSpec(ModelSpec(model), DataSpec(), judge_precision(capability=None), paths)
             base = read_base(spec.model, model_source(spec, recordings))
             clip_of = ClipReader(base, FeatureCache(str(cache / "features"), extractor_settings(base.extractor)))
-            samples = make_samples(recordings, ("apa", "mdd"), base.family, base.tokenizer, clip_of)
+            samples = make_samples(recordings, ("apa", "mdd"), base.family, base.tokenizer, clip_of, {})
             kept[model] = Made(base, recordings, clip_of, samples, Collator(base.family, base.extractor, base.pad_id))
         return kept[model]
 
