@@ -18,6 +18,7 @@ RUN useradd --create-home --shell /bin/bash --uid 10001 --password '*' halfstep 
 
 # If `wheels/` exists, pip installs from it too; otherwise, only from the package index.
 COPY pyproject.toml README.md LICENSE constraints.txt wheel[s] /build/
+COPY halfstep_cli /build/halfstep_cli
 COPY pipeline /build/pipeline
 COPY fixers /build/fixers
 COPY remote /build/remote

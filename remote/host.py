@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Protocol, TypeVar
 
 from remote.errors import Garbled
@@ -92,15 +93,27 @@ class Host(Protocol):
         ...
 
     def fetch(
-        self, op: str, args: Mapping[str, Any], sink: Callable[[bytes], None], *, timeout_s: float = 60.0
+        self,
+        op: str,
+        args: Mapping[str, Any],
+        sink: Callable[[bytes], None],
+        *,
+        limit: int,
+        timeout_s: float = 60.0,
     ) -> Json:
-        """Call a payload operation that returns a byte stream; each chunk is passed to `sink`."""
+        """Call a payload operation that returns a byte stream; each chunk is passed to `sink`.
+
+        Raises Garbled for a stream of more than `limit` bytes.
+        """
         ...
 
-    def follow(self, op: str, args: Mapping[str, Any], *, timeout_s: float = 45.0) -> Iterator[Json]:
+    def follow(
+        self, op: str, args: Mapping[str, Any], *, timeout_s: float = 45.0, within_s: float = inf
+    ) -> Iterator[Json]:
         """Yield the events of a payload operation until it ends, on a separate channel; closing the iterator ends it.
 
         The payload sends an empty event at least every 10 s, so silence for `timeout_s` means a dead connection.
+        Raises DeadlineExceeded after `within_s` in all; without it, a call lasts as long as the job that it follows.
         """
         ...
 
@@ -112,8 +125,20 @@ def read_answer(kind: type[T], host: Host, data: Any) -> T:
     try:
         return decode(kind, data)
     except Malformed as error:
-        raise Garbled(
-            f"{host.name} sent a malformed answer: {first_line(str(error))}",
-            where=host.name,
-            hint="try again; if the error persists, another program on the host interferes with the agent",
-        ) from None
+        raise garbled(host.name, f"a malformed answer: {error}") from None
+
+
+def read_field(kind: type[T], host: Host, data: Json, name: str) -> T:
+    """Decode one field of the host's answer as a `kind`. Raises Garbled if it is missing or has another shape."""
+    if name not in data:
+        raise garbled(host.name, f"an answer without {name}")
+    return read_answer(kind, host, data[name])
+
+
+def garbled(name: str, what: str) -> Garbled:
+    """Return the error for data from the host `name` that is not what was requested; its message is printable."""
+    return Garbled(
+        f"{name} sent {first_line(what)}",
+        where=name,
+        hint="try again; if the error persists, another program on the host interferes with the agent",
+    )

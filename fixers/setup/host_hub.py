@@ -6,6 +6,8 @@ from typing import Any
 
 from fixers.frame.site import Site
 from remote.errors import RemoteFault
+from remote.host import read_answer
+from remote.protocol.tokenizer_files import HubTree
 
 TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 
@@ -28,24 +30,23 @@ class HostHub:
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._known: dict[tuple[str, str], dict[str, Any]] = {}
+        self._known: dict[tuple[str, str], HubTree] = {}
 
-    def tree(self, repo: str, revision: str) -> dict[str, Any]:
+    def tree(self, repo: str, revision: str) -> HubTree:
         key = (repo, revision)
         if key not in self._known:
             self._known[key] = self._ask(repo, revision)
         return self._known[key]
 
-    def _ask(self, repo: str, revision: str) -> dict[str, Any]:
-        assert self._site.host is not None
+    def _ask(self, repo: str, revision: str) -> HubTree:
+        host = self._site.host
+        assert host is not None
         common = hub_request(self._site)
         if not common["python"]:
-            return {
-                "fault": "no-library",
-                "message": "the project's interpreter does not run, so the hub was not queried",
-            }
+            message = "the project's interpreter does not run, so the hub was not queried"
+            return HubTree(fault="no-library", message=message)
         request = {**common, "repo": repo, "revision": revision}
         try:
-            return self._site.host.ask("fix.tokenizer.hub", request, timeout_s=90.0)
+            return read_answer(HubTree, host, host.ask("fix.tokenizer.hub", request, timeout_s=90.0))
         except RemoteFault as fault:
-            return {"fault": "no-library", "message": fault.message}
+            return HubTree(fault="no-library", message=fault.message)

@@ -41,12 +41,13 @@ from fixers.frame.site import Site, Tree
 from fixers.setup.host_hub import HostHub, hub_request
 from fixers.setup.laptop_hub import HubUnavailable, ask_laptop_hub, fetch_on_laptop
 from fixers.setup.tokenizer_judgement import NAME, UPGRADE, FaultyFile, good_copy, judge_files
-from remote.host import read_answer
+from remote.host import read_field
 from remote.protocol.findings import Finding
 from remote.protocol.tokenizer_files import (
     MAIN,
     NAMES,
     Digest,
+    HubTree,
     TokenizerFile,
     digest_of,
     judge_file,
@@ -145,7 +146,7 @@ def _look(site: Site, origin: Origin) -> tuple[TokenizerFile, ...]:
         "models": [{"repo": origin.repo, "revision": origin.revision}] if origin.repo else [],
     }
     answer = site.host.ask("fix.tokenizer.look", request, timeout_s=300.0)
-    on_host = read_answer(tuple[TokenizerFile, ...], site.host, answer["files"])
+    on_host = read_field(tuple[TokenizerFile, ...], site.host, answer, "files")
     root = posixpath.join(site.host.workdir, site.project.tree)
     seen = {file.path for file in on_host}
     return on_host + tuple(file for file in laptop_files(site, root) if file.path not in seen)
@@ -228,7 +229,7 @@ def _replacement(
     copy = good_copy(file, files, source, repo, revision)
     if copy is not None:
         return {"name": file_name, "copy": copy.real, "digest": encode(Digest(copy.size, copy.sha256))}
-    commit, digest = _wanted(repo, file_name, hub.tree(repo, revision) if repo else {})
+    commit, digest = _wanted(repo, file_name, hub.tree(repo, revision) if repo else HubTree())
     if digest.sha256 == file.sha256:
         raise HubUnavailable(
             f"the file is identical to the one in {repo}, so the installed library is too old for it", UPGRADE
@@ -236,15 +237,15 @@ def _replacement(
     return {"name": file_name, "repo": repo, "revision": commit, "digest": encode(digest)}
 
 
-def _wanted(repo: str, file_name: str, answer: Mapping[str, Any]) -> tuple[str, Digest]:
+def _wanted(repo: str, file_name: str, tree: HubTree) -> tuple[str, Digest]:
     """Return the commit, and the hub's digest of the file. Raises HubUnavailable."""
     if not repo:
         raise HubUnavailable("the model of this tokenizer is unknown", "set fixers.tokenizer.repo in the config")
-    if "fault" in answer:
-        raise HubUnavailable(f"{repo}: {answer['message']}", HINTS.get(str(answer["fault"]), ""))
-    if file_name not in answer["digests"]:
-        raise HubUnavailable(f"{repo} has no {file_name} at {answer['commit'][:12]}", "")
-    return str(answer["commit"]), decode(Digest, answer["digests"][file_name])
+    if tree.fault:
+        raise HubUnavailable(f"{repo}: {tree.message}", HINTS.get(tree.fault, ""))
+    if file_name not in tree.digests:
+        raise HubUnavailable(f"{repo} has no {file_name} at {tree.commit[:12]}", "")
+    return tree.commit, tree.digests[file_name]
 
 
 def _unresolved(finding: Finding, unavailable: HubUnavailable) -> Finding:
@@ -276,5 +277,5 @@ def _laptop_replacement(site: Site, origin: Origin, file: TokenizerFile, files: 
     file_name = posixpath.basename(file.path)
     repo, revision = belongs_to(site, origin, file)
     request = {"do": "tree", "repo": repo, "revision": revision, "names": list(NAMES)}
-    commit, digest = _wanted(repo, file_name, ask_laptop_hub(request) if repo else {})
+    commit, digest = _wanted(repo, file_name, decode(HubTree, ask_laptop_hub(request)) if repo else HubTree())
     return fetch_on_laptop(repo, commit, file_name, digest)

@@ -179,7 +179,7 @@ def _fetch_result(host: Host, wanted: Evaluation) -> int:
     for name in (ANSWERS, RESULT):
         data = bytearray()
         args = {"path": f"{root}/{name}", "limit": LARGEST_RESULT}
-        host.fetch("file.read", args, data.extend, timeout_s=600.0)
+        host.fetch("file.read", args, data.extend, limit=LARGEST_RESULT, timeout_s=600.0)
         write_atomic(wanted.folder / name, bytes(data))
         total += len(data)
     return total

@@ -13,6 +13,7 @@ from pipeline.work.fixes import host_changes_of, plan_for, rewrites_left, site_o
 from pipeline.work.host_changes import apply_host_change
 from pipeline.work.view import View
 from remote.errors import SyncRefused
+from remote.host import read_field
 from remote.sync.rewrite import rewrite_tree, undo_rewrites
 
 
@@ -51,8 +52,9 @@ def undo_on_host(context: Context) -> tuple[str, ...]:
 def _undone(context: Context, fixer: str, fixed: tuple[str, ...]) -> tuple[str, ...]:
     """Undo one setup fixer and return the paths it restored or removed, without those in `fixed`."""
     answer = context.host.act("fix.undo", {"project": context.view.layout.key, "fixer": fixer})
+    restored = read_field(tuple[str, ...], context.host, answer, "restored")
     tree = f"{context.host.workdir}/{context.view.layout.tree}/"
-    return tuple(path for path in answer["restored"] if path.removeprefix(tree) not in fixed)
+    return tuple(path for path in restored if path.removeprefix(tree) not in fixed)
 
 
 def _require_synced(context: Context) -> None:

@@ -19,6 +19,7 @@ OLDEST_PYTHON_OF_TRAINER = (3, 10)
 """transformers 5 requires it."""
 OLDEST_TORCH = (2, 6)
 """Older versions of torch.load can run code from a checkpoint (CVE-2025-32434); transformers 5 rejects them."""
+ON_CPU = "nvidia-smi   (on the host); to train on its CPU: pipeline run --set 'host.gpus=[]'"
 OCCUPIED_SHARE = 0.10
 CLOCK_SKEW_S = 60.0
 FULL_WORDS = ("no space", "quota")
@@ -29,14 +30,14 @@ TRAINER_PACKAGES = ("transformers", "peft", "accelerate", "tensorboard", "soundf
 
 @dataclass(frozen=True)
 class Need:
-    """The needs of a run. `gpus_named`: the host file names cards, so having none is an error.
+    """The needs of a run. `card_required`: having no card is an error, see `requires_card`.
 
     Less than `free_bytes` of free disk is an error, less than `usual_bytes` a warning. `host_file` sets `python:`.
     """
 
     free_bytes: int
     built_in_trainer: bool
-    gpus_named: bool = False
+    card_required: bool = False
     usual_bytes: int = 0
     host_file: str = "host.python"
 
@@ -157,7 +158,10 @@ def judge_cards(driver: Driver, gpus: tuple[Gpu, ...], python: Interpreter, need
 
 def _no_card(driver: Driver, need: Need, *, cuda_build: bool) -> Iterator[Finding]:
     why = driver.error or "no NVIDIA driver found"
-    if need.gpus_named:
+    if need.card_required and driver.broken:
+        words = f"the NVIDIA driver reports no usable card: {why}"
+        yield Finding.error("gpu", words, "host.gpus", ON_CPU, ExitCode.GPU)
+    elif need.card_required:
         yield Finding.error(
             "gpu", f"the host file names cards and none was found: {why}", "host.gpus", "nvidia-smi", ExitCode.GPU
         )

@@ -33,7 +33,7 @@ def judge_trial(facts: EnvironmentFacts, need: Need, driver: Driver) -> Iterator
             yield Finding.error(
                 "gpu", f"{card.name} failed a matrix product: {card.error}", str(card.index), exit_code=ExitCode.GPU
             )
-    if need.gpus_named and not facts.cuda_available and not facts.error:
+    if need.card_required and not facts.cuda_available and not facts.error:
         words = "torch finds no card although the host file names some"
         words += f": {driver.error}" if driver.error else ""
         yield Finding.error("gpu", words, where, "nvidia-smi", ExitCode.GPU)

@@ -69,12 +69,16 @@ def need_of(view: View) -> Need:
     """Return the requirements of this config on its host."""
     config, host = view.loaded.config, view.host
     required = requires_card(
-        view.survey.gpus, gpus=host.config.gpus, card=host.config.card, elsewhere=host.config.scheduler is not None
+        view.survey.driver,
+        view.survey.gpus,
+        gpus=host.config.gpus,
+        card=host.config.card,
+        elsewhere=host.config.scheduler is not None,
     )
     return Need(
         free_bytes=_free_bytes(config),
         built_in_trainer=config.command is None,
-        gpus_named=required,
+        card_required=required,
         usual_bytes=USUAL_BYTES if config.command is not None else 0,
         host_file=str(host.path) if host.path is not None else "host.python",
     )

@@ -12,7 +12,7 @@ from pipeline.judgements.path_text import is_windows, path_in
 from pipeline.judgements.path_uses import PathUse
 from pipeline.judgements.started import PathsReached, paths_reached
 from pipeline.work.view import View, data_folder
-from remote.host import Host
+from remote.host import Host, read_field
 from remote.protocol.findings import Report
 
 
@@ -27,8 +27,8 @@ def laptop_paths(host: Host, view: View) -> Report:
     if not found:
         return Report()
     paths = sorted({use.path for use in found if not is_windows(use.path) and not use.path.startswith("../")})
-    on_host = host.ask("file.exist", {"paths": paths})["there"] if paths else []
-    return judge_laptop_paths(found, laptop, frozenset(map(str, on_host)))
+    on_host = read_field(tuple[str, ...], host, host.ask("file.exist", {"paths": paths}), "there") if paths else ()
+    return judge_laptop_paths(found, laptop, frozenset(on_host))
 
 
 def config_paths(view: View, options_read: frozenset[str]) -> Iterator[PathUse]:

@@ -7,17 +7,25 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from remote.errors import ConnectionLost, DeadlineExceeded, RemoteFault
-from remote.host import Completed, Entry, Json
+from remote.host import Completed, Entry, Json, read_answer
 from remote.link.agent_start import FIVE_TRIES, AgentStarter, Retries, garbled_error
+from remote.link.answers import Accepted, read_events, read_result
 from remote.link.bootstrap import MAX_FIRST_REQUEST
 from remote.link.frame_reader import FrameReader
 from remote.link.streams import Starter
-from remote.protocol.exits import ExitCode
-from remote.protocol.frames import MAX_CHUNK, BadFrame, FrameKind, pack, pack_json, parse_json
-from remote.protocol.text import safe_text
+from remote.protocol.frames import MAX_CHUNK, BadFrame, FrameKind, pack, pack_json
+
+MAX_FILE_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class _Listed:
+    entries: tuple[tuple[str, str, int, int], ...]
 
 
 class AgentHost:
@@ -92,26 +100,6 @@ class AgentHost:
     def _request(self, op: str, args: Mapping[str, Any] | None, change: bool, stream: str) -> bytes:
         return pack_json({"op": op, "args": dict(args or {}), "change": change, "stream": stream})
 
-    def _answer(
-        self,
-        reader: FrameReader,
-        timeout_s: float,
-        sink: Callable[[bytes], None] | None = None,
-        on_event: Callable[[Json], None] | None = None,
-    ) -> Json:
-        while True:
-            kind, body = reader.read_frame(timeout_s)
-            if kind is FrameKind.BYTES and sink is not None:
-                sink(body)
-            elif kind is FrameKind.JSON:
-                answer = parse_json(body)
-                if "event" not in answer:
-                    return _result(answer)
-                if on_event is not None and isinstance(answer["event"], dict) and answer["event"]:
-                    on_event(answer["event"])
-            elif kind is not FrameKind.END:
-                raise BadFrame(f"an unexpected {kind.name} frame")
-
     def _exchange(self, conversation: Callable[[FrameReader], Json], *, change: bool, what: str) -> Json:
         """Return the result of `conversation`. A failed connection is closed, and the next call opens another."""
         with self._lock:
@@ -145,7 +133,7 @@ class AgentHost:
 
         def conversation(reader: FrameReader) -> Json:
             reader.stream.write(request, timeout_s)
-            return self._answer(reader, timeout_s)
+            return read_result(reader, timeout_s)
 
         waits = self._retries.waits()
         while True:
@@ -153,7 +141,7 @@ class AgentHost:
                 with self._lock:
                     if self._reader is None and len(request) <= MAX_FIRST_REQUEST:
                         self._reader, self._greeting = self._agent_starter.start(request)
-                        return self._exchange(lambda reader: self._answer(reader, timeout_s), change=False, what=op)
+                        return self._exchange(lambda reader: read_result(reader, timeout_s), change=False, what=op)
                     return self._exchange(conversation, change=False, what=op)
             except ConnectionLost:
                 wait = next(waits, None)
@@ -171,7 +159,7 @@ class AgentHost:
     ) -> Json:
         def conversation(reader: FrameReader) -> Json:
             reader.stream.write(self._request(op, args, True, ""), timeout_s)
-            return self._answer(reader, timeout_s, on_event=on_event)
+            return read_result(reader, timeout_s, Accepted(events=True, on_event=on_event))
 
         return self._exchange(conversation, change=True, what=op)
 
@@ -182,33 +170,34 @@ class AgentHost:
                 for start in range(0, len(chunk), MAX_CHUNK):
                     reader.stream.write(pack(FrameKind.BYTES, chunk[start : start + MAX_CHUNK]), timeout_s)
             reader.stream.write(pack(FrameKind.END), timeout_s)
-            return self._answer(reader, timeout_s)
+            return read_result(reader, timeout_s, Accepted(events=True))
 
         return self._exchange(conversation, change=True, what=op)
 
     def fetch(
-        self, op: str, args: Mapping[str, Any], sink: Callable[[bytes], None], *, timeout_s: float = 60.0
+        self,
+        op: str,
+        args: Mapping[str, Any],
+        sink: Callable[[bytes], None],
+        *,
+        limit: int,
+        timeout_s: float = 60.0,
     ) -> Json:
         def conversation(reader: FrameReader) -> Json:
             reader.stream.write(self._request(op, args, False, "down"), timeout_s)
-            return self._answer(reader, timeout_s, sink)
+            return read_result(reader, timeout_s, Accepted(sink, limit))
 
         return self._exchange(conversation, change=False, what=op)
 
-    def follow(self, op: str, args: Mapping[str, Any], *, timeout_s: float = 45.0) -> Iterator[Json]:
+    def follow(
+        self, op: str, args: Mapping[str, Any], *, timeout_s: float = 45.0, within_s: float = inf
+    ) -> Iterator[Json]:
         request = self._request(op, args, False, "")
         reader, _ = self._agent_starter.start(request if len(request) <= MAX_FIRST_REQUEST else b"")
         try:
             if len(request) > MAX_FIRST_REQUEST:
                 reader.stream.write(request, timeout_s)
-            while True:
-                _, body = reader.read_frame(timeout_s)
-                answer = parse_json(body)
-                if "event" not in answer:
-                    _result(answer)
-                    return
-                if answer["event"]:
-                    yield answer["event"]
+            yield from read_events(reader, timeout_s, within_s)
         except BadFrame as error:
             raise garbled_error(self._name, error) from None
         finally:
@@ -217,8 +206,7 @@ class AgentHost:
     def _command(self, op: str, argv: Sequence[str], args: Json, change: bool, timeout_s: float) -> Completed:
         request = {"argv": list(argv), "timeout_s": timeout_s, **args}
         call = self.act if change else self.ask
-        answer = call(op, request, timeout_s=timeout_s + 15.0)
-        return Completed(answer["exit"], base64.b64decode(answer["stdout"]), base64.b64decode(answer["stderr"]))
+        return read_answer(Completed, self, call(op, request, timeout_s=timeout_s + 15.0))
 
     def probe(self, argv: Sequence[str], *, stdin: bytes = b"", timeout_s: float = 30.0) -> Completed:
         return self._command("command.probe", argv, {"stdin": base64.b64encode(stdin).decode()}, False, timeout_s)
@@ -232,7 +220,7 @@ class AgentHost:
     def read_bytes(self, path: str) -> bytes:
         data = bytearray()
         try:
-            self.fetch("file.read", {"path": path}, data.extend)
+            self.fetch("file.read", {"path": path}, data.extend, limit=MAX_FILE_BYTES)
         except RemoteFault as fault:
             if fault.kind == "not-found":
                 raise FileNotFoundError(path) from None
@@ -243,34 +231,11 @@ class AgentHost:
         self.send("file.write", {"path": path, "mode": mode}, [data])
 
     def list_files(self, path: str) -> tuple[Entry, ...]:
-        rows = self.ask("file.list", {"path": path})["entries"]
-        return tuple(Entry(name, kind, size, mode) for name, kind, size, mode in rows)
+        listed = read_answer(_Listed, self, self.ask("file.list", {"path": path}))
+        return tuple(Entry(name, kind, size, mode) for name, kind, size, mode in listed.entries)
 
     def close(self) -> None:
         """Close the connection; another call opens it again."""
         with suppress(ConnectionLost, DeadlineExceeded):
             self._drop()
         self._starter.close()
-
-
-def _result(answer: Json) -> Json:
-    if answer.get("ok") is True:
-        result = answer.get("result")
-        return result if isinstance(result, dict) else {}
-    error = answer.get("error")
-    if not isinstance(error, dict):
-        raise BadFrame("a response that is neither a result nor an error")
-    raise RemoteFault(
-        safe_text(str(error.get("message", "no reason given"))),
-        kind=str(error.get("kind", "bug")),
-        where=safe_text(str(error.get("where", ""))),
-        hint=safe_text(str(error.get("hint", ""))),
-        exit_code=_exit_code(error.get("exit_code")),
-    )
-
-
-def _exit_code(code: object) -> ExitCode:
-    """Return a published exit code of an error; BUG for any other value, 0 included."""
-    if isinstance(code, int) and code in set(ExitCode) - {ExitCode.OK}:
-        return ExitCode(code)
-    return ExitCode.BUG

@@ -78,12 +78,14 @@ class AgentStarter:
                 reader.skip_until(mark, GREETING_TIMEOUT_S)
             except AgentEnded:
                 return self._start_with_other_python(reader, first_request)
+            sent = False
             while not reader.starts_frame(GREETING_TIMEOUT_S):
                 status = reader.read_line(GREETING_TIMEOUT_S).decode("utf-8", "replace").strip()
                 if status.startswith("OLD"):
                     return self._start_with_other_python(reader, first_request)
-                if status != "NEED":
+                if status != "NEED" or sent:
                     raise _bootstrap_failed(status, self._name)
+                sent = True
                 reader.stream.write(len(bundle.data).to_bytes(8, "big") + bundle.data, GREETING_TIMEOUT_S)
                 reader.skip_until(mark, GREETING_TIMEOUT_S)
             _, body = reader.read_frame(GREETING_TIMEOUT_S)

@@ -2,44 +2,59 @@
 
 from __future__ import annotations
 
-from remote.errors import HostUnfit
+import time
+from collections.abc import Callable
+
+from remote.errors import DeadlineExceeded, HostUnfit
 from remote.link.streams import ProcessStream
 from remote.protocol.frames import MAX_CHUNK, FrameKind, read_frame
 from remote.protocol.text import first_line
 
 MAX_NOISE = 4 * 2**20
 MAX_LINE = 4096
+START_LIMIT_S = 3600.0
+"""Longer than the pull of a container image, during which a dot is printed every few seconds."""
+SLOWEST_BYTES_PER_S = 1024
 
 
 class FrameReader:
-    """Reads frames from a stream, after the output of a login shell is skipped."""
+    """Reads frames from a stream, after the output of a login shell is skipped.
 
-    def __init__(self, stream: ProcessStream) -> None:
+    Each frame and line must begin within `timeout_s`, and then arrive whole within `timeout_s` and the time that its
+    bytes take at `SLOWEST_BYTES_PER_S`: a byte now and then does not extend a deadline. Raises DeadlineExceeded.
+    """
+
+    def __init__(self, stream: ProcessStream, clock: Callable[[], float] = time.monotonic) -> None:
         self.stream = stream
+        self.clock = clock
         self._buffer = bytearray()
-
-    def read_exactly(self, size: int, timeout_s: float) -> bytes:
-        while len(self._buffer) < size:
-            self._buffer.extend(self.stream.read_some(MAX_CHUNK, timeout_s))
-        data = bytes(self._buffer[:size])
-        del self._buffer[:size]
-        return data
 
     def read_line(self, timeout_s: float) -> bytes:
         """Return the bytes up to and including the next line feed. Raises HostUnfit if the line is too long."""
+        self._begin(timeout_s)
+        deadline = self.clock() + timeout_s
         while (end := self._buffer.find(b"\n")) < 0:
             if len(self._buffer) > MAX_LINE:
                 raise HostUnfit("not a halfstep agent: it sent a line without an end")
-            self._buffer.extend(self.stream.read_some(MAX_LINE, timeout_s))
-        return self.read_exactly(end + 1, timeout_s)
+            self._receive(deadline)
+        return self._take(end + 1)
 
     def read_frame(self, timeout_s: float) -> tuple[FrameKind, bytes]:
         """Return the next frame. Raises BadFrame."""
-        return read_frame(lambda size: self.read_exactly(size, timeout_s))
+        self._begin(timeout_s)
+        start = self.clock() + timeout_s
+
+        def read_exactly(size: int) -> bytes:
+            while len(self._buffer) < size:
+                self._receive(start + size / SLOWEST_BYTES_PER_S)
+            return self._take(size)
+
+        return read_frame(read_exactly)
 
     def skip_until(self, mark: bytes, timeout_s: float) -> None:
         """Discard everything up to and including `mark`: banners, the output of a .bashrc."""
         searched = 0
+        deadline = self.clock() + START_LIMIT_S
         while (at := self._buffer.find(mark, searched)) < 0:
             if len(self._buffer) > MAX_NOISE:
                 raise HostUnfit(
@@ -47,15 +62,31 @@ class FrameReader:
                     hint="print in start-up files only if stdout is a terminal: [ -t 1 ] && ...",
                 )
             searched = max(0, len(self._buffer) - len(mark))
-            self._buffer.extend(self.stream.read_some(MAX_CHUNK, timeout_s))
+            self._receive(min(deadline, self.clock() + timeout_s))
         del self._buffer[: at + len(mark)]
 
     def starts_frame(self, timeout_s: float) -> bool:
         """Return True if a frame is next, False if it is a line of the bootstrap."""
-        if not self._buffer:
-            self._buffer.extend(self.stream.read_some(MAX_CHUNK, timeout_s))
+        self._begin(timeout_s)
         return self._buffer[:1] == FrameKind.JSON.value
 
     def first_line(self) -> str:
         """Return the first line of what was received instead of an agent, safe for a terminal."""
         return first_line(bytes(self._buffer[:MAX_LINE]))
+
+    def _begin(self, timeout_s: float) -> None:
+        """Wait for the first byte. The stream extends this wait while it is still sending what was written."""
+        if not self._buffer:
+            self._buffer.extend(self.stream.read_some(MAX_CHUNK, timeout_s))
+
+    def _receive(self, deadline: float) -> None:
+        remaining_s = deadline - self.clock()
+        if remaining_s <= 0:
+            raise DeadlineExceeded("the host sends its answer too slowly", hint="run the command again")
+        self._buffer.extend(self.stream.read_some(MAX_CHUNK, remaining_s))
+
+    def _take(self, size: int) -> bytes:
+        with memoryview(self._buffer) as view, view[:size] as part:
+            data = bytes(part)
+        del self._buffer[:size]
+        return data

@@ -16,6 +16,7 @@ NEEDED = (3, 9)
 SEARCH_TIMEOUT_S = 30.0
 LOCKED = "is the account locked, its shell nologin, or its key bound to another command?"
 NEEDS_TERMINAL = "this gateway runs no commands; use the machine's own address (RunPod: SSH over exposed TCP)"
+MAX_ROWS = 1000
 EXTRA = ("$HOME/miniconda3/bin", "$HOME/anaconda3/bin", "$HOME/miniforge3/bin", "$HOME/.local/bin", "$HOME/venv/bin")
 
 # argv: the nonce, and the interpreter that the host file names, or nothing. Prints the mark, then for each candidate
@@ -115,6 +116,8 @@ def _search(starter: Starter, host: str, output: str, named: str) -> str:
         reader.skip_until(hello(nonce), SEARCH_TIMEOUT_S)
         while (row := reader.read_line(SEARCH_TIMEOUT_S).decode("utf-8", "replace")) != "end\n":
             rows.append(row)
+            if len(rows) > MAX_ROWS:
+                raise HostUnfit(f"the search for a Python on {host} prints more than {MAX_ROWS} lines", where=host)
     except (ConnectionLost, DeadlineExceeded):
         reason = reader.first_line() or safe_text(stream.stderr_text()).strip() or output
         if not rows:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from math import inf
 from typing import Any, NoReturn
 
 from remote.errors import ChangeRefused
@@ -61,12 +62,20 @@ class ReadOnlyHost:
         self._refuse(op)
 
     def fetch(
-        self, op: str, args: Mapping[str, Any], sink: Callable[[bytes], None], *, timeout_s: float = 60.0
+        self,
+        op: str,
+        args: Mapping[str, Any],
+        sink: Callable[[bytes], None],
+        *,
+        limit: int,
+        timeout_s: float = 60.0,
     ) -> Json:
-        return self._host.fetch(op, args, sink, timeout_s=timeout_s)
+        return self._host.fetch(op, args, sink, limit=limit, timeout_s=timeout_s)
 
-    def follow(self, op: str, args: Mapping[str, Any], *, timeout_s: float = 45.0) -> Iterator[Json]:
-        return self._host.follow(op, args, timeout_s=timeout_s)
+    def follow(
+        self, op: str, args: Mapping[str, Any], *, timeout_s: float = 45.0, within_s: float = inf
+    ) -> Iterator[Json]:
+        return self._host.follow(op, args, timeout_s=timeout_s, within_s=within_s)
 
     def close(self) -> None:
         self._host.close()

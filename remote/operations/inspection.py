@@ -107,7 +107,9 @@ def _inspect(host: AgentHost, address: Address, required: RequiredCards, clock: 
         survey = read_answer(Survey, host, host.ask("survey", encode(request)))
         rows += _rows_of(survey, (before + clock()) / 2, host.workdir)
         elsewhere = address.scheduler is not None
-        required_card = requires_card(survey.gpus, gpus=required.gpus, card=required.card, elsewhere=elsewhere)
+        required_card = requires_card(
+            survey.driver, survey.gpus, gpus=required.gpus, card=required.card, elsewhere=elsewhere
+        )
         rows += _gpu_rows(survey, required=required_card)
     except HalfstepError as error:
         rows.append(Row("survey", State.FAILED, error.message, error.hint))
@@ -179,7 +181,8 @@ def _python_row(survey: Survey) -> Row:
 def _gpu_rows(survey: Survey, *, required: bool) -> Iterator[Row]:
     why = survey.driver.error or "no NVIDIA card"
     if not survey.gpus and required:
-        yield Row("gpu", State.FAILED, f"the host file names cards and none was found: {why}", "nvidia-smi")
+        words = "the driver reports no usable card" if survey.driver.broken else "the host file names cards, none found"
+        yield Row("gpu", State.FAILED, f"{words}: {why}", "nvidia-smi")
     elif not survey.gpus:
         yield Row("gpu", State.WARNING, f"{why}: the training would run on the CPU", "nvidia-smi")
     for gpu in survey.gpus:

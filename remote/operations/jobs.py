@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from remote.host import Host, read_answer
+from remote.host import Host, read_answer, read_field
 from remote.protocol.environment import EnvironmentFacts, EnvironmentRequest
 from remote.protocol.jobs import JobNews, JobState, ResumePoint, RunSurvey, StartAnswer, StartRequest, StopAnswer
 from remote.protocol.survey import Survey, SurveyRequest
@@ -59,7 +59,7 @@ def follow_job(
 def list_jobs(host: Host, project: str, run: str) -> tuple[StartAnswer, ...]:
     """List every job of a run, oldest first."""
     answer = host.ask("job.list", {"project": project, "run": run})
-    return read_answer(tuple[StartAnswer, ...], host, answer["jobs"])
+    return read_field(tuple[StartAnswer, ...], host, answer, "jobs")
 
 
 def prepare_resume(host: Host, project: str, run: str) -> ResumePoint:

@@ -10,6 +10,9 @@ from remote.protocol.card import CardReport, CardRequest
 from remote.protocol.proof import ProofReport, ProofRequest, ProvedStep
 from remote.protocol.values import encode
 
+COPY_LIMIT_S = 900.0
+"""For everything but the command itself: the copy of the project, and the end of its processes."""
+
 
 def run_proof(host: Host, request: ProofRequest, *, on_step: Callable[[ProvedStep], None] | None = None) -> ProofReport:
     """Run a few real optimizer steps and return the report; nothing is left on the host afterwards.
@@ -17,7 +20,7 @@ def run_proof(host: Host, request: ProofRequest, *, on_step: Callable[[ProvedSte
     `on_step` is called after each step. Raises RemoteFault if the proof cannot run, and ConnectionLost, after which the
     proof ends by itself.
     """
-    for event in host.follow("proof.run", encode(request)):
+    for event in host.follow("proof.run", encode(request), within_s=request.deadline_s + COPY_LIMIT_S):
         if "report" in event:
             return read_answer(ProofReport, host, event["report"])
         if "step" in event and on_step is not None:

@@ -9,7 +9,7 @@ import difflib
 import re
 from collections.abc import Sequence
 
-from remote.protocol.machine import Gpu
+from remote.protocol.machine import Driver, Gpu
 
 Capability = tuple[int, int]
 
@@ -103,16 +103,19 @@ def parse_card(card: str | int | float) -> tuple[str, Capability]:
 
 
 def requires_card(
-    seen: Sequence[Gpu], *, gpus: Sequence[int] | None, card: object | None, elsewhere: bool = False
+    driver: Driver, seen: Sequence[Gpu], *, gpus: Sequence[int] | None, card: object | None, elsewhere: bool = False
 ) -> bool:
-    """Return True if the host file's `gpus:` or `card:` requires a card on the host where `seen` was found.
+    """Return True if the host's driver, or `gpus:` or `card:` of its file, requires a card where `seen` was found.
 
-    Without a driver, `card:` names the card to assume, so none is required; if the driver does not respond, one is.
+    A driver that does not report its cards requires one: training would silently use the CPU. `gpus: []` never does.
+    Without a driver, `card:` names the card to assume, so none is required.
     `elsewhere`: jobs run on other machines (the host is a login node), so `card:` describes those machines.
     """
-    if seen and all(gpu.assumed for gpu in seen):
+    if (gpus is not None and not gpus) or (seen and all(gpu.assumed for gpu in seen)):
         return False
-    return not (elsewhere and card is not None) and (gpus is not None or card is not None)
+    if elsewhere:
+        return gpus is not None and card is None
+    return driver.broken or gpus is not None or card is not None
 
 
 def _from_capability(text: str, capability: Capability) -> tuple[str, Capability]:

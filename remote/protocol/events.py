@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from itertools import islice
 from typing import Iterator, List, Optional, Tuple, Union
 
 from remote.protocol.crc32c import Buffer
@@ -64,6 +65,7 @@ def read_scalars(data: Buffer, file: str = "") -> Iterator[Scalar]:
 
 MAX_RANK = 254
 """The limit of TensorFlow."""
+MAX_POINTS = 100_000
 
 
 def parse_event(record: bytes, file: str = "") -> Tuple[Scalar, ...]:
@@ -77,7 +79,9 @@ def parse_event(record: bytes, file: str = "") -> Tuple[Scalar, ...]:
             step = _signed(value)
         elif number == 5 and wire == BYTES:
             summaries.append(_bytes(value))
-    points = [point for summary in summaries for point in _summary(summary)]
+    points = list(islice((point for summary in summaries for point in _summary(summary)), MAX_POINTS + 1))
+    if len(points) > MAX_POINTS:
+        raise BadEvent(f"an event of more than {MAX_POINTS} scalars")
     return tuple(Scalar(tag, step, value, wall_time, file) for tag, value in points)
 
 
@@ -114,7 +118,9 @@ def _tensor(data: bytes) -> Optional[float]:
         elif number == 4 and wire == BYTES:
             content = _bytes(value)
         else:
-            numbers.extend(_numbers(number, wire, value, dtype))
+            numbers.extend(islice(_numbers(number, wire, value, dtype), 2))
+            if len(numbers) > 1:
+                return None
     if content:
         return _content(content, dtype)
     return numbers[0] if len(numbers) == 1 else None
@@ -137,7 +143,7 @@ def _numbers(number: int, wire: int, value: Value, dtype: int) -> Iterator[float
             raise BadEvent("a packed field of broken length")
         yield from (item[0] for item in struct.iter_unpack(PACKED[number], data))
     elif number in INTEGERS or number == HALF_BITS:
-        values = [_signed(value)] if wire == VARINT else list(_varints(_bytes(value)))
+        values = iter([_signed(value)]) if wire == VARINT else _varints(_bytes(value))
         yield from (float(item) if number != HALF_BITS else _half(item, dtype) for item in values)
 
 

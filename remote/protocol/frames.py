@@ -16,7 +16,9 @@ from typing import Any, Callable, Dict, Tuple
 from remote.protocol.values import dumps
 
 HEADER = struct.Struct(">cI")
-MAX_JSON = 64 * 2**20
+MAX_JSON = 16 * 2**20
+MAX_VALUES = 10**6
+"""More than any answer needs; a million empty lists take 70 MiB."""
 MAX_CHUNK = 2**20
 SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
@@ -44,7 +46,7 @@ def pack(kind: FrameKind, body: bytes = b"") -> bytes:
 
 
 def pack_json(value: Any) -> bytes:
-    """Encode one JSON frame. Raises BadFrame over 64 MiB."""
+    """Encode one JSON frame. Raises BadFrame over 16 MiB."""
     body = dumps(value)
     if len(body) > MAX_JSON:
         raise BadFrame(f"an answer of {len(body)} bytes is over the limit of {MAX_JSON}")
@@ -66,6 +68,16 @@ def read_frame(read_exactly: Callable[[int], bytes]) -> Tuple[FrameKind, bytes]:
 
 def parse_json(body: bytes) -> Dict[str, Any]:
     """Parse a JSON frame; every text in it can be encoded again. Raises BadFrame."""
+    value = parse_value(body)
+    if not isinstance(value, dict):
+        raise BadFrame(f"expected an object, got {type(value).__name__}")
+    return value
+
+
+def parse_value(body: bytes) -> Any:
+    """Parse JSON from the other side. Raises BadFrame if it is invalid, nested too deeply, or has too many values."""
+    if body.count(b",") + body.count(b"[") + body.count(b"{") > MAX_VALUES:
+        raise BadFrame(f"JSON of more than {MAX_VALUES} values")
     try:
         value = json.loads(body.decode("utf-8", "surrogateescape"))
         if SURROGATE_ESCAPE.search(body):  # never in halfstep's own frames: `dumps` leaves text unchanged
@@ -76,6 +88,4 @@ def parse_json(body: bytes) -> Dict[str, Any]:
         raise BadFrame(f"not JSON: {error}") from None
     except RecursionError:
         raise BadFrame("JSON nested too deeply") from None
-    if not isinstance(value, dict):
-        raise BadFrame(f"expected an object, got {type(value).__name__}")
     return value

@@ -54,6 +54,9 @@ class Gpu:
     assumed: bool = False
 
 
+NO_DRIVER = "no nvidia-smi on PATH"
+
+
 @dataclass(frozen=True)
 class Driver:
     """The NVIDIA driver; `error` is set if it is absent, hangs or lost the card."""
@@ -61,6 +64,11 @@ class Driver:
     version: str = ""
     cuda: str = ""
     error: str = ""
+
+    @property
+    def broken(self) -> bool:
+        """Return True if there is a driver, and it does not report its cards."""
+        return self.error not in ("", NO_DRIVER)
 
 
 @dataclass(frozen=True)

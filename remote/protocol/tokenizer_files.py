@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
-from typing import Optional, Tuple
+from dataclasses import dataclass, field
+from typing import Dict, Optional, Tuple
 
 MAIN = "tokenizer.json"
 COMPANIONS = (
@@ -118,6 +118,16 @@ class Digest:
         if self.git_sha1 and found.git_sha1 != self.git_sha1:
             return f"Git blob {found.git_sha1[:12]} where the hub has {self.git_sha1[:12]}"
         return ""
+
+
+@dataclass(frozen=True)
+class HubTree:
+    """The commit of a repository on the hub and the digests of its tokenizer files; or the fault, as one word."""
+
+    commit: str = ""
+    digests: Dict[str, Digest] = field(default_factory=dict)
+    fault: str = ""
+    message: str = ""
 
 
 def digest_of(data: bytes) -> Digest:

@@ -14,6 +14,8 @@ from remote.protocol.values import Malformed
 MANIFEST_VERSION = 1
 LARGE_BYTES = 20 * 10**6
 """Files of this size or more are not copied into every run, and cause a warning if git does not track them."""
+SPARE_BYTES = 16 * 2**20
+"""What an upload leaves free on the host's disk."""
 MASS_DELETE_OVER = 20
 FORCE_SYNC = "pipeline run --force sync --until sync"
 
@@ -80,6 +82,37 @@ class TreeSurvey:
     pending: bool = False
     staged: int = 0
     codecs: Tuple[str, ...] = ("zlib",)
+    free_bytes: Optional[int] = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class TreeReceived:
+    """The answer to a sync: the digests of contents that arrived damaged, else the tree after it.
+
+    `edited`: paths that were left alone because they were edited on the host. `kept_in`: folder of overwritten edits.
+    """
+
+    torn: Tuple[str, ...]
+    survey: Optional[TreeSurvey] = None
+    edited: Tuple[str, ...] = ()
+    kept_in: str = ""
+
+
+@dataclass(frozen=True)
+class DataSurvey:
+    """The path of complete data on the host, else the bytes of each file that an interrupted upload left."""
+
+    path: str
+    have: Dict[str, int] = field(default_factory=dict)
+    free_bytes: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class DataReceived:
+    """The path of the data that was received, or the names of files that arrived damaged."""
+
+    path: str
+    torn: Tuple[str, ...]
 
 
 class NewerManifest(Malformed):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import enum
 import functools
@@ -11,6 +12,7 @@ import typing
 from typing import Any, Dict, Type, TypeVar, Union
 
 T = TypeVar("T")
+MAX_INT = 2**63 - 1
 # From Python 3.10 on, `X | None` is another type than Optional[X]; 3.9 has no such type.
 UNIONS = (Union, getattr(types, "UnionType", Union))
 
@@ -68,13 +70,25 @@ def _decode(kind: Any, data: Any, where: str) -> Any:
 
 
 def _decode_plain(kind: Any, data: Any, where: str) -> Any:
-    if kind is float and isinstance(data, int) and not isinstance(data, bool):
-        return float(data)
+    if kind is bytes:
+        return _decode_bytes(data, where)
     if kind is int and isinstance(data, bool):
         raise Malformed(f"{where}: expected int, got bool")
+    if kind in (int, float) and isinstance(data, int) and abs(data) > MAX_INT:
+        raise Malformed(f"{where}: a number of more than 64 bits")
+    if kind is float and isinstance(data, int) and not isinstance(data, bool):
+        return float(data)
     if not isinstance(data, kind):
         raise Malformed(f"{where}: expected {kind.__name__}, got {type(data).__name__}")
     return data
+
+
+def _decode_bytes(data: Any, where: str) -> bytes:
+    """Decode base64, in which JSON carries bytes."""
+    try:
+        return base64.b64decode(data, validate=True)
+    except (TypeError, ValueError):
+        raise Malformed(f"{where}: expected base64, got {type(data).__name__}") from None
 
 
 def _decode_union(kind: Any, data: Any, where: str) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from remote.errors import PullRefused
 from remote.host import Host, Json
 from remote.protocol.events import Scalar, read_scalars
 from remote.protocol.layout import ProjectLayout
+from remote.protocol.values import Malformed, decode
 from remote.pull.events import is_event_name
 from remote.pull.folder import Folder
 from remote.pull.mirror import Appended, Mirror
@@ -94,6 +93,16 @@ def local_names(destination: Path) -> list[str]:
     return sorted(path.relative_to(destination).as_posix() for path in found if is_event_name(path.name))
 
 
+@dataclass(frozen=True)
+class _Piece:
+    """Records of one event file, and where they begin. `fresh`: the file was replaced on the host."""
+
+    name: str
+    offset: int
+    data: bytes
+    fresh: bool = False
+
+
 class _Live:
     """The followed files: names are validated as they arrive, bytes are written to the mirror."""
 
@@ -113,13 +122,14 @@ class _Live:
     def take(self, event: Json) -> NewRecords | None:
         """Return the records that one message added, or None if they are already known or refused."""
         try:
-            name, offset, data = str(event["name"]), int(event["offset"]), base64.b64decode(event["data"])
-        except (KeyError, TypeError, ValueError, binascii.Error):
+            piece = decode(_Piece, event)
+        except Malformed:
             return None
+        name, data = piece.name, piece.data
         if self._judged(name):
             return None
         try:
-            landed = self.mirror.append(name, offset, data, fresh=bool(event.get("fresh")))
+            landed = self.mirror.append(name, piece.offset, data, fresh=piece.fresh)
         except PullRefused as refusal:
             self._reasons[name] = refusal.message
             return None

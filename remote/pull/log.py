@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from remote.errors import PullRefused
-from remote.host import Host, Json
+from remote.host import Host, Json, read_answer
 from remote.protocol.layout import JobLayout, ProjectLayout
 from remote.pull.folder import Folder
 from remote.pull.mirror import Mirror
 from remote.pull.reconnect import RetryPolicy, follow_on
 from remote.pull.report import PulledFile
-from remote.pull.segments import SegmentReader
+from remote.pull.segments import SegmentReader, stream_limit
 from remote.pull.transfer import Transfer
+
+MAX_LOG_BYTES = 64 * 2**30
+"""A log that is only passed on; `pull_log` stores less."""
 
 
 def pull_log(host: Host, project_key: str, run: str, job: int, destination: Path) -> PulledFile:
@@ -66,7 +67,16 @@ def read_log(
         for segment in reader.feed(chunk):
             sink(segment.data)
 
-    return host.fetch("log.read", args, take)
+    return host.fetch("log.read", args, take, limit=stream_limit(MAX_LOG_BYTES))
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A part of the output, where it begins, and the digest of the bytes before its end."""
+
+    offset: int
+    data: bytes
+    tail_sha256: str
 
 
 def follow_log(
@@ -88,12 +98,9 @@ def follow_log(
         return _job(project_key, run, job) | at
 
     for event in follow_on(host, "follow.log", args, retry or RetryPolicy()):
-        try:
-            data = base64.b64decode(event["data"])
-            at = {"offset": int(event["offset"]) + len(data), "tail_sha256": str(event["tail_sha256"])}
-        except (KeyError, TypeError, ValueError, binascii.Error):
-            raise PullRefused("the host sent a malformed output event", where=run) from None
-        yield data
+        piece = read_answer(_Piece, host, event)
+        at = {"offset": piece.offset + len(piece.data), "tail_sha256": piece.tail_sha256}
+        yield piece.data
 
 
 def _job(project_key: str, run: str, job: int) -> Json:

@@ -61,7 +61,7 @@ class Mirror:
         """
         if self._framed and complete_prefix(data).size_bytes != len(data):
             raise PullRefused(f"the host sent records of {name} whose checksums are wrong", where=name)
-        if offset + len(data) > MAX_FILE_BYTES or self._total_bytes + len(data) > MAX_TOTAL_BYTES:
+        if offset < 0 or offset + len(data) > MAX_FILE_BYTES or self._total_bytes + len(data) > MAX_TOTAL_BYTES:
             raise PullRefused(f"{name} is over the limit of {MAX_FILE_BYTES} bytes a file", where=name)
         with self._folder.locked():
             local = self._place(name, offset, data, fresh)

@@ -65,7 +65,8 @@ class Parts:
 
         if wanted:
             wants = [(file.name, offset) for file, offset in wanted]
-            receive(host, "weights.read", {"run": root, "wants": wants}, len(wants), write)
+            args = {"run": root, "wants": wants}
+            receive(host, "weights.read", args, len(wants), write, limit=total)
         return sum(at.values()) - before
 
     def _verify(self, file: Offered) -> None:

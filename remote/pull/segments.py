@@ -42,8 +42,10 @@ class SegmentReader:
             yield Segment(index, bool(flags & FRESH), data)
 
 
-def receive(host: Host, op: str, args: Json, count: int, on_segment: Callable[[Segment], None]) -> Json:
+def receive(host: Host, op: str, args: Json, count: int, on_segment: Callable[[Segment], None], *, limit: int) -> Json:
     """Pass each segment to `on_segment` and return the host's answer. A local error closes the connection mid-stream.
+
+    `limit` is for the bytes of all segments. The frames and headers around them may take as much again, and a little.
 
     Raises PullRefused for a segment of an unknown file (`count` were requested), and whatever `on_segment` raises.
     """
@@ -59,4 +61,9 @@ def receive(host: Host, op: str, args: Json, count: int, on_segment: Callable[[S
             host.close()
             raise
 
-    return host.fetch(op, args, sink)
+    return host.fetch(op, args, sink, limit=stream_limit(limit))
+
+
+def stream_limit(content_bytes: int) -> int:
+    """Return the largest stream for that many bytes in segments: a segment of one byte has a header of nine."""
+    return content_bytes * 2 + 2**20

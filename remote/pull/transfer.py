@@ -10,7 +10,7 @@ from remote.errors import PullRefused
 from remote.host import Host, Json
 from remote.protocol.records import Ending
 from remote.pull.folder import Folder
-from remote.pull.mirror import Mirror, Want
+from remote.pull.mirror import MAX_TOTAL_BYTES, Mirror, Want
 from remote.pull.report import PulledFile, PulledState
 from remote.pull.segments import Segment, receive
 
@@ -52,7 +52,7 @@ class Transfer:
         def write(segment: Segment) -> None:
             self._write(wants[segment.index][0], segment.data, segment.fresh)
 
-        return receive(host, op, args, len(wants), write)
+        return receive(host, op, args, len(wants), write, limit=MAX_TOTAL_BYTES)
 
     def _write(self, name: str, data: bytes, fresh: bool) -> None:
         if name in self.states:

@@ -6,12 +6,16 @@ import hashlib
 import json
 import zlib
 from pathlib import Path
-from typing import Any
 
-from remote.host import Host
+from remote.host import Host, garbled
 from remote.project.digests import write_state
 from remote.project.scan import Scan
-from remote.protocol.tree import Manifest, Row, TreeSurvey, parse_manifest
+from remote.protocol.frames import BadFrame, parse_value
+from remote.protocol.tree import Manifest, NewerManifest, Row, TreeSurvey, parse_manifest
+from remote.protocol.values import Malformed, decode
+
+MAX_MANIFEST = 24 * 2**20
+"""The manifest of a hundred thousand files."""
 
 
 def known_base(host: Host, scan: Scan, tree: TreeSurvey) -> Manifest | None:
@@ -27,9 +31,26 @@ def known_base(host: Host, scan: Scan, tree: TreeSurvey) -> Manifest | None:
 def fetch_base(host: Host, scan: Scan) -> tuple[Manifest, dict[str, int]]:
     """Fetch the host's manifest, and digest and size of the contents that an interrupted sync left, in one exchange."""
     data = bytearray()
-    host.fetch("tree.manifest", {"project": scan.project}, data.extend)
-    value: Any = json.loads(zlib.decompress(bytes(data)).decode("utf-8", "surrogateescape"))
-    return parse_manifest(value), {str(digest): int(size) for digest, size in value["staged"].items()}
+    host.fetch("tree.manifest", {"project": scan.project}, data.extend, limit=MAX_MANIFEST)
+    try:
+        value = parse_value(_unpacked(bytes(data)))
+        return parse_manifest(value), decode(dict[str, int], value["staged"])
+    except NewerManifest:
+        raise
+    except (BadFrame, Malformed, KeyError) as error:
+        raise garbled(host.name, f"a malformed manifest: {error}") from None
+
+
+def _unpacked(data: bytes) -> bytes:
+    """Decompress a manifest. Raises BadFrame."""
+    inflate = zlib.decompressobj()
+    try:
+        text = inflate.decompress(data, MAX_MANIFEST)
+    except zlib.error as error:
+        raise BadFrame(str(error)) from None
+    if not inflate.eof:
+        raise BadFrame(f"incomplete, or of more than {MAX_MANIFEST} bytes")
+    return text
 
 
 def remember_agreed(host: Host, scan: Scan) -> None:

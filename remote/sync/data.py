@@ -6,11 +6,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 from remote.errors import SyncRefused
-from remote.host import Host
+from remote.host import Host, read_answer
 from remote.project.data import DataScan
 from remote.project.scan import shown
+from remote.protocol.tree import DataReceived, DataSurvey
 from remote.sync.background_packing import pack_in_background
 from remote.sync.retry import retry_lost_connection
+from remote.sync.room import require_room
 from remote.sync.stream import Progress, file_pieces, pack_head
 
 
@@ -30,18 +32,20 @@ def send_data(
 
 
 def _send(host: Host, scan: DataScan, project: str, progress: Progress | None) -> str:
-    seen = host.ask("data.survey", {"project": project, "digest": scan.digest})
-    if seen["path"]:
-        return str(seen["path"])
-    have: Mapping[str, int] = seen["have"]
+    request = {"project": project, "digest": scan.digest}
+    seen = read_answer(DataSurvey, host, host.ask("data.survey", request))
+    if seen.path:
+        return seen.path
+    have = seen.have
     offsets = {name: have.get(name, 0) if have.get(name, 0) <= size else 0 for name, (_, size) in scan.files.items()}
+    require_room(host, scan.size_bytes - sum(offsets.values()), seen.free_bytes)
     head = pack_head({"files": [[name, *known, offsets[name]] for name, known in scan.files.items()]})
     stream = pack_in_background(_pieces(head, scan, offsets, progress), "zlib", lambda: host.in_flight)
-    answer = host.send("data.receive", {"project": project, "digest": scan.digest, "codec": "zlib"}, stream)
-    if answer["torn"]:
-        name = str(answer["torn"][0])
+    answer = read_answer(DataReceived, host, host.send("data.receive", {**request, "codec": "zlib"}, stream))
+    if answer.torn:
+        name = answer.torn[0]
         raise SyncRefused(f"{name!r} changed while it was being sent", where=shown(name), hint="run the command again")
-    return str(answer["path"])
+    return answer.path
 
 
 def _pieces(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from remote.errors import RemoteFault
-from remote.host import Host, read_answer
+from remote.host import Host, read_field
 from remote.project.scan import Scan
 from remote.protocol.blocks import pack_blocks
 from remote.protocol.tree import TreeSurvey
@@ -76,7 +76,7 @@ def rewrite_tree(host: Host, scan: Scan, rewrites: Sequence[Rewrite]) -> TreeSur
         answer = host.send("tree.rewrite", args, pack_blocks(_pieces(head, rewrites), "zlib"))
     except RemoteFault as fault:
         raise error_of_fault(fault) from None
-    return read_answer(TreeSurvey, host, answer["survey"])
+    return read_field(TreeSurvey, host, answer, "survey")
 
 
 def undo_rewrites(host: Host, scan: Scan, paths: Sequence[str] | None = None) -> TreeSurvey:
@@ -86,7 +86,7 @@ def undo_rewrites(host: Host, scan: Scan, paths: Sequence[str] | None = None) ->
         answer = host.act("tree.undo", args)
     except RemoteFault as fault:
         raise error_of_fault(fault) from None
-    return read_answer(TreeSurvey, host, answer["survey"])
+    return read_field(TreeSurvey, host, answer, "survey")
 
 
 def _contents(rewrites: Sequence[Rewrite]) -> dict[str, bytes]:

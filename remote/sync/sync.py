@@ -13,10 +13,11 @@ from remote.host import Host, Json, read_answer
 from remote.project.scan import IGNORE_HINT, Scan, scan_again, shown
 from remote.protocol.blocks import PACKERS
 from remote.protocol.findings import Report
-from remote.protocol.tree import Manifest, TreeSurvey
+from remote.protocol.tree import Manifest, TreeReceived, TreeSurvey
 from remote.sync.agreed import fetch_base, known_base, remember_agreed
 from remote.sync.plan import SyncPlan, edited_finding, plan_sync
 from remote.sync.retry import retry_lost_connection
+from remote.sync.room import require_room
 from remote.sync.stream import Progress, contents_of, stream_plan
 
 CHANGES = 3
@@ -86,16 +87,16 @@ class _Attempt:
             if plan.empty or any(finding.check == "mass-delete" for finding in plan.report.findings):
                 return self._report(plan.report)
             try:
-                answer = self._send(plan, base, staged)
+                answer = read_answer(TreeReceived, self.host, self._send(plan, base, staged))
             except RemoteFault as fault:
                 if fault.kind != "stale-base" or self.stale == CHANGES:
                     raise
                 self.stale += 1
                 self.survey_outdated = True
                 continue
-            if not answer["torn"]:
-                return self._done(plan, staged, answer)
-            self._explain_damage(plan, answer["torn"])
+            if answer.survey is not None and not answer.torn:
+                return self._done(plan, staged, answer, answer.survey)
+            self._explain_damage(plan, answer.torn)
 
     def _look(self) -> tuple[Manifest, dict[str, int]]:
         """Return the host's manifest and its staged contents, in as few exchanges as possible."""
@@ -109,6 +110,8 @@ class _Attempt:
         return fetch_base(self.host, self.scan)
 
     def _send(self, plan: SyncPlan, base: Manifest, staged: Mapping[str, int]) -> Json:
+        needed = sum(size for _, size in contents_of(plan, staged).values())
+        require_room(self.host, needed, self.tree.free_bytes)
         codec = next(name for name in self.tree.codecs if name in PACKERS)
         args = {
             "project": self.scan.project,
@@ -152,9 +155,8 @@ class _Attempt:
                 )
         self.scan, self.tree = again, replace(self.tree, staged=max(1, self.tree.staged))
 
-    def _done(self, plan: SyncPlan, staged: Mapping[str, int], answer: Json) -> SyncReport:
-        tree = read_answer(TreeSurvey, self.host, answer["survey"])
-        edited = [str(path) for path in answer["edited"]]
+    def _done(self, plan: SyncPlan, staged: Mapping[str, int], answer: TreeReceived, tree: TreeSurvey) -> SyncReport:
+        edited = answer.edited
         if tree.source_digest == self.scan.manifest.source_digest():
             remember_agreed(self.host, self.scan)
         late = tuple(edited_finding(path, deleted_locally=path not in self.scan.manifest.rows) for path in edited)
@@ -167,7 +169,7 @@ class _Attempt:
             tuple(path for path in plan.delete if path not in edited),
             sum(size for _, size in contents_of(plan, staged).values()),
             self.wire_bytes,
-            kept_in=str(answer["kept_in"]),
+            kept_in=answer.kept_in,
         )
 
     def _report(self, report: Report) -> SyncReport:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any
 
 from remote.errors import RemoteFault
@@ -110,14 +111,22 @@ class FakeHost:
         return self._answer("send", op, args)
 
     def fetch(
-        self, op: str, args: Mapping[str, Any], sink: Callable[[bytes], None], *, timeout_s: float = 60.0
+        self,
+        op: str,
+        args: Mapping[str, Any],
+        sink: Callable[[bytes], None],
+        *,
+        limit: int,
+        timeout_s: float = 60.0,
     ) -> Json:
         answer = self._answer("fetch", op, args)
         for chunk in self.streams.get(op, ()):
             sink(chunk)
         return answer
 
-    def follow(self, op: str, args: Mapping[str, Any], *, timeout_s: float = 45.0) -> Iterator[Json]:
+    def follow(
+        self, op: str, args: Mapping[str, Any], *, timeout_s: float = 45.0, within_s: float = inf
+    ) -> Iterator[Json]:
         self.calls.append(("follow", op))
         yield from self.streams.get(op, ())
 

@@ -6,9 +6,11 @@ import importlib
 import inspect
 import io
 import json
+import os
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -73,8 +75,30 @@ def typed(*words: str, shell: str = "", program: str = "") -> subprocess.Complet
     return subprocess.run(["sh", "-c", line], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
 
 
+INSTALLED = "import halfstep_cli; halfstep_cli.main()"
+
+
+def test_SE_24_a_project_with_packages_of_our_names_and_pythonpath_does_not_replace_ours(tmp_path: Path) -> None:
+    for name in ("pipeline", "fixers", "remote"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('the project was imported')")
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"] == {
+        "pipeline": "halfstep_cli:main"
+    }
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", INSTALLED, "list", "--json"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == "" and json.loads(done.stdout)["command"] == "list"
+
+
 @pytest.mark.parametrize("module", ["pipeline.cli.main", "click", "pipeline.verbs.list_runs", "rich.console"])
-def test_BI_60_ctrl_c_while_the_command_loads_is_reported(module: str) -> None:
+def test_SE_23_ctrl_c_while_the_command_loads_is_reported(module: str) -> None:
     """Whatever module is being imported, no traceback is printed."""
     done = typed(module, "list", "--json", program=IMPATIENT)
     assert (done.returncode, done.stderr) == (130, ""), done.stderr

@@ -13,6 +13,7 @@ from remote.errors import AgentEnded, ConnectionLost, DeadlineExceeded
 KEPT_STDERR = 65536
 POLL_S = 0.5
 CLOSE_TIMEOUT_S = 2.0
+STDERR_TIMEOUT_S = 5.0
 
 
 class Channel(Protocol):
@@ -98,7 +99,8 @@ class ChannelStream:
         return self._in_flight()
 
     def _drain_stderr(self) -> None:
-        while self._channel.recv_stderr_ready():
+        deadline = time.monotonic() + POLL_S
+        while time.monotonic() < deadline and self._channel.recv_stderr_ready():
             self._keep_stderr(self._channel.recv_stderr(KEPT_STDERR))
 
     def _keep_stderr(self, chunk: bytes) -> None:
@@ -113,8 +115,9 @@ class ChannelStream:
 
     def stderr_text(self) -> str:
         self._channel.settimeout(1.0)
+        deadline = time.monotonic() + STDERR_TIMEOUT_S
         with contextlib.suppress(OSError):
-            while chunk := self._channel.recv_stderr(KEPT_STDERR):
+            while time.monotonic() < deadline and (chunk := self._channel.recv_stderr(KEPT_STDERR)):
                 self._keep_stderr(chunk)
         return self._stderr.decode("utf-8", "replace")
 

@@ -15,7 +15,7 @@ from remote.payload.files.atomic import make_private_folder
 from remote.payload.operations import OPERATIONS
 from remote.payload.request.call import Call, Connection
 from remote.payload.request.refusal import Refusal, refusal_to_json
-from remote.protocol.frames import FrameKind, hello, pack, pack_json, read_frame
+from remote.protocol.frames import BadFrame, FrameKind, hello, pack, pack_json, read_frame
 
 # By name: needed once per host and payload, and importing it takes a fifth of an agent's start.
 BACKGROUND = "remote.payload.agent.background"
@@ -53,7 +53,7 @@ def main(nonce: str, temporary: str, workdir: str, first: str = "", compiled: st
         while True:
             request = connection.next_request()
             with hangup.exit_allowed(not request.get("change")):
-                connection.write(pack_json(answer(request, connection, workdir, payload)))
+                connection.write(pack_answer(answer(request, connection, workdir, payload)))
             start_housekeeping()
     except (BrokenPipeError, EOFError):
         return 0
@@ -103,6 +103,14 @@ def answer(request: Dict[str, Any], connection: Connection, workdir: str, payloa
     if stream == "down":
         connection.write(pack(FrameKind.END))
     return result
+
+
+def pack_answer(value: Dict[str, Any]) -> bytes:
+    """Encode an answer; one that is too large becomes an error."""
+    try:
+        return pack_json(value)
+    except BadFrame as error:
+        return pack_json({"ok": False, "error": refusal_to_json(Refusal("too-large", str(error)))})
 
 
 def _dispatch(call: Call, may_change: bool) -> Dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any, BinaryIO, Dict, List, Tuple
 
 from remote.payload.checkpoints.adapter import adapter_folder
 from remote.payload.output.event_files import open_regular
+from remote.payload.output.job_folder import run_root
 from remote.payload.request.call import Call
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
@@ -20,7 +21,7 @@ MAX_FILES = 1000
 
 def list_weights(call: Call) -> Dict[str, Any]:
     """List the regular files of the adapter's folder: name, size and SHA-256."""
-    folder = adapter_folder(RunLayout(call.path(call.args["run"])))
+    folder = adapter_folder(RunLayout(run_root(call)))
     rows: List[Tuple[str, int, str]] = []
     for name in _names(folder):
         try:
@@ -35,7 +36,7 @@ def list_weights(call: Call) -> Dict[str, Any]:
 
 def read_weights(call: Call) -> Dict[str, Any]:
     """Send files of the adapter from given offsets as one stream of segments. `wants`: [name, offset]."""
-    folder = adapter_folder(RunLayout(call.path(call.args["run"])))
+    folder = adapter_folder(RunLayout(run_root(call)))
     for index, (name, offset) in enumerate(call.args["wants"]):
         with open_regular(os.path.join(folder, name)) as file:
             file.seek(offset)

@@ -17,12 +17,14 @@ from remote.payload.jobs.adoption import ensure_supervised
 from remote.payload.jobs.job_loop import LEFTOVER_GRACE_S
 from remote.payload.jobs.orphans import orphans_of
 from remote.payload.jobs.records import StopRequest, Submitted
+from remote.payload.jobs.same_work import claim_run
 from remote.payload.jobs.state import judge_job, observe_job, run_layout
 from remote.payload.jobs.supervisor_start import launch_job, on_record
 from remote.payload.output.job_folder import newest_job
 from remote.payload.probes.machine import user_name
 from remote.payload.processes.identity import Process, is_alive, send_signal
 from remote.payload.request.call import Call
+from remote.payload.request.names import checked_name
 from remote.payload.request.refusal import Refusal
 from remote.payload.tree.materialise import materialise
 from remote.payload.tree.shared import SharedFiles, unshare_large_files
@@ -53,9 +55,9 @@ def start(call: Call) -> Dict[str, Any]:
     """
     request = decode(StartRequest, call.args)
     spec = request.spec
-    run = run_layout(call, request.project, spec.run)
     if spec.number < 1:
         raise Refusal("usage", f"jobs are numbered from 1, got {spec.number}", exit_code=ExitCode.USAGE)
+    run = claim_run(call.workdir, checked_name(request.project), checked_name(spec.run))
     os.makedirs(f"{run.root}/jobs", exist_ok=True)
     try:
         guard = take_lock(f"{run.root}/start.lock", "starting", wait_s=START_WAIT_S)

@@ -13,6 +13,7 @@ from remote.payload.jobs import slurm
 from remote.payload.jobs.orphans import orphans_of
 from remote.payload.jobs.records import Flags
 from remote.payload.jobs.watch_notes import read_watch_notes
+from remote.payload.output.job_folder import real_run
 from remote.payload.processes.identity import Process, is_alive
 from remote.payload.request.call import Call
 from remote.payload.request.names import checked_name
@@ -32,7 +33,7 @@ from remote.protocol.layout import JobLayout, ProjectLayout, RunLayout
 
 def run_layout(call: Call, project: str, run: str) -> RunLayout:
     """The run's folder, with absolute paths."""
-    return RunLayout(call.path(ProjectLayout(checked_name(project)).run(checked_name(run)).root))
+    return RunLayout(real_run(call.path(ProjectLayout(checked_name(project)).run(checked_name(run)).root)))
 
 
 def lock_holder(run: RunLayout) -> str:

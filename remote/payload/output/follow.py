@@ -22,6 +22,7 @@ SEARCH_EVERY_S = 2.0
 SEARCH_SHARE = 0.02
 PACE_S = 0.02
 CHUNK = 2**18
+MAX_PUSHED = 8 * 2**20
 NEAR = ("tensorboard",)
 
 Json = Dict[str, Any]
@@ -130,7 +131,10 @@ def _log_news(path: str, position: Position) -> Iterator[Json]:
 
 
 def _pieces(path: str, position: Position, read: Callable[[int, int], bytes]) -> Iterator[Json]:
-    """{offset, fresh, data} for each piece that `read` returns from `position` on; `position` advances past it."""
+    """{offset, fresh, data} for each piece that `read` returns from `position` on; `position` advances past it.
+
+    Ends before a record that does not fit into a frame; it is left to events.read.
+    """
     try:
         if position.unchanged(path):
             return
@@ -140,7 +144,7 @@ def _pieces(path: str, position: Position, read: Callable[[int, int], bytes]) ->
                 position.offset, position.tail_sha256 = 0, ""
             while True:
                 data = read(file.fileno(), position.offset)
-                if not data:
+                if not data or len(data) > MAX_PUSHED:
                     return
                 piece = {"offset": position.offset, "fresh": fresh, "data": _text(data)}
                 _advance(position, file.fileno(), len(data))

@@ -12,11 +12,16 @@ from remote.protocol.layout import RunLayout
 
 def run_root(call: Call) -> str:
     """The folder of the requested run. Raises Refusal if it does not exist."""
-    root = call.path(call.args["run"])
+    root = real_run(call.path(call.args["run"]))
     if not os.path.isdir(root):
         name = os.path.basename(root)
         raise Refusal("no-run", f"run {name} is not on the host", where=root, exit_code=ExitCode.JOB_LOST)
     return root
+
+
+def real_run(root: str) -> str:
+    """The folder of a run; if another project started the same work, the link in this project leads to that one's."""
+    return os.path.normpath(os.path.join(os.path.dirname(root), os.readlink(root))) if os.path.islink(root) else root
 
 
 def newest_job(run: RunLayout) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from remote.payload.processes.identity import read_environment
-from remote.protocol.machine import Driver, Gpu, GpuProcess
+from remote.protocol.machine import NO_DRIVER, Driver, Gpu, GpuProcess
 
 DEADLINE_S = 10.0
 MEBI = 2**20
@@ -54,7 +54,7 @@ def read_gpus(
     GPU is an error, because an assumed GPU must not hide a real one.
     """
     if queries.cards.process is None and not queries.cards.reason:
-        return Driver(error="no nvidia-smi on PATH"), _assumed(card)
+        return Driver(error=NO_DRIVER), _assumed(card)
     code, text = _answer(queries.cards, queries.until)
     if "compute_cap" in text and code != 0:
         code, text = _query_old_driver(queries.until)

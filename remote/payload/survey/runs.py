@@ -13,7 +13,7 @@ from remote.payload.jobs.records import Flags
 from remote.payload.jobs.state import JobObservation, observe_job, read_gauges
 from remote.payload.jobs.watch_notes import read_watch_notes
 from remote.payload.output.events import survey_events
-from remote.payload.output.job_folder import newest_job
+from remote.payload.output.job_folder import newest_job, real_run
 from remote.protocol.jobs import JobState, Progress, RunRecord, RunSurvey, seconds_elapsed
 from remote.protocol.layout import ProjectLayout, RunLayout
 
@@ -23,7 +23,7 @@ def survey_runs(workdir: str, key: str, *, digests: bool = True) -> Tuple[RunSur
     folder = os.path.join(workdir, ProjectLayout(key).runs)
     found: List[RunSurvey] = []
     for name in _names(folder):
-        run = RunLayout(os.path.join(folder, name))
+        run = RunLayout(real_run(os.path.join(folder, name)))
         record = read_record(run.record, RunRecord)
         if record is not None:
             found.append(survey_run(run, record, digests=digests))

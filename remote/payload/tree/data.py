@@ -17,7 +17,10 @@ from remote.payload.tree.operations import open_input
 from remote.payload.tree.paths import Folders, check_path
 from remote.payload.tree.state import Project
 from remote.payload.tree.stream import InputStream, check_space, checked_digest, disk_error, read_head
+from remote.payload.tree.survey import free_bytes
 from remote.protocol.exits import ExitCode
+from remote.protocol.tree import DataSurvey
+from remote.protocol.values import encode
 
 PARTIAL = ".partial"
 CHUNK = 2**20
@@ -37,7 +40,7 @@ def data_survey(call: Call) -> Dict[str, Any]:
     """The path of the complete data, else the bytes of each file that an interrupted upload left."""
     complete = _complete_path(open_project(call), call.args["digest"])
     if os.path.isdir(complete):
-        return {"path": complete, "have": {}}
+        return _encoded(DataSurvey(complete))
     partial, have = complete + PARTIAL, {}
     for folder, _, names in os.walk(partial):
         for name in names:
@@ -48,7 +51,12 @@ def data_survey(call: Call) -> Dict[str, Any]:
                     os.path.join(folder, name[len(PART) :] if name.startswith(PART) else name), partial
                 )
                 have[inside] = status.st_size
-    return {"path": "", "have": have}
+    return _encoded(DataSurvey("", have, free_bytes(call.workdir)))
+
+
+def _encoded(survey: DataSurvey) -> Dict[str, Any]:
+    answer: Dict[str, Any] = encode(survey)
+    return answer
 
 
 def data_receive(call: Call) -> Dict[str, Any]:

@@ -17,9 +17,9 @@ from remote.payload.tree.state import FileStamp, Project, digest_of_file, stamp_
 from remote.payload.tree.survey import staged_digests
 from remote.protocol.exits import ExitCode
 from remote.protocol.quantities import size as size_text
+from remote.protocol.tree import SPARE_BYTES
 
 MAX_INDEX = 256 * 2**20
-SPARE_BYTES = 16 * 2**20
 SPARE_INODES = 64
 DIGEST = re.compile(r"[0-9a-f]{64}")
 FULL = {errno.ENOSPC, errno.EDQUOT}

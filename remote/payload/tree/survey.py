@@ -39,7 +39,19 @@ def survey_of(project: Project, manifest: Manifest, states: Dict[str, FileState]
         pending=pending,
         staged=len(staged_digests(project)),
         codecs=tuple(sorted(UNPACKERS, reverse=True)),
+        free_bytes=free_bytes(project.workdir),
     )
+
+
+def free_bytes(folder: str) -> Optional[int]:
+    """The free space of the file system on which `folder` is, or will be created; None if it cannot be read."""
+    while not os.path.exists(folder) and folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+    try:
+        status = os.statvfs(folder)
+    except OSError:
+        return None
+    return status.f_bavail * status.f_frsize
 
 
 def owner_of(project: Project) -> Optional[str]:

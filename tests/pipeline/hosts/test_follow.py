@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -28,7 +29,7 @@ class GoesAway:
     def __init__(self) -> None:
         self.asked = 0
 
-    def follow(self, op: str, args: Json, *, timeout_s: float = 45.0) -> Iterator[Json]:
+    def follow(self, op: str, args: Json, *, timeout_s: float = 45.0, within_s: float = inf) -> Iterator[Json]:
         self.asked += 1
         if self.asked > 1:
             raise CannotConnect("titan timed out")

@@ -9,7 +9,7 @@ import pytest
 from pipeline.judgements.host import Need, judge_cards, judge_disk, judge_interpreter, runs_on
 from remote.protocol.exits import ExitCode
 from remote.protocol.findings import Finding, Severity
-from remote.protocol.machine import Disk, Driver, Gpu, GpuProcess, Interpreter, Torch
+from remote.protocol.machine import NO_DRIVER, Disk, Driver, Gpu, GpuProcess, Interpreter, Torch
 
 GIB = 2**30
 TURING_BUILD = Torch("2.6.0+cu124", "12.4", ("sm_50", "sm_75", "sm_80", "sm_90"))
@@ -18,7 +18,7 @@ TITAN = Gpu(0, "GPU-1", "TITAN RTX", (7, 5), 24 * GIB)
 DRIVER = Driver("550.54.14", "12.4")
 PLAIN = Need(GIB, built_in_trainer=False)
 TRAINER = Need(GIB, built_in_trainer=True)
-NAMED = Need(GIB, built_in_trainer=False, gpus_named=True)
+NAMED = Need(GIB, built_in_trainer=False, card_required=True)
 
 
 def words_of(findings: list[Finding]) -> str:
@@ -101,14 +101,20 @@ def test_BI_44_a_driver_of_the_same_family_or_a_newer_one_runs_the_build(cuda: s
     ids=["cards-named", "cards-not-named"],
 )
 def test_BI_45_no_card_is_an_error_if_the_host_file_names_some(need: Need, severity: Severity, code: ExitCode) -> None:
-    [finding] = judge_cards(Driver(error="no nvidia-smi"), (), PYTHON, need)
+    [finding] = judge_cards(Driver(error=NO_DRIVER), (), PYTHON, need)
     assert (finding.check, finding.severity, finding.exit_code) == ("gpu", severity, code)
     assert "no nvidia-smi" in finding.message
 
 
+def test_SE_15_a_driver_that_hangs_is_an_error_whose_hint_says_how_to_use_the_cpu() -> None:
+    [finding] = judge_cards(Driver(error="nvidia-smi does not answer"), (), PYTHON, NAMED)
+    assert (finding.severity, finding.exit_code) == (Severity.ERROR, ExitCode.GPU)
+    assert "nvidia-smi does not answer" in finding.message and "host.gpus=[]" in finding.hint
+
+
 def test_BI_45_without_cards_a_cpu_build_is_accepted() -> None:
     python = replace(PYTHON, torch=Torch("2.6.0+cpu", None, ()))
-    assert list(judge_cards(Driver(error="no nvidia-smi"), (), python, PLAIN)) == []
+    assert list(judge_cards(Driver(error=NO_DRIVER), (), python, PLAIN)) == []
 
 
 def test_BI_45_a_card_that_others_fill_is_reported_with_memory_and_users() -> None:

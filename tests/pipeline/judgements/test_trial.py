@@ -13,7 +13,7 @@ from remote.protocol.exits import ExitCode
 from remote.protocol.machine import Disk, Driver, Interpreter, Torch
 
 PLAIN = Need(10**9, built_in_trainer=False)
-NAMED = replace(PLAIN, gpus_named=True)
+NAMED = replace(PLAIN, card_required=True)
 PYTHON = Interpreter("/venv/bin/python", version=(3, 11, 2), torch=Torch("2.6.0+cu124", "12.4"))
 WELL = EnvironmentFacts(PYTHON, Disk("/w", "/", 10**12, 10**12, 10**6), cuda_available=True, imports={"torch": ""})
 CARD = CardTrial(0, "TITAN RTX", (7, 5), "out of memory")

@@ -18,7 +18,7 @@ READS: dict[str, Callable[[Host], Any]] = {
     "read_bytes": lambda host: host.read_bytes("a"),
     "list_files": lambda host: host.list_files("."),
     "ask": lambda host: host.ask("survey", {"x": 1}),
-    "fetch": lambda host: host.fetch("file.read", {}, [].append),
+    "fetch": lambda host: host.fetch("file.read", {}, [].append, limit=1000),
     "follow": lambda host: list(host.follow("events", {})),
 }
 CHANGES: dict[str, Callable[[Host], Any]] = {

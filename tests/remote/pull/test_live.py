@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import threading
 from collections.abc import Callable, Iterator
+from math import inf
 
 import pytest
 
@@ -27,7 +28,7 @@ class Unsteady:
     def __init__(self, box, after: int) -> None:
         self._box, self._after, self.lost = box, after, 0
 
-    def follow(self, op: str, args: Json, *, timeout_s: float = 45.0) -> Iterator[Json]:
+    def follow(self, op: str, args: Json, *, timeout_s: float = 45.0, within_s: float = inf) -> Iterator[Json]:
         for count, event in enumerate(self._box.host.follow(op, args, timeout_s=timeout_s)):
             if count == self._after:
                 self.lost += 1
@@ -180,7 +181,7 @@ def test_following_a_job_that_has_ended_returns_everything_at_once(box):
 
 def test_retrying_ends_with_the_error_and_waits_double(box):
     class Gone:
-        def follow(self, op, args, *, timeout_s=45.0):
+        def follow(self, op, args, *, timeout_s=45.0, within_s=inf):
             raise ConnectionLost("cut")
             yield
 
@@ -199,7 +200,7 @@ def test_a_host_that_was_never_reached_is_not_waited_for_and_one_that_was_is():
         def __init__(self, times: int) -> None:
             self.times = times
 
-        def follow(self, op, args, *, timeout_s=45.0):
+        def follow(self, op, args, *, timeout_s=45.0, within_s=inf):
             if not self.times:
                 raise CannotConnect("refused")
             self.times -= 1
@@ -218,7 +219,7 @@ def test_a_host_that_was_never_reached_is_not_waited_for_and_one_that_was_is():
 
 def test_a_refused_key_is_not_tried_again():
     class Locked:
-        def follow(self, op, args, *, timeout_s=45.0):
+        def follow(self, op, args, *, timeout_s=45.0, within_s=inf):
             raise AuthRefused("no")
             yield
 
@@ -234,7 +235,7 @@ def test_BI_53_what_a_hostile_host_pushes_is_passed_over(tmp_path):
     good = "tensorboard/events.out.tfevents.1"
 
     class Hostile:
-        def follow(self, op, args, *, timeout_s=45.0):
+        def follow(self, op, args, *, timeout_s=45.0, within_s=inf):
             yield {"name": 3}
             yield {"name": good, "offset": "x", "data": "AA=="}
             yield {"name": good, "offset": 0, "data": "not base64"}

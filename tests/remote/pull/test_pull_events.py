@@ -122,9 +122,9 @@ def test_any_number_of_files_comes_in_one_exchange(box):
     asked = []
 
     class Counting:
-        def fetch(self, op, args, sink, *, timeout_s=60.0):
+        def fetch(self, op, args, sink, *, limit, timeout_s=60.0):
             asked.append(op)
-            return box.host.fetch(op, args, sink, timeout_s=timeout_s)
+            return box.host.fetch(op, args, sink, limit=limit, timeout_s=timeout_s)
 
     report = pull_events(Counting(), box.key, box.name, box.survey(), box.mirror)
 

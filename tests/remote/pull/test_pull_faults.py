@@ -177,7 +177,7 @@ class Hostile:
         self._answer = {"files": [{"name": "x", "ending": "clean"}]} if answer is None else answer
         self.closed = False
 
-    def fetch(self, op, args, sink, *, timeout_s=60.0):
+    def fetch(self, op, args, sink, *, limit, timeout_s=60.0):
         for start in range(0, len(self._stream), 7):
             sink(self._stream[start : start + 7])
         return self._answer

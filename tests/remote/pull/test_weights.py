@@ -83,9 +83,9 @@ class Cut:
     def ask(self, op, args, *, timeout_s):
         return self._host.ask(op, args, timeout_s=timeout_s)
 
-    def fetch(self, op, args, sink, *, timeout_s=60.0):
+    def fetch(self, op, args, sink, *, limit, timeout_s=60.0):
         stream = bytearray()
-        self._host.fetch(op, args, stream.extend)
+        self._host.fetch(op, args, stream.extend, limit=limit)
         sink(bytes(stream[: self._after]))
         raise ConnectionLost("cut")
 
@@ -128,7 +128,7 @@ class Lying:
     def ask(self, op, args, *, timeout_s):
         return self._offer
 
-    def fetch(self, op, args, sink, *, timeout_s=60.0):
+    def fetch(self, op, args, sink, *, limit, timeout_s=60.0):
         sink(self._stream)
         return {}
 

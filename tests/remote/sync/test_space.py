@@ -18,6 +18,7 @@ from tests.remote.sync.sync_bench import STRACE, TracedStarter, contents, no_wai
 
 needs_strace = pytest.mark.skipif(STRACE is None, reason="no strace on this machine")
 MIB = 2**20
+KEY = "speech-12345678"
 
 
 def noise(size: int, seed: int = 0) -> bytes:
@@ -37,6 +38,20 @@ class TestSmallDisk:
         assert 20 <= need < 22 and 20 < free < 26 and need + reserve > free and str(bench.workdir) in full.value.message
         assert full.value.exit_code == ExitCode.DISK and full.value.hint.startswith("df -h ")
         assert not list(bench.home.glob("staging/*"))
+
+    @pytest.mark.parametrize("what", ["code", "data"])
+    def test_SE_11_what_does_not_fit_is_refused_before_its_first_byte(self, bench, mount, tmp_path, what):
+        bench.workdir = mount("small", "-o", "size=49m")
+        place = bench.root if what == "code" else tmp_path / "audio"
+        place.mkdir(exist_ok=True)
+        (place / "a.bin").write_bytes(noise(45 * MIB))
+        read: list[int] = []
+        with pytest.raises(DiskFull, match=r"need 47\.\d MB and 16\.8 MB in reserve, free .* nothing was sent"):
+            if what == "code":
+                sync_project(bench.host, bench.scan(), bench.survey(), progress=lambda done, total: read.append(done))
+            else:
+                send_data(bench.host, scan_data(place), KEY, progress=lambda done, total: read.append(done))
+        assert read == []
 
     def test_FI_17_a_disk_that_fills_midway_keeps_the_old_tree_and_frees_the_space(self, bench, mount):
         bench.workdir = mount("small", "-o", "size=64m")

@@ -1,0 +1,24 @@
+"""The start of the installed command. The packages of halfstep have general names, so that a project, or a folder in
+PYTHONPATH, may have its own `pipeline`; the ones installed beside this package are imported nevertheless.
+"""
+
+import importlib
+import signal
+import sys
+from pathlib import Path
+
+PACKAGES = ("pipeline", "fixers", "remote")
+
+
+def main() -> None:
+    """Run `pipeline`; exits with the verb's published code."""
+    # An import that is cut short by Ctrl-C ends in a traceback.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    folder = str(Path(__file__).absolute().parents[1])
+    sys.path.insert(0, folder)
+    try:
+        for package in PACKAGES:
+            importlib.import_module(package)
+    finally:
+        sys.path.remove(folder)
+    importlib.import_module("pipeline.__main__").main()

@@ -1,0 +1,109 @@
+"""What a call accepts from its host: anything else, too much, or for too long, is an error and not an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import inf
+
+from remote.errors import DeadlineExceeded, RemoteFault
+from remote.host import Json
+from remote.link.frame_reader import FrameReader
+from remote.protocol.exits import ExitCode
+from remote.protocol.frames import BadFrame, FrameKind, parse_json
+from remote.protocol.text import safe_text
+
+IDLE_LIMIT_S = 3600.0
+"""How long a change may go on with heartbeats only: computing the digests of a terabyte takes half an hour."""
+MAX_MESSAGE = 8000
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What may precede the result of a call: a byte stream of up to `limit` bytes, and events (only of changes)."""
+
+    sink: Callable[[bytes], None] | None = None
+    limit: int = 0
+    events: bool = False
+    on_event: Callable[[Json], None] | None = None
+
+
+RESULT_ONLY = Accepted()
+
+
+def read_result(reader: FrameReader, timeout_s: float, accepted: Accepted = RESULT_ONLY) -> Json:
+    """Return the result of a call. Raises RemoteFault for an error of the host, BadFrame, and DeadlineExceeded."""
+    received, stream_ended = 0, accepted.sink is None
+    last_news = reader.clock()
+    while True:
+        kind, body = reader.read_frame(timeout_s)
+        if kind is FrameKind.JSON:
+            answer = parse_json(body)
+            if "event" not in answer:
+                return _result(answer)
+            event = _event(answer)
+            if not accepted.events:
+                raise BadFrame("an unexpected event")
+            if event:
+                last_news = reader.clock()
+                if accepted.on_event is not None:
+                    accepted.on_event(event)
+            elif reader.clock() - last_news > IDLE_LIMIT_S:
+                raise DeadlineExceeded(f"the host has only sent heartbeats for {IDLE_LIMIT_S / 60:.0f} minutes")
+            continue
+        received += len(body)
+        if stream_ended or (kind is FrameKind.BYTES and not body):
+            raise BadFrame(f"an unexpected {kind.name} frame")
+        if received > accepted.limit:
+            raise BadFrame(f"a stream of more than {accepted.limit} bytes")
+        stream_ended = kind is FrameKind.END
+        if accepted.sink is not None and kind is FrameKind.BYTES:
+            accepted.sink(body)
+
+
+def read_events(reader: FrameReader, timeout_s: float, within_s: float = inf) -> Iterator[Json]:
+    """Yield the events of a call until its result. Heartbeats keep it alive, for `within_s` seconds at most."""
+    start = reader.clock()
+    while True:
+        _, body = reader.read_frame(timeout_s)
+        answer = parse_json(body)
+        if "event" not in answer:
+            _result(answer)
+            return
+        if reader.clock() - start > within_s:
+            raise DeadlineExceeded(f"the host did not finish within {within_s:.0f} s")
+        if event := _event(answer):
+            yield event
+
+
+def _event(answer: Json) -> Json:
+    event = answer["event"]
+    if not isinstance(event, dict):
+        raise BadFrame("an event that is not an object")
+    return event
+
+
+def _result(answer: Json) -> Json:
+    result, error = answer.get("result"), answer.get("error")
+    if answer.get("ok") is True and error is None and isinstance(result, dict):
+        return result
+    if not isinstance(error, dict):
+        raise BadFrame("a response that is neither a result nor an error")
+    raise RemoteFault(
+        _text(error.get("message", "no reason given")),
+        kind=_text(error.get("kind", "bug")),
+        where=_text(error.get("where", "")),
+        hint=_text(error.get("hint", "")),
+        exit_code=_exit_code(error.get("exit_code")),
+    )
+
+
+def _text(value: object) -> str:
+    return safe_text(str(value)[:MAX_MESSAGE])
+
+
+def _exit_code(code: object) -> ExitCode:
+    """Return a published exit code of an error; BUG for any other value, 0 included."""
+    if isinstance(code, int) and code in set(ExitCode) - {ExitCode.OK}:
+        return ExitCode(code)
+    return ExitCode.BUG

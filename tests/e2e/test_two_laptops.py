@@ -1,0 +1,45 @@
+"""SE-20: two laptops start the same work on one host at once; it is trained once, and both bring its result home."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.held_project import Held, write_held_project
+from tests.e2e.user import User
+from tests.lab.wait import until
+
+pytestmark = [pytest.mark.train, pytest.mark.timeout(300)]
+RUN = ("run", "--host", "one", "--config", "plain", "--json")
+
+
+def second_laptop(first: User, folder: Path) -> User:
+    """Another user's checkout of the same project, whose host file names the same account of the same host."""
+    second = User(folder / "project", folder / "home")
+    for path in first.project.rglob("*"):
+        if path.is_file() and ".halfstep" not in path.parts:
+            place = second.project / path.relative_to(first.project)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(path.read_bytes())
+    return second
+
+
+def test_SE_20_the_same_work_of_two_laptops_is_trained_once_and_both_have_its_end(user: User, tmp_path: Path) -> None:
+    held: Held = write_held_project(user)
+    other = second_laptop(user, tmp_path / "second")
+    both = [user.starts(*RUN), other.starts(*RUN)]
+    held.await_training()
+    projects = held.workdir / "projects"
+    until(lambda: len(list(projects.glob("*/runs/*"))) == 2, "both starts", seconds=200)
+    held.go()
+    answers = [json.loads(process.communicate(timeout=200)[0]) for process in both]
+    assert [answer["exit_code"] for answer in answers] == [0, 0], answers
+    assert len(held.trainings) == 1
+    assert answers[0]["run"] == answers[1]["run"] and answers[1]["job"]["state"] == "succeeded"
+    for one in (user, other):
+        again = one.types(*RUN)
+        assert again.code == 0 and set(again.states.values()) == {"skipped"}, again.err
+        assert "trained" in one.types("logs").out
+    assert len(held.trainings) == 1

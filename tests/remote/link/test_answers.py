@@ -1,0 +1,163 @@
+"""A call accepts only what it asked for, of a bounded size, within its deadline and in bounded memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import chain, repeat
+
+import pytest
+
+from remote.errors import DeadlineExceeded, RemoteFault
+from remote.host import Json
+from remote.link.answers import IDLE_LIMIT_S, Accepted, read_events, read_result
+from remote.link.frame_reader import START_LIMIT_S, FrameReader
+from remote.protocol.frames import BadFrame, FrameKind, pack, pack_json
+from tests.remote.link.hostile_agents import ENDLESS, MANIFESTS, ROOT, SURVEYS
+
+MEMORY_MIB = 256
+RESULT = pack_json({"ok": True, "result": {"is": 1}})
+HEARTBEAT = pack_json({"event": {}})
+
+
+class Slow:
+    """A stream that delivers one chunk for each read, and a clock that advances by `step_s` with each."""
+
+    in_flight = None
+
+    def __init__(self, chunks: Iterator[bytes], step_s: float) -> None:
+        self._chunks, self._step_s, self.now = chunks, step_s, 0.0
+
+    def read_some(self, limit: int, timeout_s: float) -> bytes:
+        self.now += self._step_s
+        return next(self._chunks)
+
+    def write(self, data: bytes, timeout_s: float) -> None:
+        pass
+
+    def stderr_text(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        pass
+
+
+def reader_of(*chunks: bytes, forever: bytes = b"", step_s: float = 1.0) -> FrameReader:
+    stream = Slow(chain(chunks, repeat(forever)), step_s)
+    return FrameReader(stream, lambda: stream.now)
+
+
+def bytes_of(frame: bytes) -> list[bytes]:
+    return [frame[at : at + 1] for at in range(len(frame))]
+
+
+def call_that_ends(name: str, call: str) -> tuple[str, int]:
+    """Call the hostile host in a process of its own. Return how the call ends, and the peak memory in MiB."""
+    argv = [sys.executable, "-m", "tests.remote.link.hostile_agents", "call", name, call]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    *words, memory = done.stdout.splitlines()
+    return "\n".join(words), int(memory)
+
+
+@pytest.mark.parametrize("name", [*ENDLESS, *MANIFESTS])
+def test_SE_07_a_manifest_that_is_endless_or_malformed_is_a_named_error_in_bounded_memory(name: str) -> None:
+    words, memory_mib = call_that_ends(name, "manifest")
+    assert words.startswith("Garbled ") and len(words) < 400
+    assert memory_mib < MEMORY_MIB
+
+
+@pytest.mark.parametrize("name", [*ENDLESS, *SURVEYS])
+def test_SE_09_an_answer_that_is_endless_or_malformed_is_a_named_error_in_bounded_memory(name: str) -> None:
+    words, memory_mib = call_that_ends(name, "survey")
+    assert words.startswith("Garbled ") and len(words) < 400
+    assert memory_mib < MEMORY_MIB
+
+
+def test_SE_09_heartbeats_do_not_extend_a_change_for_ever() -> None:
+    step_s = IDLE_LIMIT_S / 10
+    with pytest.raises(DeadlineExceeded, match="only sent heartbeats for 60 minutes"):
+        read_result(reader_of(forever=HEARTBEAT, step_s=step_s), 60.0, Accepted(events=True))
+    news = [pack_json({"event": {"done": count}}) for count in range(20)]
+    seen: list[Json] = []
+    accepted = Accepted(events=True, on_event=seen.append)
+    assert read_result(reader_of(*news, RESULT, step_s=step_s), 60.0, accepted) == {"is": 1}
+    assert len(seen) == 20
+
+
+def test_SE_09_a_byte_now_and_then_does_not_extend_a_deadline() -> None:
+    with pytest.raises(DeadlineExceeded, match="too slowly"):
+        reader_of(*bytes_of(RESULT), step_s=10.0).read_frame(60.0)
+    assert reader_of(*bytes_of(RESULT), step_s=1.0).read_frame(60.0)[0] is FrameKind.JSON
+
+
+def test_SE_09_a_large_answer_over_a_slow_line_has_the_time_that_it_needs() -> None:
+    chunks = [bytes(16384)] * 64
+    frame = pack(FrameKind.BYTES, b"".join(chunks))
+    reader = reader_of(frame[:5], *chunks, step_s=10.0)
+    assert reader.read_frame(60.0) == (FrameKind.BYTES, b"".join(chunks))
+
+
+def test_SE_09_a_line_of_the_bootstrap_must_arrive_in_time() -> None:
+    with pytest.raises(DeadlineExceeded, match="too slowly"):
+        reader_of(*bytes_of(b"NEED" + bytes(100)), step_s=1.0).read_line(60.0)
+
+
+def test_SE_09_an_agent_that_never_greets_is_given_up_on() -> None:
+    with pytest.raises(DeadlineExceeded, match="too slowly"):
+        reader_of(forever=b".\n", step_s=5.0).skip_until(b"mark", 60.0)
+    dots = [b".\n"] * int(START_LIMIT_S / 10)
+    reader = reader_of(*dots, b"mark!\n", step_s=5.0)
+    reader.skip_until(b"mark", 60.0)
+    assert reader.read_line(60.0) == b"!\n"
+
+
+def test_SE_09_events_end_within_the_time_of_the_whole_call() -> None:
+    events = read_events(reader_of(forever=HEARTBEAT, step_s=10.0), 60.0, within_s=900.0)
+    with pytest.raises(DeadlineExceeded, match="did not finish within 900 s"):
+        list(events)
+
+
+def collect(into: list[bytes], limit: int = 10**6) -> Accepted:
+    return Accepted(into.append, limit)
+
+
+PIECE, END = pack(FrameKind.BYTES, b"abc"), pack(FrameKind.END)
+
+
+@pytest.mark.parametrize(
+    ("frames", "accepted", "message"),
+    [
+        ([PIECE, RESULT], Accepted(), "unexpected BYTES"),
+        ([END, RESULT], Accepted(), "unexpected END"),
+        ([HEARTBEAT, RESULT], Accepted(), "unexpected event"),
+        ([HEARTBEAT, RESULT], collect([]), "unexpected event"),
+        ([PIECE, END, END, RESULT], collect([]), "unexpected END"),
+        ([PIECE, END, PIECE, RESULT], collect([]), "unexpected BYTES"),
+        ([pack(FrameKind.BYTES), RESULT], collect([]), "unexpected BYTES"),
+        ([PIECE, PIECE, END, RESULT], collect([], 5), "more than 5 bytes"),
+        ([pack_json({"event": [1]}), RESULT], Accepted(events=True), "not an object"),
+        ([pack_json({"ok": True})], Accepted(), "neither a result nor an error"),
+        ([pack_json({"ok": True, "result": []})], Accepted(), "neither a result nor an error"),
+        ([pack_json({"ok": False, "result": {}})], Accepted(), "neither a result nor an error"),
+    ],
+)
+def test_frames_that_a_call_did_not_ask_for_are_refused(frames: list[bytes], accepted: Accepted, message: str) -> None:
+    with pytest.raises(BadFrame, match=message):
+        read_result(reader_of(*frames), 60.0, accepted)
+
+
+def test_a_stream_and_its_end_precede_the_result() -> None:
+    pieces: list[bytes] = []
+    assert read_result(reader_of(PIECE, PIECE, END, RESULT), 60.0, collect(pieces)) == {"is": 1}
+    assert pieces == [b"abc", b"abc"]
+
+
+@pytest.mark.parametrize("ok", [True, False, None])
+def test_SE_06_an_error_is_raised_whatever_stands_beside_it(ok: object) -> None:
+    answer = pack_json({"ok": ok, "result": {}, "error": {"message": "no\x1b[2J" + "x" * 10**6, "exit_code": 0}})
+    with pytest.raises(RemoteFault) as caught:
+        read_result(reader_of(answer), 60.0)
+    assert caught.value.exit_code != 0 and "\x1b" not in caught.value.message
+    assert len(caught.value.message) < 10_000
