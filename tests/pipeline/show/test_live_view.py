@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from pipeline.messages.outcome import Outcome, StageOutcome, StageState
 from pipeline.show.live_view import LiveView
 from pipeline.show.screen import Screen
 from remote.protocol.gauges import Gauges, GpuUse
@@ -185,6 +188,45 @@ def test_a_note_moves_the_view_down_and_is_not_printed_into_it(monkeypatch: pyte
     before, _, after = terminal.getvalue().partition("resuming from checkpoint-8")
     assert before.rpartition("\n")[2].endswith("\x1b[2K  "), "the note begins on a line that was cleared"
     assert "train" in after.partition("\n")[2], "the view is drawn again below the note"
+
+
+def whole_run(screen: Screen) -> None:
+    """A run as the verb reports it, on a host that was just made ready."""
+    screen.heading("tiny on titan")
+    screen.stage_ended(StageOutcome("sync", StageState.SKIPPED, reason="15 files are on the host"))
+    screen.stage_started("verify")
+    screen.progress("running the real command for two optimizer steps")
+    screen.stage_ended(StageOutcome("verify", StageState.DONE, 8.6, "proved for fp16-mixed"))
+    screen.stage_started("train")
+    screen.training(NEWS["starting"])
+    for step in (1, 2, 40):
+        screen.training(replace(NEWS["training"], progress=replace(MIXED, step=step)))
+    screen.note("warning: the loss is 0.0 (step 40)  [zero-loss]")
+    done = replace(MIXED, step=120)
+    screen.training(JobNews(1, JobState.SUCCEEDED, done, elapsed_s=220.0))
+    screen.stage_ended(StageOutcome("train", StageState.DONE, 221.0, "tiny-0123abcd: 120 steps, loss 0.3333"))
+    screen.closing(Outcome("run", artifacts={"report": "/home/me/speech/.halfstep/runs/tiny-0123abcd/report.html"}))
+
+
+@pytest.mark.parametrize("kind", ["dumb", "piped"])
+def test_where_nothing_can_be_redrawn_a_run_is_printed_as_recorded(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = on_a_terminal(monkeypatch, "dumb") if kind == "dumb" else io.StringIO()
+    for stream in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, stream, page)
+    monkeypatch.setenv("COLUMNS", "60")
+    with Screen() as screen:
+        whole_run(screen)
+    check_recorded(kind, page.getvalue())
+
+
+def test_NO_COLOR_leaves_no_colour_in_the_live_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = on_a_terminal(monkeypatch)
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("NO_COLOR", "1")
+    with Screen() as screen:
+        whole_run(screen)
+    assert "step 120 of 120" in terminal.getvalue()
+    assert re.search(r"\x1b\[[0-9;]*m", terminal.getvalue()) is None
 
 
 def test_a_dumb_terminal_gets_few_lines(monkeypatch: pytest.MonkeyPatch) -> None:
