@@ -205,3 +205,4 @@ class RunConfig(Frozen):
     secrets: tuple[Text, ...] = ()
     processes: Positive = 1
     grace_s: Annotated[FiniteFloat, Field(gt=0, le=3600)] = 60.0
+    notify: Text | None = None

@@ -52,6 +52,7 @@ def start_request(view: View, name: str, number: int, resume_from: str, *, fresh
         steps=steps_of(view),
         resume_from=resume_from,
         grace_s=view.config.grace_s,
+        notify=view.config.notify or "",
         data=data_at(view, job_place(view)),
     )
     return StartRequest(

@@ -29,7 +29,7 @@ class JobSpec:
     to the host's own; names in `secrets` are filled from a 0600 file that is unlinked once read. `grace_s` is the time
     to checkpoint after a stop; `stall_after_s` the time without a new step after which a job may be stalled;
     `processes` how many ranks save a random state into each checkpoint. `data` maps places in the code to absolute
-    paths of data.
+    paths of data. `notify`: a shell command or URL for the end of the job.
     """
 
     run: str
@@ -45,6 +45,7 @@ class JobSpec:
     stall_after_s: float = 600.0
     processes: int = 1
     data: Dict[str, str] = field(default_factory=dict)
+    notify: str = ""
 
 
 @dataclass(frozen=True)

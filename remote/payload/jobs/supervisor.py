@@ -6,17 +6,18 @@ import contextlib
 import os
 import sys
 import time
-from typing import List
+from typing import Dict, List, NamedTuple
 
 from remote.payload.files.data_links import place_data
 from remote.payload.files.lock import Held, take_lock
 from remote.payload.files.records import read_record, write_record
 from remote.payload.jobs.exit_recorder import fork_recorded
 from remote.payload.jobs.job_loop import JobLoop, Signals
+from remote.payload.jobs.notification import send_notification
 from remote.payload.jobs.oom import count_oom_kills
 from remote.payload.jobs.orphans import orphans_of
 from remote.payload.processes.identity import Process, boot_id, descendants, is_alive, read_process
-from remote.payload.processes.launch import job_argv, job_environment, start_gated, take_launch
+from remote.payload.processes.launch import Launch, job_argv, job_environment, start_gated, take_launch
 from remote.payload.processes.subreaper import become_subreaper
 from remote.payload.proof.injection import runs_built_in_trainer, watch_environment, write_hooks
 from remote.protocol.exits import ExitCode
@@ -47,12 +48,22 @@ def main(mode: str, job_root: str, launch: str = "", notify: str = "-1", backend
         if os.path.exists(job.result):
             return int(ExitCode.BUSY)
         if mode == "adopt":
-            result = _adopt(run, job, notify_fd)
+            ended = _adopt(run, job, notify_fd)
         elif read_record(job.supervisor, Started) is None:
-            result = _start(run, job, launch, notify_fd, "setsid" if mode == "detach" else backend)
+            ended = _start(run, job, launch, notify_fd, "setsid" if mode == "detach" else backend)
         else:
             return int(ExitCode.BUSY)
-    return int(ExitCode.PREEMPTED) if result.preempted else result.exit
+    # The run is free again: a notification may take long.
+    send_notification(run, ended.spec, ended.result, ended.environment)
+    return int(ExitCode.PREEMPTED) if ended.result.preempted else ended.result.exit
+
+
+class Ended(NamedTuple):
+    """A job that has ended; `environment` is the job's own, with secrets if this supervisor started it."""
+
+    spec: JobSpec
+    environment: Dict[str, str]
+    result: JobResult
 
 
 def _detach() -> None:
@@ -61,7 +72,7 @@ def _detach() -> None:
         os._exit(0)
 
 
-def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend: str) -> JobResult:
+def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend: str) -> Ended:
     spec = read_record(job.spec, JobSpec)
     if spec is None:
         raise SystemExit(f"{job.spec} is missing or not valid")
@@ -75,6 +86,7 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(run.progress)
     environment = job_environment(spec, run, given)
+    for_notification = dict(environment)
     hooks = write_hooks(os.path.join(job.root, "hooks"))
     environment.update(watch_environment(run.root, hooks, environment, progress=not runs_built_in_trainer(spec.argv)))
     argv = job_argv(spec, run, job, os.path.abspath(sys.argv[0]))
@@ -84,12 +96,11 @@ def _start(run: RunLayout, job: JobLayout, launch: str, notify_fd: int, backend:
     _record(job, child, backend, time.time())
     gated.open_gate()
     _close(notify_fd)
-    return JobLoop(run, job, spec, child, lambda: _without(child.pid, descendants(os.getpid())), signals).run(
-        kills_before
-    )
+    loop = JobLoop(run, job, spec, child, lambda: _without(child.pid, descendants(os.getpid())), signals)
+    return Ended(spec, for_notification, loop.run(kills_before))
 
 
-def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> JobResult:
+def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> Ended:
     spec = read_record(job.spec, JobSpec)
     before = read_record(job.supervisor, Started)
     if spec is None or before is None:
@@ -100,7 +111,9 @@ def _adopt(run: RunLayout, job: JobLayout, notify_fd: int) -> JobResult:
     # The process that requested the adoption waits for this; if the job has ended already, it waits for the result.
     if is_alive(child.pid, child.ticks, boot_id()) or orphans_of(run, job):
         _close(notify_fd)
-    return JobLoop(run, job, spec, child, lambda: orphans_of(run, job), signals, adopted=True).run(count_oom_kills())
+    loop = JobLoop(run, job, spec, child, lambda: orphans_of(run, job), signals, adopted=True)
+    # The secrets are gone with the supervisor that started the job.
+    return Ended(spec, job_environment(spec, run, Launch()), loop.run(count_oom_kills()))
 
 
 def _without(exit_recorder: int, processes: List[Process]) -> List[Process]:

@@ -57,7 +57,7 @@ def test_BI_57_checkpoints_of_other_work_are_another_run_s_and_never_resumed(tmp
     assert {key for key, value in work_inputs(other).items() if work_inputs(view)[key] != value}, "no input tells"
 
 
-@pytest.mark.parametrize("override", ["grace_s=5", "secrets=[HF_TOKEN]", "fixers={port: off}"])
+@pytest.mark.parametrize("override", ["grace_s=5", "notify=mail me", "secrets=[HF_TOKEN]", "fixers={port: off}"])
 def test_a_change_that_does_not_affect_the_training_keeps_the_run(tmp_path: Path, override: str) -> None:
     view = view_of(tmp_path)
     assert run_id(asks(view, override)) == run_id(view)
