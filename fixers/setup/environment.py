@@ -70,7 +70,7 @@ def plan(site: Site) -> Plan:
     survey = site.survey
     setting = site.settings.get(name)
     settings: Mapping[str, Any] = setting if isinstance(setting, Mapping) else {}
-    if survey is None or site.project is None or site.host is None or not (settings or setting in ASKED):
+    if survey is None or site.project is None or site.host is None or not is_requested(setting):
         return Plan()
     tree = posixpath.join(site.host.workdir, site.project.tree)
     venv = _venv_for(site, venv_of(survey.interpreter.path, tree))
@@ -90,6 +90,11 @@ def plan(site: Site) -> Plan:
     args = _request(site, settings, torch, choice, packages)
     change = HostChange(name, _summary(venv, args), "fix.environment.create", {**args, "venv": venv}, undo="fix.undo")
     return Plan((resolved(unfit),), (change,))
+
+
+def is_requested(setting: object) -> bool:
+    """Return True if the config's entry for this fixer requests an environment."""
+    return bool(setting) if isinstance(setting, Mapping) else setting in ASKED
 
 
 def _venv_for(site: Site, of_interpreter: str | None) -> str | None:

@@ -104,7 +104,7 @@ class Answers:
     """The values of the configs that `init` writes. `found_data` is a data folder that is not sent with the code.
 
     `offers_environment`: the project lists its requirements, and the host may lack torch. `reach` are the other keys of
-    the host file that say how the host is reached.
+    the host file that say how the host is reached; `variables` are its environment variables.
     """
 
     name: str
@@ -120,6 +120,7 @@ class Answers:
     card: str = ""
     reach: Mapping[str, Any] = field(default_factory=dict)
     workdir: str = "~/halfstep"
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 def render_config(answers: Answers) -> str:
@@ -163,6 +164,7 @@ def render_host(answers: Answers) -> str:
         f"host: {answers.address}",
         *(f"{key}: {json.dumps(value)}" for key, value in answers.reach.items()),
         f"workdir: {answers.workdir}      # the parent folder of projects on the host",
+        *([f"env: {json.dumps(dict(answers.variables))}"] if answers.variables else []),
         "# python: venv/bin/python   the interpreter with torch, if it is not found automatically",
         f"{card}      # assumed for plans if the host has no driver",
     ]

@@ -23,7 +23,8 @@ ON_CPU = "nvidia-smi   (on the host); to train on its CPU: pipeline run --set 'h
 OCCUPIED_SHARE = 0.10
 CLOCK_SKEW_S = 60.0
 FULL_WORDS = ("no space", "quota")
-NEW_ENVIRONMENT = "pipeline run --set fixers.environment=create"
+CREATES_ENVIRONMENT = "pipeline run"
+NEW_ENVIRONMENT = f"{CREATES_ENVIRONMENT} --set fixers.environment=create"
 """Creates a virtual environment in the project's folder on the host, with a torch build for the card."""
 TRAINER_PACKAGES = ("transformers", "peft", "accelerate", "tensorboard", "soundfile")
 
@@ -33,6 +34,7 @@ class Need:
     """The needs of a run. `card_required`: having no card is an error, see `requires_card`.
 
     Less than `free_bytes` of free disk is an error, less than `usual_bytes` a warning. `host_file` sets `python:`.
+    `creates_environment`: `run` creates a virtual environment if the interpreter has no torch.
     """
 
     free_bytes: int
@@ -40,6 +42,7 @@ class Need:
     card_required: bool = False
     usual_bytes: int = 0
     host_file: str = "host.python"
+    creates_environment: bool = False
 
 
 def judge_host(survey: Survey, need: Need, now_unix: float | None = None) -> Report:
@@ -96,9 +99,9 @@ def judge_interpreter(python: Interpreter, need: Need) -> Iterator[Finding]:
             exit_code=ExitCode.ENVIRONMENT,
         )
     if python.torch is None:
-        yield Finding.error(
-            "torch", f"{python.path} has no torch", python.path, NEW_ENVIRONMENT, exit_code=ExitCode.ENVIRONMENT
-        )
+        words = f"{python.path} has no torch{'; `run` creates an environment' if need.creates_environment else ''}"
+        hint = CREATES_ENVIRONMENT if need.creates_environment else NEW_ENVIRONMENT
+        yield Finding.error("torch", words, python.path, hint, exit_code=ExitCode.ENVIRONMENT)
     elif _version(python.torch.version) < OLDEST_TORCH and need.built_in_trainer:
         wanted = ".".join(map(str, OLDEST_TORCH))
         yield Finding.error(

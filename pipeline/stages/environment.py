@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from fixers.setup.environment import is_requested
 from pipeline.config.model import RunConfig
 from pipeline.hosts.connection import survey_request
 from pipeline.judgements.host import Need, card_name, facts_of, judge_host
 from pipeline.judgements.trial import judge_trial
 from pipeline.records.inputs import Inputs
 from pipeline.stages.stage import Context, StageResult
-from pipeline.work.fixes import host_changes_of, plan_for
+from pipeline.work.fixes import fixer_settings_of, host_changes_of, plan_for
 from pipeline.work.host_changes import apply_host_change
 from pipeline.work.run_id import machine_inputs
 from pipeline.work.view import View
@@ -52,7 +55,7 @@ class Environment:
             apply_host_change(change, context.host, context.listener)
         context.listener.progress("running the interpreter: importing torch, computing on each card")
         request = survey_request(view.host, view.layout.key)
-        need = need_of(view)
+        need = replace(need_of(view), creates_environment=False)
         packages = TRAINER_IMPORTS if need.built_in_trainer else ("torch",)
         probe = EnvironmentRequest(
             view.layout.key, request.python, request.gpus, dict(view.host.config.env), packages=packages
@@ -81,6 +84,7 @@ def need_of(view: View) -> Need:
         card_required=required,
         usual_bytes=USUAL_BYTES if config.command is not None else 0,
         host_file=str(host.path) if host.path is not None else "host.python",
+        creates_environment=is_requested(fixer_settings_of(view).get("environment")),
     )
 
 

@@ -39,10 +39,19 @@ class FirstLook:
         return self.survey is not None and bool(self.survey.gpus)
 
     @property
+    def volume(self) -> str:
+        """Return the mounted volume to use because the home folder is lost with the container; empty if it is not."""
+        return self.survey.disk.volume if self.survey is not None else ""
+
+    @property
     def workdir(self) -> str:
-        """Return the folder for projects: on a mounted volume if the home folder is lost with the container."""
-        volume = self.survey.disk.volume if self.survey is not None else ""
-        return f"{volume}/{WORKDIR_OF_VOLUME}" if volume else HOME_WORKDIR
+        """Return the folder for projects."""
+        return f"{self.volume}/{WORKDIR_OF_VOLUME}" if self.volume else HOME_WORKDIR
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return the environment variables for the host: downloaded models are kept on the volume, too."""
+        return {"HF_HOME": f"{self.volume}/huggingface"} if self.volume else {}
 
 
 def look_at(destination: str, here: Path, screen: Screen, prompter: Prompter | None) -> FirstLook:
@@ -62,7 +71,9 @@ def look_at(destination: str, here: Path, screen: Screen, prompter: Prompter | N
     look = FirstLook(look.address, look.reach, survey)
     screen.note(f"{host.name}: {_described(survey)}")
     if survey.disk.volume:
-        screen.note(f"its home folder is deleted with the container, so workdir is {look.workdir}, on a volume")
+        screen.note(
+            f"its home folder is deleted with the container, so workdir and HF_HOME are on {survey.disk.volume}"
+        )
     return look
 
 

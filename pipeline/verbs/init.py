@@ -91,6 +91,7 @@ def init(
         card=_card_of(card, host, Defaults(yes=yes) if look.has_card else questions) if not known else "",
         reach=look.reach,
         workdir=look.workdir,
+        variables=look.environment,
     )
     return _write(_files(here, answers, needs_host=not known), answers, screen, here, destination, force=force)
 

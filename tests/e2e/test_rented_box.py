@@ -99,7 +99,7 @@ def test_init_writes_the_files_that_the_box_needs_from_the_command_of_its_consol
     assert "environment: create" in (user.project / "configs" / "mine.yaml").read_text()
     config = load_host("box", user.project).config
     assert (config.port, config.user, config.identity_file) == (server.port, "root", "~/.ssh/id_ed25519")
-    assert config.workdir == "/workspace/halfstep"
+    assert (config.workdir, config.env) == ("/workspace/halfstep", {"HF_HOME": "/workspace/huggingface"})
     checked = user.types("hosts", "check", "box")
     assert checked.code == 0 and "/workspace/halfstep: " in checked.out and "is a volume" not in checked.out
     assert user.types(*words).code == 2, "existing files are not overwritten"

@@ -68,8 +68,8 @@ class BareBox:
             os.setxattr(self.layer / name, "trusted.overlay.opaque", b"y")
         (self.layer / "run" / "sshd").mkdir()
         (self.layer / "root" / ".bashrc").write_text(NOISE)
-        for path in (*ABSENT, *(path.lstrip("/") for path in SFTP_SERVERS), *self.absent):
-            self._hide(path)
+        for path in (*ABSENT, *SFTP_SERVERS, *self.absent):
+            self._hide(path.lstrip("/"))
         (self.root / "banner").write_text(BANNER)
         enter = self.root / "enter"
         enter.write_text(ENTER)

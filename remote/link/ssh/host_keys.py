@@ -91,7 +91,7 @@ def _unknown(hop: ResolvedHop, presented: HostKey) -> HostKeyRefused:
     """The hint is valid for a gateway too: `hosts check` asks about every hop of the route in turn."""
     name = hop.destination or hop.alias
     check = f"pipeline hosts check {shlex.quote(name)}   (asks at a terminal)"
-    pin = f", or set `host_key: {presented.fingerprint}` in the host file" if hop.is_target else ""
+    pin = f", or add --set host.host_key={presented.fingerprint}" if hop.is_target else ""
     kind = "host" if hop.is_target else "gateway"
     return HostKeyRefused(
         f"the host key of {kind} {hop.alias} ({hop.where}) is unknown: {presented.key_type} {presented.fingerprint}; "

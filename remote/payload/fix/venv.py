@@ -20,8 +20,8 @@ PipVersion = Tuple[int, ...]
 RAW_PROGRESS: PipVersion = (24, 1)
 """The first pip that prints `Progress BYTES of BYTES` when its output is not a terminal."""
 APT = re.compile(r"apt(?:-get)? install (\S+)")
-NO_VENV = ("ensurepip is not", "No module named venv", "No module named ensurepip")
-UV_FOLDERS = ("~/.local/bin", "~/.cargo/bin")
+NO_VENV = ("ensurepip", "No module named venv")
+UV_FOLDERS = (".local/bin", ".cargo/bin")
 ATTEMPTS = ("--retries", "1")
 
 
@@ -64,6 +64,8 @@ class Venv:
             self.run([base, "-m", "venv", "--without-pip", self.path], f"{base} could not create a venv")
             self.run([base, *PIP, *install], f"the pip of {base} could not install pip")
         except Refusal as refusal:
+            if refusal.exit_code == ExitCode.DISK:
+                raise
             self.call.push({"note": refusal.message.splitlines()[0]})
             return False
         return True
@@ -116,7 +118,7 @@ class Venv:
 
 def _find_uv(environment: Mapping[str, str]) -> Optional[str]:
     """The path of uv. Its installer writes to the home folder, which is not on the PATH of an SSH command."""
-    at_home = [os.path.expanduser(folder) for folder in UV_FOLDERS]
+    at_home = [os.path.join(environment.get("HOME", "/"), folder) for folder in UV_FOLDERS]
     return shutil.which("uv", path=os.pathsep.join([environment.get("PATH", os.defpath), *at_home]))
 
 

@@ -289,6 +289,19 @@ def test_without_ensurepip_the_pip_of_the_base_interpreter_installs_pip(host, tm
     imports(host, "torch", "speechkit")
 
 
+def test_without_ensurepip_the_uv_of_the_home_folder_creates_the_venv(host, tmp_path):
+    base, uv = tmp_path / "python3", tmp_path / "home" / ".local" / "bin" / "uv"
+    uv.parent.mkdir(parents=True)
+    base.write_text("#!/bin/sh\necho ensurepip is not available.\nexit 1\n")
+    uv.write_text(f'#!/bin/sh\nfor last; do :; done\nexec {sys.executable} -m venv "$last"\n')
+    for program in (base, uv):
+        program.chmod(0o755)
+    (change,) = environment.plan(site_of(host, base=str(base))).changes
+    args = {**change.args, "environment": {"PATH": "/usr/bin:/bin", "HOME": str(uv.parents[2])}}
+    assert host.act(change.op, args)["made"] is True
+    imports(host, "torch", "speechkit")
+
+
 def test_a_missing_base_interpreter_is_named(host):
     (change,) = environment.plan(site_of(host, base="python9.9")).changes
     with pytest.raises(RemoteFault, match=r"python9\.9: No such file") as refusal:

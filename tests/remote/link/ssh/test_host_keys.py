@@ -40,7 +40,7 @@ def test_BI_31_unknown_host_key_without_a_terminal_is_refused_before_anything_is
     sshd.known_hosts.write_text("")
     error = refused(sshd)
     assert sshd.fingerprint() in error.message
-    assert f"host_key: {sshd.fingerprint()}" in error.hint
+    assert f"--set host.host_key={sshd.fingerprint()}" in error.hint
     assert attempts(sshd) == []
     assert not own_known_hosts().exists()
     assert sshd.known_hosts.read_text() == ""
