@@ -23,6 +23,7 @@ from pipeline.stages.fix import Fix
 from pipeline.stages.runner import run_stages
 from pipeline.stages.stage import Context, RunOptions, Stage
 from pipeline.stages.sync import Sync
+from pipeline.work.backend import backend_of
 from pipeline.work.evaluation import Adapter, evaluation_work
 from pipeline.work.secrets import require_secrets, secret_values
 from pipeline.work.selection import Selection
@@ -118,7 +119,7 @@ def _wanted(context: Context, path: Path, adapter: Adapter) -> Evaluation:
     job = start_request(view, "evaluation", 1, "").spec
     work = evaluation_work(job, adapter, view.loaded, project=view.layout.key, config=view.loaded.name)
     note = replace(note_of(view, work.run), evaluates=str(path))
-    backend = "slurm" if host.scheduler == "slurm" else "auto"
+    backend = backend_of(host, view.loaded.config)
     return Evaluation(work, note, view.records, backend, secret_values(host, view.loaded.config))
 
 

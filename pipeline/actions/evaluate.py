@@ -18,6 +18,7 @@ from pipeline.records.layout import Records
 from pipeline.records.runs import RunNote, note_job, note_seen, write_note, write_start
 from pipeline.report.saved import is_reported, read_evaluation, render_saved_report
 from pipeline.stages.train import commands_for, diagnose_output, interrupted_result
+from pipeline.work.backend import Backend
 from pipeline.work.evaluation import EvaluationWork
 from pipeline.work.start import next_number
 from remote.errors import Garbled
@@ -42,7 +43,7 @@ class Evaluation:
     work: EvaluationWork
     note: RunNote
     records: Records
-    backend: str = "auto"
+    backend: Backend = field(default_factory=Backend)
     secrets: Mapping[str, str] = field(default_factory=dict)
     trained: Path | None = None
 

@@ -16,6 +16,7 @@ from pipeline.hosts.open_run import OpenRun, host_of_note, open_note
 from pipeline.messages.hints import override_arguments
 from pipeline.messages.listener import Listener
 from pipeline.records.runs import RunNote, named_run
+from pipeline.work.backend import backend_of
 from pipeline.work.evaluation import Adapter, EvaluationWork, evaluation_work
 from pipeline.work.secrets import require_secrets, secret_values
 from remote.errors import BadUsage, Busy, RemoteFault
@@ -64,7 +65,7 @@ def evaluate_run(
                 evaluates=note.name,
             ),
             records,
-            "slurm" if host.config.scheduler == "slurm" else "auto",
+            backend_of(host.config, loaded.config),
             secret_values(host.config, loaded.config),
             opened.folder,
         )

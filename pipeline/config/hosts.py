@@ -68,6 +68,7 @@ def load_host(
         *_card_problems(config, document),
         *check_environment(config.env, document),
         *check_names(config.secrets, document),
+        *_slurm_problems(config, document),
     )
     if problems:
         raise BadConfig(f"{document.path}: {len(problems)} problems", findings=problems)
@@ -79,6 +80,11 @@ def load_host(
 def _similar_names(name: str, cwd: Path) -> tuple[str, ...]:
     known = known_hosts(cwd)
     return () if name in (*known, LOCAL) else tuple(difflib.get_close_matches(name, known, n=3))
+
+
+def _slurm_problems(config: HostConfig, document: Document) -> Iterator[Finding]:
+    if config.slurm is not None and config.scheduler is None:
+        yield document.problem(("slurm",), "has no effect without `scheduler: slurm`", "scheduler: slurm")
 
 
 def _card_problems(config: HostConfig, document: Document) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import Annotated, Any, Literal
 
@@ -17,6 +18,8 @@ from pydantic import (
     StrictStr,
 )
 from pydantic_core import PydanticCustomError
+
+from remote.protocol.jobs import SBATCH_OPTION
 
 
 def _without_nul(text: str) -> str:
@@ -64,6 +67,50 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+OWN_OPTIONS = (
+    "job-name",
+    "J",
+    "output",
+    "o",
+    "signal",
+    "requeue",
+    "no-requeue",
+    "chdir",
+    "D",
+    "array",
+    "a",
+    "wait",
+    "W",
+)
+"""sbatch options that the supervisor of a job depends on."""
+
+
+def _sbatch_option(option: str) -> str:
+    if not re.fullmatch(SBATCH_OPTION, option):
+        raise PydanticCustomError("sbatch_option", "is no sbatch option; write --name or --name=value")
+    if (name := option.lstrip("-").partition("=")[0]) in OWN_OPTIONS:
+        raise PydanticCustomError("sbatch_option", "{name} is set by halfstep", {"name": name})
+    return option
+
+
+SlurmText = Annotated[Text, Field(pattern=r"^[^\s\n]+$")]
+
+
+class SlurmConfig(Frozen):
+    """What a job requests from Slurm. `cpus` are per task; a number is MB per node for `mem`, minutes for `time`."""
+
+    partition: SlurmText | None = None
+    account: SlurmText | None = None
+    gres: SlurmText | None = None
+    gpus: Positive | SlurmText | None = None
+    cpus: Positive | None = None
+    mem: Positive | SlurmText | None = None
+    time: Positive | SlurmText | None = None
+    constraint: SlurmText | None = None
+    qos: SlurmText | None = None
+    extra: tuple[Annotated[Text, AfterValidator(_sbatch_option)], ...] = ()
+
+
 class HostConfig(Frozen):
     """configs/hosts/NAME.yaml; an alias of ~/.ssh/config needs no file."""
 
@@ -80,6 +127,7 @@ class HostConfig(Frozen):
     card: Text | StrictInt | FiniteFloat | None = None
     container: Text | None = None
     scheduler: Literal["slurm"] | None = None
+    slurm: SlurmConfig | None = None
     env: dict[VariableName, Text] = {}
     secrets: tuple[Text, ...] = ()
 
@@ -203,6 +251,7 @@ class RunConfig(Frozen):
     inputs: InputsConfig = InputsConfig()
     env: dict[VariableName, Text] = {}
     secrets: tuple[Text, ...] = ()
+    slurm: SlurmConfig | None = None
     processes: Positive = 1
     grace_s: Annotated[FiniteFloat, Field(gt=0, le=3600)] = 60.0
     notify: Text | None = None

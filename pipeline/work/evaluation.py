@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from pipeline.config.load import LoadedConfig
 from pipeline.records.inputs import digest
+from pipeline.work.backend import Backend
 from pipeline.work.command import answer_spec
 from remote.errors import BadUsage
 from remote.protocol.evaluation import EvaluationSpec
@@ -37,10 +38,10 @@ class EvaluationWork:
     config: str
     job: JobSpec
 
-    def start_request(self, number: int, secrets: dict[str, str], backend: str) -> StartRequest:
+    def start_request(self, number: int, secrets: dict[str, str], backend: Backend) -> StartRequest:
         """Return the request that starts the job of that number."""
         job = replace(self.job, number=number)
-        return StartRequest(self.project, job, self.config, {"evaluation": True}, secrets, backend)
+        return StartRequest(self.project, job, self.config, {"evaluation": True}, secrets, backend.name, backend.slurm)
 
 
 def evaluation_work(

@@ -7,6 +7,7 @@ import time
 
 from pipeline.messages.hints import with_absolute_paths
 from pipeline.records.runs import RunNote
+from pipeline.work.backend import backend_of
 from pipeline.work.command import command_of, data_at, environment_of, job_place, steps_of
 from pipeline.work.run_id import work_fingerprint
 from pipeline.work.secrets import require_secrets, secrets_of
@@ -42,6 +43,7 @@ def start_request(view: View, name: str, number: int, resume_from: str, *, fresh
     """
     require_secrets(view.host.config, view.config)
     names = secrets_of(view.host.config, view.config)
+    backend = backend_of(view.host.config, view.config)
     spec = JobSpec(
         run=name,
         number=number,
@@ -61,6 +63,7 @@ def start_request(view: View, name: str, number: int, resume_from: str, *, fresh
         config=view.loaded.name,
         settings={"config": view.config.model_dump(mode="json"), "cures": [cure.name for cure in view.cures]},
         secrets={secret: os.environ[secret] for secret in names},
-        backend="slurm" if view.host.config.scheduler == "slurm" else "auto",
+        backend=backend.name,
+        slurm=backend.slurm,
         fresh_code=fresh_code,
     )

@@ -183,11 +183,16 @@ class RunRecord:
     settings: Dict[str, Any] = field(default_factory=dict)
 
 
+SBATCH_OPTION = r"--?[A-Za-z][A-Za-z0-9-]*(=[^\n\r]*)?"
+"""An option as a line of a batch script: it cannot start a second line."""
+
+
 @dataclass(frozen=True)
 class StartRequest:
     """Start one job. `backend`: auto, setsid, systemd or slurm; `fresh_code` copies the tree again for a later job.
 
-    `secrets` are values by name: they are never written anywhere but into the 0600 file that the supervisor unlinks.
+    `slurm` are options of sbatch. `secrets` are values by name: they are never written anywhere but into the 0600 file
+    that the supervisor unlinks.
     """
 
     project: str

@@ -11,13 +11,13 @@ from remote.payload.files.records import read_record
 from remote.payload.jobs.records import Submitted
 from remote.payload.request.refusal import Refusal
 from remote.protocol.exits import ExitCode
+from remote.protocol.jobs import SBATCH_OPTION
 from remote.protocol.layout import JobLayout
 
 DEADLINE_S = 30.0
 QUEUE_DEADLINE_S = 10.0
 GRACE_MARGIN_S = 30
 SLURM_POLL_S = 2.0
-OPTION = re.compile(r"--?[A-Za-z][A-Za-z0-9-]*(=[^\n\r]*)?")
 LIVING = (
     "PENDING",
     "CONFIGURING",
@@ -48,7 +48,7 @@ def render_script(name: str, output: str, argv: Sequence[str], options: Sequence
     an option that is not of the form --name=value.
     """
     for option in options:
-        if not OPTION.fullmatch(option):
+        if not re.fullmatch(SBATCH_OPTION, option):
             words = f"{option!r} is not an sbatch option; write it as --name=value"
             raise Refusal("usage", words, where="slurm", exit_code=ExitCode.USAGE)
     ours = [
