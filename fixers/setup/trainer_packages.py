@@ -10,6 +10,7 @@ TRAINER_REQUIREMENTS = {
     "numpy": "numpy>=2",
     "peft": "peft>=0.18",
     "soundfile": "soundfile>=0.13",
+    "soxr": "soxr>=1",
     "tensorboard": "tensorboard>=2.20",
     "torch": "torch>=2.6",
     "transformers": "transformers>=5",

@@ -100,6 +100,9 @@ def _task_problems(config: RunConfig, document: Document) -> list[Finding]:
 
 def _data_problems(config: RunConfig, document: Document, root: Path) -> list[Finding]:
     data = config.data
+    if data.min_seconds > data.max_seconds:
+        words = f"{data.min_seconds:g} is more than max_seconds ({data.max_seconds:g})"
+        return [document.problem(("data", "min_seconds"), words)]
     if data.dataset is not None and data.path is not None:
         return [document.problem(("data",), "dataset and path are both set; remove one")]
     if data.path is not None and not (root / Path(data.path).expanduser()).exists():

@@ -173,6 +173,9 @@ class DataConfig(Frozen):
     file: Text = "metadata.jsonl"
     columns: dict[Column, Text] = {}
     templates: dict[Text, TemplateConfig] = {}
+    min_seconds: Annotated[FiniteFloat, Field(gt=0, le=3600)] = 0.1
+    max_seconds: Annotated[FiniteFloat, Field(gt=0, le=3600)] = 30.0
+    max_skipped: Annotated[StrictInt, Field(ge=0, le=10**9)] = 0
 
 
 Scheduler = Literal[

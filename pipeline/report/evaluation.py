@@ -22,7 +22,7 @@ LABELS = {
     "pearson": "Pearson",
     "spearman": "Spearman",
 }
-ORDER = ("apa", "mdd", "answered", "", "accuracy", "fluency", "prosodic", "total", "wer", "per", "f1", "precision",
+ORDER = ("answered", "", "accuracy", "fluency", "prosodic", "total", "wer", "per", "cer", "exact", "f1", "precision",
          "recall", "pearson", "spearman")  # fmt: skip
 HEADINGS = {ADAPTER: "adapter", BASE: "base model"}
 
@@ -48,11 +48,11 @@ def table(result: EvaluationResult, *, variants: bool = False) -> Iterator[tuple
         yield label(name), *ours, *(_number(row.get(name)) for row in published)
 
 
-def _place(name: str) -> tuple[int, ...]:
+def _place(name: str) -> tuple[str | int, ...]:
     """Return the sort key of a metric: by task, then the share of answers, then by aspect and measure."""
     task, *parts = name.split("/")
     words = (task, parts[0] if len(parts) > 1 else "", parts[-1].partition("_")[0])
-    return (*(ORDER.index(word) if word in ORDER else len(ORDER) for word in words), len(name))
+    return (task, *(ORDER.index(word) if word in ORDER else len(ORDER) for word in words[1:]), len(name))
 
 
 def label(name: str) -> str:

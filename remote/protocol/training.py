@@ -50,7 +50,8 @@ class DataSpec:
     """Exactly one of `dataset` (a hub id, with `revision`) and `folder` (absolute, holds `file`).
 
     `columns` gives our names (audio, text, split, ...) for the columns of the data; `{split}` in `file` stands for the
-    name of the split. `tasks` are built-in ones, `messages`, or names of `templates`.
+    name of the split. `tasks` are built-in ones, `messages`, or names of `templates`. At most `max_skipped` recordings
+    of a split may be unusable: not decodable, silent, or of another duration.
     `evaluation_split` None: `test`. `samples` None: all of them; otherwise that many, from the first.
     """
 
@@ -64,6 +65,9 @@ class DataSpec:
     file: str = METADATA
     columns: Dict[str, str] = field(default_factory=dict)
     templates: Dict[str, Template] = field(default_factory=dict)
+    min_seconds: float = 0.1
+    max_seconds: float = 30.0
+    max_skipped: int = 0
 
 
 @dataclass(frozen=True)

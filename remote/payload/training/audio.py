@@ -1,4 +1,4 @@
-"""Decoding audio files, and checking that a clip can be trained on."""
+"""Decoding audio files at 16 kHz in mono, and checking that a clip can be trained on."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import numpy as np
 import soundfile
 
 RATE = 16_000
-SHORTEST_S = 0.1
-LONGEST_S = 30.0
 SILENCE = 1e-4
 
 
@@ -23,15 +21,24 @@ def decode(data: bytes) -> Tuple[Any, int]:
     return samples.mean(axis=1), int(rate)
 
 
-def judge_clip(samples: Any, rate: int) -> Optional[str]:
-    """Return why a clip cannot be trained on; None if it can."""
-    seconds = len(samples) / rate
-    if rate != RATE:
-        return f"is sampled at {rate} Hz, wanted {RATE} (ffmpeg -i IN -ar {RATE} -ac 1 OUT)"
-    if seconds < SHORTEST_S:
-        return f"lasts {seconds:.2f} s, wanted at least {SHORTEST_S} s"
-    if seconds > LONGEST_S:
-        return f"lasts {seconds:.1f} s, wanted at most {LONGEST_S:.0f} s"
+def resample(samples: Any, rate: int) -> Any:
+    """Return the samples at 16 kHz. Raises ValueError if another rate is found and soxr is not installed."""
+    if rate == RATE:
+        return samples
+    try:
+        import soxr  # noqa: PLC0415 - only data of another rate needs it
+    except ImportError:
+        raise ValueError(f"is sampled at {rate} Hz, and soxr, which resamples to {RATE} Hz, is not installed") from None
+    return soxr.resample(samples, rate, RATE, quality="HQ")
+
+
+def judge_clip(samples: Any, shortest_s: float, longest_s: float) -> Optional[str]:
+    """Return why a clip at 16 kHz cannot be trained on; None if it can."""
+    seconds = len(samples) / RATE
+    if seconds < shortest_s:
+        return f"lasts {seconds:.2f} s, wanted at least {shortest_s:g} s"
+    if seconds > longest_s:
+        return f"lasts {seconds:.1f} s, wanted at most {longest_s:g} s"
     if not np.isfinite(samples).all():
         return "has samples that are not finite"
     if float(np.sqrt(np.mean(np.square(samples, dtype=np.float64)))) < SILENCE:

@@ -27,10 +27,9 @@ from remote.payload.training.base_model import BaseModel, load_model, read_base
 from remote.payload.training.collator import Collator
 from remote.payload.training.evaluate import answered, judge_model, render_metrics, write_scalars
 from remote.payload.training.failure import TrainingFailed
-from remote.payload.training.features import FeatureCache, extractor_settings
 from remote.payload.training.generate import Generator
 from remote.payload.training.job_process import read_spec, run_job
-from remote.payload.training.preflight import ClipReader
+from remote.payload.training.preflight import clip_reader
 from remote.payload.training.recordings import read_recordings
 from remote.payload.training.run import fill_paths, limit_threads, model_source, read_evaluation_samples
 from remote.payload.training.samples import SampleSet
@@ -106,8 +105,7 @@ def prepare(spec: TrainingSpec) -> Tuple[BaseModel, SampleSet]:
     tiny = spec.model.id.startswith(PREFIX)
     trained = read_recordings(spec.data, spec.data.split)[: spec.data.samples] if tiny else []
     base = read_base(spec.model, model_source(spec, trained))
-    cache = FeatureCache(os.path.join(spec.paths.cache, "features"), extractor_settings(base.extractor))
-    return base, read_evaluation_samples(spec, base, ClipReader(base, cache))
+    return base, read_evaluation_samples(spec, base, clip_reader(base, spec))
 
 
 @contextlib.contextmanager

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import dataclass
-from typing import Any, Dict, List, Sequence
+from typing import Callable, List, Sequence
 
-from remote.payload.training.audio import decode, judge_clip
+from remote.payload.training.audio import decode, judge_clip, resample
 from remote.payload.training.base_model import BaseModel
 from remote.payload.training.failure import TrainingFailed
-from remote.payload.training.features import Clip, FeatureCache
+from remote.payload.training.features import Clip, FeatureCache, extractor_settings
 from remote.payload.training.recordings import Recording
+from remote.protocol.training import TrainingSpec
 
 SHOWN = 5
 log = logging.getLogger("halfstep")
@@ -22,14 +24,16 @@ class ClipReader:
 
     base: BaseModel
     cache: FeatureCache
+    shortest_s: float = 0.1
+    longest_s: float = 30.0
 
     def __call__(self, recording: Recording) -> Clip:
         audio = recording.read()
         cached = self.cache.read(audio)
         if cached is not None:
             return cached
-        samples, rate = decode(audio)
-        problem = judge_clip(samples, rate)
+        samples = resample(*decode(audio))
+        problem = judge_clip(samples, self.shortest_s, self.longest_s)
         if problem is not None:
             raise ValueError(problem)
         clip = self.base.family.extract(self.base.extractor, samples)
@@ -37,16 +41,35 @@ class ClipReader:
         return clip
 
 
-def check_clips(recordings: Sequence[Recording], clip_of: Any) -> Dict[str, int]:
-    """Read all clips and return how many clips and frames there are. Raises TrainingFailed, naming unusable clips."""
+def clip_reader(base: BaseModel, spec: TrainingSpec) -> ClipReader:
+    """Return the reader of a run's clips. Clips under other limits of duration have a cache of their own."""
+    shortest, longest = spec.data.min_seconds, spec.data.max_seconds
+    limits = "" if (shortest, longest) == (ClipReader.shortest_s, ClipReader.longest_s) else f":{shortest}:{longest}"
+    settings = extractor_settings(base.extractor) + limits
+    return ClipReader(base, FeatureCache(os.path.join(spec.paths.cache, "features"), settings), shortest, longest)
+
+
+def usable_recordings(
+    recordings: Sequence[Recording], clip_of: Callable[[Recording], Clip], max_skipped: int
+) -> List[Recording]:
+    """Read all clips and return the recordings whose clips can be used; the others are named in the output.
+
+    Raises TrainingFailed, naming them, if there are more than `max_skipped`.
+    """
+    usable: List[Recording] = []
     problems: List[str] = []
-    frames = 0
     for recording in recordings:
         try:
-            frames += clip_of(recording).valid
+            clip_of(recording)
+            usable.append(recording)
         except (ValueError, OSError) as error:
             problems.append(f"{recording.id} {error}")
-    if problems:
+    if len(problems) > max_skipped:
         shown = "; ".join(problems[:SHOWN]) + ("; ..." if len(problems) > SHOWN else "")
-        raise TrainingFailed("data-clips", f"{len(problems)} of {len(recordings)} clips cannot be used: {shown}")
-    return {"clips": len(recordings), "frames": frames}
+        allowed = f", and data.max_skipped is {max_skipped}" if max_skipped else ""
+        raise TrainingFailed(
+            "data-clips", f"{len(problems)} of {len(recordings)} clips cannot be used{allowed}: {shown}"
+        )
+    for problem in problems:
+        log.warning("skipped: %s", problem)
+    return usable

@@ -15,10 +15,9 @@ from remote.payload.training.batches import EpochOrder
 from remote.payload.training.collator import Collator, check_labels
 from remote.payload.training.evaluate import evaluate
 from remote.payload.training.failure import TrainingFailed
-from remote.payload.training.features import FeatureCache, extractor_settings
 from remote.payload.training.generate import Generator
 from remote.payload.training.job_process import read_spec, run_job
-from remote.payload.training.preflight import ClipReader, check_clips
+from remote.payload.training.preflight import ClipReader, clip_reader, usable_recordings
 from remote.payload.training.process_group import leave_process_group
 from remote.payload.training.prompts import target_of
 from remote.payload.training.recordings import Recording, read_recordings
@@ -112,8 +111,7 @@ def prepare(spec: TrainingSpec) -> Prepared:
     """Read and check the data, load tokenizer and extractor, make the samples and verify their labels."""
     recordings = read_recordings(spec.data, spec.data.split)[: spec.data.samples]
     base = read_base(spec.model, model_source(spec, recordings))
-    cache = FeatureCache(os.path.join(spec.paths.cache, "features"), extractor_settings(base.extractor))
-    reader = ClipReader(base, cache)
+    reader = clip_reader(base, spec)
     collator = Collator(base.family, base.extractor, base.pad_id)
     training = _samples(spec, recordings, base, reader)
     items = [training[i] for i in training.epoch(0)[: spec.train.batch_size]]
@@ -138,7 +136,7 @@ def model_source(spec: TrainingSpec, recordings: List[Recording]) -> str:
 
 
 def _samples(spec: TrainingSpec, recordings: List[Recording], base: BaseModel, reader: ClipReader) -> SampleSet:
-    check_clips(recordings, reader)
+    recordings = usable_recordings(recordings, reader, spec.data.max_skipped)
     samples = make_samples(recordings, spec.data.tasks, base.family, base.tokenizer, reader, spec.data.templates)
     if not len(samples):
         raise TrainingFailed("data-empty", f"no recording is annotated for {', '.join(spec.data.tasks)}")

@@ -248,7 +248,7 @@ def test_a_venv_that_has_torch_and_is_unfinished_is_completed(mark, planned):
 def test_the_built_in_trainer_gets_its_packages_and_a_command_of_ones_own_does_not():
     [change] = plan_of("create", config={"command": None}).changes
     assert change.args["packages"] == list(TRAINER_REQUIREMENTS.values())
-    assert change.summary.endswith("requirements.txt, 8 packages")
+    assert change.summary.endswith("requirements.txt, 9 packages")
     [change] = plan_of("create", config={"command": ["python", "train.py"]}).changes
     assert change.args["packages"] == []
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import soundfile
 
-from remote.payload.training.audio import RATE, decode, judge_clip
+from remote.payload.training.audio import RATE, decode, judge_clip, resample
 from remote.payload.training.failure import TrainingFailed
-from remote.payload.training.preflight import check_clips
+from remote.payload.training.preflight import usable_recordings
 from remote.payload.training.recordings import from_speechocean, read_recordings
 from remote.protocol.training import DataSpec
 
@@ -48,7 +48,7 @@ def test_the_shipped_set_has_a_train_and_a_test_split_with_known_phones_and_scor
 def test_every_shipped_clip_can_be_trained_on_and_its_row_is_right_about_its_phones() -> None:
     for line in (SPEECH / "metadata.jsonl").read_text().splitlines():
         row = json.loads(line)
-        assert judge_clip(*decode((SPEECH / row["file"]).read_bytes())) is None
+        assert judge_clip(resample(*decode((SPEECH / row["file"]).read_bytes())), 0.1, 30) is None
         wrong = {error["index"]: error["said"] for error in row["errors"]}
         rebuilt = [wrong.get(i, phone) for i, phone in enumerate(row["phones_expected"])]
         assert [phone for phone in rebuilt if phone] == row["phones_said"]
@@ -56,18 +56,17 @@ def test_every_shipped_clip_can_be_trained_on_and_its_row_is_right_about_its_pho
 
 
 @pytest.mark.parametrize(
-    ("samples", "rate", "problem"),
+    ("samples", "problem"),
     [
-        (tone(), RATE, None),
-        (tone(), 44_100, "sampled at 44100 Hz"),
-        (tone(0.05), RATE, "lasts 0.05 s"),
-        (np.zeros(RATE), RATE, "silent"),
-        (tone(31), RATE, "at most 30 s"),
-        (np.full(RATE, np.nan), RATE, "not finite"),
+        (tone(), None),
+        (tone(0.05), "lasts 0.05 s, wanted at least 0.1 s"),
+        (np.zeros(RATE), "silent"),
+        (tone(31), "at most 30 s"),
+        (np.full(RATE, np.nan), "not finite"),
     ],
 )
-def test_a_clip_that_cannot_be_trained_on_says_why(samples: Any, rate: int, problem: str | None) -> None:
-    reason = judge_clip(samples.astype(np.float32), rate)
+def test_a_clip_that_cannot_be_trained_on_says_why(samples: Any, problem: str | None) -> None:
+    reason = judge_clip(samples.astype(np.float32), 0.1, 30)
     assert (problem is None and reason is None) or (reason is not None and problem is not None and problem in reason)
 
 
@@ -77,18 +76,43 @@ def test_stereo_becomes_mono() -> None:
     assert np.abs(samples).max() < 1e-4
 
 
-def test_bad_clips_are_named_before_training(tmp_path: Path) -> None:
+def test_bad_clips_are_named_before_training_and_skipped_up_to_a_limit(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "noise.flac").write_bytes(b"fLaC but no more")
     (tmp_path / "good.flac").write_bytes(flac(tone()))
     data = folder_of(tmp_path, {"file": "noise.flac"}, {"file": "gone.flac"}, {"file": "good.flac"})
 
-    def clip_of(recording: Any) -> Any:
-        samples, _ = decode(recording.read())
-        return type("Clip", (), {"valid": len(samples)})
-
-    with pytest.raises(TrainingFailed, match=r"2 of 3 clips cannot be used: noise\.flac .*; gone\.flac ") as failed:
-        check_clips(read_recordings(data, "train"), clip_of)
+    recordings = read_recordings(data, "train")
+    named = r"noise\.flac .*; gone\.flac "
+    with pytest.raises(TrainingFailed, match=rf"2 of 3 clips cannot be used: {named}") as failed:
+        usable_recordings(recordings, length_of, 0)
     assert failed.value.name == "data-clips"
+    with pytest.raises(TrainingFailed, match=r"data\.max_skipped is 1"):
+        usable_recordings(recordings, length_of, 1)
+    with caplog.at_level("WARNING"):
+        assert [one.id for one in usable_recordings(recordings, length_of, 2)] == ["good.flac"]
+    assert [line.split()[1] for line in caplog.messages] == ["noise.flac", "gone.flac"]
+
+
+def length_of(recording: Any) -> Any:
+    samples, _ = decode(recording.read())
+    return len(samples)
+
+
+@pytest.mark.parametrize("rate", [8_000, 22_050, 44_100, 48_000])
+def test_another_rate_is_resampled_to_16_khz(rate: int) -> None:
+    """A tone of 1 kHz keeps its pitch, its loudness and its duration."""
+    made = resample(np.sin(2 * np.pi * 1000 * np.arange(rate) / rate).astype(np.float32), rate)
+    assert (len(made), made.dtype) == (RATE, np.float32)
+    spectrum = np.abs(np.fft.rfft(made))
+    assert int(spectrum.argmax()) == 1000
+    assert np.sqrt(np.mean(made[1000:-1000] ** 2)) == pytest.approx(np.sqrt(0.5), rel=0.01)
+
+
+def test_a_clip_at_16_khz_is_not_changed() -> None:
+    samples = tone().astype(np.float32)
+    assert resample(samples, RATE) is samples
 
 
 @pytest.mark.parametrize(
@@ -131,4 +155,4 @@ def test_rows_of_speechocean762_become_recordings() -> None:
     assert recording.expected == ("M", "AA", "R", "K", "IH", "Z")
     assert recording.said == ("M", "AO", "R", "IH", "Z")
     assert recording.scores == {"accuracy": 9, "fluency": 8, "prosodic": 7, "total": 6}
-    assert judge_clip(*decode(recording.read())) is None
+    assert judge_clip(resample(*decode(recording.read())), 0.1, 30) is None
