@@ -60,7 +60,7 @@ class Evaluation:
 
 @dataclass
 class Progress:
-    """What an evaluation has come to: its stages, findings and result."""
+    """The progress of an evaluation: its stages, findings and result."""
 
     stages: list[StageOutcome] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Progress:
 def run_evaluation(
     host: Host, survey_host: Callable[[], Survey], wanted: Evaluation, listener: Listener, *, detach: bool = False
 ) -> Progress:
-    """Start, join or resume the job, wait for its end, and download its result; each only if it is not done."""
+    """Start, join or resume the job, wait for its end, and download its result; skip what is done already."""
     progress = Progress()
     survey = survey_host()
     if adopt_if_orphaned(host, wanted.work.project, survey.run(wanted.work.run)):

@@ -42,8 +42,8 @@ VERBS: dict[str, Verb] = {
     "init": Verb(
         "write configs/ for this project",
         "Write configs/NAME.yaml, and configs/hosts/HOST.yaml unless the host already has a file or is an SSH alias. "
-        "DESTINATION is user@address:port, or the ssh command that a console prints, in quotes: the host is then "
-        "queried for torch and for a volume that outlives it.",
+        "DESTINATION is user@address:port, or the ssh command that a console prints, in quotes; init "
+        "then checks whether the host has torch and a persistent volume.",
         [
             click.Argument(["destination"], required=False, default="", metavar="[DESTINATION]"),
             options.text("--host", metavar="NAME", help="name of the host; init prompts for its address"),
@@ -71,7 +71,7 @@ VERBS: dict[str, Verb] = {
                 "--resume",
                 metavar="RUN",
                 source="runs",
-                help="go on with this run, although its inputs have changed; needs neither --host nor --config",
+                help="resume this run even if its inputs have changed; needs neither --host nor --config",
             ),
             options.flag("-d", "--detach", help="return as soon as the job is running"),
             options.flag("--no-heal", help="stop at a failure instead of applying its cure"),
@@ -228,9 +228,9 @@ VERBS: dict[str, Verb] = {
         group=RESULTS,
     ),
     "evaluate": Verb(
-        "score an adapter and its base model, beside published results",
-        "Answer the evaluation split with an adapter and with its base model, as a job on the host, and print the "
-        "scores. A second run answers only what is left.",
+        "score an adapter and its base model, and show published results",
+        "Evaluate an adapter and its base model on the evaluation split, as a job on the host, and print the "
+        "scores. A second run evaluates only what is left.",
         [
             options.run(),
             click.Option(
@@ -272,7 +272,9 @@ VERBS: dict[str, Verb] = {
             options.config(CONFIG, required=True),
             options.overrides(),
             options.text(
-                "--gpu", metavar="GPU", help="a card as the engine spells it, or none; default: any card with 24 GB"
+                "--gpu",
+                metavar="GPU",
+                help="a card, in the notation of the engine, or none; default: any card with 24 GB",
             ),
             options.text("--volume", metavar="NAME", help="the engine's persistent volume for checkpoints and results"),
         ],

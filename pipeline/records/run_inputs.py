@@ -1,4 +1,4 @@
-"""Records of what a run was started with: its files and settings, and runs that were resumed with other ones."""
+"""Records of the files and settings of each run, and of runs that were resumed with other ones."""
 
 from __future__ import annotations
 

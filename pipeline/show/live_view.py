@@ -21,7 +21,7 @@ REDRAWS_PER_S = 8
 INDENT = 4
 BAR_COLUMNS = 40
 QUIET_S = 15.0
-"""An update that is older than this, and than three steps take, is shown with its age."""
+"""The age of an update is shown if it is longer than this and than three steps take."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class LiveView:
     """Shows one running stage. Text printed to the terminal meanwhile appears above it."""
 
     def __init__(self, console: Console, *, keeps_stdout: bool, time_s: Callable[[], float] = time.monotonic) -> None:
-        """`keeps_stdout`: stdout is not the terminal of `console`, so that what is printed there stays there."""
+        """`keeps_stdout`: stdout is not the terminal of `console`, so text on stdout must stay there."""
         self._console = console
         self._keeps_stdout = keeps_stdout
         self._time_s = time_s

@@ -25,7 +25,7 @@ class SecretsOnly:
 
 
 def prompter_for(screen: Screen, *, yes: bool = False) -> Prompter | None:
-    """Return who answers questions; None with --json, where each question is an error."""
+    """Return the prompter that answers questions; None with --json, where each question is an error."""
     if screen.as_json:
         return None
     return SecretsOnly(screen) if yes else screen

@@ -1,4 +1,4 @@
-"""Before a job is started: what makes its run a new one, and whether an older run may be resumed with these inputs."""
+"""Checks before a job is started: which inputs make its run a new one, and whether an older run may be resumed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from remote.protocol.jobs import JobState
 
 
 def announce_new_run(context: Context) -> None:
-    """Before a new run is proved and started, say once which inputs differ from those of the last one.
+    """Before a new run is proved and started, report once which inputs differ from those of the last one.
 
     Raises what `refuse_to_resume` raises.
     """

@@ -55,7 +55,7 @@ class FirstLook:
 
 
 def look_at(destination: str, here: Path, screen: Screen, prompter: Prompter | None) -> FirstLook:
-    """Survey the host without leaving files on it; report what decides its configs. Raises BadUsage."""
+    """Survey the host without leaving files on it, and report what affects its configs. Raises BadUsage."""
     parsed = parse_destination(destination)
     values = parsed.values(here)
     look = FirstLook(values.pop("host"), values)

@@ -13,7 +13,7 @@ ADAPTER = "adapter"
 BASE = "base"
 INTERVAL = 0.95
 VARIANTS = ("_all", "_answered")
-"""Suffixes of metrics over all answers, or only over those of the requested form, where the other is the main one."""
+"""Suffixes of secondary metrics: over all answers, or only over those of the requested form."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Record the gauges of a running job: gauges.json for whoever looks now, event files for the curves."""
+"""Record the gauges of a running job: gauges.json for the current state, event files for the curves."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class GaugeRecorder:
         visible = spec.environment.get("CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES", ""))
         self.sampler = GpuSampler(visible)
         self._curves = GpuCurves(run.gpu_events)
-        # A supervisor that adopts the job goes on with what its predecessor recorded.
+        # A supervisor that adopts the job continues the records of its predecessor.
         self._gauges = read_record(job.gauges, Gauges) or Gauges()
         self._gpus = self._gauges.gpus
         self._history = LossHistory(self._gauges.losses)

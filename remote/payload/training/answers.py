@@ -1,4 +1,4 @@
-"""The answers of an evaluation: kept as they are given, so that a job that was killed does not repeat them."""
+"""The answers of an evaluation, stored as they are generated, so that a killed job does not repeat them."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ from remote.protocol.training import AnswerSpec, TrainingSpec
 from remote.protocol.values import dumps
 
 LONGEST_WAIT = datetime.timedelta(days=30)
-"""How long the first rank waits for the others, which end it if one of them fails."""
+"""The first rank waits this long for the others; if one of them fails, the launcher ends all ranks."""
 log = logging.getLogger("halfstep")
 
 
