@@ -33,7 +33,7 @@ class TorchRequirement:
 
     @property
     def by_url(self) -> bool:
-        """The requirement names one archive, so no index is used."""
+        """Return True if the requirement names one archive, so that no index is used."""
         return "@" in self.requirement
 
     @property

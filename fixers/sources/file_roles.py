@@ -77,7 +77,7 @@ def never_trains(path: str, source: bytes) -> bool:
 
 
 def half_models_in(source: bytes) -> Iterator[str]:
-    """Yield the classes whose text loads a model or casts one, with a word for a dtype other than float32."""
+    """Yield the classes that load or cast a model in a dtype other than float32, judged by their text."""
     if not any(word in source for word in CHOOSES_DTYPE):
         return
     for body in source.split(b"\nclass ")[1:] if b"nn.Module" in source or b"from_pretrained(" in source else ():

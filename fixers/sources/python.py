@@ -210,7 +210,7 @@ class KeptTrees:
         return source
 
     def take(self, path: str, data: bytes) -> PythonSource:
-        """Return the file's tree, which is not kept any longer; parse the file if it is not kept."""
+        """Remove the file's tree from the cache and return it; parse the file if it is not cached."""
         return self._held.pop((path, data), None) or read_python(path, data)
 
     def clear(self) -> None:

@@ -20,8 +20,8 @@ class Entry:
     """One known failure. If two entries match a line, the earlier one wins.
 
     `cures` are what `run` may try, in order: `fixer:NAME`, `config:NAME` (see cures.py) or `retry`. `repeats` is the
-    number of matching lines before the failure is reported. `consequence`: it usually follows from another failure,
-    which is reported first. `is_state`: it lasts as long as the training, whatever later lines say.
+    number of matching lines after which the failure is reported. `consequence`: it usually follows from another
+    failure, which is reported first. `is_state`: it lasts for the whole training, even if later lines look healthy.
     """
 
     id: str

@@ -26,7 +26,7 @@ def needles_of(regex: str) -> tuple[str, ...]:
 
 
 def _best(alternative: str) -> tuple[str, ...]:
-    """Return the required word, or group of words, whose shortest word is longest."""
+    """Return the most selective requirement, a word or a group of words: compare them by their shortest words."""
     required: list[tuple[str, ...]] = [(word,) for word in _words(alternative)]
     required += [needles_of(group) for group in _groups(alternative)]
     return max((each for each in required if each), key=lambda each: min(map(len, each)), default=())

@@ -32,7 +32,7 @@ PUNCH_HOLE_KEEP_SIZE = 0x02 | 0x01
 
 @dataclass(frozen=True)
 class Limits:
-    """Bytes of output above which only a head and a tail are kept, and of free disk below which to warn."""
+    """Limits in bytes: of output, above which only head and tail are kept; of free disk, below which to warn."""
 
     output: int = OUTPUT_LIMIT
     head: int = OUTPUT_HEAD
