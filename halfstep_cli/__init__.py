@@ -11,7 +11,7 @@ PACKAGES = ("pipeline", "fixers", "remote")
 
 
 def main() -> None:
-    """Run `pipeline`; exits with the verb's published code."""
+    """Run `pipeline` and exit with the verb's documented code."""
     # An import that is cut short by Ctrl-C ends in a traceback.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     folder = str(Path(__file__).absolute().parents[1])

@@ -272,9 +272,7 @@ VERBS: dict[str, Verb] = {
             options.config(CONFIG, required=True),
             options.overrides(),
             options.text(
-                "--gpu",
-                metavar="GPU",
-                help="a card, in the notation of the engine, or none; default: any card with 24 GB",
+                "--gpu", metavar="GPU", help="a card as the engine names it, or none; default: any card with 24 GB"
             ),
             options.text("--volume", metavar="NAME", help="the engine's persistent volume for checkpoints and results"),
         ],

@@ -14,7 +14,7 @@ from remote.protocol.frames import BadFrame, FrameKind, parse_json
 from remote.protocol.text import safe_text
 
 IDLE_LIMIT_S = 3600.0
-"""How long a change may go on with heartbeats only: computing the digests of a terabyte takes half an hour."""
+"""The longest time without anything but heartbeats: computing the digests of a terabyte takes half an hour."""
 MAX_MESSAGE = 8000
 
 

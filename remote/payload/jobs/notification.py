@@ -19,7 +19,7 @@ from remote.protocol.values import dumps
 
 DEADLINE_S = 30.0
 MARKS = ("HALFSTEP_RUN_DIR", "HALFSTEP_JOB")
-"""The variables by which the processes of a job are found; the command is none of them."""
+"""The variables by which the processes of a job are found: the command must not have them."""
 
 
 def send_notification(run: RunLayout, spec: JobSpec, result: JobResult, environment: Dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""The same work of two projects on one host, for example of two laptops: it has one run, which both projects see."""
+"""One run for the same work of two projects on one host, for example from two laptops: both projects see it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _create(place: str, other: str) -> None:
 
 
 def _other_project(workdir: str, project: str, run: str) -> str:
-    """The folder of that run in another project, or an empty string."""
+    """Return the folder of that run in another project; empty if there is none."""
     projects = os.path.join(workdir, PROJECTS)
     for key in sorted(os.listdir(projects)):
         folder = os.path.join(workdir, ProjectLayout(key).run(run).root)
