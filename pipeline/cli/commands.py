@@ -2,41 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from pipeline.cli import options
+from pipeline.cli.verb import RESULTS, RUN, SET_UP, WATCH, Connects, Verb
 
 HOST = "a file in configs/hosts/, an alias in ~/.ssh/config, user@address:port, an ssh command, or local"
 CONFIG = "a file in configs/, or a path"
-
-
-@dataclass(frozen=True)
-class Connects:
-    """`keep`: whether files of halfstep may stay on the host after the verb has ended."""
-
-    keep: bool
-
-
-@dataclass(frozen=True)
-class Verb:
-    """One verb: its line in `pipeline --help`, its help text, and its parameters (all but `--json`, common to all)."""
-
-    summary: str
-    help: str
-    params: Sequence[click.Parameter] = ()
-    module: str = ""
-    """The name of the module in `pipeline/verbs/` and of its function, if it differs from the name of the verb."""
-    group: str = ""
-    """The heading under which `pipeline --help` lists the verb."""
-    connects: Connects | None = None
-    """Set if the verb connects: its function receives the loaded config and host, and a connection in progress."""
-
-
-RUN, WATCH, RESULTS, SET_UP = GROUPS = ("Run", "Watch", "Results", "Set up")
 
 VERBS: dict[str, Verb] = {
     "init": Verb(
@@ -113,6 +87,7 @@ VERBS: dict[str, Verb] = {
             options.config("the config whose `fixers:` and `model:` apply"),
             options.several("--only", metavar="NAME", help="only this fixer; repeatable", source="fixers"),
             options.flag("--diff", help="show what would change, and change nothing"),
+            options.flag("--check", help="like --diff; the exit code is 1 if something would change"),
             options.flag("--undo", help="restore what fixers changed"),
             options.card("fix for this card, such as titan-rtx or 7.5"),
             options.overrides(),
@@ -276,6 +251,7 @@ VERBS: dict[str, Verb] = {
             ),
             options.text("--volume", metavar="NAME", help="the engine's persistent volume for checkpoints and results"),
         ],
+        group=SET_UP,
     ),
     "hosts": Verb(
         "list hosts; `hosts check NAME` tests one",

@@ -12,10 +12,11 @@ from remote.errors import BadUsage
 
 COMPLETE = "_PIPELINE_COMPLETE"
 """The environment variable by which a shell asks click for completions."""
+COMMANDS = ("pipeline", "halfstep")
 SCRIPT_PATHS = {
-    "bash": ".local/share/bash-completion/completions/pipeline",
-    "zsh": ".zfunc/_pipeline",
-    "fish": ".config/fish/completions/pipeline.fish",
+    "bash": ".local/share/bash-completion/completions/{}",
+    "zsh": ".zfunc/_{}",
+    "fish": ".config/fish/completions/{}.fish",
 }
 """Under the home folder; bash needs the package bash-completion to look there."""
 NEXT_STEPS = {
@@ -23,6 +24,12 @@ NEXT_STEPS = {
     "zsh": "add `fpath+=~/.zfunc; autoload -Uz compinit; compinit` to ~/.zshrc and open a new shell",
     "fish": "open a new shell",
 }
+COMPADD = "compadd -U -V unsorted -a completions"
+NO_SPACE = {
+    "    return 0\n": "    [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n\n    return 0\n",
+    COMPADD: 'compadd -U -V unsorted -q -S "${${completions[1]:#*=}:+ }" -a completions',
+}
+"""Lines of click's scripts for bash and zsh, and what replaces them."""
 
 
 def install_completion(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
@@ -37,8 +44,17 @@ def install_completion(context: click.Context, parameter: click.Parameter, wante
             f"no completion for the shell {shell or '(SHELL is not set)'}: bash, zsh and fish have one",
             hint="SHELL=bash pipeline --install-completion",
         )
-    path = Path.home() / SCRIPT_PATHS[shell]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(kind(context.command, {}, "pipeline", COMPLETE).source(), "utf-8")
-    click.echo(f"wrote {path}; {NEXT_STEPS[shell]}")
+    for name in COMMANDS:
+        path = Path.home() / SCRIPT_PATHS[shell].format(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(without_space(kind(context.command, {}, name, COMPLETE).source()), "utf-8")
+        click.echo(f"wrote {path}")
+    click.echo(NEXT_STEPS[shell])
     context.exit(0)
+
+
+def without_space(script: str) -> str:
+    """Return click's script such that no space follows a completed `--set` key, which ends with `=`; fish adds none."""
+    for line, own in NO_SPACE.items():
+        script = script.replace(line, own, 1)
+    return script

@@ -10,8 +10,9 @@ from typing import Any, NoReturn
 import click
 
 from pipeline.cli import options
-from pipeline.cli.commands import GROUPS, VERBS, Connects
+from pipeline.cli.commands import VERBS
 from pipeline.cli.loading import load
+from pipeline.cli.verb import GROUPS, Connects
 
 
 class Verbs(click.Group):

@@ -128,6 +128,7 @@ def render_config(answers: Answers) -> str:
     command = json.dumps(answers.command) if answers.script else "null"
     lines = [
         f"# pipeline run --host {answers.host} --config {answers.name}",
+        "# yaml-language-server: $schema=../.halfstep/schemas/config.schema.json",
         "project: .",
         f"command: {command}      # null: the built-in trainer, with model: and data:",
         "precision: auto           # auto, bf16, fp16-mixed, fp16-pure, fp32",
@@ -161,6 +162,7 @@ def render_host(answers: Answers) -> str:
     card = f"card: {json.dumps(answers.card)}" if answers.card else "# card: titan-rtx"
     lines = [
         f"# pipeline hosts check {answers.host}",
+        "# yaml-language-server: $schema=../../.halfstep/schemas/host.schema.json",
         f"host: {answers.address}",
         *(f"{key}: {json.dumps(value)}" for key, value in answers.reach.items()),
         f"workdir: {answers.workdir}      # the parent folder of projects on the host",

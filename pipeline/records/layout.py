@@ -5,6 +5,7 @@
 .halfstep/state/<host>/<config>.evidence.json  the last fixes and proof, for the report
 .halfstep/state/<host>/<config>.resumed.json  runs that were resumed with changed inputs
 .halfstep/state/<host>/<config>.lock    the lock of these files
+.halfstep/schemas/                      the JSON Schemas of configs, for editors
 .halfstep/runs.lock                     the lock for recording a start
 .halfstep/runs/<run>/                   one run: run.json, inputs.json, tensorboard/, output.log, adapter/, report.html
 .halfstep/runs/<run>@<host>/            a run of the same id on another host
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.config.find import RECORDS_FOLDER
+from pipeline.config.schema import SCHEMAS
 from pipeline.records.files import write_atomic
 from remote.errors import BadUsage
 
@@ -33,12 +35,12 @@ class Records:
 
     @property
     def folder(self) -> Path:
-        """The `.halfstep/` folder. Raises BadUsage if it, `runs` or `state` is a symbolic link.
+        """The `.halfstep/` folder. Raises BadUsage if it, `runs`, `state` or `schemas` is a symbolic link.
 
         A cloned project may contain such a link to redirect writes.
         """
         folder = self.root / RECORDS_FOLDER
-        for path in (folder, folder / "runs", folder / "state"):
+        for path in (folder, *(folder / name for name in ("runs", "state", "schemas"))):
             _refuse_link(path)
         return folder
 
@@ -89,10 +91,14 @@ class Records:
         return self.folder / "state" / safe_name(host) / f"{safe_name(config)}.lock"
 
     def prepare(self) -> None:
-        """Create the folder with a .gitignore that excludes it."""
+        """Create the folder with a .gitignore that excludes it, and the JSON Schemas that configs name."""
         ignore = self.folder / ".gitignore"
         if not ignore.exists():
             write_atomic(ignore, b"*\n")
+        for source in SCHEMAS.glob("*.json"):
+            copy, data = self.folder / "schemas" / source.name, source.read_bytes()
+            if not copy.is_file() or copy.read_bytes() != data:
+                write_atomic(copy, data)
 
 
 def _host_of(note: Path) -> str:

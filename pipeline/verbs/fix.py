@@ -40,6 +40,7 @@ def fix(
     config: str = "",
     only: Sequence[str] = (),
     diff: bool = False,
+    check: bool = False,
     undo: bool = False,
     card: str = "",
     overrides: Sequence[str] = (),
@@ -48,21 +49,25 @@ def fix(
 ) -> int:
     """Correct known faults with the smallest possible edits; a second run changes nothing."""
     screen = Screen(as_json=as_json)
-    if undo and (diff or only):
-        raise BadUsage("--undo restores every file; it cannot be combined with --diff or --only", where="--undo")
+    show_only = diff or check
+    if undo and (show_only or only):
+        words = "--undo restores every file; it cannot be combined with --diff, --check or --only"
+        raise BadUsage(words, where="--undo")
     if host and path is not None:
         raise BadUsage("fix takes PATH or --host, not both", hint="pipeline fix . --card titan-rtx")
     if host:
-        outcome, plan = _on_host(screen, host, config, only, card, overrides, show_only=diff, undo=undo)
+        outcome, plan = _on_host(screen, host, config, only, card, overrides, show_only=show_only, undo=undo)
     elif undo:
         outcome, plan = _undo_locally(screen, _folder(path)), Plan()
     else:
         root = _folder(path)
         loaded = load_config(config, root, overrides) if config else None
-        outcome, plan = _fix_locally(screen, root, local_site(root, card, loaded), only, show_only=diff)
+        outcome, plan = _fix_locally(screen, root, local_site(root, card, loaded), only, show_only=show_only)
+    if check and outcome.ok and plan.changes:
+        outcome = replace(outcome, exit_code=ExitCode.WOULD_CHANGE)
     screen.closing(outcome if verbose or as_json else replace(outcome, findings=group_findings(outcome.findings)))
     if not undo and not as_json:
-        _summarise(screen, replace(plan, findings=outcome.findings), verbose=verbose, done=not diff)
+        _summarise(screen, replace(plan, findings=outcome.findings), verbose=verbose, done=not show_only)
     return outcome.exit_code
 
 

@@ -14,7 +14,7 @@ from pipeline.config.draft import READMES, REQUIREMENTS, Answers, Guess, guess_p
 from pipeline.config.find import find_host, find_project
 from pipeline.messages.outcome import Outcome
 from pipeline.records.files import write_atomic
-from pipeline.records.layout import safe_name
+from pipeline.records.layout import Records, safe_name
 from pipeline.show.prompts import prompter_for
 from pipeline.show.screen import Screen
 from pipeline.verbs.first_look import FirstLook, look_at
@@ -164,6 +164,7 @@ def _write(
     around = find_project(here.parent)
     if find_project(here) != here.resolve() and around in here.resolve().parents:
         screen.note(f"{around} is a project already; this folder becomes a separate project inside it")
+    Records(here).prepare()
     for path, text in files.items():
         write_atomic(path, text.encode())
         screen.note(f"wrote {path.relative_to(here)}")

@@ -9,6 +9,7 @@ class ExitCode(IntEnum):
     """One number for each kind of outcome; scripts may rely on them."""
 
     OK = 0
+    WOULD_CHANGE = 1
     USAGE = 2
     CONNECT = 10
     AUTH = 11

@@ -20,7 +20,7 @@ TINY = ("run", "--host", "local", "--config", "tiny")
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("fix", "--undo", "--diff"), "cannot be combined with --diff or --only"),
+        (("fix", "--undo", "--diff"), "cannot be combined with --diff, --check or --only"),
         ((*TINY, "--until", "sync", "--force", "train"), "nothing would be forced"),
         (("diagnose", "trian.log"), "neither a file nor a run"),
         (("init", "--config", "../../elsewhere"), "is not a valid name"),

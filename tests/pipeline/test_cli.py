@@ -15,10 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.cli.commands import GROUPS, VERBS
-from pipeline.cli.completion import SCRIPT_PATHS
+from pipeline.cli.commands import VERBS
+from pipeline.cli.completion import NO_SPACE, SCRIPT_PATHS
 from pipeline.cli.group import command
 from pipeline.cli.main import run
+from pipeline.cli.verb import GROUPS
 from remote.protocol.exits import ExitCode
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -158,7 +159,10 @@ def test_completion_is_installed_where_the_shell_looks_for_it(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("SHELL", f"/usr/bin/{shell}")
     assert run(["--install-completion"]) == 0
-    assert f"_PIPELINE_COMPLETE={shell}_complete" in (tmp_path / file).read_text()
+    for name in ("pipeline", "halfstep"):
+        script = (tmp_path / file.format(name)).read_text()
+        assert f"_PIPELINE_COMPLETE={shell}_complete" in script
+        assert name in script
 
 
 def test_a_shell_without_completion_is_refused_with_those_that_have_it(
@@ -167,3 +171,11 @@ def test_a_shell_without_completion_is_refused_with_those_that_have_it(
     monkeypatch.setenv("SHELL", "/bin/tcsh")
     assert run(["--install-completion"]) == ExitCode.USAGE
     assert "bash, zsh and fish" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "after"), [("train.seed=", "[]"), ("titan", "[ ]")])
+def test_no_space_follows_a_completed_key_in_zsh(name: str, after: str) -> None:
+    suffix = NO_SPACE["compadd -U -V unsorted -a completions"].partition("-S ")[2].partition(" -a")[0]
+    program = f'completions=({name}); suffix={suffix}; print -r -- "[$suffix]"'
+    done = subprocess.run(["zsh", "-fc", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip("\n") == after

@@ -55,7 +55,6 @@ def test_a_problem_of_a_set_names_the_set_and_not_the_file(tmp_path: Path, overr
     ("override", "hint"),
     [
         ("env.A=1", "--set 'env.A=\"1\"'"),
-        ("command=python x.py", "--set 'command=[python, x.py]'"),
         ("secrets=HF_TOKEN", "--set 'secrets=[HF_TOKEN]'"),
         ("model=tiny", "--set 'model={id: tiny}'"),
         ("fixers.port=of", "--set fixers.port=off"),

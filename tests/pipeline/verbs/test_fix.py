@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 from pipeline.cli.main import run
 
+ROOT = Path(__file__).resolve().parents[3]
 BEFORE = "import torch\nx = torch.bfloat16\n"
 
 
@@ -123,3 +126,33 @@ def test_a_git_lfs_pointer_is_named_as_one(project: Path, capsys: pytest.Capture
     assert run(["fix", str(project), "--card", "titan-rtx", "--diff", "--json"]) == 0
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert (finding["check"], finding["where"], finding["hint"]) == ("lfs-pointer", name, "git lfs pull")
+
+
+def test_check_exits_with_1_and_changes_nothing_until_there_is_nothing_to_fix(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["fix", str(project), "--card", "titan-rtx"]
+    assert run([*words, "--check"]) == 1
+    assert "+x = torch.float16" in capsys.readouterr().out
+    assert run([*words, "--check", "--json"]) == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["ok"], answer["exit_code"], answer["changed"]) == (False, 1, [])
+    assert (project / "train.py").read_text() == BEFORE
+    assert run(words) == 0
+    assert run([*words, "--check"]) == 0
+    assert run([*words, "--check", "--undo"]) == 2
+
+
+def test_the_hook_and_the_workflow_run_commands_that_exist(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [hook] = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    workflow = yaml.safe_load((ROOT / "docs" / "ci" / "github-actions.yml").read_text())
+    commands = [step["run"] for step in workflow["jobs"]["fix"]["steps"] if "halfstep fix" in step.get("run", "")]
+    monkeypatch.chdir(project)
+    for words in ([*shlex.split(hook["entry"]), *hook["args"]], *map(shlex.split, commands)):
+        assert words[0] == "halfstep"
+        assert run(words[1:]) == 1
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    assert scripts["halfstep"] == scripts["pipeline"]
+    capsys.readouterr()

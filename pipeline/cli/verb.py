@@ -1,0 +1,32 @@
+"""`Verb`: one row of the table of verbs, and the groups of `pipeline --help`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+RUN, WATCH, RESULTS, SET_UP = GROUPS = ("Run", "Watch", "Results", "Set up")
+
+
+@dataclass(frozen=True)
+class Connects:
+    """`keep`: whether files of halfstep may stay on the host after the verb has ended."""
+
+    keep: bool
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One verb: its line in `pipeline --help`, its help, and its parameters (all but `--no-input` and `--json`)."""
+
+    summary: str
+    help: str
+    params: Sequence[click.Parameter] = ()
+    module: str = ""
+    """The name of the module in `pipeline/verbs/` and of its function, if it differs from the name of the verb."""
+    group: str = RESULTS
+    """The heading under which `pipeline --help` lists the verb."""
+    connects: Connects | None = None
+    """Set if the verb connects: its function receives the loaded config and host, and a connection in progress."""
