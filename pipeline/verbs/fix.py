@@ -50,11 +50,7 @@ def fix(
     """Correct known faults with the smallest possible edits; a second run changes nothing."""
     screen = Screen(as_json=as_json)
     show_only = diff or check
-    if undo and (show_only or only):
-        words = "--undo restores every file; it cannot be combined with --diff, --check or --only"
-        raise BadUsage(words, where="--undo")
-    if host and path is not None:
-        raise BadUsage("fix takes PATH or --host, not both", hint="pipeline fix . --card titan-rtx")
+    _refuse_contradictions(undo and bool(show_only or only), bool(host) and path is not None)
     if host:
         outcome, plan = _on_host(screen, host, config, only, card, overrides, show_only=show_only, undo=undo)
     elif undo:
@@ -63,12 +59,24 @@ def fix(
         root = _folder(path)
         loaded = load_config(config, root, overrides) if config else None
         outcome, plan = _fix_locally(screen, root, local_site(root, card, loaded), only, show_only=show_only)
-    if check and outcome.ok and plan.changes:
-        outcome = replace(outcome, exit_code=ExitCode.WOULD_CHANGE)
+    outcome = _checked(outcome, plan) if check else outcome
     screen.closing(outcome if verbose or as_json else replace(outcome, findings=group_findings(outcome.findings)))
     if not undo and not as_json:
         _summarise(screen, replace(plan, findings=outcome.findings), verbose=verbose, done=not show_only)
     return outcome.exit_code
+
+
+def _refuse_contradictions(undo_and_more: bool, two_places: bool) -> None:
+    if undo_and_more:
+        words = "--undo restores every file; it cannot be combined with --diff, --check or --only"
+        raise BadUsage(words, where="--undo")
+    if two_places:
+        raise BadUsage("fix takes PATH or --host, not both", hint="pipeline fix . --card titan-rtx")
+
+
+def _checked(outcome: Outcome, plan: Plan) -> Outcome:
+    """Return the outcome of `--check`: it fails if something would change."""
+    return replace(outcome, exit_code=ExitCode.WOULD_CHANGE) if outcome.ok and plan.changes else outcome
 
 
 def _summarise(screen: Screen, plan: Plan, *, verbose: bool, done: bool) -> None:
