@@ -15,6 +15,7 @@ import pytest
 from pipeline.config.hosts import load_host
 from tests.e2e.user import QUICK, User
 from tests.lab.bare_box import BANNER, BareBox
+from tests.lab.cards import A100, T4, Card, write_nvidia_smi
 from tests.lab.mounts import why_no_mounts
 from tests.lab.package_index import slow_index, wheel
 from tests.lab.sshd import Sshd, children, have_sshd, login_name
@@ -67,6 +68,24 @@ def invite(user: User, *servers: Sshd) -> None:
 
 def console_command(server: Sshd) -> str:
     return f"ssh root@{server.listen} -p {server.port} -i ~/.ssh/id_ed25519 -L 8080:localhost:8080"
+
+
+@pytest.mark.parametrize(
+    ("card", "driver", "build"),
+    [
+        (Card("Tesla P100-PCIE-16GB", "6.0", 16384), "560.35.03", "torch==2.13.* (cu126)"),
+        (T4, "550.54.15", "torch==2.13.* (cu129)"),
+        (A100, "580.65.06", "torch==2.13.* (cu132)"),
+    ],
+    ids=["P100", "T4", "A100"],
+)
+def test_the_torch_build_is_one_that_the_card_of_the_box_and_its_driver_can_run(
+    user: User, start_box: StartBox, tmp_path: Path, card: Card, driver: str, build: str
+) -> None:
+    write_nvidia_smi(tmp_path / "box" / "layer" / "usr" / "local" / "bin", [card], driver=driver)
+    server = start_box()
+    result = user.types("plan", "--host", f"root@{server.listen}:{server.port}", "--config", "tiny")
+    assert f"create venv on the host with {build}" in result.out, result.err
 
 
 def cut_connections(server: Sshd) -> None:
