@@ -66,6 +66,7 @@ def _absolute(path: str | None, folder: Path) -> str | None:
 
 def is_destination(name: str) -> bool:
     """Return True if `name` is an ssh command, an ssh:// address, or has a user or a port: never the name of a file."""
+    name = _copied(name)
     if name.startswith((COMMAND, URL)) or name.split(" ", maxsplit=1)[0] in OTHER_COMMANDS:
         return True
     host, _, port = name.rpartition(":")
@@ -75,10 +76,16 @@ def is_destination(name: str) -> bool:
 
 def parse_destination(text: str) -> Destination:
     """Parse `[user@]host[:port]`, `ssh://user@host:port` or an ssh command. Raises BadUsage."""
+    text = _copied(text)
     program = text.split(" ", maxsplit=1)[0]
     if program in OTHER_COMMANDS:
         raise BadUsage(f"{program} does not name a host", where=WHERE, hint=OTHER_COMMANDS[program])
     return _parse_command(text) if text.startswith(COMMAND) else Destination(_hop(text))
+
+
+def _copied(text: str) -> str:
+    """Return the text without the prompt of a shell and the spaces around it, which are easily copied along."""
+    return text.strip().removeprefix("$ ").lstrip()
 
 
 def _hop(text: str) -> Hop:

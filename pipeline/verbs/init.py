@@ -69,9 +69,11 @@ def init(
     here = Path.cwd()
     tree = DiskTree(here)
     guess = _guess(tree)
-    script = _script_of(guess, script, here, screen, questions)
     name = name or questions.ask("name of the config", default=safe_name(here.name))
     prompter = prompter_for(screen, yes=yes)
+    if destination and not (force or script or data) and _config_file(here, name).exists():
+        return _add_host(destination, host, name, card, here, screen, questions, prompter)
+    script = _script_of(guess, script, here, screen, questions)
     destination, host, look = _choose_host(destination, host, here, screen, questions, prompter)
     _check_names(name, host)
     known = not look.address and find_host(host, here).path is not None
@@ -94,6 +96,39 @@ def init(
         variables=look.environment,
     )
     return _write(_files(here, answers, needs_host=not known), answers, screen, here, destination, force=force)
+
+
+def _add_host(
+    destination: str,
+    host: str,
+    name: str,
+    card: str,
+    here: Path,
+    screen: Screen,
+    questions: Questions,
+    prompter: Prompter | None,
+) -> int:
+    """Write the file of another host for a config that exists."""
+    _, host, look = _choose_host(destination, host, here, screen, questions, prompter)
+    _check_names(name, host)
+    path = _host_file(here, host)
+    if path.exists():
+        again = shlex.join(["pipeline", "init", destination, "--host", f"{host}-2", "--config", name])
+        raise BadUsage(f"{path} exists already", where=str(path), hint=again)
+    card = _card_of(card, host, Defaults(yes=False))
+    answers = Answers(
+        name, host, look.address, "", "", card=card, reach=look.reach, workdir=look.workdir, variables=look.environment
+    )
+    screen.note(f"kept {_config_file(here, name).relative_to(here)}")
+    return _write({path: render_host(answers)}, answers, screen, here, destination, force=False)
+
+
+def _config_file(here: Path, name: str) -> Path:
+    return here / "configs" / f"{name}.yaml"
+
+
+def _host_file(here: Path, host: str) -> Path:
+    return here / "configs" / "hosts" / f"{host}.yaml"
 
 
 def _guess(tree: DiskTree) -> Guess:
@@ -145,9 +180,9 @@ def _may_lack_torch(guess: Guess, host: str) -> bool:
 
 def _files(here: Path, answers: Answers, *, needs_host: bool) -> dict[Path, str]:
     """Return the files to write. An ssh alias needs a host file only if it has another address, user, key or card."""
-    files = {here / "configs" / f"{answers.name}.yaml": render_config(answers)}
+    files = {_config_file(here, answers.name): render_config(answers)}
     if needs_host and (answers.reach or answers.card or not is_alias(answers.host) or answers.address != answers.host):
-        files[here / "configs" / "hosts" / f"{answers.host}.yaml"] = render_host(answers)
+        files[_host_file(here, answers.host)] = render_host(answers)
     return files
 
 

@@ -70,6 +70,20 @@ def console_command(server: Sshd) -> str:
     return f"ssh root@{server.listen} -p {server.port} -i ~/.ssh/id_ed25519 -L 8080:localhost:8080"
 
 
+def test_another_box_gets_a_host_file_and_the_config_stays_as_it_is(user: User) -> None:
+    config = user.project / "configs" / "mine.yaml"
+    config.parent.mkdir()
+    config.write_text("project: .\ncommand: [python, look.py]   # edited by hand\n")
+    before = config.read_text()
+    for name, port in (("first", 4022), ("second", 4023)):
+        result = user.types("init", f"root@box.invalid:{port}", "--host", name, "--config", "mine")
+        assert result.code == 0 and "kept configs/mine.yaml" in result.out, result.err
+        assert load_host(name, user.project).config.port == port
+    again = user.types("init", "root@box.invalid:4024", "--host", "second", "--config", "mine")
+    assert (again.code, load_host("second", user.project).config.port) == (2, 4023)
+    assert config.read_text() == before
+
+
 @pytest.mark.parametrize(
     ("card", "driver", "build"),
     [
