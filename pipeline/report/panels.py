@@ -34,9 +34,9 @@ PANELS = (
     Panel("Skipped steps", ("skipped_steps", "skipped")),
     Panel("Tokens per second", ("tokens_per_second", "tokens_per_s"), soften=True),
     Panel("Peak memory", ("peak_memory", "peak_bytes"), show=lambda gib: f"{number(gib)} GiB", unit=2.0**30),
-    Panel("GPU utilization", ("utilization",), show=lambda percent: f"{number(percent)} %"),
-    Panel("GPU memory", ("memory_bytes",), show=lambda gib: f"{number(gib)} GiB", unit=2.0**30),
-    Panel("GPU temperature", ("temperature",), show=lambda celsius: f"{number(celsius)} °C"),
+    Panel("GPU utilization", ("gpu_utilization",), show=lambda percent: f"{number(percent)} %"),
+    Panel("GPU memory", ("gpu_memory_bytes",), show=lambda gib: f"{number(gib)} GiB", unit=2.0**30),
+    Panel("GPU temperature", ("gpu_temperature",), show=lambda celsius: f"{number(celsius)} °C"),
 )
 EVALUATION = ("eval/", "test/", "validation/")
 

@@ -62,13 +62,13 @@ class GpuCurves:
 
 
 def mean_scalars(samples: List[Tuple[GpuUse, ...]]) -> Dict[str, float]:
-    """Return the mean of each value by tag, such as `gpu0/utilization` (percent, bytes, degrees Celsius)."""
+    """Return the mean of each value by tag, such as `gpu0/gpu_utilization` (percent, bytes, degrees Celsius)."""
     values: Dict[str, List[float]] = {}
     for gpu in (gpu for sample in samples for gpu in sample):
         row = {"utilization": gpu.utilization_percent, "memory_bytes": gpu.used_bytes, "temperature": gpu.temperature_c}
         for name, value in row.items():
             if value is not None:
-                values.setdefault(f"gpu{gpu.index}/{name}", []).append(value)
+                values.setdefault(f"gpu{gpu.index}/gpu_{name}", []).append(value)
     return {tag: sum(found) / len(found) for tag, found in values.items()}
 
 

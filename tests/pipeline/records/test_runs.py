@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from pipeline.records.layout import NOTE, Records
-from pipeline.records.runs import RunNote, artifacts_in, find_note, judge_notes, note_job, read_note, write_note
+from pipeline.records.runs import (
+    RunNote,
+    artifacts_in,
+    find_note,
+    job_last_seen,
+    judge_notes,
+    note_job,
+    read_note,
+    write_note,
+)
 from remote.errors import BadUsage
+from remote.protocol.gauges import Gauges, GpuUse
 from remote.protocol.jobs import JobResult, JobState, Progress
 
 ENDS = [
@@ -135,3 +146,26 @@ def test_event_files_are_found_wherever_the_script_wrote_them(
         (note.parent / name).write_bytes(b"")
     found = artifacts_in(note.parent).get("tensorboard")
     assert found == (None if expected is None else str(note.parent / expected))
+
+
+def test_a_stopped_job_in_the_record_of_an_older_version_is_stopped_and_not_failed(tmp_path: Path) -> None:
+    _, path = remembered(tmp_path)
+    body = json.loads(path.read_bytes())
+    new = {"best_loss", "started_unix", "elapsed_s", "eta_s", "gpus"}
+    old = {name: value for name, value in body.items() if name not in new}
+    path.write_text(json.dumps({**old, "state": "failed", "stopped": True, "exit": 143, "seen_unix": 5.0}))
+    note = read_note(path.parent)
+    assert note is not None
+    assert (note.state, note.exit, note.gpus) == (JobState.STOPPED, 143, ())
+
+
+def test_a_record_keeps_the_last_times_and_losses_of_its_job_but_no_load_of_its_gpus(tmp_path: Path) -> None:
+    _, path = remembered(tmp_path)
+    gauges = Gauges((GpuUse(0, 97.0),), (2.0, 1.0))
+    note_job(path.parent, JobState.RUNNING, Progress(30, 60, 1.0, best_loss=0.9, pace_seconds=2.0), None, gauges, 61.0)
+    running = job_last_seen(read_note(path.parent) or pytest.fail("no record"), 1e10)
+    assert (running.best_loss, running.elapsed_s, running.eta_s) == (0.9, 61.0, 60.0)
+    assert running.gpus == gauges.gpus
+    note_job(path.parent, JobState.STOPPED, None, JobResult(143, stopped=True), gauges, 70.0)
+    ended = job_last_seen(read_note(path.parent) or pytest.fail("no record"), 1e10)
+    assert (ended.best_loss, ended.elapsed_s, ended.eta_s, ended.gpus) == (0.9, 70.0, None, ())

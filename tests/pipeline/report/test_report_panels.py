@@ -7,7 +7,7 @@ import re
 import pytest
 
 from pipeline.report.curves import Curve
-from pipeline.report.panels import draw_loss
+from pipeline.report.panels import draw_loss, draw_panels
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,17 @@ def test_each_line_of_a_chart_has_a_unique_name(tags: tuple[str, ...], names: tu
     drawn = draw_loss([Curve(tag, ((1, 3.0), (2, 2.0 + number))) for number, tag in enumerate(tags)])
     assert drawn is not None
     assert sorted(re.findall(r">([a-z_]+) [0-9.]+</text>", drawn.svg)) == sorted(names)
+
+
+def test_the_load_of_all_gpus_is_one_chart_for_each_value_in_its_unit() -> None:
+    curves = [
+        Curve(f"gpu{number}/{name}", ((1, value), (2, value)))
+        for number in (0, 1)
+        for name, value in (("gpu_utilization", 97.0), ("gpu_memory_bytes", 18.0 * 2**30), ("gpu_temperature", 71.0))
+    ]
+    drawn = {one.title: re.findall(r">(gpu[01]) ([^<]+)</text>", one.svg) for one in draw_panels(curves)}
+    assert drawn == {
+        "GPU utilization": [("gpu0", "97 %"), ("gpu1", "97 %")],
+        "GPU memory": [("gpu0", "18 GiB"), ("gpu1", "18 GiB")],
+        "GPU temperature": [("gpu0", "71 °C"), ("gpu1", "71 °C")],
+    }
