@@ -39,6 +39,7 @@ ENDS = 6
 """A curve's first and last values are the means of this fraction (1/6) of it, because single steps are noisy."""
 DETAIL_S = 5.0
 STAGE_INDENT = 22
+FINDING_INDENT = 8
 DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan", "#": "bold"}
 SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "yellow", Severity.INFO: "dim"}
 
@@ -176,10 +177,13 @@ class Screen:
 
     def _finding(self, finding: Finding) -> None:
         first, *rest = safe_text(finding.message).splitlines() or [""]
-        style = SEVERITIES[finding.severity]
-        self.out.print(Text.assemble((f"{finding.severity.value:<8}", style), first, (f"  [{finding.check}]", "dim")))
-        for line in rest:
-            self.out.print(Text(f"        {line}"))
+        name = f"  [{finding.check}]"
+        first, *folded = self._wrapped(first + name, FINDING_INDENT)
+        style, dim = SEVERITIES[finding.severity], name if first.endswith(name) else ""
+        mark = (f"{finding.severity.value:<{FINDING_INDENT}}", style)
+        self.out.print(Text.assemble(mark, first.removesuffix(dim), (dim, "dim")))
+        for line in (*folded, *(part for more in rest for part in self._wrapped(more, FINDING_INDENT))):
+            self.out.print(Text(" " * FINDING_INDENT + line))
         if finding.where:
             self.out.print(Text(f"        in {safe_text(finding.where)}", style="dim"))
         if finding.hint:

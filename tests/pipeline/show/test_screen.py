@@ -13,6 +13,7 @@ import pytest
 from pipeline.messages.outcome import Outcome, StageOutcome, StageState
 from pipeline.show.failure import keep_traceback
 from pipeline.show.screen import Screen
+from remote.protocol.findings import Finding
 
 
 @pytest.mark.parametrize(("encoding", "drawn"), [("ascii", "3 -> 1"), ("utf-8", "3 █▁▁ 1")])
@@ -100,6 +101,19 @@ def test_the_line_of_a_stage_breaks_between_words_and_never_in_a_path(monkeypatc
     assert first == "  logs        done    4.0 kB downloaded to"
     assert (second.strip(), third.strip()) == (f"{path};", "saved no adapter  2.0 s")
     assert last == "  sync        done    1 file sent  2.0 s"
+
+
+def test_a_finding_breaks_between_words_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal, pipe = Terminal(), io.StringIO()
+    for name, value in {"COLUMNS": "60", "LINES": "24", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)
+    words = "autocast is off: the command trains in float32, slower and in twice the memory"
+    for stream in (terminal, pipe):
+        monkeypatch.setattr(sys, "stdout", stream)
+        Screen().findings([Finding.warning("autocast", f"{words}\nand more", hint="pipeline run")])
+    assert max(map(len, terminal.getvalue().splitlines())) <= 60
+    assert " ".join(terminal.getvalue().split()) == " ".join(pipe.getvalue().split())
+    assert f"warning {words}  [autocast]" in pipe.getvalue()
 
 
 def test_a_path_in_the_current_folder_is_short_on_a_terminal_only(
