@@ -33,6 +33,10 @@ def check_run_config(config: RunConfig, document: Document, root: Path) -> tuple
     if save_steps is not None and max_steps is not None and save_steps > max_steps:
         words = f"{save_steps} is more than max_steps ({max_steps}): no checkpoint would be written"
         found.append(document.problem(("train", "save_steps"), words))
+    step, micro_batch = config.train.batch_size * config.train.gradient_accumulation, config.train.micro_batch
+    if micro_batch != "auto" and step % micro_batch:
+        words = f"{micro_batch} does not divide the {step} samples of an optimizer step"
+        found.append(document.problem(("train", "micro_batch"), words))
     collator = (config.fixers.model_extra or {}).get("data-collator")
     if isinstance(collator, dict) and isinstance(collator.get("path"), str):
         found += _file_problems(document, ("fixers", "data-collator", "path"), collator["path"], root)

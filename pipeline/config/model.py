@@ -185,11 +185,15 @@ Scheduler = Literal[
 
 
 class TrainConfig(Frozen):
-    """Hyperparameters. Batch size counts samples per device and micro-batch."""
+    """Hyperparameters. An optimizer step takes batch size x gradient accumulation samples per device.
+
+    `micro_batch` and `gradient_checkpointing` auto: chosen for `memory_share` of the memory that is free on the card.
+    """
 
     epochs: Positive = 3
     batch_size: Annotated[StrictInt, Field(gt=0, le=65536)] = 8
     gradient_accumulation: Annotated[StrictInt, Field(gt=0, le=65536)] = 8
+    micro_batch: Literal["auto"] | Annotated[StrictInt, Field(gt=0, le=65536)] = "auto"
     learning_rate: Annotated[FiniteFloat, Field(gt=0, le=10)] = 2.0e-5
     scheduler: Scheduler = "cosine"
     warmup_steps: Annotated[StrictInt, Field(ge=0, le=10**9)] = 0
@@ -199,7 +203,8 @@ class TrainConfig(Frozen):
     max_steps: Positive | None = None
     save_steps: Positive | None = None
     logging_steps: Positive = 1
-    gradient_checkpointing: StrictBool = True
+    gradient_checkpointing: Literal["auto"] | StrictBool = "auto"
+    memory_share: Annotated[FiniteFloat, Field(gt=0, le=1)] = 0.9
     keep_checkpoints: Positive = 2
     evaluate: StrictBool = True
 

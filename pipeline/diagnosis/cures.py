@@ -11,6 +11,7 @@ from pipeline.diagnosis.checks import find_check
 from remote.protocol.findings import Finding, Severity
 
 MOST_CURES = 2
+LEAST_SHARE = 0.5
 
 Config = dict[str, Any]
 
@@ -68,20 +69,30 @@ def _cure(name: str, config: Config) -> Cure | None:
     return CONFIG_CURES[what](config)
 
 
+def plan_less_memory(config: Config) -> Cure | None:
+    """Have the built-in trainer plan for less of the card's memory; None if nothing is left for it to plan."""
+    train = config.get("train", {})
+    share = float(train.get("memory_share", 0.9))
+    auto = "auto" in (train.get("micro_batch", "auto"), train.get("gradient_checkpointing", "auto"))
+    if config.get("command") is not None or not auto or share <= LEAST_SHARE:
+        return None
+    less = max(LEAST_SHARE, round(share - 0.2, 2))
+    return Cure(
+        "config:plan-less-memory",
+        f"micro-batch and checkpointed layers planned for {less:.0%} of the card's free memory instead of {share:.0%}",
+        overrides={"train.memory_share": less},
+    )
+
+
 def halve_batch(config: Config) -> Cure | None:
-    """Halve the batch and double the accumulation: the samples of each optimizer step stay the same.
+    """Halve the micro-batch that the config sets: the samples of each optimizer step stay the same.
 
     Only for the built-in trainer: the batch size of a custom command is unknown.
     """
-    train = config.get("train", {})
-    batch, accumulation = int(train.get("batch_size", 8)), int(train.get("gradient_accumulation", 8))
-    if config.get("command") is not None or batch < 2 or batch % 2:
+    size = config.get("train", {}).get("micro_batch", "auto")
+    if config.get("command") is not None or size == "auto" or size < 2 or size % 2:
         return None
-    return Cure(
-        "config:halve-batch",
-        f"batch size {batch} to {batch // 2}, accumulation {accumulation} to {accumulation * 2}",
-        overrides={"train.batch_size": batch // 2, "train.gradient_accumulation": accumulation * 2},
-    )
+    return Cure("config:halve-batch", f"micro-batch {size} to {size // 2}", overrides={"train.micro_batch": size // 2})
 
 
 def expandable_segments(config: Config) -> Cure | None:
@@ -130,6 +141,7 @@ def free_port(config: Config) -> Cure | None:
 
 
 CONFIG_CURES: dict[str, Callable[[Config], Cure | None]] = {
+    "plan-less-memory": plan_less_memory,
     "halve-batch": halve_batch,
     "expandable-segments": expandable_segments,
     "precision-auto": precision_auto,

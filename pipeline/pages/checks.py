@@ -9,10 +9,15 @@ from pipeline.diagnosis.catalog import Entry, find_entry, load_catalog
 from pipeline.diagnosis.checks import Check, find_check, load_checks
 
 CURES = {
+    "config:plan-less-memory": (
+        "Plan for less of the card's memory",
+        "After `CUDA out of memory`, with the built-in trainer only: lowers train.memory_share by 0.2, so that the "
+        "trainer chooses a smaller micro-batch or checkpoints more layers. An optimizer step has the same samples.",
+    ),
     "config:halve-batch": (
-        "Halve the batch size and double the accumulation",
-        "After `CUDA out of memory`, with the built-in trainer only: halves train.batch_size and doubles "
-        "train.gradient_accumulation, so that an optimizer step sees the same samples. Nothing else changes.",
+        "Halve the micro-batch",
+        "After `CUDA out of memory`, with the built-in trainer only, if the config sets train.micro_batch: halves it. "
+        "An optimizer step has the same samples.",
     ),
     "config:expandable-segments": (
         "Let the CUDA allocator grow its segments",

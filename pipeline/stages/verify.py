@@ -67,8 +67,11 @@ class Verify:
 
 
 def diagnose_proof(proof: ProofReport) -> Report:
-    """Diagnose the end of the output of a command that failed under the proof."""
-    return Report(diagnose_text(proof.output_tail, "the end of the proof's output")) if proof.exit else Report()
+    """Diagnose the end of the output of a command that failed under the proof, unless the proof says why already."""
+    known = any(finding.check == "gpu-memory" for finding in proof.findings)
+    if not proof.exit or known:
+        return Report()
+    return Report(diagnose_text(proof.output_tail, "the end of the proof's output"))
 
 
 def proof_request(view: View, source: str = "") -> ProofRequest:
@@ -138,6 +141,8 @@ def describe_proof(view: View, proof: ProofReport) -> str:
         measured.append(f"about {duration(proof.eta_s)} for all steps, {duration(proof.loading_s)} to load")
     if proof.peak_bytes is not None and proof.total_bytes:
         measured.append(f"peak {proof.peak_bytes / 2**30:.1f} of {proof.total_bytes / 2**30:.1f} GiB")
+    if proof.memory:
+        measured.append(proof.memory)
     return f"{trains}: {', '.join(measured)}" if measured else trains
 
 

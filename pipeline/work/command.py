@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import Any
 
-from pipeline.config.model import RunConfig
+from pipeline.config.model import RunConfig, TrainConfig
 from pipeline.work.launch import launch_of
 from pipeline.work.runtime import runtime_of
 from pipeline.work.view import View, data_name
+from remote.policy.cards import memory_of
 from remote.protocol.training import (
     AnswerSpec,
     DataSpec,
@@ -99,7 +101,7 @@ def training_spec(view: View, place: Place) -> TrainingSpec:
     """Return the spec of the built-in trainer. The host fills in empty paths, which are the job's folders."""
     config = view.config
     assert config.model is not None
-    data = config.data
+    data, gpu = config.data, view.survey.gpu
     return TrainingSpec(
         model=ModelSpec(config.model.id, config.model.revision, config.model.adapter, config.model.trust_remote_code),
         data=DataSpec(
@@ -120,7 +122,9 @@ def training_spec(view: View, place: Place) -> TrainingSpec:
         precision=view.precision,
         paths=TrainingPaths("", "", "", "", place.cache),
         lora=LoraSpec(config.lora.r, config.lora.alpha, config.lora.dropout, config.lora.targets),
-        train=LoopSpec(**config.train.model_dump()),
+        train=_loop(config.train),
+        card=gpu.name if gpu is not None else "",
+        card_bytes=memory_of(gpu.name) if gpu is not None and gpu.assumed else None,
         evaluation=answer_spec(config),
     )
 
@@ -128,6 +132,11 @@ def training_spec(view: View, place: Place) -> TrainingSpec:
 def answer_spec(config: RunConfig) -> AnswerSpec:
     """Return how the model answers in an evaluation."""
     return AnswerSpec(**config.evaluation.model_dump())
+
+
+def _loop(train: TrainConfig) -> LoopSpec:
+    keys: dict[str, Any] = {name: None if value == "auto" else value for name, value in train.model_dump().items()}
+    return LoopSpec(**keys)
 
 
 def steps_of(view: View) -> int | None:

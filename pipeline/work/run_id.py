@@ -15,7 +15,7 @@ from remote.protocol.layout import run_name
 from remote.protocol.runtime import VERSION
 from remote.protocol.survey import Survey
 
-TRAINER_VERSION = 1
+TRAINER_VERSION = 2
 CHANGE_NO_TRAINING = ("project", "evaluation", "fixers", "logs", "inputs", "secrets", "slurm", "grace_s", "notify")
 """Config keys without influence on the training process; changes by fixers and `inputs` are part of the files."""
 

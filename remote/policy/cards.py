@@ -77,6 +77,27 @@ CARDS: dict[str, tuple[str, Capability]] = {
 }
 
 
+MEMORY_GIB = {
+    3: "gtx-1060",
+    4: "gtx-1650",
+    6: "gtx-1660 gtx-1660-ti rtx-2060",
+    8: "m60 p4 gtx-1070 gtx-1080 rtx-2070 rtx-2080 rtx-3060 rtx-3070 rtx-4060 rtx-5060",
+    10: "rtx-3080",
+    11: "gtx-1080-ti rtx-2080-ti",
+    12: "k80 p100 titan-xp titan-v rtx-4070 rtx-5070",
+    16: "v100 t4 quadro-rtx-5000 a2 a16 rtx-a4000 rtx-4080 rtx-5080",
+    24: "p40 titan-rtx quadro-rtx-6000 a30 a10 rtx-a5000 rtx-3090 rtx-3090-ti l4 rtx-4090",
+    32: "rtx-5090",
+    40: "a100",
+    48: "quadro-rtx-8000 a40 rtx-a6000 l40 l40s rtx-6000-ada",
+    80: "h100",
+    96: "gh200 rtx-pro-6000",
+    140: "h200",
+    180: "b200",
+}
+"""Cards by memory, from NVIDIA's data sheets; of a card that is sold with several sizes, the smallest."""
+
+
 class UnknownCard(ValueError):
     """Unknown card name. The message lists the nearest names; `near` is the first of them, or empty."""
 
@@ -100,6 +121,13 @@ def parse_card(card: str | int | float) -> tuple[str, Capability]:
     near = difflib.get_close_matches(short, CARDS, n=3)
     hint = f"; did you mean {', '.join(near)}?" if near else ": write a name (titan-rtx) or a capability (7.5)"
     raise UnknownCard(f"{text!r} is not a known card{hint}", near[0] if near else "")
+
+
+def memory_of(name: str) -> int | None:
+    """Return the bytes of memory of a card by its printed name, such as 'TITAN RTX'; None if unknown."""
+    found = (size for size, slugs in MEMORY_GIB.items() for slug in slugs.split() if CARDS[slug][0] == name)
+    gib = next(found, None)
+    return None if gib is None else gib * 2**30
 
 
 def requires_card(

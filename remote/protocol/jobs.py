@@ -83,7 +83,7 @@ class Progress:
 
     `began` is the step at which this job's training began: 0 if not resumed, None if unknown. `best_loss` is the
     lowest of this training, `pace_seconds` the mean time from step to step in this job. An evaluation counts answers
-    instead of steps, as `unit` says.
+    instead of steps, as `unit` says. `memory` describes the memory plan of the built-in trainer.
     """
 
     step: int
@@ -100,6 +100,7 @@ class Progress:
     pace_seconds: Optional[float] = None
     tokens_per_second: Optional[float] = None
     unit: str = "step"
+    memory: str = ""
 
 
 @dataclass(frozen=True)

@@ -146,6 +146,11 @@ class RunLayout:
         """The newest step, written atomically by the trainer or the hooks; see jobs.Progress."""
         return f"{self.root}/progress.json"
 
+    @property
+    def memory(self) -> str:
+        """The memory plan of the built-in trainer; see training.MemoryPlan."""
+        return f"{self.root}/memory.json"
+
     def job(self, number: int) -> JobLayout:
         return JobLayout(f"{self.root}/jobs/{number}")
 

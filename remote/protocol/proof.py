@@ -92,7 +92,8 @@ class ProvedStep:
 class ProofReport:
     """What the proof found: `findings` has one per check that was made (info if it passed), `unseen` the others.
 
-    Bytes are per process; `total_bytes` None: no card. `exit` None: the proof ended the command, as planned.
+    Bytes are per process; `total_bytes` None: no card. `exit` None: the proof ended the command, as planned. `memory`
+    describes the memory plan of the built-in trainer.
     """
 
     findings: Tuple[Finding, ...]
@@ -110,6 +111,7 @@ class ProofReport:
     exit: Optional[int] = None
     output_tail: str = ""
     origins: Tuple[HalfOrigin, ...] = ()
+    memory: str = ""
 
     @property
     def ok(self) -> bool:
@@ -155,6 +157,8 @@ def _facts(report: ProofReport) -> Tuple[Tuple[str, str], ...]:
     if report.peak_bytes is not None:
         of = f" of {report.total_bytes / 2**30:.1f}" if report.total_bytes else ""
         facts.append(("peak memory", f"{report.peak_bytes / 2**30:.2f}{of} GiB"))
+    if report.memory:
+        facts.append(("memory plan", report.memory))
     for unseen in report.unseen:
         facts.append((f"not checked: {unseen.check}", unseen.reason))
     return tuple(facts)

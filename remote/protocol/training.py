@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Dict, Optional, Tuple
 
 from remote.protocol.precision import PrecisionPlan
+from remote.protocol.quantities import memory
 
 TASKS = ("apa", "mdd")
 MESSAGES = "messages"
@@ -72,11 +73,16 @@ class DataSpec:
 
 @dataclass(frozen=True)
 class LoopSpec:
-    """The training hyperparameters, with the names and units of `train:` in a config."""
+    """The training hyperparameters, with the names and units of `train:` in a config.
+
+    An optimizer step takes `batch_size` x `gradient_accumulation` samples per device. `micro_batch` and
+    `gradient_checkpointing` None: chosen by `plan_memory`, for `memory_share` of the memory that is free on the card.
+    """
 
     epochs: int = 3
     batch_size: int = 8
     gradient_accumulation: int = 8
+    micro_batch: Optional[int] = None
     learning_rate: float = 2.0e-5
     scheduler: str = "cosine"
     warmup_steps: int = 0
@@ -86,7 +92,8 @@ class LoopSpec:
     max_steps: Optional[int] = None
     save_steps: Optional[int] = None
     logging_steps: int = 1
-    gradient_checkpointing: bool = True
+    gradient_checkpointing: Optional[bool] = None
+    memory_share: float = 0.9
     keep_checkpoints: int = 2
     evaluate: bool = True
 
@@ -128,7 +135,10 @@ class TrainingPaths:
 
 @dataclass(frozen=True)
 class TrainingSpec:
-    """Everything the built-in trainer needs; only secrets are read from the environment."""
+    """Everything the built-in trainer needs; only secrets are read from the environment.
+
+    `card`: the card that a host without a GPU stands for, and its memory.
+    """
 
     model: ModelSpec
     data: DataSpec
@@ -137,6 +147,51 @@ class TrainingSpec:
     lora: LoraSpec = field(default_factory=LoraSpec)
     train: LoopSpec = field(default_factory=LoopSpec)
     evaluation: AnswerSpec = field(default_factory=AnswerSpec)
+    card: str = ""
+    card_bytes: Optional[int] = None
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """How an optimizer step is divided, and how many of the language model's layers are checkpointed.
+
+    `needed_bytes` is the estimated peak, None if it could not be computed. It must not exceed `available_bytes`, None
+    if unknown, of `device`. `length` is the number of tokens of the longest sample; `hint`: what to change if the plan
+    does not fit.
+    """
+
+    micro_batch: int
+    accumulation: int
+    checkpointed: int
+    layers: int
+    length: int = 0
+    needed_bytes: Optional[int] = None
+    available_bytes: Optional[int] = None
+    device: str = ""
+    hint: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """Return True unless more memory is needed than there is."""
+        return self.needed_bytes is None or self.available_bytes is None or self.needed_bytes <= self.available_bytes
+
+    def describe(self) -> str:
+        """Return 'micro-batch 4 x 16, 20 of 32 layers checkpointed: estimated 14.4 of 22.5 GiB on TITAN RTX'."""
+        words = f"micro-batch {self.micro_batch} x {self.accumulation}, "
+        words += f"{self.checkpointed} of {self.layers} layers checkpointed"
+        if self.needed_bytes is None:
+            return words
+        available = f" of {memory(self.available_bytes)}" if self.available_bytes is not None else ""
+        return f"{words}: estimated {memory(self.needed_bytes)}{available} on {self.device}"
+
+    def shortage(self) -> str:
+        """Return '8 samples of 420 tokens, with 32 of 32 layers checkpointed, need about 11.1 GiB; ...'."""
+        samples = "1 sample" if self.micro_batch == 1 else f"{self.micro_batch} samples"
+        verb = "needs" if self.micro_batch == 1 else "need"
+        return (
+            f"{samples} of {self.length} tokens, with {self.checkpointed} of {self.layers} layers checkpointed, {verb} "
+            f"about {memory(self.needed_bytes or 0)}; {self.device} has {memory(self.available_bytes or 0)} to use"
+        )
 
 
 def task_of(recording: int, epoch: int, tasks: int) -> int:

@@ -7,6 +7,7 @@ from typing import Iterator, Optional
 
 from remote.payload.proof.evidence import Evidence, Result, error, passed, warning
 from remote.payload.proof.no_steps import explain_no_steps, ran_without_hooks
+from remote.protocol.exits import ExitCode
 from remote.protocol.proof import NotChecked
 
 DTYPE_MISMATCH = re.compile(
@@ -16,7 +17,9 @@ DTYPE_MISMATCH = re.compile(
 
 def judge(evidence: Evidence) -> Iterator[Result]:
     failure = _failure(evidence)
-    if failure is not None:
+    if evidence.memory is not None and not evidence.memory.fits and failure is not None:
+        yield error("gpu-memory", evidence.memory.shortage(), hint=evidence.memory.hint, code=ExitCode.GPU)
+    elif failure is not None:
         yield from _failed(evidence, failure)
     elif not evidence.steps and (ran_without_hooks(evidence) or not evidence.timed_out):
         reason = explain_no_steps(evidence)

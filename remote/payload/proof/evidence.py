@@ -21,6 +21,7 @@ from remote.protocol.findings import Finding, Severity
 from remote.protocol.precision import PrecisionPlan
 from remote.protocol.proof import NotChecked, ProofRequest
 from remote.protocol.runtime import RUNTIME
+from remote.protocol.training import MemoryPlan
 from remote.protocol.values import decode
 
 Result = Union[Finding, NotChecked]
@@ -35,7 +36,8 @@ PEFT_NAME = re.compile(r"\.(?:lora_[A-Za-z_]+|modules_to_save)\.([^.]+)(?:\.|$)"
 class Evidence:
     """The reports of all ranks, rank 0 first. `exit` None: the proof ended the command.
 
-    `texts`: the project's files that chose a dtype or were read as settings, by path.
+    `texts`: the project's files that chose a dtype or were read as settings, by path. `memory`: the plan of the
+    built-in trainer.
     """
 
     request: ProofRequest
@@ -46,6 +48,7 @@ class Evidence:
     output_tail: str = ""
     pythons: Tuple[Python, ...] = ()
     texts: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    memory: Optional[MemoryPlan] = None
 
     @property
     def first(self) -> RankReport:

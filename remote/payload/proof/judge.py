@@ -63,6 +63,7 @@ def judge_proof(evidence: Evidence) -> ProofReport:
         exit=evidence.exit,
         output_tail=evidence.output_tail,
         origins=tuple(find_origins(evidence)),
+        memory=evidence.memory.describe() if evidence.memory is not None else "",
     )
 
 

@@ -24,6 +24,7 @@ from remote.payload.proof.evidence import Evidence, read_ranks
 from remote.payload.proof.hooks.step import Step
 from remote.payload.proof.injection import python_path, write_hooks
 from remote.payload.proof.judge import judge_proof, summarize_step
+from remote.payload.proof.memory import read_memory_plan
 from remote.payload.proof.provenance import read_texts
 from remote.payload.proof.pythons import Pythons
 from remote.payload.proof.scratch import Scratch, open_scratch
@@ -117,6 +118,7 @@ class Runner:
             output_tail=self._tail(),
             pythons=self._pythons.known(),
             texts=read_texts(self._scratch.run.code, ranks),
+            memory=read_memory_plan(self._scratch.run.memory),
         )
         return judge_proof(evidence)
 

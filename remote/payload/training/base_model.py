@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
+from peft import LoraConfig, PeftConfig, PeftModel, get_peft_model
 from transformers import AutoConfig, AutoTokenizer
+from transformers.modeling_layers import GradientCheckpointingLayer
 
 from remote.payload.training.failure import TrainingFailed
 from remote.payload.training.label_loss import use_label_loss
@@ -20,11 +21,12 @@ from remote.protocol.training import FRESH, LoraSpec, ModelSpec
 
 @dataclass(frozen=True)
 class BaseModel:
-    """What is loaded before any weight: the model family, tokenizer and feature extractor, and the source."""
+    """What is loaded before any weight: config, model family, tokenizer and feature extractor, and the source."""
 
     source: str
     revision: Any
     trust_remote_code: bool
+    config: Any
     family: AudioModel
     tokenizer: Any
     extractor: Any
@@ -55,7 +57,7 @@ def read_base(spec: ModelSpec, source: str) -> BaseModel:
             exit_code=ExitCode.ENVIRONMENT,
         )
     extractor = family.extractor_class.from_pretrained(source, **hub_kwargs)
-    return BaseModel(source, spec.revision, spec.trust_remote_code, family, tokenizer, extractor)
+    return BaseModel(source, spec.revision, spec.trust_remote_code, config, family, tokenizer, extractor)
 
 
 def load_model(base: BaseModel, plan: PrecisionPlan, adapter: str, lora: LoraSpec, device: str) -> Any:
@@ -71,6 +73,15 @@ def load_model(base: BaseModel, plan: PrecisionPlan, adapter: str, lora: LoraSpe
         device_map={"": device} if device != "cpu" else None,
         **hub_kwargs,
     )
+    freeze_base(model, base)
+    if adapter == FRESH:
+        return get_peft_model(model, lora_config(base, lora))
+    source, adapter_kwargs = adapter_source(base, adapter)
+    return PeftModel.from_pretrained(model, source, is_trainable=True, **adapter_kwargs)
+
+
+def freeze_base(model: Any, base: BaseModel) -> None:
+    """Freeze all weights, embed audio without a graph, and compute the loss from label positions only."""
     model.config.use_cache = False
     use_label_loss(model)
     model.requires_grad_(False)
@@ -78,12 +89,22 @@ def load_model(base: BaseModel, plan: PrecisionPlan, adapter: str, lora: LoraSpe
         encode_separately(model.get_submodule(path))
     for path in base.family.frozen:
         run_without_graph(model.get_submodule(path))
-    if adapter == FRESH:
-        return get_peft_model(model, lora_config(base, lora))
+
+
+def adapter_source(base: BaseModel, adapter: str) -> Tuple[str, Dict[str, Any]]:
+    """Return where an adapter to continue from is, with the keyword arguments of its `from_pretrained`."""
     if os.path.isdir(adapter):
-        return PeftModel.from_pretrained(model, adapter, is_trainable=True)
-    subfolder = f"{adapter}-lora"
-    return PeftModel.from_pretrained(model, base.source, is_trainable=True, subfolder=subfolder, **hub_kwargs)
+        return adapter, {}
+    hub_kwargs = {"revision": base.revision} if base.revision and not os.path.isdir(base.source) else {}
+    return base.source, {"subfolder": f"{adapter}-lora", **hub_kwargs}
+
+
+def adapter_config(base: BaseModel, adapter: str, lora: LoraSpec) -> Any:
+    """Return the PEFT config of the adapter that will be trained."""
+    if adapter == FRESH:
+        return lora_config(base, lora)
+    source, adapter_kwargs = adapter_source(base, adapter)
+    return PeftConfig.from_pretrained(source, **adapter_kwargs)
 
 
 def lora_config(base: BaseModel, lora: LoraSpec) -> Any:
@@ -98,6 +119,23 @@ def lora_config(base: BaseModel, lora: LoraSpec) -> Any:
         task_type="CAUSAL_LM",
         revision=base.revision,
     )
+
+
+def checkpoint_layers(model: Any, count: int) -> int:
+    """Checkpoint the first `count` layers of the language model, and no other; return how many layers it has.
+
+    The last layers keep their activations: the backward pass frees those before it recomputes any layer.
+    """
+    if count:
+        model.get_base_model().gradient_checkpointing_enable({"use_reentrant": False})
+    layers = model.get_base_model().get_decoder().layers
+    found = {id(layer) for layer in layers}
+    for module in model.modules():
+        if isinstance(module, GradientCheckpointingLayer) and id(module) not in found:
+            module.gradient_checkpointing = False
+    for number, layer in enumerate(layers):
+        layer.gradient_checkpointing = number < count
+    return len(layers)
 
 
 def run_without_graph(module: Any) -> None:

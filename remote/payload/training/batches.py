@@ -1,23 +1,25 @@
-"""Group the samples of an epoch into batches of similar length: a pure function of lengths, seed and epoch."""
+"""The order of an epoch's samples: a pure function of their lengths, the size of an optimizer step, seed and epoch."""
 
 from __future__ import annotations
 
 import random
 from typing import Callable, Iterator, List, Sequence
 
-POOL = 8
+POOL = 64
+GROUP = 8
 
 
 class EpochOrder:
-    """A sampler that yields the epoch's samples so that batches hold samples of similar length.
+    """A sampler that yields the epoch's samples so that neighbours have similar lengths.
 
-    It does not use global random state, so a resumed run continues with exactly the next samples.
+    `step_size` is the number of samples of an optimizer step. Neither the micro-batch nor global random state changes
+    the order, so a resumed run continues with exactly the next samples, even if it divides its steps differently.
     """
 
-    def __init__(self, choose: Callable[[int], List[int]], lengths: Sequence[int], batch_size: int, seed: int) -> None:
+    def __init__(self, choose: Callable[[int], List[int]], lengths: Sequence[int], step_size: int, seed: int) -> None:
         self.choose = choose
         self.lengths = lengths
-        self.batch_size = batch_size
+        self.step_size = step_size
         self.seed = seed
         self.epoch = 0
 
@@ -29,27 +31,32 @@ class EpochOrder:
         return len(self.choose(self.epoch))
 
     def __iter__(self) -> Iterator[int]:
-        return iter(group_by_length(self.choose(self.epoch), self.lengths, self.batch_size, self.seed, self.epoch))
+        return iter(group_by_length(self.choose(self.epoch), self.lengths, self.step_size, self.seed, self.epoch))
 
 
-def group_by_length(
-    samples: Sequence[int], lengths: Sequence[int], batch_size: int, seed: int, epoch: int
-) -> List[int]:
-    """Return samples in batches of similar length, in random order; the longest first, so that memory runs out early.
+def group_by_length(samples: Sequence[int], lengths: Sequence[int], step_size: int, seed: int, epoch: int) -> List[int]:
+    """Return samples in optimizer steps of `step_size`, each from the longest to the shortest.
 
-    Samples are shuffled, sorted within pools of `POOL` batches, cut into batches, and the batches shuffled. Only the
-    last batch can be short.
+    Samples are shuffled, sorted within pools, and cut into groups of at most `GROUP` of similar length. The groups are
+    shuffled and dealt to the steps. The step with the longest sample comes first, so that memory runs out early. Only
+    the last step can be short.
     """
     rng = random.Random(f"{seed}:{epoch}")
     order = list(samples)
     rng.shuffle(order)
-    tail = order[len(order) - len(order) % batch_size :]
-    whole = order[: len(order) - len(tail)]
-    batches = []
-    for start in range(0, len(whole), POOL * batch_size):
-        pool = sorted(whole[start : start + POOL * batch_size], key=lambda sample: -lengths[sample])
-        batches += [pool[i : i + batch_size] for i in range(0, len(pool), batch_size)]
-    rng.shuffle(batches)
-    first = max(range(len(batches)), key=lambda i: max(lengths[sample] for sample in batches[i]), default=0)
-    batches = [*batches[first : first + 1], *batches[:first], *batches[first + 1 :], tail]
-    return [sample for batch in batches for sample in batch]
+
+    def longest_first(some: Sequence[int]) -> List[int]:
+        return sorted(some, key=lambda sample: -lengths[sample])
+
+    whole = len(order) - len(order) % step_size
+    order, tail = order[:whole], order[whole:]
+    pool = step_size * -(-POOL // step_size)
+    order = [sample for i in range(0, whole, pool) for sample in longest_first(order[i : i + pool])]
+    group = max(size for size in range(1, GROUP + 1) if step_size % size == 0)
+    groups = [order[i : i + group] for i in range(0, whole, group)]
+    rng.shuffle(groups)
+    order = [sample for one in groups for sample in one]
+    steps = [longest_first(order[i : i + step_size]) for i in range(0, whole, step_size)]
+    first = max(range(len(steps)), key=lambda i: lengths[steps[i][0]], default=0)
+    steps = [*steps[first : first + 1], *steps[:first], *steps[first + 1 :], longest_first(tail)]
+    return [sample for step in steps for sample in step]

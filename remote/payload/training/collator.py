@@ -9,11 +9,13 @@ import torch
 
 from remote.payload.training.failure import TrainingFailed
 from remote.payload.training.features import Clip
-from remote.payload.training.label_loss import IGNORED
+from remote.payload.training.label_loss import IGNORED, find_labels
 from remote.payload.training.registry import AudioModel
 from remote.payload.training.samples import Sample
 
-SAMPLE_IDS = "sample_ids"
+SAMPLES = "samples"
+"""The key of the rows' ids and numbers of tokens, which are not for the model."""
+LABEL_POSITIONS = "label_positions"
 LEAST_LABELLED = 0.005
 MOST_LABELLED = 0.6
 
@@ -32,12 +34,14 @@ class Collator:
     def __call__(self, items: Sequence[Tuple[Sample, Clip]]) -> Dict[str, Any]:
         rows = [([*s.prompt, *s.answer, *s.end], [IGNORED] * len(s.prompt) + [*s.answer, *s.end]) for s, _ in items]
         longest = max(len(ids) for ids, _ in rows)
+        labels = torch.tensor([labels + [IGNORED] * (longest - len(labels)) for _, labels in rows])
         return {
             "input_ids": torch.tensor([ids + [self.pad_id] * (longest - len(ids)) for ids, _ in rows]),
             "attention_mask": torch.tensor([[1] * len(ids) + [0] * (longest - len(ids)) for ids, _ in rows]),
-            "labels": torch.tensor([labels + [IGNORED] * (longest - len(labels)) for _, labels in rows]),
+            "labels": labels,
+            LABEL_POSITIONS: find_labels(labels),
             **self.model.pad(self.extractor, [clip for _, clip in items]),
-            SAMPLE_IDS: [sample.id for sample, _ in items],
+            SAMPLES: [(sample.id, len(sample)) for sample, _ in items],
         }
 
     def prompts(self, items: Sequence[Tuple[Sample, Clip]]) -> Dict[str, torch.Tensor]:

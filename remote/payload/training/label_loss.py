@@ -32,30 +32,45 @@ def use_label_loss(model: Any) -> None:
         attention_mask: Optional[torch.Tensor] = None,
         labels: Optional[torch.Tensor] = None,
         num_items_in_batch: Union[torch.Tensor, int, None] = None,
+        label_positions: Optional[torch.Tensor] = None,
         **inputs: Any,
     ) -> Any:
         if labels is None:
             return plain(input_ids=input_ids, attention_mask=attention_mask, **inputs)
         kwargs = {name: value for name, value in inputs.items() if name not in ("use_cache", "return_dict")}
         outputs = self.model(input_ids=input_ids, attention_mask=attention_mask, use_cache=False, **kwargs)
-        loss = label_loss(outputs.last_hidden_state, self.lm_head, labels, num_items_in_batch)
+        if label_positions is None:
+            label_positions = find_labels(labels)
+        loss = label_loss(outputs.last_hidden_state, self.lm_head, labels, label_positions, num_items_in_batch)
         return CausalLMOutputWithPast(loss=loss)
 
     model.forward = types.MethodType(forward, model)
 
 
+def find_labels(labels: torch.Tensor) -> torch.Tensor:
+    """Return the positions, in the flattened batch, of all labels other than -100 that have a position before them.
+
+    On a card this waits for the device: the collator calls it, where the labels are still in main memory.
+    """
+    shifted = labels.clone()
+    shifted[:, 0] = IGNORED
+    return (shifted.flatten() != IGNORED).nonzero().flatten()
+
+
 def label_loss(
-    hidden: torch.Tensor, lm_head: Any, labels: torch.Tensor, num_items: Union[torch.Tensor, int, None] = None
+    hidden: torch.Tensor,
+    lm_head: Any,
+    labels: torch.Tensor,
+    positions: torch.Tensor,
+    num_items: Union[torch.Tensor, int, None] = None,
 ) -> torch.Tensor:
-    """Return the mean cross entropy in float32 over labels (batch, length) other than -100.
+    """Return the mean cross entropy in float32 over the labels (batch, length) at `positions` of the flattened batch.
 
     Each label is predicted from the position before it.
 
     `num_items` is the number of labels in all micro-batches of the optimizer step: the sum is divided by it, so that
     accumulated gradients equal those of one large batch. None: the number of labels in this batch.
     """
-    targets = labels[:, 1:]
-    labelled = targets != IGNORED
-    logits = lm_head(hidden[:, :-1][labelled]).float()
-    total = cross_entropy(logits, targets[labelled], reduction="sum")
-    return total / (labelled.sum() if num_items is None else num_items)
+    logits = lm_head(hidden.flatten(0, 1).index_select(0, positions - 1)).float()
+    total = cross_entropy(logits, labels.flatten().index_select(0, positions), reduction="sum")
+    return total / (len(positions) if num_items is None else num_items)

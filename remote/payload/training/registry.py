@@ -8,7 +8,6 @@ from typing import Any, Callable, Dict, List, Tuple
 import torch
 from transformers import (
     Phi4MultimodalFeatureExtractor,
-    Phi4MultimodalForCausalLM,
     Qwen2AudioForConditionalGeneration,
     WhisperFeatureExtractor,
 )
@@ -16,6 +15,7 @@ from transformers import (
 from remote.payload.training.audio import RATE
 from remote.payload.training.failure import TrainingFailed
 from remote.payload.training.features import Clip
+from remote.payload.training.phi4 import Phi4Audio
 from remote.protocol.exits import ExitCode
 
 
@@ -105,7 +105,7 @@ def _padded(clip: Clip, frames: int) -> torch.Tensor:
 MODELS: Dict[str, AudioModel] = {
     "phi4_multimodal": AudioModel(
         family="phi4_multimodal",
-        model_class=Phi4MultimodalForCausalLM,
+        model_class=Phi4Audio,
         extractor_class=Phi4MultimodalFeatureExtractor,
         layers=r"model\.layers\.\d+",
         targets=("qkv_proj", "o_proj", "gate_up_proj", "down_proj"),

@@ -26,8 +26,9 @@ log = logging.getLogger("halfstep")
 class Reporter(TrainerCallback):  # type: ignore[misc]
     """Writes on rank 0 only. Scalars are `train/NAME` by optimizer step; a resumed run purges repeated steps."""
 
-    def __init__(self, run: str, tensorboard: str) -> None:
+    def __init__(self, run: str, tensorboard: str, memory: str = "") -> None:
         self.run = run
+        self.memory = memory
         self.tensorboard = tensorboard
         self.trainer: Any = None
         self.writer: Any = None
@@ -104,6 +105,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             best_loss=min((row["loss"] for row in state.log_history if "loss" in row), default=None),
             pace_seconds=(time.monotonic() - self.first_ended) / since if since > 0 else None,
             tokens_per_second=scalars.get("tokens_per_second"),
+            memory=self.memory,
         )
         self.refresh_progress()
 

@@ -10,13 +10,17 @@ from typing import List, Mapping, Optional
 import torch
 import transformers
 
-from remote.payload.training.base_model import BaseModel, load_model, read_base
+from remote.payload.files.atomic import write_atomic
+from remote.payload.training.base_model import BaseModel, checkpoint_layers, load_model, read_base
 from remote.payload.training.batches import EpochOrder
 from remote.payload.training.collator import Collator, check_labels
+from remote.payload.training.device import find_device
 from remote.payload.training.evaluate import evaluate
 from remote.payload.training.failure import TrainingFailed
 from remote.payload.training.generate import Generator
 from remote.payload.training.job_process import read_spec, run_job
+from remote.payload.training.memory import Estimator
+from remote.payload.training.memory_plan import check_memory, plan_memory, plan_without_estimate
 from remote.payload.training.preflight import ClipReader, clip_reader, usable_recordings
 from remote.payload.training.process_group import leave_process_group
 from remote.payload.training.prompts import target_of
@@ -27,10 +31,11 @@ from remote.payload.training.saving import Publisher, check_resume, export_adapt
 from remote.payload.training.stop_request import StopRequest
 from remote.payload.training.tasks import example_of
 from remote.payload.training.tiny_models import PREFIX, tiny_model
-from remote.payload.training.trainer import AudioTrainer, training_arguments
+from remote.payload.training.trainer import AudioTrainer, training_arguments, use_memory_plan
 from remote.protocol.layout import RunLayout
 from remote.protocol.precision import announce
-from remote.protocol.training import TASKS, TrainingPaths, TrainingSpec
+from remote.protocol.training import TASKS, MemoryPlan, TrainingPaths, TrainingSpec
+from remote.protocol.values import dumps
 
 log = logging.getLogger("halfstep")
 
@@ -80,8 +85,10 @@ def train(spec: TrainingSpec, stop: StopRequest) -> None:
     limit_threads(spec)
     log.info("%s", announce(spec.precision))
     prepared = prepare(spec)
-    reporter = Reporter(spec.paths.run, spec.paths.tensorboard)
-    trainer = build_trainer(spec, prepared, stop, reporter)
+    arguments = training_arguments(spec, device="cuda" if torch.cuda.is_available() else "cpu")
+    plan = fit(spec, prepared, arguments)
+    reporter = Reporter(spec.paths.run, spec.paths.tensorboard, plan.describe())
+    trainer = build_trainer(spec, prepared, plan, arguments, stop, reporter)
     trainer.train(resume_from_checkpoint=spec.paths.resume_from or None)
     first = trainer.is_world_process_zero()
     leave_process_group(trainer)
@@ -149,15 +156,51 @@ def read_evaluation_samples(spec: TrainingSpec, base: BaseModel, reader: ClipRea
     return _samples(spec, recordings, base, reader)
 
 
-def build_trainer(spec: TrainingSpec, prepared: Prepared, stop: StopRequest, reporter: Reporter) -> AudioTrainer:
+def fit(spec: TrainingSpec, prepared: Prepared, arguments: transformers.TrainingArguments) -> MemoryPlan:
+    """Plan the memory of a training step, before any weight is loaded, and write the plan to the run's folder.
+
+    Raises TrainingFailed if the model will not fit on the card.
+    """
+    device = find_device(spec, arguments.device)
+    samples, loop = prepared.training.samples, spec.train
+    estimator = Estimator(
+        prepared.base,
+        spec.precision,
+        spec.model.adapter,
+        spec.lora,
+        on_card=device.is_card,
+        processes=arguments.world_size,
+    )
+    try:
+        plan = plan_memory(loop, samples, device, estimator.layers, estimator.peak_bytes)
+    except RuntimeError as error:
+        # What torch raises for an operation that fake tensors do not support.
+        log.info("memory: not estimated: %s", str(error).splitlines()[0])
+        plan = plan_without_estimate(loop, estimator.layers)
+    if arguments.process_index == 0:
+        write_atomic(RunLayout(spec.paths.run).memory, dumps(plan) + b"\n")
+    log.info("memory: %s", plan.describe())
+    check_memory(plan, device)
+    return plan
+
+
+def build_trainer(
+    spec: TrainingSpec,
+    prepared: Prepared,
+    plan: MemoryPlan,
+    arguments: transformers.TrainingArguments,
+    stop: StopRequest,
+    reporter: Reporter,
+) -> AudioTrainer:
     """Return the Trainer with model, adapter and callbacks."""
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    arguments = training_arguments(spec, device=device)
+    use_memory_plan(arguments, plan)
     transformers.set_seed(spec.train.seed)
     model = load_model(prepared.base, spec.precision, spec.model.adapter, spec.lora, str(arguments.device))
-    samples = prepared.training
-    order = EpochOrder(samples.epoch, samples.lengths, spec.train.batch_size, spec.train.seed)
-    publisher = Publisher(spec.train.keep_checkpoints, spec.precision.scaler)
+    checkpoint_layers(model, plan.checkpointed)
+    samples, loop = prepared.training, spec.train
+    step = loop.batch_size * loop.gradient_accumulation * arguments.world_size
+    order = EpochOrder(samples.epoch, samples.lengths, step, loop.seed)
+    publisher = Publisher(loop.keep_checkpoints, spec.precision.scaler)
     trainer = AudioTrainer(
         plan=spec.precision,
         order=order,

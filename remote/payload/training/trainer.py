@@ -9,9 +9,9 @@ from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from remote.payload.training.base_model import cast_trainable
 from remote.payload.training.batches import EpochOrder
-from remote.payload.training.collator import SAMPLE_IDS
+from remote.payload.training.collator import SAMPLES
 from remote.protocol.precision import PrecisionPlan
-from remote.protocol.training import TrainingSpec
+from remote.protocol.training import MemoryPlan, TrainingSpec
 
 
 class EpochSetter(TrainerCallback):  # type: ignore[misc]
@@ -59,8 +59,9 @@ class AudioTrainer(Trainer):  # type: ignore[misc]
         return self.order
 
     def training_step(self, model: Any, inputs: Dict[str, Any], num_items_in_batch: Any = None) -> torch.Tensor:
-        self.step_samples += inputs.pop(SAMPLE_IDS)
-        self.step_tokens += int(inputs["attention_mask"].sum())
+        for name, tokens in inputs.pop(SAMPLES):
+            self.step_samples.append(name)
+            self.step_tokens += tokens
         loss: torch.Tensor = super().training_step(model, inputs, num_items_in_batch)
         return loss
 
@@ -70,7 +71,10 @@ class AudioTrainer(Trainer):  # type: ignore[misc]
 
 
 def training_arguments(spec: TrainingSpec, *, device: str) -> TrainingArguments:
-    """Return the spec as TrainingArguments; `Publisher` rotates checkpoints, not Trainer."""
+    """Return the spec as TrainingArguments, before the memory is planned.
+
+    `Publisher` rotates checkpoints and `checkpoint_layers` checkpoints layers, not Trainer.
+    """
     loop, plan = spec.train, spec.precision
     return TrainingArguments(
         output_dir=spec.paths.checkpoints,
@@ -89,8 +93,7 @@ def training_arguments(spec: TrainingSpec, *, device: str) -> TrainingArguments:
         bf16=plan.autocast_dtype == "bfloat16",
         tf32=plan.tf32 if device == "cuda" else None,
         optim="adamw_torch",
-        gradient_checkpointing=loop.gradient_checkpointing,
-        gradient_checkpointing_kwargs={"use_reentrant": False} if loop.gradient_checkpointing else None,
+        gradient_checkpointing=False,
         save_strategy="steps" if loop.save_steps else "epoch",
         save_steps=loop.save_steps or 500,
         save_total_limit=None,
@@ -109,3 +112,9 @@ def training_arguments(spec: TrainingSpec, *, device: str) -> TrainingArguments:
         ddp_find_unused_parameters=False,
         use_cpu=device == "cpu",
     )
+
+
+def use_memory_plan(arguments: TrainingArguments, plan: MemoryPlan) -> None:
+    """Divide each optimizer step as planned."""
+    arguments.per_device_train_batch_size = plan.micro_batch
+    arguments.gradient_accumulation_steps = plan.accumulation

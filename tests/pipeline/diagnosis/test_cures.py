@@ -10,12 +10,15 @@ from pipeline.diagnosis.diagnose import diagnose_text
 from remote.protocol.findings import Finding, Severity
 
 OOM = diagnose_text("torch.OutOfMemoryError: CUDA out of memory.")
-BUILT_IN = {"command": None, "train": {"batch_size": 8, "gradient_accumulation": 4}, "env": {}}
+BUILT_IN = {"command": None, "train": {"micro_batch": "auto", "gradient_checkpointing": "auto"}, "env": {}}
+SET = {"command": None, "train": {"micro_batch": 8, "gradient_checkpointing": True}, "env": {}}
 
 
-def test_half_the_batch_comes_with_twice_the_accumulation():
-    cure = next_cure([], OOM, BUILT_IN)
-    assert cure.overrides == {"train.batch_size": 4, "train.gradient_accumulation": 8}
+def test_a_planned_training_is_planned_for_less_memory_and_a_set_micro_batch_is_halved():
+    assert next_cure([], OOM, BUILT_IN).overrides == {"train.memory_share": 0.7}
+    assert next_cure([], OOM, SET).overrides == {"train.micro_batch": 4}
+    planned = {**BUILT_IN, "train": {"memory_share": 0.5}}
+    assert next_cure([], OOM, planned).name == "config:expandable-segments"
 
 
 def test_the_second_cure_differs_from_the_first_and_there_is_no_third():
@@ -25,9 +28,10 @@ def test_the_second_cure_differs_from_the_first_and_there_is_no_third():
     assert next_cure([first.name, second.name], OOM, BUILT_IN) is None
 
 
-@pytest.mark.parametrize("train", [{"batch_size": 1}, {"batch_size": 3}])
-def test_a_batch_that_cannot_be_halved_is_left_alone(train):
-    assert next_cure([], OOM, {**BUILT_IN, "train": train}).name == "config:expandable-segments"
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_batch_that_cannot_be_halved_is_left_alone(size):
+    config = {**SET, "train": {"micro_batch": size, "gradient_checkpointing": True}}
+    assert next_cure([], OOM, config).name == "config:expandable-segments"
 
 
 def test_the_batch_size_of_a_custom_command_is_not_changed():
@@ -68,7 +72,7 @@ def test_a_failure_without_a_cure_or_unrecognised_is_not_cured():
     [
         ("trainable-dtype", "fixer:trainable-fp32"),
         ("bf16-left", "fixer:bf16-to-fp16"),
-        ("peak-memory", "config:halve-batch"),
+        ("peak-memory", "config:plan-less-memory"),
     ],
 )
 def test_findings_of_the_proof_are_cured_before_the_training(check, cure):
@@ -88,6 +92,6 @@ def test_no_cure_changes_the_data_or_the_amount_of_training():
         while cure := next_cure(history, findings, {**BUILT_IN, "precision": "fp16-pure"}):
             history.append(cure.name)
             assert not any(key.startswith(("data.", "lora.", "model.")) for key in cure.overrides)
-            allowed = {"train.batch_size", "train.gradient_accumulation"}
-            assert {key for key in cure.overrides if key.startswith("train.")} in (set(), allowed)
+            allowed = {"train.micro_batch", "train.memory_share"}
+            assert {key for key in cure.overrides if key.startswith("train.")} <= allowed
         assert len(history) == len(set(history)) <= 2

@@ -14,17 +14,29 @@ from remote.protocol.training import planned_steps, task_of
 LENGTHS = st.lists(st.integers(1, 900), min_size=1, max_size=120)
 
 
-@given(LENGTHS, st.integers(1, 9), st.integers(0, 3))
-def test_an_epoch_has_every_sample_once(lengths: list[int], batch_size: int, epoch: int) -> None:
+@given(LENGTHS, st.integers(1, 70), st.integers(0, 3))
+def test_an_epoch_has_every_sample_once(lengths: list[int], step_size: int, epoch: int) -> None:
     samples = range(len(lengths))
-    assert sorted(group_by_length(samples, lengths, batch_size, 42, epoch)) == list(samples)
+    assert sorted(group_by_length(samples, lengths, step_size, 42, epoch)) == list(samples)
 
 
-@given(LENGTHS, st.integers(1, 9))
-def test_the_longest_full_batch_comes_first(lengths: list[int], batch_size: int) -> None:
-    order = group_by_length(range(len(lengths)), lengths, batch_size, 42, 0)
-    whole = order[: len(order) - len(order) % batch_size]
-    assert not whole or max(lengths[i] for i in whole[:batch_size]) == max(lengths[i] for i in whole)
+@given(LENGTHS, st.integers(1, 70))
+def test_the_longest_sample_of_all_full_steps_comes_first_and_each_step_is_sorted(
+    lengths: list[int], step_size: int
+) -> None:
+    order = [lengths[i] for i in group_by_length(range(len(lengths)), lengths, step_size, 42, 0)]
+    whole = order[: len(order) - len(order) % step_size]
+    assert not whole or whole[0] == max(whole)
+    for start in range(0, len(order), step_size):
+        step = order[start : start + step_size]
+        assert step == sorted(step, reverse=True)
+
+
+def test_a_step_mixes_lengths_so_that_none_has_short_samples_only() -> None:
+    lengths = [100] * 256 + [400] * 256
+    order = group_by_length(range(512), lengths, 64, 42, 0)
+    long = [sum(lengths[i] == 400 for i in order[at : at + 64]) for at in range(0, 512, 64)]
+    assert all(0 < count < 64 for count in long)
 
 
 def test_order_follows_from_seed_and_epoch_alone() -> None:

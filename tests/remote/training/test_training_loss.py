@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from remote.payload.training.base_model import load_model, trainable_parameters
-from remote.payload.training.collator import SAMPLE_IDS
+from remote.payload.training.collator import SAMPLES
 from remote.policy.precision import judge_precision
 from remote.protocol.training import FRESH, LoraSpec
 
@@ -29,7 +29,7 @@ def adapted(made: Callable[[str], Any]) -> Callable[[str], Any]:
 
 def batch_of(one: Any, *places: int) -> dict[str, Any]:
     batch = one.collator([one.samples[i] for i in places])
-    del batch[SAMPLE_IDS]
+    del batch[SAMPLES]
     return batch  # type: ignore[no-any-return]
 
 

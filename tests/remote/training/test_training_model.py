@@ -15,8 +15,9 @@ from peft import get_peft_model
 from transformers import Phi4MultimodalConfig, Phi4MultimodalForCausalLM
 
 from remote.payload.training.base_model import cast_trainable, load_model, lora_config, read_base, trainable_parameters
-from remote.payload.training.collator import SAMPLE_IDS
+from remote.payload.training.collator import SAMPLES
 from remote.payload.training.failure import TrainingFailed
+from remote.payload.training.label_loss import find_labels
 from remote.payload.training.registry import find_model
 from remote.payload.training.saving import export_adapter
 from remote.payload.training.tiny_models import tiny_model
@@ -74,7 +75,7 @@ def test_audio_becomes_embeddings_without_a_graph_and_without_chance(model: str,
     adapter.train()
     assert not any(adapter.base_model.model.get_submodule(path).training for path in one.base.family.frozen)
     batch = one.collator([one.samples[0], one.samples[1]])
-    del batch[SAMPLE_IDS]
+    del batch[SAMPLES]
     adapter(**batch)
     adapter(**batch)
     assert not any(output.requires_grad for output in seen)
@@ -93,8 +94,9 @@ def test_a_clips_embedding_does_not_depend_on_its_neighbours(model: str, made: C
 
     def loss_of(*samples: Any) -> float:
         batch = one.collator([(sample, one.clip_of(sample.recording)) for sample in samples])
-        del batch[SAMPLE_IDS]
+        del batch[SAMPLES]
         batch["labels"][1:] = -100
+        batch["label_positions"] = find_labels(batch["labels"])
         with torch.no_grad():
             return float(adapter(**batch).loss)
 

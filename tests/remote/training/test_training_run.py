@@ -95,6 +95,21 @@ def test_a_stopped_run_resumes_to_identical_weights(
     assert steps == list(range(1, 10))
 
 
+def test_a_run_that_resumes_with_smaller_micro_batches_trains_each_sample_once(
+    make_spec: Callable[..., Any], training: Callable[..., Any]
+) -> None:
+    settings = {"samples": 24, "epochs": 1, "batch_size": 4, "gradient_accumulation": 2}
+    first = make_spec(max_steps=1, micro_batch=4, **settings)
+    assert training(first).run()[0] == 0
+    checkpoint = str(Path(first.paths.checkpoints) / "checkpoint-1")
+    rest = make_spec(micro_batch=2, resume_from=checkpoint, **settings)
+    code, out, err = training(rest).run()
+    assert code == 0, err
+    assert "memory: micro-batch 2 x 4, 0 of 4 layers checkpointed: estimated" in out
+    trained = [name for step in training(rest).sample_ids for name in step]
+    assert len(trained) == len(set(trained)) == 24
+
+
 def test_fp16_with_a_scaler_trains_on_a_cpu_and_keeps_its_scale(
     make_spec: Callable[..., Any], training: Callable[..., Any]
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import time
 import traceback
 from typing import Any, Callable, List
@@ -20,13 +21,13 @@ class Ledger:
 
 
 def quiet(method: Callable[..., None]) -> Callable[..., None]:
-    """Wrap a method of an object with a `ledger`: skip forked children, record errors, count the time."""
+    """Wrap a method of an object with a `ledger`: skip forked children and fake tensors, record errors and time."""
 
     @functools.wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> None:
         ledger: Ledger = self.ledger
         # A forked data loader worker inherits the patches; its losses do not belong to the training.
-        if os.getpid() != ledger.pid:
+        if os.getpid() != ledger.pid or _is_simulated():
             return
         began = time.perf_counter()
         ledger.depth += 1
@@ -42,3 +43,12 @@ def quiet(method: Callable[..., None]) -> Callable[..., None]:
                 ledger.own_s += time.perf_counter() - began
 
     return call
+
+
+def _is_simulated() -> bool:
+    """Return True under FakeTensorMode: an estimate of memory, or a compiler, runs a model on tensors without data."""
+    native = getattr(sys.modules.get("torch"), "_C", None)
+    try:
+        return native._get_dispatch_mode(native._TorchDispatchModeKey.FAKE) is not None  # type: ignore[union-attr]
+    except AttributeError:
+        return False

@@ -1,0 +1,72 @@
+"""The device of a training, and how much of its memory may be used."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Optional
+
+import torch
+
+from remote.payload.training.memory_plan import Device
+from remote.protocol.training import TrainingSpec
+
+CONTEXT_BYTES = 700 * 2**20
+"""What CUDA itself takes of a card that is only assumed; of a present card, it is in use already."""
+CGROUP = "/sys/fs/cgroup"
+
+
+def find_device(spec: TrainingSpec, device: Any) -> Device:
+    """Return the device: the card, the card that this host stands for, or the main memory.
+
+    A plan may not use all of the free memory: the allocator's fragments and the buffers of kernels are not estimated.
+    """
+    share = spec.train.memory_share
+    if device.type == "cuda":
+        free, total = torch.cuda.mem_get_info(device)
+        name = torch.cuda.get_device_name(device)
+        return Device(_named(name, total - free, total), _least(int(share * free), device))
+    if spec.card_bytes is not None:
+        return Device(f"{spec.card} (assumed)", int(share * (spec.card_bytes - CONTEXT_BYTES)))
+    free_bytes = available_main_memory()
+    return Device("the CPU", None if free_bytes is None else int(share * free_bytes), is_card=False)
+
+
+def _named(name: str, used: int, total: int) -> str:
+    """Return the card's name, and how much of it is in use if that is more than CUDA itself takes."""
+    return name if used < 2 * CONTEXT_BYTES else f"{name} ({used / total:.0%} of it in use already)"
+
+
+def _least(available: int, device: Any) -> int:
+    """Return the smallest of all ranks, so that every rank makes the same plan."""
+    if not torch.distributed.is_available() or not torch.distributed.is_initialized():
+        return available
+    least = torch.tensor(available, device=device)
+    torch.distributed.all_reduce(least, op=torch.distributed.ReduceOp.MIN)
+    return int(least)
+
+
+def available_main_memory() -> Optional[int]:
+    """Return the free main memory, at most what the container's limit leaves; None on an unknown system."""
+    found = [size for size in (_meminfo(), _cgroup_free()) if size is not None]
+    return min(found, default=None)
+
+
+def _meminfo() -> Optional[int]:
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            return next((int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable:")), None)
+    except OSError:
+        return None
+
+
+def _cgroup_free() -> Optional[int]:
+    try:
+        limit, used = (_read(os.path.join(CGROUP, name)) for name in ("memory.max", "memory.current"))
+        return max(0, int(limit) - int(used))
+    except (OSError, ValueError):
+        return None
+
+
+def _read(path: str) -> str:
+    with open(path, encoding="ascii") as file:
+        return file.read().strip()

@@ -1,0 +1,155 @@
+"""Peak memory of a training step, counted on fake tensors before any weight is loaded."""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from dataclasses import dataclass
+from typing import Any, Dict
+
+import torch
+from peft import get_peft_model
+from torch._subclasses import FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from remote.payload.training.base_model import (
+    BaseModel,
+    adapter_config,
+    cast_trainable,
+    checkpoint_layers,
+    freeze_base,
+    trainable_parameters,
+)
+from remote.protocol.precision import PrecisionPlan
+from remote.protocol.training import LoraSpec
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One micro-batch: `samples` rows of `length` tokens, `labels` in all rows together.
+
+    `accumulates`: an optimizer step has several micro-batches, so that gradients exist during the forward pass.
+    """
+
+    samples: int
+    length: int
+    labels: int
+    accumulates: bool = True
+
+
+class LiveBytes(TorchDispatchMode):  # type: ignore[misc]
+    """Counts the bytes of living tensors, and their peak, while it is active; works on real and on fake tensors.
+
+    Storages are counted, so views cost nothing. Memory inside a kernel is not seen.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0
+        self.peak = 0
+        self._seen: Any = weakref.WeakKeyDictionary()
+
+    def add(self, tensor: torch.Tensor) -> None:
+        """Count a tensor that exists already."""
+        storage = tensor.untyped_storage()
+        if storage in self._seen:
+            return
+        size = storage.nbytes()
+        self._seen[storage] = size
+        self.now += size
+        self.peak = max(self.peak, self.now)
+        weakref.finalize(storage, self._drop, size)
+
+    def _drop(self, size: int) -> None:
+        self.now -= size
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        out = func(*args, **(kwargs or {}))
+        for leaf in tree_leaves(out):
+            if isinstance(leaf, torch.Tensor):
+                self.add(leaf)
+        return out
+
+
+class Estimator:
+    """Counts the peak memory of training steps of one model with its adapter, without its weights."""
+
+    def __init__(
+        self, base: BaseModel, plan: PrecisionPlan, adapter: str, lora: LoraSpec, *, on_card: bool, processes: int = 1
+    ) -> None:
+        self.plan = plan
+        self.on_card = on_card
+        self.model = _model_on_meta(base, plan, adapter, lora)
+        self.fake = FakeTensorMode()
+        with self.fake:
+            _allocate(self.model)
+        self.layers = checkpoint_layers(self.model, 0)
+        trained = (parameter for _, parameter in trainable_parameters(self.model))
+        # DistributedDataParallel keeps a second copy of all gradients.
+        self.buckets = sum(parameter.nbytes for parameter in trained) if processes > 1 else 0
+
+    def peak_bytes(self, shape: Shape, checkpointed: int) -> int:
+        """Return the peak of an optimizer step after the first, with that many decoder layers checkpointed."""
+        checkpoint_layers(self.model, checkpointed)
+        self.model.train()
+        trained = [parameter for _, parameter in trainable_parameters(self.model)]
+        live = LiveBytes()
+        for tensor in (*self.model.parameters(), *self.model.buffers()):
+            live.add(tensor)
+        with self.fake, live:
+            # On a card, torch updates all tensors at once, which takes temporary copies of them.
+            optimizer = torch.optim.AdamW(trained, foreach=self.on_card)
+            for parameter in trained:
+                parameter.grad = torch.zeros_like(parameter)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=not shape.accumulates)
+            self._run(shape)
+            optimizer.step()
+            optimizer.zero_grad()
+        return live.peak + self.buckets
+
+    def _run(self, shape: Shape) -> None:
+        hidden = self.model.get_input_embeddings().weight
+        rows, length = shape.samples, shape.length
+        inputs: Dict[str, torch.Tensor] = {
+            "inputs_embeds": hidden.new_empty(rows, length, hidden.shape[1]),
+            "attention_mask": torch.ones(rows, length, dtype=torch.long),
+            "labels": torch.zeros(rows, length, dtype=torch.long),
+            "label_positions": torch.zeros(shape.labels, dtype=torch.long),
+        }
+        dtype = getattr(torch, self.plan.autocast_dtype or "float32")
+        with torch.autocast("cpu", dtype=dtype, enabled=self.plan.autocast_dtype is not None):
+            loss = self.model(**inputs).loss
+        loss.backward()
+
+
+def _model_on_meta(base: BaseModel, plan: PrecisionPlan, adapter: str, lora: LoraSpec) -> Any:
+    with torch.device("meta"):
+        model = base.family.model_class._from_config(
+            copy.deepcopy(base.config), dtype=getattr(torch, plan.frozen_dtype), attn_implementation=plan.attention
+        )
+        freeze_base(model, base)
+        model = get_peft_model(model, adapter_config(base, adapter, lora))
+        cast_trainable(model, plan)
+    return model
+
+
+def _allocate(model: Any) -> None:
+    """Replace every tensor of a model on meta by an empty one on the CPU; tied weights stay tied."""
+    made: Dict[int, torch.Tensor] = {}
+
+    def new(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in made:
+            empty = torch.empty(tensor.shape, dtype=tensor.dtype)
+            wanted = tensor.requires_grad
+            made[id(tensor)] = (
+                torch.nn.Parameter(empty, requires_grad=wanted) if isinstance(tensor, torch.nn.Parameter) else empty
+            )
+        return made[id(tensor)]
+
+    kept = [*model.parameters(), *model.buffers()]  # Keeps ids unique until all are replaced.
+    for module in model.modules():
+        for tensors in (module._parameters, module._buffers):
+            tensors.update({name: new(tensor) for name, tensor in tensors.items() if tensor is not None})
+    del kept

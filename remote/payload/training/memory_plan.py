@@ -1,0 +1,112 @@
+"""The choice of micro-batch and checkpointed layers for the memory of a device; an optimizer step stays the same."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, replace
+from typing import Callable, List, Optional, Sequence
+
+from remote.payload.training.failure import TrainingFailed
+from remote.payload.training.memory import Shape
+from remote.payload.training.samples import Sample
+from remote.protocol.exits import ExitCode
+from remote.protocol.training import LoopSpec, MemoryPlan
+
+TOKENS_OF_A_PASS = 256
+"""A pass over the weights costs as much as this many tokens: peak operations per byte of memory bandwidth are 193 on a
+TITAN RTX and 206 on an H200, and a float16 weight is two bytes and two operations."""
+
+Peak = Callable[[Shape, int], int]
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where the model will be trained. `available_bytes` None: unknown. `is_card`: a card, present or assumed."""
+
+    name: str
+    available_bytes: Optional[int]
+    is_card: bool = True
+
+
+def plan_memory(loop: LoopSpec, samples: Sequence[Sample], device: Device, layers: int, peak: Peak) -> MemoryPlan:
+    """Return the fastest division of an optimizer step that fits; if none does, the one that needs the least memory.
+
+    `peak(shape, checkpointed)` estimates bytes. The plan is for the longest samples, so that it holds for all.
+    """
+    length = max(len(sample) for sample in samples)
+    step = loop.batch_size * loop.gradient_accumulation
+    best: Optional[MemoryPlan] = None
+    for size in _sizes(loop):
+        if best is not None and best.fits and _cost(size, length, 0.0) >= _cost_of(best):
+            break
+        shape = Shape(size, length, _most_labels(samples, size), accumulates=step > size)
+        cached = functools.lru_cache(maxsize=None)(functools.partial(peak, shape))
+        count = _checkpointed(loop, layers, device.available_bytes, cached)
+        plan = MemoryPlan(
+            size, step // size, count, layers, length, cached(count), device.available_bytes, device.name
+        )  # fmt: skip
+        if best is None or not best.fits or (plan.fits and _cost_of(plan) < _cost_of(best)):
+            best = plan
+    assert best is not None
+    return best if best.fits else replace(best, hint=_hint(loop))
+
+
+def plan_without_estimate(loop: LoopSpec, layers: int) -> MemoryPlan:
+    """Return the plan for a model whose memory cannot be estimated: as configured, else all layers checkpointed."""
+    size = loop.micro_batch or loop.batch_size
+    checkpointed = 0 if loop.gradient_checkpointing is False else layers
+    return MemoryPlan(size, loop.batch_size * loop.gradient_accumulation // size, checkpointed, layers)
+
+
+def _sizes(loop: LoopSpec) -> List[int]:
+    """Return the micro-batches to try, the largest first."""
+    if loop.micro_batch is not None:
+        return [loop.micro_batch]
+    return [size for size in range(loop.batch_size, 0, -1) if loop.batch_size % size == 0]
+
+
+def _most_labels(samples: Sequence[Sample], size: int) -> int:
+    counts = sorted((len(sample.answer) + len(sample.end) for sample in samples), reverse=True)
+    return sum(counts[:size])
+
+
+def _checkpointed(loop: LoopSpec, layers: int, available: Optional[int], peak: Callable[[int], int]) -> int:
+    """Return the smallest number of checkpointed layers that fits; all if none does or the memory is unknown."""
+    if loop.gradient_checkpointing is not None:
+        return layers if loop.gradient_checkpointing else 0
+    if available is None or peak(layers) > available:
+        return layers
+    if peak(0) <= available:
+        return 0
+    # Each layer saves about the same, so the first guess is next to the answer.
+    guess = round(layers * (peak(0) - available) / max(1, peak(0) - peak(layers)))
+    count = min(max(guess, 1), layers)
+    while peak(count) > available:
+        count += 1
+    while count > 1 and peak(count - 1) <= available:
+        count -= 1
+    return count
+
+
+def _cost_of(plan: MemoryPlan) -> float:
+    return _cost(plan.micro_batch, plan.length, plan.checkpointed / plan.layers)
+
+
+def _cost(size: int, length: int, checkpointed: float) -> float:
+    """Return the relative time per token: forward, backward and recomputed passes, times what reading weights adds."""
+    return (2.0 + checkpointed) * (1.0 + TOKENS_OF_A_PASS / (size * length))
+
+
+def check_memory(plan: MemoryPlan, device: Device) -> None:
+    """Raise TrainingFailed with exit code 21 if the model will not fit on the card; a CPU is never refused."""
+    if device.is_card and not plan.fits:
+        raise TrainingFailed("gpu-memory", plan.shortage(), hint=plan.hint, exit_code=ExitCode.GPU)
+
+
+def _hint(loop: LoopSpec) -> str:
+    """Return what to change if the plan does not fit."""
+    if loop.micro_batch is not None and loop.micro_batch > 1:
+        return "--set train.micro_batch=auto"
+    if loop.gradient_checkpointing is False:
+        return "--set train.gradient_checkpointing=auto"
+    return "a card with more memory, a smaller lora.r or shorter samples"
