@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import socket
+import stat
 import sys
 from dataclasses import dataclass, field
 from typing import Callable, Dict, List, NoReturn, Sequence
@@ -43,7 +44,7 @@ def _private(folder: str) -> str:
         os.mkdir(folder, 0o700)
     status = os.lstat(folder)
     # /dev/shm is writable for every user: a folder that another user created there is not trusted.
-    if status.st_uid != os.getuid() or status.st_mode & 0o077 or os.path.islink(folder):
+    if status.st_uid != os.getuid() or status.st_mode & 0o077 or not stat.S_ISDIR(status.st_mode):
         return ""
     return folder
 
@@ -56,10 +57,14 @@ def write_launch(path: str, launch: Launch) -> None:
 
 
 def take_launch(path: str) -> Launch:
-    """Read the launch file and remove it. An empty path gives an empty Launch."""
+    """Read the launch file and remove it. An empty path gives an empty Launch. Raises PermissionError."""
     if not path:
         return Launch()
-    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
+    with os.fdopen(descriptor, encoding="utf-8", errors="surrogateescape") as file:
+        status = os.fstat(descriptor)
+        if status.st_uid != os.getuid() or status.st_mode & 0o077:
+            raise PermissionError(errno.EPERM, "not this user's own file of mode 0600", path)
         data = json.load(file)
     os.unlink(path)
     return Launch(data["secrets"], data["environment"])

@@ -1,0 +1,104 @@
+"""SE-22: secrets lie in a folder and in files that only their user can read, whatever other users have planted."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from remote.payload.processes.launch import Launch, secret_folder, take_launch, write_launch
+
+LAUNCH = Launch({"HF_TOKEN": "hf_value"}, {"PATH": "/bin"})
+
+
+@pytest.fixture
+def runtime(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder `halfstep` that will hold secrets; it does not exist yet."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    return tmp_path / "halfstep"
+
+
+def test_SE_22_the_folder_of_secrets_is_created_private_under_any_umask(runtime: Path) -> None:
+    before = os.umask(0)
+    try:
+        assert secret_folder() == str(runtime)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(runtime.stat().st_mode) == 0o700
+    assert secret_folder() == str(runtime)
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o755, 0o710, 0o702])
+def test_SE_22_a_folder_of_secrets_that_others_may_enter_is_not_used(runtime: Path, mode: int) -> None:
+    runtime.mkdir()
+    runtime.chmod(mode)
+    assert secret_folder() == ""
+
+
+def test_SE_22_a_planted_link_or_file_is_not_used(runtime: Path, tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir(mode=0o700)
+    runtime.symlink_to(tmp_path / "theirs")
+    assert secret_folder() == ""
+    runtime.unlink()
+    runtime.touch(mode=0o600)
+    assert secret_folder() == ""
+
+
+@pytest.mark.root
+def test_SE_22_a_folder_of_another_user_is_not_used(runtime: Path, account: Callable[..., str]) -> None:
+    runtime.mkdir(mode=0o700)
+    shutil.chown(runtime, account())
+    assert secret_folder() == ""
+
+
+def test_SE_22_a_launch_file_is_private_under_any_umask_and_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "launch"
+    before = os.umask(0)
+    try:
+        write_launch(str(path), LAUNCH)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert take_launch(str(path)) == LAUNCH
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("what", ["a file", "a link"])
+def test_SE_22_a_launch_file_is_never_written_over_or_through_what_was_planted(tmp_path: Path, what: str) -> None:
+    path, victim = tmp_path / "launch", tmp_path / "victim"
+    if what == "a link":
+        path.symlink_to(victim)
+    else:
+        path.touch()
+    with pytest.raises(FileExistsError):
+        write_launch(str(path), LAUNCH)
+    assert not victim.exists()
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o602])
+def test_SE_22_a_launch_file_that_others_may_open_is_not_read(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "launch"
+    write_launch(str(path), LAUNCH)
+    path.chmod(mode)
+    with pytest.raises(PermissionError):
+        take_launch(str(path))
+
+
+def test_SE_22_a_launch_file_behind_a_link_is_not_read(tmp_path: Path) -> None:
+    write_launch(str(tmp_path / "real"), LAUNCH)
+    (tmp_path / "launch").symlink_to("real")
+    with pytest.raises(OSError, match="symbolic links"):
+        take_launch(str(tmp_path / "launch"))
+
+
+@pytest.mark.root
+def test_SE_22_a_launch_file_of_another_user_is_not_read(tmp_path: Path, account: Callable[..., str]) -> None:
+    path = tmp_path / "launch"
+    write_launch(str(path), LAUNCH)
+    shutil.chown(path, account())
+    with pytest.raises(PermissionError):
+        take_launch(str(path))
