@@ -114,6 +114,12 @@ class SyncRefused(HalfstepError):
     exit_code = ExitCode.SYNC
 
 
+class SecretsUntrusted(HalfstepError):
+    """A project's config requests secrets from the local environment, and the user has not confirmed that."""
+
+    exit_code = ExitCode.HOST_KEY
+
+
 class DataUntrusted(SyncRefused):
     """A config takes data from outside of its project, and the user has not confirmed that."""
 

@@ -16,6 +16,7 @@ from pipeline.records.layout import Records
 from pipeline.records.run_inputs import read_resumed
 from pipeline.stages.stage import Context, RunOptions
 from pipeline.work.data_consent import require_data_consent
+from pipeline.work.secret_consent import require_secret_consent
 from pipeline.work.selection import Selection
 from pipeline.work.view import View, data_folder, data_name
 from remote.errors import HalfstepError
@@ -49,6 +50,7 @@ def host_session(
     `pending` is a connection that was begun earlier.
     """
     require_data_consent(selection.loaded, prompter, typed=selection.data_typed)
+    require_secret_consent(selection.loaded, prompter, typed=selection.secrets_typed)
     records = Records(selection.loaded.root)
     if selection.host.note:
         listener.note(selection.host.note)

@@ -64,6 +64,11 @@ def find_host(name: str, cwd: Path, beside: Path | None = None) -> HostSource:
     return HostSource(None, ignored=path) if is_shipped_host(path) else HostSource(path, shadows=True)
 
 
+def is_shipped_config(path: Path) -> bool:
+    """Return True if the config file is a built-in one."""
+    return path.parent == shipped_configs()
+
+
 def is_shipped_host(path: Path) -> bool:
     """Return True if the host file is a built-in one."""
     return path.parent == shipped_configs() / "hosts"

@@ -18,19 +18,21 @@ from remote.errors import HalfstepError
 
 T = TypeVar("T")
 DATA_PATH = ("data", "path")
+SECRETS = ("secrets",)
 
 
 @dataclass(frozen=True)
 class Selection:
     """A config and a host. `given` are the words that selected them, for hints that are typed again.
 
-    `data_typed`: the data folder stood on the command line, so it needs no confirmation.
+    `data_typed`, `secrets_typed`: the data folder or the secrets stood on the command line and need no confirmation.
     """
 
     loaded: LoadedConfig
     host: LoadedHost
     given: tuple[str, ...] = ()
     data_typed: bool = False
+    secrets_typed: bool = False
 
 
 def load_selection(host: str, config: str, overrides: Sequence[str], here: Path, *, card: str = "") -> Selection:
@@ -47,7 +49,8 @@ def load_selection(host: str, config: str, overrides: Sequence[str], here: Path,
     if isinstance(loaded, HalfstepError) or isinstance(reached, HalfstepError):
         raise _both(*(one for one in (loaded, reached) if isinstance(one, HalfstepError)))
     given = selection_arguments(host, config, override_arguments(overrides, card))
-    return Selection(loaded, reached, given, data_typed=names_data(overrides))
+    typed = {"data_typed": is_set(DATA_PATH, overrides), "secrets_typed": is_set(SECRETS, overrides)}
+    return Selection(loaded, reached, given, **typed)
 
 
 def _or_error(load: Callable[[], T]) -> T | HalfstepError:
@@ -65,6 +68,6 @@ def _both(first: HalfstepError, *more: HalfstepError) -> HalfstepError:
     return BadConfig(f"{len(findings)} problems", findings=findings)
 
 
-def names_data(overrides: Sequence[str]) -> bool:
-    """Whether `data.path` is set on the command line."""
-    return any(parse_override(override).covers(DATA_PATH) for override in run_overrides(overrides))
+def is_set(key: tuple[str, ...], overrides: Sequence[str]) -> bool:
+    """Return True if the key is set on the command line."""
+    return any(parse_override(override).covers(key) for override in run_overrides(overrides))

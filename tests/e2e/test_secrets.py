@@ -18,11 +18,10 @@ CANARY = "hf_CanaryOfTheLaptop0123456789"
 )
 def test_FI_58_a_secret_is_neither_printed_nor_kept(user: User, words: tuple[str, ...]) -> None:
     (user.project / "configs").mkdir()
-    (user.project / "configs" / "plain.yaml").write_text(
-        "project: .\ncommand: [python, look.py]\nsecrets: [HF_TOKEN]\n"
-    )
+    (user.project / "configs" / "plain.yaml").write_text("project: .\ncommand: [python, look.py]\n")
     user.environment["HF_TOKEN"] = CANARY
-    result = user.types(*words, "--host", "local", "--config", "plain", "--json")
+    named = ("--set", "secrets=[HF_TOKEN]")
+    result = user.types(*words, "--host", "local", "--config", "plain", "--json", *named)
     assert CANARY not in result.out + result.err
     assert result.json["config"] == "plain"
     places = (user.project, user.home)

@@ -12,7 +12,7 @@ import pytest
 from pipeline.cli.main import run
 from pipeline.config.load import load_config
 from pipeline.work.data_consent import require_data_consent
-from pipeline.work.selection import load_selection, names_data
+from pipeline.work.selection import DATA_PATH, is_set, load_selection
 from remote.errors import DataUntrusted, SyncRefused
 from remote.project.data import scan_data
 from remote.protocol.exits import ExitCode
@@ -119,7 +119,7 @@ def test_data_of_the_project_and_of_halfstep_needs_no_confirmation(project: Path
 )
 def test_a_path_in_an_override_counts_as_typed(project: Path, override: str, typed: bool) -> None:
     write_config(project, "../documents")
-    assert names_data([override]) is typed
+    assert is_set(DATA_PATH, [override]) is typed
     assert load_selection("local", "plain", [override], project).data_typed is typed
 
 

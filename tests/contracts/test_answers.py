@@ -1,0 +1,47 @@
+"""What a host answers is decoded by type: no code takes it apart by hand, where a missing field would be a defect."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from tests.contracts.house import Module, modules
+
+CALLS = {"ask", "act", "send", "fetch"}
+BOUNDARY = ("remote.link.", "remote.payload.")
+
+
+def is_call_of_a_host(node: ast.AST) -> bool:
+    """`host.ask("OPERATION", ...)` and the like; the name of an operation has a dot, or is `survey`."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CALLS):
+        return False
+    first = node.args[0] if node.args else None
+    return isinstance(first, ast.Constant) and isinstance(first.value, str) and first.value.replace(".", "").isalpha()
+
+
+def names_of_answers(function: ast.AST) -> Iterator[str]:
+    """The variables of a function that hold an answer as it was received."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and is_call_of_a_host(node.value) and isinstance(node.targets[0], ast.Name):
+            yield node.targets[0].id
+
+
+def taken_apart(module: Module) -> Iterator[int]:
+    """The lines on which a part of an answer is read without a type."""
+    for function in ast.walk(module.tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        names = set(names_of_answers(function))
+        for node in ast.walk(function):
+            value = node.value if isinstance(node, ast.Subscript | ast.Attribute) else None
+            if isinstance(value, ast.Name) and value.id in names:
+                yield node.lineno
+            if value is not None and is_call_of_a_host(value):
+                yield node.lineno
+
+
+def test_no_answer_of_a_host_is_taken_apart_without_a_type() -> None:
+    laptop = [module for module in modules() if not module.name.startswith(BOUNDARY)]
+    calls = [node for module in laptop for node in ast.walk(module.tree) if is_call_of_a_host(node)]
+    assert len(calls) > 15
+    assert [f"{module.where}:{line}" for module in laptop for line in taken_apart(module)] == []
